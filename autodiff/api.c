@@ -15,6 +15,35 @@ static anf_value *one_argument(anf_ctx *cx, const char *s, size_t len) {
   return anfi_value_new_string(cx, s, len);
 }
 
+static const char *param_name(void *f, size_t i) {
+  const anf_graph *g = (const anf_graph *)f;
+  return i < g->params.n ? anf_node_name(g->params.at[i]) : NULL;
+}
+
+/* E0532 for a name that is no argument of f, before anything is compiled. Names of bound arguments are nobody's. */
+static bool is_argument(anf_graph *f, const char *s, size_t len) {
+  anf_ctx *cx = f->module->cx;
+  const char *name = anfi_strndup(anfi_scratch(cx), s, len);
+  bool digits = len > 0 && len < 10 && strspn(name, "0123456789") == len;
+  bool found = digits && (size_t)strtol(name, NULL, 10) < f->params.n;
+  for (size_t i = 0; !digits && i < f->params.n; i++)
+    found |= strcmp(anf_node_name(f->params.at[i]), name) == 0;
+  if (found) return true;
+  anfi_fail(cx, anfi_nowhere(), ANF_E0532, f->name->s, name);
+  const char *near = digits ? NULL : anfi_nearest(name, param_name, f);
+  if (near) anfi_hint(cx, "did you mean '%s'?", near);
+  return false;
+}
+
+static bool are_arguments(anf_graph *f, const char *s) {
+  while (s && *(s += strspn(s, " ,"))) {
+    size_t len = strcspn(s, " ,");
+    if (!is_argument(f, s, len)) return false;
+    s += len;
+  }
+  return true;
+}
+
 static anf_value *arguments(anf_ctx *cx, const char *s) {
   ANFI_VEC(anf_value *) v = {0};
   anfi_arena *a = anfi_scratch(cx);
@@ -95,7 +124,7 @@ static anf_graph *begin(anf_graph *f, const char *prefix, const bool *untyped) {
   return g;
 }
 
-/* The result; what is called may have effects. */
+/* The result; the callee may have effects. */
 static anf_graph *end(anf_graph *g, anf_node *call, anf_node *result) {
   anfi_add_effect(g, call);
   anfi_set_result(g, result);
@@ -219,14 +248,17 @@ static anf_graph *batched(anf_graph *f, const anf_vmap_opts *o) {
   return anfi_leave(g->module->cx)
 
 anf_status anf_grad(anf_graph *g, const anf_grad_opts *o, anf_diag *d, anf_graph **out) {
-  TRANSFORM(anf_grad_opts, sens, gradient(g, &opts));
+  TRANSFORM(anf_grad_opts, sens, are_arguments(g, opts.wrt) ? gradient(g, &opts) : NULL);
 }
 anf_status anf_jacobian(anf_graph *g, const anf_jacobian_opts *o, anf_diag *d, anf_graph **out) {
   TRANSFORM(anf_jacobian_opts, forward,
-            jacobian(g, opts.forward ? ANF_OP_JacFwd : ANF_OP_JacRev, &opts));
+            are_arguments(g, opts.wrt)
+                ? jacobian(g, opts.forward ? ANF_OP_JacFwd : ANF_OP_JacRev, &opts)
+                : NULL);
 }
 anf_status anf_hessian(anf_graph *g, const anf_jacobian_opts *o, anf_diag *d, anf_graph **out) {
-  TRANSFORM(anf_jacobian_opts, forward, jacobian(g, ANF_OP_Hessian, &opts));
+  TRANSFORM(anf_jacobian_opts, forward,
+            are_arguments(g, opts.wrt) ? jacobian(g, ANF_OP_Hessian, &opts) : NULL);
 }
 anf_status anf_jvp(anf_graph *g, const anf_jvp_opts *o, anf_diag *d, anf_graph **out) {
   TRANSFORM(anf_jvp_opts, has_aux, forward(g, &opts));

@@ -78,9 +78,16 @@ typedef struct anfi_vjp_inline {
 bool anfi_vjp_at(anfi_ad *ad, anf_graph *f, const bool *want, const bool *given,
                  anfi_vjp_inline *at);
 
-/* silent.c: f, or a copy without effects if f can reach one. */
+/* silent.c: f, or a copy without effects if f can reach one; derivative rules keep theirs. */
 anf_graph *anfi_silent(anfi_ad *ad, anf_graph *f);
 bool anfi_has_effects(anfi_ad *ad, const anf_graph *f); // f, or what it calls
+/* Finds the graphs whose ◀ runs a rule with effects, of custom_vjp or custom_jvp, and does not drop them: ad->rules. */
+void anfi_find_rules(anfi_ad *ad);
+/* Has the rule that the derivative of n runs effects? False with an error in *good where they cannot happen. */
+bool anfi_rule_effects(anfi_ad *ad, const anf_node *n, const anf_graph *rule, bool *good);
+static inline bool anfi_runs_rule(const anfi_ad *ad, const anf_graph *g) {
+  return g->id < ad->nrules && ad->rules[g->id];
+}
 /* `has`, by graph id, also of all that refer to such a graph. */
 void anfi_spread_to_users(anfi_ad *ad, bool *has);
 

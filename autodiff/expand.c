@@ -17,6 +17,11 @@ static size_t *positions(anfi_ad *ad, const anf_node *n, size_t *count) {
   return p;
 }
 
+static bool is_past(const anf_node *n) {
+  const anf_module *m = n->graph->module;
+  return anfi_get_i64(anfi_attr_value(m->cx, ANF_OP_Derive, n->u.attrs, 4), 0) != 0;
+}
+
 static const char *kind_of(const anf_node *n) {
   return anfi_attr_value(n->graph->module->cx, ANF_OP_Derive, n->u.attrs, 0)->u.text;
 }
@@ -44,6 +49,7 @@ typedef struct {
   size_t first_given, ngiven; // leaves of the result that dy is for
   bool *want, *given;         // by leaf of the parameters, of the result
   anf_node *dy, *value, **residual;
+  anf_node *forward; // the call of ▶
 } reverse;
 
 /* The call that is all that f does, with its parameters each once at most; else NULL. */
@@ -134,7 +140,8 @@ static void call_forward(reverse *r) {
   r->residual = ANFI_NEW_N(r->ad->arena, anf_node *, r->pair.nresidual + 1);
   for (size_t i = 0; i < r->pair.nresidual; i++)
     r->residual[i] = anfi_ad_get(r->ad, r->g, t, i + 1);
-  anfi_expand_effect(r->n, t);
+  if (!is_past(r->n)) anfi_expand_effect(r->n, t);
+  r->forward = t;
 }
 
 static anf_node *call_backward(reverse *r) {
@@ -149,6 +156,21 @@ static anf_node *call_backward(reverse *r) {
   for (size_t i = 0; i < r->ngiven; i++)
     if (r->pair.given[r->first_given + i]) in[n++] = dy[i];
   return anfi_ad_call(ad, r->g, r->pair.bwd, NULL, n, in);
+}
+
+/* The call of ◀ takes the place of a past Derive among the effects, else the one after ▶. */
+static void backward_effect(reverse *r, anf_node *d) {
+  anf_graph *g = r->g;
+  if (!anfi_runs_rule(r->ad, r->f)) return;
+  if (is_past(r->n)) {
+    anfi_expand_effect(r->n, d);
+    return;
+  }
+  anfi_add_effect(g, d);
+  for (size_t i = g->effects.n - 1; i > 0 && g->effects.at[i - 1] != r->forward; i--) {
+    g->effects.at[i] = g->effects.at[i - 1];
+    g->effects.at[i - 1] = d;
+  }
 }
 
 /* The tuple of gradients, whose leaves are by leaf of the parameters; NULL: zero. */
@@ -170,6 +192,7 @@ static anf_node *gradients_of_call(reverse *r) {
   for (size_t k = 0; k < total; k++) some |= r->pair.out[k];
   anf_node *d = some ? call_backward(r) : NULL,
            **leaf = ANFI_NEW_N(r->ad->arena, anf_node *, total + 1);
+  if (d) backward_effect(r, d);
   for (size_t k = 0; k < total; k++)
     if (r->pair.out[k]) leaf[k] = anfi_ad_get(r->ad, r->g, d, item++);
   return gradients(r, leaf);
@@ -200,8 +223,12 @@ static anf_node *expand_reverse(anfi_ad *ad, anf_node *n, bool value_alone, bool
   reverse r = {.ad = ad, .n = n, .f = anfi_value_graph(n->in[0].def), .g = n->graph};
   anf_node *out = NULL;
   read_derive(&r);
-  if (!(n->flags & ANFI_NODE_EFFECT)) r.f = anfi_silent(ad, r.f);
-  else if (!anfi_has_effects(ad, r.f)) anfi_remove_effect(n);
+  bool effect = n->flags & ANFI_NODE_EFFECT;
+  ad->nrules = 0;
+  ad->ordered = effect;
+  if (!effect || is_past(n)) r.f = anfi_silent(ad, r.f);
+  if (effect && !anfi_has_effects(ad, r.f)) anfi_remove_effect(n);
+  else if (effect) anfi_find_rules(ad);
   ad->at = n;
   make_masks(&r);
   here &= !value_alone && !(n->flags & ANFI_NODE_EFFECT);
@@ -209,7 +236,9 @@ static anf_node *expand_reverse(anfi_ad *ad, anf_node *n, bool value_alone, bool
   if (!anfi_vjp_graphs(ad, r.f, r.want, r.given, &r.pair)) return NULL;
   ad->how = anfi_debug_derive(ad->m, n->debug, "gradient of");
   call_forward(&r);
-  return value_alone ? r.value : pair_of(&r, NULL);
+  out = value_alone ? r.value : pair_of(&r, NULL);
+  if (n->flags & ANFI_NODE_EFFECT) anfi_remove_effect(n); // past, and no rule ran
+  return out;
 }
 
 /* ---- which nodes, and in which order ---- */

@@ -148,11 +148,11 @@ static anf_node *static_zeros(anfi_ad *ad, anf_graph *g, const anf_type *t) {
 
 anf_node *anfi_zero_leaf(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node *like) {
   size_t n;
-  bool kept = t->kind == ANF_TYPE_BOX || t->kind == ANF_TYPE_STACK;
+  bool boxed = t->kind == ANF_TYPE_BOX || t->kind == ANF_TYPE_STACK;
   if (t->kind == ANF_TYPE_TENSOR && t->dtype != ANF_KEY && anfi_type_elements(t, &n))
     return static_zeros(ad, g, t);
   if (!like) return anfi_ad_undef(ad, g, t);
-  anfi_opcode op = kept ? ANF_OP_ResidualZeros : ANF_OP_ZerosLike;
+  anfi_opcode op = boxed ? ANF_OP_ResidualZeros : ANF_OP_ZerosLike;
   return anfi_ad_typed(ad, anfi_apply(g, op, NULL, 1, &like), t);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Copies without effects: a value recomputed by a derivative must not print again.
  *   f(x): Print(x); return x * x         ->  f'(x): return x * x
- * Graphs that cannot reach an effect are not copied. */
+ * Graphs that cannot reach an effect are not copied. Derivative rules keep their effects: nothing runs them but a
+ * derivative. */
 #include "autodiff/autodiff.h"
 
 void anfi_spread_to_users(anfi_ad *ad, bool *has) {
@@ -28,6 +29,35 @@ static bool *with_effects(anfi_ad *ad) {
 }
 
 bool anfi_has_effects(anfi_ad *ad, const anf_graph *g) { return with_effects(ad)[g->id]; }
+
+/* Is input k of n the rule that a backward sweep runs? */
+static bool is_rule(const anf_node *n, size_t k) {
+  if (!anfi_is_op(n, ANF_OP_Custom)) return false;
+  const anf_value *kind = anfi_attr_value(n->graph->module->cx, ANF_OP_Custom, n->u.attrs, 0);
+  return k == (strcmp(kind->u.text, "vjp") == 0 ? 2 : 1);
+}
+
+void anfi_find_rules(anfi_ad *ad) {
+  const bool *has = with_effects(ad);
+  bool *rules = ANFI_NEW_N(ad->arena, bool, ad->m->graphs.n + 1);
+  for (size_t i = 0; i < ad->m->graphs.n; i++) {
+    const anf_graph *g = ad->m->graphs.at[i];
+    for (const anfi_use *u = g && has[i] && g->self ? g->self->uses : NULL; u; u = u->next)
+      if (is_rule(u->user, (size_t)(u - u->user->in))) rules[u->user->graph->id] = true;
+  }
+  anfi_spread_to_users(ad, rules);
+  ad->rules = rules;
+  ad->nrules = ad->m->graphs.n;
+}
+
+bool anfi_rule_effects(anfi_ad *ad, const anf_node *n, const anf_graph *rule, bool *good) {
+  bool effects = anfi_has_effects(ad, rule);
+  *good = !effects || ad->ordered;
+  if (!*good)
+    anfi_fail(ad->m->cx, anfi_node_loc(n), ANF_E1560, anfi_value_graph(n->in[0].def)->name->s,
+              "in a Jacobian or by linearize");
+  return effects && *good;
+}
 
 typedef struct {
   anfi_ad *ad;
@@ -64,7 +94,8 @@ static void fill(copying *c, anf_graph *g) {
     anf_node *n = order.at[i];
     for (uint32_t k = 0; k < n->nin; k++) {
       anf_graph *f = anfi_value_graph(n->in[k].def);
-      if (f) *anfi_map_at(&copies, n->in[k].def->id) = anfi_key(anfi_graph_value(copy_of(c, f)));
+      if (f && !is_rule(n, k))
+        *anfi_map_at(&copies, n->in[k].def->id) = anfi_key(anfi_graph_value(copy_of(c, f)));
     }
     anfi_copy_node(a, to, n, &copies);
   }

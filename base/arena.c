@@ -7,12 +7,59 @@
 enum { ALIGN = 16, CHUNK_MAX = 2 * ANFI_HUGE_PAGE, SPARES = 64, SPARE_MIN = 16 * ANFI_CHUNK_MIN };
 
 struct anfi_chunk {
-  anfi_chunk *next, *prev; // prev is used by large blocks alone
+  anfi_chunk *next, *prev; // of its arena; prev is used by large blocks alone
   size_t size;             // of the whole allocation
-  size_t pad_;
+  anfi_chunk *after,
+      **before;            // of all that anfi_visit_memory goes over, unless its arena is `skipped`
+  const anfi_arena *arena; // NULL: a skipped one, or no chunk of small allocations
 };
+_Static_assert(sizeof(anfi_chunk) % ALIGN == 0, "what follows is aligned as the chunk is");
 
 static size_t round_up(size_t n) { return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
+
+/* ---- what anfi_visit_memory looks at ---- */
+
+static void track(anf_ctx *cx, anfi_chunk *c, const anfi_arena *a) {
+  c->before = NULL;
+  if (a && a->skipped) return;
+  c->arena = a;
+  c->after = cx->scanned;
+  c->before = &cx->scanned;
+  if (c->after) c->after->before = &c->after;
+  cx->scanned = c;
+}
+
+static void untrack(anfi_chunk *c) {
+  if (!c->before) return;
+  *c->before = c->after;
+  if (c->after) c->after->before = c->before;
+}
+
+void anfi_visit_memory(const anf_ctx *cx, void (*see)(void *user, const void *from, size_t bytes),
+                       void *user) {
+  for (const anfi_chunk *c = cx->scanned; c; c = c->after) {
+    bool first = c->arena && c->arena->chunks == c; // nothing is in the rest of it
+    const char *end = first ? c->arena->at : (const char *)c + c->size;
+    see(user, c + 1, (size_t)(end - (const char *)(c + 1)));
+  }
+}
+
+void *anfi_object(anf_ctx *cx, size_t size) {
+  anfi_chunk *c = (anfi_chunk *)anfi_raw(cx, NULL, 0, sizeof *c + size);
+  if (!c) return NULL;
+  memset(c, 0, sizeof *c + size);
+  c->size = sizeof *c + size;
+  track(cx, c, NULL);
+  return c + 1;
+}
+
+void anfi_object_free(anf_ctx *cx, void *p) {
+  anfi_chunk *c = (anfi_chunk *)p - 1;
+  untrack(c);
+  anfi_raw(cx, c, c->size, 0);
+}
+
+/* ---- arenas ---- */
 
 void anfi_arena_init(anfi_arena *a, anf_ctx *cx) {
   *a = (anfi_arena){.cx = cx, .chunk_size = ANFI_CHUNK_MIN};
@@ -26,6 +73,7 @@ static bool kept(const anf_ctx *cx, size_t size) {
 }
 
 static void release(anf_ctx *cx, anfi_chunk *c) {
+  untrack(c);
   if (!kept(cx, c->size)) {
     anfi_raw(cx, c, c->size, 0);
     return;
@@ -68,7 +116,7 @@ static void free_list(anf_ctx *cx, anfi_chunk *c) {
 void anfi_arena_free(anfi_arena *a) {
   free_list(a->cx, a->chunks);
   free_list(a->cx, a->large);
-  anfi_arena_init(a, a->cx);
+  *a = (anfi_arena){.cx = a->cx, .chunk_size = ANFI_CHUNK_MIN, .skipped = a->skipped};
 }
 void anfi_free_arena(void *arena) { anfi_arena_free((anfi_arena *)arena); }
 
@@ -86,6 +134,7 @@ static anfi_chunk *new_chunk(anfi_arena *a, size_t payload, bool any) {
   size_t size = payload + sizeof(anfi_chunk);
   anfi_chunk *c = size < payload ? NULL : find_chunk(a->cx, size, any);
   if (!c) anfi_throw_nomem(a->cx);
+  track(a->cx, c, a);
   return c;
 }
 
@@ -122,11 +171,16 @@ void *anfi_alloc(anfi_arena *a, size_t size) {
 void *anfi_zalloc(anfi_arena *a, size_t size) { return memset(anfi_alloc(a, size), 0, size); }
 
 /* c in a larger chunk; the old one becomes spare, for the next array that grows. */
-static anfi_chunk *larger(anf_ctx *cx, anfi_chunk *c, size_t size) {
-  bool both = kept(cx, c->size) && size <= cx->max_bytes - cx->bytes; // have room
+static anfi_chunk *larger(anfi_arena *a, anfi_chunk *c, size_t size) {
+  anf_ctx *cx = a->cx;
+  bool both = kept(cx, c->size) && size <= cx->max_bytes - cx->bytes;
+  if (!both) untrack(c); // else both have room
   anfi_chunk *moved =
       both ? find_chunk(cx, size, false) : (anfi_chunk *)anfi_raw(cx, c, c->size, size);
-  if (!moved) return NULL;
+  if (!moved) {
+    if (!both) track(cx, c, a);
+    return NULL;
+  }
   if (both) {
     memcpy(moved + 1, c + 1, c->size - sizeof *c);
     moved->next = c->next;
@@ -135,6 +189,7 @@ static anfi_chunk *larger(anf_ctx *cx, anfi_chunk *c, size_t size) {
   } else {
     moved->size = size;
   }
+  track(cx, moved, a);
   return moved;
 }
 
@@ -142,7 +197,7 @@ static void *grow_large(anfi_arena *a, void *p, size_t size) {
   anfi_chunk *c = (anfi_chunk *)p - 1, *prev = c->prev, *next = c->next;
   size_t whole = size + sizeof(anfi_chunk);
   if (whole >= size && whole <= c->size) return p; // it was a spare one
-  anfi_chunk *moved = whole < size ? NULL : larger(a->cx, c, whole);
+  anfi_chunk *moved = whole < size ? NULL : larger(a, c, whole);
   if (!moved) anfi_throw_nomem(a->cx);
   if (prev) prev->next = moved;
   else a->large = moved;

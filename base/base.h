@@ -62,6 +62,7 @@ typedef struct anfi_arena {
   anfi_chunk *large;  // doubly linked, one block each
   char *at, *end;     // free part of the first chunk
   size_t chunk_size;  // of the next chunk; doubles up to a limit
+  bool skipped;       // anfi_visit_memory does not look at it: set before the first allocation
 } anfi_arena;
 
 void anfi_arena_init(anfi_arena *a, anf_ctx *cx);
@@ -83,6 +84,34 @@ void *anfi_grow(anfi_arena *a, void *p, size_t old, size_t size);
 void anfi_give_back(anfi_arena *a, void *p, size_t size);
 char *anfi_strndup(anfi_arena *a, const char *s, size_t len);
 char *anfi_sprintf(anfi_arena *a, const char *fmt, ...) ANFI_PRINTF(2, 3);
+
+/* The memory of a structure that outlives the entry, zeroed; NULL: there is none. */
+void *anfi_object(anf_ctx *cx, size_t size);
+void anfi_object_free(anf_ctx *cx, void *p);
+/* Goes over the memory of all arenas and objects. */
+void anfi_visit_memory(const anf_ctx *cx, void (*see)(void *user, const void *from, size_t bytes),
+                       void *user);
+
+/* trim.c: blocks that anf_ctx_trim frees once nothing refers to them: types and strings. A reference is any pointer into
+ * the block from an arena, an object or a live block, or a pin, which others need: values. */
+typedef struct anfi_shared {
+  struct anfi_shared *next;
+  uint32_t pins;
+  uint32_t live : 1;  // at the last anfi_mark
+  uint32_t size : 31; // of the block, this header included
+} anfi_shared;
+void *anfi_share(anf_ctx *cx, size_t size); // zeroed, within a frame
+static inline anfi_shared *anfi_shared_of(const void *p) { return (anfi_shared *)(uintptr_t)p - 1; }
+static inline void anfi_pin(const void *p) { anfi_shared_of(p)->pins++; }
+static inline void anfi_unpin(const void *p) { anfi_shared_of(p)->pins--; }
+static inline bool anfi_is_live(const void *p) { return anfi_shared_of(p)->live; }
+/* Marks what is referred to. anfi_revive adds what numbers refer to, anfi_mark_on what that refers to. Then anfi_free_unmarked
+ * frees the rest, which their tables have forgotten. */
+typedef struct anfi_marking anfi_marking;
+anfi_marking *anfi_mark(anf_ctx *cx); // lives as long as the frame
+void anfi_revive(anfi_marking *m, const void *p);
+void anfi_mark_on(anfi_marking *m);
+void anfi_free_unmarked(anf_ctx *cx);
 
 #define ANFI_NEW(a, T)      ((T *)anfi_zalloc((a), sizeof(T)))
 #define ANFI_NEW_N(a, T, n) ((T *)anfi_zalloc((a), anfi_size_mul((a)->cx, (n), sizeof(T))))
@@ -198,13 +227,17 @@ typedef struct anfi_str {
 } anfi_str;
 typedef struct anfi_strtab {
   anfi_arena *arena;
+  bool shared; // strings are blocks that a trim may free: those of a context
   anfi_str **slots;
   size_t nslot;
-  ANFI_VEC(const anfi_str *) all; // by id
+  ANFI_VEC(const anfi_str *) all; // by id; NULL: the id is free
+  ANFI_VEC(uint32_t) free;        // such ids
 } anfi_strtab;
 void anfi_strtab_init(anfi_strtab *t, anfi_arena *a);
 const anfi_str *anfi_intern(anfi_strtab *t, const char *s, size_t len);
 const anfi_str *anfi_intern_z(anfi_strtab *t, const char *s);
+/* Forgets strings that are not live. */
+void anfi_strtab_trim(anfi_strtab *t);
 /* The interned string if it is there already, or NULL. */
 const anfi_str *anfi_interned(const anfi_strtab *t, const char *s, size_t len);
 
@@ -243,6 +276,8 @@ const char *anfi_code_text(anfi_code code); // as for printf
 bool anfi_fail(anf_ctx *cx, anfi_loc loc, anfi_code code, ...);
 /* The status of an inner frame, which has recorded why, becomes this frame's. Always false. */
 bool anfi_fail_as(anf_ctx *cx, anf_status st);
+/* The place of the errors of this call that have none. */
+void anfi_place_errors(anf_ctx *cx, anfi_loc loc);
 /* Is this code among the findings after the first `from`? And drop those findings. */
 bool anfi_diag_has(const anf_diag *d, size_t from, anfi_code code);
 void anfi_diag_forget(anf_diag *d, size_t from);
@@ -287,6 +322,9 @@ void anfi_missed(anf_ctx *cx, const char *kind, const char *name,
 /* text.c: appending to an anf_text; a failure jumps to the frame. */
 /* At the head of an entry that appends to a host's text: one without a context takes this one. */
 void anfi_text_of(anf_text *t, anf_ctx *cx);
+/* A text for a function that a failure may jump out of: the frame frees it, if anfi_text_done does not before. */
+anf_text *anfi_text_begin(anf_ctx *cx);
+void anfi_text_done(anf_text *t);
 void anfi_put(anf_text *t, const char *s, size_t len);
 void anfi_puts(anf_text *t, const char *s);
 void anfi_putc(anf_text *t, char c);
@@ -328,7 +366,7 @@ typedef enum anfi_complex_fn {
 void anfi_complex(anfi_complex_fn f, const double a[2], const double b[2], double out[2]);
 double anfi_polygamma(int n, double x);
 
-/* os_posix.c: system calls */
+/* os/posix.c: system calls */
 /* Reads a whole file into the arena, NUL-terminated; "-" is standard input. Fails with E03xx. */
 bool anfi_os_read(anf_ctx *cx, anfi_arena *a, const char *path, char **text, size_t *len);
 /* Reads n bytes at `offset` of the regular file `name` below the folder `dir`, "" for the present one; no part of the name
@@ -349,6 +387,13 @@ typedef struct anfi_bytes {
  * that died while it wrote this file is removed. */
 bool anfi_os_write_parts(anf_ctx *cx, const char *path, size_t n, const anfi_bytes *part,
                          bool durable);
+/* The same where parts without memory are fetched when it is their turn: NULL, with an error recorded, ends it. */
+typedef struct anfi_part_source {
+  const void *(*part)(void *user, size_t i);
+  void *user;
+} anfi_part_source;
+bool anfi_os_write_parts_from(anf_ctx *cx, const char *path, size_t n, const anfi_bytes *part,
+                              const anfi_part_source *from, bool durable);
 bool anfi_os_may_write(anf_ctx *cx, const char *path); // else fails as writing would
 bool anfi_os_put_all(int f, const char *p, size_t n);  // false: errno says why
 uint64_t anfi_os_now_ns(void);
@@ -361,7 +406,7 @@ void *anfi_os_huge(void *p, size_t size);
 /* Would the system give so much more address space now? */
 bool anfi_os_has_room(size_t bytes);
 
-/* os_number.c, which the run time has too */
+/* os/number.c, which the run time has too */
 /* strtod, strtof and "%.*g" with a decimal point, whatever locale the host has set. */
 double anfi_read_f64(const char *s, char **end);
 float anfi_read_f32(const char *s, char **end);
@@ -373,7 +418,7 @@ size_t anfi_text_f64(char *buf, double v);
 size_t anfi_text_f32(char *buf, float v);
 size_t anfi_text_half(char *buf, uint16_t h, bool brain); // of f16 or bf16
 
-/* os_dir.c: folders of files that processes share */
+/* os/dir.c: folders of files that processes share */
 typedef struct anfi_file {
   const char *name;
   uint64_t bytes;
@@ -396,7 +441,7 @@ const char *anfi_os_this_build(anfi_arena *a);
 /* The folder of the code cache: ANFORA_CACHE, or else the user's. NULL: no cache. */
 const char *anfi_os_cache_dir(anfi_arena *a);
 
-/* os_process.c: other programs, temporary folders, shared objects */
+/* os/process.c: other programs, temporary folders, shared objects */
 /* The path of a program, looked for in PATH; NULL: there is none. */
 const char *anfi_os_find_program(anfi_arena *a, const char *name);
 /* Runs argv[0], a path, and waits; its output goes to the file `log`. The exit status, or -1. */
@@ -407,9 +452,11 @@ char *anfi_os_make_temp(anf_ctx *cx, const char *in);
 void anfi_os_remove(const char *path); // a file or an empty folder
 void *anfi_os_dl_open(const char *path, char *why, size_t len);
 void *anfi_os_dl_symbol(void *handle, const char *name);
+bool anfi_os_c_library_has(
+    const char *name); // a function of that name that programs are linked with
 void anfi_os_dl_close(void *handle);
 
-/* os_thread.c: a thread that does one piece of work at a time */
+/* os/thread.c: a thread that does one piece of work at a time */
 typedef struct anfi_worker anfi_worker;
 anfi_worker *anfi_os_worker_new(anf_ctx *cx); // a failure jumps to the frame
 void anfi_os_worker_start(anfi_worker *w, void (*fn)(void *), void *arg); // it must be idle
@@ -425,7 +472,16 @@ typedef struct anfi_small {
 } anfi_small;
 enum { ANFI_SMALL_SIZES = 16 };
 
+typedef ANFI_VEC(const char *) anfi_folders;
+
 struct anf_comm;
+/* What keeps loops over arrays linear: tests of growth turn it off, and must notice. */
+enum {
+  ANFI_WITHOUT_LINEAR = 1,      // backend/lower/graph/linear.c
+  ANFI_WITHOUT_READS_FIRST = 2, // ir/reads_first.c
+  ANFI_WITHOUT_SUMS = 4         // ◀ that add to adjoints: autodiff/reverse/activity.c
+};
+
 struct anf_ctx {
   anf_allocator alloc;
   size_t bytes, max_bytes;
@@ -438,23 +494,37 @@ struct anf_ctx {
   anfi_frame *frame;                     // innermost, or NULL
   bool over_limit;                       // max_bytes made an allocation fail
   bool told_memory;                      // E0871 or E0872 is recorded
-  struct anf_comm *comm;                 // of programs that the host runs, or NULL
+  unsigned without;                      // ANFI_WITHOUT_..
+  anfi_folders imports;  // that imports may lead into, beside the program's own: real paths
+  struct anf_comm *comm; // of programs that the host runs, or NULL
   anf_diag *own;     // findings of calls that were given no list, made at the first; may be NULL
   bool own_is_old;   // a later call begins it anew
+  bool missed;       // a look-up by name found nothing, which no finding has reported yet
   anfi_chunk *spare; // arena.c; empty outside entries
   uint32_t nspare, nsmall;
   anfi_small *small
       [ANFI_SMALL_SIZES]; // ctx.c: freed blocks of up to 16, 32, .. bytes; empty outside entries
-  anfi_arena arena;       // types, names and other things that live as long as the context
+  anfi_chunk *scanned;    // arena.c: memory that anfi_visit_memory goes over
+  anfi_shared *shared;    // trim.c: all such blocks
+  size_t nshared;
+  anfi_arena arena;  // what lives as long as the context
+  anfi_arena tables; // that refer to shared blocks without keeping them
   anfi_strtab strings;
   struct anfi_source *sources;
-  struct anfi_types *types;    // ir/type.c
+  struct anfi_types *types;    // ir/value/type.c
   struct anfi_schema *schemas; // ir/op.c: the op table, parsed
   anfi_map op_by_name;         // string id -> opcode
   anfi_map hosts;              // string id -> anfi_host: ir/host.c
   const struct anfi_scalar *
-      *scalars; // ir/scalar.c: code of elementwise ops by opcode, parsed at first use
-  const struct anfi_ruleset *rules; // optimizer/rules/parse.c: likewise
+      *scalars; // ir/value/scalar.c: code of elementwise ops by opcode, parsed at first use
+  const struct anfi_ruleset *rules;  // optimizer/rules/parse.c: likewise
+  struct anfi_kept *kept;            // anfi_ctx_keep, newest first
+  struct anfi_generator *generators; // ir/generator.c
 };
+
+/* What is made at first use and lives as long as the context, by an address that nothing else uses as its key. It is freed
+ * before anything else of the context, newest first. */
+void anfi_ctx_keep(anf_ctx *cx, const void *key, void *value, void (*free)(void *));
+void *anfi_ctx_kept(const anf_ctx *cx, const void *key); // or NULL
 
 #endif

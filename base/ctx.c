@@ -150,12 +150,15 @@ static anf_ctx *new_ctx(const anf_ctx_opts *o) {
   cx->progress = o->progress;
   cx->progress_user = o->progress_user;
   anfi_arena_init(&cx->arena, cx);
+  anfi_arena_init(&cx->tables, cx);
+  cx->tables.skipped = true;
   return cx;
 }
 
 static anf_status fill_ctx(anf_ctx *cx, void (*fill)(anf_ctx *)) {
   ANFI_ENTRY(cx, NULL);
-  anfi_strtab_init(&cx->strings, &cx->arena);
+  anfi_strtab_init(&cx->strings, &cx->tables);
+  cx->strings.shared = true;
   fill(cx);
   return anfi_leave(cx);
 }
@@ -171,11 +174,34 @@ anf_ctx *anfi_ctx_new(const anf_ctx_opts *o, void (*fill)(anf_ctx *)) {
   return cx;
 }
 
+typedef struct anfi_kept {
+  struct anfi_kept *next;
+  const void *key;
+  void *value;
+  void (*free)(void *);
+} kept;
+
+void anfi_ctx_keep(anf_ctx *cx, const void *key, void *value, void (*free)(void *)) {
+  kept *k = ANFI_NEW(&cx->arena, kept);
+  *k = (kept){cx->kept, key, value, free};
+  cx->kept = k;
+}
+
+void *anfi_ctx_kept(const anf_ctx *cx, const void *key) {
+  const kept *k = cx->kept;
+  while (k && k->key != key) k = k->next;
+  return k ? k->value : NULL;
+}
+
 void anf_ctx_free(anf_ctx *cx) {
   if (!cx) return;
+  for (const kept *k = cx->kept; k; k = k->next) k->free(k->value);
   anf_diag_free(cx->own);
   anfi_source_remove_text(cx, NULL); // all
   anfi_arena_free(&cx->arena);
+  anfi_arena_free(&cx->tables);
+  for (anfi_shared *b = cx->shared; b; b = b->next) b->live = false;
+  anfi_free_unmarked(cx);
   anf_allocator al = cx->alloc;
   al.fn(al.user, cx, sizeof *cx, 0);
 }

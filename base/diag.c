@@ -65,7 +65,6 @@ void anfi_diag_forget(anf_diag *d, size_t from) { d->items.n = from; }
 
 const char *anf_explain(const char *code) {
   if (!code) return NULL;
-  if (!code) return NULL;
   for (size_t i = 0; i < ANF_CODE_COUNT; i++)
     if (strcmp(messages[i].code, code) == 0) return messages[i].explanation;
   return NULL;
@@ -76,7 +75,7 @@ const char *anfi_code_text(anfi_code code) { return messages[code].text; }
 void anfi_source_add(anf_ctx *cx, const char *file, const char *text, size_t len) {
   anfi_source_remove(cx, file);
   const char *name = anfi_intern_z(&cx->strings, file)->s;
-  source *s = (source *)anfi_raw(cx, NULL, 0, sizeof *s);
+  source *s = (source *)anfi_object(cx, sizeof *s);
   if (!s) anfi_throw_nomem(cx);
   *s = (source){cx->sources, name, text, len};
   cx->sources = s;
@@ -90,7 +89,7 @@ static void remove_sources(anf_ctx *cx, const char *file, const char *text) {
       continue;
     }
     *p = s->next;
-    anfi_raw(cx, s, sizeof *s, 0);
+    anfi_object_free(cx, s);
   }
 }
 
@@ -114,6 +113,13 @@ static const char *line_text(anfi_arena *a, anfi_loc loc) {
   return anfi_strndup(a, p, n < SHOWN_LINE ? n : SHOWN_LINE);
 }
 
+static void set_place(anf_diag *d, anf_diag_item *it, anfi_loc loc) {
+  it->file = loc.file ? anfi_strndup(&d->arena, loc.file, strlen(loc.file)) : "";
+  it->line = loc.line;
+  it->col = loc.col;
+  it->source = line_text(&d->arena, loc);
+}
+
 /* Work in the list's arena, in a frame of its own: running out of memory here must not lose the
  * caller's frame. */
 static anf_status add_item(anf_diag *d, anf_diag_item it, anfi_loc loc, const char *fmt,
@@ -123,11 +129,8 @@ static anf_status add_item(anf_diag *d, anf_diag_item it, anfi_loc loc, const ch
   char buf[2048];
   vsnprintf(buf, sizeof buf, fmt, ap);
   it.message = anfi_strndup(&d->arena, buf, strlen(buf));
-  it.file = loc.file ? anfi_strndup(&d->arena, loc.file, strlen(loc.file)) : "";
-  it.line = loc.line;
-  it.col = loc.col;
-  it.source = line_text(&d->arena, loc);
   it.hint = "";
+  set_place(d, &it, loc);
   anfi_push(&d->arena, &d->items, it);
   return anfi_leave(cx);
 }
@@ -177,6 +180,23 @@ bool anfi_fail_as(anf_ctx *cx, anf_status st) {
   return false;
 }
 
+static anf_status set_place_apart(anf_diag *d, anf_diag_item *it, anfi_loc loc) {
+  ANFI_ENTRY(d->arena.cx, NULL);
+  set_place(d, it, loc);
+  return anfi_leave(d->arena.cx);
+}
+
+void anfi_place_errors(anf_ctx *cx, anfi_loc loc) {
+  anf_diag *d = list_of(cx);
+  size_t left = cx->frame->nerror;
+  for (size_t i = d ? d->items.n : 0; i-- && left;) {
+    anf_diag_item *it = &d->items.at[i];
+    if (it->severity != ANF_ERROR) continue;
+    left--;
+    if (!it->line && set_place_apart(d, it, loc) != ANF_OK) set_status(cx, ANF_NOMEM);
+  }
+}
+
 void anfi_warn(anf_ctx *cx, anfi_loc loc, anfi_code code, ...) {
   va_list ap;
   va_start(ap, code);
@@ -195,6 +215,21 @@ void anfi_note(anf_ctx *cx, anfi_loc loc, const char *fmt, ...) {
   anf_diag_item it = {.severity = ANF_NOTE, .code = note.code};
   if (add_item(d, it, loc, fmt, ap) != ANF_OK) set_status(cx, ANF_NOMEM);
   va_end(ap);
+}
+
+static anf_status report(anf_ctx *cx, anf_diag *d, const char *words) {
+  ANFI_ENTRY(cx, d);
+  anfi_fail(cx, anfi_nowhere(), ANF_E1600, words);
+  return anfi_leave(cx);
+}
+
+anf_status anf_diag_report(anf_diag *d, anf_status st, const char *words) {
+  ANFI_NEED(d, words);
+  if (!d || st == ANF_OK) return st;
+  size_t n = d->items.n;
+  report(d->arena.cx, d, words);
+  if (d->items.n > n) d->items.at[n].status = st;
+  return st;
 }
 
 static anf_status set_hint(anf_diag *d, const char *text) {
@@ -257,6 +292,7 @@ void anfi_missed(anf_ctx *cx, const char *kind, const char *name,
   if (!d) return;
   anfi_enter(cx, d, &f);
   cx->own_is_old = false;
+  cx->missed = true;
   if (!setjmp(f.jump)) {
     anfi_fail(cx, anfi_nowhere(), ANF_E0006, kind, name);
     const char *near = anfi_nearest(name, candidate, user);
@@ -268,7 +304,8 @@ void anfi_missed(anf_ctx *cx, const char *kind, const char *name,
 /* What the last look-up missed, for the finding just made. */
 static void hint_at_missed(anf_ctx *cx, const anf_diag *own) {
   const anf_diag_item *it = own && own->items.n ? &own->items.at[own->items.n - 1] : NULL;
-  if (!it || strcmp(it->code, messages[ANF_E0006].code) != 0) return;
+  if (!cx->missed || !it || strcmp(it->code, messages[ANF_E0006].code) != 0) return;
+  cx->missed = false; // the NULL after that is another one
   anfi_hint(cx, "%s%s%s", it->message, it->hint[0] ? "; " : "", it->hint);
 }
 
@@ -301,51 +338,85 @@ bool anfi_need(anf_ctx *cx, anf_diag *d, const char *function, const char *names
   return false;
 }
 
+/* What is printed at once: a finding stays whole where other processes write to the same file. */
+typedef struct sheet {
+  FILE *to;
+  size_t n;
+  char at[4096];
+} sheet;
+
+static void flush(sheet *s) {
+  fwrite(s->at, 1, s->n, s->to);
+  s->n = 0;
+}
+static void put(sheet *s, char c) {
+  if (s->n == sizeof s->at) flush(s);
+  s->at[s->n++] = c;
+}
+static void put_words(sheet *s, const char *text) {
+  while (*text) put(s, *text++);
+}
+
 /* Text of a program must not talk to the terminal: control characters are shown as ?, one for one. */
-static void print_text(const char *s, FILE *to) {
+static void put_text(sheet *to, const char *s) {
   for (; *s; s++) {
     bool control = ((unsigned char)*s < ' ' && *s != '\t' && *s != '\n') || *s == 0x7f;
     bool c1 =
         (unsigned char)*s == 0xc2 && (unsigned char)s[1] >= 0x80 && (unsigned char)s[1] < 0xa0;
-    fputc(control || c1 ? '?' : *s, to);
+    put(to, control || c1 ? '?' : *s);
     s += c1;
   }
 }
 
-static void print_caret(const anf_diag_item *it, FILE *to) {
-  fputs("  ", to);
-  print_text(it->source, to);
-  fputs("\n  ", to);
+static void put_caret(sheet *to, const anf_diag_item *it) {
+  put_words(to, "  ");
+  put_text(to, it->source);
+  put_words(to, "\n  ");
   const char *s = it->source;
   for (uint32_t c = 1; c < it->col && *s; c++) { // tabs stay tabs, so that the caret lines up
-    fputc(*s == '\t' ? '\t' : ' ', to);
+    put(to, *s == '\t' ? '\t' : ' ');
     size_t n = anfi_utf8_len(s, strlen(s));
     s += n ? n : 1;
   }
-  fputs("^\n", to);
+  put_words(to, "^\n");
 }
 
-static void print_item(const anf_diag_item *it, FILE *to, bool colour) {
+static void put_place(sheet *to, const anf_diag_item *it) {
+  char place[32] = "";
+  if (!it->file[0]) return;
+  if (it->line) snprintf(place, sizeof place, ":%u:%u", it->line, it->col);
+  put_text(to, it->file);
+  put_words(to, place);
+  put_words(to, ": ");
+}
+
+static void put_item(sheet *to, const anf_diag_item *it, bool colour) {
   static const char *const word[] = {"note", "warning", "error"};
   static const char *const paint[] = {"\033[36m", "\033[33m", "\033[31m"};
-  print_text(it->file, to);
-  if (it->file[0] && it->line) fprintf(to, ":%u:%u", it->line, it->col);
-  if (it->file[0]) fputs(": ", to);
-  fprintf(to, "%s%s%s", colour ? paint[it->severity] : "", word[it->severity],
-          colour ? "\033[0m" : "");
-  if (it->code[0]) fprintf(to, " %s", it->code);
-  fputs(": ", to);
-  print_text(it->message, to);
-  fputc('\n', to);
-  if (it->source[0]) print_caret(it, to);
+  put_place(to, it);
+  if (colour) put_words(to, paint[it->severity]);
+  put_words(to, word[it->severity]);
+  if (colour) put_words(to, "\033[0m");
+  if (it->code[0]) put(to, ' ');
+  put_words(to, it->code);
+  put_words(to, ": ");
+  put_text(to, it->message);
+  put(to, '\n');
+  if (it->source[0]) put_caret(to, it);
   if (!it->hint[0]) return;
-  fputs("  hint: ", to);
-  print_text(it->hint, to);
-  fputc('\n', to);
+  put_words(to, "  hint: ");
+  put_text(to, it->hint);
+  put(to, '\n');
 }
 
 void anf_diag_print(const anf_diag *d, FILE *to, bool colour) {
-  for (size_t i = 0; d && to && i < d->items.n; i++) print_item(&d->items.at[i], to, colour);
+  sheet s;
+  s.to = to;
+  s.n = 0;
+  for (size_t i = 0; d && to && i < d->items.n; i++) {
+    put_item(&s, &d->items.at[i], colour);
+    flush(&s);
+  }
 }
 
 /* Edit distance with adjacent swaps, cut off at `limit`. */

@@ -22,21 +22,23 @@
 #define ANFI_BATCHED  "⇉" // vmap
 #define ANFI_DECLARED "∷" // takes the value of a name to its declared type
 
-/* One row per mark: ROW(mark, word). */
+/* One row per mark: ROW(mark, word, what it is: the .. of f). */
 #define ANFI_MARKS(ROW)                                                                            \
-  ROW(ANFI_THEN, "then_")                                                                          \
-  ROW(ANFI_ELSE, "else_")                                                                          \
-  ROW(ANFI_HEADER, "header_")                                                                      \
-  ROW(ANFI_BODY, "body_")                                                                          \
-  ROW(ANFI_AFTER, "after_")                                                                        \
-  ROW(ANFI_FORWARD, "fwd_")                                                                        \
-  ROW(ANFI_BACKWARD, "bwd_")                                                                       \
-  ROW(ANFI_ADJOINT, "adj_")                                                                        \
-  ROW(ANFI_TANGENT, "jvp_")                                                                        \
-  ROW(ANFI_BATCHED, "vmap_")                                                                       \
-  ROW(ANFI_DECLARED, "typed_")
+  ROW(ANFI_THEN, "then_", "then branch")                                                           \
+  ROW(ANFI_ELSE, "else_", "else branch")                                                           \
+  ROW(ANFI_HEADER, "header_", "loop header")                                                       \
+  ROW(ANFI_BODY, "body_", "loop body")                                                             \
+  ROW(ANFI_AFTER, "after_", "what comes after a loop or branch")                                   \
+  ROW(ANFI_FORWARD, "fwd_", "gradient, forward half")                                              \
+  ROW(ANFI_BACKWARD, "bwd_", "gradient, backward half")                                            \
+  ROW(ANFI_ADJOINT, "adj_", "gradient, part of the backward half")                                 \
+  ROW(ANFI_TANGENT, "jvp_", "tangent")                                                             \
+  ROW(ANFI_BATCHED, "vmap_", "batch")                                                              \
+  ROW(ANFI_DECLARED, "typed_", "declared type")
 
 /* The word for the mark that `name` begins with, and the mark's length; NULL: it begins with none. */
 const char *anfi_mark_word(const char *name, size_t *len);
+/* Likewise what it is: "loop body". */
+const char *anfi_mark_meaning(const char *name, size_t *len);
 
 #endif

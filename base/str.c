@@ -22,6 +22,20 @@ static void grow(anfi_strtab *t) {
   anfi_give_back(t->arena, old, n * sizeof *old);
 }
 
+static anfi_str *new_string(anfi_strtab *t, const char *s, size_t len) {
+  if (len >= INT32_MAX - sizeof(anfi_str)) anfi_throw_nomem(t->arena->cx);
+  size_t bytes = sizeof(anfi_str) + len + 1;
+  anfi_str *p =
+      (anfi_str *)(t->shared ? anfi_share(t->arena->cx, bytes) : anfi_alloc(t->arena, bytes));
+  p->id = t->free.n ? t->free.at[--t->free.n] : (uint32_t)t->all.n;
+  p->len = (uint32_t)len;
+  memcpy(p->s, s, len);
+  p->s[len] = 0;
+  if (p->id < t->all.n) t->all.at[p->id] = p;
+  else anfi_push(t->arena, &t->all, (const anfi_str *)p);
+  return p;
+}
+
 const anfi_str *anfi_intern(anfi_strtab *t, const char *s, size_t len) {
   size_t i = t->nslot ? slot_of(t, s, len) : 0;
   if (t->nslot && t->slots[i]) return t->slots[i];
@@ -29,15 +43,22 @@ const anfi_str *anfi_intern(anfi_strtab *t, const char *s, size_t len) {
     grow(t);
     i = slot_of(t, s, len);
   }
-  if (len >= UINT32_MAX) anfi_throw_nomem(t->arena->cx);
-  anfi_str *p = (anfi_str *)anfi_alloc(t->arena, sizeof *p + len + 1);
-  p->id = (uint32_t)t->all.n;
-  p->len = (uint32_t)len;
-  memcpy(p->s, s, len);
-  p->s[len] = 0;
-  anfi_push(t->arena, &t->all, (const anfi_str *)p);
-  t->slots[i] = p;
-  return p;
+  return t->slots[i] = new_string(t, s, len);
+}
+
+void anfi_strtab_trim(anfi_strtab *t) {
+  size_t dead = 0;
+  for (size_t i = 0; i < t->all.n; i++) dead += t->all.at[i] && !anfi_is_live(t->all.at[i]);
+  while (t->free.cap < t->free.n + dead) // nothing fails from then on
+    t->free.at = (uint32_t *)anfi_vec_grow(t->arena, t->free.at, &t->free.cap, sizeof(uint32_t));
+  if (t->nslot) memset(t->slots, 0, t->nslot * sizeof *t->slots);
+  for (size_t i = 0; i < t->all.n; i++) {
+    anfi_str *p = (anfi_str *)(uintptr_t)t->all.at[i];
+    if (p && anfi_is_live(p)) t->slots[slot_of(t, p->s, p->len)] = p;
+    if (!p || anfi_is_live(p)) continue;
+    t->all.at[i] = NULL;
+    t->free.at[t->free.n++] = (uint32_t)i;
+  }
 }
 
 const anfi_str *anfi_intern_z(anfi_strtab *t, const char *s) {
@@ -48,17 +69,29 @@ const anfi_str *anfi_interned(const anfi_strtab *t, const char *s, size_t len) {
   return t->nslot ? t->slots[slot_of(t, s, len)] : NULL;
 }
 
-const char *anfi_mark_word(const char *name, size_t *len) {
-  static const struct {
-    const char *mark, *word;
-  } rows[] = {
-#define ROW(mark, word) {mark, word},
+typedef struct mark_row {
+  const char *mark, *word, *meaning;
+} mark_row;
+
+static const mark_row *mark_of(const char *name, size_t *len) {
+  static const mark_row rows[] = {
+#define ROW(mark, word, meaning) {mark, word, meaning},
       ANFI_MARKS(ROW)
 #undef ROW
   };
   for (size_t i = 0; i < ANFI_LEN(rows); i++) {
     *len = strlen(rows[i].mark);
-    if (strncmp(name, rows[i].mark, *len) == 0) return rows[i].word;
+    if (strncmp(name, rows[i].mark, *len) == 0) return &rows[i];
   }
   return NULL;
+}
+
+const char *anfi_mark_word(const char *name, size_t *len) {
+  const mark_row *r = mark_of(name, len);
+  return r ? r->word : NULL;
+}
+
+const char *anfi_mark_meaning(const char *name, size_t *len) {
+  const mark_row *r = mark_of(name, len);
+  return r ? r->meaning : NULL;
 }

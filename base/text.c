@@ -26,6 +26,26 @@ void anf_text_free(anf_text *t) {
 }
 void anfi_free_text(void *text) { anf_text_free((anf_text *)text); }
 
+static void end_text(void *text) {
+  anf_text *t = (anf_text *)text;
+  anf_ctx *cx = t->cx;
+  anf_text_free(t);
+  anfi_raw(cx, t, sizeof *t, 0);
+}
+
+anf_text *anfi_text_begin(anf_ctx *cx) {
+  anf_text *t = (anf_text *)anfi_raw(cx, NULL, 0, sizeof *t);
+  if (!t) anfi_throw_nomem(cx);
+  *t = (anf_text){.cx = cx};
+  anfi_defer(cx, ANFI_ALWAYS, end_text, t);
+  return t;
+}
+
+void anfi_text_done(anf_text *t) {
+  anfi_undefer(t->cx, t);
+  end_text(t);
+}
+
 void anfi_put(anf_text *t, const char *s, size_t len) {
   reserve(t, len);
   memcpy(t->text + t->len, s, len);

@@ -5,9 +5,44 @@
 
 #include <stdlib.h>
 
+static const char *array_name(void *user, size_t i) {
+  const anf_type *t = (const anf_type *)user;
+  return i < anf_type_count(t) ? anf_type_field(t, i) : NULL;
+}
+
+/* Array `name` of an archive; NULL: a record of all. */
+static anf_status load_archive(cli *c, const char *path, const char *name, anf_value **out) {
+  anf_value *all = NULL;
+  anf_status st = anf_load_npz(c->cx, path, c->d, &all);
+  if (st != ANF_OK) return st;
+  anfi_defer(c->cx, ANFI_ALWAYS, anfi_release, all);
+  anf_value *v = name ? anf_value_field(all, name) : all;
+  if (v) return *out = anf_value_retain(v), ANF_OK;
+  anf_text t = {.cx = c->cx};
+  for (size_t i = 0; i < all->n && i < 20; i++)
+    anfi_putf(&t, "%s%s", i ? ", " : "", array_name((void *)(uintptr_t)all->type, i));
+  const char *near = anfi_nearest(name, array_name, (void *)(uintptr_t)all->type);
+  anfi_fail(c->cx, anfi_nowhere(), ANF_E1350, name, path);
+  if (near) anfi_hint(c->cx, "did you mean '%s'?", near);
+  else anfi_hint(c->cx, "it has %s", t.text ? t.text : "none");
+  anf_text_free(&t);
+  return ANF_INVALID;
+}
+
+/* @x.npy, @all.npz, @all.npz:x */
+static anf_status load_array(cli *c, const char *path, anf_value **out) {
+  const char *end = strstr(path, ".npz:");
+  size_t n = strlen(path);
+  if (end)
+    return load_archive(c, anfi_strndup(anfi_scratch(c->cx), path, (size_t)(end - path) + 4),
+                        end + 5, out);
+  bool archive = n > 4 && strcmp(path + n - 4, ".npz") == 0;
+  return archive ? load_archive(c, path, NULL, out) : anf_load_npy(c->cx, path, c->d, out);
+}
+
 anf_status cli_value(cli *c, const char *word, anf_value **out) {
-  anf_status st = word[0] == '@' ? anf_load_npy(c->cx, word + 1, c->d, out)
-                                 : anf_parse_value(c->cx, word, c->d, out);
+  anf_status st =
+      word[0] == '@' ? load_array(c, word + 1, out) : anf_parse_value(c->cx, word, c->d, out);
   if (st == ANF_OK) anfi_defer(c->cx, ANFI_ALWAYS, anfi_release, *out);
   return st;
 }

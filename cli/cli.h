@@ -51,6 +51,7 @@ struct cli {
   int write_errno;   // of standard output, or 0
   char *input;       // standard input, once it is read
   size_t input_len;
+  anf_comm *comm; // this rank of several (train --ranks), or NULL
 };
 
 /* table.c: the table, and questions to it */
@@ -73,6 +74,12 @@ void cli_help(const cli_command_info *command, anf_text *out); // NULL: in gener
 void cli_man(anf_text *out);
 void cli_bash(anf_text *out);
 void cli_zsh(anf_text *out);
+
+/* main.c: running */
+/* Runs the command in a context of its own, c->cx, with its findings in c->d. The exit status. */
+int cli_begin(cli *c);
+/* Prints the findings if `tells`, and frees what cli_begin made. */
+void cli_end(cli *c, int status, bool tells);
 
 /* main.c: ending */
 /* Wrong use: says so on standard error, with a pointer to the help. Always EXIT_USAGE. */
@@ -99,6 +106,8 @@ static inline const char *cli_source(const char *file) {
 }
 /* Where stages are dumped, &c->dump, or NULL: by --dump or ANFORA_DUMP. */
 anf_dump *cli_dump(cli *c);
+/* As .ir, with places if --places is given. */
+anf_status cli_print_ir(const cli *c, anf_module *m, anf_text *out);
 /* Reads a file, and dumps it as "parse". The module is freed with the frame. */
 anf_status cli_load(cli *c, const char *file, anf_module **m);
 /* The function of that name; if none is said: main, else the only one that is there to be called.
@@ -111,7 +120,7 @@ anf_status cli_signature(cli *c, anf_graph *g, const char *sig, const anf_type *
 anf_status cli_types(cli *c, anf_graph *g, const anf_type **types);
 /* cmd_build.c: the target of --cpu. */
 bool cli_cpu(cli *c, anf_target_machine *tm);
-/* cmd_cache.c: of engines that compile what is run; what they made before is found in the user's
+/* cmd_cache.c: of engines that compile the program; code they made before is found in the user's
  * folder. */
 const anf_jit_opts *cli_jit_options(const cli *c);
 /* cmd_print.c: the fused operations, on standard error. */
@@ -161,6 +170,9 @@ anf_status cli_run_tir(cli *c, cli_target t, const char *backend, uint64_t max_s
 
 /* pnnx.c: models of PNNX (.param) */
 bool cli_is_param(const char *file);
+/* Does the file have the ending of a model of one function: .mindir, .mlir, .onnx? NULL: no. */
+bool cli_is_model(const char *to);
+anf_status cli_write_model(cli *c, anf_graph *g, const char *to, anf_text *out);
 /* Runs a model and says on standard error what each operator gave. `exec` NULL: nothing is
  * compiled. */
 anf_status cli_debug_param(cli *c, const char *file, const anf_exec_opts *exec, anf_value **result);

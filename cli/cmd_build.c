@@ -2,6 +2,7 @@
 /* anfora build: a function as an object file with a header, for programs in C. */
 #include "cli/cli.h"
 #include "backend/tir/tir.h"
+#include "exec/sizes.h"
 
 #include <jansson.h>
 
@@ -87,8 +88,16 @@ static anf_status step_types(cli *c, anf_module *m, anf_graph *g, const anf_type
   return cli_types_after(c, g, state, types);
 }
 
+/* Operations are fused alike at all sizes, up to what a size makes worth it: those of the first are shown. */
+static anf_status explain_fusion(cli *c, anf_graph *g, size_t n, const anf_type *const *types,
+                                 const anfi_size_set *sizes, size_t nstate) {
+  const anf_type **first = ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, n + 1);
+  for (size_t i = 0; i < n; i++) first[i] = anfi_sizes_type(c->cx, sizes, 0, types[i]);
+  return cli_explain_fusion(c, g, first, nstate);
+}
+
 static anf_status build_graph(cli *c, cli_target t, unsigned forms, anf_build_opts *o,
-                              uint64_t nstate, anf_text *out) {
+                              uint64_t nstate, anfi_size_set *sizes, anf_text *out) {
   anf_module *m = NULL;
   anf_status st = cli_load(c, t.file, &m);
   if (st == ANF_OK) st = anf_verify(m, c->d);
@@ -104,7 +113,8 @@ static anf_status build_graph(cli *c, cli_target t, unsigned forms, anf_build_op
   if (st == ANF_OK && (value || c->value[OPT_GRAD])) st = cli_grad(c, g, value, &g);
   if (st != ANF_OK) return st;
   size_t n = anf_graph_param_count(g);
-  if (c->value[OPT_EXPLAIN_FUSION]) st = cli_explain_fusion(c, g, types, step ? nstate : 0);
+  if (!anfi_sizes_read(c->cx, anfi_scratch(c->cx), o->sizes, n, types, sizes)) return ANF_INVALID;
+  if (c->value[OPT_EXPLAIN_FUSION]) st = explain_fusion(c, g, n, types, sizes, step ? nstate : 0);
   if (st != ANF_OK) return st;
   if (step) return anf_build_step(g, nstate, n, types, forms, o, c->d, out);
   return anf_build_graph(g, n, types, forms, o, c->d, out);
@@ -123,6 +133,7 @@ bool cli_cpu(cli *c, anf_target_machine *tm) {
   const char *cpu = c->value[OPT_CPU];
   *tm = (anf_target_machine){.size = sizeof *tm};
   if (cpu && strcmp(cpu, "native") != 0) tm->cpu = cpu;
+  tm->triple = c->value[OPT_TARGET];
   return true;
 }
 
@@ -133,12 +144,34 @@ static bool read_opts(cli *c, anf_build_opts *o, anf_target_machine *tm) {
   o->jit = jit;
   o->tune = c->value[OPT_TUNE] != NULL;
   o->stops = c->value[OPT_STOPPABLE] != NULL;
+  o->sizes = c->value[OPT_SIZES];
+  if (cli_dump(c)) o->stage = anf_dump_stage, o->stage_user = &c->dump;
+  uint64_t threads = 1;
+  if (!cli_number(c, OPT_THREADS, 1024, &threads)) return false;
+  o->parallel = threads > 1;
   if (o->tune) jit->cache_dir = anfi_os_cache_dir(anfi_scratch(c->cx));
   const char *by = c->value[OPT_BACKEND];
   if (by && !anf_jit_kind_of(by, &o->kind)) o->kind = ANF_JIT_INTERP; // "tir"
   if (!cli_cpu(c, tm)) return false;
-  if (!o->tune || tm->cpu) jit->target = tm; // else of this machine
+  if (!o->tune || tm->cpu || tm->triple) jit->target = tm; // else of this machine
   return true;
+}
+
+/* "f: code for 3 combinations of sizes (B = 1, 8, 32)"; in JSON the combinations one by one */
+static void tell_sizes(cli *c, const char *name, const anfi_size_set *s, json_t *j) {
+  anfi_arena *a = anfi_scratch(c->cx);
+  if (!s->ndim) return;
+  if (!j) {
+    printf("%s: code for %zu combination%s of sizes (%s)\n", name, s->n, &"s"[s->n == 1],
+           anfi_sizes_list(a, s));
+    return;
+  }
+  json_t *rows = json_array();
+  for (size_t row = 0; row < s->n; row++) {
+    const char *words = anfi_sizes_words(a, s, row);
+    cli_json_append(c, rows, cli_json_text(c, words, strlen(words)));
+  }
+  cli_json_put(c, j, "sizes", rows);
 }
 
 int cmd_build(cli *c) {
@@ -149,22 +182,26 @@ int cmd_build(cli *c) {
   unsigned forms = forms_of(c);
   const char *state = c->value[OPT_STATE];
   uint64_t nstate = 0;
+  anfi_size_set sizes = {0};
   if (!forms || !read_opts(c, &o, &tm)) return EXIT_USAGE;
   if (state && strcmp(state, "0") != 0 && !cli_number(c, OPT_STATE, UINT32_MAX, &nstate))
     return EXIT_USAGE;
   cli_target t = cli_split(c, c->arg[0]);
   o.title = cli_source(c->arg[0]);
   anf_status st = cli_is_tir(c, t.file) ? build_tir(c, t, forms, &o, out)
-                                        : build_graph(c, t, forms, &o, nstate, out);
+                                        : build_graph(c, t, forms, &o, nstate, &sizes, out);
+  if (st == ANF_OK) st = c->dump.status;
   json_t *files = c->value[OPT_JSON] ? json_array() : NULL;
   if (st == ANF_OK) st = write_all(c, place(c, o.name), out, files);
   for (int i = 0; i < ANF_BUILD_FORM_COUNT; i++)
     if (out[i].cx) anf_text_free(&out[i]);
+  if (st == ANF_OK && !files) tell_sizes(c, o.name, &sizes, NULL);
   if (st != ANF_OK || !files) {
     json_decref(files);
     return cli_status(c, st);
   }
   json_t *j = json_object();
+  tell_sizes(c, o.name, &sizes, j);
   cli_json_put(c, j, "files", files);
   return cli_json_write(c, j);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* anfora grad: the gradient of a function, as a program. */
+/* anfora grad: the gradient of a function, as a program, or alone as a model (.mlir, .onnx, .mindir). */
 #include "cli/cli.h"
 #include "ir/ir.h"
 
@@ -23,6 +23,23 @@ static void hide_others(anf_module *m, const anf_graph *f, const anf_graph *g) {
   }
 }
 
+static void dump_pass(void *user, anf_module *m, const char *pass, double ms, uint64_t rewrites) {
+  cli *c = (cli *)user;
+  (void)ms;
+  if (rewrites || strcmp(pass, "specialise") == 0) anf_dump_stage(&c->dump, c->cx, pass, m, NULL);
+}
+
+static anf_status write_program(cli *c, anf_module *m, const anf_graph *f, const anf_graph *g,
+                                anf_text *out) {
+  hide_others(m, f, g);
+  anf_opt_opts o = {.size = sizeof o};
+  if (cli_dump(c)) o.after = dump_pass, o.user = c;
+  anf_status st =
+      anf_optimise(m, c->value[OPT_PASSES] ? c->value[OPT_PASSES] : "standard", &o, c->d);
+  if (st == ANF_OK) st = c->dump.status;
+  return st == ANF_OK ? cli_print_ir(c, m, out) : st;
+}
+
 int cmd_grad(cli *c) {
   anf_module *m = NULL;
   anf_graph *made = NULL;
@@ -33,10 +50,9 @@ int cmd_grad(cli *c) {
   anf_graph *f = st == ANF_OK ? cli_function(c, m, t) : NULL;
   if (st == ANF_OK && !f) st = ANF_INVALID;
   if (st == ANF_OK) st = cli_grad(c, f, c->value[OPT_VALUE] != NULL, &made);
-  if (st == ANF_OK) hide_others(m, f, made);
+  const char *to = c->value[OPT_OUTPUT];
   if (st == ANF_OK)
-    st = anf_optimise(m, c->value[OPT_PASSES] ? c->value[OPT_PASSES] : "standard", NULL, c->d);
-  if (st == ANF_OK) st = anf_print_ir(m, &out);
+    st = cli_is_model(to) ? cli_write_model(c, made, to, &out) : write_program(c, m, f, made, &out);
   int status = st == ANF_OK ? cli_write(c, out.text ? out.text : "", out.len) : cli_status(c, st);
   anf_text_free(&out);
   return status;

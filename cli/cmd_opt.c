@@ -42,12 +42,8 @@ static bool fits(const anf_type *want, const anf_type *t) {
 }
 
 static anf_status unfit(cli *c, anf_graph *g, size_t i, const anf_type *want, const anf_type *t) {
-  anf_text a = {.cx = c->cx}, b = {.cx = c->cx};
-  anfi_put_type(&a, c->cx, want);
-  anfi_put_type(&b, c->cx, t);
-  anfi_fail(c->cx, anfi_nowhere(), ANF_E0511, i + 1, anf_graph_name(g), a.text, b.text);
-  anf_text_free(&a);
-  anf_text_free(&b);
+  anfi_fail(c->cx, anfi_nowhere(), ANF_E0511, i + 1, anf_graph_name(g), anfi_type_text(c->cx, want),
+            anfi_type_text(c->cx, t));
   return ANF_INVALID;
 }
 
@@ -91,7 +87,7 @@ int cmd_opt(cli *c) {
     st = anf_optimise(m, c->value[OPT_PASSES] ? c->value[OPT_PASSES] : "standard", &o, c->d);
   if (st == ANF_OK) st = w.dump_status;
   if (st == ANF_OK) st = c->dump.status;
-  if (st == ANF_OK) st = anf_print_ir(m, &out);
+  if (st == ANF_OK) st = cli_print_ir(c, m, &out);
   int status = st == ANF_OK ? cli_write(c, out.text ? out.text : "", out.len) : cli_status(c, st);
   anf_text_free(&out);
   return status;

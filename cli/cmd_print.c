@@ -58,7 +58,8 @@ static int print_lowered(cli *c, const char *as) {
       ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, anf_graph_param_count(g) + 1);
   st = cli_types(c, g, types);
   bool lines = strcmp(as, "asm") == 0;
-  anf_jit_opts jit = {.size = sizeof jit, .debug = lines, .target = c->value[OPT_CPU] ? &tm : NULL};
+  anf_jit_opts jit = {
+      .size = sizeof jit, .debug = lines, .target = tm.cpu || tm.triple ? &tm : NULL};
   o.jit = &jit;
   if (st == ANF_OK) st = anf_lowered_print(g, anf_graph_param_count(g), types, as, &o, c->d, &t);
   if (st == ANF_OK && lines) cli_interleave(c, &t);
@@ -68,7 +69,9 @@ static int print_lowered(cli *c, const char *as) {
 }
 
 anf_status cli_explain_fusion(cli *c, anf_graph *g, const anf_type *const *types, size_t nstate) {
-  anf_exec_opts o = {.size = sizeof o, .nstate = (uint32_t)nstate};
+  uint64_t threads = 1;
+  if (!cli_number(c, OPT_THREADS, 1024, &threads)) return ANF_INVALID;
+  anf_exec_opts o = {.size = sizeof o, .nstate = (uint32_t)nstate, .parallel = threads > 1};
   anf_text t = {.cx = c->cx};
   anf_status st = anf_lowered_print(g, anf_graph_param_count(g), types, "fusion", &o, c->d, &t);
   if (st == ANF_OK && t.len) fputs(t.text, stderr);
@@ -90,7 +93,7 @@ int cmd_print(cli *c) {
   anf_text t = {.cx = c->cx};
   anf_status st = cli_load(c, c->arg[0], &m);
   if (st != ANF_OK) return cli_status(c, st);
-  if (strcmp(as, "ir") == 0) st = anf_print_ir(m, &t);
+  if (strcmp(as, "ir") == 0) st = cli_print_ir(c, m, &t);
   else if (strcmp(as, "dat") == 0) st = anf_write_dat(m, &t);
   else if (strcmp(as, "dot") == 0) st = anf_write_dot(m, &o, &t);
   else st = anf_write_html(m, &o, &t);

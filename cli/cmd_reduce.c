@@ -58,7 +58,7 @@ static uint64_t next(uint64_t *seed) {
   return *seed = *seed * 6364136223846793005u + 1442695040888963407u;
 }
 
-/* A value of the type, small and the same in every run; what is no tensor, or has no type, is 2. */
+/* A value of the type, small and the same in every run; 2 for other kinds, or without a type. */
 static anf_value *sample(anf_ctx *cx, const anf_type *t, const char *name) {
   uint64_t seed = anfi_hash(name, strlen(name), 7);
   int64_t dims[ANF_MAX_RANK];

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/* anfora run: calls a function with arguments of the command line and prints the result. */
+/* anfora run: calls a function with arguments of the command line and prints the result.
+ *
+ * Without --backend a program with little work (SMALL) is interpreted: that takes less time than to load LLVM. One with more
+ * is compiled, and runs from its start; what it printed until then is forgotten. The work is counted, not timed, so the
+ * same program with the same arguments is always run by the same engine. */
 #include "cli/cli.h"
+#include "interp/interp.h"
 #include "ir/ir.h"
 
 #include <jansson.h>
 #include <stdlib.h>
 
 typedef struct {
-  uint64_t repeat, threads;
+  uint64_t repeat, threads, fold_bytes;
   double compile_ms, run_ms;
   const char *backend;
+  bool chosen;    // by the user
   anf_exec *exec; // NULL: the reference interpreter
   anf_value *result;
 } outcome;
@@ -58,6 +64,40 @@ static anf_status call_all(cli *c, anf_graph *g, anf_value **args, anf_run_opts 
   return st;
 }
 
+enum { SMALL = 1 << 20 };
+
+static void keep_text(void *user, const char *text, size_t len) {
+  anfi_put((anf_text *)user, text, len);
+}
+
+/* Options that are about compiled code ask for it. The limits of steps and depth are those of operations. */
+static bool wants_code(cli *c, const outcome *r) {
+  return c->value[OPT_FIX] || c->value[OPT_TUNE] || c->value[OPT_EXPLAIN_FUSION] || cli_dump(c) ||
+         r->threads > 1 || r->repeat > 1;
+}
+static bool wants_steps(const cli *c) { return c->value[OPT_MAX_STEPS] || c->value[OPT_MAX_DEPTH]; }
+
+/* Interprets a program with little work. *done: that was all. */
+static anf_status call_small(cli *c, anf_graph *g, anf_value **args, const anf_run_opts *given,
+                             outcome *r, bool *done) {
+  anf_text *text = ANFI_NEW(anfi_scratch(c->cx), anf_text);
+  anf_run_opts o = *given;
+  bool more = false;
+  text->cx = c->cx;
+  anfi_defer(c->cx, ANFI_ALWAYS, anfi_free_text, text);
+  o.print = keep_text, o.print_user = text;
+  uint64_t start = anfi_os_now_ns();
+  anf_status st =
+      anfi_run_small(g, anf_graph_param_count(g), args, &o, SMALL, c->d, &r->result, &more);
+  *done = !more;
+  if (more) return ANF_OK;
+  if (text->len) given->print(given->print_user, text->text, text->len);
+  if (r->result) anfi_defer(c->cx, ANFI_ALWAYS, anfi_release, r->result);
+  r->run_ms = ms_since(start);
+  r->backend = "interp";
+  return st;
+}
+
 static void free_exec(void *e) { anf_exec_free((anf_exec *)e); }
 
 /* False: the backend is the interpreter, which compiles nothing. */
@@ -65,6 +105,7 @@ static bool exec_options(cli *c, const outcome *r, anf_exec_opts *o) {
   *o = (anf_exec_opts){.size = sizeof *o, .parallel = r->threads > 1};
   o->jit = cli_jit_options(c);
   o->tune = c->value[OPT_TUNE] != NULL;
+  o->fold_bytes = r->fold_bytes;
   if (cli_dump(c)) o->stage = anf_dump_stage, o->stage_user = &c->dump;
   if (strcmp(r->backend, "interp") == 0) return false;
   if (!anf_jit_kind_of(r->backend, &o->kind)) o->kind = ANF_JIT_INTERP; // "tir"
@@ -94,16 +135,43 @@ static anf_status fix_arguments(cli *c, anf_graph *g, anf_value **args, anf_exec
 }
 
 /* Compiled for these arguments, unless the backend is the interpreter. */
-static anf_status compile(cli *c, anf_graph *g, anf_value **args, outcome *r) {
+static anf_status compile(cli *c, anf_graph *g, anf_value **args, outcome *r, anf_diag *d) {
   anf_exec_opts o;
   if (!exec_options(c, r, &o)) return ANF_OK;
   if (anf_stream_of_thread()) anf_stream_set_threads(anf_stream_of_thread(), (uint32_t)r->threads);
-  anf_status st = anf_compile(g, &o, c->d, &r->exec);
+  anf_status st = anf_compile(g, &o, d, &r->exec);
   if (st != ANF_OK) return st;
   anfi_defer(c->cx, ANFI_ALWAYS, free_exec, r->exec);
   st = fix_arguments(c, g, args, r->exec);
-  if (st == ANF_OK) st = anf_exec_prepare_for(r->exec, anf_graph_param_count(g), args, c->d);
+  if (st == ANF_OK) st = anf_exec_prepare_for(r->exec, anf_graph_param_count(g), args, d);
   return st == ANF_OK ? c->dump.status : st;
+}
+
+static void free_diag(void *d) { anf_diag_free((anf_diag *)d); }
+
+/* The same where nobody asked for an engine: what cannot be compiled is interpreted, and that is said. */
+static anf_status compile_if_possible(cli *c, anf_graph *g, anf_value **args, outcome *r) {
+  anf_diag *d = anf_diag_new(c->cx);
+  if (!d) anfi_throw_nomem(c->cx);
+  anfi_defer(c->cx, ANFI_ALWAYS, free_diag, d);
+  anf_status st = compile(c, g, args, r, d);
+  bool other = st == ANF_UNSUPPORTED || st == ANF_INVALID || st == ANF_LIMIT || st == ANF_IO;
+  const anf_diag_item *why = anf_diag_at(d, 0);
+  if (st == ANF_OK) return ANF_OK;
+  if (!other || !why) return compile(c, g, args, r, c->d); // which fails again, and says why
+  anfi_warn(c->cx, anfi_nowhere(), ANF_W0905, why->code, why->message);
+  r->exec = NULL;
+  r->backend = "interp";
+  return ANF_OK;
+}
+
+/* Compiled, interpreted or, with *done, run already. */
+static anf_status prepare(cli *c, anf_graph *g, anf_value **args, const anf_run_opts *o, outcome *r,
+                          bool *done) {
+  if (r->chosen || wants_code(c, r)) return compile(c, g, args, r, c->d);
+  if (wants_steps(c)) return r->backend = "interp", ANF_OK;
+  anf_status st = call_small(c, g, args, o, r, done);
+  return st != ANF_OK || *done ? st : compile_if_possible(c, g, args, r);
 }
 
 static anf_status run(cli *c, const anf_run_opts *limits, outcome *r) {
@@ -111,6 +179,8 @@ static anf_status run(cli *c, const anf_run_opts *limits, outcome *r) {
   anf_value **args = NULL;
   anf_run_opts o = *limits;
   cli_target t = cli_split(c, c->arg[0]);
+  bool by_name = !cli_is_tir(c, t.file) && !(c->value[OPT_DEBUG] && cli_is_param(t.file));
+  if (!r->chosen) r->backend = by_name ? "llvm" : "interp";
   if (cli_is_tir(c, t.file)) return cli_run_tir(c, t, r->backend, o.max_steps, &r->result);
   if (c->value[OPT_DEBUG] && cli_is_param(t.file)) {
     anf_exec_opts eo;
@@ -127,9 +197,10 @@ static anf_status run(cli *c, const anf_run_opts *limits, outcome *r) {
   if (st != ANF_OK) return st;
   st = cli_arguments(c, g, c->arg + 1, c->narg - 1, &args);
   if (st == ANF_OK && c->value[OPT_EXPLAIN_FUSION]) st = explain_fusion(c, g, args);
-  if (st == ANF_OK) st = compile(c, g, args, r);
-  r->compile_ms = ms_since(start);
-  return st == ANF_OK ? call_all(c, g, args, &o, r) : st;
+  bool done = false;
+  if (st == ANF_OK) st = prepare(c, g, args, &o, r, &done);
+  r->compile_ms = ms_since(start) - r->run_ms;
+  return st == ANF_OK && !done ? call_all(c, g, args, &o, r) : st;
 }
 
 /* ---- showing ---- */
@@ -198,14 +269,16 @@ static void show_time(anf_ctx *cx, const outcome *r) {
 int cmd_run(cli *c) {
   outcome r = {.repeat = 1,
                .threads = 1,
-               .backend = c->value[OPT_BACKEND] ? c->value[OPT_BACKEND] : "interp"};
+               .backend = c->value[OPT_BACKEND],
+               .chosen = c->value[OPT_BACKEND] != NULL};
   anf_run_opts o = {
       .size = sizeof o, .print = show, .print_user = c->value[OPT_JSON] ? stderr : stdout};
   if (!c->narg) return cli_usage(c, "which program?");
-  if (c->value[OPT_FIX] && strcmp(r.backend, "interp") == 0)
+  if (c->value[OPT_FIX] && r.chosen && strcmp(r.backend, "interp") == 0)
     return cli_usage(c, "--fix needs a backend that compiles: llvm, cjit or tir");
   if (!cli_number(c, OPT_REPEAT, 1000000000, &r.repeat) ||
       !cli_number(c, OPT_THREADS, 1024, &r.threads) ||
+      !cli_number(c, OPT_FOLD_BYTES, INT64_MAX, &r.fold_bytes) ||
       !cli_number(c, OPT_MAX_STEPS, INT64_MAX, &o.max_steps) ||
       !cli_number(c, OPT_MAX_DEPTH, INT64_MAX, &o.max_depth) ||
       !cli_number(c, OPT_MAX_MS, INT32_MAX, &o.max_ms))

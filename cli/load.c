@@ -30,11 +30,18 @@ anf_dump *cli_dump(cli *c) {
   return c->dump.folder ? &c->dump : NULL;
 }
 
+anf_status cli_print_ir(const cli *c, anf_module *m, anf_text *out) {
+  return c->value[OPT_PLACES] ? anf_print_ir_places(m, out) : anf_print_ir(m, out);
+}
+
 bool cli_read_input(cli *c) {
   return c->input || anfi_os_read(c->cx, anfi_scratch(c->cx), "-", &c->input, &c->input_len);
 }
 
 static anf_status load(cli *c, const char *file, anf_module **m) {
+  const char *folder = c->value[OPT_IMPORTS];
+  anf_status st = folder ? anf_allow_imports(c->cx, folder, c->d) : ANF_OK;
+  if (st != ANF_OK) return st;
   anfi_input in = {.path = file, .weights = c->value[OPT_WEIGHTS] != NULL};
   bool input = strcmp(file, "-") == 0;
   if (input && !cli_read_input(c)) return ANF_IO;
@@ -64,28 +71,29 @@ static bool is_made(const anf_graph *g) {
   return anfi_mark_word(g->name->s, &len) != NULL;
 }
 
-static bool refers_outside(const anf_analysis *an, const anf_graph *user, const anf_graph *g) {
-  const anfi_graph_info *u = &an->graphs[user->id];
-  if (u->scc == an->graphs[g->id].scc) return false;
-  for (size_t i = 0; i < u->callees.n; i++)
-    if (u->callees.at[i] == g) return true;
-  return false;
-}
-
 typedef ANFI_VEC(anf_graph *) graphs;
+
+/* By id: do others refer to the graph? */
+static const bool *find_used(const anf_module *m, const anf_analysis *an, anfi_arena *a) {
+  bool *used = ANFI_NEW_N(a, bool, m->graphs.n + 1);
+  for (size_t i = 0; i < m->graphs.n; i++) {
+    const anfi_graph_info *u = &an->graphs[i];
+    for (size_t k = 0; m->graphs.at[i] && k < u->callees.n; k++)
+      used[u->callees.at[k]->id] |= u->scc != an->graphs[u->callees.at[k]->id].scc;
+  }
+  return used;
+}
 
 /* Closed graphs with a name of their own; `roots`: only those that others do not refer to. */
 static graphs candidates(cli *c, anf_module *m, bool roots) {
   graphs list = {0};
   anfi_arena *a = anfi_scratch(c->cx);
   anf_analysis *an = anfi_analyse(m);
+  const bool *used = find_used(m, an, a);
   for (size_t i = 0; i < m->graphs.n; i++) {
     anf_graph *g = m->graphs.at[i];
-    if (!g || is_made(g) || an->graphs[g->id].parent) continue;
-    bool used = false;
-    for (size_t k = 0; roots && k < m->graphs.n && !used; k++)
-      used = m->graphs.at[k] && refers_outside(an, m->graphs.at[k], g);
-    if (!used) anfi_push(a, &list, g);
+    bool own = g && !is_made(g) && !(g->flags & ANFI_GRAPH_PRIVATE) && !an->graphs[i].parent;
+    if (own && !(roots && used[i])) anfi_push(a, &list, g);
   }
   return list;
 }

@@ -213,22 +213,20 @@ static void tell_errors(cli *c, int status) {
   if (c->status == ANF_NOMEM && !anf_diag_count(c->d)) fputs("anfora: out of memory\n", stderr);
 }
 
-/* Everything that needs a context. */
-static int work(cli *c) {
+int cli_begin(cli *c) {
   int status = EXIT_OK;
   c->cx = anf_ctx_new(NULL);
   c->d = c->cx ? anf_diag_new(c->cx) : NULL;
-  if (c->d) {
-    anf_status st = guarded(c, run_command, &status);
-    if (st != ANF_OK) status = cli_status(c, st);
-    tell_errors(c, status);
-    anf_diag_free(c->d);
-  } else {
-    fputs("anfora: out of memory\n", stderr);
-    status = EXIT_RESOURCES;
-  }
+  if (!c->d) return EXIT_RESOURCES;
+  anf_status st = guarded(c, run_command, &status);
+  return st != ANF_OK ? cli_status(c, st) : status;
+}
+
+void cli_end(cli *c, int status, bool tells) {
+  if (c->d && tells) tell_errors(c, status);
+  else if (!c->d) fputs("anfora: out of memory\n", stderr);
+  if (c->d) anf_diag_free(c->d);
   anf_ctx_free(c->cx);
-  return status;
 }
 
 int main(int argc, char **argv) {
@@ -240,7 +238,10 @@ int main(int argc, char **argv) {
   bool asked = c.command || c.value[OPT_HELP] || c.value[OPT_VERSION];
   if (!status && !asked) status = cli_usage(&c, "a command is needed");
   c.colour = wants_colour(&c);
-  if (!status) status = work(&c);
+  if (!status) {
+    status = cli_begin(&c);
+    cli_end(&c, status, true);
+  }
   free(c.arg);
   return close_stdout(&c, status);
 }

@@ -13,6 +13,46 @@ static bool ends(const char *s, const char *with) {
 
 bool cli_is_param(const char *file) { return ends(file, ".param"); }
 
+/* ---- models of one function ---- */
+
+static const struct {
+  const char *ending;
+  anf_status (*write)(anf_graph *g, size_t n, const anf_type *const *types, anf_diag *d,
+                      anf_text *out);
+} models[] = {
+    {".mindir", anf_write_mindir}, {".mlir", anf_write_stablehlo}, {".onnx", anf_write_onnx}};
+
+bool cli_is_model(const char *to) {
+  for (size_t i = 0; to && i < ANFI_LEN(models); i++)
+    if (ends(to, models[i].ending)) return true;
+  return false;
+}
+
+/* x.mindir, with its parameters in x.weights. */
+static anf_status write_apart(cli *c, anf_graph *g, size_t n, const anf_type *const *types,
+                              const char *to, anf_text *out) {
+  const char *slash = strrchr(to, '/');
+  const char *path =
+      anfi_sprintf(anfi_scratch(c->cx), "%.*sweights", (int)(strlen(to) - strlen("mindir")), to);
+  anf_text weights = {.cx = c->cx};
+  anf_status st = anf_write_mindir_beside(g, n, types, path + (slash ? slash + 1 - to : 0), c->d,
+                                          out, &weights);
+  if (st == ANF_OK && !anfi_os_write(c->cx, path, weights.text ? weights.text : "", weights.len))
+    st = ANF_IO;
+  anf_text_free(&weights);
+  return st;
+}
+
+anf_status cli_write_model(cli *c, anf_graph *g, const char *to, anf_text *out) {
+  size_t n = anf_graph_param_count(g);
+  const anf_type **types = ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, n + 1);
+  anf_status st = cli_types(c, g, types);
+  if (st == ANF_OK && c->value[OPT_BESIDE]) return write_apart(c, g, n, types, to, out);
+  for (size_t i = 0; st == ANF_OK && i < ANFI_LEN(models); i++)
+    if (ends(to, models[i].ending)) return models[i].write(g, n, types, c->d, out);
+  return st;
+}
+
 static void free_model(void *p) { anf_pnnx_free((anf_pnnx *)p); }
 
 static anf_status load(cli *c, const char *file, anf_pnnx **p) {
@@ -24,27 +64,19 @@ static anf_status load(cli *c, const char *file, anf_pnnx **p) {
 /* ---- import ---- */
 
 /* A model that was read has `net`, which takes the parameters that params() gives. */
-typedef anf_status model_writer(anf_graph *g, size_t n, const anf_type *const *types, anf_diag *d,
-                                anf_text *out);
-
-static anf_status write_model(cli *c, anf_module *m, cli_target target, model_writer *write,
+static anf_status write_model(cli *c, anf_module *m, cli_target target, const char *to,
                               anf_text *out) {
   anf_graph *net =
       target.function || !anf_module_find(m, "params") ? NULL : anf_module_find(m, "net");
   anf_graph *g = net ? net : cli_function(c, m, target);
-  if (!g) return ANF_INVALID;
-  const anf_type **types =
-      ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, anf_graph_param_count(g) + 1);
-  anf_status st = cli_types(c, g, types);
-  return st == ANF_OK ? write(g, anf_graph_param_count(g), types, c->d, out) : st;
+  return g ? cli_write_model(c, g, to, out) : ANF_INVALID;
 }
 
 static int write_module(cli *c, anf_module *m, cli_target target, const char *to) {
   anf_text t = {.cx = c->cx};
-  anf_status st = to && ends(to, ".mindir") ? write_model(c, m, target, anf_write_mindir, &t)
-                  : to && ends(to, ".onnx") ? write_model(c, m, target, anf_write_onnx, &t)
-                  : to && ends(to, ".dat")  ? anf_write_dat(m, &t)
-                                            : anf_print_ir(m, &t);
+  anf_status st = cli_is_model(to)         ? write_model(c, m, target, to, &t)
+                  : to && ends(to, ".dat") ? anf_write_dat(m, &t)
+                                           : anf_print_ir(m, &t);
   int status = st == ANF_OK ? cli_write(c, t.text ? t.text : "", t.len) : cli_status(c, st);
   anf_text_free(&t);
   return status;
@@ -55,9 +87,10 @@ int cmd_import(cli *c) {
   anf_module *m = NULL;
   anf_pnnx *p = NULL;
   if (c->narg != 1) return cli_usage(c, "it takes one file");
-  if (to && !ends(to, ".dat") && !ends(to, ".ir") && !ends(to, ".param") && !ends(to, ".mindir") &&
-      !ends(to, ".onnx"))
-    return cli_usage(c, "the output must end in .dat, .ir, .mindir, .onnx or .param");
+  if (to && !ends(to, ".dat") && !ends(to, ".ir") && !cli_is_param(to) && !cli_is_model(to))
+    return cli_usage(c, "the output must end in .dat, .ir, .mindir, .mlir, .onnx or .param");
+  if (c->value[OPT_BESIDE] && !(to && ends(to, ".mindir")))
+    return cli_usage(c, "--beside is for an output that ends in .mindir");
   if (to && cli_is_param(to)) {
     anf_status st = load(c, c->arg[0], &p);
     return cli_status(c, st == ANF_OK ? anf_pnnx_save(p, to, NULL, c->d) : st);

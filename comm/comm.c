@@ -47,11 +47,13 @@ static void run_one(anf_comm *c, anfi_comm_job *j) {
   anf_comm_error e = {.rank = -1};
   bool run = !c->failed.why, good = true;
   uint64_t from = anfi_comm_now(), bytes = 0;
+  anfi_comm_watch watch = c->watch;
   pthread_mutex_unlock(&c->lock);
   if (run) {
     c->moved = 0;
     good = anfi_comm_run(c, j, &e);
     bytes = c->moved;
+    if (good && watch.fn) watch.fn(watch.user, j->call.kind, bytes, from, anfi_comm_now());
     if (!good && e.rank >= 0 && e.why != ANF_COMM_RANKS) c->link.abort(c->link.user, e.rank);
   }
   pthread_mutex_lock(&c->lock);
@@ -238,6 +240,13 @@ bool anf_comm_wait(anf_comm *c, int64_t ticket, anf_comm_error *e) {
   if (!good && e) *e = c->failed;
   pthread_mutex_unlock(&c->lock);
   return good;
+}
+
+void anfi_comm_set_watch(anf_comm *c, anfi_comm_watch w) {
+  if (!c) return;
+  pthread_mutex_lock(&c->lock);
+  c->watch = w;
+  pthread_mutex_unlock(&c->lock);
 }
 
 void anfi_comm_drain(anf_comm *c) {

@@ -35,6 +35,13 @@ typedef struct anfi_comm_request {
   bool send;
 } anfi_comm_request;
 
+/* An operation, or a bucket of them, has run; times in ns of the clock. Called on the communicator's thread, before those
+ * who wait for the operation go on. */
+typedef struct anfi_comm_watch {
+  void (*fn)(void *user, anf_comm_kind k, uint64_t bytes, uint64_t from, uint64_t to);
+  void *user;
+} anfi_comm_watch;
+
 struct anf_comm {
   anf_comm_link link;
   anf_comm_opts o;
@@ -49,10 +56,11 @@ struct anf_comm {
   anf_comm_error failed;
   int64_t failed_at; // the first operation that failed
   anf_comm_counts counts;
+  anfi_comm_watch watch; // hears of what has run
   /* the thread's own */
   uint32_t turn;              // of operations that all ranks take part in
   uint32_t *sent, *received;  // by peer: messages of SendRecv
-  const void **from;          // by rank: what is summed
+  const void **from;          // by rank: the summands
   anfi_comm_request *request; // under way
   size_t nrequest, request_cap;
   uint64_t moved; // bytes that the current operation has sent
@@ -60,6 +68,8 @@ struct anf_comm {
   size_t staging_bytes;
 };
 
+/* comm.c: c may be NULL. */
+void anfi_comm_set_watch(anf_comm *c, anfi_comm_watch w);
 /* comm.c: waits until nothing that was started is under way. What is in an open bucket is forgotten. */
 void anfi_comm_drain(anf_comm *c);
 

@@ -71,7 +71,7 @@ static bool wait_for(anf_comm *c, anfi_comm_request *q, uint64_t end, anf_comm_e
   return false;
 }
 
-/* ORDER: what is received comes first: a link may move a message only while its receiver waits. */
+/* ORDER: receives come first: a link may move a message only while its receiver waits. */
 bool anfi_comm_finish(anf_comm *c, uint64_t end, anf_comm_error *e) {
   for (int send = 0; send < 2; send++)
     for (size_t i = 0; i < c->nrequest; i++)

@@ -18,7 +18,7 @@ typedef struct sum {
 uint64_t anfi_comm_bytes(anf_dtype d) {
   static const uint8_t bytes[ANF_DTYPE_COUNT] = {
 #define ANF_DTYPE(name, text, size, ...) [ANF_##name] = (size),
-#include "ir/dtype.def"
+#include "ir/value/dtype.def"
 #undef ANF_DTYPE
   };
   return (unsigned)d < ANF_DTYPE_COUNT ? bytes[d] : 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The link between threads of one process: what is sent is copied from the sender's memory into the receiver's.
+/* The link between threads of one process: a message is copied from the sender's memory into the receiver's.
  *
  *   sender: puts (from, to, tag, memory) on the list      receiver: finds it, copies, marks it as taken
  *
@@ -24,13 +24,14 @@ typedef struct message {
 } message;
 
 typedef struct member {
-  bool out, meets; // meets: waits in reinit
-  int32_t rank;    // now; -1: out
+  pthread_cond_t change; // its messages, or who is out
+  bool out, meets;       // meets: waits in reinit
+  int32_t rank;          // now; -1: out
+  int32_t waits;         // for this member; -1
 } member;
 
 typedef struct world {
   pthread_mutex_t lock;
-  pthread_cond_t change;
   int32_t n, ranks, left; // threads; ranks now; links that are not freed
   int32_t blame;          // a member that someone gave up for; -1
   uint32_t age;           // times that ranks were numbered
@@ -49,6 +50,14 @@ static int32_t member_of(const world *w, int32_t rank) {
   int32_t i = 0;
   while (i < w->n && w->member[i].rank != rank) i++;
   return i;
+}
+
+static void wake(const world *w, int32_t rank) {
+  int32_t i = member_of(w, rank);
+  if (i < w->n) pthread_cond_broadcast(&w->member[i].change);
+}
+static void wake_all(const world *w) {
+  for (int32_t i = 0; i < w->n; i++) pthread_cond_broadcast(&w->member[i].change);
 }
 
 static void take_out(world *w, const message *m) {
@@ -72,8 +81,10 @@ static void *start(void *user, bool send, int32_t peer, int32_t tag, void *at, u
                  .bytes = bytes};
   message **end = &w->first;
   while (send && *end) end = &(*end)->next;
-  if (send) *end = m;
-  pthread_cond_broadcast(&w->change);
+  if (send) {
+    *end = m;
+    wake(w, peer);
+  }
   pthread_mutex_unlock(&w->lock);
   return m;
 }
@@ -98,7 +109,7 @@ static bool settled(const thread_link *l, message *r, anf_comm_why *why, int32_t
     pthread_mutex_lock(&w->lock);
     take_out(w, m);
     m->state = TAKEN;
-    pthread_cond_broadcast(&w->change);
+    wake(w, m->from);
     if (!same) *why = ANF_COMM_BROKEN;
     return true;
   }
@@ -111,6 +122,13 @@ static bool settled(const thread_link *l, message *r, anf_comm_why *why, int32_t
   return true;
 }
 
+/* Who is to blame that `peer` gave no sign: the member that waits for nobody, at the end of those that wait for others. */
+static int32_t culprit(const world *w, int32_t peer) {
+  int32_t m = peer;
+  for (int32_t i = 0; i < w->n && w->member[m].waits >= 0; i++) m = w->member[m].waits;
+  return w->member[m].waits < 0 ? m : peer;
+}
+
 static anf_comm_why wait_for(void *user, void *request, uint64_t ms, int32_t *rank) {
   const thread_link *l = (const thread_link *)user;
   message *r = (message *)request;
@@ -118,16 +136,21 @@ static anf_comm_why wait_for(void *user, void *request, uint64_t ms, int32_t *ra
   struct timespec end;
   int late = 0;
   anfi_comm_deadline(ms, &end);
-  pthread_mutex_lock(&l->w->lock);
+  world *w = l->w;
+  pthread_mutex_lock(&w->lock);
+  int32_t peer = member_of(w, r->send ? r->to : r->from);
+  w->member[l->me].waits = peer < w->n ? peer : -1;
   while (!settled(l, r, &why, rank)) {
     if (late == ETIMEDOUT) {
-      pthread_mutex_unlock(&l->w->lock);
+      if (peer < w->n) *rank = w->member[culprit(w, peer)].rank;
+      pthread_mutex_unlock(&w->lock);
       return ANF_COMM_LATE;
     }
-    late = pthread_cond_timedwait(&l->w->change, &l->w->lock, &end);
+    late = pthread_cond_timedwait(&w->member[l->me].change, &w->lock, &end);
   }
-  if (r->send && r->state == SENT) take_out(l->w, r);
-  pthread_mutex_unlock(&l->w->lock);
+  w->member[l->me].waits = -1;
+  if (r->send && r->state == SENT) take_out(w, r);
+  pthread_mutex_unlock(&w->lock);
   free(r);
   return why;
 }
@@ -136,7 +159,8 @@ static void cancel(void *user, void *request) {
   const thread_link *l = (const thread_link *)user;
   message *r = (message *)request;
   pthread_mutex_lock(&l->w->lock);
-  while (r->send && r->state == COPYING) pthread_cond_wait(&l->w->change, &l->w->lock);
+  while (r->send && r->state == COPYING)
+    pthread_cond_wait(&l->w->member[l->me].change, &l->w->lock);
   if (r->send && r->state == SENT) take_out(l->w, r);
   pthread_mutex_unlock(&l->w->lock);
   free(r);
@@ -151,7 +175,7 @@ static void give_up(void *user, int32_t blame) {
   int32_t who = blame < 0 ? l->me : member_of(w, blame);
   if (w->blame < 0 && who < w->n) w->blame = who;
   if (who < w->n) w->member[who].out = true;
-  pthread_cond_broadcast(&w->change);
+  wake_all(w);
   pthread_mutex_unlock(&w->lock);
 }
 
@@ -168,10 +192,11 @@ static void number_anew(world *w) {
     m->out = !m->meets;
     m->rank = m->meets ? w->ranks++ : -1;
     m->meets = false;
+    m->waits = -1;
   }
   w->blame = -1;
   w->age++;
-  pthread_cond_broadcast(&w->change);
+  wake_all(w);
 }
 
 static bool meet(void *user, uint64_t ms, anf_comm_link *link) {
@@ -183,10 +208,10 @@ static bool meet(void *user, uint64_t ms, anf_comm_link *link) {
   uint32_t age = w->age;
   bool good = !w->member[l->me].out;
   if (good) w->member[l->me].meets = true;
-  pthread_cond_broadcast(&w->change);
+  wake_all(w);
   for (int late = 0; good && w->age == age;) {
     if (all_meet(w) || late == ETIMEDOUT) number_anew(w);
-    else late = pthread_cond_timedwait(&w->change, &w->lock, &end);
+    else late = pthread_cond_timedwait(&w->member[l->me].change, &w->lock, &end);
   }
   good = good && !w->member[l->me].out;
   if (good) {
@@ -200,7 +225,7 @@ static bool meet(void *user, uint64_t ms, anf_comm_link *link) {
 /* ---- making ---- */
 
 static void free_world(world *w) {
-  pthread_cond_destroy(&w->change);
+  for (int32_t i = 0; i < w->n; i++) pthread_cond_destroy(&w->member[i].change);
   pthread_mutex_destroy(&w->lock);
   free(w->member);
   free(w);
@@ -212,7 +237,7 @@ static void leave(void *user) {
   pthread_mutex_lock(&w->lock);
   w->member[l->me].out = true;
   bool last = --w->left == 0;
-  pthread_cond_broadcast(&w->change);
+  wake_all(w);
   pthread_mutex_unlock(&w->lock);
   if (last) free_world(w);
   free(l);
@@ -221,8 +246,11 @@ static void leave(void *user) {
 static world *new_world(int32_t n) {
   world *w = (world *)calloc(1, sizeof *w);
   member *m = (member *)calloc((size_t)n, sizeof *m);
-  pthread_cond_t *cond[1] = {w ? &w->change : NULL};
-  if (!w || !m || !anfi_comm_sync_init(&w->lock, cond, 1)) {
+  pthread_cond_t **cond = (pthread_cond_t **)calloc((size_t)n, sizeof *cond);
+  for (int32_t i = 0; m && cond && i < n; i++) cond[i] = &m[i].change;
+  bool good = w && m && cond && anfi_comm_sync_init(&w->lock, cond, (size_t)n);
+  free(cond);
+  if (!good) {
     free(w);
     free(m);
     return NULL;
@@ -230,7 +258,10 @@ static world *new_world(int32_t n) {
   w->n = w->ranks = w->left = n;
   w->blame = -1;
   w->member = m;
-  for (int32_t i = 0; i < n; i++) m[i].rank = i;
+  for (int32_t i = 0; i < n; i++) {
+    m[i].rank = i;
+    m[i].waits = -1;
+  }
   return w;
 }
 

@@ -14,18 +14,19 @@ typedef struct calling {
   anf_generic *slot;
   size_t n;
   ANFI_VEC(anf_value *) names; // of the arguments; their numbers are those after the program's
+  bool lost;                   // what is printed, for want of memory
 } calling;
 
 /* ---- in ---- */
 
 static anf_generic scalar_bits(const anf_value *v) {
   anf_generic g = {.bits = 0};
-  memcpy(&g, v->u.data, anf_dtype_bytes((anf_dtype)v->type->dtype));
+  memcpy(&g, v->data, anf_dtype_bytes((anf_dtype)v->type->dtype));
   return g;
 }
 
 static void put_leaf(calling *c, const anfi_leaf *l, anf_value *v) {
-  c->slot[c->n++] = l->scalar ? scalar_bits(v) : (anf_generic){.ptr = v->u.data};
+  c->slot[c->n++] = l->scalar ? scalar_bits(v) : (anf_generic){.ptr = v->data};
 }
 
 static void put_name(calling *c, anf_value *v) {
@@ -108,7 +109,7 @@ static void make_room(calling *c, const values *leaves) {
   const anfi_leaves *l = &c->v->low.result;
   size_t returned = anfi_returned_leaf(l);
   for (size_t i = 0; i < l->n; i++)
-    if (i != returned) c->slot[c->n++].ptr = leaves->at[i].v->u.data;
+    if (i != returned) c->slot[c->n++].ptr = leaves->at[i].v->data;
 }
 
 static void take_returned(const calling *c, const values *leaves) {
@@ -116,7 +117,7 @@ static void take_returned(const calling *c, const values *leaves) {
   size_t at = anfi_returned_leaf(l);
   if (at == l->n) return;
   anf_value *v = leaves->at[at].v;
-  memcpy(v->u.data, &c->slot[c->n], anf_dtype_bytes((anf_dtype)v->type->dtype));
+  memcpy(v->data, &c->slot[c->n], anf_dtype_bytes((anf_dtype)v->type->dtype));
 }
 
 /* ---- sites ---- */
@@ -145,7 +146,7 @@ static anf_value *printed(calling *c, const anf_type *t, const uint64_t *leaf, s
     size_t bytes = x->n * anf_dtype_bytes((anf_dtype)x->type->dtype);
     bool scalar = !x->type->n && anfi_dtype_class((anf_dtype)x->type->dtype) != ANFI_CLASS_COMPLEX;
     const uint64_t *bits = &leaf[(*at)++];
-    memcpy(x->u.data, scalar ? (const void *)bits : (const void *)(uintptr_t)*bits, bytes);
+    memcpy(x->data, scalar ? (const void *)bits : (const void *)(uintptr_t)*bits, bytes);
   }
   name_leaves(c, &leaves);
   return v;
@@ -180,8 +181,11 @@ static void print(void *user, int64_t site, size_t n, const uint64_t *leaf) {
   anfi_arena *a = c->a;
   anf_text text = {.cx = c->cx};
   (void)n;
-  if (c->o && c->o->print && printed_in_frame(c, site, leaf, &text) == ANF_OK)
-    c->o->print(c->o->print_user, text.text, text.len);
+  if (c->o && c->o->print) {
+    if (printed_in_frame(c, site, leaf, &text) == ANF_OK)
+      c->o->print(c->o->print_user, text.text, text.len);
+    else c->lost = true;
+  }
   c->a = a;
   anf_text_free(&text);
 }
@@ -200,7 +204,7 @@ static bool stopped_from_outside(const calling *c, anf_trap_kind k) {
 
 static bool failed(const calling *c, anf_stream *s, anf_status st) {
   const anf_trap *t = anf_stream_trap(s);
-  if (t->kind >= ANF_TRAP_CANCELLED && c->o) return stopped_from_outside(c, t->kind);
+  if (t->kind >= ANF_TRAP_CANCELLED) return stopped_from_outside(c, t->kind);
   if (t->kind == ANF_TRAP_MEMORY) {
     c->cx->over_limit = s->over_limit;
     return anfi_fail_memory(c->cx, c->v->loc);
@@ -210,8 +214,9 @@ static bool failed(const calling *c, anf_stream *s, anf_status st) {
          anfi_fail_as(c->cx, st);
 }
 
-bool anfi_variant_failed(anf_ctx *cx, const anfi_variant *v, anf_stream *s, anf_status st) {
-  calling c = {.cx = cx, .v = v};
+bool anfi_variant_failed(anf_ctx *cx, const anfi_variant *v, const anf_run_opts *limits,
+                         anf_stream *s, anf_status st) {
+  calling c = {.cx = cx, .v = v, .o = limits};
   return failed(&c, s, st);
 }
 
@@ -239,6 +244,7 @@ static anf_status call_code(calling *c, anf_stream *s) {
   anfi_rt_disarm(s);
   anf_stream_set_comm(s, outside);
   anf_stream_set_print(s, NULL, NULL);
+  if (c->lost) anfi_throw_nomem(c->cx);
   return st;
 }
 

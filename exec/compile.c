@@ -55,11 +55,11 @@ static void after_pass(void *user, anf_module *m, const char *pass, double ms, u
 }
 
 static void show_lowered(anf_ctx *cx, const anf_exec_opts *o, const tmod *m) {
-  anf_text t = {.cx = cx};
+  anf_text *t = anfi_text_begin(cx);
   if (!o->stage) return;
-  anfi_t_print_mod(m, &t);
-  o->stage(o->stage_user, cx, "lowered", NULL, t.text ? t.text : "");
-  anf_text_free(&t);
+  anfi_t_print_mod(m, t);
+  o->stage(o->stage_user, cx, "lowered", NULL, t->text ? t->text : "");
+  anfi_text_done(t);
 }
 
 static bool passes(anf_module *m, const char *pipeline, const anf_opt_opts *opt) {
@@ -74,6 +74,15 @@ static bool spread(const anfi_variant *v, anf_module *m, const anf_opt_opts *opt
   return passes(m, "clean", opt) && v->job.check_spread(v->job.user, public_graph(m));
 }
 
+/* After all other passes: what it changes is cleaned once more. */
+static bool shard(const anfi_variant *v, anf_module *m, const anf_opt_opts *opt) {
+  uint64_t from = anfi_os_now_ns();
+  size_t n = v->job.shard(v->job.user, public_graph(m));
+  if (anfi_failed(m->cx)) return false;
+  if (opt->after) opt->after(opt->user, m, "shard", (double)(anfi_os_now_ns() - from) / 1e6, n);
+  return !n || passes(m, "clean", opt);
+}
+
 static bool lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args, const anf_exec_opts *o,
                   anfi_variant *v) {
   anf_graph *program = anfi_applied(cx, g, n, args, &v->arena, &v->origins);
@@ -84,17 +93,20 @@ static bool lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args, con
   v->loc = anfi_node_loc(program->result);
   if (v->loc.file) v->loc.file = anfi_strndup(&v->arena, v->loc.file, strlen(v->loc.file));
   watching watch = {v->job.trace, o};
-  anf_opt_opts opt = {.size = sizeof opt, .fast = o->fast, .user = &watch};
+  anf_opt_opts opt = {
+      .size = sizeof opt, .fast = o->fast, .user = &watch, .fold_bytes = o->fold_bytes};
   if (v->job.trace || o->stage) opt.after = after_pass;
   if (v->job.spread && !spread(v, m, &opt)) return false;
   const char *rest = v->job.spread ? "derive" : "standard";
   anf_status st = anf_optimise(m, o->pipeline ? o->pipeline : rest, &opt, NULL);
   if (st != ANF_OK) return anfi_fail_as(cx, st);
+  if (v->job.shard && !shard(v, m, &opt)) return false;
   anfi_lower_opts lo = {.fast = o->fast,
                         .parallel = o->parallel,
                         .name = name,
                         .regions = v->job.trace != NULL,
                         .nstate = v->job.nstate,
+                        .first_site = v->job.first_site,
                         .plans = v->job.plans,
                         .fusion = v->job.fusion,
                         .edit = edit,
@@ -151,7 +163,7 @@ void anfi_variant_free(anf_ctx *cx, anfi_variant *v) {
   anf_jit_function_free(v->function);
   anf_jit_module_free(v->code);
   anfi_arena_free(&v->arena);
-  anfi_raw(cx, v, sizeof *v, 0);
+  anfi_object_free(cx, v);
 }
 
 static void free_variant(void *p) {
@@ -171,9 +183,8 @@ static bool define_hosts(anf_exec *e, const tmod *m) {
 
 anfi_variant *anfi_variant_new(anf_exec *e, size_t n, const anfi_arg *args) {
   uint64_t start = anfi_os_now_ns();
-  anfi_variant *v = (anfi_variant *)anfi_raw(e->cx, NULL, 0, sizeof *v);
+  anfi_variant *v = (anfi_variant *)anfi_object(e->cx, sizeof *v);
   if (!v) anfi_throw_nomem(e->cx);
-  memset(v, 0, sizeof *v);
   anfi_arena_init(&v->arena, e->cx);
   anfi_defer(e->cx, ANFI_ON_FAIL, free_variant, v);
   anfi_exec_sig(e, &v->arena, n, args, &v->sig);

@@ -32,7 +32,7 @@ void anf_exec_free(anf_exec *e) {
   anf_jit_engine_free(e->engine);
   anf_value_release(e->fn);
   anf_text_free(&e->log);
-  anfi_raw(cx, e, sizeof *e, 0);
+  anfi_object_free(cx, e);
 }
 
 static anf_jit_engine *engine_of(anf_ctx *cx, const anf_exec_opts *o) {
@@ -43,7 +43,7 @@ static anf_jit_engine *engine_of(anf_ctx *cx, const anf_exec_opts *o) {
 }
 
 static bool read_opts(anf_ctx *cx, const anf_exec_opts *o, anf_exec_opts *out) {
-  bool good = ANFI_OPTS_IN(cx, anf_exec_opts, stage_user, o, out);
+  bool good = ANFI_OPTS_IN(cx, anf_exec_opts, fold_bytes, o, out);
   if (!out->max_compiled) out->max_compiled = 64;
   return good;
 }
@@ -163,9 +163,8 @@ static anfi_variant *variant_for(anf_exec *e, size_t n, anfi_arg *args, anf_valu
 }
 
 static anf_exec *new_exec(anf_ctx *cx, const anf_exec_opts *given) {
-  anf_exec *e = (anf_exec *)anfi_raw(cx, NULL, 0, sizeof *e);
+  anf_exec *e = (anf_exec *)anfi_object(cx, sizeof *e);
   if (!e) anfi_throw_nomem(cx);
-  memset(e, 0, sizeof *e);
   e->cx = e->log.cx = cx;
   anfi_defer(cx, ANFI_ON_FAIL, free_exec, e);
   if (!read_opts(cx, given, &e->o)) return NULL;
@@ -301,7 +300,7 @@ static bool run(anf_exec *e, size_t n, anf_value *const *args, const anf_run_opt
   anfi_variant *v;
   e->counts = o->max_steps || o->max_depth;
   if (!fit_all(e, n, args, &g) || !(v = variant_for(e, g.n, g.arg, g.v))) return false;
-  size_t ngiven = 0; // what is not part of the program
+  size_t ngiven = 0; // arguments that are not part of the program
   for (size_t i = 0; i < g.n; i++)
     if (!g.arg[i].value && !g.arg[i].fixed) g.v[ngiven++] = g.v[i];
   return to->value ? anfi_variant_run(e, v, ngiven, g.v, o, to->value)
@@ -405,6 +404,30 @@ void *anf_exec_pointer(const anf_exec *e) {
 size_t anf_exec_compilations(const anf_exec *e) { return e ? e->compilations : 0; }
 double anf_exec_compile_ms(const anf_exec *e) { return e ? e->compile_ms : 0; }
 
+static bool count_parallel(tviewer *v, tstmt s) {
+  *(size_t *)v->user += s->kind == TS_for_loop && s->sub;
+  return true;
+}
+
+static size_t parallel_loops(const tmod *m) {
+  size_t n = 0;
+  tviewer v = {.user = &n, .enter_stmt = count_parallel};
+  for (size_t i = 0; i < m->func.n; i++)
+    if (m->func.at[i]->body) anfi_t_view_stmt(&v, m->func.at[i]->body);
+  return n;
+}
+
+/* What parallel_merge does to the loops that threads share. */
+static void put_merged_loops(anf_ctx *cx, const tmod *m, anf_text *out) {
+  static const anf_tir_opt_opts opts = {.size = sizeof opts};
+  const tmod *apart = anfi_t_run_passes(cx, m, "nests", &opts);
+  const tmod *merged = apart ? anfi_t_run_passes(cx, apart, "parallel_merge", &opts) : NULL;
+  if (!merged) return;
+  size_t before = parallel_loops(apart), after = parallel_loops(merged);
+  if (after < before)
+    anfi_putf(out, "parallel_merge: %zu loops that threads share become %zu\n", before, after);
+}
+
 static void print_form(anf_graph *g, size_t n, const anf_type *const *types, const char *form,
                        const anf_exec_opts *given_opts, anf_text *out) {
   anf_ctx *cx = g->module->cx;
@@ -423,7 +446,9 @@ static void print_form(anf_graph *g, size_t n, const anf_type *const *types, con
     if (!(o.engine = engine_of(cx, &o))) return;
     anfi_defer(cx, ANFI_ALWAYS, anfi_free_engine, o.engine);
   }
-  if (!anfi_exec_lower(cx, g, n, args, &o, v) || fusion) return;
+  if (!anfi_exec_lower(cx, g, n, args, &o, v)) return;
+  if (fusion && o.parallel) put_merged_loops(cx, v->low.module, out);
+  if (fusion) return;
   if (tir) {
     anfi_t_print_mod(v->low.module, out);
     return;

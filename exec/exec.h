@@ -4,6 +4,7 @@
 #define ANFI_EXEC_H
 
 #include "anfora/build.h"
+#include "anfora/comm.h"
 #include "anfora/exec.h"
 #include "backend/lower/lower.h"
 #include "interp/applied.h"
@@ -25,12 +26,14 @@ typedef struct anfi_job {
   anf_trace *trace;
   anf_text *fusion;                  // receives the report on loops that ops share
   const struct anfi_mm_plans *plans; // of products; NULL: as the options say
-  bool whole; // code cannot be stopped: what it writes in place would be left half done
+  bool whole;                        // code cannot be stopped
+  size_t first_site;                 // the number of the first site
   /* For training steps */
   size_t nstate; // parameters that the first items of the result replace
   /* Changes the graph while its derivatives are Derive nodes, then looks at the result. */
   void (*spread)(void *user, anf_graph *g);
   bool (*check_spread)(void *user, anf_graph *g);
+  size_t (*shard)(void *user, anf_graph *g); // changes the optimised graph: in how many places
   void (*amend)(void *user, anf_graph *g);   // adds to the optimised graph
   void (*edit)(void *user, anfi_variant *v); // changes the lowered module
   void *user;                                // of both hooks
@@ -61,7 +64,7 @@ struct anf_exec {
   anf_ctx *cx;
   anf_exec_opts o;
   anf_jit_engine *engine;
-  /* what is compiled */
+  /* the compiled program */
   anf_graph *g;
   anf_value *fn;     // instead of g: a function value, which is the first argument of all calls
   anf_value **fixed; // by argument, or NULL; as many as nfixed
@@ -77,6 +80,8 @@ struct anf_exec {
   anfi_job job; // of the variants made next
 };
 
+/* trace.c: an anfi_comm_watch */
+void anfi_trace_exchange(void *t, anf_comm_kind k, uint64_t bytes, uint64_t from, uint64_t to);
 /* trace.c; t NULL: nothing is recorded */
 void anfi_trace_span(anf_trace *t, const char *name, uint64_t from, uint64_t to); // ns of the clock
 void anfi_trace_pass(void *t, anf_module *m, const char *pass, double ms, uint64_t rewrites);
@@ -101,10 +106,11 @@ const char *anfi_site_print(anfi_arena *a, const anfi_lowered *low, const anfi_s
  * module (of a function whose first nstate parameters the result replaces), and write into the header
  * how the function is called. */
 struct cgen;
+struct anfi_c_doc;
 typedef struct anfi_build_hooks {
   size_t nstate;
   void (*edit)(void *user, anfi_variant *v);
-  void (*put)(struct cgen *c, tfunc f, uint32_t flags, const void *user);
+  void (*put)(struct cgen *c, tfunc f, uint32_t flags, const struct anfi_c_doc *doc);
   void *user;
 } anfi_build_hooks;
 void anfi_build_graph(anf_graph *g, size_t n, const anf_type *const *types, unsigned forms,
@@ -125,8 +131,9 @@ bool anfi_exec_fit(anf_ctx *cx, const anf_graph *g, anfi_fit *f, size_t i, anf_v
                    anf_value **out);
 
 /* call.c: values to code and back */
-/* Tells what stopped a call on `s`. Always false. */
-bool anfi_variant_failed(anf_ctx *cx, const anfi_variant *v, anf_stream *s, anf_status st);
+/* Tells what stopped a call on `s`, under these limits. Always false. */
+bool anfi_variant_failed(anf_ctx *cx, const anfi_variant *v, const anf_run_opts *limits,
+                         anf_stream *s, anf_status st);
 /* The line that a Print of the code gives, whose leaves are these. */
 void anfi_variant_put_printed(anf_ctx *cx, const anfi_variant *v, int64_t site,
                               const uint64_t *leaf, anf_text *out);

@@ -9,18 +9,18 @@ enum { SUMS = 10, ROUNDS = 200000, TRIES = 5, COPIED = 64 << 20 };
 
 /* sums += x * y for as many sums as hide how long one takes. */
 static const char *program(anfi_arena *a, uint32_t lanes) {
-  anf_text t = {.cx = a->cx};
-  anfi_puts(&t, "func peak(x: f32, n: index): f32 {\n");
-  anfi_putf(&t, "  var v: f32x%u = broadcast<f32x%u>(x)\n", lanes, lanes);
+  anf_text *t = anfi_text_begin(a->cx);
+  anfi_puts(t, "func peak(x: f32, n: index): f32 {\n");
+  anfi_putf(t, "  var v: f32x%u = broadcast<f32x%u>(x)\n", lanes, lanes);
   for (int i = 0; i < SUMS; i++)
-    anfi_putf(&t, "  var sum%d: f32x%u = broadcast<f32x%u>((x + %d.f))\n", i, lanes, lanes, i);
-  anfi_puts(&t, "  for i in (0UL, n, 1UL) {\n");
-  for (int i = 0; i < SUMS; i++) anfi_putf(&t, "    sum%d = fmadd(sum%d, v, v)\n", i, i);
-  anfi_puts(&t, "  }\n");
-  for (int i = 1; i < SUMS; i++) anfi_putf(&t, "  sum0 = (sum0 + sum%d)\n", i);
-  anfi_puts(&t, "  return reduce_add(sum0)\n}\n");
-  const char *text = anfi_strndup(a, t.text, t.len);
-  anf_text_free(&t);
+    anfi_putf(t, "  var sum%d: f32x%u = broadcast<f32x%u>((x + %d.f))\n", i, lanes, lanes, i);
+  anfi_puts(t, "  for i in (0UL, n, 1UL) {\n");
+  for (int i = 0; i < SUMS; i++) anfi_putf(t, "    sum%d = fmadd(sum%d, v, v)\n", i, i);
+  anfi_puts(t, "  }\n");
+  for (int i = 1; i < SUMS; i++) anfi_putf(t, "  sum0 = (sum0 + sum%d)\n", i);
+  anfi_puts(t, "  return reduce_add(sum0)\n}\n");
+  const char *text = anfi_strndup(a, t->text, t->len);
+  anfi_text_done(t);
   return text;
 }
 
@@ -45,7 +45,7 @@ static double copied_rate(anf_ctx *cx) {
     uint64_t from = anfi_os_now_ns();
     memcpy(k % 2 ? a : b, k % 2 ? b : a, COPIED);
     double ns = (double)(anfi_os_now_ns() - from) + 1;
-    if (2.0 * COPIED / ns > best) best = 2.0 * COPIED / ns;
+    if (2.0 * (double)COPIED / ns > best) best = 2.0 * (double)COPIED / ns;
   }
   anfi_raw(cx, a, COPIED, 0);
   anfi_raw(cx, b, COPIED, 0);
@@ -63,7 +63,7 @@ static void measure(anf_ctx *cx, double *flops, double *bytes) {
     uint32_t lanes = anfi_jit_isa(e, &isa) && isa.bytes ? isa.bytes / 4 : 4;
     const char *text = program(anfi_scratch(cx), lanes);
     st = anf_tir_parse(cx, text, strlen(text), "peak", NULL, &m);
-    *flops = 2.0 * SUMS * lanes * ROUNDS;
+    *flops = 2.0 * (double)SUMS * lanes * (double)ROUNDS;
   }
   if (st == ANF_OK) {
     anfi_defer(cx, ANFI_ALWAYS, anfi_free_tir, m);

@@ -20,14 +20,14 @@ static void put_text(writer *w, const char *s, size_t n) {
 }
 
 static void put_value(writer *w, const anf_value *v, bool outside) {
-  anf_text t = {.cx = w->cx};
+  anf_text *t = anfi_text_begin(w->cx);
   if (outside && v->kind == ANF_VALUE_STRING) {
     put_text(w, v->u.text, v->n);
     return;
   }
-  anfi_put_value(&t, v, 0);
-  put_text(w, t.text, t.len);
-  anf_text_free(&t);
+  anfi_put_value(t, v, 0);
+  put_text(w, t->text, t->len);
+  anfi_text_done(t);
 }
 
 /* One of the program's strings or types: code passes which. */
@@ -78,15 +78,15 @@ static void put_type(writer *w, const anf_type *t, bool outside) {
 }
 
 const char *anfi_site_print(anfi_arena *a, const anfi_lowered *low, const anfi_site_info *s) {
-  anf_text t = {.cx = low->cx};
-  writer w = {low->cx, low, &t};
+  anf_text *t = anfi_text_begin(low->cx);
+  writer w = {low->cx, low, t};
   for (size_t i = 0; i < s->n; i++) {
-    if (i) anfi_putc(&t, ' ');
+    if (i) anfi_putc(t, ' ');
     if (s->value[i]) put_value(&w, s->value[i], true);
     else put_type(&w, s->type[i], true);
   }
-  anfi_putc(&t, '\n');
-  const char *text = anfi_strndup(a, t.text, t.len);
-  anf_text_free(&t);
+  anfi_putc(t, '\n');
+  const char *text = anfi_strndup(a, t->text, t->len);
+  anfi_text_done(t);
   return text;
 }

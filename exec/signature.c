@@ -25,7 +25,7 @@ static void push_value(anfi_arena *a, anfi_sig *out, const anf_value *v) {
     const anf_value *x = st.at[--st.n];
     switch (x->kind) {
     case ANF_VALUE_TENSOR:
-      push_bytes(a, out, anf_dtype_bytes((anf_dtype)x->type->dtype), x->u.data);
+      push_bytes(a, out, anf_dtype_bytes((anf_dtype)x->type->dtype), x->data);
       break;
     case ANF_VALUE_STRING: push_bytes(a, out, x->n, x->u.text); break;
     case ANF_VALUE_TYPE: anfi_push(a, &out->word, anfi_key(x->type)); break;

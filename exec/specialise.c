@@ -12,11 +12,11 @@ bool anfi_exec_fixes(const anf_exec *e, size_t i, const anf_type *t) {
 
 /* What one argument is compiled for, as text. */
 static const char *text_of(anf_exec *e, anfi_arena *a, const anfi_arg *x) {
-  anf_text o = {.cx = e->cx};
-  if (x->fn || x->value) anfi_put_value(&o, x->fn ? x->fn : x->value, 0);
-  else anfi_put_type(&o, e->cx, x->type);
-  const char *s = anfi_strndup(a, o.text, o.len);
-  anf_text_free(&o);
+  anf_text *o = anfi_text_begin(e->cx);
+  if (x->fn || x->value) anfi_put_value(o, x->fn ? x->fn : x->value, 0);
+  else anfi_put_type(o, e->cx, x->type);
+  const char *s = anfi_strndup(a, o->text, o->len);
+  anfi_text_done(o);
   return s;
 }
 
@@ -38,6 +38,15 @@ static void put_reason(anf_exec *e, const anfi_variant *v, const anfi_variant *b
   if (!said) anfi_puts(&e->log, "the code for this was dropped");
 }
 
+/* Of a program with ever new signatures the log has the newest ones. */
+static void shorten(anf_text *log) {
+  enum { MOST = 32 << 10 };
+  if (log->len <= MOST) return;
+  const char *from = strchr(log->text + log->len - MOST / 2, '\n') + 1;
+  log->len -= (size_t)(from - log->text);
+  memmove(log->text, from, log->len + 1);
+}
+
 void anfi_exec_log(anf_exec *e, anfi_variant *v, size_t n, const anfi_arg *args, double ms) {
   v->arg = ANFI_NEW_N(&v->arena, const char *, n + 1);
   v->narg = n;
@@ -49,6 +58,7 @@ void anfi_exec_log(anf_exec *e, anfi_variant *v, size_t n, const anfi_arg *args,
   anfi_putf(&e->log, ") in %.1f ms: ", ms);
   put_reason(e, v, e->variant);
   anfi_putc(&e->log, '\n');
+  shorten(&e->log);
 }
 
 anf_status anf_exec_explain(const anf_exec *e, anf_text *out) {

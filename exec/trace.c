@@ -6,7 +6,7 @@
  *
  * Events are in Chrome's trace format, which Perfetto shows: passes and code generation while something is
  * compiled, operations of compiled code while it runs. The table sums up operations.
- * INVARIANT: any thread may record a pass, only the thread that runs the step records regions. The number of
+ * INVARIANT: any thread may record a pass or an exchange, only the thread that runs the step records regions. The number of
  * events is fixed: one thread takes each slot, and events beyond the last slot are dropped. */
 #include "exec/exec.h"
 
@@ -17,6 +17,8 @@ typedef struct event {
   uint64_t at, thread; // ns since the trace was made
   uint64_t length;     // of a span
   char phase;          // B and E of a region, X a span
+  bool exchange;       // a span of operations between ranks, which sent so many bytes
+  uint64_t bytes;
 } event;
 
 typedef struct region_time {     // of a region
@@ -49,7 +51,7 @@ struct anf_trace {
 static void free_trace(void *t) { anf_trace_free((anf_trace *)t); }
 
 static anf_trace *new_trace(anf_ctx *cx, size_t max) {
-  anf_trace *t = (anf_trace *)anfi_raw(cx, NULL, 0, sizeof *t);
+  anf_trace *t = (anf_trace *)anfi_object(cx, sizeof *t);
   if (!t) anfi_throw_nomem(cx);
   *t = (anf_trace){.cx = cx, .cap = max ? max : 100000, .start = anfi_os_now_ns()};
   anfi_arena_init(&t->arena, cx);
@@ -69,7 +71,7 @@ anf_trace *anf_trace_new(anf_ctx *cx, size_t max_events) {
 void anf_trace_free(anf_trace *t) {
   if (!t) return;
   anfi_arena_free(&t->arena);
-  anfi_raw(t->cx, t, sizeof *t, 0);
+  anfi_object_free(t->cx, t);
 }
 
 static event *take(anf_trace *t) {
@@ -81,7 +83,15 @@ void anfi_trace_span(anf_trace *t, const char *name, uint64_t from, uint64_t to)
   event *e = t ? take(t) : NULL;
   if (!e) return;
   const char *own = anfi_intern_z(&t->names, name)->s;
-  *e = (event){own, from - t->start, anfi_os_thread_id(), to - from, 'X'};
+  *e = (event){own, from - t->start, anfi_os_thread_id(), to - from, 'X', false, 0};
+}
+
+void anfi_trace_exchange(void *user, anf_comm_kind k, uint64_t bytes, uint64_t from, uint64_t to) {
+  static const char *const name[ANF_COMM_KIND_COUNT] = {
+      "AllReduce", "ReduceScatter", "Reduce", "AllGather", "Broadcast", "AllToAll", "SendRecv"};
+  anf_trace *t = (anf_trace *)user;
+  event *e = (unsigned)k < ANF_COMM_KIND_COUNT ? take(t) : NULL;
+  if (e) *e = (event){name[k], from - t->start, anfi_os_thread_id(), to - from, 'X', true, bytes};
 }
 
 void anfi_trace_pass(void *user, anf_module *m, const char *pass, double ms, uint64_t rewrites) {
@@ -116,7 +126,8 @@ void anfi_trace_region(void *user, int64_t id, bool leaves) {
   uint64_t now = anfi_os_now_ns();
   event *e = take(t);
   if (e)
-    *e = (event){t->region[id].name, now - t->start, anfi_os_thread_id(), 0, leaves ? 'E' : 'B'};
+    *e = (event){
+        t->region[id].name, now - t->start, anfi_os_thread_id(), 0, leaves ? 'E' : 'B', false, 0};
   account(t, (size_t)id, now, leaves);
 }
 
@@ -158,9 +169,12 @@ static void put_trace(const anf_trace *t, anf_text *o) {
     anfi_puts(o, i ? ",\n{\"name\":\"" : "\n{\"name\":\"");
     put_name(o, e->name);
     anfi_putf(o, "\",\"cat\":\"%s\",\"ph\":\"%c\",\"pid\":1,\"tid\":%llu,\"ts\":%.3f",
-              e->phase == 'X' ? "compile" : "run", e->phase, (unsigned long long)e->thread,
-              (double)e->at / 1e3);
+              e->exchange       ? "exchange"
+              : e->phase == 'X' ? "compile"
+                                : "run",
+              e->phase, (unsigned long long)e->thread, (double)e->at / 1e3);
     if (e->phase == 'X') anfi_putf(o, ",\"dur\":%.3f", (double)e->length / 1e3);
+    if (e->exchange) anfi_putf(o, ",\"args\":{\"bytes\":%llu}", (unsigned long long)e->bytes);
     anfi_putc(o, '}');
   }
   anfi_puts(o, "\n]}\n");

@@ -82,7 +82,7 @@ static const anf_type *matrix(bench *w, bool left) {
   uint64_t m = left ? s->m : s->k, n = left ? s->k : s->n;
   bool turned = left ? s->ta : s->tb;
   int64_t dims[] = {(int64_t)(turned ? n : m), (int64_t)(turned ? m : n)};
-  return anf_type_tensor(w->cx, type_of(s, left), 2, dims);
+  return anfi_type_checked(w->cx, type_of(s, left), 2, dims);
 }
 
 /* An engine like that of the program, which keeps nothing. */

@@ -22,14 +22,14 @@ static bool put_graphs(anf_ctx *cx, const anf_dump *d, const char *stage, anf_mo
   static const struct {
     const char *ending;
     writer *write;
-  } forms[] = {{"ir", anf_print_ir}, {"dat", anf_write_dat}, {"dot", dot}};
+  } forms[] = {{"ir", anf_print_ir_places}, {"dat", anf_write_dat}, {"dot", dot}};
   bool good = true;
   for (size_t i = 0; i < ANFI_LEN(forms) && good; i++) {
-    anf_text t = {.cx = cx};
-    anf_status st = forms[i].write(m, &t);
-    good = st == ANF_OK ? put(cx, d, stage, forms[i].ending, t.text ? t.text : "", t.len)
+    anf_text *t = anfi_text_begin(cx);
+    anf_status st = forms[i].write(m, t);
+    good = st == ANF_OK ? put(cx, d, stage, forms[i].ending, t->text ? t->text : "", t->len)
                         : anfi_fail_as(cx, st);
-    anf_text_free(&t);
+    anfi_text_done(t);
   }
   return good;
 }

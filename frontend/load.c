@@ -12,6 +12,10 @@ static const anfi_format formats[] = {
 #undef ANFI_FORMAT
 };
 
+typedef anf_module *reader(anf_ctx *cx, const anfi_input *f);
+
+enum { LEAST_MAPPED = 1 << 20 }; // bytes
+
 static bool ends_with(const char *s, const char *end) {
   size_t n = strlen(s), k = strlen(end);
   return n >= k && strcmp(s + n - k, end) == 0;
@@ -43,13 +47,21 @@ const anfi_format *anfi_format_of_input(const char *text, size_t len) {
 }
 
 static anf_module *fail_format(anf_ctx *cx, const char *path) {
-  anf_text o = {cx, NULL, 0, 0};
+  anf_text *o = anfi_text_begin(cx);
   for (size_t i = 0; i < ANFI_LEN(formats); i++)
-    anfi_putf(&o, "%s%s (%s)", i ? ", " : "", formats[i].ending, formats[i].doc);
+    anfi_putf(o, "%s%s (%s)", i ? ", " : "", formats[i].ending, formats[i].doc);
   anfi_fail(cx, anfi_nowhere(), ANF_E0142, path);
-  if (o.text) anfi_hint(cx, "the ending selects the format: %s", o.text);
-  anf_text_free(&o);
+  if (o->text) anfi_hint(cx, "the ending selects the format: %s", o->text);
+  anfi_text_done(o);
   return NULL;
+}
+
+/* Gives nothing only with an error recorded. */
+static anf_module *read_with(anf_ctx *cx, reader *read, const anfi_input *f) {
+  anf_module *m = read(cx, f);
+  if (!m && !anfi_failed(cx))
+    anfi_fail(cx, (anfi_loc){f->path, 0, 0}, ANF_E0001, "a reader gave up without a finding");
+  return m;
 }
 
 anf_module *anfi_load_file(anf_ctx *cx, const char *path, bool weights) {
@@ -58,14 +70,44 @@ anf_module *anfi_load_file(anf_ctx *cx, const char *path, bool weights) {
   bool input = strcmp(path, "-") == 0;
   const anfi_format *format = input ? NULL : anfi_format_of(path);
   if (!format && !input) return fail_format(cx, path);
+  anfi_os_view view;
+  if (!input && format->mapped && anfi_os_view_file(cx, path, LEAST_MAPPED, &view)) {
+    f.text = view.data;
+    f.len = view.len;
+    f.view = &view;
+    return read_with(cx, format->read, &f);
+  }
   if (!anfi_os_read(cx, anfi_scratch(cx), path, &text, &f.len)) return NULL;
   f.text = text;
-  return input ? anfi_load_input(cx, &f) : format->read(cx, &f);
+  return input ? anfi_load_input(cx, &f) : read_with(cx, format->read, &f);
 }
 
 anf_module *anfi_load_input(anf_ctx *cx, const anfi_input *f) {
-  return anfi_format_of_input(f->text, f->len)->read(cx, f);
+  return read_with(cx, anfi_format_of_input(f->text, f->len)->read, f);
 }
+
+/* Bytes of a known format; what follows them need not be 0. */
+static anf_status read_bytes(anf_ctx *cx, const char *data, size_t len, const char *file,
+                             anf_diag *d, anf_module **out, reader *read) {
+  ANFI_NEED(d, cx, data, out);
+  *out = NULL;
+  anfi_input f = {.path = file ? file : "", .text = data, .len = len};
+  ANFI_ENTRY(cx, d);
+  *out = read_with(cx, read, &f);
+  anf_status st = anfi_leave(cx);
+  if (st != ANF_OK) *out = NULL;
+  return st;
+}
+
+#define READER(name)                                                                               \
+  anf_status anf_read_##name(anf_ctx *cx, const char *data, size_t len, const char *file,          \
+                             anf_diag *d, anf_module **out) {                                      \
+    return read_bytes(cx, data, len, file, d, out, anfi_read_##name);                              \
+  }
+READER(dat)
+READER(mindir)
+READER(onnx)
+READER(stablehlo)
 
 anf_status anf_load(anf_ctx *cx, const char *path, anf_diag *d, anf_module **out) {
   ANFI_NEED(d, cx, path, out);

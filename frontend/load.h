@@ -3,18 +3,20 @@
 #ifndef ANFI_LOAD_H
 #define ANFI_LOAD_H
 
+#include "base/os/map.h"
 #include "ir/ir.h"
 
 typedef struct anfi_input {
   const char *path; // "-": standard input
-  const char *text; // 0 after its end
+  const char *text; // 0 after its end, unless it is mapped
   size_t len;
+  const anfi_os_view *view; // the file, if `text` is mapped; NULL: it was read
   bool weights; // weights of a model become parameters after the inputs, instead of constants
 } anfi_input;
 
 typedef struct anfi_format {
   const char *ending, *magic, *doc;
-  bool text;
+  bool text, mapped;
   anf_module *(*read)(anf_ctx *cx, const anfi_input *f); // inside a frame, which fails on errors
 } anfi_format;
 

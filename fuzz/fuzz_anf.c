@@ -35,6 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   anf_module *m = NULL;
   anf_status st = anf_parse_n(cx, (const char *)data, size, "fuzz.anf", d, &m);
   fuzz_status(st, d);
+  fuzz_placed(st, d);
   FUZZ_CHECK((st == ANF_OK) == (m != NULL));
   if (m) check_module(cx, m);
   anf_module_free(m);

@@ -28,6 +28,7 @@ static void try_bytes(const char *text, size_t size) {
   anf_module *m = NULL;
   anf_status st = anf_read_dat(cx, text, size, "fuzz.dat", d, &m);
   fuzz_status(st, d);
+  fuzz_placed(st, d);
   FUZZ_CHECK((st == ANF_OK) == (m != NULL));
   if (m) check_module(cx, m);
   anf_module_free(m);

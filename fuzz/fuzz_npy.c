@@ -4,7 +4,7 @@
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  anf_ctx *cx = fuzz_ctx();
+  anf_ctx *cx = fuzz_shared_ctx();
   anf_diag *d = anf_diag_new(cx);
   anf_value *v = NULL;
   anf_status st = anf_read_npy(cx, data, size, "fuzz.npy", d, &v);
@@ -16,6 +16,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   anf_value_release(v);
   anf_diag_free(d);
-  anf_ctx_free(cx);
   return 0;
 }

@@ -27,22 +27,31 @@ static ffi_type *c_type(int t) {
   }
 }
 
-bool anfi_c_call(void (*function)(void), int result_type, size_t n, const int *types,
-                 uint64_t *slot, uint64_t *result) {
-  enum { MOST = 64 };
-  ffi_type *type[MOST], *ret = c_type(result_type);
-  void *at[MOST];
+struct anfi_c_signature {
   ffi_cif cif;
-  if (n > MOST || !ret) return false;
-  for (size_t i = 0; i < n; i++) {
-    if (!(type[i] = c_type(types[i]))) return false;
-    at[i] =
-        &slot[i]; // its first bytes: machines with libffi's x86 and Arm back ends are little-endian
-  }
+  size_t n;
+  ffi_type *type[]; // of the arguments
+};
+
+size_t anfi_c_signature_bytes(size_t n) {
+  return sizeof(anfi_c_signature) + (n + 1) * sizeof(ffi_type *);
+}
+
+bool anfi_c_prepare(anfi_c_signature *s, int result_type, size_t n, const int *types) {
+  ffi_type *ret = c_type(result_type);
+  if (!ret || n > ANFI_C_MOST) return false;
+  s->n = n;
+  for (size_t i = 0; i < n; i++)
+    if (!(s->type[i] = c_type(types[i]))) return false;
+  return ffi_prep_cif(&s->cif, FFI_DEFAULT_ABI, (unsigned)n, ret, s->type) == FFI_OK;
+}
+
+/* The first bytes of a slot: machines with libffi's x86 and Arm back ends are little-endian. */
+void anfi_c_call(const anfi_c_signature *s, void (*function)(void), uint64_t *slot, void **at,
+                 uint64_t *result) {
+  for (size_t i = 0; i < s->n; i++) at[i] = &slot[i];
   *result = 0;
-  if (ffi_prep_cif(&cif, FFI_DEFAULT_ABI, (unsigned)n, ret, type) != FFI_OK) return false;
-  ffi_call(&cif, function, result, at);
-  return true;
+  ffi_call((ffi_cif *)(uintptr_t)&s->cif, function, result, at);
 }
 
 /* ---- the op ---- */
@@ -53,6 +62,7 @@ typedef struct calling {
   const anf_type **types; // of the arguments
   anf_value **in, **out;
   uint64_t *slot;
+  void **at;
   int *kind;
 } calling;
 
@@ -89,10 +99,19 @@ static void put_slot(calling *c, size_t k) {
   const anf_value *v = s->kind == ANFI_HOST_ARG ? c->in[s->i] : c->out[s->i];
   bool by_value = s->kind == ANFI_HOST_ARG && anfi_host_by_value(v->type);
   c->kind[k] = by_value ? (int)v->type->dtype : ANFI_C_POINTER;
-  c->slot[k] = anfi_key(v->u.data);
+  c->slot[k] = anfi_key(v->data);
   if (!by_value) return;
   c->slot[k] = 0;
-  memcpy(&c->slot[k], v->u.data, anf_dtype_bytes((anf_dtype)v->type->dtype));
+  memcpy(&c->slot[k], v->data, anf_dtype_bytes((anf_dtype)v->type->dtype));
+}
+
+/* Made once; it lives as long as the op. */
+static const anfi_c_signature *signature(const calling *c, int ret) {
+  const anfi_host *h = c->h;
+  if (*h->call) return *h->call;
+  anfi_c_signature *s =
+      (anfi_c_signature *)anfi_alloc(&c->q->cx->arena, anfi_c_signature_bytes(h->nslot));
+  return anfi_c_prepare(s, ret, h->nslot, c->kind) ? *h->call = s : NULL;
 }
 
 static bool call(calling *c) {
@@ -103,12 +122,13 @@ static bool call(calling *c) {
                                     : ANFI_C_VOID;
   uint64_t r;
   for (size_t k = 0; k < h->nslot; k++) put_slot(c, k);
-  if (!anfi_c_call(h->function, ret, h->nslot, c->kind, c->slot, &r))
-    return anfi_fail(c->q->cx, c->q->loc, ANF_E0231, h->name->s, "libffi cannot call it");
+  const anfi_c_signature *how = signature(c, ret);
+  if (!how) return anfi_fail(c->q->cx, c->q->loc, ANF_E0231, h->name->s, "libffi cannot call it");
+  anfi_c_call(how, h->function, c->slot, c->at, &r);
   if (status && (int32_t)r)
     return anfi_fail(c->q->cx, c->q->loc, ANF_E0444, anfi_op[c->q->op].name, (long long)(int32_t)r);
   if (h->returned < h->nout)
-    memcpy(c->out[h->returned]->u.data, &r, anf_dtype_bytes((anf_dtype)h->out[h->returned]->dtype));
+    memcpy(c->out[h->returned]->data, &r, anf_dtype_bytes((anf_dtype)h->out[h->returned]->dtype));
   return true;
 }
 
@@ -121,6 +141,7 @@ bool anfi_eval_host(anfi_eval *q) {
                .in = ANFI_NEW_N(q->scratch, anf_value *, q->n + 1),
                .out = ANFI_NEW_N(q->scratch, anf_value *, h->nout + 1),
                .slot = ANFI_NEW_N(q->scratch, uint64_t, h->nslot + 1),
+               .at = ANFI_NEW_N(q->scratch, void *, h->nslot + 1),
                .kind = ANFI_NEW_N(q->scratch, int, h->nslot + 1)};
   take_arguments(&c);
   make_results(&c);

@@ -142,9 +142,10 @@ static bool fit_arguments(machine *m, anfi_fit *fit, const anfi_plan *pl, size_t
     const anf_type *t = pl->declared[i];
     if (!t || (v->kind == ANF_VALUE_TENSOR && v->type == t)) continue;
     if (!anfi_fit_value(fit, v, t, &fitting)) {
-      const anf_node *param = pl->graph->params.at[i];
-      anfi_fit_fail_argument(fit, anfi_machine_loc(m), i, pl->graph->name->s);
-      anfi_note(m->cx, anfi_node_loc(param), "the parameter is declared here");
+      anfi_loc declared = anfi_node_loc(pl->graph->params.at[i]);
+      anfi_fit_fail_argument(fit, m->nframe ? anfi_machine_loc(m) : declared, i,
+                             pl->graph->name->s);
+      if (m->nframe) anfi_note(m->cx, declared, "the parameter is declared here");
       return false;
     }
     m->slot[first + i] = fitting;
@@ -154,7 +155,7 @@ static bool fit_arguments(machine *m, anfi_fit *fit, const anfi_plan *pl, size_t
 }
 
 static const anf_graph *wanted_by(const anf_graph *g) {
-  return g->result_type && g->result_type->kind != ANF_TYPE_ANY ? g : NULL;
+  return g->result_type && !anfi_type_is_any(g->result_type) ? g : NULL;
 }
 
 /* Dims that the arguments of the call have named hold for its result. */
@@ -396,6 +397,14 @@ bool anfi_machine_call(machine *m, size_t p, bool tail) {
 
 /* ---- the whole run ---- */
 
+bool anfi_machine_give_up(machine *m) {
+  m->more = true;
+  m->cx->frame->status = ANF_LIMIT;
+  return false;
+}
+
+enum { STEP_WORK = 8 };
+
 static bool refuel(machine *m) {
   if (m->steps >= m->opts.max_steps)
     return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0415, (unsigned long long)m->opts.max_steps);
@@ -406,7 +415,8 @@ static bool refuel(machine *m) {
   uint64_t left = m->opts.max_steps - m->steps;
   m->fuel = left < FUEL ? left : FUEL;
   m->steps += m->fuel;
-  return true;
+  m->work += STEP_WORK * m->fuel;
+  return !m->max_work || m->work <= m->max_work || anfi_machine_give_up(m);
 }
 
 static bool run_frames(machine *m) {
@@ -436,7 +446,7 @@ static anf_value *finish(machine *m, size_t n, anf_value *const *args) {
   anfi_machine_reserve(m, n);
   for (size_t i = 0; i < n; i++) anfi_machine_push(m, anfi_keep(args[i]));
   if (!anfi_machine_call(m, 0, false) || !run_frames(m)) {
-    note_calls(m);
+    if (!m->more) note_calls(m);
     return NULL;
   }
   anf_value *v = m->acc;
@@ -473,14 +483,22 @@ static bool any_function(size_t n, anf_value *const *args) {
   return false;
 }
 
+/* What a run does besides; everything may be empty. */
+typedef struct besides {
+  anfi_watch watch;
+  void *user;
+  uint64_t max_work;
+  bool more; // set
+} besides;
+
 static anf_value *run_graph(anf_graph *g, size_t n, anf_value *const *args, const anf_run_opts *o,
-                            anfi_watch watch, void *user) {
+                            besides *b) {
   anf_ctx *cx = g->module->cx;
   if (g->module->status != ANF_OK)
     return (void)anfi_fail(cx, anfi_nowhere(), ANF_E0420, g->name->s,
                            "its module could not be built"),
            NULL;
-  if (!watch && any_function(n, args)) { // which may be a transform
+  if (!b->watch && any_function(n, args)) { // which may be a transform
     anf_value *f = anfi_value_new_fn(cx, g, ANF_OP_NONE, NULL, 0, 0);
     anfi_defer(cx, ANFI_ALWAYS, anfi_release, f);
     return run_value(cx, f, n, args, o);
@@ -489,17 +507,20 @@ static anf_value *run_graph(anf_graph *g, size_t n, anf_value *const *args, cons
   anfi_given_values given = {n, args};
   if (!check_given(cx, n, args) || !anfi_run_prepare(g, &given, &p)) return NULL;
   machine *m = new_machine(cx, o);
-  m->watch = watch;
-  m->watch_user = user;
+  m->watch = b->watch;
+  m->watch_user = b->user;
+  m->max_work = b->max_work;
   anfi_machine_reserve(m, 1);
   anfi_machine_push(m, anfi_value_new_fn(cx, p.g, ANF_OP_NONE, NULL, 0, 0));
   anf_value *v = finish(m, given.n, given.at);
+  b->more = m->more;
   return p.g != g ? original_result(cx, &p, v) : v;
 }
 
 anf_value *anfi_run_watched(anf_graph *g, size_t n, anf_value *const *args, anfi_watch watch,
                             void *user) {
-  return run_graph(g, n, args, NULL, watch, user);
+  besides b = {.watch = watch, .user = user};
+  return run_graph(g, n, args, NULL, &b);
 }
 
 anf_status anf_run(anf_graph *g, size_t n, anf_value *const *args, const anf_run_opts *o,
@@ -508,9 +529,21 @@ anf_status anf_run(anf_graph *g, size_t n, anf_value *const *args, const anf_run
   if (n) ANFI_NEED(d, args);
   if (!g || !result || (n && !args)) return ANF_INVALID;
   *result = NULL;
+  besides b = {0};
   ANFI_ENTRY(g->module->cx, d);
-  *result = run_graph(g, n, args, o, NULL, NULL);
+  *result = run_graph(g, n, args, o, &b);
   return anfi_leave(g->module->cx);
+}
+
+anf_status anfi_run_small(anf_graph *g, size_t n, anf_value *const *args, const anf_run_opts *o,
+                          uint64_t work, anf_diag *d, anf_value **result, bool *more) {
+  besides b = {.max_work = work};
+  *result = NULL;
+  ANFI_ENTRY(g->module->cx, d);
+  *result = run_graph(g, n, args, o, &b);
+  anf_status st = anfi_leave(g->module->cx);
+  *more = b.more;
+  return st;
 }
 
 anf_status anf_run_value(anf_ctx *cx, anf_value *f, size_t n, anf_value *const *args,

@@ -148,9 +148,11 @@ typedef struct anfi_machine {
   anfi_fit fit, outer;          // of calls inside, of the call from outside
   ANFI_VEC(anfi_dim_size) kept; // of frames that owe a result of a declared type
   /* limits and observers */
-  uint64_t end;         // ns of the clock; 0: no limit of time
-  uint64_t steps, fuel; // steps taken when fuel was last given; steps until the next check
-  anfi_watch watch;     // called with each op's result; or NULL
+  uint64_t end;            // ns of the clock; 0: no limit of time
+  uint64_t steps, fuel;    // steps taken when fuel was last given; steps until the next check
+  uint64_t work, max_work; // so far, as of anfi_run_small, and at most; max_work 0: not counted
+  bool more;               // there is more of it
+  anfi_watch watch;        // called with each op's result; or NULL
   void *watch_user;
 } anfi_machine;
 
@@ -167,6 +169,13 @@ static inline anf_value *anfi_keep(anf_value *v) {
 /* As anf_run, inside a frame; a new reference, or NULL with an error. */
 anf_value *anfi_run_watched(anf_graph *g, size_t n, anf_value *const *args, anfi_watch watch,
                             void *user);
+/* As anf_run for a program with little work: 8 for each operation, 1 for each element that it reads or makes, of products 1
+ * for each multiplication, about. Gives up with ANF_LIMIT and no finding when it is more than `work`, and sets *more. The same
+ * program has the same work for the same arguments, whatever the machine. */
+anf_status anfi_run_small(anf_graph *g, size_t n, anf_value *const *args, const anf_run_opts *o,
+                          uint64_t work, anf_diag *d, anf_value **result, bool *more);
+/* There is too much of it: always false. */
+bool anfi_machine_give_up(anfi_machine *m);
 anfi_loc anfi_machine_loc(const anfi_machine *m);                     // of the step that runs
 void anfi_machine_reserve(anfi_machine *m, size_t n);                 // n more slots
 static inline void anfi_machine_push(anfi_machine *m, anf_value *v) { // takes the reference

@@ -73,13 +73,13 @@ static bool is_alike(const anf_value *first, const anf_value *v) {
 /* An error about what one value is, or argument `at` beside the first. */
 static bool fail_kinds(const anfi_machine *m, anfi_code code, size_t at, const anf_value *a,
                        const anf_value *b) {
-  anf_text is = {.cx = m->cx}, other = {.cx = m->cx};
-  anfi_put_kind(&is, a);
-  if (b) anfi_put_kind(&other, b);
-  if (b) anfi_fail(m->cx, anfi_machine_loc(m), code, at, is.text, other.text);
-  else anfi_fail(m->cx, anfi_machine_loc(m), code, is.text, "");
-  anf_text_free(&is);
-  anf_text_free(&other);
+  anf_text *is = anfi_text_begin(m->cx), *other = anfi_text_begin(m->cx);
+  anfi_put_kind(is, a);
+  if (b) anfi_put_kind(other, b);
+  if (b) anfi_fail(m->cx, anfi_machine_loc(m), code, at, is->text, other->text);
+  else anfi_fail(m->cx, anfi_machine_loc(m), code, is->text, "");
+  anfi_text_done(is);
+  anfi_text_done(other);
   return false;
 }
 
@@ -135,7 +135,7 @@ static void settle(anfi_machine *m, anf_value *v) {
   const anf_type **items = ANFI_NEW_N(&m->scratch, const anf_type *, v->n);
   for (size_t i = 0; i < v->n; i++)
     if (!(items[i] = anf_value_type(m->cx, v->u.item[i]))) anfi_throw_nomem(m->cx);
-  v->type = anfi_type_record(m->cx, v->n, v->type->names, items);
+  anfi_value_set_type(v, anfi_type_record(m->cx, v->n, v->type->names, items));
   anfi_arena_free(&m->scratch);
 }
 

@@ -235,7 +235,7 @@ static void make_params(maker *k) {
   for (uint32_t i = 0; i < pl->nparam; i++) {
     const anf_node *n = k->g->params.at[i];
     bind(k, n, anfi_operand(ANFI_LOCAL, i));
-    if (n->type && n->type->kind != ANF_TYPE_ANY) pl->declared[i] = n->type;
+    if (n->type && !anfi_type_is_any(n->type)) pl->declared[i] = n->type;
     pl->checked |= pl->declared[i] != NULL;
     if (k->p->last[n->id] != ANFI_NO_SLOT) continue;
     unused[pl->nunused++] = i;

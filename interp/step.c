@@ -84,6 +84,25 @@ anf_value **anfi_machine_args(machine *m, size_t n) {
   return p;
 }
 
+/* Multiplications of a product, about: each element of a meets those of b that share the dim summed over. */
+static double multiplications(uint16_t op, size_t n, anf_value *const *in) {
+  anfi_lower l = anfi_op[op].lower;
+  if (n < 2 || (l != ANFI_LOWER_CONTRACT && l != ANFI_LOWER_WINDOW)) return 0;
+  const anf_value *a = in[0], *b = in[1];
+  if (a->kind != ANF_VALUE_TENSOR || b->kind != ANF_VALUE_TENSOR || !a->type->n || !a->n) return 0;
+  return (double)a->n * (double)b->n / (double)a->type->dims[a->type->n - 1];
+}
+
+/* Counted before it is done; false: it is too much. */
+static bool may_work(machine *m, uint16_t op, size_t n, anf_value *const *in) {
+  double work = multiplications(op, n, in);
+  for (size_t i = 0; i < n; i++)
+    if (in[i]->kind == ANF_VALUE_TENSOR) work += (double)in[i]->n;
+  if (work > (double)m->max_work) return anfi_machine_give_up(m);
+  m->work += (uint64_t)work;
+  return m->work <= m->max_work || anfi_machine_give_up(m);
+}
+
 bool anfi_machine_eval(machine *m, uint16_t op, size_t n, anf_value *const *in,
                        anf_value *const *attr, bool over, anf_value **out) {
   const anfi_op_info *info = &anfi_op[op];
@@ -96,8 +115,9 @@ bool anfi_machine_eval(machine *m, uint16_t op, size_t n, anf_value *const *in,
                  .over = over};
   if ((info->flags & ANFI_TRANSFORM) && !info->eval)
     return anfi_fail(m->cx, q.loc, ANF_E0417, info->name);
-  if (!anfi_eval_op(&q)) return false;
+  if ((m->max_work && !may_work(m, op, n, in)) || !anfi_eval_op(&q)) return false;
   *out = q.out;
+  if (q.out->kind == ANF_VALUE_TENSOR) m->work += q.out->n;
   return true;
 }
 
@@ -130,6 +150,7 @@ static bool elementwise_step(machine *m, const frame *f, step *s) {
     anfi_machine_drop_to(m, sp);
     return done(m, f, s, v);
   }
+  if (m->max_work && s->type->n && !may_work(m, s->op, s->nin, in)) return false;
   v = m->acc = anfi_value_new_tensor(m->cx, s->type);
   anfi_eval q = {.cx = m->cx,
                  .op = (anfi_opcode)s->op,
@@ -147,7 +168,7 @@ static bool elementwise_step(machine *m, const frame *f, step *s) {
 static bool op_step(machine *m, const frame *f, const step *s) {
   size_t sp = m->sp;
   anf_value **a = inputs(m, f, s, anfi_op_schema(m->cx, (anfi_opcode)s->op)->nattr), *v = NULL;
-  bool over = s->over && a[0]->refs == 1 && !m->watch;
+  bool over = s->over && a[0]->refs == 1 && !a[0]->wrapped && !m->watch;
   anf_value **attrs = a ? a + s->nin : NULL; // NULL: an op without either
   if (!anfi_machine_eval(m, s->op, s->nin - s->nattr_in, a, attrs, over, &v)) return false;
   if (m->watch) m->watch(m->watch_user, s->node, s->nin, a, v);
@@ -191,7 +212,7 @@ static bool switch_step(machine *m, const frame *f, const step *s) {
   const anf_value *c = look(m, f, s->in[0]);
   if (c->kind != ANF_VALUE_TENSOR || c->type->n || c->type->dtype != ANF_BOOL)
     return control_step(m, f, s);
-  return done(m, f, s, make(m, f, s->in[c->u.data[0] ? 1 : 2]));
+  return done(m, f, s, make(m, f, s->in[c->data[0] ? 1 : 2]));
 }
 
 static bool tuple_step(machine *m, const frame *f, const step *s) {

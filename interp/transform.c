@@ -56,7 +56,7 @@ static const anf_type **types_of(anf_ctx *cx, const anf_graph *g, anf_value *con
     size_t n;
     bool whole = declared && declared->kind == ANF_TYPE_TENSOR && anfi_type_elements(declared, &n);
     if (whole) t[i] = declared;
-    else if (declared && declared->kind == ANF_TYPE_TENSOR && t[i]->kind == ANF_TYPE_TENSOR)
+    else if (declared && anfi_type_has_dtype(declared) && t[i]->kind == ANF_TYPE_TENSOR)
       t[i] = anfi_type_with_dtype(cx, t[i], (anf_dtype)declared->dtype);
     else if (declared && declared->kind != ANF_TYPE_TENSOR && declared->kind != ANF_TYPE_ANY)
       t[i] = declared;
@@ -79,7 +79,7 @@ static anf_status prepare_copy(anf_graph *g, const anfi_given_values *v, anf_dia
                                anfi_prepared *out) {
   anf_ctx *cx = g->module->cx;
   const anf_analysis *an = anfi_analyse(g->module);
-  if (an->graphs[g->id].free.n) return ANF_OK; // the interpreter says what is wrong
+  if (an->graphs[g->id].free.n) return ANF_OK; // the interpreter reports it
   anf_graph *copy = NULL;
   anf_module *m = anfi_module_copy(an, &g, 1, &copy);
   anfi_undefer(cx, m); // it was to go on failure

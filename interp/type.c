@@ -95,6 +95,15 @@ static bool fn_fits(const anf_value *v, const anf_type *t) {
   return !fn->graph || fn->graph->params.n == (size_t)fn->nbound + t->n;
 }
 
+static bool pattern_fits(anfi_fit *f, const anf_value *v, const anf_type *t) {
+  bool tensor = v->kind == ANF_VALUE_TENSOR;
+  anf_type_kind kind = v->kind == ANF_VALUE_TUPLE    ? ANF_TYPE_TUPLE
+                       : v->kind == ANF_VALUE_RECORD ? ANF_TYPE_RECORD
+                                                     : ANF_TYPE_ANY;
+  if (!anfi_pattern_takes(t, kind, tensor ? v->type : NULL)) return false;
+  return t->pattern != ANF_PATTERN_RANKS || number_fits(f, v, (anf_dtype)t->dtype);
+}
+
 /* The value itself, without its items. */
 static bool shallow_fits(anfi_fit *f, const anf_value *v, const anf_type *t) {
   switch ((anf_type_kind)t->kind) {
@@ -108,7 +117,7 @@ static bool shallow_fits(anfi_fit *f, const anf_value *v, const anf_type *t) {
   case ANF_TYPE_TYPE: return v->kind == ANF_VALUE_TYPE;
   case ANF_TYPE_BOX: return v->kind == ANF_VALUE_BOX;
   case ANF_TYPE_STACK: return v->kind == ANF_VALUE_STACK;
-  case ANF_TYPE_ANY: return true;
+  case ANF_TYPE_ANY: return pattern_fits(f, v, t);
   }
   return false;
 }
@@ -135,7 +144,7 @@ static bool all_fit(anfi_fit *f, anf_value *v, const anf_type *t, bool *same) {
   while (st.n) {
     pair p = st.at[--st.n];
     if (!one_fits(f, p.v, p.t)) return false;
-    if (p.t->kind == ANF_TYPE_TENSOR) *same &= p.v->type->dtype == p.t->dtype;
+    if (anfi_type_has_dtype(p.t)) *same &= p.v->type->dtype == p.t->dtype;
     for (uint32_t i = is_compound(p.t) ? p.t->n : 0; i-- > 0;)
       anfi_push(a, &st, ((pair){p.v->u.item[i], p.t->items[i]}));
   }
@@ -162,13 +171,12 @@ static void settle_record(anf_ctx *cx, anfi_arena *a, anf_value *v) {
   const anf_type **items = ANFI_NEW_N(a, const anf_type *, v->n);
   for (size_t i = 0; i < v->n; i++)
     if (!(items[i] = anf_value_type(cx, v->u.item[i]))) anfi_throw_nomem(cx);
-  v->type = anfi_type_record(cx, v->n, v->type->names, items);
+  anfi_value_set_type(v, anfi_type_record(cx, v->n, v->type->names, items));
 }
 
 static anf_value *convert_all(anf_ctx *cx, anf_value *v, const anf_type *t) {
   if (!is_compound(t))
-    return t->kind == ANF_TYPE_TENSOR ? anfi_value_cast(v, (anf_dtype)t->dtype)
-                                      : anf_value_retain(v);
+    return anfi_type_has_dtype(t) ? anfi_value_cast(v, (anf_dtype)t->dtype) : anf_value_retain(v);
   anfi_arena *a = anfi_scratch(cx);
   ANFI_VEC(copying) st = {0};
   anf_value *root = new_like(v);

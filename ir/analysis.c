@@ -2,7 +2,8 @@
 /* Free variables, parents, call graph and evaluation order of a whole module, in time linear in its
  * size and in the size of the result (a graph that captures k nodes has k entries).
  *   1. One walk from all results and effects finds the live nodes; an edge to another graph's node
- * is a direct capture, an edge to a graph is a reference.
+ * is a direct capture, an edge to a graph is a reference. A graph that no public one reaches is dead, and makes no
+ * node of a live one live: what passes remove as dead is captured by nobody before, either.
  *   2. Captures flow from graphs to those that refer to them until they reach their owner.
  *   3. Tarjan's components number the graphs, callees first.
  *   4. A depth-first walk of each graph orders its CNodes; a reference to a graph depends on what
@@ -25,6 +26,7 @@ typedef struct {
   anf_analysis *an;
   anfi_arena *scratch;
   uint8_t *seen;            // by node id
+  bool *alive;              // by graph id: a public graph reaches it
   anfi_map captured;        // (graph, node) pairs
   anfi_map referred;        // (graph, graph) pairs
   ANFI_VEC(uint64_t) fresh; // captured pairs that are still to flow on
@@ -53,8 +55,55 @@ static void note_edge(walk *w, anf_graph *g, anf_node *def) {
   if (def->graph && def->graph != g) capture(w, g, def);
 }
 
-static void visit_live(walk *w, steps *st, anf_node *root) {
-  if (!anfi_is_cnode(root) || w->seen[root->id]) return;
+/* ---- graphs that public ones reach ---- */
+
+typedef ANFI_VEC(anf_node *) nodes;
+
+typedef struct {
+  walk *w;
+  uint8_t *seen; // by node id
+  nodes stack;
+  ANFI_VEC(const anf_graph *) graphs; // whose results and effects are to be walked from
+} reaching;
+
+static void reach_graph(reaching *r, const anf_graph *g) {
+  if (r->w->alive[g->id]) return;
+  r->w->alive[g->id] = true;
+  anfi_push(r->w->scratch, &r->graphs, g);
+}
+
+static void reach_node(reaching *r, anf_node *n) {
+  const anf_graph *g = anfi_value_graph(n);
+  if (g) reach_graph(r, g);
+  if (!anfi_is_cnode(n) || r->seen[n->id]) return;
+  r->seen[n->id] = 1;
+  anfi_push(r->w->scratch, &r->stack, n);
+}
+
+static void find_alive(walk *w, anf_module *m) {
+  reaching r = {.w = w, .seen = ANFI_NEW_N(w->scratch, uint8_t, m->nodes.n + 1)};
+  w->alive = ANFI_NEW_N(w->scratch, bool, m->graphs.n + 1);
+  for (size_t i = 0; i < m->graphs.n; i++)
+    if (m->graphs.at[i] && !(m->graphs.at[i]->flags & ANFI_GRAPH_PRIVATE))
+      reach_graph(&r, m->graphs.at[i]);
+  while (r.graphs.n) {
+    const anf_graph *g = r.graphs.at[--r.graphs.n];
+    for (size_t k = 0; k < g->effects.n; k++) reach_node(&r, g->effects.at[k]);
+    if (g->result) reach_node(&r, g->result);
+    while (r.stack.n) {
+      const anf_node *n = r.stack.at[--r.stack.n];
+      for (uint32_t i = 0; i < n->nin; i++) reach_node(&r, n->in[i].def);
+    }
+  }
+}
+
+/* A node that is walked through from graph g: not one of a live graph, if g is dead. */
+static bool is_new(const walk *w, const anf_graph *g, const anf_node *n) {
+  return anfi_is_cnode(n) && !w->seen[n->id] && (w->alive[g->id] || !w->alive[n->graph->id]);
+}
+
+static void visit_live(walk *w, steps *st, const anf_graph *g, anf_node *root) {
+  if (!is_new(w, g, root)) return;
   w->seen[root->id] = 1;
   anfi_push(w->scratch, st, ((step){root, 0, 0}));
   while (st->n) {
@@ -65,7 +114,7 @@ static void visit_live(walk *w, steps *st, anf_node *root) {
     }
     anf_node *n = top->node, *def = n->in[top->input++].def;
     note_edge(w, n->graph, def);
-    if (!anfi_is_cnode(def) || w->seen[def->id]) continue;
+    if (!is_new(w, g, def)) continue;
     w->seen[def->id] = 1;
     anfi_push(w->scratch, st, ((step){def, 0, 0}));
   }
@@ -73,12 +122,13 @@ static void visit_live(walk *w, steps *st, anf_node *root) {
 
 static void find_live(walk *w, anf_module *m) {
   steps st = {0};
+  find_alive(w, m);
   for (size_t i = 0; i < m->graphs.n; i++) {
     anf_graph *g = m->graphs.at[i];
     if (!g) continue;
-    for (size_t k = 0; k < g->effects.n; k++) visit_live(w, &st, g->effects.at[k]);
+    for (size_t k = 0; k < g->effects.n; k++) visit_live(w, &st, g, g->effects.at[k]);
     if (!g->result) continue;
-    visit_live(w, &st, g->result);
+    visit_live(w, &st, g, g->result);
     note_edge(w, g, g->result);
   }
 }

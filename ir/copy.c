@@ -15,7 +15,7 @@ typedef struct {
   anf_node **node;   // by old id
   ANFI_VEC(anf_graph *) reached;
   ANFI_VEC(anf_node *) unlinked; // old nodes
-  size_t bodies, links;          // of `reached` and `unlinked`, what is done
+  size_t bodies, links;          // of `reached` and `unlinked`, those that are done
 } copying;
 
 static bool has_graphs(const anf_value *v) {

@@ -21,13 +21,15 @@ anfi_origins anfi_origins_of(anfi_arena *a, const anf_module *copy, const anf_an
 
 static anf_value *formed(const forming *c, const anfi_form *f, anf_value *v);
 
-/* `v` is the tuple of the values that the code binds. */
+/* `v` is the tuple of the values that the code binds, NULL if it binds none. */
 static anf_value *function(const forming *c, const anfi_form *code, const anf_value *v) {
   bool graph = code->graph != UINT32_MAX;
   if (graph && (code->graph >= c->from->n || !c->from->graph[code->graph]))
     return (void)anfi_fail(c->cx, anfi_nowhere(), ANF_E0001, "a function of no graph"), NULL;
   anf_graph *g = graph ? c->from->graph[code->graph] : NULL;
   uint32_t nc = graph ? c->from->ncapture[code->graph] : 0;
+  if (nc > code->n)
+    return (void)anfi_fail(c->cx, anfi_nowhere(), ANF_E0001, "captures without values"), NULL;
   anf_value *r = anfi_value_new_fn(c->cx, g, graph ? ANF_OP_NONE : code->op,
                                    graph ? NULL : code->attrs, nc, code->n - nc);
   anfi_value_guard(r);
@@ -51,7 +53,7 @@ static anf_value *nest(const forming *c, const anfi_form *f, const anf_value *v)
     if (good && !(t[i] = anf_value_type(c->cx, r->u.item[i]))) anfi_throw_nomem(c->cx);
   }
   if (good && v->kind == ANF_VALUE_RECORD)
-    r->type = anfi_type_record(c->cx, v->n, v->type->names, t);
+    anfi_value_set_type(r, anfi_type_record(c->cx, v->n, v->type->names, t));
   anfi_value_unguard(r);
   if (good) return r;
   anf_value_release(r);
@@ -63,8 +65,9 @@ static anf_value *formed(const forming *c, const anfi_form *f, anf_value *v) {
   if (f->kind == ANFI_FORM_DATA) return anf_value_retain(v);
   if (f->kind == ANFI_FORM_NEST) return nest(c, f, v);
   if (f->n == 1) return function(c, f->item[0], v);
-  int64_t k = anfi_get_i64(v->u.item[0], 0);
-  return function(c, f->item[k], v->u.item[k + 1]);
+  int64_t k = anfi_get_i64(v->u.item[0], 0), slot = 1;
+  for (int64_t i = 0; i < k; i++) slot += f->item[i]->n > 0;
+  return function(c, f->item[k], f->item[k]->n ? v->u.item[slot] : NULL);
 }
 
 anf_value *anfi_formed(anf_ctx *cx, const anfi_form *f, const anfi_origins *from, anf_value *v) {

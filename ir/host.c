@@ -15,11 +15,13 @@ const anfi_host *anfi_host_find(anf_ctx *cx, const char *name, size_t len) {
 
 const anfi_host *anfi_host_of(anf_ctx *cx, const anf_value *name, anfi_loc loc) {
   const anfi_host *h = anfi_host_find(cx, name->u.text, name->n);
-  if (!h) anfi_fail(cx, loc, ANF_E0230, name->u.text);
-  return h;
+  if (h && !h->generator) return h;
+  anfi_fail(cx, loc, ANF_E0230, name->u.text);
+  return NULL;
 }
 
 anfi_opcode anfi_host_op(const anfi_host *h) {
+  if (h->generator) return ANF_OP_Generated;
   return h->flags & ANF_HOST_EFFECT ? ANF_OP_HostEffect : ANF_OP_Host;
 }
 
@@ -182,19 +184,21 @@ static bool takes(adding *q, const char *s) {
   return all_given(q);
 }
 
-static bool is_free(adding *q) {
-  if (!is_c_name(q->name)) return refuse(q, "its name is not one in programs and in C");
-  bool taken = anfi_op_find(q->cx, q->name, strlen(q->name)) != ANF_OP_NONE ||
-               anfi_host_find(q->cx, q->name, strlen(q->name));
-  return !taken || refuse(q, "there is an op of that name");
+bool anfi_host_may_add(anf_ctx *cx, const char *name) {
+  adding q = {.cx = cx, .name = name};
+  if (!is_c_name(name)) return refuse(&q, "its name is not one in programs and in C");
+  bool taken =
+      anfi_op_find(cx, name, strlen(name)) != ANF_OP_NONE || anfi_host_find(cx, name, strlen(name));
+  return !taken || refuse(&q, "there is an op of that name");
 }
 
 bool anfi_host_add(anf_ctx *cx, const struct anf_host_op *op, const anf_type *type) {
   adding q = {.cx = cx, .a = &cx->arena, .name = op->name};
-  if (!is_free(&q)) return false;
+  if (!anfi_host_may_add(cx, op->name)) return false;
   if (!op->function) return refuse(&q, "it has no function");
   q.h = ANFI_NEW(q.a, anfi_host);
   q.h->flags = op->flags;
+  q.h->call = ANFI_NEW_N(q.a, struct anfi_c_signature *, 1);
   q.h->function = op->function;
   q.h->name = anfi_intern_z(&cx->strings, op->name);
   q.h->zero = op->vjp && strcmp(op->vjp, "0") == 0;

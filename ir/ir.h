@@ -103,7 +103,7 @@ enum {
 /* How a value is represented as data after functions in it became data (defunctionalisation, Reynolds 1972):
  *   (x, fn), fn one of two closures  ->  NEST(DATA, FN(CODE f, CODE g)): (x, (number, captures of f, of g))
  * FN of one CODE is represented by the values that the code binds; of several, by the number of the code and
- * the bound values of each. Recursion is over the nesting of types. */
+ * the bound values of each that binds any. Recursion is over the nesting of types. */
 typedef enum anfi_form_kind {
   ANFI_FORM_DATA,
   ANFI_FORM_NEST, // a tuple or record
@@ -154,9 +154,11 @@ struct anf_module {
   const char *source;              // source text, in the arena, or NULL
   ANFI_VEC(const char *) imported; // likewise: texts of files that it imports
   /* nodes */
-  ANFI_VEC(anf_node *) nodes;       // by id; NULL when removed
-  size_t ncalls;                    // CALL nodes among them
-  ANFI_VEC(anf_value *) held;       // constants: released with the module
+  ANFI_VEC(anf_node *) nodes; // by id; NULL when removed
+  size_t ncalls;              // CALL nodes among them
+  ANFI_VEC(anf_value *) held; // constants: released with the module
+  uint64_t folded,
+      fold_limit; // bytes of large constants that folding computed, and may compute (0: 1 GiB)
   anf_node *op_nodes[ANF_OP_COUNT]; // VALUE nodes of primitives without attributes
   uint8_t *work;                    // by id: ANFI_WORK_* (ir/worklist.h)
   anfi_gone gone[ANFI_GONE];        // memory of deleted nodes, by number of inputs ...
@@ -168,14 +170,17 @@ struct anf_module {
   ANFI_VEC(anf_module *)
   parts;             // modules whose graphs were merged: copies borrow names and texts of theirs
   anf_module *owner; // of a part
+  ANFI_VEC(anf_module *) lenders; // generators' modules whose graphs were merged, once for each
+  size_t borrowers;               // of a generator's module
 };
 
 /* type.c */
 struct anf_type {
-  uint8_t kind;  // anf_type_kind
-  uint8_t dtype; // of a tensor
-  bool varies;   // a real or complex tensor, or a tuple or record that has one: it has tangents
-  uint32_t n;    // rank, items, fields or parameters
+  uint8_t kind;    // anf_type_kind
+  uint8_t dtype;   // of a tensor, or of ANF_PATTERN_RANKS
+  bool varies;     // a real or complex tensor, or a tuple or record that has one: it has tangents
+  uint8_t pattern; // anf_pattern, of ANF_TYPE_ANY: what it asks of a value
+  uint32_t n;      // rank, items, fields or parameters
   uint64_t hash;
   size_t leaves;                // such tensors in it, and boxes and stacks
   const anf_type *result;       // of a function
@@ -209,18 +214,40 @@ bool anfi_dtype_parse(const char *s, size_t len, anf_dtype *out);
  * takes the other's type, f16 with bf16 gives f32. False for keys. docs/language.md has the table.
  */
 bool anfi_dtype_promote(anf_dtype a, anf_dtype b, anf_dtype *out);
+/* Marks the names of symbols in live types; forgets types and symbols that are not live. */
+void anfi_types_mark(anf_ctx *cx, anfi_marking *m);
+void anfi_types_trim(anf_ctx *cx);
 const anf_type *anfi_type_scalar(anf_ctx *cx, anf_dtype d);
 const anf_type *anfi_type_tensor(anf_ctx *cx, anf_dtype d, size_t rank, const int64_t *dims);
+/* NULL if the element type or a dim is none, or the size of the whole is beyond any memory. */
+const anf_type *anfi_type_checked(anf_ctx *cx, anf_dtype d, size_t rank, const int64_t *dims);
 const anf_type *anfi_type_tuple(anf_ctx *cx, size_t n, const anf_type *const *items);
 const anf_type *anfi_type_record(anf_ctx *cx, size_t n, const anfi_str *const *names,
                                  const anf_type *const *items);
 const anf_type *anfi_type_fn(anf_ctx *cx, size_t n, const anf_type *const *params,
                              const anf_type *result);
 const anf_type *anfi_type_simple(anf_ctx *cx, anf_type_kind k);
+const anf_type *anfi_type_pattern(anf_ctx *cx, anf_pattern p, anf_dtype d);
+/* Has a value of this kind what the pattern asks for, but for the element type? `tensor`: its type, or NULL. */
+bool anfi_pattern_takes(const anf_type *pattern, anf_type_kind kind, const anf_type *tensor);
+bool anfi_pattern_parse(const char *name, anf_pattern *out); // "number", but not "f32[...]"
+const char *anfi_pattern_name(anf_pattern p);
+/* Does a declared type say nothing of values? */
+static inline bool anfi_type_is_any(const anf_type *t) {
+  return t->kind == ANF_TYPE_ANY && !t->pattern;
+}
+/* Does a declared type set the element type of values? */
+static inline bool anfi_type_has_dtype(const anf_type *t) {
+  return t->kind == ANF_TYPE_TENSOR || (t->kind == ANF_TYPE_ANY && t->pattern == ANF_PATTERN_RANKS);
+}
 const anf_type *anfi_type_with_dtype(anf_ctx *cx, const anf_type *t, anf_dtype d); // tensors
 /* Elements of a tensor type; false if a dim is not constant. */
 bool anfi_type_elements(const anf_type *t, size_t *n);
+size_t anfi_type_bytes(const anf_type *t); // of a tensor type whose dims are constant
 void anfi_put_type(anf_text *o, anf_ctx *cx, const anf_type *t);
+/* For messages: text that lives as long as the frame. */
+const char *anfi_type_text(anf_ctx *cx, const anf_type *t);
+const char *anfi_value_text(anf_ctx *cx, const anf_value *v);
 bool anfi_is_tensor(const anf_type *t);
 bool anfi_is_scalar(const anf_type *t);
 int64_t anfi_dim_symbol(anf_ctx *cx, const anfi_str *name);
@@ -229,16 +256,24 @@ int64_t anfi_dim_symbol(anf_ctx *cx, const anfi_str *name);
 struct anf_value {
   uint32_t refs; // UINT32_MAX: lives as long as its owner, not counted
   uint8_t kind;  // anf_value_kind
-  size_t bytes;  // of this allocation
+  bool
+      wrapped; // elements are the host's: nothing writes to them, and the payload has the function that ends their use
+  size_t bytes; // of this allocation
   anf_ctx *cx;
   const anf_type *type; // of a tensor or record; of a TYPE value: the type itself
   size_t n;             // elements, items, or bytes of a string
-  anf_value *next;      // chain of those being freed: release is a loop, not recursion
-  union {               // 16-byte aligned; the payload extends past this member
+  union {
+    unsigned char *data; // of a tensor: its elements, in the payload or in memory of the host
+    anf_value *next;     // chain of those being freed: release is a loop, not recursion
+  };
+  union { // 16-byte aligned; the payload extends past this member
     char text[1];
-    unsigned char data[1];
     anf_value *item[1];
     void *align_;
+    struct {
+      void (*release)(void *user); // or NULL
+      void *user;
+    } host;
   } u;
 };
 /* A function value: the code, what a closure captured, and arguments bound by Partial (they come
@@ -252,6 +287,11 @@ typedef struct anfi_fn {
 } anfi_fn;
 
 anf_value *anfi_value_new_tensor(anf_ctx *cx, const anf_type *t); // zeros; type has constant dims
+/* Another type for it; a value pins its type. */
+void anfi_value_set_type(anf_value *v, const anf_type *t);
+/* Elements that stay where they are, until release(user) is called. */
+anf_value *anfi_value_wrap(anf_ctx *cx, const anf_type *t, void *data, void (*release)(void *user),
+                           void *user);
 anf_value *anfi_value_new_none(anf_ctx *cx);
 anf_value *anfi_value_new_type(anf_ctx *cx, const anf_type *t);
 anf_value *anfi_value_new_string(anf_ctx *cx, const char *s, size_t len);
@@ -266,7 +306,7 @@ anf_value *anfi_value_new_record(anf_ctx *cx, const anf_type *t); // type gives 
 anf_value *anfi_value_new_fn(anf_ctx *cx, anf_graph *g, uint16_t op, const anfi_attrs *attrs,
                              uint32_t ncapture, uint32_t nbound); // items NULL; likewise
 static inline anfi_fn *anfi_value_fn(const anf_value *v) {
-  return (anfi_fn *)(uintptr_t)(const void *)v->u.data;
+  return (anfi_fn *)(uintptr_t)(const void *)v->u.text;
 }
 /* Releases v if the frame fails: for a value that is being filled and that nothing owns yet. Before
  * the value is handed on or released, anfi_value_unguard: a frame that fails later would release it
@@ -414,6 +454,9 @@ anf_analysis *anfi_analyse(anf_module *m);
 bool anfi_check_grounded(anf_module *m);
 /* reads_first.c: another order in each graph, in which arrays are read before they are written over. */
 void anfi_order_reads_first(anf_analysis *an);
+/* The same in the order of g, before what writes alone. `at`: by node id, 0 for nodes of g; changed. */
+void anfi_graph_reads_first(anf_ctx *cx, anfi_arena *a, const anf_graph *g, anf_node **order,
+                            size_t n, uint32_t *at);
 
 /* clone.c: copies g and the graphs nested in it into their module. `nodes` (id -> anf_node *)
  * receives the copies; nodes that it maps beforehand are replaced as it says, such as parameters by
@@ -601,7 +644,31 @@ typedef struct anfi_host_slot { // one argument of the C function
   int64_t dim;     // a symbol
   anf_dtype dtype; // that a dim is passed as
 } anfi_host_slot;
-typedef struct anfi_host {
+/* generator.c: the graph that a generator made for arguments of these types; `graph` NULL: not yet */
+typedef struct anfi_host anfi_host;
+typedef struct anfi_generated {
+  struct anfi_generated *next; // of the same hash
+  const anfi_host *of;
+  size_t n;
+  const anf_type *const *types;
+  anf_graph *graph; // in a module that the context owns
+} anfi_generated;
+typedef struct anfi_generated_module {
+  anfi_generated *of;
+  anf_module *module; // which may have no graph that is of use
+} anfi_generated_module;
+typedef struct anfi_generator {
+  anf_status (*generate)(void *user, anf_ctx *cx, size_t n, const anf_type *const *types,
+                         anf_diag *d, anf_graph **out);
+  void *user;
+  void (*release)(void *user);
+  anfi_arena arena[2]; // of the table, and of the one that a trim makes
+  int now;             // which of the two
+  anfi_map made;       // hash of types -> anfi_generated
+  ANFI_VEC(anfi_generated_module) parts;
+  struct anfi_generator *next;
+} anfi_generator;
+struct anfi_host {
   const anfi_str *name, *vjp; // vjp NULL: see zero
   bool zero;                  // the derivative is zero; else there is none
   unsigned flags;             // ANF_HOST_*
@@ -609,9 +676,11 @@ typedef struct anfi_host {
   const anf_type *type; // fn(tensors..) -> a tensor, or a tuple of them
   size_t nslot, nout;
   const anfi_host_slot *slot;
-  const anf_type *const *out; // parts of the result
-  size_t returned;            // the one that the C function returns, or nout
-} anfi_host;
+  const anf_type *const *out;     // parts of the result
+  size_t returned;                // the one that the C function returns, or nout
+  struct anfi_c_signature **call; // made at the first interpreted call
+  anfi_generator *generator;      // or NULL; then all from `function` on is not there
+};
 /* By value to C, as opposed to a dense array? */
 bool anfi_host_by_value(const anf_type *t);
 const anfi_host *anfi_host_find(anf_ctx *cx, const char *name, size_t len); // or NULL
@@ -622,13 +691,31 @@ const anfi_attrs *anfi_host_attrs(anf_module *m, const anfi_host *h);
 /* Checks and adds; `type` is that of op->type. False with E0231. */
 struct anf_host_op;
 bool anfi_host_add(anf_ctx *cx, const struct anf_host_op *op, const anf_type *type);
+bool anfi_host_may_add(anf_ctx *cx, const char *name);
+struct anf_meta_op;
+bool anfi_generator_add(anf_ctx *cx, const struct anf_meta_op *op);
+/* The one that the attribute of an op Generated names. NULL with E0230. */
+const anfi_host *anfi_generator_of(anf_ctx *cx, const anf_value *name, anfi_loc loc);
+anfi_generated *anfi_generated_for(const anfi_host *h, size_t n, const anf_type *const *types);
+/* The module has copies of graphs of `part`, which is a generator's and stays as long as it. */
+void anfi_module_borrow(anf_module *m, anf_module *part);
+/* Frees the graphs that no module borrows. */
+void anfi_generators_trim(anf_ctx *cx);
+/* Asks the host for the graph if that was not done. False with E1585 or E1586. */
+bool anfi_generate(anf_ctx *cx, anfi_generated *e, anfi_loc loc);
 /* The dim that a symbol of the signature denotes for arguments of these types; -1: unknown. */
 int64_t anfi_host_dim(const anfi_host *h, const anf_type *const *args, int64_t symbol);
 /* host_call.c: a C function through libffi. types[i] is a dtype, or: */
 enum { ANFI_C_VOID = -1, ANFI_C_POINTER = -2, ANFI_C_INT = -3 };
 /* slot[i] has the value in its low bytes, as does *result. */
-bool anfi_c_call(void (*function)(void), int result_type, size_t n, const int *types,
-                 uint64_t *slot, uint64_t *result);
+enum { ANFI_C_MOST = 1024 }; // arguments
+typedef struct anfi_c_signature anfi_c_signature;
+size_t anfi_c_signature_bytes(size_t n);
+/* How such a function is called; false: libffi cannot. */
+bool anfi_c_prepare(anfi_c_signature *s, int result_type, size_t n, const int *types);
+/* `at` has room for the addresses of n arguments. */
+void anfi_c_call(const anfi_c_signature *s, void (*function)(void), uint64_t *slot, void **at,
+                 uint64_t *result);
 
 /* print_value.c */
 typedef struct anfi_names anfi_names;

@@ -4,9 +4,8 @@
 
 /* The module's own memory comes first, so that every later failure can free the module. */
 static anf_module *alloc_module(anf_ctx *cx) {
-  anf_module *m = (anf_module *)anfi_raw(cx, NULL, 0, sizeof *m);
+  anf_module *m = (anf_module *)anfi_object(cx, sizeof *m);
   if (!m) anfi_throw_nomem(cx);
-  memset(m, 0, sizeof *m);
   m->cx = cx;
   anfi_arena_init(&m->arena, cx);
   anfi_defer(cx, ANFI_ON_FAIL, anfi_free_module, m);
@@ -49,11 +48,12 @@ void anf_module_free(anf_module *m) {
   anf_ctx *cx = m->cx;
   for (size_t i = 0; i < m->held.n; i++) anf_value_release(m->held.at[i]);
   free_parts(m);
+  for (size_t i = 0; i < m->lenders.n; i++) m->lenders.at[i]->borrowers--;
   anf_diag_free(m->diag);
   if (m->source) anfi_source_remove_text(cx, m->source);
   for (size_t i = 0; i < m->imported.n; i++) anfi_source_remove_text(cx, m->imported.at[i]);
   anfi_arena_free(&m->arena);
-  anfi_raw(cx, m, sizeof *m, 0);
+  anfi_object_free(cx, m);
 }
 void anfi_free_module(void *m) { anf_module_free((anf_module *)m); }
 

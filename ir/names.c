@@ -106,7 +106,7 @@ static void enter(ordering *r, anf_graph *g, anf_node *n) {
 
 /* The next thing that top's node depends on, or NULL when all were looked at. A function value
  * needs what its graph captures; to go through that once in each graph is enough: what was looked
- * at is emitted, or waits below on the stack for what is being looked at now. */
+ * at is emitted, or waits below on the stack for the current node. */
 static anf_node *next_need(ordering *r, const anf_graph *g, step *top) {
   if (!top->effect_done) {
     top->effect_done = true;

@@ -234,12 +234,12 @@ static void put_words(anf_text *o, const char *words) {
 }
 
 bool anfi_hint_call(anf_ctx *cx, anfi_opcode op) {
-  anf_text o = {cx, NULL, 0, 0};
-  anfi_putf(&o, "%s(", anfi_op[op].name);
-  put_words(&o, anfi_op[op].in);
-  put_words(&o, anfi_op[op].attrs);
-  anfi_hint(cx, "it is called as %s)", o.text);
-  anf_text_free(&o);
+  anf_text *o = anfi_text_begin(cx);
+  anfi_putf(o, "%s(", anfi_op[op].name);
+  put_words(o, anfi_op[op].in);
+  put_words(o, anfi_op[op].attrs);
+  anfi_hint(cx, "it is called as %s)", o->text);
+  anfi_text_done(o);
   return false;
 }
 

@@ -2,14 +2,16 @@
 /* A module as .ir text: every node a line, typed where its type is known (docs/language.md).
  * INVARIANT: reading the text and printing again gives the same text. Linear; a type is written out
  * once and copied after. Modules that the verifier rejects can be printed too: what a node lacks
- * shows as `?`. */
+ * shows as `?`. Places and the origin of graphs are comments, so a text with them reads as the same module. */
 #include "ir/ir.h"
 
 #include "anfora/text.h"
+#include "base/mark.h"
 
 typedef struct {
   anf_text *o;
   anf_ctx *cx;
+  bool places;
   anfi_pending pending;
   anfi_names names;
   const anf_analysis *an;
@@ -89,11 +91,32 @@ static void put_typed_name(printer *p, const anf_node *n) {
   put_type(p, n->type);
 }
 
+/* "  # net.anf:3:7, in Default/dense": where the node comes from. */
+static void put_place(printer *p, const anf_node *n) {
+  const char *file = anf_node_file(n), *scope = anf_node_scope(n);
+  bool named = file && *file && anf_node_line(n);
+  if (!named && !*scope) return;
+  anfi_puts(p->o, "  #");
+  if (named) anfi_putf(p->o, " %s:%u:%u", file, anf_node_line(n), anf_node_col(n));
+  if (*scope) anfi_putf(p->o, "%s in %s", named ? "," : "", scope);
+}
+
+/* "  # gradient, backward half of loop body of f": what a pass made it of. */
+static void put_origin(printer *p, const char *name) {
+  size_t len;
+  const char *words = " # ", *meaning;
+  for (; (meaning = anfi_mark_meaning(name, &len)) != NULL; name += len, words = " of ") {
+    anfi_putf(p->o, "%s%s%s", words[1] == '#' ? " " : "", words, meaning);
+  }
+  if (words[1] != '#') anfi_putf(p->o, " of %s", name);
+}
+
 static void put_node(printer *p, const anf_node *n) {
   anfi_puts(p->o, n->flags & ANFI_NODE_EFFECT ? "  effect " : "  ");
   put_typed_name(p, n);
   anfi_puts(p->o, " = ");
   put_call(p, n);
+  if (p->places) put_place(p, n);
   anfi_putc(p->o, '\n');
 }
 
@@ -118,7 +141,9 @@ static void put_header(printer *p, const anf_graph *g) {
     anfi_puts(p->o, " parent ");
     put_known(p->o, p->names.graph[parent->id]);
   }
-  anfi_puts(p->o, " {\n");
+  anfi_puts(p->o, " {");
+  if (p->places) put_origin(p, g->name->s);
+  anfi_putc(p->o, '\n');
 }
 
 static void put_graph(printer *p, const anf_graph *g) {
@@ -133,13 +158,24 @@ static void put_graph(printer *p, const anf_graph *g) {
   anfi_puts(p->o, "}\n");
 }
 
-void anfi_print_ir(anf_text *o, anf_module *m) {
+static void print_ir(anf_text *o, anf_module *m, bool places) {
   anfi_arena *scratch = anfi_scratch(m->cx);
-  printer p = {.o = o, .cx = m->cx, .pending.arena = scratch, .an = anfi_analyse(m)};
+  printer p = {
+      .o = o, .cx = m->cx, .places = places, .pending.arena = scratch, .an = anfi_analyse(m)};
   anfi_map_init(&p.types, scratch);
   anfi_strtab_init(&p.texts, scratch);
   p.names = anfi_unique_names(m, p.an, scratch);
   for (size_t i = 0; i < p.names.ngraph; i++) put_graph(&p, p.names.graphs[i]);
+}
+
+void anfi_print_ir(anf_text *o, anf_module *m) { print_ir(o, m, false); }
+
+anf_status anf_print_ir_places(anf_module *m, anf_text *out) {
+  ANFI_NEED_ELSE(out ? out->cx : m ? m->cx : NULL, ANF_INVALID, m, out);
+  anfi_text_of(out, m->cx);
+  ANFI_ENTRY(m->cx, NULL);
+  print_ir(out, m, true);
+  return anfi_leave(m->cx);
 }
 
 anf_status anf_print_ir(anf_module *m, anf_text *out) {

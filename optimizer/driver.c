@@ -122,13 +122,14 @@ static void optimise(anf_module *m, const char *pipeline, const anf_opt_opts *o)
                      .run = run_pass,
                      .verify = verify,
                      .after = report};
+  m->fold_limit = o->fold_bytes;
   anfi_run_pipeline(&r, pipeline);
 }
 
 anf_status anf_optimise(anf_module *m, const char *pipeline, const anf_opt_opts *o, anf_diag *d) {
   ANFI_NEED(d, m, pipeline);
   anf_opt_opts opts;
-  if (!ANFI_OPTS(m->cx, d, anf_opt_opts, user, o, &opts)) return ANF_INVALID;
+  if (!ANFI_OPTS(m->cx, d, anf_opt_opts, fold_bytes, o, &opts)) return ANF_INVALID;
   if (m->status != ANF_OK) return m->status;
   ANFI_ENTRY(m->cx, d);
   optimise(m, pipeline, &opts);

@@ -2,32 +2,26 @@
 /* Constant folding: an op with constant arguments is evaluated by the reference kernel.
  *   Add(2, 3)                 ->  5
  *   FloorDiv(1, 0)            stays, and fails when the program runs
- * Results beyond a size limit stay unfolded, unless they take no more memory than a constant that they are made of
- * element by element, or are short products. Widened bytes stay unfolded, too: products read the narrow bytes directly. */
+ * Results of more than LIMIT bytes stay unfolded, unless they take no more memory than the constants that they are made
+ * of element by element, or are short products; of these a module computes fold_limit bytes. Widened bytes stay unfolded,
+ * too: products read the narrow bytes directly. */
+#include "ir/ops/op.h"
 #include "optimizer/opt.h"
 
-enum { LIMIT = 64 * 1024, SMALL = 4 * 1024, MOST = 16 << 20 }; // bytes of a result
+enum { LIMIT = 64 * 1024 };    // bytes of a result
+enum { FOLD_BYTES = 1 << 30 }; // of those beyond LIMIT, in all
 
-static bool widens_bytes(const anf_node *n, size_t elements) {
-  if (n->op == ANF_OP_Dequantize)
-    return n->type->n > 0; // quantize_inline leaves what no product takes
-  const anf_type *from = n->in[0].def->type;
-  return n->op == ANF_OP_Cast && n->type->dtype == ANF_I32 && elements > SMALL / sizeof(int32_t) &&
-         from && (from->dtype == ANF_I8 || from->dtype == ANF_U8);
-}
-
-/* Does it take the place of a constant at least as large? */
+/* Does it take the place of constants of as many bytes? */
 static bool shrinks(const anf_node *n, size_t bytes) {
   bool maps =
       anfi_op[n->op].lower == ANFI_LOWER_POINTWISE || anfi_op[n->op].lower == ANFI_LOWER_INDEX_MAP;
-  size_t k;
-  for (uint32_t i = 0; maps && bytes <= MOST && i < n->nin; i++) {
+  size_t k, all = 0;
+  for (uint32_t i = 0; maps && i < n->nin; i++) {
     const anf_type *t = n->in[i].def->type;
-    if (t && t->kind == ANF_TYPE_TENSOR && anfi_type_elements(t, &k) &&
-        k * anf_dtype_bytes((anf_dtype)t->dtype) >= bytes)
-      return true;
+    if (t && t->kind == ANF_TYPE_TENSOR && anfi_type_elements(t, &k))
+      all += k * anf_dtype_bytes((anf_dtype)t->dtype);
   }
-  return false;
+  return all >= bytes;
 }
 
 /* A product of constants that takes milliseconds: of weights that are fixed. */
@@ -42,6 +36,24 @@ static bool is_short_product(const anf_node *n, size_t elements) {
   return elements <= MOST_STEPS / k;
 }
 
+/* Bytes of the result that count against the limit. */
+static uint64_t large_bytes(const anf_node *n) {
+  size_t elements;
+  if (!n->type || n->type->kind != ANF_TYPE_TENSOR || anfi_op[n->op].flags & ANFI_MOVES) return 0;
+  if (!anfi_type_elements(n->type, &elements)) return 0;
+  uint64_t bytes = (uint64_t)elements * anf_dtype_bytes((anf_dtype)n->type->dtype);
+  return bytes > LIMIT ? bytes : 0;
+}
+
+static bool has_room(const anf_module *m, uint64_t bytes) {
+  uint64_t limit = m->fold_limit ? m->fold_limit : FOLD_BYTES;
+  return m->folded <= limit && bytes <= limit - m->folded;
+}
+
+static bool is_widening(const anf_node *n) {
+  return anfi_widens_codes((anfi_opcode)n->op, n->in[0].def->type, n->type);
+}
+
 static bool foldable(const anf_node *n) {
   if (n->kind != ANFI_APPLY || !n->nin) return false;
   for (uint32_t i = 0; i < n->nin; i++)
@@ -53,10 +65,10 @@ static bool foldable(const anf_node *n) {
   size_t elements;
   if (!n->type || n->type->kind != ANF_TYPE_TENSOR) return n->type != NULL;
   if (anfi_op[n->op].flags & ANFI_MOVES) return true; // nothing is copied
-  if (!anfi_type_elements(n->type, &elements) || widens_bytes(n, elements)) return false;
-  size_t each = anf_dtype_bytes((anf_dtype)n->type->dtype);
-  return elements <= LIMIT / each || (elements <= MOST / each && (shrinks(n, elements * each) ||
-                                                                  is_short_product(n, elements)));
+  if (!anfi_type_elements(n->type, &elements) || is_widening(n)) return false;
+  uint64_t bytes = large_bytes(n);
+  return !bytes || (has_room(n->graph->module, bytes) &&
+                    (shrinks(n, bytes) || is_short_product(n, elements)));
 }
 
 /* In a frame without diagnostics: a failure here is not reported, the op fails at run time. */
@@ -87,6 +99,7 @@ anf_node *anfi_fold_node(anfi_arena *a, const anf_node *n) {
   anf_module *m = n->graph->module;
   anf_value *v = foldable(n) ? value_of(a, n) : NULL;
   if (!v) return NULL;
+  m->folded += large_bytes(n);
   anf_node *c = anfi_value(m, v);
   c->type = anfi_value_type(m->cx, v);
   return c->type == n->type ? c : NULL;

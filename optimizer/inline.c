@@ -5,6 +5,7 @@
  * its size once. Then small graphs are copied, callees before callers, until the caller has doubled.
  * Recursive graphs stay calls; loops/ turns tail recursion into Loop. */
 #include "optimizer/opt.h"
+#include "ir/worklist.h"
 
 enum { TRIVIAL = 2, SMALL = 40, SLACK = 200 };
 
@@ -47,6 +48,10 @@ static void move_in(inlining *in, anf_node *call, anf_graph *callee, anfi_node_v
   for (size_t i = 0; i < callee->params.n; i++)
     anfi_replace(callee->params.at[i], call->in[i + 1].def);
   for (size_t i = first; i < order->n; i++) anfi_move(order->at[i], call->graph);
+  for (size_t i = 0; !(call->flags & ANFI_NODE_EFFECT) && i < callee->effects.n; i++) {
+    callee->effects.at[i]->flags &= (uint8_t)~ANFI_NODE_EFFECT; // as copies of them have none
+    anfi_work_add(callee->effects.at[i], ANFI_WORK_DCE);
+  }
   finish(call, callee->result, callee, NULL);
   callee->effects.n = 0;
   anfi_graph_remove(callee);

@@ -52,12 +52,26 @@ static size_t free_count(const lifting *l, const anf_node *n) {
   return k ? l->an->graphs[k->id].free.n : 0;
 }
 
-static anf_node *make_partial(lifting *l, anf_graph *g, anf_node *value) {
+/* The graph of a function value, its captures as g sees them, and what the value binds, which comes after them:
+ *   partial(k, 2.0), k captures x   ->   k, x, 2.0 */
+static size_t code_and_bound(const lifting *l, const anf_graph *g, anf_node *value, anf_node **in) {
   anf_graph *k = anfi_value_graph(value);
-  anf_node **in = ANFI_NEW_N(l->scratch, anf_node *, free_count(l, value) + 1);
-  in[0] = value;
-  size_t n = captures(l, g, k, in + 1);
-  return anfi_apply(g, ANF_OP_Partial, NULL, n + 1, in);
+  const anfi_fn *f = anfi_value_fn(value->u.value);
+  in[0] = f->nbound ? anfi_graph_value(k) : value;
+  size_t n = 1 + captures(l, g, k, in + 1);
+  for (uint32_t i = 0; i < f->nbound; i++)
+    in[n++] = anfi_value(l->m, anf_value_retain(f->at[f->ncapture + i]));
+  return n;
+}
+
+static size_t most_bound(const lifting *l, const anf_node *value) {
+  return 1 + free_count(l, value) + anfi_value_fn(value->u.value)->nbound;
+}
+
+static anf_node *make_partial(lifting *l, anf_graph *g, anf_node *value) {
+  anf_node **in = ANFI_NEW_N(l->scratch, anf_node *, most_bound(l, value));
+  size_t n = code_and_bound(l, g, value, in);
+  return anfi_apply(g, ANF_OP_Partial, NULL, n, in);
 }
 
 /* An operand of a node of g: another graph's node becomes a parameter, a capturing graph a Partial.
@@ -69,10 +83,8 @@ static void fix_operand(lifting *l, anf_node *n, uint32_t i) {
 }
 
 static void replace_call(lifting *l, anf_node *n) {
-  anf_graph *k = anfi_value_graph(n->in[0].def);
-  anf_node **in = ANFI_NEW_N(l->scratch, anf_node *, n->nin + free_count(l, n->in[0].def));
-  in[0] = n->in[0].def;
-  size_t at = 1 + captures(l, n->graph, k, in + 1);
+  anf_node **in = ANFI_NEW_N(l->scratch, anf_node *, n->nin + most_bound(l, n->in[0].def));
+  size_t at = code_and_bound(l, n->graph, n->in[0].def, in);
   for (uint32_t i = 1; i < n->nin; i++) in[at++] = n->in[i].def;
   anf_node *call = anfi_call(n->graph, at, in);
   call->debug = n->debug;

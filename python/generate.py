@@ -73,14 +73,14 @@ def stub(name, row):
     return f"def {name}({', '.join(parts)}) -> {result}: ..."
 
 
-HEAD = ['"""Written from the table of operations and from _composed.py."""', "from collections.abc import Sequence",
+HEAD = ['"""Written from the table of operations and from _library/composed.py."""', "from collections.abc import Sequence",
         "from typing import Any", "", "from ._core import Array", "", "ArrayLike = Any"]
 NUMBERS = {"num": "int", "n": "int", "k": "int", "offset": "int", "keepdims": "bool", "right": "bool", "rtol": "float", "atol": "float",
            "dx": "float", "base": "float", "mode": "str", "indexing": "str", "minval": "float", "maxval": "float"}
 
 
 def composed_stub(f):
-    """One function of _composed.py: what stands before the / are arrays."""
+    """One function of _library/composed.py: what stands before the / are arrays."""
     a = f.args
     defaults = [None] * (len(a.posonlyargs) + len(a.args) - len(a.defaults)) + list(a.defaults)
     parts = []
@@ -96,7 +96,14 @@ def composed_stub(f):
     return f"def {f.name.rstrip('_')}({', '.join(parts)}) -> {result}: ..."
 
 
-def composed_of(folder, kind, file="_composed.py"):
+def decorated(folder, kind, file):
+    """The names of the functions of a file with this decorator, which may be called."""
+    tree = ast.parse((folder / "anfora" / file).read_text(encoding="utf-8"))
+    return [f.name for f in tree.body if isinstance(f, ast.FunctionDef) and
+            any(getattr(getattr(d, "func", d), "id", None) == kind for d in f.decorator_list)]
+
+
+def composed_of(folder, kind, file="_library/composed.py"):
     """The functions of a file with this decorator, by name."""
     tree = ast.parse((folder / "anfora" / file).read_text(encoding="utf-8"))
     return {f.name.rstrip("_"): composed_stub(f) for f in tree.body if isinstance(f, ast.FunctionDef) and
@@ -141,14 +148,20 @@ def main():
         f.write('"""Written from ir/ops/op.def: name -> (operation, family, inputs, attributes, description)."""\n')
         f.write("TABLE = " + pprint.pformat(table, width=110, sort_dicts=False) + "\n")
     folder = pathlib.Path(__file__).parent
-    composed, dtypes = composed_of(folder, "composed"), literal_of(folder, "_types.py", "_NUMPY")
+    linear = composed_of(folder, "linear", "_library/linalg.py")
+    composed = composed_of(folder, "composed") | composed_of(folder, "composed", "_library/arrays.py")
+    composed |= composed_of(folder, "composed", "_library/numeric.py")
+    composed |= {n: linear[n] for n in ("norm", "slogdet", "cross", "matrix_transpose", "vecdot")}
+    composed |= {n: f"def {n}(*args: Any, **kw: Any) -> Any: ..." for n in decorated(folder, "outside", "_library/standard.py")}
+    composed |= {n: f"def {n}(n: int, *args: Any, **kw: Any) -> tuple[Array, ...]: ..." for n in decorated(folder, "indices_of", "_library/arrays.py")}
+    dtypes = literal_of(folder, "_types.py", "_NUMPY")
     aliases = literal_of(folder, "_ops.py", "ALIASES")
     with open(sys.argv[3], "w", encoding="utf-8") as f:
         f.write(stubs(table, aliases, composed, [d for d in dtypes if d not in ("bool", "int", "float", "complex")]))
-    here = literal_of(folder, "_composed.py", "LINALG")
-    write(sys.argv[4], [*HEAD, *(composed[n] for n in here), *composed_of(folder, "decomposed", "_decompositions.py").values(), *(stub(n, table[aliases.get(n, n)]) for n in
-                                                             ("inv", "det", "cholesky", "matmul", "triangular_solve"))])
-    write(sys.argv[5], [*HEAD, *composed_of(folder, "randomly", "_random.py").values()])
+    here = literal_of(folder, "_library/composed.py", "LINALG")
+    matrices = {n: composed[n] for n in here} | composed_of(folder, "decomposed", "_library/decompositions.py") | linear
+    write(sys.argv[4], [*HEAD, *matrices.values(), *(stub(n, table[aliases.get(n, n)]) for n in ("inv", "det", "matmul", "triangular_solve"))])
+    write(sys.argv[5], [*HEAD, *composed_of(folder, "randomly", "_library/random.py").values()])
     write(sys.argv[6], [*HEAD, *composed_of(folder, "transform", "fft.py").values()])
 
 

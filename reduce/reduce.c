@@ -45,13 +45,13 @@ static const char *line_at(const state *s, size_t i) {
 
 /* Without the lines [i, j); the two of `shell` instead: without line i and line j - 1. */
 static bool try_without(state *s, size_t i, size_t j, bool shell) {
-  anf_text t = {.cx = s->r->cx};
+  anf_text *t = anfi_text_begin(s->r->cx);
   const char *a = line_at(s, i), *b = line_at(s, i + 1), *y = line_at(s, j - 1), *z = line_at(s, j);
-  anfi_put(&t, s->text, (size_t)(a - s->text));
-  if (shell && y > b) anfi_put(&t, b, (size_t)(y - b));
-  anfi_put(&t, z, (size_t)(s->text + s->len - z));
-  bool kept = try_text(s, t.text, t.len);
-  anf_text_free(&t);
+  anfi_put(t, s->text, (size_t)(a - s->text));
+  if (shell && y > b) anfi_put(t, b, (size_t)(y - b));
+  anfi_put(t, z, (size_t)(s->text + s->len - z));
+  bool kept = try_text(s, t->text, t->len);
+  anfi_text_done(t);
   return kept;
 }
 

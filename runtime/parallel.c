@@ -6,7 +6,7 @@
  * inside a loop runs in order. If participants trap, the one with the least iteration is reported.
  *
  * A child of fork has the memory of a pool, without its threads: it forgets the pool and makes its own. */
-#include "base/os_fork.h"
+#include "base/os/fork.h"
 #include "runtime/rt.h"
 
 #include <pthread.h>

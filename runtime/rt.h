@@ -59,6 +59,7 @@ struct anf_stream {
   atomic_uintptr_t
       stack_limit;           // ORDER: first, at ANF_RT_STACK_LIMIT; RT_STOP: stop at the next poll
   atomic_int stop;           // why: a trap kind; 0: nobody asked
+  atomic_bool committed;     // nothing stops this call any more
   bool armed;                // anfi_rt_arm was called since the last call from outside
   uint64_t steps, max_steps; // of code that counts
   uint64_t depth, max_depth;

@@ -10,6 +10,8 @@
  * INVARIANT: the request is stored before the pool is looked at, and anf_rt_parallel looks at the request after it
  * published the pool, so one of the two sees the other (both sequentially consistent).
  *
+ * Code that must not stop half-way says so (ANF_RT_COMMIT): a training step before it writes over its state.
+ *
  * A limit of time is a thread of its own that sleeps until then: only calls with a limit have one. */
 #define _POSIX_C_SOURCE 200809L
 #include "runtime/rt.h"
@@ -19,6 +21,7 @@
 static void stop(anf_stream *s, anf_trap_kind why) {
   int none = ANF_TRAP_NONE;
   atomic_compare_exchange_strong(&s->stop, &none, (int)why);
+  if (atomic_load(&s->committed)) return;
   atomic_store(&s->stack_limit, RT_STOP);
   anfi_rt_pool_stop(atomic_load(&s->pool));
 }
@@ -34,6 +37,7 @@ void anfi_rt_limit(anf_stream *s, uintptr_t limit) {
 
 static void forget(anf_stream *s) {
   atomic_store(&s->stop, ANF_TRAP_NONE);
+  atomic_store(&s->committed, false);
   atomic_store(&s->stack_limit, 0);
 }
 
@@ -83,8 +87,18 @@ void anf_rt_poll(anf_stream *s) {
   if (anfi_rt_stopped(s)) anf_rt_trap(s, ANF_TRAP_CANCELLED, 0, 0, NULL, NULL);
 }
 
+/* Either this sees the request, or the request sees that it is too late. */
+static void commit(anf_stream *s) {
+  atomic_store(&s->committed, true);
+  if (atomic_load(&s->stop) == ANF_TRAP_NONE) return;
+  atomic_store(&s->stack_limit, RT_STOP);
+  anf_rt_trap(s, ANF_TRAP_CANCELLED, 0, 0, NULL, NULL);
+}
+
 void anf_rt_count(anf_stream *s, int32_t what) {
-  if (what == ANF_RT_LEAVE) s->depth--;
+  if (what == ANF_RT_COMMIT) commit(s);
+  else if (atomic_load_explicit(&s->committed, memory_order_relaxed)) return;
+  else if (what == ANF_RT_LEAVE) s->depth--;
   else if (what == ANF_RT_CALL && ++s->depth > s->max_depth)
     anf_rt_trap(s, ANF_TRAP_CALLS, 0, 0, NULL, NULL);
   else if (++s->steps > s->max_steps) anf_rt_trap(s, ANF_TRAP_STEPS, 0, 0, NULL, NULL);

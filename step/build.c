@@ -6,18 +6,25 @@
 static void edit(void *user, anfi_variant *v) {
   anfi_step_built *b = (anfi_step_built *)user;
   size_t n = v->low.first[b->nstate];
-  b->low = &v->low;
   b->given = ANFI_NEW_N(v->low.arena, bool, n + 1);
-  b->out = anfi_step_outputs(b->g, b->nstate, b->param, v->low.result_type);
-  if (!b->out) return;
-  anfi_step_donate(v, n, b->given);
-  anfi_step_copy_back(v, n, b->given);
+  const anf_type *out = anfi_step_outputs(b->g, b->nstate, b->param, v->low.result_type);
+  if (!out) return;
+  if (b->out && b->out != out) {
+    anfi_fail(b->g->module->cx, v->loc, ANF_E1584, b->g->name->s);
+    return;
+  }
+  b->out = out;
+  bool commits = anfi_step_donate(v, n, b->given, b->stops);
+  anfi_step_copy_back(v, n, b->given, b->stops && !commits);
 }
 
 static void build(anf_graph *g, size_t nstate, size_t n, const anf_type *const *types,
                   unsigned forms, const anf_build_opts *o, anf_text *out) {
   anf_ctx *cx = g->module->cx;
   anfi_step_built b = {.g = g, .nstate = nstate};
+  anf_build_opts given;
+  if (!ANFI_OPTS_IN(cx, anf_build_opts, sizes, o, &given)) return;
+  b.stops = given.stops;
   if (nstate > g->params.n) {
     anfi_fail(cx, anfi_nowhere(), ANF_E1119, nstate, g->name->s, g->params.n);
     return;

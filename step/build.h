@@ -9,14 +9,14 @@
 typedef struct anfi_step_built {
   const anf_graph *g;
   size_t nstate;
+  bool stops; // it can be stopped until it writes to its state
   const anf_type **param;
-  const anf_type *out;     // of the outputs
-  const anfi_lowered *low; // of the function
-  bool *given;             // by leaf of the state
+  const anf_type *out; // of the outputs, which are the same whatever the sizes
+  bool *given;         // by leaf of the state
 } anfi_step_built;
 
-/* header.c: structures of state and outputs, and NAME_run. For anfi_build_hooks; `user` is an
+/* header.c: structures of state and outputs, and NAME_run. For anfi_build_hooks; doc->user is an
  * anfi_step_built. */
-void anfi_step_put(cgen *c, tfunc f, uint32_t flags, const void *user);
+void anfi_step_put(cgen *c, tfunc f, uint32_t flags, const anfi_c_doc *doc);
 
 #endif

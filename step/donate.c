@@ -10,6 +10,8 @@
  * parameters that do not overlap. */
 #include "step/step.h"
 
+#include "anfora/rt_abi.h"
+
 /* The pair of tensors in question, and what is known of memory. */
 typedef struct pair {
   const talias *alias;
@@ -186,16 +188,16 @@ static bool is_recorded(const anfi_lowered *low, const pair *p, tstmt s) {
 /* May a statement stop the program? Functions of the run time may; those of the module if they call
  * such. `known` remembers by function: 1 while it is looked at, 2 no, 3 yes. Functions nest in each
  * other no deeper than loops do, for a recursive entry is not donated to. */
-typedef struct stops {
+typedef struct stopping {
   const tmod *m;
   anfi_map known;
   bool found;
-} stops;
+} stopping;
 
-static bool function_stops(stops *k, tfunc f);
+static bool function_stops(stopping *k, tfunc f);
 
 static bool find_stop(tviewer *v, texpr e) {
-  stops *k = (stops *)v->user;
+  stopping *k = (stopping *)v->user;
   if (e->kind != TX_call || k->found) return !k->found;
   if (e->u.name && strcmp(e->u.name->s, anfi_t_rt[TRT_anf_rt_trace].name) == 0) return true;
   tfunc f = e->u.name ? anfi_t_mod_find(k->m, e->u.name) : NULL;
@@ -203,12 +205,12 @@ static bool find_stop(tviewer *v, texpr e) {
   return !k->found;
 }
 
-static bool function_stops(stops *k, tfunc f) {
+static bool function_stops(stopping *k, tfunc f) {
   if (!f || !f->body) return true;
   uint64_t *known = anfi_map_at(&k->known, anfi_key(f));
   if (*known) return *known == 3;
   *known = 1;
-  stops inner = {.m = k->m, .known = k->known};
+  stopping inner = {.m = k->m, .known = k->known};
   tviewer v = {.user = &inner, .enter_expr = find_stop};
   anfi_t_view_stmt(&v, f->body);
   k->known = inner.known;
@@ -216,7 +218,7 @@ static bool function_stops(stops *k, tfunc f) {
   return inner.found;
 }
 
-static bool may_stop(stops *k, tstmt s) {
+static bool may_stop(stopping *k, tstmt s) {
   tviewer v = {.user = k, .enter_expr = find_stop};
   k->found = false;
   anfi_t_view_stmt(&v, s);
@@ -224,7 +226,7 @@ static bool may_stop(stops *k, tstmt s) {
 }
 
 /* The last statement that may stop the program, counted from 1; 0: none. */
-static uint32_t last_stop(stops *stop, tfunc f) {
+static uint32_t last_stop(stopping *stop, tfunc f) {
   uint32_t i = f->body->n;
   while (i > 0 && !may_stop(stop, f->body->s[i - 1])) i--;
   return i;
@@ -255,6 +257,20 @@ static tfunc without_param(tstore *t, anfi_arena *scratch, tfunc f, uint32_t at,
   return without_params(t, scratch, f, gone, anfi_t_visit_stmt(&v, f->body));
 }
 
+static uint32_t before_return(tstmt body) {
+  return body->n - (body->n && body->s[body->n - 1]->kind == TS_returns);
+}
+
+/* Nothing stops f from its statement `at` on. */
+static tfunc committing(tstore *t, anfi_arena *scratch, tfunc f, uint32_t at) {
+  texpr in = anfi_t_s32(t, ANF_RT_COMMIT);
+  tstmt *s = ANFI_NEW_N(scratch, tstmt, f->body->n + 1);
+  for (uint32_t i = 0; i < at; i++) s[i] = f->body->s[i];
+  s[at] = anfi_t_eval(t, anfi_t_rt_call(t, TRT_anf_rt_count, 1, &in));
+  for (uint32_t i = at; i < f->body->n; i++) s[i + 1] = f->body->s[i];
+  return anfi_t_with_body(t, f, anfi_t_stmts(t, f->body->n + 1, s));
+}
+
 /* The same without the parameter, which is copied to `by` before the function returns. */
 static tfunc copying(tstore *t, anfi_arena *scratch, tfunc f, uint32_t at, texpr by) {
   texpr old = f->param[at];
@@ -270,11 +286,11 @@ static tfunc copying(tstore *t, anfi_arena *scratch, tfunc f, uint32_t at, texpr
                           anfi_t_stmts(t, 1, &copy), false, 0);
   const tstmt body = f->body;
   tstmt *s = ANFI_NEW_N(scratch, tstmt, body->n + 2);
-  uint32_t rest = body->n && body->s[body->n - 1]->kind == TS_returns, k = 0;
+  uint32_t end = before_return(body), k = 0;
   s[k++] = anfi_t_define(t, TL_local, next, NULL);
-  for (uint32_t j = 0; j < body->n - rest; j++) s[k++] = body->s[j];
+  for (uint32_t j = 0; j < end; j++) s[k++] = body->s[j];
   s[k++] = loop;
-  if (rest) s[k++] = body->s[body->n - 1];
+  if (end < body->n) s[k++] = body->s[end];
   return anfi_t_with_body(t, f, anfi_t_stmts(t, k, s));
 }
 
@@ -293,16 +309,16 @@ static anfi_map globals(const tmod *m, anfi_arena *scratch) {
 
 /* ORDER: rooms come after all parameters, those of states first, without the one that is returned:
  * from the last to the first, so that places stay what they are. */
-void anfi_step_donate(anfi_variant *v, size_t nstate_leaf, bool *given) {
+bool anfi_step_donate(anfi_variant *v, size_t nstate_leaf, bool *given, bool stops) {
   const anfi_lowered *low = &v->low;
   tmod *m = low->module;
   anfi_arena *scratch = anfi_scratch(low->cx);
   memset(given, 0, nstate_leaf * sizeof *given);
   tfunc f = anf_tir_find(m, low->entry);
-  if (!f || !f->body || low->recursive) return;
+  if (!f || !f->body || low->recursive) return false;
   size_t returned = anfi_returned_leaf(&low->result), at = place_of(m, f);
   anfi_map global = globals(m, scratch);
-  stops stop = {.m = m};
+  stopping stop = {.m = m};
   anfi_map_init(&stop.known, scratch);
   talias a;
   anfi_t_alias_init(&a, m->t, scratch, f);
@@ -311,7 +327,9 @@ void anfi_step_donate(anfi_variant *v, size_t nstate_leaf, bool *given) {
   uint32_t last = last_stop(&stop, f);
   tvisitor sub;
   anfi_t_visitor_init(&sub, m->t, scratch, NULL);
-  bool *gone = ANFI_NEW_N(scratch, bool, f->n + 1), any = false;
+  bool *gone = ANFI_NEW_N(scratch, bool, f->n + 1);
+  bool any = false;
+  uint32_t write = UINT32_MAX;             // the first statement that writes over a state
   for (size_t i = nstate_leaf; i-- > 0;) { // one pair knows nothing of another
     if (i == returned || low->param.at[i].scalar) continue;
     uint32_t room = (uint32_t)(low->param.n + i - (i > returned));
@@ -320,9 +338,14 @@ void anfi_step_donate(anfi_variant *v, size_t nstate_leaf, bool *given) {
     if (!can_give(low, f, &p, old, new_, last)) continue;
     anfi_t_map_var(&sub, f->param[room], f->param[i]);
     any = gone[room] = given[i] = true;
+    if (new_.first && new_.first < write) write = new_.first;
   }
+  stops &= write != UINT32_MAX;
   if (any) f = without_params(m->t, scratch, f, gone, anfi_t_visit_stmt(&sub, f->body));
+  if (stops) f = committing(m->t, scratch, f, write - 1);
   anfi_t_mod_replace(m, at, f);
+  anfi_t_declare_rt(m);
+  return stops;
 }
 
 static bool find_call(tviewer *v, texpr e) {
@@ -338,7 +361,7 @@ static bool is_called(const tmod *m, const anfi_str *name) {
   return !name;
 }
 
-bool anfi_step_copy_back(anfi_variant *v, size_t nstate_leaf, const bool *given) {
+bool anfi_step_copy_back(anfi_variant *v, size_t nstate_leaf, const bool *given, bool commits) {
   const anfi_lowered *low = &v->low;
   tmod *m = low->module;
   tfunc f = anf_tir_find(m, low->entry);
@@ -348,8 +371,11 @@ bool anfi_step_copy_back(anfi_variant *v, size_t nstate_leaf, const bool *given)
     size_t room = low->param.n;
     if (given[i] || i == returned || low->param.at[i].scalar) continue;
     for (size_t k = 0; k < i; k++) room += k != returned && !given[k];
+    if (commits) f = committing(m->t, anfi_scratch(low->cx), f, before_return(f->body));
+    commits = false;
     f = copying(m->t, anfi_scratch(low->cx), f, (uint32_t)room, f->param[i]);
   }
   anfi_t_mod_replace(m, at, f);
+  anfi_t_declare_rt(m);
   return true;
 }

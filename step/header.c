@@ -17,6 +17,9 @@ typedef struct stephead {
   cgen *c;
   const char *name; // of the function
   const anfi_step_built *b;
+  const anfi_lowered *low; // for all sizes
+  const char **size;       // sizes of dims, which are the first parameters: their names in C
+  size_t nsize;
   members state, in, out; // leaves, in order
   bool has_state, has_out;
   const char **param; // of inputs: their names in C
@@ -89,8 +92,8 @@ static const anfi_leaf *put_member(cgen *c, const anf_type *t, const anfi_leaf *
 
 static void put_state(stephead *h) {
   cgen *c = h->c;
-  const anfi_leaf *l = h->b->low->param.at;
-  size_t n = h->b->low->first[h->b->nstate];
+  const anfi_leaf *l = h->low->param.at;
+  size_t n = h->low->first[h->b->nstate];
   h->has_state = has_members(l, n);
   for (size_t i = 0; i < n && !h->has_state; i++)
     anfi_push(c->a, &h->state, ((member){&l[i], NULL}));
@@ -105,16 +108,18 @@ static void put_state(stephead *h) {
 }
 
 /* Records and tuples among the inputs are structures, too. */
-static void put_inputs(stephead *h) {
+static void put_inputs(stephead *h, tfunc f) {
   cgen *c = h->c;
   static const char *const ours[] = {"stream", "state", "out", "args", "status"};
   size_t n = h->b->g->params.n;
   h->param = ANFI_NEW_N(c->a, const char *, n + 1);
   anfi_map_init(&c->local, c->a);
   for (size_t i = 0; i < ANFI_LEN(ours); i++) anfi_c_local_name(c, ours[i]);
+  h->size = ANFI_NEW_N(c->a, const char *, h->nsize + 1);
+  for (size_t i = 0; i < h->nsize; i++) h->size[i] = name_of(c, f->param[i]->u.name->s);
   for (size_t i = h->b->nstate; i < n; i++) {
     const anf_type *t = h->b->param[i];
-    const anfi_leaf *l = &h->b->low->param.at[h->b->low->first[i]];
+    const anfi_leaf *l = &h->low->param.at[h->low->first[i]];
     size_t many = anfi_leaf_count(t);
     const char *name = h->param[i] = name_of(c, anf_node_name(h->b->g->params.at[i]));
     bool made = nests(t) && has_members(l, many);
@@ -130,8 +135,8 @@ static void put_inputs(stephead *h) {
 
 static void put_out(stephead *h) {
   cgen *c = h->c;
-  size_t from = h->b->low->first[h->b->nstate], n = h->b->low->result.n - from;
-  const anfi_leaf *l = h->b->low->result.at + from;
+  size_t from = h->low->first[h->b->nstate], n = h->low->result.n - from;
+  const anfi_leaf *l = h->low->result.at + from;
   h->has_out = has_members(l, n);
   for (size_t i = 0; i < n && !h->has_out; i++) anfi_push(c->a, &h->out, ((member){&l[i], NULL}));
   if (!h->has_out) return;
@@ -147,10 +152,11 @@ static void put_out(stephead *h) {
 static void put_params(stephead *h) {
   cgen *c = h->c;
   OUT("anf_stream *stream");
+  for (size_t i = 0; i < h->nsize; i++) OUT(", int64_t %s", h->size[i]);
   if (h->has_state) OUT(", %s_state *state", h->name);
   for (size_t i = h->b->nstate; i < h->b->g->params.n; i++) {
     const anf_type *t = h->b->param[i];
-    const anfi_leaf *l = &h->b->low->param.at[h->b->low->first[i]];
+    const anfi_leaf *l = &h->low->param.at[h->low->first[i]];
     if (!has_members(l, anfi_leaf_count(t))) continue;
     const char *elem = anfi_c_host_type(anfi_t_dt(l->elem));
     if (nests(t)) OUT(", const %s_%s *%s", h->name, h->param[i], h->param[i]);
@@ -175,7 +181,7 @@ static void put_slot(cgen *c, size_t at, const member *m, const char *base) {
 /* Numbers of the state are updated when all went well, so the room for a new one is a variable. */
 static size_t put_rooms(stephead *h, size_t at, size_t returned) {
   cgen *c = h->c;
-  size_t nstate = h->b->low->first[h->b->nstate];
+  size_t nstate = h->low->first[h->b->nstate];
   for (size_t i = 0; i < nstate; i++)
     if (i != returned && h->state.at[i].leaf->scalar) {
       OUT("  %s next%zu;\n", anfi_c_host_type(anfi_t_dt(h->state.at[i].leaf->elem)), i);
@@ -193,7 +199,7 @@ static size_t put_rooms(stephead *h, size_t at, size_t returned) {
 /* What the function gives by value, and the new numbers of the state */
 static void put_results(stephead *h, size_t last, size_t returned) {
   cgen *c = h->c;
-  size_t nstate = h->b->low->first[h->b->nstate];
+  size_t nstate = h->low->first[h->b->nstate];
   for (size_t i = 0; i < nstate + h->out.n; i++) {
     const member *m = i < nstate ? &h->state.at[i] : &h->out.at[i - nstate];
     const char *base = i < nstate ? "state->" : "out->";
@@ -205,16 +211,17 @@ static void put_results(stephead *h, size_t last, size_t returned) {
 
 static void put_run(stephead *h, tfunc f, uint32_t flags) {
   cgen *c = h->c;
-  size_t at = 0, returned = anfi_returned_leaf(&h->b->low->result), input = h->b->nstate;
+  size_t at = h->nsize, returned = anfi_returned_leaf(&h->low->result), input = h->b->nstate;
   OUT("\n/* One step. The state is as it was if the status is not ANF_OK; anf_stream_trap(stream) "
       "says "
       "why then.\n * stream NULL: the thread's own. */\n");
   OUT("static inline anf_status %s_run(", h->name);
   put_params(h);
   OUT(") {\n  anf_generic args[%u];\n", f->n + 1);
+  for (size_t i = 0; i < at; i++) OUT("  args[%zu].s64 = %s;\n", i, h->size[i]);
   for (size_t i = 0; i < h->state.n; i++) put_slot(c, at++, &h->state.at[i], "state->");
   for (size_t i = 0; i < h->in.n; i++) {
-    while (h->b->low->first[input + 1] <= at) input++;
+    while (h->low->first[input + 1] <= at - h->nsize) input++;
     put_slot(c, at++, &h->in.at[i], nests(h->b->param[input]) ? SAY("%s->", h->param[input]) : "");
   }
   at = put_rooms(h, at, returned);
@@ -226,11 +233,16 @@ static void put_run(stephead *h, tfunc f, uint32_t flags) {
   OUT("  return status;\n}\n");
 }
 
-void anfi_step_put(cgen *c, tfunc f, uint32_t flags, const void *user) {
-  stephead h = {.c = c, .name = f->name->s, .b = (const anfi_step_built *)user};
+void anfi_step_put(cgen *c, tfunc f, uint32_t flags, const anfi_c_doc *doc) {
+  stephead h = {.c = c,
+                .name = f->name->s,
+                .b = (const anfi_step_built *)doc->user,
+                .low = (const anfi_lowered *)doc->low,
+                .nsize = doc->nsize};
   put_state(&h);
-  put_inputs(&h);
+  put_inputs(&h, f);
   put_out(&h);
+  if (doc->before) OUT("\n%s", doc->before);
   OUT("\nvoid %s_0wrapper(anf_stream *stream, void *data, anf_generic *args);\n", h.name);
   put_run(&h, f, flags);
 }

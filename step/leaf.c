@@ -57,14 +57,6 @@ anfi_step_leaf *anfi_step_at(const anf_step *s, anf_role r, size_t i) {
          NULL;
 }
 
-static const char *type_text(anf_ctx *cx, const anf_type *t) {
-  anf_text o = {.cx = cx};
-  anfi_put_type(&o, cx, t);
-  const char *r = anfi_strndup(anfi_scratch(cx), o.text, o.len);
-  anf_text_free(&o);
-  return r;
-}
-
 static bool bad(const anf_step *s, anf_role r, const anfi_step_leaf *l, const char *why) {
   return anfi_fail(s->cx, anfi_nowhere(), ANF_E1113, anfi_step_role_name(r), l->name, why);
 }
@@ -78,7 +70,8 @@ static bool has_type(const anf_step *s, anf_role r, const anfi_step_leaf *l, con
   if (a->rank > ANF_MAX_RANK) return bad(s, r, l, "it has too many dims");
   const anf_type *t = anf_type_tensor(s->cx, a->dtype, a->rank, a->dims);
   return anfi_fail(s->cx, anfi_nowhere(), ANF_E1112, anfi_step_role_name(r), l->name,
-                   type_text(s->cx, l->type), t ? type_text(s->cx, t) : "of dims that cannot be");
+                   anfi_type_text(s->cx, l->type),
+                   t ? anfi_type_text(s->cx, t) : "of dims that cannot be");
 }
 
 static bool is_dense(const anfi_step_leaf *l, const int64_t *strides) {
@@ -207,9 +200,51 @@ anf_status anf_step_leaf(const anf_step *s, anf_role r, size_t i, anf_array *out
   return ANF_OK;
 }
 
+/* Is the array of the whole type of a sharded state? */
+static bool is_of_whole(const anfi_step_leaf *l, const anf_array *a) {
+  const anf_type *t = l->whole;
+  return t && a->dtype == (anf_dtype)t->dtype && a->rank == t->n && a->dims &&
+         memcmp(a->dims, t->dims, t->n * sizeof *a->dims) == 0;
+}
+
+/* A leaf of the whole type of a sharded one, in memory of its own. */
+static anfi_step_leaf whole_leaf(const anf_step *s, const anfi_step_leaf *l) {
+  anfi_step_leaf w = {.name = l->name, .type = l->whole};
+  w.bytes = anfi_type_bytes(w.type);
+  w.at = (char *)anfi_alloc(anfi_scratch(s->cx), w.bytes + 1);
+  return w;
+}
+
+static void write_whole(const anf_step *s, const anfi_step_leaf *l, const anf_array *from) {
+  anfi_step_leaf w = whole_leaf(s, l);
+  if (!fits(s, ANF_STATE, &w, from, false)) return;
+  if (from->strides) copy(w.type, (char *)from->data, from->strides, w.at, true);
+  anfi_step_take(s, l, from->strides ? w.at : (const char *)from->data);
+}
+
+static void read_whole(const anf_step *s, const anfi_step_leaf *l, const anf_array *to) {
+  anfi_step_leaf w = whole_leaf(s, l);
+  if (!fits(s, ANF_STATE, &w, to, true) || !anfi_step_whole(s, l, w.at)) return;
+  if (to->strides) copy(w.type, (char *)to->data, to->strides, w.at, false);
+  else memcpy(to->data, w.at, w.bytes);
+}
+
+anf_status anf_step_whole(const anf_step *s, size_t i, anf_array *out) {
+  ANFI_NEED_ELSE(s ? s->cx : NULL, ANF_INVALID, s, out);
+  if (i >= s->nleaf[ANF_STATE]) return ANF_INVALID;
+  const anfi_step_leaf *l = &s->leaf[ANF_STATE][i];
+  const anf_type *t = l->whole ? l->whole : l->type;
+  *out = (anf_array){.dtype = (anf_dtype)t->dtype, .rank = t->n, .dims = t->dims};
+  return ANF_OK;
+}
+
 static void write_leaf(anf_step *s, anf_role r, size_t i, const anf_array *from) {
   if (!anfi_step_idle(s)) return;
   anfi_step_leaf *l = anfi_step_at(s, r, i);
+  if (l && is_of_whole(l, from)) {
+    write_whole(s, l, from);
+    return;
+  }
   if (!l || !fits(s, r, l, from, false)) return;
   if (r != ANF_STATE) anfi_step_own(s, l);
   if (from->strides) copy(l->type, (char *)from->data, from->strides, l->at, true);
@@ -226,6 +261,10 @@ anf_status anf_step_write(anf_step *s, anf_role r, size_t i, const anf_array *fr
 
 static void read_leaf(const anf_step *s, anf_role r, size_t i, const anf_array *to) {
   const anfi_step_leaf *l = anfi_step_idle(s) ? anfi_step_at(s, r, i) : NULL;
+  if (l && is_of_whole(l, to)) {
+    read_whole(s, l, to);
+    return;
+  }
   if (!l || !fits(s, r, l, to, true)) return;
   if (to->strides) copy(l->type, (char *)to->data, to->strides, l->at, false);
   else if (l->bytes) memcpy(to->data, l->at, l->bytes);

@@ -19,8 +19,25 @@ static anfi_step_leaf *name(anf_step *s, const anf_type *t, const char *path, an
   return at;
 }
 
-void anfi_step_name(anf_step *s, const anf_type *t, const char *path, anfi_step_leaf *at) {
-  name(s, t, path, at);
+anfi_step_leaf *anfi_step_name(anf_step *s, const anf_type *t, const char *path,
+                               anfi_step_leaf *at) {
+  return name(s, t, path, at);
+}
+
+const char *anfi_step_param_path(anf_step *s, size_t i) {
+  const char *name = anf_node_name(s->g->params.at[i]);
+  return *name ? anfi_strndup(&s->arena, name, strlen(name)) : anfi_sprintf(&s->arena, "%zu", i);
+}
+
+const char **anfi_step_state_names(anf_step *s) {
+  anfi_arena *a = anfi_scratch(s->cx);
+  size_t n = anfi_state_count(s->nstate, s->param);
+  anfi_step_leaf *leaf = ANFI_NEW_N(a, anfi_step_leaf, n + 1), *at = leaf;
+  const char **name = ANFI_NEW_N(a, const char *, n + 1);
+  for (size_t i = 0; i < s->nstate; i++)
+    at = anfi_step_name(s, s->param[i], anfi_step_param_path(s, i), at);
+  for (size_t i = 0; i < n; i++) name[i] = leaf[i].name;
+  return name;
 }
 
 size_t anf_step_leaf_count(const anf_step *s, anf_role r) {

@@ -103,8 +103,9 @@ static bool has_nan(anf_dtype t, const char *p, size_t bytes) {
 /* Nodes beside a result, with their types. */
 typedef struct guarding {
   anf_graph *g;
-  int64_t next; // number of the next leaf
-  bool state;   // of the state, which an assertion knows as -1 - number, else of the outputs
+  int64_t next;  // number of the next leaf
+  int32_t ranks; // that must agree, since each sees its part; or 0
+  bool state;    // of the state, which an assertion knows as -1 - number, else of the outputs
 } guarding;
 
 static anf_node *typed(anf_node *n, const anf_type *t) {
@@ -123,6 +124,17 @@ static anf_node *part(const guarding *k, anf_node *n, uint32_t i) {
   return typed(anfi_apply(k->g, op, anfi_attrs_one(m, op, which), 1, &n), t->items[i]);
 }
 
+/* AllReduce(fine) == ranks: all ranks stop, or none. */
+static anf_node *on_all_ranks(const guarding *k, anf_node *fine) {
+  anf_ctx *cx = k->g->module->cx;
+  const anf_type *f64 = anfi_type_scalar(cx, ANF_F64);
+  const anfi_attrs *to = anfi_attrs_one(k->g->module, ANF_OP_Cast, anfi_value_new_type(cx, f64));
+  anf_node *one = typed(anfi_apply(k->g, ANF_OP_Cast, to, 1, &fine), f64);
+  anf_node *sum = typed(anfi_apply1(k->g, ANF_OP_AllReduce, one), f64);
+  anf_node *all = anfi_value(k->g->module, anfi_value_new_f64(cx, ANF_F64, k->ranks));
+  return typed(anfi_apply2(k->g, ANF_OP_Equal, sum, typed(all, f64)), fine->type);
+}
+
 static void guard_tensor(guarding *k, anf_node *n) {
   anf_ctx *cx = k->g->module->cx;
   const anf_type *t = n->type, *bit = anfi_type_scalar(cx, ANF_BOOL);
@@ -133,6 +145,7 @@ static void guard_tensor(guarding *k, anf_node *n) {
   anf_node *fine = typed(anfi_apply1(k->g, k->state ? ANF_OP_IsNan : ANF_OP_IsFinite, n), bits);
   if (k->state) fine = typed(anfi_apply1(k->g, ANF_OP_LogicalNot, fine), bits);
   if (t->n) fine = typed(anfi_apply1(k->g, ANF_OP_All, fine), bit);
+  if (k->ranks && t->n) fine = on_all_ranks(k, fine);
   anf_node *which =
       anfi_value(k->g->module, anfi_value_new_i64(cx, ANF_I64, k->state ? -1 - leaf : leaf));
   which->type = anfi_type_scalar(cx, ANF_I64);
@@ -148,8 +161,8 @@ static void guard_all(guarding *k, anf_node *n, uint32_t from, uint32_t to) {
   for (uint32_t i = from; i < t->n && i < to; i++) guard_all(k, part(k, n, i), 0, UINT32_MAX);
 }
 
-void anfi_step_guard(anf_graph *g, size_t nstate) {
-  guarding outputs = {.g = g}, state = {.g = g, .state = true};
+void anfi_step_guard(anf_graph *g, size_t nstate, int32_t ranks) {
+  guarding outputs = {.g = g}, state = {.g = g, .state = true, .ranks = ranks};
   anf_node *result = g->result;
   if (!nstate || result->type->kind == ANF_TYPE_TUPLE)
     guard_all(&outputs, result, (uint32_t)nstate, UINT32_MAX);
@@ -174,7 +187,7 @@ static double worst(const anf_value *v) {
   size_t size = anf_dtype_bytes(t);
   double r = 0.0;
   for (size_t i = 0; i < v->n && !isnan(r); i++) {
-    double x = first_bad(t, (const char *)v->u.data + i * size, size);
+    double x = first_bad(t, (const char *)v->data + i * size, size);
     if (x != 0.0) r = x;
   }
   return r;
@@ -230,7 +243,7 @@ bool anfi_step_explain(anf_step *s) {
   if (t->kind != ANF_TRAP_SITE || s->v->low.sites.at[t->site].code != ANF_E1117) return false;
   search k = {0};
   int64_t leaf = t->a;
-  anf_status st = find_in_frame(s, &k);
+  anf_status st = s->nsharded ? ANF_OK : find_in_frame(s, &k); // this rank has no whole state
   if (st == ANF_NOMEM) anfi_throw_nomem(s->cx);
   unsigned long long step = (unsigned long long)s->count + 1;
   if (leaf < 0)

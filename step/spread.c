@@ -69,6 +69,13 @@ static anfi_node_vec find_differing(spread *s, size_t nstate) {
   return order;
 }
 
+anfi_node_vec anfi_step_find_differing(anf_graph *g, size_t nstate, anfi_arena *a, anfi_map *out) {
+  spread s = {.cx = g->module->cx, .m = g->module, .g = g, .a = a};
+  anfi_node_vec order = find_differing(&s, nstate);
+  *out = s.differs;
+  return order;
+}
+
 /* ---- means over ranks ---- */
 
 static anf_node *typed(anf_node *n, const anf_type *t) {

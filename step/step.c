@@ -5,8 +5,10 @@
  *
  * The code reads and writes all tensors where the leaves are. */
 #include "step/step.h"
+#include "comm/comm.h"
 
 #include "interp/interp.h"
+#include "runtime/rt.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -31,29 +33,46 @@ void anf_step_free(anf_step *s) {
   anf_stream_free(s->stream);
   anf_exec_free(s->exec);
   anfi_arena_free(&s->arena);
-  anfi_raw(s->cx, s, sizeof *s, 0);
+  anfi_object_free(s->cx, s);
 }
 static void free_step(void *s) { anf_step_free((anf_step *)s); }
 
 static void print(void *user, int64_t site, size_t n, const uint64_t *leaf);
 
+static bool read_split(anf_step *s) {
+  const char *text = s->o.split;
+  s->o.split = NULL; // the host's
+  if (!text) return true;
+  if (s->o.shard) return anfi_fail(s->cx, anfi_nowhere(), ANF_E1625);
+  return anfi_step_read_split(s->cx, &s->arena, text, &s->split);
+}
+
 static anf_step *new_step(anf_graph *g, size_t nstate, const anf_step_opts *o) {
   anf_ctx *cx = g->module->cx;
   if (nstate > g->params.n)
     return (void)anfi_fail(cx, anfi_nowhere(), ANF_E1119, nstate, g->name->s, g->params.n), NULL;
-  anf_step *s = (anf_step *)anfi_raw(cx, NULL, 0, sizeof *s);
+  anf_step *s = (anf_step *)anfi_object(cx, sizeof *s);
   if (!s) anfi_throw_nomem(cx);
   *s = (anf_step){.cx = cx, .g = g, .nstate = nstate, .print_end = NULL};
   s->print_end = &s->print;
   anfi_arena_init(&s->arena, cx);
   anfi_defer(cx, ANFI_ON_FAIL, free_step, s);
   anf_exec_opts how;
-  if (!ANFI_OPTS_IN(cx, anf_step_opts, comm, o, &s->o) ||
-      !ANFI_OPTS_IN(cx, anf_exec_opts, stage_user, s->o.exec, &how))
+  if (!ANFI_OPTS_IN(cx, anf_step_opts, split, o, &s->o) ||
+      !ANFI_OPTS_IN(cx, anf_exec_opts, fold_bytes, s->o.exec, &how))
     return NULL;
   s->o.exec = NULL; // the host's
   if (!s->o.threads) s->o.threads = 1;
   how.parallel |= s->o.threads > 1;
+  s->rank = anf_comm_rank(s->o.comm);
+  s->ranks = anf_comm_ranks(s->o.comm);
+  s->uneven = -1;
+  if (!read_split(s)) return NULL;
+  s->limits = (anf_run_opts){.size = sizeof s->limits,
+                             .max_ms = s->o.max_ms,
+                             .max_steps = s->o.max_steps,
+                             .max_depth = s->o.max_depth};
+  s->o.stops |= s->o.max_ms || s->o.max_steps || s->o.max_depth;
   anf_stream_opts so = {.size = sizeof so, .threads = s->o.threads};
   if (s->o.trace) so.trace = anfi_trace_region, so.user = s->o.trace;
   if (!(s->stream = anf_stream_new(&so))) anfi_throw_nomem(cx);
@@ -62,19 +81,12 @@ static anf_step *new_step(anf_graph *g, size_t nstate, const anf_step_opts *o) {
   if (!(s->exec = anfi_exec_new(g, &how))) return NULL;
   anfi_undefer(cx, s->exec); // it goes with the step
   s->exec->job.trace = s->o.trace;
-  s->exec->job.whole = true;
+  s->exec->job.whole = !s->o.stops;
+  s->exec->counts = s->o.max_steps || s->o.max_depth;
   return s;
 }
 
 /* ---- types ---- */
-
-static const char *type_text(anf_ctx *cx, const anf_type *t) {
-  anf_text o = {.cx = cx};
-  anfi_put_type(&o, cx, t);
-  const char *r = anfi_strndup(anfi_scratch(cx), o.text, o.len);
-  anf_text_free(&o);
-  return r;
-}
 
 /* The states' types are the first of the result's; the rest are the outputs. */
 const anf_type *anfi_step_outputs(const anf_graph *g, size_t nstate, const anf_type *const *param,
@@ -84,14 +96,14 @@ const anf_type *anfi_step_outputs(const anf_graph *g, size_t nstate, const anf_t
   if (!nstate) return t;
   if (t->kind != ANF_TYPE_TUPLE || t->n < nstate) {
     const char *many = nstate == 1 ? "" : "s";
-    anfi_fail(cx, anfi_nowhere(), ANF_E1110, nstate, many, many, g->name->s, type_text(cx, t));
+    anfi_fail(cx, anfi_nowhere(), ANF_E1110, nstate, many, many, g->name->s, anfi_type_text(cx, t));
     return NULL;
   }
   for (size_t i = 0; i < nstate; i++) {
     const anf_node *p = g->params.at[i];
     if (t->items[i] == param[i]) continue;
-    anfi_fail(cx, anfi_node_loc(p), ANF_E1111, anf_node_name(p), type_text(cx, param[i]),
-              type_text(cx, t->items[i]));
+    anfi_fail(cx, anfi_node_loc(p), ANF_E1111, anf_node_name(p), anfi_type_text(cx, param[i]),
+              anfi_type_text(cx, t->items[i]));
     return NULL;
   }
   size_t rest = t->n - nstate;
@@ -115,7 +127,12 @@ typedef struct making {
   bool *given; // by leaf of a state
 } making;
 
-static void guard(void *user, anf_graph *g) { anfi_step_guard(g, ((making *)user)->s->nstate); }
+/* Of the graph as it is lowered. */
+static void amend(void *user, anf_graph *g) {
+  anf_step *s = ((const making *)user)->s;
+  if (s->o.comm) s->exchanges = anfi_step_find_exchanges(s, g);
+  if (s->o.nan == ANF_NAN_FIND) anfi_step_guard(g, s->nstate, s->nsharded ? s->ranks : 0);
+}
 
 /* Before code is made: which states may be updated where they are? */
 static void donate(void *user, anfi_variant *v) {
@@ -125,9 +142,8 @@ static void donate(void *user, anfi_variant *v) {
   k->given = ANFI_NEW_N(&k->s->arena, bool, n + 1);
   k->s->out = NULL;
   if (anfi_lowered_is_plain(&v->low, v->loc))
-    k->s->out = anfi_step_outputs(k->s->g, k->s->nstate, k->s->param, v->low.result_type);
-  if (!k->s->out) return;
-  anfi_step_donate(v, n, k->given);
+    k->s->out = anfi_step_outputs(k->s->g, k->s->nstate, k->s->held, v->low.result_type);
+  if (k->s->out) anfi_step_donate(v, n, k->given, k->s->o.stops);
 }
 
 static void spread(void *user, anf_graph *g) {
@@ -137,12 +153,40 @@ static bool check_spread(void *user, anf_graph *g) {
   return anfi_step_check_spread(g, ((const making *)user)->s->nstate);
 }
 
+static size_t shard(void *user, anf_graph *g) {
+  anf_step *s = ((const making *)user)->s;
+  s->nsharded = anfi_step_shard(g, s->nstate, s->ranks, s->o.shard);
+  for (size_t i = 0; i < s->nstate; i++) s->held[i] = g->params.at[i]->type;
+  return s->nsharded;
+}
+
+static size_t split(void *user, anf_graph *g) {
+  anf_step *s = ((const making *)user)->s;
+  s->axis = ANFI_NEW_N(&s->arena, int32_t, anfi_state_count(s->nstate, s->param) + 1);
+  s->sums = ANFI_NEW_N(&s->arena, uint64_t, (size_t)s->ranks);
+  s->nsharded =
+      anfi_step_split(g, s->nstate, s->ranks, s->split, anfi_step_state_names(s), s->axis);
+  for (size_t i = 0; i < s->nstate; i++) s->held[i] = g->params.at[i]->type;
+  return s->nsharded;
+}
+
 static void make_leaf(anf_step *s, anfi_step_leaf *l, const anfi_leaf *of) {
   l->type = of->type;
   l->scalar = of->scalar;
   l->bytes = (size_t)of->n * anf_dtype_bytes((anf_dtype)of->type->dtype);
   l->slot = ANFI_NO_ROOM;
   anfi_step_own(s, l);
+}
+
+/* What leaf *at and those after it are of: a type of the host's. Types nest no deeper than inference allows. */
+static void note_whole(anf_step *s, const anf_type *t, size_t *at) {
+  bool nest = t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
+  for (uint32_t i = 0; nest && i < t->n; i++) note_whole(s, t->items[i], at);
+  if (t->kind != ANF_TYPE_TENSOR) return;
+  size_t i = (*at)++;
+  anfi_step_leaf *l = &s->leaf[ANF_STATE][i];
+  l->axis = s->axis ? s->axis[i] : -1;
+  if (l->type != t) l->whole = t;
 }
 
 static void make_leaves(anf_step *s) {
@@ -158,6 +202,8 @@ static void make_leaves(anf_step *s) {
     anfi_step_leaf *l = i < nstate ? &s->leaf[ANF_STATE][i] : &s->leaf[ANF_INPUT][i - nstate];
     make_leaf(s, l, &low->param.at[i]);
   }
+  size_t at = 0;
+  for (size_t i = 0; i < s->nstate && s->nsharded; i++) note_whole(s, s->param[i], &at);
   for (size_t i = nstate; i < low->result.n; i++)
     make_leaf(s, &s->leaf[ANF_OUTPUT][i - nstate], &low->result.at[i]);
 }
@@ -168,11 +214,9 @@ static void name_leaves(anf_step *s) {
   s->first = ANFI_NEW_N(&s->arena, size_t, n + 1);
   memcpy(s->first, first, (n + 1) * sizeof *first);
   for (size_t i = 0; i < n; i++) {
-    const char *name = anf_node_name(s->g->params.at[i]);
-    if (!*name) name = anfi_sprintf(&s->arena, "%zu", i);
     anfi_step_leaf *at =
         i < s->nstate ? &s->leaf[ANF_STATE][first[i]] : &s->leaf[ANF_INPUT][first[i] - nstate];
-    anfi_step_name(s, s->param[i], anfi_strndup(&s->arena, name, strlen(name)), at);
+    anfi_step_name(s, s->param[i], anfi_step_param_path(s, i), at);
   }
   anfi_step_name(s, s->out, "", s->leaf[ANF_OUTPUT]);
 }
@@ -206,16 +250,21 @@ static anf_step *make(anf_graph *g, size_t nstate, size_t n, const anf_type *con
   making k = {.s = s};
   anfi_arg *arg = ANFI_NEW_N(anfi_scratch(s->cx), anfi_arg, n + 1);
   s->param = ANFI_NEW_N(&s->arena, const anf_type *, n + 1);
-  for (size_t i = 0; i < n; i++) s->param[i] = arg[i].type = anfi_step_settled(s->cx, types[i]);
+  s->held = ANFI_NEW_N(&s->arena, const anf_type *, n + 1);
+  for (size_t i = 0; i < n; i++)
+    s->held[i] = s->param[i] = arg[i].type = anfi_step_settled(s->cx, types[i]);
   s->exec->job.nstate = nstate;
-  s->exec->job.amend = s->o.nan == ANF_NAN_FIND ? guard : NULL;
-  s->exec->job.spread = s->o.comm ? spread : NULL;
+  s->exec->job.amend = amend;
+  s->exec->job.spread = s->o.comm && !s->split ? spread : NULL;
   s->exec->job.check_spread = check_spread;
+  bool cuts = s->o.comm && s->ranks > 1;
+  s->exec->job.shard = cuts && s->o.shard ? shard : cuts && s->split ? split : NULL;
   s->exec->job.edit = donate;
   s->exec->job.user = &k;
   s->v = anfi_exec_variant(s->exec, n, arg);
   s->exec->job.amend = NULL;
   s->exec->job.spread = NULL;
+  s->exec->job.shard = NULL;
   s->exec->job.edit = NULL;
   if (!s->v || anfi_failed(s->cx)) return NULL;
   make_leaves(s);
@@ -371,6 +420,46 @@ static void store(const anf_step *s) {
   }
 }
 
+static void stop_stream(void *s) { anf_stream_cancel((anf_stream *)s); }
+
+/* The code polls: requests reach the stream from here on, as of anf_exec_run. */
+static anf_status call_stoppable(anf_step *s) {
+  anfi_rt_timer timer;
+  anfi_rt_arm(s->stream, s->limits.max_steps, s->limits.max_depth, 0);
+  if (s->limits.max_ms && !anfi_rt_timer_start(&timer, s->stream, s->limits.max_ms)) {
+    anfi_rt_disarm(s->stream);
+    return ANF_NOMEM;
+  }
+  const anfi_running r = {stop_stream, s->stream}, *outer = anfi_run_begin(s->cx, &r);
+  atomic_store(&s->running, true);
+  if (atomic_load(&s->cancel)) anf_stream_cancel(s->stream);
+  anf_status st = anf_jit_call_generic(s->v->function, s->stream, s->slot);
+  atomic_store(&s->running, false);
+  anfi_run_end(s->cx, outer);
+  if (s->limits.max_ms) anfi_rt_timer_end(&timer);
+  anfi_rt_disarm(s->stream);
+  if (st == ANF_CANCELLED) s->cancelled = atomic_exchange(&s->cancel, false);
+  return st;
+}
+
+/* A trace has the exchanges of the step's runs beside its operations. */
+static anf_status call(anf_step *s) {
+  anf_comm *c = s->o.trace ? anf_stream_comm(s->stream) : NULL;
+  anfi_comm_set_watch(c, (anfi_comm_watch){anfi_trace_exchange, s->o.trace});
+  anf_status st =
+      s->o.stops ? call_stoppable(s) : anf_jit_call_generic(s->v->function, s->stream, s->slot);
+  anfi_comm_set_watch(c, (anfi_comm_watch){NULL, NULL});
+  return st;
+}
+
+/* A rank may have updated its part of the state when another is lost. */
+static void note_torn(anf_step *s) {
+  anf_comm_error e;
+  if (!s->nsharded) return;
+  anf_comm_failure(s->o.comm, &e);
+  s->torn = e.why != ANF_COMM_FINE;
+}
+
 void anfi_step_go(anf_step *s) {
   uint64_t start = s->o.progress ? anfi_os_now_ns() : 0; // a clock takes longer than small steps
   s->cancelled =
@@ -378,10 +467,18 @@ void anfi_step_go(anf_step *s) {
   if (s->cancelled) return;
   load(s, ANF_STATE);
   load(s, ANF_INPUT);
+  s->uneven = s->sums ? anfi_step_uneven(s) : -1;
+  if (s->uneven >= 0) {
+    s->status = ANF_INVALID;
+    return;
+  }
   give_room(s, ANF_STATE);
   give_room(s, ANF_OUTPUT);
-  s->status = anf_jit_call_generic(s->v->function, s->stream, s->slot);
-  if (s->status != ANF_OK) return;
+  s->status = call(s);
+  if (s->status != ANF_OK) {
+    note_torn(s);
+    return;
+  }
   store(s);
   s->count++;
   if (s->o.progress) s->ms = (double)(anfi_os_now_ns() - start) / 1e6;
@@ -397,8 +494,12 @@ static void finish(anf_step *s) {
     return;
   }
   tell_prints(s);
+  if (s->uneven >= 0) {
+    anfi_fail(s->cx, anfi_nowhere(), ANF_E1623, (int)s->uneven);
+    return;
+  }
   if (s->status != ANF_OK) {
-    if (!anfi_step_explain(s)) anfi_variant_failed(s->cx, s->v, s->stream, s->status);
+    if (!anfi_step_explain(s)) anfi_variant_failed(s->cx, s->v, &s->limits, s->stream, s->status);
     return;
   }
   if (s->o.nan == ANF_NAN_STOP && !anfi_step_check(s)) return;
@@ -411,14 +512,14 @@ bool anfi_step_idle(const anf_step *s) {
 }
 
 static void run(anf_step *s) {
-  if (!anfi_step_idle(s) || !anfi_step_apart(s)) return;
+  if (!anfi_step_idle(s) || !anfi_step_apart(s) || !anfi_step_together(s)) return;
   anfi_step_go(s);
   finish(s);
 }
 
 /* Nothing to say and nothing to watch: no frame is needed. */
 static bool is_plain(const anf_step *s) {
-  return !s->submitted && s->apart && s->o.nan != ANF_NAN_STOP && !s->o.progress;
+  return !s->submitted && s->apart && !s->nsharded && s->o.nan != ANF_NAN_STOP && !s->o.progress;
 }
 
 static anf_status in_frame(anf_step *s, anf_diag *d, void (*f)(anf_step *)) {
@@ -436,7 +537,7 @@ anf_status anf_step_run(anf_step *s, anf_diag *d) {
 }
 
 static void submit(anf_step *s) {
-  if (!anfi_step_idle(s) || !anfi_step_apart(s)) return;
+  if (!anfi_step_idle(s) || !anfi_step_apart(s) || !anfi_step_together(s)) return;
   if (!s->worker) s->worker = anfi_os_worker_new(s->cx);
   s->submitted = true;
   anfi_os_worker_start(s->worker, go, s);
@@ -471,6 +572,7 @@ bool anf_step_busy(const anf_step *s) {
 void anf_step_cancel(anf_step *s) {
   if (!s) return;
   atomic_store(&s->cancel, true);
+  if (atomic_load(&s->running)) anf_stream_cancel(s->stream);
 }
 uint64_t anf_step_count(const anf_step *s) { return s ? s->count : 0; }
 double anf_step_compile_ms(const anf_step *s) { return s ? s->exec->compile_ms : 0; }

@@ -7,14 +7,13 @@
 #include <math.h>
 
 /* Walks nest as types do, whose depth is bounded. */
-static anfi_step_leaf *fill(anfi_step_leaf *at, const anf_value *v) {
+static anfi_step_leaf *fill(const anf_step *s, anfi_step_leaf *at, const anf_value *v) {
   if (v->kind == ANF_VALUE_TENSOR) {
-    memcpy(at->at, v->u.data, at->bytes);
-    anfi_step_scatter(at);
+    anfi_step_take(s, at, v->data);
     return at + 1;
   }
   bool nest = v->kind == ANF_VALUE_TUPLE || v->kind == ANF_VALUE_RECORD;
-  for (size_t i = 0; nest && i < v->n; i++) at = fill(at, v->u.item[i]);
+  for (size_t i = 0; nest && i < v->n; i++) at = fill(s, at, v->u.item[i]);
   return at;
 }
 
@@ -29,7 +28,7 @@ void anfi_step_fill(anf_step *s, size_t param, const anf_value *v) {
   anfi_step_leaf *l = first_leaf(s, param);
   for (size_t i = 0; i < n; i++)
     if (param >= s->nstate) anfi_step_own(s, &l[i]);
-  fill(l, v);
+  fill(s, l, v);
 }
 
 static anf_value *value(const anf_step *s, const anf_type *t, const anfi_step_leaf **at) {
@@ -37,7 +36,7 @@ static anf_value *value(const anf_step *s, const anf_type *t, const anfi_step_le
   switch ((anf_type_kind)t->kind) {
   case ANF_TYPE_TENSOR:
     v = anfi_value_new_tensor(s->cx, t);
-    memcpy(v->u.data, (*at)->at, (*at)->bytes);
+    if (!anfi_failed(s->cx)) anfi_step_whole(s, *at, v->data);
     ++*at;
     return v;
   case ANF_TYPE_TUPLE: v = anfi_value_new_tuple(s->cx, t->n); break;
@@ -84,6 +83,10 @@ anf_status anf_step_get(const anf_step *s, size_t param, anf_diag *d, anf_value 
   ANFI_ENTRY(s->cx, d);
   if (anfi_step_idle(s) && there_is(s, param))
     *out = anfi_step_value(s, s->param[param], first_leaf(s, param));
+  if (anfi_failed(s->cx)) {
+    anf_value_release(*out); // its parts did not come
+    *out = NULL;
+  }
   return anfi_leave(s->cx);
 }
 

@@ -54,7 +54,7 @@ def main():
             f.write(PROGRAM)
         problem = run(["localedef", "-i", "de_DE", "-f", "UTF-8", os.path.join(folder, "de_DE.UTF-8")])[1]
         problem = problem or run([*compiler, "-std=c11", "-Wall", "-Werror", "-I", os.path.join(ROOT, "include"),
-                                  "-o", program, source, library, "-lffi", "-lm"])[1]
+                                  "-o", program, source, library, "-lffi", "-lz", "-lm"])[1]
         tap.case("a host with a decimal comma", problem)
         out, problem = run([program], env={"LOCPATH": folder})
         tap.case("reads, prints and runs", problem)

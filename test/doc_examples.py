@@ -5,8 +5,8 @@
     ```c     a complete program: compiles without a warning, runs, ends with status 0, and prints what
              a ```text block right after it says, if there is one
     ```anf   a program that `anfora check` accepts
-    ```sh    each `$ anfora ...` or `$ ./dev anfora ...` is run in the project's root and must print
-             what follows it (`...` alone on a line stands for any lines)
+    ```sh    each `$ anfora ...` or `$ ./dev anfora ...` is run in a folder that has what the project's root has
+             and must print what follows it (`...` alone on a line stands for any lines)
 A block with a word after its language, such as ```sh skip, is not looked at."""
 import glob
 import os
@@ -37,10 +37,10 @@ def check_c(code, expected, folder):
     with open(source, "w", encoding="utf-8") as f:
         f.write(code)
     problem = run([*COMPILER, "-std=c11", "-Wall", "-Wextra", "-Werror", "-I", os.path.join(ROOT, "include"),
-                   "-o", program, source, LIBRARY, "-lffi", "-lm"])[1]
+                   "-o", program, source, LIBRARY, "-lffi", "-lz", "-lm"])[1]
     if problem:
         return problem
-    out, problem = run([program], cwd=ROOT)
+    out, problem = run([program], cwd=folder)
     return problem or (differs("the program", out, expected) if expected is not None else "")
 
 
@@ -51,7 +51,15 @@ def check_anf(code, _expected, folder):
     return run([ANFORA, "check", path])[1]
 
 
-def check_sh(code, _expected, _folder):
+def like_root(folder):
+    """A folder with links to what the root has, and an `out` of its own: what examples write is not left in the tree."""
+    for name in os.listdir(ROOT):
+        if name != "out" and not name.startswith("."):
+            os.symlink(os.path.join(ROOT, name), os.path.join(folder, name))
+    os.mkdir(os.path.join(folder, "out"))
+
+
+def check_sh(code, _expected, folder):
     """Commands other than anfora's own are not run."""
     problems = []
     for part in re.split(r"^\$ ", code, flags=re.M)[1:]:
@@ -60,7 +68,7 @@ def check_sh(code, _expected, _folder):
         words = words[1:] if words[0] == "./dev" else words
         if words[0] != "anfora":
             continue
-        r = subprocess.run([ANFORA, *words[1:]], cwd=ROOT, capture_output=True, encoding="utf-8", timeout=60,
+        r = subprocess.run([ANFORA, *words[1:]], cwd=folder, capture_output=True, encoding="utf-8", timeout=60,
                            check=False)
         problems.append(differs(command, r.stdout + r.stderr, expected))
     return "\n".join(p for p in problems if p)
@@ -71,8 +79,8 @@ CHECKS = {"c": check_c, "anf": check_anf, "sh": check_sh}
 
 def main():
     tap = Tap()
-    os.makedirs(os.path.join(ROOT, "out"), exist_ok=True)  # where examples write
     with tempfile.TemporaryDirectory() as folder:
+        like_root(folder)
         for path in [os.path.join(ROOT, "README.md"), *sorted(glob.glob(os.path.join(ROOT, "docs", "*.md")))]:
             text = read(path)
             for block in BLOCK.finditer(text):

@@ -17,12 +17,12 @@ def problem_of(name, tools, compiler, folder):
     path, program = os.path.join(FOLDER, name), os.path.join(folder, "program")
     text = read(path)
     wanted = re.search(r"^ \* prints: (.*?) \*/", text, re.M)
-    built = re.search(r"^ \* builds: (\S+)$", text, re.M)
+    built = re.search(r"^ \* builds: (\S+)(.*)$", text, re.M)
     if not wanted:
         return "its first comment does not say what it prints"
-    words, links = [], [library, "-lffi"]
+    words, links = [], [library, "-lffi", "-lz"]
     if built:
-        bad = run([anfora, "build", os.path.join(ROOT, built[1])], cwd=folder)[1]
+        bad = run([anfora, "build", os.path.join(ROOT, built[1]), *built[2].split()], cwd=folder)[1]
         if bad:
             return bad
         words, links = ["-I", folder], [os.path.join(folder, built[1].split(":")[1] + ".o"), runtime]

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Rules of the source tree that a compiler does not check, as TAP: lint.py BUILD_DIR"""
+import fnmatch
 import os
 import re
 import subprocess
@@ -88,6 +89,28 @@ def check_spine(_build):
             yield f"{name} is not defined in {path}"
 
 
+MOST_FILES = 26
+
+
+def check_folders(_build):
+    """a folder of a room has few files, and a README that names its sources"""
+    sources = [f for f in files(".c", ".cc") if rooms.room_of(f) not in (None, "include")]
+    for folder in sorted({os.path.dirname(f) for f in sources}):
+        names = [n for n in os.listdir(os.path.join(ROOT, folder)) if os.path.isfile(os.path.join(ROOT, folder, n))]
+        if len(names) > MOST_FILES:
+            yield f"{folder}/ has {len(names)} files: make rooms in it"
+        page = os.path.join(folder, "README.md")
+        if not os.path.exists(os.path.join(ROOT, page)):
+            page = os.path.join(os.path.dirname(folder), "README.md")
+            if f"`{os.path.basename(folder)}/`" not in text(page):
+                yield f"{folder}/ has no README"
+            continue
+        named = [w if "." in w else w + ".c" for span in re.findall(r"`([^`]+)`", text(page)) for w in re.split(r"[\s,]+", span)]
+        for name in sorted(n for n in names if n.endswith((".c", ".cc"))):
+            if not any(fnmatch.fnmatch(name, w) or name[:-1] + "h" == w for w in named):
+                yield f"{page} does not name {name}"
+
+
 def check_words(_build):
     """the words that docs/glossary.md replaces are not used"""
     table = text("docs/glossary.md").split("## Words that are not used")[1]
@@ -110,7 +133,7 @@ def check_adding(_build):
     for count, word, where in rows:
         word = word.replace("\\|", "|")
         listed = re.findall(r"`([^`]+)`", where)
-        found = [f for f in files(".c", ".h", ".def", ".anf", ".build") if not f.startswith(("test/", "bench/", "fuzz/", "python/"))
+        found = [f for f in files(".c", ".h", ".def", ".anf", ".build") if not f.startswith(("test/", "bench/", "fuzz/", "python/", "lib/", "examples/"))
                  and re.search(word, text(f))]
         if sorted(listed) != sorted(found):
             yield f"{word} is in {' '.join(sorted(found))}, not in {' '.join(sorted(listed))}"
@@ -147,6 +170,14 @@ def check_leftovers(_build):
 def check_arenas(_build):
     """arrays grow in one arena: anfi_scratch makes a new one by each call"""
     yield from lines_matching(r"anfi_(push|grow|vec_grow)\(\s*anfi_scratch\(", files(*CODE))
+
+
+def check_c23(_build):
+    """no name is a word or a macro of C23"""
+    words = "nullptr|constexpr|typeof|typeof_unqual|alignas|alignof|unreachable|ckd_add|ckd_sub|ckd_mul"
+    for path in files(".c", ".h"):
+        code = re.sub(r'//[^\n]*|/\*.*?\*/|"(\\.|[^"\\\n])*"', "", text(path), flags=re.S)
+        yield from (f"{path}: {word}" for word in sorted(set(re.findall(rf"\b(?:{words})\b", code))))
 
 
 def check_machine_paths(_build):
@@ -213,8 +244,8 @@ def check_format(_build):
         yield run.stderr
 
 
-CHECKS = [check_includes, check_links, check_spine, check_words, check_adding, check_exports, check_static_names, check_forbidden_calls, check_leftovers,
-          check_arenas, check_machine_paths, check_spdx, check_length, check_platform, check_codes, check_passes,
+CHECKS = [check_includes, check_links, check_folders, check_spine, check_words, check_adding, check_exports, check_static_names, check_forbidden_calls, check_leftovers,
+          check_arenas, check_c23, check_machine_paths, check_spdx, check_length, check_platform, check_codes, check_passes,
           check_format]
 
 

@@ -285,7 +285,7 @@ static bool looks_at_shape(anfi_ad *ad, const anf_node *n) {
 }
 
 /* Does it tell the shape by its type? */
-static bool is_told(anfi_ad *ad, const anf_node *primal, int shape) {
+static bool is_given(anfi_ad *ad, const anf_node *primal, int shape) {
   return shape >= 0 && (primal->op == ANF_OP_CastLike ||
                         anfi_is_static(anfi_ad_type_of(ad, primal->in[shape].def)));
 }
@@ -294,7 +294,7 @@ bool anfi_batch_flows(anfi_ad *ad, const anf_node *primal, const bool *batched) 
   if (looks_at_shape(ad, primal)) return false;
   int shape = shape_operand((anfi_opcode)primal->op);
   for (size_t i = 0; i < primal->nin; i++)
-    if (batched[i] && !((int)i == shape && is_told(ad, primal, shape))) return true;
+    if (batched[i] && !((int)i == shape && is_given(ad, primal, shape))) return true;
   return false;
 }
 
@@ -356,7 +356,7 @@ anf_node *anfi_batch_op(anfi_batch *b, const anf_node *primal, anf_node *const *
   b->in = operand;
   b->batched = differs;
   for (size_t i = 0; i < n; i++) {
-    bool by_shape = batched[i] && (int)i == shape && is_told(b->ad, primal, shape);
+    bool by_shape = batched[i] && (int)i == shape && is_given(b->ad, primal, shape);
     operand[i] = by_shape ? stand_in(b, anfi_ad_type_of(b->ad, primal->in[i].def)) : in[i];
     differs[i] = batched[i] && !by_shape;
     any |= differs[i];

@@ -5,8 +5,8 @@
  *
  * Glossary
  *   lane     one of the computations that vmap does side by side
- *   batched  has the lanes along a new axis 0; what is not batched is the same for all lanes
- *   spread   what is the same for all lanes, made batched */
+ *   batched  has the lanes along a new axis 0; any other value is the same for all lanes
+ *   spread   a value that is the same for all lanes, made batched */
 #ifndef ANFI_BATCH_H
 #define ANFI_BATCH_H
 

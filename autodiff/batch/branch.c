@@ -82,7 +82,7 @@ typedef struct {
   const anf_type *lane; // of the result
   const bool *out;      // which of its items are batched
   bool safe;            // cheap, and defined for any argument together with its derivatives
-  bool recurs;          // may come back to where the choice stands
+  bool recurs;          // may come back to the choice
 } lane_branch;
 
 typedef struct {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Subscripts over lanes: x[i, 1:3, :] becomes slices, then one gather of the indexed axes, then new axes.
- * Remaining axes and the dims of indices go where ir/ops/getitem.h says. */
+ * Remaining axes and the dims of indices go where ir/ops/array/getitem.h says. */
 #include "autodiff/batch/batch.h"
-#include "ir/ops/getitem.h"
+#include "ir/ops/array/getitem.h"
 
 typedef struct {
   anfi_batch *b;

@@ -162,7 +162,7 @@ anf_node *anfi_vmap_raise(anfi_vmap *v, anfi_batch *b, anf_node *x, const anf_ty
 /* ---- nodes ---- */
 
 /* The same op on batched inputs. */
-static anf_node *as_it_stands(anfi_vmap *v, const anf_node *n, anf_node *const *in) {
+static anf_node *unchanged(anfi_vmap *v, const anf_node *n, anf_node *const *in) {
   if (n->op == ANF_OP_TupleGet || n->op == ANF_OP_RecordGet)
     return anfi_nest_item(&v->b, in[0], anfi_flow_item(&v->f, n));
   if (n->op == ANF_OP_Identity) return in[0];
@@ -183,7 +183,7 @@ static anf_node *by_rule(anfi_vmap *v, const anf_node *n, anf_node *const *in) {
 static anf_node *storage_op(anfi_vmap *v, const anf_node *n, anf_node **in) {
   bool *all = ANFI_NEW_N(v->ad->arena, bool, anfi_item_count(n->type) + 1);
   if (!anfi_flow_mask(&v->f, n->op == ANF_OP_Unbox ? n->in[0].def : n)[0])
-    return as_it_stands(v, n, in);
+    return unchanged(v, n, in);
   for (uint32_t i = 0; i < n->nin; i++) {
     const anf_type *t = anfi_ad_type_of(v->ad, n->in[i].def);
     bool *want = ANFI_NEW_N(v->ad->arena, bool, anfi_item_count(t) + 1);
@@ -191,7 +191,7 @@ static anf_node *storage_op(anfi_vmap *v, const anf_node *n, anf_node **in) {
     in[i] = anfi_vmap_raise(v, &v->b, in[i], t, anfi_flow_mask(&v->f, n->in[i].def), want);
     if (!in[i]) return NULL;
   }
-  if (n->op != ANF_OP_Unbox) return as_it_stands(v, n, in);
+  if (n->op != ANF_OP_Unbox) return unchanged(v, n, in);
   mark_all(n->type, all);
   anf_value *of = anfi_value_new_type(v->ad->m->cx, anfi_vmap_type(v, n->type, all));
   return anfi_b_apply(&v->b, ANF_OP_Unbox, anfi_attrs_one(v->ad->m, ANF_OP_Unbox, of), 1, in);
@@ -310,7 +310,7 @@ static anf_node *apply_of(anfi_vmap *v, const anf_node *n) {
   if (n->op == ANF_OP_Recompute) return recomputed(v, n, in);
   if (n->op == ANF_OP_Custom) return custom_of(v, n, in);
   if (n->op == ANF_OP_Switch || n->op == ANF_OP_SwitchLayer) return choice_of_data(v, n, in);
-  if (n->op == ANF_OP_Undef || anfi_flow_parts(&v->f, n)) return as_it_stands(v, n, in);
+  if (n->op == ANF_OP_Undef || anfi_flow_parts(&v->f, n)) return unchanged(v, n, in);
   return is_storage_op(n) ? storage_op(v, n, in) : by_rule(v, n, in);
 }
 

@@ -358,7 +358,7 @@ static bool apply_transposed(const forward *q) {
   bool *want = ANFI_NEW_N(ad->arena, bool, q->n);
   for (size_t k = 0; k < np; k++) {
     if (!anfi_ad_varies(place_type(q->type, k))) continue;
-    dy[k] = anfi_apply(q->g, ANF_OP_Undef, NULL, 0, NULL); // stands for any dy
+    dy[k] = anfi_apply(q->g, ANF_OP_Undef, NULL, 0, NULL); // in place of any dy
     dy[k]->type = place_type(q->type, k);
   }
   t.first = (uint32_t)ad->m->nodes.n;

@@ -46,6 +46,10 @@ typedef struct anfi_ad {
   struct anfi_rewriter *clean; // for nodes that come out simplified
   uint8_t work;                // ANFI_WORK_DCE, or 0: the next nodes are certain to be used
   struct anfi_j *reverse;      // j.c: made when first needed
+  const bool
+      *rules; // by graph id, of `nrules`: can ◀ of it run a rule that has effects? NULL: none
+  size_t nrules;
+  bool ordered; // the node that is expanded has a place among the effects
 } anfi_ad;
 anfi_ad *anfi_ad_new(anf_module *m); // lives until the frame is left
 

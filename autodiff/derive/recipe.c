@@ -131,7 +131,7 @@ static bool write_term(writer *w, uint32_t i) {
   return good;
 }
 
-/* Signs are left to the sums of adjoints, where most become differences. */
+/* Negations move into the sums of adjoints, where most become differences. */
 static uint32_t without_sign(const anfi_formula *f, uint32_t root, uint32_t i, uint32_t *minus) {
   const anfi_term *t = &f->terms.at[root];
   for (; t->kind == OF_OP && t->op == ANF_OP_Neg && t->n == 1; t = &f->terms.at[root]) {

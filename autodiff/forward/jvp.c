@@ -171,8 +171,11 @@ static pair custom(forward *v, const anf_node *n) {
   }
   anf_node *args[3] = {primal(v, n->in[4].def), anfi_ad_tuple(v->ad, v->g, na, x),
                        anfi_ad_tuple(v->ad, v->g, na, t)};
-  anf_node *both = anfi_ad_call(v->ad, v->g, anfi_value_graph(n->in[1].def), NULL, 3, args);
-  if (n->flags & ANFI_NODE_EFFECT) anfi_add_effect(v->g, both);
+  anf_graph *f = anfi_value_graph(n->in[1].def);
+  bool good, effects = anfi_rule_effects(v->ad, n, f, &good);
+  if (!good) return p;
+  anf_node *both = anfi_ad_call(v->ad, v->g, f, NULL, 3, args);
+  if (effects || (n->flags & ANFI_NODE_EFFECT)) anfi_add_effect(v->g, both);
   p.y = anfi_ad_get(v->ad, v->g, both, 0);
   anfi_leaf_nodes(v->ad, v->g, anfi_ad_get(v->ad, v->g, both, 1), p.t);
   return p;
@@ -356,7 +359,7 @@ static pair choice_of_data(forward *v, const anf_node *n) {
 }
 
 /* Boxes and stacks: the tangent has the structure of the primal. */
-static pair kept(forward *v, const anf_node *n) {
+static pair of_residual(forward *v, const anf_node *n) {
   pair p = plain(v, n);
   const anf_node *x = n->in[0].def;
   anf_node **t = tangents(v, x), *d;
@@ -421,7 +424,7 @@ static pair apply_of(forward *v, const anf_node *n) {
   case ANF_OP_Unbox:
   case ANF_OP_ResidualAdd:
   case ANF_OP_ResidualSelect:
-  case ANF_OP_ResidualSpread: return kept(v, n);
+  case ANF_OP_ResidualSpread: return of_residual(v, n);
   case ANF_OP_Switch:
   case ANF_OP_SwitchLayer: return choice_of_data(v, n);
   case ANF_OP_Custom:
@@ -528,7 +531,8 @@ static anf_node **given(forward *v, const anf_node *n, const anf_graph *f, size_
 anf_node *anfi_expand_jvp(anfi_ad *ad, anf_node *n) {
   forward v = {.ad = ad, .a = ad->arena, .g = n->graph};
   anf_graph *f = anfi_value_graph(n->in[0].def);
-  if (!(n->flags & ANFI_NODE_EFFECT)) f = anfi_silent(ad, f);
+  ad->ordered = n->flags & ANFI_NODE_EFFECT;
+  if (!ad->ordered) f = anfi_silent(ad, f);
   size_t np = f->params.n, count = np, total = 0;
   for (size_t i = 0; i < np; i++) total += leaves(&v, f->params.at[i]);
   size_t *first = ANFI_NEW_N(v.a, size_t, np + 1);

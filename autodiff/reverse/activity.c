@@ -148,12 +148,69 @@ static bool is_array(const anf_node *n) {
   return n->kind != ANFI_VALUE && n->type && n->type->kind == ANF_TYPE_TENSOR && n->type->n;
 }
 
+/* A parameter whose items a graph may read. */
+typedef struct reading {
+  const anf_graph *g;
+  uint32_t param;
+} reading;
+typedef ANFI_VEC(reading) readings;
+
+static void note_reading(anfi_j *j, readings *all, const anf_graph *g, uint32_t param) {
+  for (size_t i = 0; i < all->n; i++)
+    if (all->at[i].g == g && all->at[i].param == param) return;
+  if (g && param < g->params.n) anfi_push(j->a, all, ((reading){g, param}));
+}
+
+/* Does the use take items out of an array? Otherwise notes what it passes the array to. */
+static bool reads_items(anfi_j *j, readings *all, const anfi_use *u) {
+  const anf_node *n = u->user;
+  uint32_t input = 0;
+  while (&n->in[input] != u) input++;
+  if (n->kind == ANFI_APPLY && n->op == ANF_OP_Loop) return true;
+  if (n->kind == ANFI_APPLY)
+    return input == 0 && anfi_op[n->op].lower == ANFI_LOWER_INDEX_MAP && n->type &&
+           n->type->kind == ANF_TYPE_TENSOR && n->type->n < u->def->type->n;
+  uint32_t branches = n->kind == ANFI_CALL ? anfi_j_branches(n) : 0;
+  for (uint32_t k = branches ? 1 : 0; input && n->kind == ANFI_CALL && k <= branches; k++)
+    note_reading(j, all, callee(n, k), input - 1);
+  return false;
+}
+
+/* Does a useful node after n use x? Then the adjoint of x has terms when the backward sweep comes to n. */
+static bool is_used_after(anfi_j *j, const anf_node *n, const anf_node *x) {
+  for (const anfi_use *u = x->uses; u; u = u->next)
+    if (u->user->graph == n->graph && j->local.at[u->user->id] > j->local.at[n->id] &&
+        anfi_any(anfi_useful(j, u->user), anfi_count(j, u->user)))
+      return true;
+  return x == n->graph->result;
+}
+
+/* Does a callee read input i of n, an array, by index? Then it adds to the array's adjoint so far, in place. */
+static bool callee_reads_items(anfi_j *j, const anf_node *n, uint32_t i) {
+  enum { MOST = 64 };
+  uint32_t branches = anfi_j_branches(n);
+  readings all = {0};
+  for (uint32_t k = branches ? 1 : 0; k <= branches; k++)
+    note_reading(j, &all, callee(n, k), i - 1);
+  for (size_t at = 0; at < all.n && at < MOST; at++)
+    for (const anfi_use *u = all.at[at].g->params.at[all.at[at].param]->uses; u; u = u->next)
+      if (reads_items(j, &all, u)) return true;
+  return false;
+}
+
+bool anfi_j_repeated(const anfi_jspec *s) {
+  bool adds = s->splice;
+  for (size_t i = 0; i < s->jg->g->params.n; i++) adds |= (s->constant[i] & ANFI_J_ADDS) != 0;
+  return adds;
+}
+
 /* Arguments that are constants of the callees: those that are constants here, and arrays that a recursion passes on
- * unchanged. An argument passed twice sums its adjoint at the first one. */
+ * unchanged. In an iteration, callees also add to the adjoints of arrays that they read by index. An argument passed twice
+ * sums its adjoint at the first one. */
 static uint8_t *constants(anfi_j *j, const anf_node *n) {
   uint8_t *c = ANFI_NEW_N(j->a, uint8_t, n->nin);
   uint32_t branches = anfi_j_branches(n), recursive = 0;
-  bool *changed = ANFI_NEW_N(j->a, bool, n->nin);
+  bool *changed = ANFI_NEW_N(j->a, bool, n->nin), repeated = anfi_j_repeated(j->now);
   for (uint32_t k = branches ? 1 : 0; k <= branches; k++) {
     const bool *recursion = anfi_recursion_invariants(j, callee(n, k));
     recursive += recursion != NULL;
@@ -164,6 +221,9 @@ static uint8_t *constants(anfi_j *j, const anf_node *n) {
     c[i - 1] = arg->kind == ANFI_PARAM ? j->now->constant[arg->u.index] : 0;
     if (recursive && recursive >= branches && is_array(arg))
       c[i - 1] = ANFI_J_CONSTANT | ANFI_J_ADDS;
+    else if (!c[i - 1] && !recursive && repeated && !(j->cx->without & ANFI_WITHOUT_SUMS) &&
+             is_array(arg) && is_used_after(j, n, arg) && callee_reads_items(j, n, i))
+      c[i - 1] = ANFI_J_ADDS;
     if (changed[i]) c[i - 1] = 0;
     for (uint32_t k = 1; c[i - 1] && k < i; k++)
       if (n->in[k].def == arg) c[i - 1] &= ANFI_J_CONSTANT;
@@ -189,6 +249,18 @@ static void call_back(anfi_j *j, const anf_node *n, const bool *given) {
 }
 
 /* ---- loops ---- */
+
+/* An array of an iteration that changes from one to the next, of which a step of an inner loop reads items alone: the inner
+ * loop saves the items. As its invariant the array would be saved whole in each iteration outside. */
+static bool is_read_of_state(anfi_j *j, const anf_node *arg, const anf_node *p) {
+  readings none = {0};
+  if (!j->now->splice || !is_array(arg)) return false;
+  if (arg->kind == ANFI_PARAM && j->now->constant[arg->u.index] & ANFI_J_CONSTANT) return false;
+  for (const anfi_use *u = p->uses; u; u = u->next)
+    if (u->user->kind != ANFI_APPLY || u->user->op == ANF_OP_Loop || !reads_items(j, &none, u))
+      return false;
+  return true;
+}
 
 /* A stack is one leaf, for all leaves of its elements. */
 static size_t spread(const anf_type *t, bool on, bool *out) {
@@ -243,7 +315,11 @@ static void loop_back(anfi_j *j, const anf_node *n, const bool *useful) {
   uint8_t *constant = ANFI_NEW_N(j->a, uint8_t, p.l.step->params.n + 1);
   memcpy(given, useful, ns);
   for (size_t i = 0; i < p.l.nout; i++) at += spread(out_type(&p, i), useful[ns + i], given + at);
-  for (size_t i = 0; i < p.l.nw; i++) constant[i] = ANFI_J_CONSTANT | ANFI_J_ADDS;
+  for (size_t i = 0; i < p.l.nw; i++) {
+    constant[i] = ANFI_J_CONSTANT | ANFI_J_ADDS;
+    if (is_read_of_state(j, n->in[p.l.first_w + i].def, p.l.step->params.at[i]))
+      constant[i] = ANFI_J_ADDS;
+  }
   anfi_jspec *s;
   do s = ask(j, anfi_jspec_of(j, p.l.step, p.in, given, constant, &j->now->plan, true));
   while (merge(given, s->out + from, ns));

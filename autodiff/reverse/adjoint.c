@@ -106,6 +106,10 @@ bool anfi_adjoint(anfi_jbuild *q, const anf_node *n, anf_node **leaf) {
   return some;
 }
 
+anf_node *anfi_take_sum(anfi_jbuild *q, const anf_node *n, size_t k) {
+  return n->kind == ANFI_VALUE || !anfi_j_repeated(q->s) ? NULL : sum(q, terms_of(q, n, k));
+}
+
 size_t anfi_given_list(anfi_jbuild *q, const bool *mask, anf_node *y, anf_node *const *leaf,
                        anf_node **out) {
   const anf_type *t = anfi_ad_type_of(q->ad, y);

@@ -22,7 +22,7 @@ static size_t residual_types(const anfi_jbuild *q, const anfi_jspec *s,
 }
 
 bool anfi_is_passed(const anfi_jspec *s, size_t i) {
-  return s->how == ANFI_RESIDUALS_BOX ? s->constant[i] != 0 : s->passed[i];
+  return s->how == ANFI_RESIDUALS_BOX ? (s->constant[i] & ANFI_J_CONSTANT) != 0 : s->passed[i];
 }
 
 bool anfi_adds(const anfi_jspec *s, size_t i, size_t k) {
@@ -218,6 +218,8 @@ static anf_node **sum_of(const anfi_jbuild *q, const anf_node *arg, size_t k) {
 }
 
 static anf_node *first_sum(anfi_jbuild *q, anf_node *arg, size_t k) {
+  anf_node *so_far = anfi_take_sum(q, arg, k);
+  if (so_far) return so_far;
   anf_node **all = ANFI_NEW_N(q->j->a, anf_node *, anfi_count(q->j, arg) + 1);
   anfi_leaf_nodes(q->ad, q->b, anfi_primal(q, arg), all);
   return anfi_zero_leaf(q->ad, q->b, all[k]->type, all[k]);
@@ -297,7 +299,9 @@ static anf_graph *backward_branch(anfi_jbuild *q, const slots *s, const anf_node
   size_t count = residual_types(q, spec, &t);
   for (size_t i = 0; i < count; i++) residual[i] = slot[s->at[branch][i]];
   size_t nin = anfi_pullback_args(spec, residual, args, ngiven, dy, nsum, so_far, in);
-  anfi_set_result(w, anfi_ad_call(q->ad, w, spec->bwd, anfi_pullback_type(q, spec), nin, in));
+  anf_node *r = anfi_ad_call(q->ad, w, spec->bwd, anfi_pullback_type(q, spec), nin, in);
+  if (anfi_runs_rule(q->ad, g)) anfi_add_effect(w, r);
+  anfi_set_result(w, r);
   return w;
 }
 
@@ -322,6 +326,10 @@ static void backward_choice(anfi_jbuild *q, anf_node *n, size_t ngiven, anf_node
   for (size_t i = 0; i < nsum; i++) in[nin++] = sum[i];
   anf_node *r = anfi_ad_call_node(q->ad, q->b, choice(q, q->b, n, branch),
                                   anfi_pullback_type(q, first), nin, in);
+  bool rule = false;
+  for (uint32_t k = 1; k <= s.branches; k++)
+    rule |= anfi_runs_rule(q->ad, anfi_j_callee(q->j, n, k)->jg->g);
+  if (rule) anfi_add_effect(q->b, r);
   distribute(q, n, 1, first, 0, r);
 }
 
@@ -331,16 +339,19 @@ static anf_node *backward_known(anfi_jbuild *q, const anfi_jspec *s, anf_node *c
   anf_node **in =
       ANFI_NEW_N(q->j->a, anf_node *, s->nresidual + s->jg->g->params.n + ngiven + nsum + 2);
   size_t nin = anfi_pullback_args(s, residual, args, ngiven, given, nsum, sum, in);
-  return anfi_ad_call(q->ad, q->b, s->bwd, anfi_pullback_type(q, s), nin, in);
+  anf_node *r = anfi_ad_call(q->ad, q->b, s->bwd, anfi_pullback_type(q, s), nin, in);
+  if (anfi_runs_rule(q->ad, s->jg->g)) anfi_add_effect(q->b, r);
+  return r;
 }
 
-/* ▶ and ◀ one after the other, in b. */
-static anf_node *run_both(anfi_jbuild *q, const anfi_jspec *s, anf_node *const *args, size_t ngiven,
-                          anf_node *const *given) {
+/* ▶ and ◀ one after the other, in b; `effects`: those of ▶ happen. */
+static anf_node *run_both(anfi_jbuild *q, const anfi_jspec *s, bool effects, anf_node *const *args,
+                          size_t ngiven, anf_node *const *given) {
   const anf_type *const *t;
   size_t count = residual_types(q, s, &t), np = s->jg->g->params.n;
   const anf_type *value = anfi_ad_type_of(q->ad, s->jg->g->result);
   anf_node *c = anfi_ad_call(q->ad, q->b, s->fwd, with_residuals(q, value, count, t), np, args);
+  if (effects) anfi_add_effect(q->b, c);
   anf_node **residual = ANFI_NEW_N(q->j->a, anf_node *, count + 1);
   for (size_t i = 0; i < count; i++) residual[i] = anfi_ad_get(q->ad, q->b, c, i + 1);
   return backward_known(q, s, residual, args, ngiven, given, 0, NULL);
@@ -368,7 +379,7 @@ static void backward_recompute(anfi_jbuild *q, anf_node *n, size_t ngiven, anf_n
     if (plan.products) residual[i] = fence(q, residual[i], n->id);
   }
   distribute(q, n, 1, s, 0,
-             arguments ? run_both(q, s, args, ngiven, given)
+             arguments ? run_both(q, s, false, args, ngiven, given)
                        : backward_known(q, s, residual, args, ngiven, given, 0, NULL));
 }
 
@@ -382,36 +393,38 @@ static void hand_out_whole(anfi_jbuild *q, anf_node *n, anf_node *r) {
   }
 }
 
-static void backward_custom_vjp(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
+static bool backward_custom_vjp(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
   anf_graph *bwd = anfi_value_graph(n->in[2].def);
   anf_node *y = anfi_primal(q, n),
            *in[3] = {anfi_primal(q, n->in[5].def), q->residual[anfi_position(q, n)][0],
                      anfi_of_leaves(q->ad, q->b, n->type, y, leaf)};
-  hand_out_whole(q, n, anfi_ad_call(q->ad, q->b, bwd, NULL, 3, in));
+  anf_node *r = anfi_ad_call(q->ad, q->b, bwd, NULL, 3, in);
+  bool good;
+  if (anfi_rule_effects(q->ad, n, bwd, &good)) anfi_add_effect(q->b, r);
+  if (good) hand_out_whole(q, n, r);
+  return good;
 }
 
 /* rule(data, (primals), (tangents)) is linear in the tangents: ◀ for them, at zero. */
-static void backward_custom_jvp(anfi_jbuild *q, anf_node *n, size_t ngiven,
+static bool backward_custom_jvp(anfi_jbuild *q, anf_node *n, size_t ngiven,
                                 anf_node *const *given) {
   const anfi_jspec *s = anfi_j_callee(q->j, n, 0);
   anf_node *x = anfi_ad_tuple(q->ad, q->b, n->nin - 6u, anfi_primal_args(q, n, 6));
   anf_node **none = ANFI_NEW_N(q->j->a, anf_node *, anfi_count(q->j, x) + 1);
   anf_node *args[3] = {anfi_primal(q, n->in[4].def), x,
                        anfi_of_leaves(q->ad, q->b, anfi_ad_type_of(q->ad, x), x, none)};
-  anf_node *r = run_both(q, s, args, ngiven, given);
-  distribute(q, n, 6, s, 2, r);
+  bool good, effects = anfi_rule_effects(q->ad, n, s->jg->g, &good);
+  if (good) distribute(q, n, 6, s, 2, run_both(q, s, effects, args, ngiven, given));
+  return good;
 }
 
 bool anfi_backward_call(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
   size_t k = anfi_count(q->j, n);
   anf_node **given = ANFI_NEW_N(q->j->a, anf_node *, k + 1);
-  if (anfi_is_op(n, ANF_OP_Custom) && is_vjp_rule(q, n)) {
-    backward_custom_vjp(q, n, leaf);
-    return true;
-  }
+  if (anfi_is_op(n, ANF_OP_Custom) && is_vjp_rule(q, n)) return backward_custom_vjp(q, n, leaf);
   size_t ngiven = anfi_given_list(q, anfi_useful(q->j, n), anfi_primal(q, n), leaf, given);
-  if (anfi_is_op(n, ANF_OP_Custom)) backward_custom_jvp(q, n, ngiven, given);
-  else if (anfi_is_op(n, ANF_OP_Recompute)) backward_recompute(q, n, ngiven, given);
+  if (anfi_is_op(n, ANF_OP_Custom)) return backward_custom_jvp(q, n, ngiven, given);
+  if (anfi_is_op(n, ANF_OP_Recompute)) backward_recompute(q, n, ngiven, given);
   else if (anfi_j_branches(n)) backward_choice(q, n, ngiven, given);
   else {
     const anfi_jspec *s = anfi_j_callee(q->j, n, 0);

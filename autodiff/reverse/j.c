@@ -34,6 +34,7 @@ anfi_jgraph *anfi_jgraph_of(anfi_j *j, anf_graph *g) {
   jg->taped = ANFI_NEW_N(j->a, bool, jg->order.n + 1);
   jg->pfirst = ANFI_NEW_N(j->a, uint32_t, g->params.n + 1);
   reserve_local(j);
+  anfi_graph_reads_first(j->cx, j->a, g, jg->order.at, jg->order.n, j->local.at);
   for (size_t i = 0; i < g->params.n; i++)
     jg->pfirst[i + 1] = jg->pfirst[i] + (uint32_t)anfi_count(j, g->params.at[i]);
   anfi_tape_record(j, jg);

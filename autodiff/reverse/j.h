@@ -14,8 +14,9 @@
  *   leaf      a float or complex tensor, a box or a stack inside a value (autodiff.h)
  *   slot      leaves of a graph in one numbering: 0 is "no adjoint", then parameters, then nodes
  *   constant  a parameter that is invariant in the loop or recursion around. Callers pass it to ◀
- *             again, so no iteration saves it; with ANFI_J_ADDS ◀ also takes the sum of its adjoint so
- *             far and returns the new sum, in place where an item is written
+ *             again, so no iteration saves it
+ *   adds      ANFI_J_ADDS: ◀ takes the sum of the parameter's adjoint so far and returns the new sum, in place
+ *             where an item is written. So are constants, and in an iteration arrays that the callee reads by index
  *
  * Files in reading order
  *   j.c          specs, their order: callees before callers; recursion
@@ -190,7 +191,9 @@ const bool *anfi_useful(anfi_j *j, const anf_node *n);
 anfi_jspec *anfi_j_callee(const anfi_j *j, const anf_node *n, uint32_t branch);
 /* The number of branches of a call: those of a choice, else 0. */
 uint32_t anfi_j_branches(const anf_node *call);
-/* Which inputs of an op have no derivative: bit i + 1; the last bit stands for all later inputs. */
+/* Is it a loop's step, or called by one with sums of adjoints? */
+bool anfi_j_repeated(const anfi_jspec *s);
+/* Which inputs of an op have no derivative: bit i + 1; the last bit is for all later inputs. */
 uint16_t anfi_inactive_inputs(anfi_j *j, anfi_opcode op);
 enum { ANFI_J_INPUTS = 15 };
 static inline bool anfi_is_inactive(anfi_j *j, anfi_opcode op, size_t i) {
@@ -277,6 +280,9 @@ void anfi_add_signed(anfi_jbuild *q, const anf_node *n, size_t k, anf_node *dx, 
 void anfi_add_term(anfi_jbuild *q, anfi_adjoint_term **list, anf_node *dx, bool minus);
 /* The adjoint of each leaf of n, summed up; NULL where zero. False: all are zero. */
 bool anfi_adjoint(anfi_jbuild *q, const anf_node *n, anf_node **leaf);
+/* In an iteration: the sum of the terms of leaf k so far, which are taken, so that a callee or an inner loop adds to it in
+ * place; else NULL. */
+anf_node *anfi_take_sum(anfi_jbuild *q, const anf_node *n, size_t k);
 /* The sum of a list, which is emptied; its negative if *minus is set. */
 anf_node *anfi_sum_terms(anfi_jbuild *q, anfi_adjoint_term **list, bool *minus);
 anf_node *anfi_negative(anfi_jbuild *q, anf_node *x);

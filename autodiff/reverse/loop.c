@@ -97,10 +97,12 @@ static anf_node **outer_sum(const backward *b, size_t i, size_t leaf) {
 }
 
 static anf_node *first_sum(backward *b, size_t i, size_t leaf) {
-  anf_node **outer = outer_sum(b, i, leaf);
-  return outer ? *outer
-               : anfi_zero_leaf(b->q->ad, b->q->b, b->leaf[b->s->jg->pfirst[i] + leaf],
-                                leaf_of(b, i, leaf));
+  anf_node **outer = outer_sum(b, i, leaf), *so_far;
+  if (outer) return *outer;
+  so_far = anfi_take_sum(b->q, b->n->in[b->l.first_w + i].def, leaf);
+  return so_far ? so_far
+                : anfi_zero_leaf(b->q->ad, b->q->b, b->leaf[b->s->jg->pfirst[i] + leaf],
+                                 leaf_of(b, i, leaf));
 }
 
 static void add_constants(backward *b) {
@@ -190,6 +192,7 @@ static void make_step(backward *b) {
   size_t item = 0, n = 0,
          nin = anfi_pullback_args(b->s, p.residual, p.constant, p.ngiven, p.given, p.ndw, p.dw, in);
   anf_node *r = anfi_ad_call(ad, b->w, b->s->bwd, anfi_pullback_type(q, b->s), nin, in);
+  if (anfi_runs_rule(ad, b->s->jg->g)) anfi_add_effect(b->w, r);
   for (size_t i = 0; i < b->end; i++)
     if (b->s->out[i]) dx[i] = anfi_ad_get(ad, b->w, r, item++);
   for (size_t i = b->first_s, k = 0; i < b->first_x; i++) {
@@ -254,12 +257,17 @@ bool anfi_backward_loop(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
   b.back.step = b.w;
   b.back.reverse = !b.l.reverse;
   if (anfi_block_rounds(b.s, &b.l)) {
+    if (anfi_runs_rule(q->ad, b.s->jg->g))
+      return anfi_fail(q->j->cx, anfi_node_loc(n), ANF_E1560, b.l.step->name->s,
+                       "in a loop that is checkpointed");
     b.back.nx = b.nk;
     distribute(&b, anfi_backward_blocks(q, n, &b.back, b.arg));
     return true;
   }
   add_stacks(&b, leaf);
   b.back.n = q->residual[anfi_position(q, n)][b.nk];
-  distribute(&b, anfi_ad_loop(q->ad, q->b, &b.back, b.arg));
+  anf_node *loop = anfi_ad_loop(q->ad, q->b, &b.back, b.arg);
+  if (anfi_runs_rule(q->ad, b.s->jg->g)) anfi_add_effect(q->b, loop);
+  distribute(&b, loop);
   return true;
 }

@@ -19,7 +19,7 @@ static void make_params(anfi_jbuild *q) {
     const anf_node *p = g->params.at[i];
     anfi_param(q->f, NULL, p->type)->debug = p->debug;
     bool left = q->s->how == ANFI_RESIDUALS_BOX || q->s->splice;
-    if (!q->s->constant[i] && left) continue;
+    if (!(q->s->constant[i] & ANFI_J_CONSTANT) && left) continue;
     q->constant[i] = anfi_param(q->b, NULL, p->type);
     q->constant[i]->debug = p->debug;
   }

@@ -62,13 +62,13 @@ static bool is_cheap(const anf_node *n) {
 }
 
 typedef struct {
-  bool *saved; // by node id
+  bool *saved, *again; // by node id - base, as in_pullback
   size_t n;
 } ids;
 
 static bool is_available(const selection *c, const ids *k, const anf_node *n) {
   const anfi_jbuild *q = c->q;
-  if (!is_of(n, q->f) || k->saved[n->id]) return true;
+  if (!is_of(n, q->f) || k->saved[n->id - c->base]) return true;
   return n->kind == ANFI_PARAM && q->constant[n->u.index];
 }
 
@@ -90,7 +90,7 @@ static bool is_read_of_state(const selection *c, const anf_node *n) {
   const anf_node *x = n->nin ? n->in[0].def : NULL;
   size_t few, all;
   if (!x || x->kind != ANFI_PARAM || !is_of(x, c->q->f) || s->how != ANFI_RESIDUALS_LIST ||
-      s->constant[x->u.index] || anfi_op[n->op].lower != ANFI_LOWER_INDEX_MAP)
+      (s->constant[x->u.index] & ANFI_J_CONSTANT) || anfi_op[n->op].lower != ANFI_LOWER_INDEX_MAP)
     return false;
   return x->type->kind == ANF_TYPE_TENSOR && n->type->kind == ANF_TYPE_TENSOR &&
          anfi_type_elements(n->type, &few) && anfi_type_elements(x->type, &all) &&
@@ -117,7 +117,7 @@ static bool is_rematerialised(const selection *c, const ids *k, const anf_node *
 /* ◀ uses x: it is saved if it is of f and callers do not pass it. */
 static void require(const selection *c, ids *k, const anf_node *x) {
   if (!is_of(x, c->q->f)) return;
-  k->saved[x->id] = x->kind != ANFI_PARAM || !c->q->constant[x->u.index];
+  k->saved[x->id - c->base] = x->kind != ANFI_PARAM || !c->q->constant[x->u.index];
 }
 
 static void find_roots(selection *c, const anfi_node_vec *b, ids *k) {
@@ -127,13 +127,14 @@ static void find_roots(selection *c, const anfi_node_vec *b, ids *k) {
 
 static void order_of_f(selection *c, const ids *k) {
   anf_graph *f = c->q->f;
-  anf_node **roots = ANFI_NEW_N(c->q->j->a, anf_node *, k->n + 1);
-  size_t n = 0;
-  for (size_t i = 0; i < k->n; i++)
-    if (k->saved[i] && c->q->ad->m->nodes.at[i]->kind != ANFI_PARAM)
-      roots[n++] = c->q->ad->m->nodes.at[i];
-  if (!n) return;
-  anf_node *all = anfi_apply(f, ANF_OP_MakeTuple, NULL, n, roots), *result = f->result;
+  anfi_node_vec roots = {0};
+  for (size_t i = 0; i < k->n; i++) {
+    if (!k->saved[i]) continue;
+    anf_node *n = c->q->ad->m->nodes.at[c->base + i];
+    if (n->kind != ANFI_PARAM) anfi_push(c->q->j->a, &roots, n);
+  }
+  if (!roots.n) return;
+  anf_node *all = anfi_apply(f, ANF_OP_MakeTuple, NULL, roots.n, roots.at), *result = f->result;
   f->result = all; // so that the walk starts at the nodes that b uses
   anfi_graph_order(f, c->q->j->a, &c->order);
   f->result = result;
@@ -142,12 +143,12 @@ static void order_of_f(selection *c, const ids *k) {
 }
 
 /* From the last node to the first: rematerialising a node may save its operands. */
-static void choose_saved(selection *c, ids *k, bool *again) {
+static void choose_saved(selection *c, ids *k) {
   for (size_t i = c->order.n; i-- > 0;) {
     anf_node *n = c->order.at[i];
-    if (!k->saved[n->id] || !is_rematerialised(c, k, n)) continue;
-    k->saved[n->id] = false;
-    again[n->id] = true;
+    if (!k->saved[n->id - c->base] || !is_rematerialised(c, k, n)) continue;
+    k->saved[n->id - c->base] = false;
+    k->again[n->id - c->base] = true;
     for (uint32_t l = 0; l < n->nin; l++) require(c, k, n->in[l].def);
   }
 }
@@ -159,27 +160,27 @@ static anf_node *in_pullback(const selection *c, anf_node *n) {
   return by ? by : n;
 }
 
-static void stands_for(selection *c, const anf_node *n, anf_node *by) {
+static void replace_by(selection *c, const anf_node *n, anf_node *by) {
   c->in_pullback[n->id - c->base] = by;
 }
 
-static void rematerialise(selection *c, const bool *again) {
+static void rematerialise(selection *c, const ids *k) {
   for (size_t i = 0; i < c->order.n; i++) {
     anf_node *n = c->order.at[i];
-    if (!again[n->id]) continue;
+    if (!k->again[n->id - c->base]) continue;
     anf_node **in = ANFI_NEW_N(c->q->j->a, anf_node *, n->nin + 1u);
     for (uint32_t l = 0; l < n->nin; l++) in[l] = in_pullback(c, n->in[l].def);
     anf_node *m = anfi_apply(c->q->b, (anfi_opcode)n->op, n->u.attrs, n->nin, in);
     m->type = n->type;
     m->debug = n->debug;
-    stands_for(c, n, m);
+    replace_by(c, n, m);
   }
 }
 
 static void name_constants(selection *c) {
   anfi_jbuild *q = c->q;
   for (size_t i = 0; i < q->f->params.n; i++)
-    if (q->constant[i]) stands_for(c, q->f->params.at[i], q->constant[i]);
+    if (q->constant[i]) replace_by(c, q->f->params.at[i], q->constant[i]);
 }
 
 /* A branch of a recursion, as its callers, which come later, will see it. */
@@ -204,7 +205,7 @@ static void take_residuals(selection *c) {
     s->residual = t;
     s->nresidual = c->residual.n;
     anf_node **p = anfi_insert_params(q->b, 0, c->residual.n, t);
-    for (size_t i = 0; i < c->residual.n; i++) stands_for(c, c->residual.at[i], p[i]);
+    for (size_t i = 0; i < c->residual.n; i++) replace_by(c, c->residual.at[i], p[i]);
     return;
   }
   const anf_type *all = anfi_type_tuple(q->j->cx, c->residual.n, t),
@@ -215,7 +216,7 @@ static void take_residuals(selection *c) {
   anf_node *p = *anfi_insert_params(q->b, 0, 1, box);
   anf_node *u = anfi_ad_unbox(q->ad, q->b, p, all);
   for (size_t i = 0; i < c->residual.n; i++)
-    stands_for(c, c->residual.at[i], anfi_ad_get(q->ad, q->b, u, i));
+    replace_by(c, c->residual.at[i], anfi_ad_get(q->ad, q->b, u, i));
 }
 
 /* Parameters that b turns out not to use are not taken; those of a recursion are, its callers were
@@ -257,20 +258,21 @@ bool anfi_j_close(anfi_jbuild *q) {
   anfi_graph_order(q->b, a, &b);
   move_gets(q, &b);
   c.in_pullback = ANFI_NEW_N(a, anf_node *, q->ad->m->nodes.n - c.base);
-  ids k = {ANFI_NEW_N(a, bool, q->ad->m->nodes.n), q->ad->m->nodes.n};
-  bool *again = ANFI_NEW_N(a, bool, k.n);
+  ids k = {.n = q->ad->m->nodes.n - c.base};
+  k.saved = ANFI_NEW_N(a, bool, k.n);
+  k.again = ANFI_NEW_N(a, bool, k.n);
   find_roots(&c, &b, &k);
   order_of_f(&c, &k);
   c.eager = q->j->trying && c.order.n <= EAGER;
-  choose_saved(&c, &k, again);
+  choose_saved(&c, &k);
   for (size_t i = 0; i < q->f->params.n; i++)
-    if (k.saved[q->f->params.at[i]->id]) anfi_push(a, &c.residual, q->f->params.at[i]);
+    if (k.saved[q->f->params.at[i]->id - c.base]) anfi_push(a, &c.residual, q->f->params.at[i]);
   for (size_t i = 0; i < c.order.n; i++)
-    if (k.saved[c.order.at[i]->id]) anfi_push(a, &c.residual, c.order.at[i]);
+    if (k.saved[c.order.at[i]->id - c.base]) anfi_push(a, &c.residual, c.order.at[i]);
   name_constants(&c);
   may_box(&c);
   take_residuals(&c);
-  rematerialise(&c, again);
+  rematerialise(&c, &k);
   for (size_t i = 0; i < b.n; i++)
     for (uint32_t l = 0; l < b.at[i]->nin; l++) {
       anf_node *x = b.at[i]->in[l].def, *by = is_of(x, q->f) ? in_pullback(&c, x) : x;

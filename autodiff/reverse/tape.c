@@ -7,7 +7,7 @@
  * operands and result are one leaf each; all others take the general path of activity.c and sweep.c,
  * which gives the same graphs.
  *
- * The rest of the speed is here too: derivatives by recipe (derive/recipe.c), signs left to the sums
+ * The rest of the speed is here too: derivatives by recipe (derive/recipe.c), negations moved into the sums
  * (adjoint.c), and nodes fetched into the cache ahead of the sweep. A copied node keeps the facts that passes
  * cached on its original (ir/worklist.h) unless an input is stale. */
 #include "autodiff/reverse/j.h"

@@ -108,7 +108,7 @@ static void term(equation *e, anf_node *x, uint32_t n, const uint8_t *label) {
   e->in[e->nin++] = x;
 }
 
-/* A label that stands again in an operand took its diagonal: a new label for the second dim, tied
+/* A label that an operand repeats took its diagonal: a new label for the second dim, tied
  * to the first by a matrix of ones on the diagonal. */
 static bool tie(equation *e, uint8_t label, uint8_t *again) {
   anf_value *n = anfi_derive_int(e->q, e->plan.dim[label]);

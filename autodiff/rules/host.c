@@ -50,8 +50,8 @@ bool anfi_vjp_host(anfi_derive *q) {
   if (!h) return false;
   if (h->zero) return true;
   if (!h->vjp) return anfi_fail(cx, at, ANF_E0723, h->name->s);
-  if (!(v = anfi_host_find(cx, h->vjp->s, h->vjp->len)))
-    return anfi_fail(cx, at, ANF_E0230, h->vjp->s);
+  v = anfi_host_find(cx, h->vjp->s, h->vjp->len);
+  if (!v || v->generator) return anfi_fail(cx, at, ANF_E0230, h->vjp->s);
   nodes in = {0};
   if (!collect(q, h, &in)) return false;
   anf_node *r =

@@ -4,7 +4,7 @@
  * Of several updates to one element only those that made the result get a part. Second derivatives of mode=mul
  * treat a factor that is exactly 0 as a constant. */
 #include "autodiff/derive/derive.h"
-#include "ir/ops/getitem.h"
+#include "ir/ops/array/getitem.h"
 
 /* ---- writes: x indices updates; attributes axis? mode ---- */
 

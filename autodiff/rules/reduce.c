@@ -70,7 +70,7 @@ bool anfi_vjp_linear_scan(anfi_derive *q) {
   return q->out[0] != NULL;
 }
 
-/* Of y_j = x_0..x_j the factor x_i is left out: what is before it, times the recurrence that
+/* Of y_j = x_0..x_j the factor x_i is left out: the product before it, times the recurrence that
  * gathers dy_j x_i+1..x_j from the end. */
 bool anfi_vjp_cumprod(anfi_derive *q) {
   size_t axis;

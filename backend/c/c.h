@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tensor IR as C11 source, inside.
  *
- * INVARIANT: what is printed computes what the interpreter computes, bit for bit, and is free of
+ * INVARIANT: the C program computes the interpreter's results, bit for bit, and is free of
  * undefined behaviour: integers wrap through unsigned types, divisors are checked, memory is
  * reached through types that may alias. INVARIANT: an expression with an effect is a statement of
  * its own, so that C's order of evaluation never shows. INVARIANT: text nests no deeper than
@@ -66,6 +66,8 @@ const char *anfi_c_constant(cgen *c, texpr e);
 const char *anfi_c_lane(cgen *c, tdtype d, uint64_t bits);
 /* Scalars or lanes alike. `at` says where, if it traps: anfi_c_at. */
 const char *anfi_c_bin(cgen *c, tkind k, tdtype d, const char *a, const char *b, const char *at);
+bool anfi_c_bin_traps(tkind k, tdtype d,
+                      const char *b); // does it need `at`? b: the text of the right side
 const char *anfi_c_at(cgen *c, uint32_t line, uint32_t col);
 const char *anfi_c_cast(cgen *c, tdtype to, tdtype from, const char *x);
 const char *anfi_c_convert(cgen *c, tintrin i, tdtype to, tdtype from, const char *x);
@@ -134,11 +136,16 @@ bool anfi_c_print(anf_ctx *cx, const anfi_jit_lowered *l, const anf_c_opts *o, a
 /* header.c: the header of the object file of l->aot. `given` is the module as it was made, whose
  * parameters have names and dims. */
 typedef struct anfi_c_doc {
-  const char *text; // of the comment above the function
-  uint32_t nin;     // how many parameters come before those that results go to
+  const char *text;   // of the comment above the function
+  uint32_t nin;       // how many parameters come before those that results go to
+  const char **name;  // of all parameters in C, or NULL: as in the module
+  const char **note;  // what each tensor parameter holds, or NULL: as in the module
+  const char *before; // declarations above the comment, or NULL
   /* Says itself how hosts call the function; NULL: by its natural form, by slots and on a stream. */
-  void (*put)(cgen *c, tfunc f, uint32_t flags, const void *user);
+  void (*put)(cgen *c, tfunc f, uint32_t flags, const struct anfi_c_doc *doc);
   const void *user;
+  const void *low; // the lowered program, for `put`
+  size_t nsize;    // how many of the first parameters are sizes of dims
 } anfi_c_doc;
 /* Types of hosts: "float", and the member of anf_generic for it, "f32" */
 const char *anfi_c_host_type(tdtype d);

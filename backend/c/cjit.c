@@ -99,7 +99,7 @@ static void add_flags(anf_ctx *cx, args *a, const anf_jit_engine *e) {
   add_target(cx, a, &e->target);
 }
 
-/* Without a compiler the target stands as it is: `open` says so. */
+/* Without a compiler the target stays as it is; `open` reports it. */
 static bool negotiate(anf_ctx *cx, anfi_target *tm) {
   args a = {.n = 0};
   if (!*tm->cpu && !*tm->features) {
@@ -309,7 +309,7 @@ static bool bind(job *w, cjit_code *k, anfi_jit_code *code, const char *p) {
 }
 
 /* Behind n names; NULL if they do not end before `end`. */
-static const char *behind(const char *p, const char *end, size_t n) {
+static const char *after(const char *p, const char *end, size_t n) {
   for (; p && n; n--) {
     const char *zero = (const char *)memchr(p, 0, (size_t)(end - p));
     p = zero ? zero + 1 : NULL;
@@ -319,8 +319,8 @@ static const char *behind(const char *p, const char *end, size_t n) {
 
 /* Where the shared object begins; NULL: these are not the names of an object. */
 static const char *object_of(const anfi_jit_code *code, const char *p, const char *end) {
-  p = behind(p, end, 2 * code->nentry + 2);
-  while (p && p < end && *p) p = behind(p, end, 2);
+  p = after(p, end, 2 * code->nentry + 2);
+  while (p && p < end && *p) p = after(p, end, 2);
   return p && p < end ? p + 1 : NULL;
 }
 

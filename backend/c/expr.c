@@ -303,9 +303,10 @@ static const char *binary(cgen *c, texpr e) {
   if (logic && anfi_t_total(e->dtype) == 1 && anfi_c_needs_stmts(c, e->in[1]))
     return short_circuit(c, e);
   operands(c, 2, e->in, in);
-  bool traps = flags(c, e) & TRAPS && (e->kind == TX_div || e->kind == TX_mod);
-  return anfi_c_bin(c, (tkind)e->kind, e->in[0]->dtype, in[0], in[1],
-                    traps ? anfi_c_at(c, e->line, e->col) : "");
+  tkind k = (tkind)e->kind;
+  tdtype d = e->in[0]->dtype;
+  bool traps = anfi_c_bin_traps(k, d, in[1]);
+  return anfi_c_bin(c, k, d, in[0], in[1], traps ? anfi_c_at(c, e->line, e->col) : "");
 }
 
 const char *anfi_c_root(cgen *c, texpr e) {

@@ -59,23 +59,23 @@ static const char *note(cgen *c, texpr p) {
                                    : SAY(" /* %s */", e);
 }
 
-static hparam *params_of(cgen *c, tfunc f, uint32_t nin) {
+static hparam *params_of(cgen *c, tfunc f, const anfi_c_doc *doc) {
   hparam *p = ANFI_NEW_N(c->a, hparam, f->n + 1);
   static const char *const ours[] = {"object", "args", "result", "status"};
   anfi_map_init(&c->local, c->a);
   for (size_t i = 0; i < ANFI_LEN(ours); i++) anfi_c_local_name(c, ours[i]);
   for (uint32_t i = 0; i < f->n; i++) {
     texpr x = f->param[i];
-    const char *name = x->u.name->s;
+    const char *name = doc && doc->name ? doc->name[i] : x->u.name->s;
     bool tensor = x->kind == TX_tensor;
     tdtype d = tensor && x->sub ? anfi_t_dt(ANF_TIR_generic) : x->dtype;
     p[i].dtype = x->dtype;
     p[i].tensor = tensor;
     p[i].name = anfi_c_local_name(c, anfi_c_is_cpp_word(name) ? SAY("%s_", name) : name);
-    p[i].note = note(c, x);
+    p[i].note = doc && doc->note && doc->note[i] ? SAY(" /* %s */", doc->note[i]) : note(c, x);
     if (tensor) d.ptr = 0;
-    p[i].type =
-        tensor ? SAY("%s%s *", i < nin ? "const " : "", anfi_c_host_type(d)) : anfi_c_host_type(d);
+    p[i].type = tensor ? SAY("%s%s *", doc && i < doc->nin ? "const " : "", anfi_c_host_type(d))
+                       : anfi_c_host_type(d);
   }
   return p;
 }
@@ -116,10 +116,11 @@ static bool is_natural(tfunc f) {
 
 static void put_function(cgen *c, tfunc f, uint32_t flags, const anfi_c_doc *doc) {
   const char *name = f->name->s;
+  if (doc && doc->before) OUT("\n%s", doc->before);
   if (doc) OUT("\n/* %s */\n", doc->text);
   else OUT("\n");
   if (is_natural(f)) {
-    hparam *p = params_of(c, f, doc ? doc->nin : 0);
+    hparam *p = params_of(c, f, doc);
     OUT("%s %s(", anfi_c_host_type(f->ret), name);
     if (f->n) put_params(c, p, f->n, true);
     else OUT("void");
@@ -169,7 +170,7 @@ bool anfi_c_header(anf_ctx *cx, const anfi_jit_lowered *l, const tmod *given, co
     bool hidden = !f->body || anfi_t_attr(f->attrs, TA_is_private, NULL) ||
                   strcmp(f->name->s, "__tir_init") == 0;
     if (hidden || !g) continue;
-    if (own) doc->put(c, g, l->need[i].flags, doc->user);
+    if (own) doc->put(c, g, l->need[i].flags, doc);
     else put_function(c, g, l->need[i].flags, doc);
   }
   OUT("\n#ifdef __cplusplus\n}\n#endif\n#endif\n");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Statements. The source line of a statement stands in a comment after it, or in a #line. */
+/* Statements. The source line of a statement is a comment after it, or in a #line. */
 #include "backend/c/c.h"
 
 #define SAY(...) anfi_sprintf(c->a, __VA_ARGS__)
@@ -117,19 +117,19 @@ static uint64_t elements(cgen *c, texpr v) {
 static void initial(cgen *c, texpr v, texpr list, const char *name) {
   uint64_t n = elements(c, v);
   tdtype d = list->dtype;
-  bool zero = list->u.k.n == 1 && !list->u.k.bits[0];
-  if (list->u.k.n == 1 && !zero) {
+  bool zero = list->u.list.n == 1 && !anfi_t_list_lane(list, 0);
+  if (list->u.list.n == 1 && !zero) {
     const char *k = anfi_c_local_name(c, "k");
     anfi_puts(c->out, ";\n");
     anfi_c_line(c);
     anfi_putf(c->out, "for (index %s = 0; %s < %llu; %s++) %s[%s] = %s;", k, k,
-              (unsigned long long)n, k, name, k, anfi_c_lane(c, d, list->u.k.bits[0]));
+              (unsigned long long)n, k, name, k, anfi_c_lane(c, d, anfi_t_list_lane(list, 0)));
     return;
   }
   anfi_puts(c->out, " = {");
-  for (uint32_t i = 0; i < list->u.k.n && n; i++) {
+  for (uint32_t i = 0; i < list->u.list.n && n; i++) {
     if (i && i % 16 == 0) anfi_puts(c->out, "\n      ");
-    anfi_putf(c->out, "%s%s", i ? ", " : "", anfi_c_lane(c, d, list->u.k.bits[i]));
+    anfi_putf(c->out, "%s%s", i ? ", " : "", anfi_c_lane(c, d, anfi_t_list_lane(list, i)));
   }
   anfi_puts(c->out, n ? "};" : "0};");
 }

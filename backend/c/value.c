@@ -118,8 +118,13 @@ static const char *bool_bin(cgen *c, tkind k, const char *a, const char *b, cons
   }
 }
 
-/* A constant divisor that is neither 0 nor -1 needs no check. */
+/* Is the text of the divisor b a constant that is neither 0 nor -1? Then C's operator does. */
 static bool safe_divisor(const char *b) { return *b >= '1' && *b <= '9'; }
+
+bool anfi_c_bin_traps(tkind k, tdtype d, const char *b) {
+  if ((k != TX_div && k != TX_mod) || anfi_t_is_float(d)) return false;
+  return anfi_c_is_lanes(d) || anfi_t_class(d) == TC_BOOL || !safe_divisor(b);
+}
 
 static const char *int_bin(cgen *c, tkind k, tdtype d, const char *a, const char *b,
                            const char *at) {

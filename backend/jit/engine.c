@@ -214,6 +214,7 @@ void anfi_jit_code_release(anfi_jit_code *c) {
   anfi_jit_free(c->entry);
   anfi_jit_free(c->global);
   anfi_jit_free(c->image);
+  anfi_jit_free(c->address);
   drop(c->engine);
   anfi_jit_free(c);
 }
@@ -231,7 +232,7 @@ static anf_text *new_text(anf_ctx *cx) {
 static anfi_jit_code *compiled(anf_ctx *cx, anf_jit_engine *e, const tmod *m,
                                const anfi_jit_id *id) {
   anfi_jit_lowered l = {0};
-  if (!anfi_jit_lower(cx, e, m, &l)) return NULL;
+  if (!anfi_jit_lower(cx, e, m, e->vt->make != NULL, &l)) return NULL;
   anfi_jit_code *code = anfi_jit_describe(e, &l);
   if (!code) anfi_throw_nomem(cx);
   anfi_defer(cx, ANFI_ALWAYS, release_code, code);
@@ -292,10 +293,19 @@ static anfi_jit_code *code_of(anf_ctx *cx, anf_jit_engine *e, const tmod *m) {
   return code || anfi_failed(cx) ? code : compiled(cx, e, m, &id);
 }
 
+/* The module's, borrowed. */
+static anfi_jit_blocks blocks_of(anfi_arena *a, const tmod *m) {
+  anfi_jit_blocks b = {ANFI_NEW_N(a, anfi_os_block *, m->global.n + 1), 0};
+  for (size_t i = 0; i < m->global.n; i++)
+    if (anfi_t_is_bound(m->global.at[i])) b.at[b.n++] = m->global.at[i]->e[1]->u.list.block;
+  return b;
+}
+
 static void make_module(anf_ctx *cx, anf_jit_engine *e, const tmod *m, anf_jit_module **out) {
   anfi_jit_code *code = code_of(cx, e, m);
   if (!code) return;
-  anf_status st = anfi_jit_instance(code, out);
+  anfi_jit_blocks blocks = blocks_of(anfi_scratch(cx), m);
+  anf_status st = anfi_jit_instance(code, &blocks, out);
   if (st == ANF_NOMEM) anfi_throw_nomem(cx);
   if (st != ANF_OK) anfi_fail(cx, anfi_nowhere(), ANF_E0903, "__tir_init");
   else if (m->t->file && !((*out)->file = anfi_jit_strdup(m->t->file))) {
@@ -359,7 +369,7 @@ anf_status anf_jit_get_entry_func(anf_jit_engine *e, const anf_tir_module *m, an
 
 static void print(anf_ctx *cx, anf_jit_engine *e, const tmod *m, const char *form, anf_text *out) {
   anfi_jit_lowered l = {0};
-  if (!anfi_t_validate(cx, m) || !anfi_jit_lower(cx, e, m, &l)) return;
+  if (!anfi_t_validate(cx, m) || !anfi_jit_lower(cx, e, m, false, &l)) return;
   if (!e->vt->print || !e->vt->print(cx, e, &l, form, out))
     if (!anfi_failed(cx)) anfi_fail(cx, anfi_nowhere(), ANF_E0904, e->vt->name, form);
 }

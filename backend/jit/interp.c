@@ -83,12 +83,12 @@ typedef struct asking {
 
 static anf_stream *stream_of(void *user) { return ((calling *)user)->s; }
 
-static void told_stop(void *user, int64_t site, int64_t a, int64_t b) {
+static void on_stop(void *user, int64_t site, int64_t a, int64_t b) {
   anf_trap t = *anf_stream_trap(stream_of(user));
   t.site = site, t.a = a, t.b = b;
   anf_rt_tell(stream_of(user), &t);
 }
-static void told_print(void *user, int64_t site, size_t n, const uint64_t *leaf) {
+static void on_print(void *user, int64_t site, size_t n, const uint64_t *leaf) {
   for (size_t i = 0; i < n; i++) anf_rt_put(stream_of(user), leaf[i]);
   anf_rt_print(stream_of(user), site);
 }
@@ -98,14 +98,14 @@ static void ask(void *p) {
   if (q->what < 0) anf_rt_poll(q->s);
   else anf_rt_count(q->s, q->what);
 }
-static bool told_go_on(void *user, int32_t what) {
+static bool on_go_on(void *user, int32_t what) {
   calling *c = (calling *)user;
   asking q = {c->s, what};
   if (what < 0 && !anfi_rt_stopped(c->s)) return true;
   c->stopped = anfi_rt_protect(c->s, ask, &q) != ANF_OK;
   return !c->stopped;
 }
-static void told_trace(void *user, int64_t id, bool leaves) {
+static void on_trace(void *user, int64_t id, bool leaves) {
   anf_rt_trace(stream_of(user), id, leaves);
 }
 static void *find(void *user, const char *name) {
@@ -153,10 +153,10 @@ static anf_status run(program *p, const anfi_jit_entry *f, anf_stream *s, void *
                         .data = data,
                         .user = &who,
                         .find = find,
-                        .stop = told_stop,
-                        .print = told_print,
-                        .go_on = told_go_on,
-                        .trace = told_trace,
+                        .stop = on_stop,
+                        .print = on_print,
+                        .go_on = on_go_on,
+                        .trace = on_trace,
                         .comm = anf_stream_comm(s)};
   anf_tir_arg r = {.v = {.bits = 0}};
   anf_trap none = {.func = "", .file = ""};

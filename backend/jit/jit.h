@@ -29,6 +29,18 @@ typedef struct anfi_jit_entry {
   void *natural;          // NULL: has none
 } anfi_jit_entry;
 
+/* Where an instance's data hold the address of a constant in a block: which of those of the module that was compiled,
+ * in the order of its globals. */
+typedef struct anfi_jit_address {
+  uint64_t offset, number;
+} anfi_jit_address;
+
+/* Blocks of constants of a module, retained. */
+typedef struct anfi_jit_blocks {
+  anfi_os_block **at;
+  size_t n;
+} anfi_jit_blocks;
+
 typedef struct anfi_jit_code {
   atomic_uint refs;
   anf_jit_engine *engine;
@@ -36,6 +48,8 @@ typedef struct anfi_jit_code {
   size_t nentry;
   anf_jit_global *global;
   size_t nglobal;
+  anfi_jit_address *address; // addresses in the data
+  size_t naddress;
   uint8_t *image; // data as it is at first
   size_t image_bytes;
   anf_rt_wrapper init; // __tir_init, run for each new instance; NULL: none
@@ -48,7 +62,7 @@ typedef struct anfi_jit_code {
 
 /* What a function needs of its surroundings, found over the module's calls. */
 typedef struct anfi_jit_need {
-  uint32_t flags; // ANF_RT_*; DEEP: recursive, or calls what is
+  uint32_t flags; // ANF_RT_*; DEEP: recursive, or calls a recursive function
   bool recursive; // member of a cycle of calls: checks the stack when entered
   bool address;   // its address is taken: callable through a pointer
 } anfi_jit_need;
@@ -66,6 +80,8 @@ typedef struct anfi_jit_lowered {
   const anfi_jit_aot *aot; // NULL: code for this process
   anf_jit_global *global;
   size_t nglobal;
+  anfi_jit_address *address;
+  size_t naddress;
   anfi_jit_need *need; // by function
 } anfi_jit_lowered;
 
@@ -73,7 +89,7 @@ typedef struct anfi_jit_id {
   uint64_t word[2];
 } anfi_jit_id;
 
-/* An anf_target_machine with room for what is added to it. */
+/* An anf_target_machine with room for additions. */
 typedef struct anfi_target {
   char triple[64], cpu[64], features[4096];
   bool elsewhere;
@@ -130,7 +146,7 @@ typedef struct anfi_jit_kept {
   size_t n;
 } anfi_jit_kept;
 
-/* Something small that was found out with an engine, such as what is fastest on its machine. */
+/* A small fact measured with an engine, such as the fastest kernel on its machine. */
 enum { ANFI_JIT_FACT_BYTES = 64 };
 typedef struct anfi_jit_fact {
   anfi_jit_id id;
@@ -159,6 +175,7 @@ struct anf_jit_module {
   atomic_uint refs;
   anfi_jit_code *code;
   void *data;
+  anfi_jit_blocks blocks;
   char *file; // of the text it came from; NULL: of none
   bool first; // instance of its code
 };
@@ -182,8 +199,10 @@ char *anfi_jit_strdup(const char *s);
 anf_status anfi_jit_make_module(anf_jit_engine *e, const tmod *m, anf_jit_module **out);
 
 /* lower.c */
-/* Runs the passes of the engine's options, then module_globals_resolver. False: failed. */
-bool anfi_jit_lower(anf_ctx *cx, const anf_jit_engine *e, const tmod *m, anfi_jit_lowered *out);
+/* Runs the passes of the engine's options, then module_globals_resolver. Does the code take large constants by address, or
+ * are they part of it? False: failed. */
+bool anfi_jit_lower(anf_ctx *cx, const anf_jit_engine *e, const tmod *m, bool binds,
+                    anfi_jit_lowered *out);
 /* needs.c */
 anfi_jit_need *anfi_jit_needs(anf_ctx *cx, const tmod *m);
 
@@ -227,10 +246,12 @@ void anfi_free_function(void *f);
 /* engine.c */
 void anfi_jit_code_release(anfi_jit_code *code);
 /* module.c: a new instance, with __tir_init run. */
-anf_status anfi_jit_instance(anfi_jit_code *code, anf_jit_module **out);
+/* With the blocks of the module that it was compiled from, in its order. */
+anf_status anfi_jit_instance(anfi_jit_code *code, const anfi_jit_blocks *blocks,
+                             anf_jit_module **out);
 /* Records in the frame what stopped the last call on the stream (NULL: the thread's own). */
 void anfi_jit_report(anf_ctx *cx, const anf_jit_function *f, const anf_stream *s);
-/* The C function that a name stands for: of the run time, of the C library's mathematics, or registered
+/* The C function of a name: of the run time, of the C library's mathematics, or registered
  * by the host. NULL: none. Thread safe. */
 void *anfi_jit_resolve(anf_jit_engine *e, const char *name);
 /* Makes a function known unless it is; false: another one has the name. */

@@ -15,6 +15,9 @@ typedef struct keeper {
   size_t n;
   uint32_t *number; // by id of a variable: how many were seen with it, 0 not yet
   uint32_t nvar, seen;
+  anfi_map blocks; // numbered as they are seen
+  uint64_t nblock;
+  bool bound; // the global that is being seen takes its elements from a block
 } keeper;
 
 static void flush(keeper *k) {
@@ -63,6 +66,17 @@ static void add_variable(keeper *k, texpr e) {
   if (first) add_str(k, e->u.name);
 }
 
+/* Code that takes elements by address does not depend on them, but on which lists share a block. */
+static void add_list(keeper *k, texpr e) {
+  add_u64(k, (uint64_t)e->u.list.n << 1 | k->bound);
+  if (!k->bound) add(k, e->u.list.data, anfi_t_list_bytes(e));
+  else {
+    uint64_t *at = anfi_map_at(&k->blocks, anfi_key(e->u.list.block));
+    if (!*at) *at = ++k->nblock;
+    add_u64(k, *at);
+  }
+}
+
 /* The number of children goes before them, so that equal sequences are equal trees. */
 static bool see_expr(tviewer *v, texpr e) {
   keeper *k = (keeper *)v->user;
@@ -76,6 +90,10 @@ static bool see_expr(tviewer *v, texpr e) {
   case TX_func_addr:
   case TX_call: add_str(k, e->u.name); break;
   case TX_constant:
+    if (e->sub) {
+      add_list(k, e);
+      break;
+    }
     add_u64(k, e->u.k.n);
     add(k, e->u.k.bits, e->u.k.n * sizeof *e->u.k.bits);
     break;
@@ -94,6 +112,8 @@ static bool see_stmt(tviewer *v, tstmt s) {
   add_u64(k, have | (uint64_t)s->threads << 32);
   add_u64(k, (uint64_t)s->line << 32 | s->col);
   add_attrs(k, s->attrs);
+  /* A view does not show what a statement defines. Two variables of one name that are defined in another order are others. */
+  if (s->kind == TS_define || s->kind == TS_for_loop) (void)see_expr(v, s->e[0]);
   return true;
 }
 
@@ -101,7 +121,11 @@ static void add_module(keeper *k, const tmod *m) {
   tviewer v = {.user = k, .enter_expr = see_expr, .enter_stmt = see_stmt};
   add_u64(k, m->props | (uint64_t)m->stops << 32 | (uint64_t)m->counts << 33);
   add_u64(k, m->global.n);
-  for (size_t i = 0; i < m->global.n; i++) anfi_t_view_stmt(&v, m->global.at[i]);
+  for (size_t i = 0; i < m->global.n; i++) {
+    k->bound = anfi_t_is_bound(m->global.at[i]);
+    anfi_t_view_stmt(&v, m->global.at[i]);
+  }
+  k->bound = false;
   add_u64(k, m->func.n);
   for (size_t i = 0; i < m->func.n; i++) {
     tfunc f = m->func.at[i];
@@ -136,6 +160,7 @@ static void begin(anf_ctx *cx, keeper *k, const anf_jit_engine *e) {
   XXH3_state_t *h = (XXH3_state_t *)anfi_alloc(anfi_scratch(cx), sizeof *h + 64);
   k->h = (XXH3_state_t *)(((uintptr_t)h + 63) & ~(uintptr_t)63); // it wants to be aligned
   k->n = 0;
+  k->bound = false;
   XXH3_128bits_reset(k->h);
   add_engine(k, e);
 }
@@ -152,6 +177,8 @@ void anfi_jit_key(anf_ctx *cx, const anf_jit_engine *e, const tmod *m, anfi_jit_
   k.nvar = m->t->next_id;
   k.number = ANFI_NEW_N(anfi_scratch(cx), uint32_t, k.nvar);
   k.seen = 0;
+  anfi_map_init(&k.blocks, anfi_scratch(cx));
+  k.nblock = 0;
   if (e->o.debug) add_text(&k, m->t->file);
   add_module(&k, m);
   *out = end(&k);

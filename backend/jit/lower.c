@@ -10,17 +10,44 @@ static size_t elem_bytes(texpr t) {
   return t->sub ? 8 : anfi_t_bytes(anfi_t_dt((anf_tir_elem)t->dtype.elem));
 }
 
-static void list_globals(anfi_arena *a, const tmod *m, anfi_jit_lowered *out) {
+/* Those in blocks have no name for hosts: their address is in the data. */
+static void list_globals(anfi_arena *a, const tmod *m, bool binds, anfi_jit_lowered *out) {
   uint64_t at = 0, n = 0;
-  out->nglobal = m->global.n;
   out->global = ANFI_NEW_N(a, anf_jit_global, m->global.n);
   for (size_t i = 0; i < m->global.n; i++) {
     texpr v = m->global.at[i]->e[0];
+    if (binds && anfi_t_is_bound(m->global.at[i])) {
+      at += ALIGN;
+      continue;
+    }
     anfi_t_const_elems(v, &n); // the resolver has refused others
     anf_tir_elem e = v->sub ? ANF_TIR_generic : (anf_tir_elem)v->dtype.elem;
-    out->global[i] = (anf_jit_global){v->u.name->s, e, at, n * elem_bytes(v)};
+    out->global[out->nglobal++] = (anf_jit_global){v->u.name->s, e, at, n * elem_bytes(v)};
     at += (n * elem_bytes(v) + ALIGN - 1) / ALIGN * ALIGN;
   }
+}
+
+/* Which of the blocks of the module that came in each address is of. */
+static void number_bound(anfi_arena *a, const tmod *in, const tmod *m, anfi_jit_lowered *out) {
+  anfi_map number;
+  uint64_t n = 0;
+  anfi_map_init(&number, a);
+  for (size_t i = 0; i < in->global.n; i++)
+    if (anfi_t_is_bound(in->global.at[i]))
+      *anfi_map_at(&number, anfi_key(in->global.at[i]->e[1]->u.list.block)) = n++; // the last
+  out->address = ANFI_NEW_N(a, anfi_jit_address, m->bound.n + 1);
+  for (size_t i = 0; i < m->bound.n; i++) {
+    const tbound *b = &m->bound.at[i];
+    out->address[out->naddress++] =
+        (anfi_jit_address){b->offset, *anfi_map_at(&number, anfi_key(b->list->u.list.block))};
+  }
+}
+
+static const tmod *binding(const tmod *m) {
+  tmod *o = anfi_t_mod_like(m);
+  for (size_t i = 0; i < m->func.n; i++) anfi_t_mod_add(o, m->func.at[i]);
+  o->binds = true;
+  return o;
 }
 
 /* Wrappers that interface_generalizer made: engines make their own. */
@@ -32,7 +59,8 @@ static const tmod *without_wrappers(const tmod *m) {
   return o;
 }
 
-bool anfi_jit_lower(anf_ctx *cx, const anf_jit_engine *e, const tmod *m, anfi_jit_lowered *out) {
+bool anfi_jit_lower(anf_ctx *cx, const anf_jit_engine *e, const tmod *m, bool binds,
+                    anfi_jit_lowered *out) {
   static const anf_tir_opt_opts opts = {.size = sizeof opts};
   anfi_arena *a = anfi_scratch(cx);
   uint32_t have = anfi_t_measure(m);
@@ -42,13 +70,16 @@ bool anfi_jit_lower(anf_ctx *cx, const anf_jit_engine *e, const tmod *m, anfi_ji
                        : have & TPROP_SCALAR ? e->vt->scalar_passes
                                              : e->vt->passes,
              *always = e->vt->always ? e->vt->always : "";
+  const tmod *in = m;
   bool stops = m->stops, counts = m->counts;
   m = anfi_t_run_passes(cx, m, anfi_sprintf(a, "%s%s%s %s", phis, bounds, passes, always), &opts);
   if (!m) return false;
+  if (binds) m = binding(m);
   const tmod *last = anfi_t_run_more(
       cx, m, "module_globals_resolver local_tensor_lowering_cpu auto_caster", &opts);
   if (!last) return false;
-  list_globals(a, m, out);
+  list_globals(a, m, binds, out);
+  number_bound(a, in, last, out);
   out->m = without_wrappers(last);
   if (stops) out->m = anfi_jit_stoppable(cx, out->m, counts);
   out->need = anfi_jit_needs(cx, out->m);
@@ -79,6 +110,10 @@ static bool fill(anfi_jit_code *c, const anfi_jit_lowered *l) {
   c->global = (anf_jit_global *)anfi_jit_alloc(l->nglobal * sizeof *c->global);
   c->image = (uint8_t *)anfi_jit_alloc((size_t)m->image_size);
   if (!c->entry || !c->global || !c->image) return false;
+  c->address = (anfi_jit_address *)anfi_jit_alloc(l->naddress * sizeof *c->address);
+  if (!c->address) return false;
+  if (l->naddress) memcpy(c->address, l->address, l->naddress * sizeof *c->address);
+  c->naddress = l->naddress;
   c->image_bytes = (size_t)m->image_size;
   if (m->image_size) memcpy(c->image, m->image, c->image_bytes);
   for (size_t i = 0; i < m->func.n; i++)

@@ -4,7 +4,23 @@
 
 /* ---- instances ---- */
 
-anf_status anfi_jit_instance(anfi_jit_code *code, anf_jit_module **out) {
+static bool bind(anf_jit_module *m, const anfi_jit_blocks *blocks) {
+  const anfi_jit_code *code = m->code;
+  if (!code->naddress) return true;
+  m->blocks.at = (anfi_os_block **)anfi_jit_alloc(blocks->n * sizeof *blocks->at);
+  if (!m->blocks.at) return false;
+  for (; m->blocks.n < blocks->n; m->blocks.n++)
+    m->blocks.at[m->blocks.n] = anfi_os_block_retain(blocks->at[m->blocks.n]);
+  for (size_t i = 0; i < code->naddress; i++) {
+    if (code->address[i].number >= blocks->n) return false;
+    unsigned char *p = anfi_os_block_data(blocks->at[code->address[i].number]);
+    memcpy((char *)m->data + code->address[i].offset, &p, sizeof p);
+  }
+  return true;
+}
+
+anf_status anfi_jit_instance(anfi_jit_code *code, const anfi_jit_blocks *blocks,
+                             anf_jit_module **out) {
   *out = NULL;
   anf_jit_module *m = (anf_jit_module *)anfi_jit_alloc(sizeof *m);
   if (!m) return ANF_NOMEM;
@@ -12,11 +28,11 @@ anf_status anfi_jit_instance(anfi_jit_code *code, anf_jit_module **out) {
   m->code = code;
   atomic_fetch_add(&code->refs, 1);
   m->data = anfi_jit_alloc(code->image_bytes);
-  if (!m->data) {
+  if (m->data && code->image_bytes) memcpy(m->data, code->image, code->image_bytes);
+  if (!m->data || !bind(m, blocks)) {
     anf_jit_module_free(m);
     return ANF_NOMEM;
   }
-  if (code->image_bytes) memcpy(m->data, code->image, code->image_bytes);
   m->first = !atomic_exchange(&code->bound, true);
   if (m->first && code->data_slot) *code->data_slot = m->data;
   anf_status st = ANF_OK;
@@ -29,7 +45,7 @@ anf_status anfi_jit_instance(anfi_jit_code *code, anf_jit_module **out) {
 
 anf_status anf_jit_module_instance(anf_jit_module *m, anf_jit_module **out) {
   if (!m || !out) return ANF_INVALID;
-  anf_status st = anfi_jit_instance(m->code, out);
+  anf_status st = anfi_jit_instance(m->code, &m->blocks, out);
   if (st == ANF_OK && m->file && !((*out)->file = anfi_jit_strdup(m->file))) {
     anf_jit_module_free(*out);
     *out = NULL;
@@ -46,13 +62,15 @@ anf_jit_module *anf_jit_module_retain(anf_jit_module *m) {
 void anf_jit_module_free(anf_jit_module *m) {
   if (!m || atomic_fetch_sub(&m->refs, 1) != 1) return;
   anfi_jit_free(m->data);
+  for (size_t i = 0; i < m->blocks.n; i++) anfi_os_block_release(m->blocks.at[i]);
+  anfi_jit_free(m->blocks.at);
   anfi_jit_free(m->file);
   anfi_jit_code_release(m->code);
   anfi_jit_free(m);
 }
 void anfi_free_code(void *m) { anf_jit_module_free((anf_jit_module *)m); }
 
-/* ---- what is in it ---- */
+/* ---- contents ---- */
 
 static const anfi_jit_entry *find(const anfi_jit_code *c, const char *name) {
   for (size_t i = 0; i < c->nentry; i++)

@@ -29,6 +29,7 @@ void anfi_jit_pack(const anfi_jit_code *c, const char *code, size_t n, anf_text 
     put_u64(out, g->offset);
     put_u64(out, g->bytes);
   }
+  put(out, c->address, c->naddress * sizeof *c->address);
   put(out, c->image, c->image_bytes);
   put(out, code, n);
 }
@@ -103,6 +104,16 @@ static void *room(reader *r, uint64_t n, size_t size) {
   return p;
 }
 
+static void take_bound(reader *r, anfi_jit_code *c) {
+  size_t n;
+  const char *p = take_bytes(r, &n);
+  if (r->good) c->address = (anfi_jit_address *)anfi_jit_alloc(n);
+  r->good &= c->address && n % sizeof *c->address == 0;
+  if (!r->good) return;
+  memcpy(c->address, p, n);
+  c->naddress = n / sizeof *c->address;
+}
+
 static void take_all(reader *r, anfi_jit_code *c) {
   uint64_t n = take_u64(r);
   c->entry = (anfi_jit_entry *)room(r, n, sizeof *c->entry);
@@ -110,12 +121,16 @@ static void take_all(reader *r, anfi_jit_code *c) {
   n = take_u64(r);
   c->global = (anf_jit_global *)room(r, n, sizeof *c->global);
   for (; r->good && c->nglobal < n; c->nglobal++) take_global(r, &c->global[c->nglobal]);
+  take_bound(r, c);
   const char *image = take_bytes(r, &c->image_bytes);
   if (image) c->image = (uint8_t *)anfi_jit_alloc(c->image_bytes);
   r->good &= c->image != NULL;
   for (size_t i = 0; r->good && i < c->nglobal; i++)
     r->good = c->global[i].offset <= c->image_bytes &&
               c->global[i].bytes <= c->image_bytes - c->global[i].offset;
+  for (size_t i = 0; r->good && i < c->naddress; i++)
+    r->good =
+        c->image_bytes >= sizeof(void *) && c->address[i].offset <= c->image_bytes - sizeof(void *);
   if (c->image) memcpy(c->image, image, c->image_bytes);
 }
 

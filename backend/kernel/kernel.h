@@ -70,7 +70,7 @@ anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p);
 /* ---- spec.c: the kernel that a call needs ---- */
 enum { GEMM_NUM, GEMM_K, GEMM_LDA, GEMM_LDB, GEMM_LDC, GEMM_SA, GEMM_SB, GEMM_NSIZE };
 extern const uint8_t anfi_gemm_operand[GEMM_NSIZE]; // their operands of brgemm
-typedef struct anfi_gemm {                          // one kernel: what is constant
+typedef struct anfi_gemm {                          // one kernel: its constants
   anf_tir_elem a, b, c;
   int64_t m, n, size[GEMM_NSIZE];
   bool known[GEMM_NSIZE]; // of sizes; others are given when it is called

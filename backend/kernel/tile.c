@@ -14,7 +14,7 @@
  * Each measured constant names the rows of bench/bench_gemm.c (M x N x K) whose plan it decides. */
 #include "backend/kernel/kernel.h"
 
-enum { FMA_A_CYCLE = 2, LOADS_A_CYCLE = 2, LATENCY = 4, TYPICAL_K = 256 };
+static const double FMA_A_CYCLE = 2, LOADS_A_CYCLE = 2, LATENCY = 4, TYPICAL_K = 256;
 enum { WAYS = 12 }; // of the L1 cache: more lines that are pages apart evict each other
 enum { TILE_START = 16, STREAM = 4 }; // cycles for TYPICAL_K steps; of a row or vector
 
@@ -41,7 +41,7 @@ static double tile_cost(uint64_t rows, uint64_t vecs, bool far) {
          loads = (double)(rows == 1 ? 1 + vecs : rows + vecs) / LOADS_A_CYCLE,
          wait = far ? FAR_ROW + FAR_VEC * (double)vecs : LATENCY;
   return max2(max2(work, loads), wait) +
-         (double)(TILE_START + rows * vecs + STREAM * (rows + vecs)) / (double)TYPICAL_K;
+         (double)(TILE_START + rows * vecs + STREAM * (rows + vecs)) / TYPICAL_K;
 }
 
 /* All rows of a panel of `vecs` vectors. */
@@ -109,10 +109,11 @@ double anfi_tile_cost(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t 
 /* Squares of A are transposed beside the multiplications: each of 16 columns takes more cycles, and so does transposing
  * the sums at the end. */
 bool anfi_tile_is_transposed(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t n) {
-  enum { SIDE = 16, MOST = 12, TURN = 2 };
+  enum { SIDE = 16, MOST = 12 };
+  static const double TURN = 2;
   if (!anfi_isa_has(isa, CPU_avx512) || lanes != SIDE || n > MOST) return false;
   double loads = (double)(n + 1) / LOADS_A_CYCLE,
-         start = (double)(TILE_START + 4 * SIDE) / (double)TYPICAL_K;
+         start = (double)(TILE_START + 4 * SIDE) / TYPICAL_K;
   return (double)((m + SIDE - 1) / SIDE) * (max2(loads, LATENCY) + TURN + start) <
          anfi_tile_cost(isa, lanes, m, n);
 }
@@ -121,7 +122,8 @@ bool anfi_tile_is_transposed(const anfi_isa *isa, uint32_t lanes, uint64_t m, ui
 
 /* A tile takes as many cycles as it has rows; B is packed once for all rows, C is loaded and stored, and there is a
  * configuration to load. */
-enum { AMX_SIDE = 16, AMX_DEPTH = 64, AMX_PACK = 64, AMX_MOVE = 48, AMX_START = 400 };
+enum { AMX_SIDE = 16, AMX_DEPTH = 64 };
+static const double AMX_PACK = 64, AMX_MOVE = 48, AMX_START = 400; // cycles
 
 bool anfi_tile_amx(const anfi_isa *isa, const anfi_gemm *g) {
   const anfi_dot_info *d = anfi_dot_of(g->a, g->b, g->c);
@@ -136,7 +138,8 @@ bool anfi_tile_amx(const anfi_isa *isa, const anfi_gemm *g) {
          deep = (double)num * (double)((k + depth - 1) / depth),
          vectors = (double)num * (double)k / (steps ? steps : 1) *
                    anfi_tile_cost(isa, AMX_SIDE, (uint64_t)g->m, (uint64_t)g->n);
-  return AMX_START + across * (deep * (AMX_SIDE * down + AMX_PACK) + AMX_MOVE * down) < vectors;
+  return AMX_START + across * (deep * ((double)AMX_SIDE * down + AMX_PACK) + AMX_MOVE * down) <
+         vectors;
 }
 
 /* ---- blocks ---- */

@@ -29,6 +29,7 @@ static const char *const starts[] = {TEXT(LLVM_NATIVE_TARGETINFO), TEXT(LLVM_NAT
  * asked for anything. The library and those that it needs take 170 MB of address space. */
 enum { LOAD_ROOM = 256 << 20 };
 static atomic_bool loaded;
+static void *library;
 
 static void complain(void) {
   const char *why = dlerror();
@@ -42,8 +43,17 @@ static void *open_library(void) {
   return lib ? lib : dlopen("libLLVM.so.19.1", RTLD_NOW | RTLD_LOCAL);
 }
 
+static bool call_start(void *lib, const char *name) {
+  void *p = dlsym(lib, name);
+  void (*start)(void);
+  if (!p) return false;
+  memcpy(&start, &p, sizeof p);
+  start();
+  return true;
+}
+
 static void load(void) {
-  void *lib = open_library();
+  void *lib = library = open_library();
   if (!lib) {
     complain();
     return;
@@ -56,16 +66,11 @@ static void load(void) {
     }
     memcpy((char *)&anfi_ll + functions[i].at, &p, sizeof p);
   }
-  for (size_t i = 0; i < ANFI_LEN(starts); i++) {
-    void *p = dlsym(lib, starts[i]);
-    void (*start)(void);
-    if (!p) {
+  for (size_t i = 0; i < ANFI_LEN(starts); i++)
+    if (!call_start(lib, starts[i])) {
       complain();
       return;
     }
-    memcpy(&start, &p, sizeof p);
-    start();
-  }
 }
 
 bool anfi_ll_has_room(anf_ctx *cx, size_t bytes) {
@@ -73,6 +78,30 @@ bool anfi_ll_has_room(anf_ctx *cx, size_t bytes) {
   anfi_fail(cx, anfi_nowhere(), ANF_E0874, bytes >> 20);
   return anfi_hint(cx, "raise the limit of the process (ulimit -v), or compile by the engine cjit"),
          false;
+}
+
+/* Starting a target twice does no harm, but not at once. */
+bool anfi_ll_begin_target(const char *triple) {
+  static const struct {
+    const char *arch, *name;
+  } targets[] = {{"aarch64", "AArch64"}, {"arm64", "AArch64"}, {"x86_64", "X86"}};
+  static const char *const parts[] = {"TargetInfo", "Target", "TargetMC", "AsmPrinter",
+                                      "AsmParser"};
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  size_t i = 0, n = strcspn(triple, "-");
+  while (i < ANFI_LEN(targets) &&
+         (strlen(targets[i].arch) != n || memcmp(targets[i].arch, triple, n) != 0))
+    i++;
+  if (i == ANFI_LEN(targets)) return false;
+  bool good = true;
+  pthread_mutex_lock(&lock);
+  for (size_t k = 0; good && k < ANFI_LEN(parts); k++) {
+    char name[64];
+    snprintf(name, sizeof name, "LLVMInitialize%s%s", targets[i].name, parts[k]);
+    good = call_start(library, name);
+  }
+  pthread_mutex_unlock(&lock);
+  return good;
 }
 
 bool anfi_ll_begin(anf_ctx *cx) {

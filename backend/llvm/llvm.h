@@ -29,6 +29,7 @@ extern anfi_llvm_api anfi_ll; // INVARIANT: written once, before the first engin
 #define ll anfi_ll
 /* api.c: loads LLVM, if that has not been done. False: it cannot be. */
 bool anfi_ll_begin(anf_ctx *cx);
+bool anfi_ll_begin_target(const char *triple); // of another processor; false: this LLVM has it not
 /* Room for so many bytes, or E0874. */
 bool anfi_ll_has_room(anf_ctx *cx, size_t bytes);
 

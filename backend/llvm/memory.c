@@ -248,14 +248,16 @@ static void fill(lgen *g, LLVMTypeRef t, LLVMValueRef p, LLVMValueRef n, LLVMVal
 static void initial(lgen *g, texpr v, const lslot *s, texpr list) {
   tdtype d = elem_type(v);
   LLVMTypeRef t = anfi_ll_memory_type(g, d);
-  if (list->u.k.n == 1) {
-    LLVMValueRef n = anfi_ll_i64(g, 1), x = anfi_ll_bits_constant(g, d, list->u.k.bits, 1);
+  if (list->u.list.n == 1) {
+    uint64_t bits = anfi_t_list_lane(list, 0);
+    LLVMValueRef n = anfi_ll_i64(g, 1), x = anfi_ll_bits_constant(g, d, &bits, 1);
     for (uint32_t k = 0; k < v->nidx; k++) n = ll.BuildMul(g->b, n, s->dim[k], "");
     fill(g, t, s->at, n, is_bool(d) ? anfi_ll_to_bits(g, d, x) : x);
     return;
   }
-  for (uint32_t i = 0; i < list->u.k.n; i++) {
-    LLVMValueRef at = anfi_ll_i64(g, i), x = anfi_ll_bits_constant(g, d, &list->u.k.bits[i], 1);
+  for (uint32_t i = 0; i < list->u.list.n; i++) {
+    uint64_t bits = anfi_t_list_lane(list, i);
+    LLVMValueRef at = anfi_ll_i64(g, i), x = anfi_ll_bits_constant(g, d, &bits, 1);
     anfi_ll_store_at(g, d, ll.BuildInBoundsGEP2(g->b, t, s->at, &at, 1, ""), x, elem_bytes(v));
   }
 }

@@ -69,16 +69,26 @@ static const char *const arm_cpus[] = {"apple-m1",    "apple-m2",    "cortex-a53
                                        "neoverse-n2", "neoverse-v1", "neoverse-v2"};
 
 bool anfi_ll_fail(anf_ctx *cx, LLVMErrorRef err) {
-  char *why = ll.GetErrorMessage(err), *copy = anfi_strndup(anfi_scratch(cx), why, strlen(why));
+  char *why = ll.GetErrorMessage(err);
+  anfi_fail(cx, anfi_nowhere(), ANF_E0911, why);
   ll.DisposeErrorMessage(why);
-  return anfi_fail(cx, anfi_nowhere(), ANF_E0911, copy);
+  return false;
 }
 
-/* A text that LLVM gave, in the arena */
-static const char *taken(anf_ctx *cx, char *s) {
-  const char *r = anfi_strndup(anfi_scratch(cx), s, strlen(s));
-  ll.DisposeMessage(s);
-  return r;
+static void dispose_text(void *at) {
+  if (*(char **)at) ll.DisposeMessage(*(char **)at);
+}
+
+/* Where to put a text of LLVM's, which goes when the entry ends. */
+static char **new_text(anf_ctx *cx) {
+  char **at = ANFI_NEW(anfi_scratch(cx), char *);
+  anfi_defer(cx, ANFI_ALWAYS, dispose_text, at);
+  return at;
+}
+
+static const char *text_of(anf_ctx *cx, char *(*make)(void)) {
+  char **at = new_text(cx);
+  return *at = make();
 }
 
 /* What it has of the features above; NULL: it is not known. */
@@ -142,11 +152,21 @@ static void ask_for_tiles(anfi_target *tm) {
   if (at && !anf_rt_tiles()) *at = '-';
 }
 
+/* Do the first words of two triples differ? */
+static bool other_processor(const char *a, const char *b) {
+  size_t n = strcspn(a, "-");
+  return strcspn(b, "-") != n || memcmp(a, b, n) != 0;
+}
+
 bool anfi_ll_negotiate(anf_ctx *cx, anfi_target *tm) {
   if (!anfi_ll_begin(cx)) return false;
-  const char *triple = taken(cx, ll.GetDefaultTargetTriple()),
-             *cpu = taken(cx, ll.GetHostCPUName()), *host = taken(cx, ll.GetHostCPUFeatures());
-  bool same = !tm->cpu[0] || strcmp(tm->cpu, cpu) == 0;
+  const char *triple = text_of(cx, ll.GetDefaultTargetTriple),
+             *cpu = text_of(cx, ll.GetHostCPUName), *host = text_of(cx, ll.GetHostCPUFeatures);
+  bool foreign = tm->triple[0] && other_processor(tm->triple, triple);
+  if (foreign && (!tm->elsewhere || !anfi_ll_begin_target(tm->triple)))
+    return anfi_fail(cx, anfi_nowhere(), ANF_E1352, tm->triple);
+  if (foreign && !tm->cpu[0]) snprintf(tm->cpu, sizeof tm->cpu, "generic");
+  bool same = !foreign && (!tm->cpu[0] || strcmp(tm->cpu, cpu) == 0);
   if (!tm->triple[0]) snprintf(tm->triple, sizeof tm->triple, "%s", triple);
   if (!tm->cpu[0]) snprintf(tm->cpu, sizeof tm->cpu, "%s", cpu);
   const char *own = same ? NULL : known_cpu(tm);
@@ -163,10 +183,10 @@ LLVMTargetMachineRef anfi_ll_target(anf_ctx *cx, const anfi_target *tm, anf_jit_
                                               [ANF_JIT_O2] = LLVMCodeGenLevelDefault,
                                               [ANF_JIT_O3] = LLVMCodeGenLevelAggressive};
   LLVMTargetRef t = NULL;
-  char *why = NULL;
-  if (ll.GetTargetFromTriple(tm->triple, &t, &why)) {
+  char **why = new_text(cx);
+  if (ll.GetTargetFromTriple(tm->triple, &t, why)) {
     anfi_fail(cx, anfi_nowhere(), ANF_E0912, tm->cpu, tm->triple);
-    anfi_hint(cx, "%s", taken(cx, why));
+    anfi_hint(cx, "%s", *why);
     return NULL;
   }
   return ll.CreateTargetMachine(t, tm->triple, tm->cpu, tm->features, level[o], LLVMRelocPIC,

@@ -210,9 +210,24 @@ static LLVMValueRef float_to_signed(lgen *g, tdtype to, tdtype from, LLVMValueRe
   return ll.BuildSelect(g->b, least, anfi_ll_int(whole, top + 1), v, "");
 }
 
+/* To an integer of fewer bits through s32, and to u32 through s64: these are made vector code. */
+static LLVMValueRef float_to_narrow(lgen *g, tdtype to, tdtype from, LLVMValueRef v) {
+  unsigned bits = (unsigned)anfi_t_bytes(to) * 8;
+  bool neg = anfi_t_class(to) == TC_SINT;
+  tdtype mid = anfi_t_with(to, bits == 32 ? ANF_TIR_s64 : ANF_TIR_s32);
+  v = float_to_signed(g, mid, from, v);
+  uint64_t top = (UINT64_C(1) << (neg ? bits - 1 : bits)) - 1;
+  LLVMTypeRef t = ll.TypeOf(v);
+  LLVMValueRef high = anfi_ll_int(t, top), low = anfi_ll_int(t, neg ? ~top : 0);
+  v = ll.BuildSelect(g->b, ll.BuildICmp(g->b, LLVMIntSGT, v, high, ""), high, v, "");
+  v = ll.BuildSelect(g->b, ll.BuildICmp(g->b, LLVMIntSLT, v, low, ""), low, v, "");
+  return ll.BuildTrunc(g->b, v, anfi_ll_type(g, to), "");
+}
+
 static LLVMValueRef float_to_int(lgen *g, tdtype to, tdtype from, LLVMValueRef v) {
   v = widen(g, &from, v);
   if (to.elem == ANF_TIR_s64 || to.elem == ANF_TIR_s32) return float_to_signed(g, to, from, v);
+  if (anfi_t_bytes(to) < 8 && anfi_t_is_int(to)) return float_to_narrow(g, to, from, v);
   LLVMTypeRef over[2] = {anfi_ll_type(g, to), anfi_ll_type(g, from)};
   const char *name = anfi_t_class(to) == TC_SINT ? "llvm.fptosi.sat" : "llvm.fptoui.sat";
   unsigned id = ll.LookupIntrinsicID(name, strlen(name));

@@ -149,7 +149,7 @@ static void emit_trap(anfi_low *L, texpr bad, anfi_code code, anfi_opcode op, an
   anfi_low_if_end(L, bad);
 }
 
-/* It stands where its condition is defined: what relies on it may have moved as far out. */
+/* It is emitted where its condition is defined: what relies on it may have moved as far out. */
 void anfi_low_trap(anfi_low *L, texpr bad, anfi_code code, anfi_opcode op, anfi_loc loc, texpr a,
                    texpr b) {
   size_t depth = barrier(L), n = L->scope.n;

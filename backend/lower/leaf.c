@@ -8,14 +8,14 @@ static bool is_compound(const anf_type *t) {
 }
 
 static bool not_compiled(anf_ctx *cx, anfi_loc loc, const anf_type *t) {
-  anf_text name = {.cx = cx};
-  anfi_put_type(&name, cx, t);
-  const char *s = anfi_strndup(anfi_scratch(cx), name.text, name.len);
-  anf_text_free(&name);
+  anf_text *name = anfi_text_begin(cx);
+  anfi_put_type(name, cx, t);
+  const char *s = anfi_strndup(anfi_scratch(cx), name->text, name->len);
+  anfi_text_done(name);
   return anfi_fail(cx, loc, t->kind == ANF_TYPE_TENSOR ? ANF_E0953 : ANF_E0950, s);
 }
 
-static bool is_kept(const anf_type *t) {
+static bool is_boxed(const anf_type *t) {
   return t->kind == ANF_TYPE_BOX || t->kind == ANF_TYPE_STACK;
 }
 
@@ -25,8 +25,8 @@ static bool is_name(const anf_type *t) {
 
 static bool add_leaf(anf_ctx *cx, anfi_arena *a, const anf_type *t, anfi_loc loc,
                      anfi_leaves *out) {
-  anfi_leaf l = {.kept = is_kept(t), .name = is_name(t)};
-  if (l.kept || l.name) t = anfi_type_scalar(cx, ANF_U64);
+  anfi_leaf l = {.boxed = is_boxed(t), .name = is_name(t)};
+  if (l.boxed || l.name) t = anfi_type_scalar(cx, ANF_U64);
   l.type = t;
   l.elem = anfi_lower_elem((anf_dtype)t->dtype);
   l.scalar = !t->n && anfi_dtype_class((anf_dtype)t->dtype) != ANFI_CLASS_COMPLEX;
@@ -54,7 +54,7 @@ bool anfi_leaves_of(anf_ctx *cx, anfi_arena *a, const anf_type *t, anfi_loc loc,
 }
 
 size_t anfi_leaf_count(const anf_type *t) {
-  if (t->kind == ANF_TYPE_TENSOR || is_kept(t) || is_name(t)) return 1;
+  if (t->kind == ANF_TYPE_TENSOR || is_boxed(t) || is_name(t)) return 1;
   size_t n = 0;
   for (uint32_t i = 0; is_compound(t) && i < t->n; i++) n += anfi_leaf_count(t->items[i]);
   return n;

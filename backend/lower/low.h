@@ -263,12 +263,18 @@ texpr anfi_low_clamped(anfi_low *L, const anfi_view *start, int64_t size, int64_
 
 /* view.c: a constant tensor of the module; n > 0 */
 texpr anfi_low_table(anfi_low *L, tdtype d, uint64_t n, const uint64_t *bits);
-/* The bits of element i of a constant, not complex. */
-uint64_t anfi_low_bits(const anf_value *v, size_t i);
+/* Zeroed memory that the caller fills, until the frame is left; a table that shares it. */
+anfi_os_block *anfi_low_block(anfi_low *L, size_t bytes);
+texpr anfi_low_block_table(anfi_low *L, tdtype d, uint64_t n, anfi_os_block *b);
 /* reduce.c: in how many slices it reduces its input; 0: as a whole */
 uint64_t anfi_low_slices(const anf_node *n);
 /* fuse.c: a view that products alone read, where it is in memory */
 bool anfi_low_is_operand(const anf_node *n);
+/* fuse.c: may it have an epilogue? Does it multiply bytes, and sum them in i32? */
+bool anfi_low_is_product(const anf_node *n);
+bool anfi_low_is_of_bytes(const anf_node *n);
+/* fuse.c: of a product with one row, is b bytes that are widened to f32, less a zero point perhaps? They are read as bytes. */
+bool anfi_low_widens_weights(const anf_node *n);
 /* fuse.c: is input i asked for its type alone? */
 bool anfi_low_asks_type(const anf_node *n, size_t i);
 /* The parameter that the node is a part of, or NULL. */
@@ -302,7 +308,11 @@ typedef struct anfi_mm {
   uint64_t lda, ldb, ldc;
   bool ta, tb;
   const anf_value *const_b; // the value of b, if that is a constant
-  bool serial;              // stands in a parallel loop
+  /* b holds bytes, m is 1: its elements are b - zero, of f32; zero: one number or n of them, or NULL */
+  bool weights;
+  texpr zero;
+  uint64_t zeros;
+  bool serial; // within a parallel loop
   /* epilogue: NULL for none; bias_in_sum: the bias is added before the sum is rounded */
   texpr bias, rhs;
   bool bias_in_sum, relu;
@@ -332,6 +342,8 @@ void anfi_low_add_split_k(anfi_low *L, const anfi_mm *q, texpr sums);
 /* matvec.c: products with one row or one column, as dot products of rows in memory */
 bool anfi_low_is_matvec(const anfi_mm *q);
 void anfi_low_matvec(anfi_low *L, const anfi_mm *q);
+/* weights.c: x[k] @ w[k, n], of bytes */
+void anfi_low_weights(anfi_low *L, const anfi_mm *q);
 
 /* conv_gemm.c: convolutions by kernels. False: plain loops do it. */
 typedef enum anfi_conv_way {
@@ -346,6 +358,9 @@ typedef struct anfi_conv_work {
 } anfi_conv_work;
 struct anfi_conv;
 bool anfi_low_conv_gemm(anfi_low *L, const struct anfi_conv *c, const anfi_conv_work *q);
+/* conv_bytes.c: of bytes, summed in i32. False: it is another one. */
+bool anfi_low_conv_bytes(anfi_low *L, const anfi_low_op *q, const struct anfi_conv *c,
+                         anfi_view **out);
 
 /* norm.c */
 bool anfi_lower_fill_zero(anfi_low *L, const anfi_low_op *q, texpr to);

@@ -6,7 +6,7 @@
  *   leaf    a part of a value that is no tuple or record. A tuple is the list of its leaves; None has none
  *   scalar  a leaf of rank 0 that is not complex: a value of the Tensor IR
  *   buffer  any other tensor: dense memory, owned by whoever needs the value
- *   kept    a box or a stack: the address of a record in the stream's memory, as a scalar u64
+ *   boxed   a box or a stack: the address of a record in the stream's memory, as a scalar u64
  *   name    a string or a type: its number among the program's, or of the call's after them, as a
  *           scalar u64
  *   site    a place that code names by a number when it calls the run time: what failed there, or
@@ -24,7 +24,7 @@ typedef struct anfi_leaf {
   const anf_type *type; // a tensor
   anf_tir_elem elem;
   bool scalar;
-  bool kept;  // a scalar that is the address of a box or stack
+  bool boxed; // a scalar that is the address of a box or stack
   bool name;  // a scalar that is the number of a string or type
   uint64_t n; // elements of a buffer
 } anfi_leaf;
@@ -60,7 +60,7 @@ typedef struct anfi_region {
 /* ---- programs ---- */
 typedef struct anfi_lowered {
   anf_ctx *cx;
-  anfi_arena *arena; // of what is below
+  anfi_arena *arena; // of the fields below
   tmod *module;
   const char *entry;         // name of the function
   anfi_leaves param, result; // of the entry
@@ -79,6 +79,7 @@ typedef struct anfi_lower_opts {
   const struct anfi_isa *isa;        // of the machine that code is made for; NULL: a common one
   const struct anfi_mm_plans *plans; // of products (plan.h); NULL: the cost model's
   bool regions;                      // code tells a trace where it is
+  size_t first_site;                 // the number that code has for the first of out->sites
   size_t nstate;                     // parameters that the first items of the result replace
   anf_text *fusion;                  // a report of the loops that ops share; or NULL
   void (*edit)(void *user); // changes out->module before its loops become functions; or NULL

@@ -33,7 +33,7 @@ static bool sizes(anfi_low *L, const anfi_low_op *q, const anf_type *t) {
   return anfi_fail(L->cx, q->loc, ANF_E0953, anfi_type_text(L->cx, t));
 }
 
-/* A scalar is computed where its op stands; what is not left to readers is written there. */
+/* A scalar is computed in the place of its op; a node that is not fused into its consumers is written there. */
 static void settle(anfi_low *L, const anfi_low_op *q, size_t i, anfi_view *v) {
   texpr to = q->to ? q->to[i] : NULL;
   if (to && v->tensor != to) {

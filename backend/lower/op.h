@@ -101,17 +101,17 @@ bool anfi_lower_is_scalar(anfi_opcode op);
 
 /* ---- comm.c: operations under way ----
  * An op on a communicator starts where its node is, and is waited for before the first node that has it as an input:
- * what is computed between the two hides the exchange. Operations are waited for in the order in which they were started. */
+ * the computation between the two hides the exchange. Operations are waited for in the order in which they were started. */
 size_t anfi_lower_under_way(const anfi_low *L); // how many were started, in all
 /* Waits for the node's operation and all before it, if it was started after the first `base` ones. */
 void anfi_lower_wait_for(anfi_low *L, const anf_node *n, size_t base);
 void anfi_lower_wait_all(anfi_low *L, size_t base); // all but the first `base` ones
 
 /* ---- what to inline: fuse.c ---- */
-/* For nodes in order (inputs first): bit i of the result says that node order[i] is left to its
- * readers. Linear; no work is repeated and no loop nest grows without bound. `in_place`: results may
+/* For nodes in order (inputs first): bit i of the result says that node order[i] is fused into
+ * its consumers. Linear; no work is repeated and no loop nest grows without bound. `in_place`: results may
  * take the place of parameters. `index`: room for a number of every node of the module, by its id;
- * what is in it does not matter. */
+ * its contents do not matter. */
 uint64_t *anfi_fuse_plan(anfi_arena *a, size_t n, anf_node *const *order, uint32_t *index,
                          bool in_place);
 static inline bool anfi_fuse_inlined(const uint64_t *plan, size_t i) {

@@ -7,6 +7,7 @@
 
 #include "backend/lower/low.h"
 #include "ir/ops/kernel.h"
+#include "ir/value/mapped.h"
 
 /* ---- types ---- */
 
@@ -74,7 +75,7 @@ anfi_view *anfi_view_lazy(anfi_low *L, const anfi_low_op *q, anfi_order order, a
 static uint64_t lane_of(const anf_value *v, size_t i, anf_dtype d) {
   size_t w = anfi_t_bytes(anfi_low_dt(d));
   uint64_t bits = 0;
-  memcpy(&bits, v->u.data + i * w, w);
+  memcpy(&bits, v->data + i * w, w);
   return bits;
 }
 
@@ -101,29 +102,47 @@ anfi_elem anfi_low_literal(anfi_low *L, const anf_value *v, size_t i, anf_dtype 
 static bool splat(const anf_value *v) {
   size_t w = anf_dtype_bytes((anf_dtype)v->type->dtype);
   for (size_t i = 1; i < v->n; i++)
-    if (memcmp(v->u.data, v->u.data + i * w, w) != 0) return false;
+    if (memcmp(v->data, v->data + i * w, w) != 0) return false;
   return v->n > 0;
 }
 
-texpr anfi_low_table(anfi_low *L, tdtype d, uint64_t n, const uint64_t *bits) {
-  if (n > UINT32_MAX) anfi_throw_nomem(L->cx);
-  texpr tensor = anfi_t_tensor1(L->t, (anf_tir_elem)d.elem, "c", n);
-  texpr init = anfi_t_list(L->t, d, (uint32_t)n, bits);
+static texpr global(anfi_low *L, texpr init) {
+  tdtype d = init->dtype;
+  texpr tensor = anfi_t_tensor1(L->t, (anf_tir_elem)d.elem, "c", init->u.list.n);
   anfi_push(&L->t->arena, &L->m->global, anfi_t_define(L->t, TL_private, tensor, init));
   return tensor;
 }
 
-uint64_t anfi_low_bits(const anf_value *v, size_t i) {
-  return lane_of(v, i, (anf_dtype)v->type->dtype);
+texpr anfi_low_table(anfi_low *L, tdtype d, uint64_t n, const uint64_t *bits) {
+  if (n > UINT32_MAX) anfi_throw_nomem(L->cx);
+  return global(L, anfi_t_list(L->t, d, (uint32_t)n, bits));
+}
+
+static void release_block(void *b) { anfi_os_block_release((anfi_os_block *)b); }
+
+anfi_os_block *anfi_low_block(anfi_low *L, size_t bytes) {
+  anfi_os_block *b = anfi_os_block_new(bytes);
+  if (!b) anfi_throw_nomem(L->cx);
+  anfi_defer(L->cx, ANFI_ALWAYS, release_block, b);
+  return b;
+}
+
+texpr anfi_low_block_table(anfi_low *L, tdtype d, uint64_t n, anfi_os_block *b) {
+  if (n > UINT32_MAX) anfi_throw_nomem(L->cx);
+  return global(L, anfi_t_list_block(L->t, d, (uint32_t)n, b));
 }
 
 static texpr global_of(anfi_low *L, const anf_value *v) {
   anf_dtype d = (anf_dtype)v->type->dtype;
   uint64_t n = 0;
+  size_t bytes = anfi_value_size(v);
   anfi_lower_size(v->type, &n);
-  uint64_t *bits = ANFI_NEW_N(L->a, uint64_t, n + 1);
-  for (size_t i = 0; i < n; i++) bits[i] = lane_of(v, i, d);
-  return anfi_low_table(L, anfi_low_dt(d), n ? n : 1, bits);
+  if (!n || n > UINT32_MAX) return anfi_low_table(L, anfi_low_dt(d), n ? n : 1, &(uint64_t){0});
+  if (bytes < ANFI_LEAST_BORROWED)
+    return global(L, anfi_t_list_copy(L->t, anfi_low_dt(d), (uint32_t)n, v->data));
+  anfi_os_block *b = anfi_value_block(v);
+  if (!b) memcpy(anfi_os_block_data(b = anfi_low_block(L, bytes)), v->data, bytes);
+  return anfi_low_block_table(L, anfi_low_dt(d), n, b);
 }
 
 anfi_view *anfi_view_constant(anfi_low *L, anf_value *v) {
@@ -188,13 +207,13 @@ static anfi_elem load(anfi_low *L, const anfi_view *v, texpr i) {
 
 /* x[i] of an x without elements: a trap of the index stands before the code that reads it, or a loop
  * without rounds is around it. The code is there, and never runs. */
-static anfi_elem unreachable(anfi_low *L, const anfi_view *v) {
+static anfi_elem absent(anfi_low *L, const anfi_view *v) {
   texpr zero = anfi_low_const(L, anfi_low_dt(v->dtype), 0);
   return (anfi_elem){zero, v->complex ? zero : NULL};
 }
 
 static anfi_elem computed(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
-  if (v->n == 0) return unreachable(L, v);
+  if (v->n == 0) return absent(L, v);
   if (v->tensor) return load(L, v, anfi_pt_linear(L, p));
   anfi_elem e = v->at(L, v, p);
   e.re = anfi_low_atom(L, e.re);

@@ -129,12 +129,27 @@ static void touch_memory(effect_user *u, texpr tensor, bool write) {
   else u->e->reads_unknown = true;
 }
 
-static void touch_intrinsic(teffects *e, texpr x) {
+/* A brgemm reads and writes some of what its operands point into. */
+static void touch_brgemm(effect_user *u, texpr x) {
+  for (uint32_t i = 0; i < BRGEMM_COUNT; i++) {
+    texpr p = anfi_t_brgemm_kinds[i] == BRGEMM_IS_SIZE ? NULL : anfi_t_brgemm_in(x, i);
+    if (!p) continue;
+    texpr tensor = p->kind == TX_tensorptr ? p->in[0] : p;
+    touch_memory(u, tensor, false);
+    if (i == BRGEMM_C) touch_memory(u, tensor, true);
+  }
+}
+
+static void touch_intrinsic(effect_user *u, texpr x) {
   tpurity p = anfi_t_intrins[x->sub].purity;
-  if (p == TP_MEMORY) e->reads_unknown = true;
+  if (x->sub == TI_brgemm) {
+    touch_brgemm(u, x);
+    return;
+  }
+  if (p == TP_MEMORY) u->e->reads_unknown = true;
   if (p != TP_EFFECT) return;
-  e->reads_unknown = e->writes_unknown = true;
-  e->effect |= x->sub != TI_write_struct && x->sub != TI_brgemm && x->sub != TI_list_brgemm;
+  u->e->reads_unknown = u->e->writes_unknown = true;
+  u->e->effect |= x->sub != TI_write_struct && x->sub != TI_list_brgemm;
 }
 
 static bool effect_expr(tviewer *v, texpr e) {
@@ -150,7 +165,7 @@ static bool effect_expr(tviewer *v, texpr e) {
     }
     return false;
   }
-  if (e->kind == TX_intrin_call) touch_intrinsic(u->e, e);
+  if (e->kind == TX_intrin_call) touch_intrinsic(u, e);
   if (e->kind == TX_call) u->e->reads_unknown = u->e->writes_unknown = u->e->effect = true;
   return true;
 }

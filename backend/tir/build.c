@@ -61,7 +61,7 @@ static anf_status first_scope(anf_tb *b) {
 
 anf_tb *anf_tb_new(anf_ctx *cx) {
   if (!cx) return NULL;
-  anf_tb *b = (anf_tb *)anfi_raw(cx, NULL, 0, sizeof *b);
+  anf_tb *b = (anf_tb *)anfi_object(cx, sizeof *b);
   if (!b) return NULL;
   *b = (anf_tb){.cx = cx};
   anfi_arena_init(&b->arena, cx);
@@ -76,7 +76,7 @@ void anf_tb_free(anf_tb *b) {
   anf_ctx *cx = b->cx;
   anf_tir_module_free(b->m);
   anfi_arena_free(&b->arena);
-  anfi_raw(cx, b, sizeof *b, 0);
+  anfi_object_free(cx, b);
 }
 
 anf_tir_module *anf_tb_module(anf_tb *b) { return b ? b->m : NULL; }

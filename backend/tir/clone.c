@@ -5,10 +5,16 @@
 typedef struct cloner {
   tstore *t;
   anfi_map vars;
+  const anfi_map *called; // functions that get another name: name in the source → name; or NULL
 } cloner;
 
 static const anfi_str *name(cloner *c, const anfi_str *s) {
   return s ? anfi_intern(&c->t->names, s->s, s->len) : NULL;
+}
+
+static const anfi_str *function_name(cloner *c, const anfi_str *s) {
+  const uint64_t *other = s && c->called ? anfi_map_find(c->called, anfi_key(s)) : NULL;
+  return other ? (const anfi_str *)(uintptr_t)*other : name(c, s);
 }
 
 static tattrs attrs(cloner *c, tattrs a) {
@@ -27,12 +33,16 @@ static texpr expr(cloner *c, texpr e) {
       (struct anf_tir_expr_node *)memcpy(anfi_alloc(&c->t->arena, size), e, size);
   if (shared) *anfi_map_at(&c->vars, anfi_key(e)) = anfi_key(r), r->id = c->t->next_id++;
   for (uint32_t i = 0; i < e->n; i++) r->in[i] = expr(c, e->in[i]);
+  if (anfi_t_is_list(e))
+    return e->u.list.block ? anfi_t_list_block(c->t, e->dtype, e->u.list.n, e->u.list.block)
+                           : anfi_t_list_copy(c->t, e->dtype, e->u.list.n, e->u.list.data);
   if (e->kind == TX_constant) {
     uint64_t *p = ANFI_NEW_N(&c->t->arena, uint64_t, e->u.k.n);
     memcpy(p, e->u.k.bits, e->u.k.n * sizeof *p);
     r->u.k.bits = p;
   } else if (e->kind == TX_intrin_call) r->u.attrs = attrs(c, e->u.attrs);
-  else if (shared || e->kind == TX_func_addr || e->kind == TX_call) r->u.name = name(c, e->u.name);
+  else if (shared) r->u.name = name(c, e->u.name);
+  else if (e->kind == TX_func_addr || e->kind == TX_call) r->u.name = function_name(c, e->u.name);
   return r;
 }
 
@@ -55,7 +65,7 @@ static tfunc func(cloner *c, tfunc f) {
   for (uint32_t k = 0; k < f->n; k++) param[k] = expr(c, f->param[k]);
   *r = *f;
   r->param = param;
-  r->name = name(c, f->name);
+  r->name = function_name(c, f->name);
   r->comment = name(c, f->comment);
   r->attrs = attrs(c, f->attrs);
   r->body = f->body ? stmt(c, f->body) : NULL;
@@ -76,6 +86,9 @@ tmod *anfi_t_clone(const tmod *m, tstore *to) {
         (const uint8_t *)anfi_strndup(&to->arena, (const char *)m->image, (size_t)m->image_size);
     o->image_size = m->image_size;
   }
+  for (size_t i = 0; i < m->bound.n; i++)
+    anfi_push(&to->arena, &o->bound,
+              ((tbound){m->bound.at[i].offset, expr(&c, m->bound.at[i].list)}));
   return o;
 }
 
@@ -83,4 +96,58 @@ void anfi_t_import(tmod *to, const tmod *from) {
   cloner c = {.t = to->t};
   anfi_map_init(&c.vars, anfi_scratch(to->t->cx));
   for (size_t i = 0; i < from->func.n; i++) anfi_t_mod_add(to, func(&c, from->func.at[i]));
+}
+
+/* ---- merging ---- */
+
+static texpr table_bits(tstmt define) {
+  texpr k = define->e[1];
+  return define->sub == TL_private && anfi_t_isa(k, TX_constant) ? k : NULL;
+}
+
+static bool same_table(tstmt a, tstmt b) {
+  texpr x = table_bits(a), y = table_bits(b);
+  return anfi_t_same(a->e[0]->dtype, b->e[0]->dtype) && x->sub == y->sub && x->u.k.n == y->u.k.n &&
+         memcmp(x->u.k.bits, y->u.k.bits, x->u.k.n * sizeof *x->u.k.bits) == 0;
+}
+
+/* Private tables are only read, so equal ones are one. */
+static void merge_table(cloner *c, tmod *to, tstmt define, anfi_map *tables) {
+  texpr k = table_bits(define);
+  uint64_t *known = k ? anfi_map_at(tables, anfi_hash(k->u.k.bits, k->u.k.n * sizeof *k->u.k.bits,
+                                                      define->e[0]->dtype.elem))
+                      : NULL;
+  tstmt have = known ? (tstmt)(uintptr_t)*known : NULL;
+  if (have && same_table(have, define)) {
+    *anfi_map_at(&c->vars, anfi_key(define->e[0])) = anfi_key(have->e[0]);
+    return;
+  }
+  tstmt added = stmt(c, define);
+  anfi_push(&c->t->arena, &to->global, added);
+  if (known) *known = anfi_key(added);
+}
+
+static void name_functions(const tmod *to, const tmod *from, const char *tag, anfi_arena *a,
+                           anfi_map *called) {
+  for (size_t i = 0; i < from->func.n; i++) {
+    tfunc f = from->func.at[i];
+    if (!f->body) continue;
+    char *s = anfi_sprintf(a, "%s_%s", f->name->s, tag);
+    while (anfi_t_mod_find(to, anfi_intern_z(&to->t->names, s))) s = anfi_sprintf(a, "%s_", s);
+    *anfi_map_at(called, anfi_key(f->name)) = anfi_key(anfi_intern_z(&to->t->names, s));
+  }
+}
+
+void anfi_t_merge(tmod *to, const tmod *from, const char *tag, anfi_map *tables) {
+  anfi_arena *a = anfi_scratch(to->t->cx);
+  anfi_map called;
+  cloner c = {.t = to->t, .called = &called};
+  anfi_map_init(&c.vars, a);
+  anfi_map_init(&called, a);
+  name_functions(to, from, tag, a, &called);
+  for (size_t i = 0; i < from->global.n; i++) merge_table(&c, to, from->global.at[i], tables);
+  for (size_t i = 0; i < from->func.n; i++) {
+    tfunc f = func(&c, from->func.at[i]);
+    if (f->body || !anfi_t_mod_find(to, f->name)) anfi_t_mod_add(to, f);
+  }
 }

@@ -65,9 +65,16 @@ static bool bind(tcompare *c, texpr a, texpr b) {
   return note(c, a, b) || differ(c, a, b, true, "different variables");
 }
 
+static bool same_list(texpr a, texpr b) {
+  size_t bytes = anfi_t_list_bytes(a);
+  if (a->sub != b->sub || bytes != anfi_t_list_bytes(b)) return false;
+  return a->u.list.data == b->u.list.data || memcmp(a->u.list.data, b->u.list.data, bytes) == 0;
+}
+
 static bool same_payload(const tcompare *c, texpr a, texpr b) {
   switch ((tkind)a->kind) {
   case TX_constant:
+    if (a->sub || b->sub) return same_list(a, b);
     return a->u.k.n == b->u.k.n &&
            memcmp(a->u.k.bits, b->u.k.bits, a->u.k.n * sizeof *a->u.k.bits) == 0;
   case TX_call:
@@ -79,7 +86,7 @@ static bool same_payload(const tcompare *c, texpr a, texpr b) {
   }
 }
 
-/* A phi may name what is defined further down. */
+/* A phi may name a definition further down. */
 static void ahead(tcompare *c, texpr a, texpr b) {
   for (uint32_t i = 0; i < a->n; i++) {
     bool both = a->in[i]->kind == TX_var && b->in[i]->kind == TX_var && a->in[i] != b->in[i];
@@ -218,7 +225,8 @@ static uint64_t hash_expr(hasher *s, texpr e) {
                                            : e->id);
   }
   h = anfi_hash_mix(h, (uint64_t)e->sub << 32 | e->n);
-  if (e->kind == TX_constant) h = anfi_hash(e->u.k.bits, e->u.k.n * sizeof *e->u.k.bits, h);
+  if (anfi_t_is_list(e)) h = anfi_hash(e->u.list.data, anfi_t_list_bytes(e), h);
+  else if (e->kind == TX_constant) h = anfi_hash(e->u.k.bits, e->u.k.n * sizeof *e->u.k.bits, h);
   else if (e->kind == TX_intrin_call) h = attrs_hash(h, e->u.attrs);
   else if (e->kind == TX_func_addr || e->kind == TX_call)
     h = e->u.name ? anfi_hash(e->u.name->s, e->u.name->len, h) : h;

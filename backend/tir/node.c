@@ -72,7 +72,7 @@ double anfi_t_math(tintrin i, double a, double b) {
 /* ---- stores and modules ---- */
 
 tstore *anfi_t_store_new(anf_ctx *cx) {
-  tstore *t = (tstore *)anfi_raw(cx, NULL, 0, sizeof *t);
+  tstore *t = (tstore *)anfi_object(cx, sizeof *t);
   if (!t) anfi_throw_nomem(cx);
   *t = (tstore){.cx = cx, .refs = 0, .next_id = 1};
   t->max_depth = cx->max_nesting < MAX_DEPTH ? cx->max_nesting : MAX_DEPTH;
@@ -87,8 +87,9 @@ void anfi_t_store_release(tstore *t) {
     return;
   }
   anf_ctx *cx = t->cx;
+  for (size_t i = 0; i < t->blocks.n; i++) anfi_os_block_release(t->blocks.at[i]);
   anfi_arena_free(&t->arena);
-  anfi_raw(cx, t, sizeof *t, 0);
+  anfi_object_free(cx, t);
 }
 
 static void leave_mod(void *p) {
@@ -144,6 +145,8 @@ tmod *anfi_t_mod_like(const tmod *m) {
   o->props = m->props;
   o->image = m->image;
   o->image_size = m->image_size;
+  o->binds = m->binds;
+  for (size_t i = 0; i < m->bound.n; i++) anfi_push(&m->t->arena, &o->bound, m->bound.at[i]);
   return o;
 }
 
@@ -233,14 +236,47 @@ texpr anfi_t_bits(tstore *t, tdtype d, uint32_t n, const uint64_t *bits) {
   return finish(t, e);
 }
 
-texpr anfi_t_list(tstore *t, tdtype d, uint32_t n, const uint64_t *bits) {
+size_t anfi_t_list_width(tdtype d) {
+  return anfi_t_is_void(d) ? sizeof(uint64_t) : anfi_t_bytes(d); // void: generic slots
+}
+
+uint64_t anfi_t_list_lane(texpr list, uint64_t i) {
+  size_t width = anfi_t_list_width(list->dtype);
+  uint64_t bits = 0;
+  memcpy(&bits, list->u.list.data + (list->u.list.n == 1 ? 0 : i) * width, width);
+  return bits;
+}
+
+static texpr list(tstore *t, tdtype d, uint32_t n, const unsigned char *data, anfi_os_block *b) {
   xnode *e = fresh(t, TX_constant, d, 0);
-  uint64_t *p = (uint64_t *)anfi_alloc(&t->arena, anfi_size_mul(t->cx, n, sizeof *p));
-  if (n) memcpy(p, bits, n * sizeof *p);
   e->sub = 1;
-  e->u.k.bits = p;
-  e->u.k.n = n;
+  e->u.list.data = data;
+  e->u.list.n = n;
+  e->u.list.block = b;
   return finish(t, e);
+}
+
+static unsigned char *list_room(tstore *t, tdtype d, uint32_t n) {
+  return (unsigned char *)anfi_alloc(&t->arena, anfi_size_mul(t->cx, n, anfi_t_list_width(d)) + 1);
+}
+
+texpr anfi_t_list(tstore *t, tdtype d, uint32_t n, const uint64_t *bits) {
+  size_t width = anfi_t_list_width(d);
+  unsigned char *p = list_room(t, d, n);
+  for (uint32_t i = 0; i < n; i++) memcpy(p + i * width, &bits[i], width); // little-endian
+  return list(t, d, n, p, NULL);
+}
+
+texpr anfi_t_list_copy(tstore *t, tdtype d, uint32_t n, const unsigned char *data) {
+  unsigned char *p = list_room(t, d, n);
+  if (n) memcpy(p, data, n * anfi_t_list_width(d));
+  return list(t, d, n, p, NULL);
+}
+
+texpr anfi_t_list_block(tstore *t, tdtype d, uint32_t n, anfi_os_block *b) {
+  anfi_push(&t->arena, &t->blocks, b);
+  anfi_os_block_retain(b);
+  return list(t, d, n, anfi_os_block_data(b), b);
 }
 
 texpr anfi_t_int(tstore *t, tdtype d, int64_t v) {
@@ -433,6 +469,12 @@ texpr anfi_t_retype(tstore *t, texpr e, tdtype d) {
   r->nidx = e->nidx;
   r->u = e->u;
   r->id = e->kind == TX_var || e->kind == TX_tensor ? t->next_id++ : 0;
+  if (anfi_t_is_list(e)) {
+    uint64_t *p = ANFI_NEW_N(anfi_scratch(t->cx), uint64_t, e->u.list.n + 1);
+    for (uint32_t i = 0; i < e->u.list.n; i++)
+      p[i] = anfi_t_lane_cast(d, e->dtype, anfi_t_list_lane(e, i));
+    return anfi_t_list(t, d, e->u.list.n, p);
+  }
   if (e->kind == TX_constant) {
     uint64_t *p = (uint64_t *)anfi_alloc(&t->arena, anfi_size_mul(t->cx, e->u.k.n, sizeof *p));
     for (uint32_t i = 0; i < e->u.k.n; i++) p[i] = anfi_t_lane_cast(d, e->dtype, e->u.k.bits[i]);

@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 #include "base/gemm.h"
+#include "base/os/map.h"
 #include "anfora/tir.h"
 
 typedef anf_tir_expr texpr;
@@ -78,7 +79,13 @@ struct anf_tir_expr_node {
     struct {
       const uint64_t *bits;
       uint32_t n;
-    } k;          // constant: 1 (all lanes) or one for each lane
+    } k; // constant: 1 (all lanes) or one for each lane
+    struct {
+      const unsigned char *data; // elements as they lie in memory
+      uint32_t n;
+      anfi_os_block
+          *block; // that holds them and belongs to the store; NULL: the store's arena does
+    } list;       // constant that is a list: 1 (all elements) or one for each element
     tattrs attrs; // intrin_call
   } u;
   /* cast, logic_not: x · binary: l r · select: cond l r · indexing: tensor idx... [mask] ·
@@ -119,10 +126,17 @@ typedef struct tstore {
   anfi_strtab names;
   uint32_t next_id, refs;
   uint32_t max_depth;
-  uint32_t line, col;    // given to nodes made now
-  const char *file;      // where it all came from, or NULL
+  uint32_t line, col; // given to nodes made now
+  const char *file;   // where it all came from, or NULL
+  ANFI_VEC(anfi_os_block *) blocks;
   const anfi_str *named; // the name that was asked for last
 } tstore;
+
+/* The address of the list's block is to be written at this offset of the module data. */
+typedef struct tbound {
+  uint64_t offset;
+  texpr list;
+} tbound;
 
 struct anf_tir_module {
   tstore *t;
@@ -132,11 +146,20 @@ struct anf_tir_module {
   uint32_t props;         // TPROP_*: what passes have made true
   const uint8_t *image;   // after module_globals_resolver: initial module data, or NULL
   uint64_t image_size;
+  bool
+      binds; // module_globals_resolver: private lists in blocks are no part of the image, but of `bound`
+  ANFI_VEC(tbound) bound;
   anf_status status; // of building
   anf_ctx *cx;
   bool keep;
   bool stops, counts; // engines make code that can be stopped, that counts turns and calls
 };
+
+static inline bool anfi_t_is_bound(tstmt global) {
+  texpr init = global->e[1];
+  return global->sub == TL_private && init && init->kind == TX_constant && init->sub &&
+         init->u.list.block;
+}
 
 /* dtype.c */
 extern const char *const anfi_t_elem_names[ANF_TIR_ELEM_COUNT];
@@ -210,7 +233,16 @@ const anfi_str *anfi_t_fresh_func(const tmod *m, const char *base);
 const anfi_str *anfi_t_name(tstore *t, const char *s); // made an identifier that is no keyword
 
 texpr anfi_t_bits(tstore *t, tdtype d, uint32_t n, const uint64_t *bits);
-texpr anfi_t_list(tstore *t, tdtype d, uint32_t n, const uint64_t *bits); // an initial value
+/* Initial values: of the bits of lanes; of elements as they lie in memory, copied; of the elements of a block. */
+texpr anfi_t_list(tstore *t, tdtype d, uint32_t n, const uint64_t *bits);
+texpr anfi_t_list_copy(tstore *t, tdtype d, uint32_t n, const unsigned char *data);
+texpr anfi_t_list_block(tstore *t, tdtype d, uint32_t n, anfi_os_block *b);
+size_t anfi_t_list_width(tdtype d); // bytes of one
+static inline bool anfi_t_is_list(texpr e) { return e && e->kind == TX_constant && e->sub; }
+uint64_t anfi_t_list_lane(texpr list, uint64_t i); // of every i, if there is one for all
+static inline size_t anfi_t_list_bytes(texpr list) {
+  return list->u.list.n * anfi_t_list_width(list->dtype);
+}
 texpr anfi_t_int(tstore *t, tdtype d, int64_t v); // of any class of number: 3 or 3.f
 texpr anfi_t_real(tstore *t, tdtype d, double v);
 texpr anfi_t_none(tstore *t);
@@ -353,6 +385,9 @@ void anfi_t_view_stmt(tviewer *v, tstmt s);
 /* A deep copy in another store. */
 tmod *anfi_t_clone(const tmod *m, tstore *to);
 void anfi_t_import(tmod *to, const tmod *from); // copies of from's functions
+/* Adds copies of all that `from` has. A function f becomes f_TAG; one that is declared only stays, and is there once, as
+ * is a private table of the same elements (`tables`: those of the merges before; empty at first). */
+void anfi_t_merge(tmod *to, const tmod *from, const char *tag, anfi_map *tables);
 
 /* compare.c */
 typedef struct tcompare {
@@ -479,19 +514,19 @@ tfunc anfi_t_settle_dims(tstore *t, anfi_arena *scratch, tfunc f);
 /* property.c: what holds of a module */
 enum {
 #define ANF_TIR_PROPERTY(name, text) TPROP_BIT_##name,
-#include "backend/tir/property.def"
+#include "backend/tir/passes/property.def"
 #undef ANF_TIR_PROPERTY
   TPROP_COUNT
 };
 enum {
 #define ANF_TIR_PROPERTY(name, text) TPROP_##name = 1 << TPROP_BIT_##name,
-#include "backend/tir/property.def"
+#include "backend/tir/passes/property.def"
 #undef ANF_TIR_PROPERTY
   TPROP_ALL = (1 << TPROP_COUNT) - 1
 };
 uint32_t anfi_t_measure(const tmod *m);
 
-/* passes: pass.def, pass.c */
+/* passes: passes/pass.def, passes/pass.c */
 typedef struct tpass_cx {
   anf_ctx *cx;
   tstore *t;
@@ -515,7 +550,7 @@ anfi_loc anfi_t_loc(const tstore *t, uint32_t line, uint32_t col);
 #define TPASS_FUNC(name)        tfunc anfi_t_pass_##name(tpass_cx *p, tfunc f);
 #define ANF_TIR_PASS_M(nm, ...) TPASS_MODULE(nm)
 #define ANF_TIR_PASS_F(nm, ...) TPASS_FUNC(nm)
-#include "backend/tir/pass.def"
+#include "backend/tir/passes/pass.def"
 #undef ANF_TIR_PASS_M
 #undef ANF_TIR_PASS_F
 

@@ -13,7 +13,7 @@
 #ifndef ANFI_FRONTEND_ANF_H
 #define ANFI_FRONTEND_ANF_H
 
-#include "base/os_source.h"
+#include "base/os/source.h"
 #include "ir/ir.h"
 
 /* ---- tokens ---- */
@@ -79,7 +79,7 @@ typedef struct token {
 /* The element type that a word names. */
 static inline bool anfi_word_dtype(const anfi_str *w, anf_dtype *d) {
   *d = (anf_dtype)(w->id - NWORD);
-  return w->id >= NWORD && w->id < NWORD + ANF_DTYPE_COUNT;
+  return w->id >= NWORD && w->id - NWORD < ANF_DTYPE_COUNT;
 }
 
 typedef struct lexer {
@@ -259,7 +259,7 @@ typedef struct parser {
   func *fn;         // around
   bool panic;       // an error was recorded since the last good statement
   bool has_effects; // some statement is marked `effect`
-  uint16_t exits;   // flags of what is being parsed, gathered upwards
+  uint16_t exits;   // flags of the text being parsed, gathered upwards
   ANFI_VEC(ast *) stack;
   ANFI_VEC(op_at) ops;
   ANFI_VEC(const anfi_str *) assigns;

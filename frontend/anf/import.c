@@ -6,6 +6,9 @@
  * units share one table of words; files may import each other, for they hold functions alone. */
 #include "frontend/anf/lib.h"
 
+#include <errno.h>
+
+#include "anfora/text.h"
 #include "frontend/anf/anf.h"
 #include "frontend/load.h"
 
@@ -72,6 +75,26 @@ static unit *model_unit(parser *p, anf_module *m, const char *path, anfi_loc loc
   return u;
 }
 
+/* Is the file in the folder of the program, or in one that the host allows? A file that is not there is reported by who
+ * reads it. */
+static bool may_import(const parser *p, const char *path) {
+  const char *real = anfi_os_real_path(p->a, path);
+  const char *program = anfi_os_real_path(p->a, p->units.at[0]->file);
+  if (!real || !program) return true;
+  const char *slash = strrchr(program, '/');
+  if (anfi_os_is_in_folder(real, anfi_strndup(p->a, program, (size_t)(slash - program))))
+    return true;
+  for (size_t i = 0; i < p->cx->imports.n; i++)
+    if (anfi_os_is_in_folder(real, p->cx->imports.at[i])) return true;
+  return false;
+}
+
+static void outside(parser *p, const import *im, anfi_loc loc) {
+  const char *real = anfi_os_real_path(p->a, path_of(p, p->lx.file, im->path));
+  anfi_fail(p->cx, loc, ANF_E0151, im->path);
+  anfi_hint(p->cx, "if that is meant: --imports %.*s", (int)(strrchr(real, '/') - real), real);
+}
+
 static unit *file_unit(parser *p, anf_module *m, const import *im) {
   anfi_loc loc = {p->lx.file, im->line, im->col};
   const char *path = path_of(p, p->lx.file, im->path);
@@ -80,6 +103,7 @@ static unit *file_unit(parser *p, anf_module *m, const import *im) {
   if (!p->files) return (void)anfi_fail(p->cx, loc, ANF_E0146, im->path), NULL;
   unit *u = unit_of_file(p, path);
   if (u) return u;
+  if (!may_import(p, path)) return outside(p, im, loc), NULL;
   const anfi_format *format = anfi_format_by_ending(path);
   if (format && !format->text) return model_unit(p, m, path, loc);
   if (!anfi_os_read_source(p->cx, p->a, path, MOST_BYTES, &text, &len) ||
@@ -126,6 +150,19 @@ void anfi_anf_read_imports(parser *p, anf_module *m) {
   }
   p->lx = first->lx;
   p->top = first->top;
+}
+
+static void allow(anf_ctx *cx, const char *folder) {
+  const char *real = anfi_os_real_path(&cx->arena, folder);
+  if (real) anfi_push(&cx->arena, &cx->imports, real);
+  else anfi_fail(cx, anfi_nowhere(), ANF_E0301, "read", folder, strerror(errno));
+}
+
+anf_status anf_allow_imports(anf_ctx *cx, const char *folder, anf_diag *d) {
+  ANFI_NEED(d, cx, folder);
+  ANFI_ENTRY(cx, d);
+  allow(cx, folder);
+  return anfi_leave(cx);
 }
 
 /* ---- lowering ---- */

@@ -247,6 +247,30 @@ static anf_node *maybe_value(lower *lw, const anfi_str *word, const ast *e, cons
   return lw->bad;
 }
 
+/* The size of dim k of a parameter: x.shape[k]. */
+static anf_node *size_of(lower *lw, anf_node *x, uint32_t k, const ast *e) {
+  anf_value *field = anfi_value_new_string(lw->cx, "shape", strlen("shape"));
+  anfi_hold(lw->m, field);
+  const anfi_attrs *at = NULL;
+  if (!anfi_attrs_new(lw->m, ANF_OP_GetField, &field, anfi_anf_loc(lw, e), &at)) return lw->bad;
+  anf_node *shape = anfi_anf_at(lw, anfi_apply(lw->g, ANF_OP_GetField, at, 1, &x), e);
+  return anfi_anf_tuple_get(lw, e, shape, k);
+}
+
+/* N, where a parameter around is declared as x: f64[N]; NULL: no dim has the name. */
+static anf_node *dim_value(lower *lw, const anfi_str *word, const ast *e) {
+  if (is_local(lw, word)) return NULL;
+  for (const func *f = lw->fn; f; f = f->around)
+    for (uint32_t i = 0; i < f->nparam; i++) {
+      const anf_type *t = f->params[i].type;
+      for (uint32_t k = 0; t && t->kind == ANF_TYPE_TENSOR && k < t->n; k++) {
+        const char *name = anf_dim_name(lw->cx, t->dims[k]);
+        if (name && strcmp(name, word->s) == 0) return size_of(lw, f->graph->params.at[i], k, e);
+      }
+    }
+  return NULL;
+}
+
 anf_node *anfi_anf_name_value(lower *lw, const anfi_str *word, const ast *e) {
   binding b = lw->bind[word->id];
   switch ((bound)b.state) {
@@ -263,7 +287,9 @@ anf_node *anfi_anf_name_value(lower *lw, const anfi_str *word, const ast *e) {
   if (op != ANF_OP_NONE) return anfi_op_value(lw->m, op);
   const anfi_host *h = anfi_host_find(lw->cx, word->s, word->len);
   if (h) return anfi_op_value_attrs(lw->m, anfi_host_op(h), anfi_host_attrs(lw->m, h));
-  anf_node *n = undefined(lw, word, e);
+  anf_node *n = dim_value(lw, word, e);
+  if (n) return n;
+  n = undefined(lw, word, e);
   anfi_anf_bind_value(lw, word, n);
   return n;
 }

@@ -279,7 +279,7 @@ const anf_type *anfi_anf_dims(lower *lw, anf_dtype d, const ast *index) {
           anfi_dim_symbol(lw->cx, anfi_intern(&lw->cx->strings, e->u.word->s, e->u.word->len));
     else return (void)anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0121), NULL;
   }
-  const anf_type *t = anf_type_tensor(lw->cx, d, index->n, dims);
+  const anf_type *t = anfi_type_checked(lw->cx, d, index->n, dims);
   if (!t) anfi_fail(lw->cx, anfi_anf_loc(lw, index), ANF_E0122, (int)ANF_MAX_RANK);
   return t;
 }

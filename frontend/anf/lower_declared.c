@@ -93,6 +93,7 @@ static anf_node *declared_function(lower *lw, const ast *s, anf_node *v, const a
 /* A parameter whose type is no other number's. */
 static bool never_fits(const anf_node *v, const anf_type *t) {
   if (v->kind != ANFI_PARAM || !v->type || v->type->kind == ANF_TYPE_ANY) return false;
+  if (t->kind == ANF_TYPE_ANY) return false;
   if (v->type->kind != t->kind || v->type->n != t->n) return true;
   return anfi_is_tensor(t) && v->type->dtype != t->dtype &&
          !anfi_dtype_weak_becomes((anf_dtype)v->type->dtype, (anf_dtype)t->dtype);
@@ -106,12 +107,12 @@ static bool is_printed(const lower *lw, const ast *pattern) {
 }
 
 anf_node *anfi_anf_annotate(lower *lw, const ast *s, anf_node *v, const anf_type *t) {
-  if (v == lw->bad || t->kind == ANF_TYPE_ANY) return v;
+  if (v == lw->bad || anfi_type_is_any(t)) return v;
   bool constant = v->kind == ANFI_VALUE,
        compound = constant &&
                   (v->u.value->kind == ANF_VALUE_TUPLE || v->u.value->kind == ANF_VALUE_RECORD);
   if (constant && v->u.value->kind == ANF_VALUE_FN) return declared_function(lw, s, v, t);
-  if (constant && !compound) return declared_constant(lw, s, v, t);
+  if (constant && !compound && t->kind != ANF_TYPE_ANY) return declared_constant(lw, s, v, t);
   if (never_fits(v, t)) return mismatch(lw, s);
   if (!is_printed(lw, s->kid[0])) return v->type == t ? v : declared_node(lw, s, v, t);
   if (!v->type && v->graph == lw->g) v->type = t;

@@ -124,7 +124,14 @@ anf_node *anfi_anf_aug(lower *lw, const ast *s) {
 
 /* ---- tuples and records ---- */
 
-/* A tuple of constants is one constant. */
+/* What is written out is one constant: ((1, 2), 3). A tuple by its name is not copied into another one, as t = (t, t) doubles
+ * what walks over a constant see. */
+static bool is_written_out(const ast *e, const anf_node *v) {
+  if (!anfi_anf_is_const(v)) return false;
+  bool nested = v->u.value->kind == ANF_VALUE_TUPLE || v->u.value->kind == ANF_VALUE_RECORD;
+  return !nested || !v->u.value->n || e->kind == A_TUPLE || e->kind == A_RECORD;
+}
+
 static anf_node *constant_tuple(lower *lw, size_t n, anf_node *const *items) {
   anf_value *v = anfi_value_new_tuple(lw->cx, n); // nothing can fail while it is filled
   for (size_t i = 0; i < n; i++) v->u.item[i] = anf_value_retain(items[i]->u.value);
@@ -136,7 +143,7 @@ static anf_node *tuple(lower *lw, const ast *e) {
   bool constant = true, bad = false;
   for (uint32_t i = 0; i < e->n; i++) {
     anf_node *v = anfi_anf_expr(lw, e->kid[i]);
-    constant &= anfi_anf_is_const(v);
+    constant &= is_written_out(e->kid[i], v);
     bad |= v == lw->bad;
     anfi_anf_keep(lw, v);
   }
@@ -191,7 +198,7 @@ static anf_node *record(lower *lw, const ast *e) {
   bool constant = true, bad = false;
   for (uint32_t i = 0; i < e->n; i++) {
     anf_node *v = anfi_anf_expr(lw, e->kid[i]->kid[0]);
-    constant &= anfi_anf_is_const(v);
+    constant &= is_written_out(e->kid[i]->kid[0], v);
     bad |= v == lw->bad;
     anfi_anf_keep(lw, v);
   }

@@ -428,7 +428,7 @@ static ast *parse_statement(parser *p) {
   }
 }
 
-/* To the end of the statement; brackets that open in what is skipped close in it too. */
+/* To the end of the statement; brackets that open in the skipped text close in it, too. */
 static void recover(parser *p) {
   uint32_t open = 0;
   p->panic = false;

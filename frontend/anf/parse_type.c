@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Types: f32[2, B, ?], (i64, f32), {w: f32[3]}, fn(f32) -> f32, none, str, type, any. */
+/* Types: f32[2, B, ?], f32[...], (i64, f32), {w: f32[3]}, fn(f32) -> f32, none, str, type, any, number. */
 #include "frontend/anf/anf.h"
 
 typedef ANFI_VEC(const anf_type *) types;
@@ -25,6 +25,14 @@ static bool parse_dim(parser *p, int64_t *out) {
   return true;
 }
 
+/* f32[...] */
+static const anf_type *parse_ranks(parser *p, anf_dtype d, const token *open) {
+  anfi_parse_advance(p);
+  p->inside--;
+  return anfi_parse_close(p, T_RBRACK, open) ? anfi_type_pattern(p->cx, ANF_PATTERN_RANKS, d)
+                                             : NULL;
+}
+
 static const anf_type *parse_tensor(parser *p, anf_dtype d) {
   token name = p->t, open;
   anfi_parse_advance(p);
@@ -34,6 +42,7 @@ static const anf_type *parse_tensor(parser *p, anf_dtype d) {
   open = p->t;
   p->inside++;
   anfi_parse_advance(p);
+  if (anfi_parse_at(p, T_ELLIPSIS)) return parse_ranks(p, d, &open);
   bool good = true;
   while (good && !anfi_parse_at(p, T_RBRACK)) {
     int64_t dim = 0;
@@ -45,7 +54,7 @@ static const anf_type *parse_tensor(parser *p, anf_dtype d) {
   }
   p->inside--;
   if (!good || !anfi_parse_close(p, T_RBRACK, &open)) return NULL;
-  const anf_type *t = n <= ANF_MAX_RANK ? anf_type_tensor(p->cx, d, n, dims) : NULL;
+  const anf_type *t = n <= ANF_MAX_RANK ? anfi_type_checked(p->cx, d, n, dims) : NULL;
   if (!t) anfi_fail(p->cx, anfi_parse_loc(p, &name), ANF_E0122, (int)ANF_MAX_RANK), p->panic = true;
   return t;
 }
@@ -126,18 +135,24 @@ static const anf_type *parse_named(parser *p) {
   static const struct {
     const char *name;
     anf_type_kind kind;
-  } simple[] = {{"none", ANF_TYPE_NONE}, {"str", ANF_TYPE_STRING},  {"type", ANF_TYPE_TYPE},
-                {"box", ANF_TYPE_BOX},   {"stack", ANF_TYPE_STACK}, {"any", ANF_TYPE_ANY}};
+  } simple[] = {{"none", ANF_TYPE_NONE},
+                {"str", ANF_TYPE_STRING},
+                {"type", ANF_TYPE_TYPE},
+                {"box", ANF_TYPE_BOX},
+                {"stack", ANF_TYPE_STACK}};
   token t = p->t;
   anf_dtype d;
+  anf_pattern pattern;
   if (anfi_word_dtype(t.word, &d)) return parse_tensor(p, d);
   for (size_t i = 0; i < ANFI_LEN(simple); i++)
     if (strcmp(t.word->s, simple[i].name) == 0)
       return anfi_parse_advance(p), anfi_type_simple(p->cx, simple[i].kind);
+  if (anfi_pattern_parse(t.word->s, &pattern))
+    return anfi_parse_advance(p), anfi_type_pattern(p->cx, pattern, (anf_dtype)0);
   anfi_fail(p->cx, anfi_parse_loc(p, &t), ANF_E0120, t.word->s);
   if (!anfi_hint_habit(p->cx, t.word->s))
     anfi_hint(p->cx, "types are f32, f32[2, B], (i64, f32), {w: f32}, fn(f32) -> f32, "
-                     "none, str, type, any");
+                     "none, str, type, any; of many types number, tensor, tuple, record, f32[...]");
   p->panic = true;
   return NULL;
 }

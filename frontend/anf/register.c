@@ -23,6 +23,21 @@ static void add(anf_ctx *cx, const anf_host_op *given) {
   else anfi_host_add(cx, &op, type);
 }
 
+static void add_meta(anf_ctx *cx, const anf_meta_op *given) {
+  anf_meta_op op;
+  if (!ANFI_OPTS_IN(cx, anf_meta_op, release, given, &op)) return;
+  if (op.name && is_word(op.name))
+    anfi_fail(cx, anfi_nowhere(), ANF_E0231, op.name, "the word has a meaning in programs");
+  else anfi_generator_add(cx, &op);
+}
+
+anf_status anf_meta_register(anf_ctx *cx, const anf_meta_op *op, anf_diag *d) {
+  ANFI_NEED(d, cx, op);
+  ANFI_ENTRY(cx, d);
+  add_meta(cx, op);
+  return anfi_leave(cx);
+}
+
 anf_status anf_op_register(anf_ctx *cx, const anf_host_op *op, anf_diag *d) {
   ANFI_NEED(d, cx, op);
   ANFI_ENTRY(cx, d);

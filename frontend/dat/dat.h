@@ -27,6 +27,9 @@ bool anfi_scan_open(anfi_scan *s, anf_ctx *cx, const char *text, size_t len, con
 bool anfi_scan_expected(anfi_scan *s, const char *what); // fails at the current location
 bool anfi_scan_wrong(anfi_scan *s, const char *why);
 bool anfi_scan_none(anfi_scan *s, const char *what, uint64_t id);
+/* Gives errors without a place the current location: those of ops, attributes and modules, whose checks do not
+ * know the file. */
+void anfi_scan_place_errors(anfi_scan *s);
 bool anfi_scan_char(anfi_scan *s, char c);
 bool anfi_scan_skip(anfi_scan *s, char c);       // takes c if it is there
 bool anfi_scan_num(anfi_scan *s, uint64_t *out); // no sign, no leading zeros

@@ -254,6 +254,13 @@ static bool check_captures(anfi_reader *r) {
   return true;
 }
 
+/* The file as a whole is wrong where its module is. */
+static bool verify(anfi_reader *r) {
+  if (anfi_verify(r->m)) return true;
+  r->s.at = r->s.text;
+  return false;
+}
+
 static anf_module *read_dat(anf_ctx *cx, const char *text, size_t len, const char *file) {
   anfi_reader r = {.cx = cx};
   if (!anfi_scan_open(&r.s, cx, text, len, file)) return NULL;
@@ -264,19 +271,10 @@ static anf_module *read_dat(anf_ctx *cx, const char *text, size_t len, const cha
   r.buf->cx = cx;
   anfi_defer(cx, ANFI_ALWAYS, anfi_free_text, r.buf);
   bool good = anfi_dat_strings(&r) && anfi_dat_types(&r) && read_places(&r) && read_graphs(&r) &&
-              anfi_dat_constants(&r) && read_nodes(&r) && read_results(&r) && anfi_verify(r.m) &&
+              anfi_dat_constants(&r) && read_nodes(&r) && read_results(&r) && verify(&r) &&
               check_captures(&r);
+  if (!good) anfi_scan_place_errors(&r.s);
   return good ? r.m : NULL;
-}
-
-anf_status anf_read_dat(anf_ctx *cx, const char *text, size_t len, const char *file, anf_diag *d,
-                        anf_module **out) {
-  ANFI_NEED(d, cx, text, out);
-  *out = NULL;
-  ANFI_ENTRY(cx, d);
-  anf_module *m = read_dat(cx, text, len, file);
-  if (!anfi_failed(cx)) *out = m;
-  return anfi_leave(cx);
 }
 
 anf_module *anfi_read_dat(anf_ctx *cx, const anfi_input *f) {

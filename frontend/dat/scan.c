@@ -24,6 +24,12 @@ static void remove_source(void *p) {
   (anfi_source_add((s)->cx, (s)->file, (s)->text, (size_t)((s)->end - (s)->text)),                 \
    anfi_fail((s)->cx, place(s), __VA_ARGS__), remove_source(s), false)
 
+void anfi_scan_place_errors(anfi_scan *s) {
+  anfi_source_add(s->cx, s->file, s->text, (size_t)(s->end - s->text));
+  anfi_place_errors(s->cx, place(s));
+  remove_source(s);
+}
+
 bool anfi_scan_expected(anfi_scan *s, const char *what) { return FAIL_HERE(s, ANF_E0314, what); }
 bool anfi_scan_wrong(anfi_scan *s, const char *why) { return FAIL_HERE(s, ANF_E0317, why); }
 bool anfi_scan_none(anfi_scan *s, const char *what, uint64_t id) {

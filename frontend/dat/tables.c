@@ -135,8 +135,25 @@ static bool read_tensor_type(anfi_reader *r, const anf_type **out) {
   if (rank > ANF_MAX_RANK) return anfi_scan_expected(&r->s, "a rank of at most 16");
   for (size_t i = 0; i < rank; i++)
     if (!read_dim(r, &dims[i])) return false;
-  *out = anf_type_tensor(r->cx, d, rank, dims);
+  *out = anfi_type_checked(r->cx, d, rank, dims);
   return *out || anfi_scan_expected(&r->s, "dims whose product is a size");
+}
+
+/* pattern number; pattern ranks f32 */
+static bool read_pattern(anfi_reader *r, const anf_type **out) {
+  const char *word;
+  size_t len;
+  anf_dtype d = (anf_dtype)0;
+  anf_pattern p = ANF_PATTERN_RANKS;
+  if (!SPACE(r) || !anfi_scan_word(&r->s, &word, &len)) return false;
+  if (is_word(word, len, "ranks")) {
+    if (!SPACE(r) || !anfi_scan_word(&r->s, &word, &len)) return false;
+    if (!anfi_dtype_parse(word, len, &d)) return anfi_scan_expected(&r->s, "an element type");
+  } else if (!anfi_pattern_parse(anfi_strndup(r->a, word, len), &p) || p == ANF_PATTERN_ANY) {
+    return anfi_scan_expected(&r->s, "a pattern: number, tensor, tuple, record or ranks");
+  }
+  *out = anfi_type_pattern(r->cx, p, d);
+  return true;
 }
 
 static bool names_differ(anfi_reader *r, size_t n, const anfi_str *const *names) {
@@ -179,6 +196,7 @@ static bool read_type(anfi_reader *r, const anf_type **out) {
   size_t len;
   if (!anfi_scan_word(&r->s, &word, &len)) return false;
   if (is_word(word, len, "tensor")) return read_tensor_type(r, out);
+  if (is_word(word, len, "pattern")) return read_pattern(r, out);
   for (size_t i = 0; i < ANFI_LEN(kinds); i++) {
     if (!is_word(word, len, kinds[i].word)) continue;
     if (kinds[i].kind <= ANF_TYPE_FN) return read_compound_type(r, kinds[i].kind, out);
@@ -225,9 +243,9 @@ static bool read_elements(anfi_reader *r, anf_value *v) {
   size_t bytes = anf_dtype_bytes(d), n = v->n;
   if (anfi_dtype_class(d) == ANFI_CLASS_COMPLEX) bytes /= 2, n *= 2;
   for (size_t i = 0; i < n; i++)
-    if (!read_number(r, bytes, v->u.data + i * bytes)) return false;
+    if (!read_number(r, bytes, v->data + i * bytes)) return false;
   for (size_t i = 0; d == ANF_BOOL && i < n; i++)
-    if (v->u.data[i] > 1) return anfi_scan_wrong(&r->s, "a bool that is neither 0 nor 1");
+    if (v->data[i] > 1) return anfi_scan_wrong(&r->s, "a bool that is neither 0 nor 1");
   return true;
 }
 

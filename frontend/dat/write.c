@@ -199,9 +199,19 @@ static void put_dim(writer *w, int64_t d) {
   else put_num(w, (uint64_t)d);
 }
 
+static void put_pattern(writer *w, const anf_type *t) {
+  if (t->pattern == ANF_PATTERN_RANKS)
+    anfi_putf(w->o, "pattern ranks %s\n", anf_dtype_name((anf_dtype)t->dtype));
+  else anfi_putf(w->o, "pattern %s\n", anfi_pattern_name((anf_pattern)t->pattern));
+}
+
 static void put_type(writer *w, const anf_type *t) {
   static const char *const kinds[] = {"tensor", "tuple", "record", "fn",    "none",
                                       "string", "type",  "box",    "stack", "any"};
+  if (t->pattern) {
+    put_pattern(w, t);
+    return;
+  }
   anfi_puts(w->o, kinds[t->kind]);
   if (t->kind == ANF_TYPE_TENSOR) anfi_putf(w->o, " %s", anf_dtype_name((anf_dtype)t->dtype));
   if (t->kind <= ANF_TYPE_FN) put_num(w, t->n);
@@ -224,7 +234,7 @@ static void put_hex(writer *w, const anf_value *v) {
   anfi_putc(w->o, ' ');
   if (!n) anfi_putc(w->o, '-');
   for (size_t i = 0; i < n; i++) {
-    const unsigned char *p = v->u.data + i * bytes;
+    const unsigned char *p = v->data + i * bytes;
     uint64_t x = 0;
     if (bytes == 1) x = *p;
     else if (bytes == 2) x = *(const uint16_t *)(const void *)p;

@@ -70,7 +70,12 @@ typedef struct {
   anfi_mi_build *b;
   const anfi_mi_graph *g;
   anf_graph *to;
-  const anfi_traced *state; // of the main graph: what the last UpdateState gave
+  bool threads; // the graph has the state
+  const anfi_traced *first,
+      *state;       // tuples of slots: at the start, and after all assignments so far
+  anfi_map monads;  // name of a UMonad -> 1
+  anfi_map bound;   // name of a function value -> the state that Partial gave it
+  anfi_map changed; // name of a value that was changed in place -> 1
 } building;
 
 static void bind(anfi_mi_build *b, const anfi_str *name, const anfi_traced *x) {
@@ -80,6 +85,8 @@ static void bind(anfi_mi_build *b, const anfi_str *name, const anfi_traced *x) {
 static const anfi_traced *value_of(building *q, const anfi_mi_node *n, const anfi_str *name) {
   anfi_mi_build *b = q->b;
   const uint64_t *at = find(&b->values, name);
+  if (find(&q->changed, name))
+    return fail_node(b, n, "uses a value after it was changed in place:", name->s);
   if (at) return (const anfi_traced *)(uintptr_t)*at;
   if ((at = find(&b->graphs, name)))
     return anfi_traced_node(b->t, anfi_graph_value((anf_graph *)(uintptr_t)*at), NULL);
@@ -89,7 +96,7 @@ static const anfi_traced *value_of(building *q, const anfi_mi_node *n, const anf
 /* The abstract of a node's result, where tracing found no type. */
 static const anfi_traced *with_type(anfi_mi_build *b, const anfi_mi_node *n, const anfi_traced *x) {
   if (!x || x->kind != ANFI_TRACED_DATA || x->type || !x->node) return x;
-  const anf_type *type = anfi_mi_abstract_type(b->model, anfi_mi_find(&n->attrs, "shape"));
+  const anf_type *type = anfi_mi_abstract_type(b->model, n->stated);
   return anfi_traced_node(b->t, x->node, type ? type : n->number);
 }
 
@@ -110,8 +117,7 @@ static bool agrees(const anf_type *got, const anf_type *want) {
 /* The file states the type of each result: an operator that gives another one is not what the file means. */
 static const anfi_traced *as_stated(anfi_mi_build *b, const anfi_mi_node *n, const anfi_mi_prim *p,
                                     const anfi_traced *x) {
-  const anf_type *want =
-      x ? anfi_mi_abstract_type(b->model, anfi_mi_find(&n->attrs, "shape")) : NULL;
+  const anf_type *want = x ? anfi_mi_abstract_type(b->model, n->stated) : NULL;
   if (!want || n->number || agrees(anfi_traced_type(b->t, x), want)) return x;
   anfi_fail(b->t->cx, b->t->loc, ANF_E1168, p->op->s,
             anfi_type_text(b->t->cx, anfi_traced_type(b->t, x)), anfi_type_text(b->t->cx, want));
@@ -146,44 +152,173 @@ static bool inputs(building *q, const anfi_mi_node *n, const anfi_traced ***out)
 static const anfi_traced *constant(building *q, const anfi_mi_node *n) {
   const anfi_mi_attr *a = anfi_mi_find(&n->attrs, "value");
   if (!a) return fail_node(q->b, n, "has no", "value");
-  if (a->type == MI_UMONAD && q->g == q->b->model->main) return q->state;
+  if (a->type == MI_UMONAD) {
+    *anfi_map_at(&q->monads, anfi_key(n->name)) = 1;
+    return q->first;
+  }
   anf_value *v = anfi_mi_attr_value(q->b->model, a);
   return v ? anfi_traced_value(q->b->t, v) : NULL;
 }
 
-static const anfi_traced *call_of(building *q, const anfi_mi_node *n, anf_node *f) {
-  const anfi_traced **in;
-  if (!f) return fail_node(q->b, n, "calls a constant:", n->op->s);
-  anf_node **all = ANFI_NEW_N(q->b->t->arena, anf_node *, n->in.n + 2);
-  if (!inputs(q, n, &in)) return NULL;
-  all[0] = f;
-  for (size_t i = 0; i < n->in.n; i++)
-    if (!(all[i + 1] = anfi_traced_to_node(q->b->t, in[i]))) return NULL;
-  anf_node *c = anfi_call(q->to, n->in.n + 1, all);
-  c->debug = q->b->t->debug;
-  if (q->b->effect) anfi_add_effect(q->to, c);
-  return taken_apart(q->b, with_type(q->b, n, anfi_traced_node(q->b->t, c, NULL)));
-}
+/* ---- state ---- */
 
-/* The place in the state of input i, or -1. */
+static bool is_monad(const building *q, const anfi_str *name) { return find(&q->monads, name); }
+
+/* The slot of the state that input i denotes, or -1. */
 static int slot_of(const building *q, const anfi_mi_node *n, size_t i) {
-  const uint64_t *at =
-      i < n->in.n && q->g == q->b->model->main ? find(&q->b->slots, n->in.at[i]) : NULL;
-  return at ? (int)*at - 1 : -1;
+  return i < n->in.n && q->threads ? anfi_mi_slot(q->b, n->in.at[i]) : -1;
 }
 
-/* What a node wrote, or those did that it is a tuple of: a list. */
-typedef struct writer {
-  const anfi_traced *before, *after;
-  const anfi_str *node;
-  bool *merged; // some UpdateState has it
-  struct writer *more;
-} writer;
+/* The state with other items: those that differ between `before` and `after` are an assignment, which must have seen all
+ * assignments to the same slot so far. */
+static bool assigns(building *q, const anfi_traced *before, const anfi_traced *after) {
+  anfi_trace *t = q->b->t;
+  const anfi_traced **item = ANFI_NEW_N(t->arena, const anfi_traced *, after->n + 1);
+  for (size_t i = 0; i < after->n; i++) {
+    bool writes = before->item[i] != after->item[i];
+    item[i] = writes ? after->item[i] : q->state->item[i];
+    if (writes && before->item[i] != q->state->item[i]) {
+      const anfi_mi_graph *g = q->b->model->main;
+      for (size_t k = 0; k < g->params.n; k++)
+        if (q->b->slot[k] == (int)i)
+          return anfi_fail(t->cx, t->loc, ANF_E1185, g->params.at[k]->name->s);
+    }
+  }
+  q->state = anfi_traced_tuple(t, after->n, item);
+  return q->state != NULL;
+}
 
+/* Slots that functions know are arguments of theirs, after the others, and (slots.., ) is the first part of their result. */
+static bool slot_nodes(anfi_mi_build *b, const anfi_traced *state, anf_node **to) {
+  for (size_t i = 0, k = 0; i < b->nslot; i++)
+    if (b->threaded[i] && !(to[k++] = anfi_traced_to_node(b->t, state->item[i]))) return false;
+  return true;
+}
+
+static anf_node *state_node(anfi_mi_build *b, anf_graph *to, const anfi_traced *state) {
+  anf_node **in = ANFI_NEW_N(b->t->arena, anf_node *, b->nslot + 1);
+  return slot_nodes(b, state, in) ? anfi_apply(to, ANF_OP_MakeTuple, NULL, b->nthreaded, in) : NULL;
+}
+
+static anf_node *item(anfi_mi_build *b, anf_graph *g, anf_node *t, int64_t i) {
+  anf_value *v[1] = {anfi_trace_hold(b->t, anfi_value_new_i64(b->t->cx, ANF_INT, i))};
+  const anfi_attrs *at = NULL;
+  anfi_attrs_new(b->m, ANF_OP_TupleGet, v, loc_of(b), &at);
+  return anfi_apply(g, ANF_OP_TupleGet, at, 1, &t);
+}
+
+/* The state with these nodes for slots that functions know, of `old` or None for the others. */
+static const anfi_traced *state_of(anfi_mi_build *b, anf_node *const *in, const anfi_traced *old) {
+  const anfi_mi_graph *g = b->model->main;
+  const anfi_traced **all = ANFI_NEW_N(b->t->arena, const anfi_traced *, b->nslot + 1);
+  const anf_type **type = ANFI_NEW_N(b->t->arena, const anf_type *, b->nslot + 1);
+  for (size_t i = 0; i < g->params.n; i++)
+    if (b->slot[i] >= 0) type[b->slot[i]] = anfi_mi_tensor_type(b->model, g->params.at[i]);
+  for (size_t i = 0, k = 0; i < b->nslot; i++)
+    all[i] = b->threaded[i] ? anfi_traced_node(b->t, in[k++], type[i])
+             : old          ? old->item[i]
+                            : anfi_traced_none(b->t);
+  return anfi_traced_tuple(b->t, b->nslot, all);
+}
+
+static const anfi_traced *result_state(building *q, anf_node *c, const anfi_traced *old) {
+  anfi_mi_build *b = q->b;
+  anf_node **in = ANFI_NEW_N(b->t->arena, anf_node *, b->nslot + 1), *all = item(b, q->to, c, 0);
+  for (size_t k = 0; k < b->nthreaded; k++) in[k] = item(b, q->to, all, (int64_t)k);
+  return state_of(b, in, old);
+}
+
+/* The same of parameters, which this adds to the graph. */
+static const anfi_traced *parameter_state(building *q) {
+  anfi_mi_build *b = q->b;
+  const anfi_mi_graph *g = b->model->main;
+  anf_node **in = ANFI_NEW_N(b->t->arena, anf_node *, b->nslot + 1);
+  const anfi_str **name = ANFI_NEW_N(b->t->arena, const anfi_str *, b->nslot + 1);
+  for (size_t i = 0; i < g->params.n; i++)
+    if (b->slot[i] >= 0) name[b->slot[i]] = short_name(b, g->params.at[i]->name);
+  for (size_t i = 0, k = 0; i < b->nslot; i++)
+    if (b->threaded[i]) in[k++] = anfi_param(q->to, name[i], NULL);
+  return state_of(b, in, NULL);
+}
+
+/* ---- calls ---- */
+
+/* Monads are no arguments: the state is, after the others. */
+static bool arguments(building *q, const anfi_mi_node *n, anf_node **to,
+                      const anfi_traced **state) {
+  const anfi_traced **in;
+  if (!inputs(q, n, &in)) return false;
+  for (size_t i = 0; i < n->in.n; i++) {
+    bool monad = is_monad(q, n->in.at[i]);
+    int slot = slot_of(q, n, i);
+    if (monad && q->threads) *state = in[i];
+    const anfi_traced *x = monad       ? anfi_traced_none(q->b->t)
+                           : slot >= 0 ? q->state->item[slot]
+                                       : in[i];
+    if (!(to[i] = anfi_traced_to_node(q->b->t, x))) return false;
+  }
+  return true;
+}
+
+typedef struct writer writer;
 typedef struct {
   anfi_map of; // name of a node -> writer
   ANFI_VEC(writer *) all;
 } writer_map;
+static writer *new_writer(building *q, const anfi_mi_node *n, writer_map *m,
+                          const anfi_traced *before, const anfi_traced *after);
+
+/* f(arguments.., slots..) gives ((slots..), result). A function that takes no UMonad leaves the state as it is. */
+static const anfi_traced *threaded_call(building *q, const anfi_mi_node *n, anf_node *c,
+                                        const anfi_traced *before, bool takes, writer_map *m) {
+  anfi_mi_build *b = q->b;
+  const anfi_traced *result = with_type(b, n, anfi_traced_node(b->t, item(b, q->to, c, 1), NULL));
+  if (!takes) return result;
+  const anfi_traced *after = result_state(q, c, before);
+  if (!after || !assigns(q, before, after)) return NULL;
+  (void)new_writer(q, n, m, before, after);
+  return result;
+}
+
+static const anfi_traced *call_of(building *q, const anfi_mi_node *n, const anfi_str *callee,
+                                  anf_node *f, writer_map *m) {
+  anfi_mi_build *b = q->b;
+  if (!f) return fail_node(b, n, "calls a constant:", n->op->s);
+  const uint64_t *bound = find(&q->bound, callee);
+  const anfi_traced *given = bound ? (const anfi_traced *)(uintptr_t)*bound : NULL, *state;
+  anf_node **all = ANFI_NEW_N(b->t->arena, anf_node *, n->in.n + b->nthreaded + 3);
+  bool again =
+      callee == b->model->main->name && !find(&b->values, callee); // the model calls itself
+  size_t narg = n->in.n + (again && b->record);
+  if (again && b->nslot) return fail_node(b, n, "assigns, and calls itself:", callee->s);
+  all[0] = f, all[1] = b->record;
+  if (!arguments(q, n, all + 1 + narg - n->in.n, &given)) return NULL;
+  bool threads = q->threads && b->nthreaded;
+  bool takes = threads && (given || anfi_mi_takes_state(b, callee));
+  state = given ? given : q->state;
+  if (threads && !slot_nodes(b, state, all + narg + 1)) return NULL;
+  anf_node *c = anfi_call(q->to, narg + 1 + (threads ? b->nthreaded : 0), all);
+  c->debug = b->t->debug;
+  if (b->effect) anfi_add_effect(q->to, c);
+  const anfi_traced *r = threads ? threaded_call(q, n, c, state, takes, m)
+                                 : with_type(b, n, anfi_traced_node(b->t, c, NULL));
+  return taken_apart(b, r);
+}
+
+/* What a node wrote, or those did that it is a tuple of: a list. */
+struct writer {
+  const anfi_traced *before, *after;
+  bool *merged; // some UpdateState has it
+  struct writer *more;
+};
+
+static writer *new_writer(building *q, const anfi_mi_node *n, writer_map *m,
+                          const anfi_traced *before, const anfi_traced *after) {
+  writer *w = ANFI_NEW(q->b->t->arena, writer);
+  *w = (writer){before, after, ANFI_NEW(q->b->t->arena, bool), NULL};
+  *anfi_map_at(&m->of, anfi_key(n->name)) = anfi_key(w);
+  return w;
+}
 
 static writer *writer_of(const writer_map *m, const anfi_str *name) {
   const uint64_t *at = find(&m->of, name);
@@ -203,29 +338,55 @@ static void pass_writers(building *q, const anfi_mi_node *n, writer_map *m) {
   if (all) *anfi_map_at(&m->of, anfi_key(n->name)) = anfi_key(all);
 }
 
-/* Effects on parameters: the last input is the state before, (result, state after) the node's value. */
+/* A primitive may change a tensor that is no parameter, and gives the changed one. The name of the old one is not used after. */
+static bool may_write_values(const anfi_mi_prim *p) { return strncmp(p->op->s, "Inplace", 7) == 0; }
+
+/* Does another value share the memory of `name`? Views are primitives named so. */
+static bool is_view(const building *q, const anfi_str *name) {
+  const uint64_t *at = find(&q->b->nodes, name);
+  at = at ? find(&q->b->prims, ((const anfi_mi_node *)(uintptr_t)*at)->op) : NULL;
+  const anfi_str *op = at ? ((const anfi_mi_prim *)(uintptr_t)*at)->op : NULL;
+  return op && op->len > 4 && strcmp(op->s + op->len - 4, "View") == 0;
+}
+
+static const anfi_traced *in_place(building *q, const anfi_mi_node *n, const anfi_mi_prim *p,
+                                   const anfi_traced **in) {
+  bool ordered = is_monad(q, n->in.at[n->in.n - 1]); // the state is none of its inputs
+  if (is_view(q, n->in.at[0]))
+    return fail_node(q->b, n, "changes a view of another value:", n->in.at[0]->s);
+  for (size_t i = 0; i < n->in.n; i++)
+    if (slot_of(q, n, i) >= 0) in[i] = q->state->item[slot_of(q, n, i)];
+  const anfi_traced *r = anfi_mi_primitive(q->b, p, n->in.n - ordered, in);
+  if (r) *anfi_map_at(&q->changed, anfi_key(n->in.at[0])) = 1;
+  return r ? r->item[0] : NULL;
+}
+
+/* Effects on parameters: the last input is the state before, (result, new values..) what the primitive gives. */
 static const anfi_traced *writing(building *q, const anfi_mi_node *n, const anfi_mi_prim *p,
                                   const anfi_traced **in, writer_map *writers) {
   anfi_trace *t = q->b->t;
-  const anfi_traced *before = in[n->in.n - 1], **after = NULL;
-  if (before->kind != ANFI_TRACED_TUPLE || before->n != q->b->nslot)
-    return (void)anfi_fail(t->cx, t->loc, ANF_E1151, "an assignment inside of a function"), NULL;
-  for (size_t i = 0; i + 1 < n->in.n; i++)
+  size_t last = n->in.n - 1;
+  const anfi_traced *before = in[last], **after = NULL;
+  bool ordered = is_monad(q, n->in.at[last]);
+  if (may_write_values(p) && slot_of(q, n, 0) < 0) return in_place(q, n, p, in);
+  for (size_t i = 0; i < last; i++)
+    if (p->writes >> i & 1 && slot_of(q, n, i) < 0)
+      return fail_node(q->b, n, "assigns to what is no parameter:", n->in.at[i]->s);
+  if (!q->threads || !ordered)
+    return (void)anfi_fail(t->cx, t->loc, ANF_E1151, "an assignment without a state"), NULL;
+  for (size_t i = 0; i < last; i++)
     if (slot_of(q, n, i) >= 0) in[i] = before->item[slot_of(q, n, i)];
-  const anfi_traced *r = anfi_mi_primitive(q->b, p, n->in.n - 1, in);
+  const anfi_traced *r = anfi_mi_primitive(q->b, p, last, in);
   if (!r) return NULL;
   after = ANFI_NEW_N(t->arena, const anfi_traced *, before->n + 1);
   for (size_t i = 0; i < before->n; i++) after[i] = before->item[i];
-  for (size_t i = 0, k = 1; i + 1 < n->in.n; i++)
-    if (anfi_mi_writes(p) >> i & 1 && slot_of(q, n, i) >= 0) after[slot_of(q, n, i)] = r->item[k++];
-    else if (anfi_mi_writes(p) >> i & 1) k++;
-  writer *w = ANFI_NEW(t->arena, writer);
-  *w = (writer){before, anfi_traced_tuple(t, before->n, after), n->name, ANFI_NEW(t->arena, bool),
-                NULL};
-  anfi_push(t->arena, &writers->all, w);
-  *anfi_map_at(&writers->of, anfi_key(n->name)) = anfi_key(w);
-  const anfi_mi_attr *stated =
-      anfi_mi_find(&n->attrs, "shape"); // (new values..) where there are several
+  for (size_t i = 0, k = 1; i < last; i++)
+    if (p->writes >> i & 1 && slot_of(q, n, i) >= 0) after[slot_of(q, n, i)] = r->item[k++];
+    else if (p->writes >> i & 1) k++;
+  const anfi_traced *state = anfi_traced_tuple(t, before->n, after);
+  if (!state || !assigns(q, before, state)) return NULL;
+  anfi_push(t->arena, &writers->all, new_writer(q, n, writers, before, state));
+  const anfi_mi_attr *stated = n->stated; // (new values..) where there are several
   bool several = stated && stated->type == MI_TUPLE && stated->values.n == r->n - 1 &&
                  r->item[0]->kind != ANFI_TRACED_TUPLE;
   return several ? anfi_traced_tuple(t, r->n - 1, r->item + 1) : r->item[0];
@@ -244,7 +405,9 @@ static const anfi_traced *updated(building *q, const anfi_mi_node *n, const anfi
                                   writer_map *writers) {
   anfi_trace *t = q->b->t;
   const anfi_traced *u = in[0];
-  if (u->kind != ANFI_TRACED_TUPLE) return u;
+  if (!is_monad(q, n->in.at[0])) return u;
+  *anfi_map_at(&q->monads, anfi_key(n->name)) = 1;
+  if (!q->threads) return u;
   const anfi_traced **after = ANFI_NEW_N(t->arena, const anfi_traced *, u->n + 1);
   memcpy(after, u->item, u->n * sizeof *after);
   for (size_t i = 1; i < n->in.n; i++)
@@ -253,47 +416,79 @@ static const anfi_traced *updated(building *q, const anfi_mi_node *n, const anfi
         if (w->after->item[k] != w->before->item[k]) after[k] = w->after->item[k];
       *w->merged = true;
     }
-  u = anfi_traced_tuple(t, u->n, after);
-  if (q->g == q->b->model->main) q->state = u;
-  return u;
+  return anfi_traced_tuple(t, u->n, after);
 }
 
+/* Load(p, U) and Depend(p, U): the value of a parameter in that state. */
 static const anfi_traced *loaded(building *q, const anfi_mi_node *n, const anfi_traced *const *in) {
   int slot = slot_of(q, n, 0);
-  return slot >= 0 && in[1]->kind == ANFI_TRACED_TUPLE ? in[1]->item[slot] : in[0];
+  return slot >= 0 && n->in.n > 1 && is_monad(q, n->in.at[1]) ? in[1]->item[slot] : in[0];
 }
 
-static bool is(const anfi_mi_prim *p, const char *op) { return strcmp(p->op->s, op) == 0; }
+/* Function values that carry a state: Partial has it among its arguments, a choice has that of its branches. */
+static bool carry_state(building *q, const anfi_mi_node *n, const anfi_mi_prim *p,
+                        const anfi_traced **in) {
+  const anfi_traced *state = NULL;
+  bool partial = p->role == MI_ROLE_Partial;
+  for (size_t i = 0; i < n->in.n; i++) {
+    bool monad = is_monad(q, n->in.at[i]);
+    const uint64_t *at = find(&q->bound, n->in.at[i]);
+    const anfi_traced *has = monad && partial ? in[i]
+                             : at             ? (const anfi_traced *)(uintptr_t)*at
+                                              : NULL;
+    int slot = slot_of(q, n, i);
+    if (has && state && state != has)
+      return anfi_fail(q->b->t->cx, q->b->t->loc, ANF_E1186, n->name->s);
+    if (has) state = has;
+    if (partial && (monad || slot >= 0))
+      in[i] = monad ? anfi_traced_none(q->b->t) : q->state->item[slot];
+  }
+  if (state) *anfi_map_at(&q->bound, anfi_key(n->name)) = anfi_key(state);
+  return true;
+}
 
 static const anfi_traced *primitive(building *q, const anfi_mi_node *n, const anfi_mi_prim *p,
                                     writer_map *writers) {
+  anfi_mi_role role = p->role;
+  bool passes = role >= MI_ROLE_Depend && role <= MI_ROLE_TupleGetItem;
+  bool carries = role >= MI_ROLE_Depend && role != MI_ROLE_TupleGetItem;
   const anfi_traced **in;
   if (!inputs(q, n, &in)) return NULL;
-  if (is(p, "UpdateState") && n->in.n) return updated(q, n, in, writers);
-  if (is(p, "Load") && n->in.n == 2) return loaded(q, n, in);
-  if (is(p, "Depend") || is(p, "MakeTuple") || is(p, "TupleGetItem")) pass_writers(q, n, writers);
-  if (is(p, "Depend") && n->in.n) return in[0];
-  if (!anfi_mi_writes(p)) return anfi_mi_primitive(q->b, p, n->in.n, in);
+  if (role == MI_ROLE_UpdateState && n->in.n) return updated(q, n, in, writers);
+  if (role == MI_ROLE_Load && n->in.n == 2) return loaded(q, n, in);
+  if (q->threads && passes) pass_writers(q, n, writers);
+  if (q->threads && carries && !carry_state(q, n, p, in)) return NULL;
+  if (role == MI_ROLE_Depend && n->in.n) return loaded(q, n, in);
+  if (!p->form && p->same == ANF_OP_NONE && p->own == ANF_OP_NONE) // UpdateState or Depend
+    return (void)anfi_fail(q->b->t->cx, loc_of(q->b), ANF_E1591, n->name->s, p->op->s, n->in.n),
+           NULL;
+  if (!p->writes) return anfi_mi_primitive(q->b, p, n->in.n, in);
   if (!n->in.n) return fail_node(q->b, n, "assigns to no parameter:", p->op->s);
   return writing(q, n, p, in, writers);
 }
 
+static bool takes_as_many(anfi_mi_build *b, const anfi_mi_node *n, const anfi_str *graph) {
+  size_t takes = (size_t)*find(&b->ninput, graph);
+  return takes == n->in.n ||
+         anfi_fail(b->t->cx, loc_of(b), ANF_E1590, n->name->s, graph->s, takes, n->in.n);
+}
+
 static const anfi_traced *traced(building *q, const anfi_mi_node *n, writer_map *writers) {
-  static const char ref[] = "REF::";
   anfi_mi_build *b = q->b;
   if (strcmp(n->op->s, "Constant") == 0) return constant(q, n);
-  const char *name =
-      strncmp(n->op->s, ref, sizeof ref - 1) == 0 ? n->op->s + sizeof ref - 1 : n->op->s;
-  const anfi_str *s = anfi_intern_z(&b->t->cx->strings, name);
+  const anfi_str *s = n->op;
   const uint64_t *at;
   if ((at = find(&b->prims, s))) {
     const anfi_mi_prim *p = (const anfi_mi_prim *)(uintptr_t)*at;
     return as_stated(b, n, p, primitive(q, n, p, writers));
   }
   if ((at = find(&b->graphs, s)))
-    return call_of(q, n, anfi_graph_value((anf_graph *)(uintptr_t)*at));
-  if ((at = find(&b->values, s))) return call_of(q, n, ((const anfi_traced *)(uintptr_t)*at)->node);
-  return fail_node(b, n, "calls", name);
+    return takes_as_many(b, n, s)
+               ? call_of(q, n, s, anfi_graph_value((anf_graph *)(uintptr_t)*at), writers)
+               : NULL;
+  if ((at = find(&b->values, s)))
+    return call_of(q, n, s, ((const anfi_traced *)(uintptr_t)*at)->node, writers);
+  return fail_node(b, n, "calls", s->s);
 }
 
 static bool graph_nodes(building *q) {
@@ -304,8 +499,9 @@ static bool graph_nodes(building *q) {
   b->t->loc = loc_of(b);
   for (size_t i = 0; i < q->g->nodes.n; i++) {
     const anfi_mi_node *n = q->g->nodes.at[i];
-    b->t->debug = anfi_debug_new(
-        b->m, (anfi_debug){.scope = anfi_intern(&b->m->strings, n->domain->s, n->domain->len)});
+    if (!i || n->domain != q->g->nodes.at[i - 1]->domain)
+      b->t->debug = anfi_debug_new(
+          b->m, (anfi_debug){.scope = anfi_intern(&b->m->strings, n->domain->s, n->domain->len)});
     b->effect = n->effect;
     const anfi_traced *x = with_type(b, n, traced(q, n, &writers));
     if (!x)
@@ -315,6 +511,25 @@ static bool graph_nodes(building *q) {
   return all_merged(q, &writers);
 }
 
+/* A result that denotes a parameter, or has such items, has their values at the end. */
+static const anfi_traced * final(building *q, const anfi_mi_node *at, const anfi_str *name,
+                                 int depth) {
+  const anfi_mi_build *b = q->b;
+  int slot = q->threads ? anfi_mi_slot(b, name) : -1;
+  const uint64_t *made = find(&b->nodes, name);
+  const anfi_mi_node *n = made ? (const anfi_mi_node *)(uintptr_t)*made : NULL;
+  const uint64_t *p = n ? find(&b->prims, n->op) : NULL;
+  const anfi_traced *x = slot >= 0 ? q->state->item[slot] : value_of(q, at, name);
+  if (slot >= 0 || !q->threads || !p || !x || depth > 16) return x;
+  anfi_mi_role role = ((const anfi_mi_prim *)(uintptr_t)*p)->role;
+  if (role == MI_ROLE_Depend && n->in.n) return final(q, at, n->in.at[0], depth + 1);
+  if (role != MI_ROLE_MakeTuple) return x;
+  const anfi_traced **item = ANFI_NEW_N(b->t->arena, const anfi_traced *, n->in.n + 1);
+  for (size_t i = 0; i < n->in.n; i++)
+    if (!(item[i] = final(q, at, n->in.at[i], depth + 1))) return NULL;
+  return anfi_traced_tuple(b->t, n->in.n, item);
+}
+
 static const anfi_traced *result_of(building *q) {
   const anfi_mi_graph *g = q->g;
   static const anfi_mi_node none = {0};
@@ -322,7 +537,7 @@ static const anfi_traced *result_of(building *q) {
   anfi_mi_node at = none;
   at.name = g->name;
   for (size_t i = 0; i < g->out.n; i++)
-    if (!(out[i] = value_of(q, &at, g->out.at[i].name))) return NULL;
+    if (!(out[i] = final(q, &at, g->out.at[i].name, 0))) return NULL;
   return g->out.n == 1 ? out[0] : anfi_traced_tuple(q->b->t, g->out.n, out);
 }
 
@@ -339,9 +554,13 @@ static bool graph_inputs(building *q, bool declared) {
     if (anfi_failed(q->b->t->cx)) return false;
     const anfi_str *name = short_name(q->b, in->name);
     anf_node *p = anfi_param(q->to, name, declared ? type : NULL);
-    bind(q->b, in->name, taken_apart(q->b, anfi_traced_node(q->b->t, p, type)));
+    if (anfi_mi_is_monad(in)) *anfi_map_at(&q->monads, anfi_key(in->name)) = 1;
+    else bind(q->b, in->name, taken_apart(q->b, anfi_traced_node(q->b->t, p, type)));
   }
-  return true;
+  if (!declared && q->threads) q->first = q->state = parameter_state(q);
+  for (size_t i = 0; i < q->g->in.n; i++)
+    if (is_monad(q, q->g->in.at[i].name)) bind(q->b, q->g->in.at[i].name, q->first);
+  return q->first != NULL;
 }
 
 /* ---- the module ---- */
@@ -350,42 +569,35 @@ static anf_graph *new_graph(anfi_mi_build *b, const char *name) {
   return anfi_graph_new(b->m, anfi_intern_z(&b->m->strings, name));
 }
 
+static void building_init(building *q) {
+  anfi_map_init(&q->monads, q->b->t->arena);
+  anfi_map_init(&q->bound, q->b->t->arena);
+  anfi_map_init(&q->changed, q->b->t->arena);
+  q->first = q->state = anfi_traced_none(q->b->t);
+  q->b->t->to = q->to;
+}
+
 static bool function(anfi_mi_build *b, const anfi_mi_graph *g) {
   building q = {.b = b,
                 .g = g,
                 .to = (anf_graph *)(uintptr_t)*find(&b->graphs, g->name),
-                .state = anfi_traced_none(b->t)};
-  b->t->to = q.to;
+                .threads = b->nthreaded != 0};
+  building_init(&q);
   if (!graph_inputs(&q, false) || !graph_nodes(&q)) return false;
   const anfi_traced *r = result_of(&q);
   anf_node *n = r ? anfi_traced_to_node(b->t, r) : NULL;
-  if (n) anfi_set_result(q.to, n);
-  return n != NULL;
-}
-
-/* Which parameters are assigned to. */
-static void find_state(anfi_mi_build *b) {
-  const anfi_mi_graph *g = b->model->main;
-  for (size_t i = 0; i < g->nodes.n; i++) {
-    const anfi_mi_node *n = g->nodes.at[i];
-    const char *name = strncmp(n->op->s, "REF::", 5) == 0 ? n->op->s + 5 : n->op->s;
-    const uint64_t *p = find(&b->prims, anfi_intern_z(&b->t->cx->strings, name));
-    uint32_t bits = p ? anfi_mi_writes((const anfi_mi_prim *)(uintptr_t)*p) : 0;
-    for (size_t k = 0; k < n->in.n; k++)
-      if (bits >> k & 1 && find(&b->params, n->in.at[k]) && !find(&b->slots, n->in.at[k]))
-        *anfi_map_at(&b->slots, anfi_key(n->in.at[k])) = ++b->nslot;
-  }
+  anf_node *both[2] = {n && q.threads ? state_node(b, q.to, q.state) : NULL, n};
+  if (!n || (q.threads && !both[0])) return false;
+  anfi_set_result(q.to, q.threads ? anfi_apply(q.to, ANF_OP_MakeTuple, NULL, 2, both) : n);
+  return true;
 }
 
 static const anfi_traced *first_state(anfi_mi_build *b) {
   const anfi_traced **item = ANFI_NEW_N(b->t->arena, const anfi_traced *, b->nslot + 1);
   const anfi_mi_graph *g = b->model->main;
-  if (!b->nslot) return anfi_traced_none(b->t);
-  for (size_t i = 0; i < g->params.n; i++) {
-    const uint64_t *slot = find(&b->slots, g->params.at[i]->name);
-    if (slot)
-      item[*slot - 1] = (const anfi_traced *)(uintptr_t)*find(&b->values, g->params.at[i]->name);
-  }
+  for (size_t i = 0; i < g->params.n; i++)
+    if (b->slot[i] >= 0)
+      item[b->slot[i]] = (const anfi_traced *)(uintptr_t)*find(&b->values, g->params.at[i]->name);
   return anfi_traced_tuple(b->t, b->nslot, item);
 }
 
@@ -395,9 +607,9 @@ static anf_node *new_params(building *q, const anf_type *record) {
   anf_node **item = ANFI_NEW_N(b->t->arena, anf_node *, record->n + 1);
   for (uint32_t i = 0; i < record->n; i++) {
     const anfi_str *name = q->g->params.at[i]->name;
-    const uint64_t *slot = find(&b->slots, name);
-    const anfi_traced *x =
-        slot ? q->state->item[*slot - 1] : (const anfi_traced *)(uintptr_t)*find(&b->values, name);
+    const anfi_traced *x = b->slot[i] >= 0
+                               ? q->state->item[b->slot[i]]
+                               : (const anfi_traced *)(uintptr_t)*find(&b->values, name);
     if (!(item[i] = anfi_traced_to_node(b->t, x))) return NULL;
   }
   return record_of(b, record, item);
@@ -406,15 +618,17 @@ static anf_node *new_params(building *q, const anf_type *record) {
 static bool net(anfi_mi_build *b, anf_graph *to, const anf_type *record) {
   const anfi_mi_graph *g = b->model->main;
   building q = {.b = b, .g = g, .to = to};
-  b->t->to = to;
+  building_init(&q);
   anf_node *p = record->n ? anfi_param(to, anfi_intern_z(&b->m->strings, "params"), record) : NULL;
+  b->record = p;
   for (size_t i = 0; i < g->params.n; i++) {
     bind(b, g->params.at[i]->name,
          anfi_traced_node(b->t, field_of(b, p, record, i), record->items[i]));
     *anfi_map_at(&b->params, anfi_key(g->params.at[i]->name)) = i + 1;
   }
-  find_state(b);
-  q.state = first_state(b);
+  anfi_mi_find_state(b);
+  q.threads = b->nslot != 0;
+  if (q.threads && !(q.first = q.state = first_state(b))) return false;
   if (!graph_inputs(&q, true) || !graph_nodes(&q)) return false;
   const anfi_traced *r = result_of(&q);
   anf_node *n = r ? anfi_traced_to_node(b->t, r) : NULL;
@@ -422,13 +636,6 @@ static bool net(anfi_mi_build *b, anf_graph *to, const anf_type *record) {
   if (!n || (b->nslot && !both[0])) return false;
   anfi_set_result(to, b->nslot ? anfi_apply(to, ANF_OP_MakeTuple, NULL, 2, both) : n);
   return true;
-}
-
-static anf_node *item(anfi_mi_build *b, anf_graph *g, anf_node *t, int64_t i) {
-  anf_value *v[1] = {anfi_trace_hold(b->t, anfi_value_new_i64(b->t->cx, ANF_INT, i))};
-  const anfi_attrs *at = NULL;
-  anfi_attrs_new(b->m, ANF_OP_TupleGet, v, loc_of(b), &at);
-  return anfi_apply(g, ANF_OP_TupleGet, at, 1, &t);
 }
 
 /* The call net(params, x..) in a graph of the inputs x. */
@@ -455,32 +662,77 @@ static void entries(anfi_mi_build *b, anf_graph *main, anf_graph *inner, anf_val
   anfi_set_result(step, call_net(b, step, inner, record));
 }
 
+/* The first node that has a primitive. */
+static const char *user_of(const anfi_mi_model *m, const anfi_mi_prim *p) {
+  for (size_t i = 0; i <= m->functions.n; i++) {
+    const anfi_mi_graph *g = i ? m->functions.at[i - 1] : m->main;
+    for (size_t k = 0; k < g->nodes.n; k++)
+      if (g->nodes.at[k]->op == p->name) return g->nodes.at[k]->name->s;
+  }
+  return NULL;
+}
+
 /* All that is not known, at once. */
 static bool check_primitives(anfi_mi_build *b) {
-  bool good = true;
+  enum { NAMED = 32 }; // the search of each takes as long as the file
+  size_t unknown = 0;
   for (size_t i = 0; i < b->model->prims.n; i++) {
-    const anfi_mi_prim *p = b->model->prims.at[i];
-    static const char *const own[] = {"UpdateState", "Load", "Depend"};
-    bool known = anfi_mi_knows(b, p);
-    for (size_t k = 0; k < ANFI_LEN(own); k++) known |= strcmp(p->op->s, own[k]) == 0;
-    if (!known) anfi_fail(b->t->cx, loc_of(b), ANF_E1166, p->op->s), good = false;
+    anfi_mi_prim *p = b->model->prims.at[i];
+    if (anfi_mi_resolve(b, p)) continue;
+    const char *user = unknown++ < NAMED ? user_of(b->model, p) : NULL;
+    anfi_fail(b->t->cx, loc_of(b), ANF_E1166, p->op->s);
+    if (user) anfi_note(b->t->cx, loc_of(b), "in the node %s, %s", user, p->name->s);
   }
-  if (b->model->main->map_parameter)
-    good = anfi_fail(b->t->cx, loc_of(b), ANF_E1166, "MapParameter");
-  return good;
+  const anfi_str *map = b->model->main->map_parameter;
+  if (map)
+    anfi_fail(b->t->cx, loc_of(b), ANF_E1166,
+              anfi_sprintf(b->t->arena, "MapParameter of %s", map->s));
+  return !unknown && !map;
+}
+
+static bool twice(anfi_mi_build *b, anfi_map *names, const anfi_str *name) {
+  uint64_t *at = anfi_map_at(names, anfi_key(name));
+  if (*at) return !anfi_fail(b->t->cx, loc_of(b), ANF_E1561, name->s);
+  *at = 1;
+  return false;
+}
+
+/* Values have names of their own in the whole file, and so have graphs and primitives. */
+static bool check_names(anfi_mi_build *b) {
+  const anfi_mi_model *m = b->model;
+  anfi_map ops, values;
+  anfi_map_init(&ops, b->t->arena);
+  anfi_map_init(&values, b->t->arena);
+  for (size_t i = 0; i < m->prims.n; i++)
+    if (twice(b, &ops, m->prims.at[i]->name)) return false;
+  for (size_t i = 0; i <= m->functions.n; i++) {
+    const anfi_mi_graph *g = i ? m->functions.at[i - 1] : m->main;
+    if (twice(b, &ops, g->name)) return false;
+    for (size_t k = 0; k < g->params.n; k++)
+      if (twice(b, &values, g->params.at[k]->name)) return false;
+    for (size_t k = 0; k < g->in.n; k++)
+      if (twice(b, &values, g->in.at[k].name)) return false;
+    for (size_t k = 0; k < g->nodes.n; k++)
+      if (twice(b, &values, g->nodes.at[k]->name)) return false;
+  }
+  return true;
 }
 
 static void make_maps(anfi_mi_build *b) {
   anfi_arena *a = b->t->arena;
-  anfi_map *all[] = {&b->graphs, &b->prims, &b->values, &b->params, &b->slots};
+  anfi_map *all[] = {&b->graphs, &b->ninput, &b->prims, &b->values,
+                     &b->params, &b->refs,   &b->nodes, &b->bodies};
   for (size_t i = 0; i < ANFI_LEN(all); i++) anfi_map_init(all[i], a);
   for (size_t i = 0; i < b->model->prims.n; i++)
     *anfi_map_at(&b->prims, anfi_key(b->model->prims.at[i]->name)) =
         anfi_key(b->model->prims.at[i]);
+  *anfi_map_at(&b->ninput, anfi_key(b->model->main->name)) = b->model->main->in.n;
   for (size_t i = 0; i < b->model->functions.n; i++) {
-    anf_graph *g = new_graph(b, b->model->functions.at[i]->name->s);
+    const anfi_mi_graph *f = b->model->functions.at[i];
+    anf_graph *g = new_graph(b, f->name->s);
     g->flags |= ANFI_GRAPH_PRIVATE;
-    *anfi_map_at(&b->graphs, anfi_key(b->model->functions.at[i]->name)) = anfi_key(g);
+    *anfi_map_at(&b->graphs, anfi_key(f->name)) = anfi_key(g);
+    *anfi_map_at(&b->ninput, anfi_key(f->name)) = f->in.n;
   }
 }
 
@@ -497,10 +749,11 @@ bool anfi_mi_module(anfi_mi_model *model, anf_module *out) {
   make_maps(b);
   *anfi_map_at(&b->graphs, anfi_key(model->main->name)) = anfi_key(inner);
   b->t->loc = loc_of(b);
-  anf_value *record = check_primitives(b) ? params_value(b) : NULL;
+  anf_value *record = check_names(b) && check_primitives(b) ? params_value(b) : NULL;
   if (!record || !net(b, inner, record->type)) return false;
   for (size_t i = 0; i < model->functions.n; i++)
     if (!function(b, model->functions.at[i])) return false;
   entries(b, main, inner, record);
-  return !anfi_failed(model->cx);
+  return !anfi_failed(model->cx) &&
+         anfi_verify(out); // graphs may use values of graphs that do not enclose them
 }

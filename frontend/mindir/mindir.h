@@ -4,10 +4,12 @@
  * A node `Add:11` of the file is an entry of the table of primitives; `REF::G` calls the graph G, `REF::G:CNode_7`
  * calls the value of a node, as what Switch gave. Inputs are names of nodes, parameters and graphs. Monads (UMonad,
  * IOMonad) order effects: here a UMonad is the tuple of the parameters that the model assigns to, so Load(p, U) is
- * an item of it and Assign(p, v, U) makes another one. */
+ * an item of it and Assign(p, v, U) makes another one. Functions take what they need of it after
+ * their arguments and give ((state..), result). */
 #ifndef ANFI_MINDIR_H
 #define ANFI_MINDIR_H
 
+#include "base/os/map.h"
 #include "frontend/proto/wire.h"
 #include "frontend/trace/trace.h"
 
@@ -63,21 +65,25 @@ typedef struct anfi_mi_attr {
   anfi_wire_ints ints;
   anfi_wire_reals reals;
   ANFI_VEC(const anfi_str *) strings;
+  const anf_type *abstract; // the type that it says, once asked for: anfi_mi_abstract_type
+  bool asked;
 } anfi_mi_attr;
 typedef ANFI_VEC(anfi_mi_attr *) anfi_mi_attrs;
 
 typedef struct anfi_mi_node {
-  const anfi_str *name, *op, *domain;
+  const anfi_str *name, *op, *domain; // op: what it calls, without REF::
   ANFI_VEC(const anfi_str *) in;
   anfi_mi_attrs attrs;
-  bool effect;            // our writer says so: it is to happen, in order
+  anfi_mi_attr
+      *stated; // the type of its result, shared by nodes whose file has the same bytes; or NULL
+  bool effect; // our writer says so: it is to happen, in order
   const anf_type *number; // likewise: a number without an element type; or NULL
 } anfi_mi_node;
 
 typedef struct anfi_mi_input {
   const anfi_str *name, *denotation;
   const anfi_mi_tensor *tensor; // NULL: `abstract` has its type
-  const anfi_mi_attr *abstract;
+  anfi_mi_attr *abstract;
   const anf_type *number; // as of a node
 } anfi_mi_input;
 
@@ -88,21 +94,43 @@ typedef struct anfi_mi_graph {
   ANFI_VEC(anfi_mi_input) in, out;
 } anfi_mi_graph;
 
+/* What the builder itself does, and no template: effects and references. */
+typedef enum anfi_mi_role {
+  MI_ROLE_OTHER,
+  MI_ROLE_UpdateState,
+  MI_ROLE_Load,
+  MI_ROLE_Depend,
+  MI_ROLE_MakeTuple,
+  MI_ROLE_TupleGetItem,
+  MI_ROLE_Partial,
+  MI_ROLE_Switch,
+  MI_ROLE_SwitchLayer
+} anfi_mi_role;
+
 typedef struct anfi_mi_prim {
   const anfi_str *name, *op; // "Add:11", "Add"
   anfi_mi_attrs attrs;
+  /* op.c, anfi_mi_resolve */
+  anfi_mi_role role;
+  anf_graph *form;       // its template, or NULL
+  anfi_opcode same, own; // the op of that name, the op of Anfora.NAME; ANF_OP_NONE
+  /* The inputs that it assigns to, as bits; 0: none. Its template gives (result, new values..). */
+  uint32_t writes;
 } anfi_mi_prim;
 
 typedef struct anfi_mi_model {
   anf_ctx *cx;
   anfi_arena *arena;
   const char *file;
+  const anfi_os_view *view; // of that file, or NULL
   const anfi_str *producer;
   int64_t version;
   bool big_endian;
   anfi_mi_graph *main;
   ANFI_VEC(anfi_mi_graph *) functions;
   ANFI_VEC(anfi_mi_prim *) prims;
+  anfi_strtab stated; // bytes of types, and by their numbers
+  ANFI_VEC(anfi_mi_attr *) types;
 } anfi_mi_model;
 
 /* read.c. False with E1160 recorded. */
@@ -113,7 +141,7 @@ anf_value *anfi_mi_tensor_value(anfi_mi_model *m, const anfi_mi_tensor *t); // a
 const anf_type *anfi_mi_tensor_type(anfi_mi_model *m, const anfi_mi_tensor *t);
 anf_value *anfi_mi_attr_value(anfi_mi_model *m, const anfi_mi_attr *a); // likewise
 /* The type of an abstract, or NULL where it says none. */
-const anf_type *anfi_mi_abstract_type(anfi_mi_model *m, const anfi_mi_attr *a);
+const anf_type *anfi_mi_abstract_type(anfi_mi_model *m, anfi_mi_attr *a);
 const anfi_mi_attr *anfi_mi_find(const anfi_mi_attrs *attrs, const char *name);
 
 /* op.c: primitives by templates */
@@ -122,23 +150,37 @@ const anfi_traced *anfi_mi_primitive(anfi_mi_build *b, const anfi_mi_prim *p, si
                                      const anfi_traced **in);
 /* The first op whose column `mindir` has this word; ANF_OP_NONE. */
 anfi_opcode anfi_mi_op_named(const char *name, size_t len);
-bool anfi_mi_knows(anfi_mi_build *b, const anfi_mi_prim *p);
-/* The inputs that a primitive assigns to, as bits; 0: none. Its template gives (result, new values..). */
-uint32_t anfi_mi_writes(const anfi_mi_prim *p);
+/* What a primitive is; false: it is not known. */
+bool anfi_mi_resolve(anfi_mi_build *b, anfi_mi_prim *p);
 
 /* build.c */
 struct anfi_mi_build {
   anfi_mi_model *model;
   anf_module *m;
   anfi_trace *t;
-  anfi_map graphs; // name -> anf_graph
-  anfi_map prims;  // name -> anfi_mi_prim
-  anfi_map values; // name -> anfi_traced
-  anfi_map params; // name -> 1 + index of the parameter
-  anfi_map slots;  // likewise, of those that are assigned to: 1 + its place in the state
-  size_t nslot;
-  bool effect; // of the node being built
+  anfi_map graphs;  // name -> anf_graph
+  anfi_map ninput;  // likewise -> how many inputs it has
+  anfi_map prims;   // name -> anfi_mi_prim
+  anfi_map values;  // name -> anfi_traced
+  anfi_map params;  // name -> 1 + index of the parameter
+  bool effect;      // of the node being built
+  anf_node *record; // the parameters, first input of the graph `net`; NULL: there are none
+  // state.c: parameters that are assigned to, each with a slot of the state
+  int *slot;      // by index of the parameter; -1: none
+  bool *threaded; // by slot: functions take it and give it back
+  size_t nslot, nthreaded;
+  anfi_map refs;   // name of a function's parameter -> what it denotes, state.c
+  anfi_map nodes;  // name -> anfi_mi_node; empty without assignments
+  anfi_map bodies; // name -> anfi_mi_graph; likewise
 };
+
+/* state.c */
+void anfi_mi_find_state(anfi_mi_build *b);
+/* The slot of the parameter that a name denotes, or -1. */
+int anfi_mi_slot(const anfi_mi_build *b, const anfi_str *name);
+bool anfi_mi_is_monad(const anfi_mi_input *in); // a UMonad
+/* Does the function value `f`, or one that it may be, take the state? True where that is not known. */
+bool anfi_mi_takes_state(const anfi_mi_build *b, const anfi_str *f);
 bool anfi_mi_module(anfi_mi_model *model, anf_module *out);
 
 #endif

@@ -14,7 +14,7 @@ static const struct {
 #undef MINDIR_WRITES
 };
 
-uint32_t anfi_mi_writes(const anfi_mi_prim *p) {
+static uint32_t writes_of(const anfi_mi_prim *p) {
   const anfi_mi_attr *effect = anfi_mi_find(&p->attrs, "side_effect_mem");
   if (strcmp(p->op->s, "BatchNorm") == 0 && !(effect && effect->i)) return 0;
   for (size_t i = 0; i < ANFI_LEN(writes); i++)
@@ -74,17 +74,42 @@ static anf_graph *template_of(anfi_mi_build *b, const anfi_mi_prim *p) {
   return anfi_trace_find(b->t, anfi_sprintf(b->t->arena, "%s_", p->op->s));
 }
 
-bool anfi_mi_knows(anfi_mi_build *b, const anfi_mi_prim *p) {
-  return template_of(b, p) || op_of(p->op) != ANF_OP_NONE || own_op(b, p->op) != ANF_OP_NONE;
+static anfi_mi_role role_of(const anfi_str *op) {
+  static const char *const names[] = {"",        "UpdateState", "Load",
+                                      "Depend",  "MakeTuple",   "TupleGetItem",
+                                      "Partial", "Switch",      "SwitchLayer"};
+  for (size_t i = 1; i < ANFI_LEN(names); i++)
+    if (strcmp(op->s, names[i]) == 0) return (anfi_mi_role)i;
+  return MI_ROLE_OTHER;
 }
 
+bool anfi_mi_resolve(anfi_mi_build *b, anfi_mi_prim *p) {
+  p->role = role_of(p->op);
+  p->form = template_of(b, p);
+  p->same = op_of(p->op);
+  p->own = own_op(b, p->op);
+  p->writes = writes_of(p);
+  bool built = p->role >= MI_ROLE_UpdateState && p->role <= MI_ROLE_Depend;
+  return built || p->form || p->same != ANF_OP_NONE || p->own != ANF_OP_NONE;
+}
+
+static const struct {
+  const char *op, *attributes;
+} remarks[] = {
+#define MINDIR_REMARK(op, attributes) {#op, attributes},
+#include "frontend/mindir/remark.def"
+#undef MINDIR_REMARK
+};
+
 /* Attributes that say nothing about the value. */
-static bool is_remark(const anfi_str *name) {
-  static const char all[] = "input_names output_names cust_aicpu primitive_target target_device "
-                            "dyn_input_sizes op_adaptation_processed "
-                            "out_channel kernel_size pad_list sens use_locking begin_params_axis "
-                            "maxlen max_length num N seed0 seed1";
-  return strncmp(name->s, "side_effect_", 12) == 0 || has_word(all, name->s, name->len);
+static bool is_remark(const anfi_mi_prim *p, const anfi_str *name) {
+  static const char any[] = "input_names output_names cust_aicpu primitive_target target_device "
+                            "dyn_input_sizes op_adaptation_processed grad_scale";
+  if (strncmp(name->s, "side_effect_", 12) == 0 || has_word(any, name->s, name->len)) return true;
+  for (size_t i = 0; i < ANFI_LEN(remarks); i++)
+    if (strcmp(remarks[i].op, p->op->s) == 0)
+      return has_word(remarks[i].attributes, name->s, name->len);
+  return false;
 }
 
 static const char *param_name(const anf_graph *f, size_t i) {
@@ -97,7 +122,7 @@ static bool takes_attributes(anfi_mi_build *b, const anfi_mi_prim *p, const anf_
                              const anfi_schema *s) {
   for (size_t i = 0; i < p->attrs.n; i++) {
     const char *name = p->attrs.at[i]->name->s;
-    bool known = is_remark(p->attrs.at[i]->name);
+    bool known = is_remark(p, p->attrs.at[i]->name);
     for (size_t k = 0; f && !known && k < f->params.n; k++)
       known = strcmp(param_name(f, k), name) == 0;
     for (uint32_t k = 0; s && !known && k < s->nattr; k++)
@@ -158,9 +183,7 @@ static bool as_condition(anfi_mi_build *b, const anfi_traced **in) {
 
 const anfi_traced *anfi_mi_primitive(anfi_mi_build *b, const anfi_mi_prim *p, size_t n,
                                      const anfi_traced **in) {
-  if (n && strcmp(p->op->s, "Switch") == 0 && !as_condition(b, in)) return NULL;
-  anf_graph *f = template_of(b, p);
-  anfi_opcode mine = own_op(b, p->op);
-  if (mine != ANF_OP_NONE) return own(b, p, mine, n, in);
-  return f ? by_template(b, p, f, n, in) : by_op(b, p, op_of(p->op), n, in);
+  if (n && p->role == MI_ROLE_Switch && !as_condition(b, in)) return NULL;
+  if (p->own != ANF_OP_NONE) return own(b, p, p->own, n, in);
+  return p->form ? by_template(b, p, p->form, n, in) : by_op(b, p, p->same, n, in);
 }

@@ -105,9 +105,39 @@ static bool add_attribute(reader *r, const anfi_wire_field *f, anfi_mi_attrs *to
   return a != NULL;
 }
 
+/* The type of a node's result. Most nodes have one of a few types, so equal bytes are read once. */
+static bool stated(reader *r, const anfi_wire_field *f, anfi_mi_node *n) {
+  const anfi_str *bytes = anfi_intern(&r->m->stated, f->data, f->len);
+  if (bytes->id == r->m->types.n) {
+    anfi_mi_attr *a = attribute(r, f);
+    if (!a) return false;
+    anfi_push(r->m->arena, &r->m->types, a);
+  }
+  n->stated = r->m->types.at[bytes->id];
+  return true;
+}
+
+static bool node_attribute(reader *r, const anfi_wire_field *f, anfi_mi_node *n) {
+  static const char shape[] = "\x0a\x05shape"; // begins with its name
+  if (f->len >= sizeof shape - 1 && memcmp(f->data, shape, sizeof shape - 1) == 0)
+    return stated(r, f, n);
+  if (!add_attribute(r, f, &n->attrs)) return false;
+  anfi_mi_attr *a = n->attrs.at[n->attrs.n - 1];
+  if (strcmp(a->name->s, "shape") == 0) n->stated = a;
+  return true;
+}
+
 static bool ends_with(const anfi_wire_field *f, const char *word) {
   size_t n = strlen(word);
   return f->len >= n && memcmp(f->data + f->len - n, word, n) == 0;
+}
+
+/* The primitive or function that a node names: REF::Add:11. */
+static const anfi_str *target_of(reader *r, const anfi_wire_field *f) {
+  static const char ref[] = "REF::";
+  size_t skip =
+      f->len >= sizeof ref - 1 && memcmp(f->data, ref, sizeof ref - 1) == 0 ? sizeof ref - 1 : 0;
+  return anfi_intern(&r->m->cx->strings, f->data ? f->data + skip : "", f->len - skip);
 }
 
 /* What our writer says in a doc_string: int or float, a number without an element type. */
@@ -125,9 +155,9 @@ static bool node(reader *r, const anfi_wire_field *whole, anfi_mi_graph *g) {
   while (anfi_wire_next(&w, &f)) switch (f.number) {
     case 1: anfi_push(r->m->arena, &n->in, text_of(r, &f)); break;
     case 2: n->name = text_of(r, &f); break; // the output; `name` repeats it
-    case 4: n->op = text_of(r, &f); break;
+    case 4: n->op = target_of(r, &f); break;
     case 5:
-      if (!add_attribute(r, &f, &n->attrs)) return false;
+      if (!node_attribute(r, &f, n)) return false;
       break;
     case 6:
       n->effect = f.len >= 6 && memcmp(f.data, "effect", 6) == 0;
@@ -160,6 +190,15 @@ static bool value_info(reader *r, const anfi_wire_field *whole, anfi_mi_input *i
   return !w.bad || damaged(r, "an input");
 }
 
+static bool map_parameter(reader *r, const anfi_wire_field *whole, anfi_mi_graph *g) {
+  g->map_parameter = anfi_intern_z(&r->m->cx->strings, "");
+  anfi_wire w = anfi_wire_of(whole->data, whole->len);
+  anfi_wire_field f;
+  while (anfi_wire_next(&w, &f))
+    if (f.number == 1) g->map_parameter = text_of(r, &f);
+  return !w.bad || damaged(r, "a map parameter");
+}
+
 static bool graph_field(reader *r, const anfi_wire_field *f, anfi_mi_graph *g) {
   anfi_mi_tensor *t;
   anfi_mi_input in;
@@ -175,7 +214,7 @@ static bool graph_field(reader *r, const anfi_wire_field *f, anfi_mi_graph *g) {
     if (f->number == 5) anfi_push(r->m->arena, &g->in, in);
     else anfi_push(r->m->arena, &g->out, in);
     return true;
-  case 10: g->map_parameter = anfi_intern_z(&r->m->cx->strings, "map parameter"); return true;
+  case 10: return g->map_parameter || map_parameter(r, f, g);
   default: return true;
   }
 }
@@ -226,6 +265,7 @@ static bool model_field(reader *r, const anfi_wire_field *f) {
 
 bool anfi_mi_read(anfi_mi_model *m, const char *data, size_t len) {
   reader r = {.m = m};
+  anfi_strtab_init(&m->stated, m->arena);
   anfi_wire w = anfi_wire_of(data, len);
   anfi_wire_field f;
   bool good = true;

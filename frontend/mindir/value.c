@@ -2,6 +2,7 @@
 /* Tensors, constants and types of a .mindir as values and types of ours. */
 #include "anfora/text.h"
 #include "frontend/mindir/mindir.h"
+#include "ir/value/mapped.h"
 
 enum { ANOTHER_DOUBLE = 17 }; // FLOAT64, beside DOUBLE
 
@@ -17,7 +18,9 @@ const anf_type *anfi_mi_tensor_type(anfi_mi_model *m, const anfi_mi_tensor *t) {
   if (t->dims.n == 1 && t->dims.at[0] == -2)
     return anfi_type_simple(m->cx, ANF_TYPE_ANY); // rank not known
   if (t->dims.n > ANF_MAX_RANK)
-    return (void)anfi_fail(m->cx, (anfi_loc){m->file, 0, 0}, ANF_E0507, "tensor", t->dims.n), NULL;
+    return (void)anfi_fail(m->cx, (anfi_loc){m->file, 0, 0}, ANF_E0507, t->name->s,
+                           "its rank is above 16"),
+           NULL;
   for (size_t i = 0; i < t->dims.n; i++) dims[i] = t->dims.at[i] < 0 ? -1 : t->dims.at[i];
   return anfi_type_tensor(m->cx, d, t->dims.n, dims);
 }
@@ -37,23 +40,30 @@ static const char *folder_of(const anfi_mi_model *m) {
   return slash ? anfi_sprintf(m->arena, "%.*s/", (int)(slash - m->file), m->file) : "";
 }
 
-/* The size of the file with the data, before anything is allocated for these. */
-static bool check_external(anfi_mi_model *m, const anfi_mi_tensor *t, size_t need) {
+/* Data of another file, where that file has it whole: mapped, or read. */
+static anf_value *external_value(anfi_mi_model *m, const anfi_mi_tensor *t, const anf_type *type,
+                                 size_t need) {
   const char *name = t->external->s;
+  anfi_os_view f;
   uint64_t size;
   if (!anfi_os_is_below(name, t->external->len))
-    return anfi_fail(m->cx, (anfi_loc){m->file, 0, 0}, ANF_E1163, name);
-  if (!anfi_os_read_below(m->cx, folder_of(m), name, 0, NULL, 0, &size)) return false;
-  if (t->length != need) return wrong_size(m, t, (size_t)t->length, need);
-  bool whole = t->offset <= size && t->length <= size - t->offset;
-  return whole || wrong_size(m, t, t->offset < size ? (size_t)(size - t->offset) : 0, need);
-}
-
-static bool read_external(anfi_mi_model *m, const anfi_mi_tensor *t, anf_value *v, size_t need) {
-  uint64_t size;
-  return anfi_os_read_below(m->cx, folder_of(m), t->external->s, t->offset, v->u.data, need,
-                            &size) &&
-         (t->offset + need <= size || wrong_size(m, t, (size_t)size, need));
+    return (void)anfi_fail(m->cx, (anfi_loc){m->file, 0, 0}, ANF_E1163, name), NULL;
+  if (t->length != need) return (void)wrong_size(m, t, (size_t)t->length, need), NULL;
+  if (!anfi_os_view_below(m->cx, folder_of(m), name, &f)) return NULL;
+  bool whole = t->offset <= f.len && need <= f.len - t->offset;
+  anf_value *v = whole ? anfi_value_map(m->cx, type, &f, t->offset) : NULL;
+  size = f.len;
+  anfi_os_view_close(&f);
+  if (v) return v;
+  if (!whole)
+    return (void)wrong_size(m, t, t->offset < size ? (size_t)(size - t->offset) : 0, need), NULL;
+  v = anfi_value_new_tensor(m->cx, type);
+  anfi_value_guard(v);
+  bool good = anfi_os_read_below(m->cx, folder_of(m), name, t->offset, v->data, need, &size) &&
+              (t->offset + need <= size || wrong_size(m, t, (size_t)size, need));
+  anfi_value_unguard(v);
+  if (!good) anf_value_release(v);
+  return good ? v : NULL;
 }
 
 static bool from_numbers(anfi_mi_model *m, const anfi_mi_tensor *t, anf_value *v) {
@@ -68,13 +78,18 @@ static bool from_numbers(anfi_mi_model *m, const anfi_mi_tensor *t, anf_value *v
 static bool fill(anfi_mi_model *m, const anfi_mi_tensor *t, anf_value *v) {
   const char *p = t->raw;
   size_t n = t->raw_len, need = v->n * anf_dtype_bytes((anf_dtype)v->type->dtype);
-  if (t->compressed)
-    return anfi_fail(m->cx, (anfi_loc){m->file, 0, 0}, ANF_E1161, "compressed weights, kind", 1LL);
-  if (t->external) return read_external(m, t, v, need);
   if (!p && (t->reals.n || t->ints.n)) return from_numbers(m, t, v);
   if (n != need) return wrong_size(m, t, n, need);
-  if (n) memcpy(v->u.data, p, n);
+  if (n && m->view) anfi_os_view_copy(v->data, m->view, (uint64_t)(p - m->view->data), n);
+  else if (n) memcpy(v->data, p, n);
   return true;
+}
+
+/* Data of the file itself that stays there: NULL if it has to be copied. */
+static anf_value *mapped_value(anfi_mi_model *m, const anfi_mi_tensor *t, const anf_type *type,
+                               size_t need) {
+  if (!m->view || !t->raw || t->raw_len != need || t->reals.n || t->ints.n) return NULL;
+  return anfi_value_map(m->cx, type, m->view, (uint64_t)(t->raw - m->view->data));
 }
 
 anf_value *anfi_mi_tensor_value(anfi_mi_model *m, const anfi_mi_tensor *t) {
@@ -87,10 +102,16 @@ anf_value *anfi_mi_tensor_value(anfi_mi_model *m, const anfi_mi_tensor *t) {
            NULL;
   size_t bytes = anf_dtype_bytes((anf_dtype)type->dtype); // before anything is allocated
   if (n > SIZE_MAX / 16) return (void)wrong_size(m, t, t->raw_len, n), NULL;
-  if (t->external && !check_external(m, t, n * bytes)) return NULL;
-  if (!t->external && n > (t->reals.n ? t->reals.n : t->ints.n) && n > t->raw_len)
+  if (t->compressed)
+    return (void)anfi_fail(m->cx, (anfi_loc){m->file, 0, 0}, ANF_E1161, "compressed weights, kind",
+                           1LL),
+           NULL;
+  if (t->external) return external_value(m, t, type, n * bytes);
+  if (n > (t->reals.n ? t->reals.n : t->ints.n) && n > t->raw_len)
     return (void)wrong_size(m, t, t->raw_len, n * bytes), NULL;
-  anf_value *v = anfi_value_new_tensor(m->cx, type);
+  anf_value *v = mapped_value(m, t, type, n * bytes);
+  if (v) return v;
+  v = anfi_value_new_tensor(m->cx, type);
   anfi_value_guard(v);
   bool good = fill(m, t, v);
   anfi_value_unguard(v);
@@ -177,12 +198,18 @@ static const anf_type *tuple_type(anfi_mi_model *m, const anfi_mi_attr *a) {
   return anfi_type_tuple(m->cx, a->values.n, item);
 }
 
-const anf_type *anfi_mi_abstract_type(anfi_mi_model *m, const anfi_mi_attr *a) {
+static const anf_type *type_of(anfi_mi_model *m, const anfi_mi_attr *a) {
   anf_dtype d;
-  if (!a) return NULL;
   if ((a->type == MI_TENSORS || a->type == MI_TENSOR) && a->tensors.n == 1)
     return anfi_mi_tensor_type(m, a->tensors.at[0]);
   if ((a->type == MI_TUPLE || a->type == MI_LIST) && a->values.n) return tuple_type(m, a);
   bool scalar = (a->type >= MI_FLOAT && a->type <= MI_BFLOAT16 && a->type != MI_STRING);
   return scalar && element_type(m, a->type, &d) ? anfi_type_scalar(m->cx, d) : NULL;
+}
+
+/* Recursion is over the nesting of tuples, which the reader bounds. */
+const anf_type *anfi_mi_abstract_type(anfi_mi_model *m, anfi_mi_attr *a) {
+  if (!a) return NULL;
+  if (!a->asked) a->abstract = type_of(m, a), a->asked = true;
+  return a->abstract;
 }

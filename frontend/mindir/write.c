@@ -291,9 +291,11 @@ static bool put_params(anfi_mi_writer *w) {
 
 static bool put_weights(anfi_mi_writer *w, const anf_value *weights) {
   const anf_type *t = w->record->type;
-  for (uint32_t i = 0; i < t->n; i++)
-    if (!anfi_mi_put_tensor(w, 3, field_name(w, i), weights->u.item[i])) return false;
-  return true;
+  bool good = true;
+  for (uint32_t i = 0; i < t->n && good; i++)
+    good = w->beside ? anfi_mi_put_apart(w, 3, field_name(w, i), weights->u.item[i])
+                     : anfi_mi_put_tensor(w, 3, field_name(w, i), weights->u.item[i]);
+  return good;
 }
 
 static bool put_graph(anfi_mi_writer *w, uint32_t field, const anf_graph *g,
@@ -304,6 +306,7 @@ static bool put_graph(anfi_mi_writer *w, uint32_t field, const anf_graph *g,
   w->count = 0;
   w->record = weights ? g->params.at[0] : NULL;
   anfi_map_init(&w->named, w->arena);
+  anfi_map_init(&w->places, w->arena);
   if (weights && !put_weights(w, weights)) return false;
   if (!put_params(w)) return false;
   const char *result = put_body(w);
@@ -348,7 +351,8 @@ static bool put_model(anfi_mi_writer *w, const anf_graph *g, const anf_value *we
 extern const unsigned char anfi_templates_mindir_export[];
 extern const size_t anfi_templates_mindir_export_len;
 
-static bool write_mindir(anf_graph *g, size_t n, const anf_type *const *types, anf_text *out) {
+static bool write_mindir(anf_graph *g, size_t n, const anf_type *const *types, void *beside,
+                         anf_text *out) {
   const anfi_export_form e = {.pipeline = "first_order clean (expand clean)*",
                               .name = "export.anf",
                               .text = (const char *)anfi_templates_mindir_export,
@@ -359,7 +363,11 @@ static bool write_mindir(anf_graph *g, size_t n, const anf_type *const *types, a
   anf_graph *net = anfi_export_prepare(&e, g, n, types);
   if (!net || !anfi_export_weights(&e, g, n ? net->params.at[0]->type : NULL, &weights))
     return false;
-  anfi_mi_writer w = {.cx = cx, .m = net->module, .arena = anfi_scratch(cx), .out = out};
+  anfi_mi_writer w = {.cx = cx,
+                      .m = net->module,
+                      .arena = anfi_scratch(cx),
+                      .out = out,
+                      .beside = (anfi_mi_beside *)beside};
   anfi_strtab_init(&w.encoded, w.arena);
   anfi_strtab_init(&w.words, w.arena);
   w.an = anfi_analyse(w.m);
@@ -369,5 +377,24 @@ static bool write_mindir(anf_graph *g, size_t n, const anf_type *const *types, a
 
 anf_status anf_write_mindir(anf_graph *g, size_t n, const anf_type *const *types, anf_diag *d,
                             anf_text *out) {
-  return anfi_export(write_mindir, g, n, types, d, out);
+  return anfi_export(write_mindir, g, n, types, NULL, d, out);
+}
+
+static bool write_beside(anf_graph *g, size_t n, const anf_type *const *types, void *user,
+                         anf_text *out) {
+  anfi_mi_beside *b = (anfi_mi_beside *)user;
+  if (!anfi_os_is_below(b->file, strlen(b->file)))
+    return anfi_fail(g->module->cx, anfi_nowhere(), ANF_E1163, b->file);
+  size_t before = b->weights->len;
+  bool good = write_mindir(g, n, types, b, out);
+  if (!good) b->weights->len = before;
+  return good;
+}
+
+anf_status anf_write_mindir_beside(anf_graph *g, size_t n, const anf_type *const *types,
+                                   const char *file, anf_diag *d, anf_text *out,
+                                   anf_text *weights) {
+  ANFI_NEED(d, g, file, weights);
+  anfi_text_of(weights, g->module->cx);
+  return anfi_export(write_beside, g, n, types, &(anfi_mi_beside){file, weights}, d, out);
 }

@@ -6,6 +6,11 @@
 #include "frontend/mindir/mindir.h"
 #include "frontend/trace/export.h"
 
+typedef struct anfi_mi_beside {
+  const char *file; // as the model names it
+  anf_text *weights;
+} anfi_mi_beside;
+
 typedef struct anfi_mi_writer {
   anf_ctx *cx;
   anf_module *m; // first-order and typed
@@ -13,18 +18,22 @@ typedef struct anfi_mi_writer {
   anf_analysis *an;
   const char **graph_name; // by id
   anf_text *out;
-  anfi_strtab encoded; // PrimitiveProtos without their names, numbered
-  anfi_strtab words;   // names given or tried
+  anfi_mi_beside *beside; // a file of the weights alone, or NULL
+  anfi_strtab encoded;    // PrimitiveProtos without their names, numbered
+  anfi_strtab words;      // names given or tried
   /* of the graph being written */
   const anf_graph *g;
   const char *graph;      // its name
   const anf_node *record; // the parameter whose fields are the model's parameters, or NULL
   size_t count;           // nodes so far, for names
   anfi_map named;         // node -> name in the file
+  anfi_map places; // node -> name of the i32 places that its primitive gives, of which it has i64
 } anfi_mi_writer;
 
 /* write_value.c */
 bool anfi_mi_put_tensor(anfi_mi_writer *w, uint32_t field, const char *name, const anf_value *v);
+/* The same with the elements in `beside`. */
+bool anfi_mi_put_apart(anfi_mi_writer *w, uint32_t field, const char *name, const anf_value *v);
 bool anfi_mi_put_tensor_type(anfi_mi_writer *w, uint32_t field, const char *name,
                              const anf_type *t);
 /* An AttributeProto with a constant. */

@@ -13,7 +13,14 @@ typedef enum {
   when_one_axis,
   when_window,
   when_scalars,
-  when_whole_windows
+  when_whole_windows,
+  when_last_greatest,
+  when_on,
+  when_update,
+  when_add,
+  when_max,
+  when_min,
+  when_mul
 } when;
 typedef struct {
   uint16_t op;
@@ -41,14 +48,10 @@ static const anf_value *attr(const apply *a, uint32_t k) {
 
 /* ---- when a row fits ---- */
 
-static bool is_weak(const anf_type *t) {
-  return t && anfi_is_scalar(t) && anfi_dtype_is_weak((anf_dtype)t->dtype);
-}
-
 static bool all_weak(const anf_node *n) {
   for (uint32_t i = 0; i < n->nin; i++) {
     const anf_node *x = n->in[i].def;
-    if (!is_weak(x->kind == ANFI_VALUE ? x->u.value->type : x->type)) return false;
+    if (!anfi_export_is_weak(x->kind == ANFI_VALUE ? x->u.value->type : x->type)) return false;
   }
   return n->nin > 0;
 }
@@ -57,13 +60,23 @@ static uint32_t rank(const anf_node *n) {
   return n->type && anfi_is_tensor(n->type) ? n->type->n : UINT32_MAX;
 }
 
-static bool no_attribute_set(const apply *a) {
-  for (uint32_t k = 0; k < a->schema->nattr; k++) {
-    const anf_value *v = attr(a, k),
-                    *usual = anfi_attr_value(a->w->cx, (anfi_opcode)a->n->op, NULL, k);
-    if (!v || !usual || !anfi_value_same(v, usual)) return false;
-  }
-  return true;
+static const anf_value *named(const apply *a, const char *name) {
+  int k = anfi_attr_index(a->w->cx, (anfi_opcode)a->n->op, name);
+  return k < 0 ? NULL : attr(a, (uint32_t)k);
+}
+
+/* The greatest along the last dim. */
+static bool is_last_greatest(const apply *a, const anf_node *x) {
+  const anf_value *axis = named(a, "axis"), *largest = named(a, "largest");
+  int64_t d;
+  return axis && largest && anfi_get_i64(largest, 0) && anfi_value_is_int(axis, &d) &&
+         (d == -1 || (rank(x) != UINT32_MAX && d + 1 == rank(x)));
+}
+
+static bool has_mode(const apply *a, const char *mode) {
+  const anf_value *v = named(a, "mode");
+  return v && v->kind == ANF_VALUE_STRING && v->n == strlen(mode) &&
+         memcmp(v->u.text, mode, v->n) == 0;
 }
 
 static bool fits(const apply *a, when w) {
@@ -76,13 +89,20 @@ static bool fits(const apply *a, when w) {
   case when_always: return true;
   case when_rank2: return x && y && rank(x) == 2 && rank(y) == 2;
   case when_batch: return x && y && rank(x) > 2 && rank(x) == rank(y) && rank(x) != UINT32_MAX;
-  case when_plain: return no_attribute_set(a);
+  case when_plain: return anfi_export_is_plain(a->w->cx, a->n);
   case when_axes: return given;
   case when_some_axes: return given && !empty;
   case when_not_empty: return first && !empty;
   case when_one_axis: return first && first->kind == ANF_VALUE_TENSOR;
   case when_whole_windows: return anfi_mi_pool_is_whole(a->w, a->n);
   case when_scalars: return all_weak(a->n);
+  case when_last_greatest: return is_last_greatest(a, x);
+  case when_on: return given && anfi_is_scalar(first->type) && anfi_get_i64(first, 0) != 0;
+  case when_update: return has_mode(a, "update");
+  case when_add: return has_mode(a, "add");
+  case when_max: return has_mode(a, "max");
+  case when_min: return has_mode(a, "min");
+  case when_mul: return has_mode(a, "mul");
   case when_window: return given && attr(a, 1) && attr(a, 1)->kind != ANF_VALUE_NONE && attr(a, 2);
   }
   return false;
@@ -172,17 +192,70 @@ static bool add_word(apply *a, const char *word, size_t len) {
   return add(a, anfi_mi_operand(a->w, a->n->in[i].def));
 }
 
+/* After |: the attributes of a convolution or pool, or ours under their names, or one that is true there. */
+static bool put_own_attrs(apply *a, const char *p) {
+  for (; p && *p && *p != '>';) {
+    size_t len = strcspn(p, " ");
+    bool is_true = len > 5 && memcmp(p + len - 5, "=true", 5) == 0;
+    char name[32];
+    snprintf(name, sizeof name, "%.*s", (int)(is_true ? len - 5 : len), p);
+    anf_value *yes = is_true ? anfi_value_new_i64(a->w->cx, ANF_BOOL, 1) : NULL;
+    const anf_value *v = is_true ? yes : named(a, name);
+    bool good = strcmp(name, "conv") == 0   ? anfi_mi_put_conv(a->w, a->n)
+                : strcmp(name, "pool") == 0 ? anfi_mi_put_pool(a->w, a->n)
+                                            : v && anfi_mi_put_attr(a->w, 3, name, v);
+    if (yes) anf_value_release(yes);
+    if (!good) return false;
+    p += len + (p[len] == ' ');
+  }
+  return true;
+}
+
+static const char *call(apply *a, const anf_node *type, const char *op, size_t n,
+                        const char *const *in) {
+  return anfi_mi_put_node(a->w, type, anfi_mi_primitive_ref(a->w, op, a->w->out->len), n, in);
+}
+
+static const char *number(apply *a, int64_t x) {
+  anf_value *v = anfi_value_new_i64(a->w->cx, ANF_INT, x);
+  const char *name = anfi_mi_put_constant(a->w, v);
+  anf_value_release(v);
+  return name;
+}
+
+/* ">1:i64": the item 1 of `all`, what the primitive gives, as an i64. `type` is the node whose type it has, or NULL. */
+static const char *result_item(apply *a, const anf_node *type, const char *all, const char *word) {
+  bool cast = word[2] == ':';
+  const char *get[2] = {all, number(a, word[1] - '0')};
+  const char *item = call(a, cast ? NULL : type, "TupleGetItem", 2, get);
+  if (!cast) return item;
+  int64_t i64 = anfi_mi_type_number(anfi_type_scalar(a->w->cx, ANF_I64));
+  const char *to[2] = {item, number(a, i64)};
+  *anfi_map_at(&a->w->places, anfi_key(a->n)) = anfi_key(item);
+  return call(a, type, "Cast", 2, to);
+}
+
+/* The result of a row: of the primitive, or what the words after > take from it. */
+static const char *result_of(apply *a, const char *all, const char *first) {
+  const char *second = strchr(first + 1, '>');
+  if (!second) return result_item(a, a->n, all, first);
+  const char *both[2] = {result_item(a, NULL, all, first), NULL};
+  both[1] = result_item(a, NULL, all, second);
+  return call(a, a->n, "MakeTuple", 2, both);
+}
+
 static const char *by_row(apply *a, const row *r) {
-  for (const char *p = r->inputs; *p && *p != '|';) {
+  const char *bar = strchr(r->inputs, '|'), *results = strchr(r->inputs, '>');
+  for (const char *p = r->inputs; *p && *p != '|' && *p != '>';) {
     size_t len = strcspn(p, " ");
     if (!add_word(a, p, len)) return NULL;
     p += len + (p[len] == ' ');
   }
   size_t attrs = a->w->out->len;
-  if (strstr(r->inputs, "|conv") && !anfi_mi_put_conv(a->w, a->n)) return NULL;
-  if (strstr(r->inputs, "|pool") && !anfi_mi_put_pool(a->w, a->n)) return NULL;
-  return anfi_mi_put_node(a->w, a->n, anfi_mi_primitive_ref(a->w, r->primitive, attrs), a->in.n,
-                          a->in.at);
+  if (!put_own_attrs(a, bar ? bar + 1 : NULL)) return NULL;
+  const char *op = anfi_mi_primitive_ref(a->w, r->primitive, attrs);
+  const char *all = anfi_mi_put_node(a->w, results ? NULL : a->n, op, a->in.n, a->in.at);
+  return results ? result_of(a, all, results) : all;
 }
 
 /* ---- the others ---- */
@@ -192,7 +265,7 @@ static const char *operand_beside(apply *a, uint32_t i) {
   const anf_node *x = a->n->in[i].def;
   const anf_type *t = x->kind == ANFI_VALUE ? x->u.value->type : x->type;
   bool pointwise = anfi_op[a->n->op].lower == ANFI_LOWER_POINTWISE && a->n->nin > 1;
-  anf_dtype d = pointwise && is_weak(t) ? anfi_export_dtype_beside(a->n, t) : ANF_INT;
+  anf_dtype d = pointwise && anfi_export_is_weak(t) ? anfi_export_dtype_beside(a->n, t) : ANF_INT;
   if (anfi_dtype_is_weak(d)) return anfi_mi_operand(a->w, x);
   if (x->kind == ANFI_VALUE) {
     anf_value *v = anfi_value_cast(x->u.value, d);
@@ -259,7 +332,23 @@ static const char *same_named(const anf_node *n) {
   return same && !converts && !(anfi_op[n->op].flags & (ANFI_EFFECT | ANFI_CALLS)) ? word : NULL;
 }
 
+/* Cast(i, dtype=i32) of places that the primitive gives as i32 is what it gives: programs that were read have such casts. */
+static const char *places_again(const anfi_mi_writer *w, const anf_node *n) {
+  const anf_node *x = n->op == ANF_OP_Cast ? n->in[0].def : NULL;
+  const anf_value *to = x ? anfi_attr_value(w->cx, ANF_OP_Cast, n->u.attrs, 0) : NULL;
+  if (!to || to->type->dtype != ANF_I32) return NULL;
+  if (anfi_is_op(x, ANF_OP_TupleGet)) {
+    const anf_value *i = anfi_attr_value(w->cx, ANF_OP_TupleGet, x->u.attrs, 0);
+    if (!i || anfi_get_i64(i, 0) != 1) return NULL;
+    x = x->in[0].def;
+  }
+  const uint64_t *at = anfi_map_find(&w->places, anfi_key(x));
+  return at ? (const char *)(uintptr_t)*at : NULL;
+}
+
 const char *anfi_mi_put_apply(anfi_mi_writer *w, const anf_node *n) {
+  const char *given = places_again(w, n);
+  if (given) return given;
   apply a = {.w = w, .n = n, .schema = anfi_op_schema(w->cx, (anfi_opcode)n->op)};
   const row *r = find_row(&a);
   const char *theirs = same_named(n);

@@ -9,10 +9,6 @@ int64_t anfi_mi_type_number(const anf_type *t) {
 
 /* ---- tensors ---- */
 
-static bool is_weak(const anf_type *t) {
-  return anfi_is_scalar(t) && anfi_dtype_is_weak((anf_dtype)t->dtype);
-}
-
 static bool put_type(anf_text *o, const anf_type *t) {
   int64_t number = anfi_dtype_file_number((anf_dtype)t->dtype);
   if (!number) return false;
@@ -29,8 +25,35 @@ static bool put_tensor(anfi_mi_writer *w, uint32_t field, const char *name, cons
     return anfi_mi_refuse(w, NULL, "a tensor of", anf_dtype_name((anf_dtype)t->dtype));
   if (name) anfi_wire_put_text(w->out, 7, name);
   if (v)
-    anfi_wire_put_bytes(w->out, 9, (const char *)v->u.data,
+    anfi_wire_put_bytes(w->out, 9, (const char *)v->data,
                         v->n * anf_dtype_bytes((anf_dtype)t->dtype));
+  anfi_wire_close(w->out, at);
+  return true;
+}
+
+/* MindSpore begins a file of weights with the byte 1, for little-endian, and each tensor at a multiple of ALIGNED. */
+enum { ALIGNED = 64 };
+
+static void align(anf_text *o) {
+  static const char zeros[ALIGNED];
+  if (!o->len) anfi_put(o, "\1", 1);
+  if (o->len % ALIGNED) anfi_put(o, zeros, ALIGNED - o->len % ALIGNED);
+}
+
+bool anfi_mi_put_apart(anfi_mi_writer *w, uint32_t field, const char *name, const anf_value *v) {
+  anf_text *data = w->beside->weights;
+  size_t at = anfi_wire_open(w->out, field);
+  size_t bytes = v->n * anf_dtype_bytes((anf_dtype)v->type->dtype);
+  if (!put_type(w->out, v->type))
+    return anfi_mi_refuse(w, NULL, "a tensor of", anf_dtype_name((anf_dtype)v->type->dtype));
+  anfi_wire_put_text(w->out, 7, name);
+  align(data);
+  size_t where = anfi_wire_open(w->out, 12);
+  anfi_wire_put_text(w->out, 1, w->beside->file);
+  anfi_wire_put_varint(w->out, 2, data->len);
+  anfi_wire_put_varint(w->out, 3, bytes);
+  anfi_wire_close(w->out, where);
+  if (bytes) anfi_put(data, (const char *)v->data, bytes);
   anfi_wire_close(w->out, at);
   return true;
 }
@@ -80,7 +103,7 @@ static void put_type_text(anfi_mi_writer *w, const anf_type *t) {
 static bool put_constant(anfi_mi_writer *w, const anf_value *v, bool item) {
   switch ((anf_value_kind)v->kind) {
   case ANF_VALUE_TENSOR:
-    if (is_weak(v->type) || (anfi_is_scalar(v->type) && v->type->dtype == ANF_BOOL))
+    if (anfi_export_is_weak(v->type) || (anfi_is_scalar(v->type) && v->type->dtype == ANF_BOOL))
       return put_number(w->out, v, item), true;
     if (!anfi_mi_put_tensor(w, 12, NULL, v)) return false;
     anfi_wire_put_varint(w->out, 16, MI_TENSORS);
@@ -109,7 +132,7 @@ bool anfi_mi_put_attr(anfi_mi_writer *w, uint32_t field, const char *name, const
 
 static bool put_abstract(anf_text *o, const anf_type *t) {
   anfi_mi_type kind = MI_TUPLE;
-  if (is_weak(t)) return false;
+  if (anfi_export_is_weak(t)) return false;
   if (anfi_is_tensor(t)) {
     size_t at = anfi_wire_open(o, 12);
     if (!put_type(o, t)) return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Convolutions and pools: MindSpore has what ours say by attributes of any length as four numbers each. */
 #include "frontend/mindir/write.h"
-#include "ir/ops/window.h"
+#include "ir/ops/nn/window.h"
 
 static bool put(anfi_mi_writer *w, const char *name, anf_value *v) {
   bool good = anfi_mi_put_attr(w, 3, name, v);

@@ -58,7 +58,7 @@ static bool take_word(header *h, const char *word) {
   return true;
 }
 
-/* A string between quotes, without escapes: NumPy writes none in what is read here. */
+/* A string between quotes, without escapes: NumPy writes none in headers. */
 static const char *take_string(header *h) {
   skip_space(h);
   if (h->at == h->end || (*h->at != '\'' && *h->at != '"')) return NULL;
@@ -194,17 +194,17 @@ static size_t word_bytes(anf_dtype d) { // what the byte order is about: a part 
 }
 
 static anf_value *make(header *h, anf_dtype dtype, bool swap, const char *data, size_t left) {
-  const anf_type *t = anf_type_tensor(h->cx, dtype, h->rank, h->dims);
+  const anf_type *t = anfi_type_checked(h->cx, dtype, h->rank, h->dims);
   size_t n = 0, size = anf_dtype_bytes(dtype), need;
   if (!t || !anfi_type_elements(t, &n) || __builtin_mul_overflow(n, size, &need))
     return bad_shape(h, "its size overflows"), NULL;
   if (need > left) return anfi_fail(h->cx, anfi_nowhere(), ANF_E0342, h->file, left, need), NULL;
   if (need < left) return bad(h, "there is something after its data"), NULL;
   anf_value *v = anfi_value_new_tensor(h->cx, t);
-  if (h->order == 1 && h->rank > 1) copy_fortran(h, v->u.data, data, n, size);
-  else if (need) memcpy(v->u.data, data, need);
-  if (swap) swap_bytes(v->u.data, need / word_bytes(dtype), word_bytes(dtype));
-  for (size_t i = 0; dtype == ANF_BOOL && i < n; i++) v->u.data[i] = v->u.data[i] != 0;
+  if (h->order == 1 && h->rank > 1) copy_fortran(h, v->data, data, n, size);
+  else if (need) memcpy(v->data, data, need);
+  if (swap) swap_bytes(v->data, need / word_bytes(dtype), word_bytes(dtype));
+  for (size_t i = 0; dtype == ANF_BOOL && i < n; i++) v->data[i] = v->data[i] != 0;
   return v;
 }
 
@@ -277,7 +277,7 @@ static bool save(anf_ctx *cx, const anf_value *v, const char *path) {
   t->cx = cx;
   anfi_defer(cx, ANFI_ALWAYS, anfi_free_text, t);
   put_header(t, v, descr);
-  anfi_put(t, (const char *)v->u.data, v->n * anf_dtype_bytes(anf_value_dtype(v)));
+  anfi_put(t, (const char *)v->data, v->n * anf_dtype_bytes(anf_value_dtype(v)));
   return anfi_os_write(cx, path, t->text, t->len);
 }
 

@@ -28,6 +28,11 @@ static void bind(anfi_ox_place *p, const anfi_str *name, const anfi_traced *x) {
   if (name->len) *anfi_map_at(&p->values, anfi_key(name)) = anfi_key(x);
 }
 
+static void bind_narrow(anfi_ox_place *p, const anfi_str *name, int64_t type) {
+  anf_dtype d;
+  if (anfi_ox_narrow_dtype(type, &d)) *anfi_map_at(&p->narrow, anfi_key(name)) = (uint64_t)type;
+}
+
 static bool inputs(anfi_ox_place *p, const anfi_ox_node *n, const anfi_traced ***out) {
   anfi_trace *t = p->b->t;
   *out = ANFI_NEW_N(t->arena, const anfi_traced *, n->in.n + 1);
@@ -73,7 +78,10 @@ static const anfi_traced *as_declared(anfi_ox_place *p, const anfi_str *name,
 
 static bool nodes(anfi_ox_place *p, const anfi_ox_nodes *all);
 
-static void place_init(anfi_ox_place *p) { anfi_map_init(&p->values, p->b->t->arena); }
+static void place_init(anfi_ox_place *p) {
+  anfi_map_init(&p->values, p->b->t->arena);
+  anfi_map_init(&p->narrow, p->b->t->arena);
+}
 
 static const anfi_ox_function *function_of(const anfi_ox_model *m, const anfi_ox_node *n) {
   for (size_t i = 0; i < m->functions.n; i++) {
@@ -112,13 +120,16 @@ static bool function_call(anfi_ox_place *p, const anfi_ox_node *n, const anfi_ox
   if (n->in.n > f->in.n || n->out.n > f->out.n)
     return fail_node(p->b, n, "has more inputs or outputs than the function", f->name->s);
   place_init(&body);
-  for (size_t i = 0; i < f->in.n; i++)
+  for (size_t i = 0; i < f->in.n; i++) {
     bind(&body, f->in.at[i], i < n->in.n ? in[i] : anfi_traced_none(p->b->t));
+    if (i < n->in.n) bind_narrow(&body, f->in.at[i], anfi_ox_narrow(p, n->in.at[i]));
+  }
   if (!nodes(&body, &f->nodes)) return false;
   for (size_t i = 0; i < n->out.n; i++) {
     const anfi_traced *x = find(&body, f->out.at[i]);
     if (!x) return fail_node(p->b, n, "calls a function that does not give", f->out.at[i]->s);
     bind(p, n->out.at[i], x);
+    bind_narrow(p, n->out.at[i], anfi_ox_narrow(&body, f->out.at[i]));
   }
   return true;
 }
@@ -131,6 +142,7 @@ static bool initializers(anfi_ox_place *p, const anfi_ox_graph *g) {
     anf_value *v = anfi_ox_tensor_value(p->b->model, t);
     if (!v) return false;
     bind(p, t->name, anfi_traced_value(p->b->t, v));
+    bind_narrow(p, t->name, t->data_type);
   }
   return true;
 }
@@ -161,6 +173,18 @@ static bool known_branch(anfi_ox_place *p, const anfi_ox_node *n, bool cond) {
     const anfi_traced *x = output(&body, a->graph, i);
     if (!x) return false;
     bind(p, n->out.at[i], x);
+    bind_narrow(p, n->out.at[i], anfi_ox_narrow(&body, a->graph->out.at[i].name));
+  }
+  return true;
+}
+
+/* Every output has a name of its own. */
+static bool new_names(const anfi_ox_place *p, const anfi_ox_node *n) {
+  for (size_t i = 0; i < n->out.n; i++) {
+    const anfi_str *name = n->out.at[i];
+    bool again = name->len && anfi_map_find(&p->values, anfi_key(name));
+    for (size_t k = 0; name->len && k < i; k++) again |= n->out.at[k] == name;
+    if (again) return fail_node(p->b, n, "gives a second time", name->s);
   }
   return true;
 }
@@ -173,9 +197,11 @@ static bool operator_node(anfi_ox_place *p, const anfi_ox_node *n, const anfi_tr
     return known_branch(p, n, anfi_get_i64(cond, 0) != 0);
   if (!anfi_ox_operator(p, n, in, out)) return false;
   for (size_t i = 0; i < n->out.n; i++) {
-    const anfi_traced *x = out[i] ? as_declared(p, n->out.at[i], out[i]) : NULL;
+    if (!out[i]) return fail_node(p->b, n, "does not give its output", n->out.at[i]->s);
+    const anfi_traced *x = as_declared(p, n->out.at[i], out[i]);
     if (!x) return false;
     bind(p, n->out.at[i], x);
+    bind_narrow(p, n->out.at[i], anfi_ox_narrow_output(p, n, i));
   }
   return true;
 }
@@ -190,7 +216,7 @@ static bool one_node(anfi_ox_place *p, const anfi_ox_node *n) {
   b->t->loc = loc_of(b);
   b->t->debug =
       anfi_debug_new(b->m, (anfi_debug){.scope = anfi_intern(&b->m->strings, name->s, name->len)});
-  if (!inputs(p, n, &in)) return false;
+  if (!inputs(p, n, &in) || !new_names(p, n)) return false;
   const anfi_ox_function *f = function_of(b->model, n);
   if (f ? function_call(p, n, f, in) : operator_node(p, n, in)) return true;
   anfi_note(b->t->cx, loc_of(b), "in the node %s, %s", name->s, n->op->s);
@@ -224,6 +250,7 @@ static bool subgraph_inputs(anfi_ox_place *p, const anfi_ox_graph *g) {
     const anf_type *type = anfi_ox_type(p->b->model, &g->in.at[i]);
     if (!x || anfi_failed(t->cx)) return false;
     bind(p, g->in.at[i].name, type ? typed(p, type, x->node) : x);
+    bind_narrow(p, g->in.at[i].name, g->in.at[i].elem_type);
   }
   return true;
 }
@@ -295,16 +322,29 @@ static bool check_operators(anfi_ox_build *b) {
   return !unknown.n;
 }
 
+static bool twice(const anfi_ox_place *p, const anfi_ox_graph *g, const char *what,
+                  const anfi_str *name) {
+  return anfi_fail(p->b->t->cx, loc_of(p->b), ANF_E1175, g->name->s, "graph",
+                   anfi_sprintf(p->b->t->arena, "has twice the %s", what), name->s);
+}
+
 /* Inputs, but for the initializers that old files list among them. */
 static bool main_inputs(anfi_ox_place *p, const anfi_ox_graph *g) {
   anfi_map inits;
   anfi_map_init(&inits, p->b->t->arena);
-  for (size_t i = 0; i < g->inits.n; i++) *anfi_map_at(&inits, anfi_key(g->inits.at[i]->name)) = 1;
+  for (size_t i = 0; i < g->inits.n; i++) {
+    uint64_t *at = anfi_map_at(&inits, anfi_key(g->inits.at[i]->name));
+    if (*at) return twice(p, g, "initializer", g->inits.at[i]->name);
+    *at = 1;
+  }
   for (size_t i = 0; i < g->in.n; i++) {
     if (anfi_map_find(&inits, anfi_key(g->in.at[i].name))) continue;
+    if (anfi_map_find(&p->values, anfi_key(g->in.at[i].name)))
+      return twice(p, g, "input", g->in.at[i].name);
     const anfi_traced *x = parameter(p, &g->in.at[i]);
     if (!x) return false;
     bind(p, g->in.at[i].name, x);
+    bind_narrow(p, g->in.at[i].name, g->in.at[i].elem_type);
   }
   return true;
 }
@@ -387,7 +427,7 @@ anf_module *anfi_ox_module(anfi_ox_model *model, bool weights) {
   b->t = anfi_trace_new(model->cx, (const char *)anfi_templates_onnx, anfi_templates_onnx_len,
                         "onnx.anf");
   if (!b->t) return NULL;
-  b->m = anfi_trace_keep(b->t);
+  b->m = anfi_trace_own(b->t);
   size_t ntemplates = b->m->graphs.n;
   if (!check_operators(b)) return NULL;
   anf_graph *main = anfi_graph_new(b->m, anfi_intern_z(&b->m->strings, "main"));

@@ -11,6 +11,7 @@
 #ifndef ANFI_ONNX_H
 #define ANFI_ONNX_H
 
+#include "base/os/map.h"
 #include "frontend/proto/wire.h"
 #include "frontend/trace/trace.h"
 
@@ -31,7 +32,17 @@ typedef enum anfi_ox_dtype {
   OX_UINT64,
   OX_COMPLEX64,
   OX_COMPLEX128,
-  OX_BFLOAT16
+  OX_BFLOAT16,
+  OX_FLOAT8E4M3FN, // from here on: narrow.c
+  OX_FLOAT8E4M3FNUZ,
+  OX_FLOAT8E5M2,
+  OX_FLOAT8E5M2FNUZ,
+  OX_UINT4,
+  OX_INT4,
+  OX_FLOAT4E2M1,
+  OX_FLOAT8E8M0,
+  OX_UINT2,
+  OX_INT2
 } anfi_ox_dtype;
 
 /* AttributeProto.AttributeType */
@@ -121,6 +132,7 @@ typedef struct anfi_ox_model {
   anf_ctx *cx;
   anfi_arena *arena;
   const char *file;
+  const anfi_os_view *view; // the file, if it is mapped; NULL
   int64_t ir_version;
   const anfi_ox_graph *graph;
   anfi_ox_opsets opsets;
@@ -155,11 +167,21 @@ typedef struct anfi_ox_place {
   const anfi_ox_opsets *opsets;
   const anfi_ox_values *info; // value_info of its graph, or NULL
   anfi_map values;            // name -> anfi_traced
+  anfi_map narrow; // name -> element type, of a tensor of fewer bits than types here have
   size_t depth;
 } anfi_ox_place;
 anf_module *anfi_ox_module(anfi_ox_model *model, bool weights);
 /* A subgraph as a function that gives the tuple of its results. */
 const anfi_traced *anfi_ox_subgraph(anfi_ox_place *p, const anfi_ox_graph *g);
+
+/* narrow.c: floats and integers of fewer bits, bytes here. Their element type, 0 for all others. */
+int64_t anfi_ox_narrow(const anfi_ox_place *p, const anfi_str *name);
+/* Of output k of an operator. */
+int64_t anfi_ox_narrow_output(const anfi_ox_place *p, const anfi_ox_node *n, size_t k);
+/* False with E1640 where a narrow input is one that the operator does not take. */
+bool anfi_ox_takes_narrow(const anfi_ox_place *p, const anfi_ox_node *n);
+bool anfi_ox_narrow_dtype(int64_t type, anf_dtype *d);
+unsigned anfi_ox_narrow_bits(int64_t type); // of an element in the file; 64: it is not narrow
 
 /* op.c: operators by templates, or by the column `onnx` of op.def. All outputs, in order. */
 bool anfi_ox_operator(anfi_ox_place *p, const anfi_ox_node *n, const anfi_traced **in,

@@ -4,7 +4,8 @@
  *   Gemm[transB = 1](a, b)   ->  Gemm_(a, b, None, None, None, None, 1)   inputs, then attributes by name, else None
  *   Concat[axis = 0](a, b)   ->  Concat_((a, b), 0)                       `xs`: all further inputs
  *   Split(x) with 2 outputs  ->  Split_outs(x, .., nout = 2), a tuple of the outputs
- * `opset` is the version of the operator's domain. An input that older versions had as an attribute has its name, so both
+ *   NonMaxSuppression(..)    ->  a call of NonMaxSuppression_rolled, whose loop is one when the program runs
+ * `opset` is the version of the operator's domain, or the attribute of that name; `formats` narrow.c's. An input that older versions had as an attribute has its name, so both
  * forms reach the same parameter. Operators of other domains have the last word of the domain in
  * front: ml_Binarizer_, training_Adam_outs. */
 #include "frontend/onnx/onnx.h"
@@ -38,7 +39,8 @@ static anfi_opcode op_of(const anfi_ox_node *n) {
 }
 
 bool anfi_ox_knows(anfi_ox_build *b, const anfi_ox_node *n) {
-  return template_of(b, n, "_") || template_of(b, n, "_outs") || op_of(n) != ANF_OP_NONE;
+  return template_of(b, n, "_") || template_of(b, n, "_outs") || template_of(b, n, "_rolled") ||
+         op_of(n) != ANF_OP_NONE;
 }
 
 /* ---- arguments ---- */
@@ -72,18 +74,27 @@ static const char *param_name(const anf_graph *f, size_t i) {
   return s ? s->s : "";
 }
 
+/* The element types of inputs that are narrow, 0 for others. */
+static const anfi_traced *formats(anfi_ox_place *p, const anfi_ox_node *n) {
+  anfi_trace *t = p->b->t;
+  int64_t *at = ANFI_NEW_N(t->arena, int64_t, n->in.n + 1);
+  for (size_t i = 0; i < n->in.n; i++) at[i] = anfi_ox_narrow(p, n->in.at[i]);
+  return anfi_traced_value(t, anfi_value_new_ints(t->cx, n->in.n, at));
+}
+
 static const anfi_traced *attribute(anfi_ox_place *p, const anfi_ox_node *n, const char *name) {
   anfi_trace *t = p->b->t;
   const anfi_ox_attr *a = anfi_ox_attr_of(p, n, name);
-  if (strcmp(name, "opset") == 0) return number(t, version_of(p, n));
-  if (strcmp(name, "nout") == 0) return number(t, (int64_t)n->out.n);
+  if (!a && strcmp(name, "opset") == 0) return number(t, version_of(p, n));
+  if (!a && strcmp(name, "nout") == 0) return number(t, (int64_t)n->out.n);
+  if (!a && strcmp(name, "formats") == 0) return formats(p, n);
   if (!a) return anfi_traced_none(t);
   if (a->kind == OX_ATTR_GRAPH && a->graph) return anfi_ox_subgraph(p, a->graph);
   anf_value *v = anfi_ox_attr_value(p->b->model, a);
   return v ? anfi_traced_value(t, v) : NULL;
 }
 
-/* Every attribute must be a parameter; what is ignored could mean something. */
+/* Every attribute must be a parameter: an ignored one could mean something. */
 static bool takes_all(const anfi_ox_place *p, const anfi_ox_node *n, const anf_graph *f) {
   for (size_t k = 0; k < n->attrs.n; k++) {
     const char *name = n->attrs.at[k]->name->s;
@@ -151,11 +162,11 @@ static bool has_subgraph(const anfi_ox_node *n) {
 }
 
 static const anfi_traced *by_template(anfi_ox_place *p, const anfi_ox_node *n, anf_graph *f,
-                                      const anfi_traced *const *in) {
+                                      const anfi_traced *const *in, bool rolled) {
   anfi_trace *t = p->b->t;
   const anfi_traced *const *all = arguments(p, n, f, in), *out = NULL;
   if (!all) return NULL;
-  if (has_subgraph(n)) return called(p, f, all);
+  if (rolled || has_subgraph(n)) return called(p, f, all);
   size_t nodes = p->b->m->nodes.n, effects = p->to->effects.n;
   anf_diag *d = t->cx->frame->diag;
   size_t had = d ? anf_diag_count(d) : 0;
@@ -212,9 +223,11 @@ static const anfi_traced *item_of(anfi_trace *t, const anfi_traced *x, size_t i)
 bool anfi_ox_operator(anfi_ox_place *p, const anfi_ox_node *n, const anfi_traced **in,
                       const anfi_traced **out) {
   anf_graph *one = template_of(p->b, n, "_"), *outs = template_of(p->b, n, "_outs");
-  anf_graph *f = one && (n->out.n <= 1 || !outs) ? one : outs;
+  anf_graph *rolled = template_of(p->b, n, "_rolled");
+  anf_graph *f = rolled ? rolled : one && (n->out.n <= 1 || !outs) ? one : outs;
+  if (!anfi_ox_takes_narrow(p, n)) return false;
   if (n->out.n > MAX_OUTPUTS) return refuse(p, n, "so many outputs,", "more than 65536");
-  const anfi_traced *x = f ? by_template(p, n, f, in) : by_op(p, n, op_of(n), in);
+  const anfi_traced *x = f ? by_template(p, n, f, in, rolled != NULL) : by_op(p, n, op_of(n), in);
   if (!x) return false;
   if (!f || f == one) {
     for (size_t i = 1; i < n->out.n; i++)

@@ -1,23 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tensors, attributes and types of ONNX as values and types of ours. */
 #include "frontend/onnx/onnx.h"
+#include "ir/value/mapped.h"
 
 static anfi_loc loc_of(const anfi_ox_model *m) { return (anfi_loc){m->file, 0, 0}; }
 
-/* Element types of files that we have none for, from OX_BFLOAT16 on; and strings. */
-static const char *const lacking[] = {"a tensor of float8e4m3fn", "a tensor of float8e4m3fnuz",
-                                      "a tensor of float8e5m2",   "a tensor of float8e5m2fnuz",
-                                      "a tensor of uint4",        "a tensor of int4",
-                                      "a tensor of float4e2m1",   "a tensor of float8e8m0",
-                                      "a tensor of uint2",        "a tensor of int2"};
-
+/* Narrow elements are bytes. */
 static bool element_type(anfi_ox_model *m, const char *whose, int64_t type, anf_dtype *out) {
-  int64_t i = type - OX_BFLOAT16 - 1;
-  if (anfi_dtype_of_file_number(type, out)) return true;
+  if (anfi_dtype_of_file_number(type, out) || anfi_ox_narrow_dtype(type, out)) return true;
   return anfi_fail(m->cx, loc_of(m), ANF_E1171, whose,
-                   type == OX_STRING                          ? "a tensor of strings"
-                   : i >= 0 && i < (int64_t)ANFI_LEN(lacking) ? lacking[i]
-                                                              : "of no known element type");
+                   type == OX_STRING ? "a tensor of strings" : "of no known element type");
 }
 
 /* ---- types ---- */
@@ -43,7 +35,7 @@ const anf_type *anfi_ox_type(anfi_ox_model *m, const anfi_ox_value *v) {
   if (v->other || !v->elem_type || !element_type(m, v->name->s, v->elem_type, &d) || !v->ranked)
     return NULL;
   if (v->dims.n > ANF_MAX_RANK)
-    return (void)anfi_fail(m->cx, loc_of(m), ANF_E0507, v->name->s, v->dims.n), NULL;
+    return (void)anfi_fail(m->cx, loc_of(m), ANF_E0507, v->name->s, "its rank is above 16"), NULL;
   for (size_t i = 0; i < v->dims.n; i++) dims[i] = dim_of(m, &v->dims.at[i]);
   return anfi_type_tensor(m->cx, d, v->dims.n, dims);
 }
@@ -63,11 +55,11 @@ static bool from_numbers(const anfi_ox_tensor *t, anf_value *v) {
   if (n != v->n * each) return false;
   for (size_t i = 0; i < v->n; i++)
     if (d == ANF_C64)
-      ((float *)v->u.data)[2 * i] = (float)t->reals.at[2 * i],
-                               ((float *)v->u.data)[2 * i + 1] = (float)t->reals.at[2 * i + 1];
-    else if (d == ANF_C128) memcpy(v->u.data + 16 * i, &t->reals.at[2 * i], 16);
+      ((float *)v->data)[2 * i] = (float)t->reals.at[2 * i],
+                             ((float *)v->data)[2 * i + 1] = (float)t->reals.at[2 * i + 1];
+    else if (d == ANF_C128) memcpy(v->data + 16 * i, &t->reals.at[2 * i], 16);
     else if (t->reals.n) anfi_set_f64(v, i, t->reals.at[i]);
-    else if (d == ANF_F16 || d == ANF_BF16) ((uint16_t *)v->u.data)[i] = (uint16_t)t->ints.at[i];
+    else if (d == ANF_F16 || d == ANF_BF16) ((uint16_t *)v->data)[i] = (uint16_t)t->ints.at[i];
     else anfi_set_i64(v, i, t->ints.at[i]);
   return true;
 }
@@ -81,26 +73,27 @@ static bool decimal(const anfi_str *s, uint64_t *out) {
   return true;
 }
 
-/* A file below the folder of the model, which has the bytes that the tensor needs. */
+/* A file below the folder of the model, opened; the tensor's bytes are at `offset`. */
 typedef struct {
-  const char *dir, *name;
+  anfi_os_view view;
   uint64_t offset;
 } part;
 
 static bool external(anfi_ox_model *m, const anfi_ox_tensor *t, uint64_t need, part *out) {
-  const char *slash = strrchr(m->file, '/');
-  uint64_t length, size = 0;
-  *out = (part){.name = t->external->s};
-  out->dir = slash ? anfi_strndup(m->arena, m->file, (size_t)(slash - m->file) + 1) : "";
-  while (strncmp(out->name, "./", 2) == 0) out->name += 2;
-  if (!anfi_os_is_below(t->external->s, t->external->len) || !*out->name)
+  const char *slash = strrchr(m->file, '/'), *name = t->external->s;
+  const char *dir = slash ? anfi_strndup(m->arena, m->file, (size_t)(slash - m->file) + 1) : "";
+  uint64_t length;
+  while (strncmp(name, "./", 2) == 0) name += 2;
+  if (!anfi_os_is_below(t->external->s, t->external->len) || !*name)
     return anfi_fail(m->cx, loc_of(m), ANF_E1173, t->external->s);
   if (!decimal(t->offset, &out->offset) || !decimal(t->length, &length))
     return wrong_size(m, t, 0, need);
   if (t->length && t->length->len && length != need) return wrong_size(m, t, length, need);
-  if (!anfi_os_read_below(m->cx, out->dir, out->name, 0, NULL, 0, &size)) return false;
-  uint64_t have = out->offset > size ? 0 : size - out->offset;
-  return need <= have || wrong_size(m, t, have, need);
+  if (!anfi_os_view_below(m->cx, dir, name, &out->view)) return false;
+  uint64_t size = out->view.len, have = out->offset > size ? 0 : size - out->offset;
+  if (need <= have) return true;
+  anfi_os_view_close(&out->view);
+  return wrong_size(m, t, have, need);
 }
 
 /* Whether there is as much data as `n` elements need, before memory is taken for them. */
@@ -116,36 +109,82 @@ static bool has_data(anfi_ox_model *m, const anfi_ox_tensor *t, anf_dtype d, siz
 
 static bool fill(anfi_ox_model *m, const anfi_ox_tensor *t, const part *file, anf_value *v) {
   size_t need = v->n * anf_dtype_bytes((anf_dtype)v->type->dtype);
-  uint64_t size;
-  if (t->external)
-    return anfi_os_read_below(m->cx, file->dir, file->name, file->offset, v->u.data, need, &size);
-  if (!t->raw) return from_numbers(t, v), true;
-  if (need) memcpy(v->u.data, t->raw, need);
-  for (size_t i = 0; v->type->dtype == ANF_BOOL && i < v->n; i++) v->u.data[i] = v->u.data[i] != 0;
+  if (!t->raw && !t->external) return from_numbers(t, v), true;
+  if (t->external && !anfi_os_view_read(&file->view, file->offset, v->data, need))
+    return wrong_size(m, t, 0, need);
+  if (!t->external && need) memcpy(v->data, t->raw, need);
+  for (size_t i = 0; v->type->dtype == ANF_BOOL && i < v->n; i++) v->data[i] = v->data[i] != 0;
   return true;
+}
+
+/* Elements that stay in a file: NULL if they have to be copied. */
+static anf_value *in_file(anfi_ox_model *m, const anfi_ox_tensor *t, const anf_type *type,
+                          const part *file) {
+  if (t->external) return anfi_value_map(m->cx, type, &file->view, file->offset);
+  if (!m->view || !t->raw) return NULL;
+  return anfi_value_map(m->cx, type, m->view, (uint64_t)(t->raw - m->view->data));
+}
+
+static anf_value *value_of(anfi_ox_model *m, const anfi_ox_tensor *t, const anf_type *type,
+                           const part *file) {
+  anf_value *v = in_file(m, t, type, file);
+  if (v) return v;
+  v = anfi_value_new_tensor(m->cx, type);
+  anfi_value_guard(v);
+  bool good = fill(m, t, file, v);
+  anfi_value_unguard(v);
+  if (good) return v;
+  anf_value_release(v);
+  return NULL;
+}
+
+static void close_part(void *p) { anfi_os_view_close(&((part *)p)->view); }
+
+/* ---- narrow elements: one, two or four in a byte of the file, the first in its lowest bits; here each is a byte ---- */
+
+static unsigned packed_byte(const anfi_ox_tensor *t, size_t i) {
+  return (unsigned)(t->raw ? (unsigned char)t->raw[i] : t->ints.at[i]) & 255;
+}
+
+static anf_value *narrow(anfi_ox_model *m, const anfi_ox_tensor *t, const anf_type *type,
+                         size_t n) {
+  unsigned bits = anfi_ox_narrow_bits(t->data_type), each = 8 / bits;
+  size_t have = t->raw ? t->raw_len : t->ints.n, need = n / each + (n % each != 0);
+  if (t->external)
+    return (void)anfi_fail(m->cx, loc_of(m), ANF_E1171, t->name->s,
+                           "a tensor of fewer than 8 bits an element in another file"),
+           NULL;
+  if (have != need) return (void)wrong_size(m, t, have, need), NULL;
+  anf_value *v = anfi_value_new_tensor(m->cx, type);
+  int64_t most = ((int64_t)1 << bits) - 1;
+  for (size_t i = 0; i < n; i++) {
+    int64_t x = packed_byte(t, i / each) >> (bits * (i % each)) & most;
+    anfi_set_i64(v, i, type->dtype == ANF_I8 && x > most / 2 ? x - most - 1 : x);
+  }
+  return v;
 }
 
 anf_value *anfi_ox_tensor_value(anfi_ox_model *m, const anfi_ox_tensor *t) {
   anf_dtype d;
   size_t n;
-  part file = {0};
   if (t->sparse)
     return (void)anfi_fail(m->cx, loc_of(m), ANF_E1171, t->name->s, "a sparse tensor"), NULL;
   if (!element_type(m, t->name->s, t->data_type, &d)) return NULL;
   if (t->dims.n > ANF_MAX_RANK)
-    return (void)anfi_fail(m->cx, loc_of(m), ANF_E0507, t->name->s, t->dims.n), NULL;
+    return (void)anfi_fail(m->cx, loc_of(m), ANF_E0507, t->name->s, "its rank is above 16"), NULL;
   for (size_t i = 0; i < t->dims.n; i++)
     if (t->dims.at[i] < 0) return (void)wrong_size(m, t, 0, 0), NULL;
   const anf_type *type = anfi_type_tensor(m->cx, d, t->dims.n, t->dims.at);
   if (!anfi_type_elements(type, &n)) return (void)wrong_size(m, t, 0, UINT64_MAX), NULL;
-  if (!has_data(m, t, d, n, &file)) return NULL;
-  anf_value *v = anfi_value_new_tensor(m->cx, type);
-  anfi_value_guard(v);
-  bool good = fill(m, t, &file, v);
-  anfi_value_unguard(v);
-  if (good) return v;
-  anf_value_release(v);
-  return NULL;
+  if (anfi_ox_narrow_bits(t->data_type) < 8) return narrow(m, t, type, n);
+  part *file = ANFI_NEW(m->arena, part);
+  file->view.f = -1;
+  if (!has_data(m, t, d, n, file)) return NULL;
+  anfi_defer(m->cx, ANFI_ALWAYS, close_part, file);
+  anf_value *v = value_of(m, t, type, file);
+  anfi_undefer(m->cx, file);
+  close_part(file);
+  return v;
 }
 
 /* ---- attributes ---- */

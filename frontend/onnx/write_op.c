@@ -26,7 +26,7 @@ static const row rows[] = {
 };
 
 typedef struct {
-  anfi_ox_writer *w;
+  anfi_flat *w;
   const anf_node *n;
   const anfi_schema *schema;
   anfi_ox_inputs in;
@@ -50,15 +50,6 @@ static bool is_true(const apply *a, const char *name) {
   return v && anfi_get_i64(v, 0) != 0;
 }
 
-static bool no_attribute_set(const apply *a) {
-  for (uint32_t k = 0; k < a->schema->nattr; k++) {
-    const anf_value *v = attr(a, k),
-                    *usual = anfi_attr_value(a->w->cx, (anfi_opcode)a->n->op, NULL, k);
-    if (!v || !usual || !anfi_value_same(v, usual)) return false;
-  }
-  return true;
-}
-
 /* A 0 in the shape is no size to be taken from the input; beside a -1 it cannot be. */
 static bool may_be_empty(const apply *a) {
   const anf_value *v = attr(a, 0);
@@ -75,7 +66,7 @@ static bool fits(const apply *a, when w) {
   switch (w) {
   case when_always: return true;
   case when_given: return !first || first->kind != ANF_VALUE_NONE;
-  case when_plain: return no_attribute_set(a);
+  case when_plain: return anfi_export_is_plain(a->w->cx, a->n);
   case when_ints: return a->n->type && anfi_dtype_is_int((anf_dtype)a->n->type->dtype);
   case when_zeros: return may_be_empty(a);
   case when_update: return is_text(a, "mode", "update");
@@ -110,21 +101,21 @@ static bool is_complex(anf_dtype d) {
 
 /* Input i as a tensor of type d; of any type where d is ANF_KEY. */
 static bool add_input(apply *a, uint32_t i, anf_dtype d) {
-  anfi_ox_writer *w = a->w;
+  anfi_flat *w = a->w;
   const anf_node *x = a->n->in[i].def;
   const anf_type *t = x->kind == ANFI_VALUE ? x->u.value->type : x->type;
   if (t && anfi_is_tensor(t) && is_complex((anf_dtype)t->dtype) != is_complex(d) && d != ANF_KEY)
-    return anfi_ox_refuse(w, a->n, "the op of complex numbers", anfi_op[a->n->op].name);
+    return anfi_flat_refuse(w, a->n, "the op of complex numbers", anfi_op[a->n->op].name);
   if (x->kind == ANFI_VALUE && x->u.value->kind == ANF_VALUE_TENSOR && d != ANF_KEY &&
       anfi_dtype_settle((anf_dtype)x->u.value->type->dtype) != d) {
     anf_value *v = anfi_value_cast(x->u.value, d);
     anfi_defer(w->cx, ANFI_ALWAYS, anfi_release, v);
-    const anfi_ox_out *c = anfi_ox_constant(w, v);
+    const anfi_out *c = anfi_flat_constant(w, v);
     return c && add(a, c->name);
   }
-  const anfi_ox_out *o = anfi_ox_operand(w, x);
+  const anfi_out *o = anfi_flat_operand(w, x);
   if (!o) return false;
-  if (!o->name) return anfi_ox_refuse(w, a->n, "a tuple as an input of", anfi_op[a->n->op].name);
+  if (!o->name) return anfi_flat_refuse(w, a->n, "a tuple as an input of", anfi_op[a->n->op].name);
   bool same = d == ANF_KEY || !*o->name || anfi_dtype_settle((anf_dtype)o->type->dtype) == d;
   return add(a, same ? o->name : anfi_ox_cast(w, o->name, d));
 }
@@ -189,9 +180,9 @@ static void put_axes(apply *a, const char *name, const anf_value *v, const char 
 
 static bool put_value(apply *a, const char *name, uint32_t k, const char *how) {
   const anf_value *v = attr(a, k);
-  anfi_ox_writer *w = a->w;
+  anfi_flat *w = a->w;
   if (!v)
-    return anfi_ox_refuse(w, a->n, "an attribute that is computed:", a->schema->attr[k].name->s);
+    return anfi_flat_refuse(w, a->n, "an attribute that is computed:", a->schema->attr[k].name->s);
   if (v->kind == ANF_VALUE_NONE) return true;
   if (how) return put_axes(a, name, v, how), true;
   switch (a->schema->attr[k].type) {
@@ -203,9 +194,9 @@ static bool put_value(apply *a, const char *name, uint32_t k, const char *how) {
     int64_t number = anfi_dtype_file_number((anf_dtype)v->type->dtype);
     if (number) anfi_ox_attr_int(w, name, number);
     return number ||
-           anfi_ox_refuse(w, a->n, "the element type", anf_dtype_name((anf_dtype)v->type->dtype));
+           anfi_flat_refuse(w, a->n, "the element type", anf_dtype_name((anf_dtype)v->type->dtype));
   }
-  default: return anfi_ox_refuse(w, a->n, "the attribute", name);
+  default: return anfi_flat_refuse(w, a->n, "the attribute", name);
   }
 }
 
@@ -233,16 +224,16 @@ static bool each_word(apply *a, const char *list, bool (*do_it)(apply *, const c
 }
 
 /* As many outputs as the result has tensors. */
-static const anfi_ox_out *by_row(apply *a, const char *operator, const char * inputs,
-                                 const char *attrs) {
-  anfi_ox_writer *w = a->w;
-  anfi_ox_leaves leaves = {0};
+static const anfi_out *by_row(apply *a, const char *operator, const char * inputs,
+                              const char *attrs) {
+  anfi_flat *w = a->w;
+  anfi_outs leaves = {0};
   if (!each_word(a, inputs, add_word)) return NULL;
   size_t at = anfi_ox_open(w, operator, a->in.list.n, a->in.list.at);
   if (!each_word(a, attrs, put_word)) return NULL;
-  const anfi_ox_out *r = anfi_ox_fresh(w, a->n->type, NULL);
+  const anfi_out *r = anfi_flat_fresh(w, a->n->type, NULL);
   if (!r) return NULL;
-  anfi_ox_add_leaves(w, r, &leaves);
+  anfi_out_add(w, r, &leaves);
   for (size_t i = 0; i < leaves.n; i++) anfi_wire_put_text(w->out, 2, leaves.at[i]->name);
   anfi_wire_close(w->out, at);
   return r;
@@ -277,80 +268,34 @@ static const char *own_operator(const anf_node *n) {
   return plain ? op->onnx : NULL;
 }
 
-static const anfi_ox_out *elementwise(apply *a, const char *word) {
+static const anfi_out *elementwise(apply *a, const char *word) {
   const char *name = anfi_sprintf(a->w->arena, "%.*s", (int)strcspn(word, " "), word);
   if (!all_inputs(a, operand_dtype(a))) return NULL;
-  return anfi_ox_leaf(a->w, anfi_ox_put(a->w, name, a->in.list.n, a->in.list.at), a->n->type);
+  return anfi_out_leaf(a->w, anfi_ox_put(a->w, name, a->in.list.n, a->in.list.at), a->n->type);
 }
 
-/* Div of ONNX cuts off: (a - Mod(a, b)) / b is exact. */
-static const anfi_ox_out *floor_divided(apply *a) {
+/* Div of ONNX cuts off. Where the rest is another than Mod's, the floor is one less; a - Mod(a, b) could overflow. */
+static const anfi_out *floor_divided(apply *a) {
   if (!all_inputs(a, result_dtype(a))) return NULL;
   const char *const *in = a->in.list.at;
-  const char *both[2] = {in[0], anfi_ox_put(a->w, "Mod", 2, in)};
-  const char *last[2] = {anfi_ox_put(a->w, "Sub", 2, both), in[1]};
-  return anfi_ox_leaf(a->w, anfi_ox_put(a->w, "Div", 2, last), a->n->type);
+  const char *cut = anfi_ox_put(a->w, "Div", 2, in);
+  const char *product = anfi_ox_put(a->w, "Mul", 2, (const char *[]){cut, in[1]});
+  const char *rest = anfi_ox_put(a->w, "Sub", 2, (const char *[]){in[0], product});
+  const char *mod = anfi_ox_put(a->w, "Mod", 2, in);
+  const char *same = anfi_ox_put(a->w, "Equal", 2, (const char *[]){rest, mod});
+  const char *less = anfi_ox_cast(a->w, anfi_ox_put(a->w, "Not", 1, &same), result_dtype(a));
+  const char *floor = anfi_ox_put(a->w, "Sub", 2, (const char *[]){cut, less});
+  return anfi_out_leaf(a->w, floor, a->n->type);
 }
 
-static const anfi_ox_out *converted(apply *a) {
+static const anfi_out *converted(apply *a) {
   if (!add_input(a, 0, ANF_KEY)) return NULL;
   const anf_node *x = a->n->in[0].def;
   const anf_type *t = x->kind == ANFI_VALUE ? x->u.value->type : x->type;
   anf_dtype d = result_dtype(a);
   if (is_complex(d) != is_complex((anf_dtype)t->dtype) || !anfi_dtype_file_number(d))
-    return (void)anfi_ox_refuse(a->w, a->n, "a Cast to", anf_dtype_name(d)), NULL;
-  return anfi_ox_leaf(a->w, anfi_ox_cast(a->w, a->in.list.at[0], d), a->n->type);
-}
-
-/* ---- tuples and records, which are no values of the file ---- */
-
-static const anfi_ox_out *made(apply *a) {
-  const anfi_ox_out **item = ANFI_NEW_N(a->w->arena, const anfi_ox_out *, a->n->nin + 1);
-  for (uint32_t i = 0; i < a->n->nin; i++)
-    if (!(item[i] = anfi_ox_operand(a->w, a->n->in[i].def))) return NULL;
-  return anfi_ox_tuple(a->w, a->n->nin, item);
-}
-
-static int64_t field_index(const apply *a, uint32_t k) {
-  const anf_value *v = attr(a, k);
-  const anf_type *t =
-      a->n->in[0].def->type ? a->n->in[0].def->type : a->n->in[0].def->u.value->type;
-  if (!v) return -1;
-  if (v->kind != ANF_VALUE_STRING) return item(v, 0, t->n);
-  for (uint32_t i = 0; i < t->n; i++)
-    if (t->names[i]->len == v->n && memcmp(t->names[i]->s, v->u.text, v->n) == 0) return i;
-  return -1;
-}
-
-static const anfi_ox_out *item_of(apply *a, uint32_t k) {
-  const anfi_ox_out *t = anfi_ox_operand(a->w, a->n->in[0].def);
-  int64_t i = t ? field_index(a, k) : -1;
-  if (!t) return NULL;
-  if (i >= 0 && (size_t)i < t->n) return t->item[i];
-  return (void)anfi_ox_refuse(a->w, a->n, "an item of a tuple", "whose number is computed"), NULL;
-}
-
-static const anfi_ox_out *with_item(apply *a) {
-  const anfi_ox_out *t = anfi_ox_operand(a->w, a->n->in[0].def),
-                    *x = anfi_ox_operand(a->w, a->n->in[1].def);
-  int64_t i = t && x ? field_index(a, 0) : -1;
-  if (!t || !x) return NULL;
-  if (i < 0 || (size_t)i >= t->n)
-    return (void)anfi_ox_refuse(a->w, a->n, "an item of a tuple", "whose number is computed"), NULL;
-  const anfi_ox_out **all = ANFI_NEW_N(a->w->arena, const anfi_ox_out *, t->n + 1);
-  for (size_t k = 0; k < t->n; k++) all[k] = t->item[k];
-  all[i] = x;
-  return anfi_ox_tuple(a->w, t->n, all);
-}
-
-static const anfi_ox_out *joined(apply *a) {
-  ANFI_VEC(const anfi_ox_out *) all = {0};
-  for (uint32_t i = 0; i < a->n->nin; i++) {
-    const anfi_ox_out *t = anfi_ox_operand(a->w, a->n->in[i].def);
-    if (!t) return NULL;
-    for (size_t k = 0; k < t->n; k++) anfi_push(a->w->arena, &all, t->item[k]);
-  }
-  return anfi_ox_tuple(a->w, all.n, (const anfi_ox_out *const *)all.at);
+    return (void)anfi_flat_refuse(a->w, a->n, "a Cast to", anf_dtype_name(d)), NULL;
+  return anfi_out_leaf(a->w, anfi_ox_cast(a->w, a->in.list.at[0], d), a->n->type);
 }
 
 /* Dim i of a tensor as a scalar. */
@@ -364,107 +309,32 @@ static const char *dim_of(apply *a, uint32_t i) {
 }
 
 /* The dims: those that are known are constants. */
-static const anfi_ox_out *dims_of(apply *a) {
+static const anfi_out *dims_of(apply *a) {
   const anf_type *x = a->n->in[0].def->type, *i64 = anfi_type_scalar(a->w->cx, ANF_I64);
-  const anfi_ox_out **item = ANFI_NEW_N(a->w->arena, const anfi_ox_out *, ANF_MAX_RANK);
-  if (!x) return (void)anfi_ox_refuse(a->w, a->n, "a shape", "of no tensor"), NULL;
+  const anfi_out **item = ANFI_NEW_N(a->w->arena, const anfi_out *, ANF_MAX_RANK);
+  if (!x) return (void)anfi_flat_refuse(a->w, a->n, "a shape", "of no tensor"), NULL;
   if (!add_input(a, 0, ANF_KEY)) return NULL;
   for (uint32_t i = 0; i < x->n; i++)
     item[i] =
-        anfi_ox_leaf(a->w, x->dims[i] >= 0 ? anfi_ox_int(a->w, x->dims[i]) : dim_of(a, i), i64);
-  return anfi_ox_tuple(a->w, x->n, item);
+        anfi_out_leaf(a->w, x->dims[i] >= 0 ? anfi_ox_int(a->w, x->dims[i]) : dim_of(a, i), i64);
+  return anfi_out_tuple(a->w, x->n, item);
 }
 
-/* Data is chosen tensor by tensor. */
-static const anfi_ox_out *chosen(apply *a) {
-  anfi_ox_writer *w = a->w;
-  const anfi_ox_out *c = anfi_ox_operand(w, a->n->in[0].def),
-                    *x = anfi_ox_operand(w, a->n->in[1].def),
-                    *y = c && x ? anfi_ox_operand(w, a->n->in[2].def) : NULL;
-  anfi_ox_leaves xs = {0}, ys = {0}, own = {0};
-  if (!y) return NULL;
-  anfi_ox_add_leaves(w, x, &xs);
-  anfi_ox_add_leaves(w, y, &ys);
-  if (xs.n != ys.n)
-    return (void)anfi_ox_refuse(w, a->n, "a choice between", "data of several forms"), NULL;
-  for (size_t i = 0; i < xs.n; i++) {
-    const char *in[3] = {c->name, xs.at[i]->name, ys.at[i]->name};
-    anfi_push(w->arena, &own, anfi_ox_leaf(w, anfi_ox_put(w, "Where", 3, in), xs.at[i]->type));
-  }
-  anfi_ox_out *const *next = (anfi_ox_out *const *)own.at;
-  return anfi_ox_like(w, x, &next);
-}
-
-/* Data that is never read. Recursion is over the nesting of types. */
-static const anfi_ox_out *any_data(anfi_ox_writer *w, const anf_type *t) {
-  if (t && anfi_is_tensor(t)) {
-    int64_t dims[ANF_MAX_RANK];
-    for (uint32_t i = 0; i < t->n; i++) dims[i] = t->dims[i] < 0 ? 0 : t->dims[i];
-    anf_dtype d = anfi_dtype_settle((anf_dtype)t->dtype);
-    anf_value *v = anfi_value_new_tensor(w->cx, anfi_type_tensor(w->cx, d, t->n, dims));
-    anfi_defer(w->cx, ANFI_ALWAYS, anfi_release, v);
-    return anfi_ox_constant(w, v);
-  }
-  if (!t || (t->kind != ANF_TYPE_TUPLE && t->kind != ANF_TYPE_RECORD))
-    return anfi_ox_leaf(w, "", NULL);
-  const anfi_ox_out **item = ANFI_NEW_N(w->arena, const anfi_ox_out *, t->n + 1);
-  for (uint32_t i = 0; i < t->n; i++)
-    if (!(item[i] = any_data(w, t->items[i]))) return NULL;
-  return anfi_ox_tuple(w, t->n, item);
-}
-
-/* ---- calls by ops ---- */
-
-/* f(args..), which are the inputs from `first` on; `data` is passed before them if it is not 0. */
-static const anfi_ox_out *called(apply *a, uint32_t first, uint32_t data) {
-  const anf_node *n = a->n;
-  const anfi_ox_out **args = ANFI_NEW_N(a->w->arena, const anfi_ox_out *, n->nin + 1);
-  size_t k = 0, last = anfi_arg_count(n);
-  if (data && !(args[k++] = anfi_ox_operand(a->w, n->in[data].def))) return NULL;
-  for (size_t i = first; i < last; i++)
-    if (!(args[k++] = anfi_ox_operand(a->w, n->in[i].def))) return NULL;
-  return anfi_ox_call(a->w, n, n->in[0].def, k, args);
-}
-
-/* Ops of control and of tuples; `*taken` is false for others. */
-static const anfi_ox_out *structural(apply *a, bool *taken) {
-  enum { CUSTOM_DATA = 3, CUSTOM_ARGS = 6 };
-  *taken = true;
-  switch (a->n->op) {
-  case ANF_OP_MakeTuple:
-  case ANF_OP_MakeRecord: return made(a);
-  case ANF_OP_TupleGet:
-  case ANF_OP_RecordGet: return item_of(a, 0);
-  case ANF_OP_TupleSet:
-  case ANF_OP_RecordSet: return with_item(a);
-  case ANF_OP_TupleConcat: return joined(a);
-  case ANF_OP_Identity:
-  case ANF_OP_StopGradient:
-  case ANF_OP_Fence:
-  case ANF_OP_Box:
-  case ANF_OP_Unbox: return anfi_ox_operand(a->w, a->n->in[0].def);
-  case ANF_OP_Cast: return converted(a);
-  case ANF_OP_FloorDiv: return floor_divided(a);
-  case ANF_OP_GetItem: return anfi_ox_get_item(a->w, a->n);
-  case ANF_OP_Shape: return dims_of(a);
-  case ANF_OP_Switch: return chosen(a);
-  case ANF_OP_Undef: return any_data(a->w, a->n->type);
-  case ANF_OP_Loop: return anfi_ox_loop(a->w, a->n);
-  case ANF_OP_Recompute: return called(a, 1, 0);
-  case ANF_OP_Custom: return called(a, CUSTOM_ARGS, CUSTOM_DATA);
-  default: return *taken = false, NULL;
-  }
-}
-
-const anfi_ox_out *anfi_ox_apply(anfi_ox_writer *w, const anf_node *n) {
-  bool taken;
+const anfi_out *anfi_ox_op(anfi_flat *w, const anf_node *n) {
+  const anfi_out *x;
   apply a = {.w = w, .n = n, .schema = anfi_op_schema(w->cx, (anfi_opcode)n->op)};
-  const anfi_ox_out *x = structural(&a, &taken);
-  if (taken || anfi_failed(w->cx)) return x;
+  switch (n->op) {
+  case ANF_OP_Cast: return converted(&a);
+  case ANF_OP_FloorDiv: return floor_divided(&a);
+  case ANF_OP_GetItem: return anfi_ox_get_item(w, n);
+  case ANF_OP_Shape: return dims_of(&a);
+  default: break;
+  }
+  if (anfi_failed(w->cx)) return NULL;
   if (anfi_ox_window_op(w, n, &x)) return x;
   const row *r = find_row(&a);
   if (r) return by_row(&a, r->operator, r->inputs, r->attrs);
   const char *word = own_operator(n);
-  if (word && no_attribute_set(&a)) return elementwise(&a, word);
-  return (void)anfi_ox_refuse(w, n, "the op", a.schema->name->s), NULL;
+  if (word && anfi_export_is_plain(w->cx, n)) return elementwise(&a, word);
+  return (void)anfi_flat_refuse(w, n, "the op", a.schema->name->s), NULL;
 }

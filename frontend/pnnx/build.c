@@ -3,6 +3,7 @@
  * through its creator. INVARIANT: every operand of type tensor that later operators see has a type,
  * dims of which may be unknown. All types that nobody can make are reported in one error. */
 #include "frontend/pnnx/pnnx.h"
+#include "ir/ops/op.h"
 
 typedef struct {
   const anf_pnnx *p;
@@ -12,6 +13,7 @@ typedef struct {
   anfi_map creators;     // type's address -> 1 + index into `known`
   ANFI_VEC(anfi_creator) known;
   ANFI_VEC(anfi_operand) outputs;
+  bool as_declared; // the inputs have the types of the file
 } builder;
 
 /* ---- which types are known ---- */
@@ -35,19 +37,19 @@ static structure structure_of(const char *type) {
 enum { SHOWN_LINES = 12 };
 
 static void note_lines(const builder *b, const char *type) {
-  anf_text o = {.cx = b->p->cx};
+  anf_text *o = anfi_text_begin(b->p->cx);
   uint32_t n = 0, first = 0;
   for (size_t i = 0; i < b->p->ops.n; i++) {
     const anf_pnnx_op *op = b->p->ops.at[i];
     if (op->type != type) continue;
     if (!n) first = op->line;
-    if (n < SHOWN_LINES) anfi_putf(&o, "%s%u", n ? ", " : "", op->line);
+    if (n < SHOWN_LINES) anfi_putf(o, "%s%u", n ? ", " : "", op->line);
     n++;
   }
-  if (n > SHOWN_LINES) anfi_putf(&o, " and %u more", n - SHOWN_LINES);
+  if (n > SHOWN_LINES) anfi_putf(o, " and %u more", n - SHOWN_LINES);
   anfi_note(b->p->cx, (anfi_loc){b->p->file, first, 1}, "%s: line%s %s", type, n > 1 ? "s" : "",
-            o.text);
-  anf_text_free(&o);
+            o->text);
+  anfi_text_done(o);
 }
 
 /* Names of types are interned, so a type is its address. */
@@ -126,15 +128,47 @@ static bool make_by_host(builder *b, const anfi_creator *c, anfi_layer *l) {
 
 /* ---- one operator ---- */
 
+/* The key of the weight that the operand is, too: pnnx writes a weight that two modules share (tied weights) as an
+ * attribute, and as an input without a name beside the module's own copy,
+ *   nn.Linear head 2 1 token x y @weight=(99,32)f32   ->   y = Linear(x, weight = token) */
+static const char *tied_key(const builder *b, const anf_pnnx_op *op, uint32_t i) {
+  const anf_pnnx_op *from = b->p->ops.at[b->p->operands.at[op->in[i]].producer];
+  if (op->in_name[i] || structure_of(from->type) != ATTRIBUTE || from->weights.n != 1) return NULL;
+  const anfi_weight *a = &from->weights.at[0];
+  for (size_t k = 0; k < op->weights.n; k++) {
+    const anfi_weight *w = &op->weights.at[k];
+    if (w->type != a->type || !w->value || !a->value) continue;
+    if (memcmp(w->value->data, a->value->data,
+               w->value->n * anf_dtype_bytes((anf_dtype)w->type->dtype)) == 0)
+      return w->key;
+  }
+  return NULL;
+}
+
+static void name_tied(const builder *b, const anf_pnnx_op *op, bool on, bool *named) {
+  for (uint32_t i = 0; op->weights.n && i < op->nin; i++) {
+    const char *key = on ? tied_key(b, op, i) : NULL;
+    if (key) op->in_name[i] = key, named[i] = true;
+    else if (!on && named[i]) op->in_name[i] = NULL;
+  }
+}
+
 static bool make_layer(builder *b, anf_pnnx_op *op, const anfi_operand *in, anfi_operand *out) {
   anfi_layer l = {.t = b->t, .op = op, .in = in, .out = out};
   const anfi_creator *c = &b->known.at[*anfi_map_find(&b->creators, anfi_key(op->type)) - 1];
   l.row = c->row;
+  for (uint32_t i = 0; i < op->nin; i++) op->in_used[i] = false;
   for (size_t i = 0; i < op->params.n; i++) op->params.at[i].used = false;
   for (size_t i = 0; i < op->weights.n; i++) op->weights.at[i].used = false;
   if (c->user_make) {
     if (!make_by_host(b, c, &l)) return false;
-  } else if (!c->make(&l) || !anfi_layer_all_used(&l)) return false;
+  } else {
+    bool *named = ANFI_NEW_N(b->t->arena, bool, op->nin + 1);
+    name_tied(b, op, true, named);
+    bool good = c->make(&l) && anfi_layer_all_used(&l);
+    name_tied(b, op, false, named);
+    if (!good) return false;
+  }
   return l.nresult == op->nout ||
          anfi_fail(b->p->cx, b->t->loc, ANF_E1056, op->type, l.nresult, op->nout);
 }
@@ -161,6 +195,7 @@ static bool make_parameters(builder *b, bool weights) {
     b->t->loc = anfi_pnnx_at(op, 1);
     if (op->nout != 1) return wrong_outputs(b, op, 1);
     const anf_type *t = b->types[i];
+    b->as_declared &= op->nout == 1 && t == b->p->operands.at[op->out[0]].type;
     if (!t)
       return anfi_fail(b->p->cx, b->t->loc, ANF_E1055, op->type,
                        "its shape is not given (#operand=...)");
@@ -212,6 +247,19 @@ static void take_declared_type(const builder *b, uint32_t operand, anfi_operand 
   if (o->node) o->node->type = t;
 }
 
+/* Sizes that the file states must be those that come out: else the file has lost something of the model. */
+static bool fits_declared(const builder *b, const anf_pnnx_op *op, uint32_t operand,
+                          const anfi_operand *o) {
+  const anf_type *t = b->p->operands.at[operand].type, *u = o->type;
+  if (!b->as_declared || o->kind != ANFI_OPERAND_TENSOR || !t || !u || !anfi_is_tensor(u))
+    return true;
+  bool same = t->n == u->n;
+  for (uint32_t i = 0; same && i < t->n; i++)
+    same = t->dims[i] < 0 || u->dims[i] < 0 || t->dims[i] == u->dims[i];
+  return same || anfi_fail(b->p->cx, b->t->loc, ANF_E1300, op->type, anfi_type_text(b->p->cx, u),
+                           anfi_type_text(b->p->cx, t));
+}
+
 static bool make_operator(builder *b, anf_pnnx_op *op) {
   anf_module *m = b->t->graph->module;
   anfi_operand few[8],
@@ -229,6 +277,7 @@ static bool make_operator(builder *b, anf_pnnx_op *op) {
   if (!(s == LAYER ? make_layer(b, op, in, out) : make_structure(b, op, s, in, out))) return false;
   for (uint32_t i = 0; i < op->nout; i++) {
     take_declared_type(b, op->out[i], &out[i]);
+    if (!fits_declared(b, op, op->out[i], &out[i])) return false;
     b->operand[op->out[i]] = out[i];
   }
   return true;
@@ -265,7 +314,7 @@ static anf_node *give(builder *b, uint32_t *kept, size_t *nkept) {
 anf_graph *anfi_pnnx_function(const anf_pnnx *p, anf_module *m, const anf_type *const *types,
                               bool weights, uint32_t *kept, size_t *nkept) {
   anf_graph *g = anfi_graph_new(m, anfi_intern_z(&m->strings, "main"));
-  builder b = {.p = p, .t = anfi_torch_new(p->cx, g), .types = types};
+  builder b = {.p = p, .t = anfi_torch_new(p->cx, g), .types = types, .as_declared = true};
   anfi_map_init(&b.creators, b.t->arena);
   b.operand = ANFI_NEW_N(b.t->arena, anfi_operand, p->operands.n + 1);
   if (!find_creators(&b) || !make_parameters(&b, weights)) return NULL;

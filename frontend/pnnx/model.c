@@ -3,6 +3,9 @@
  * INVARIANT: a model that was loaded has all its weights, of the shapes it tells. */
 #include "frontend/pnnx/pnnx.h"
 #include "frontend/load.h"
+#include "ir/value/mapped.h"
+
+enum { LEAST_MAPPED = 1 << 20 }; // bytes
 
 void anf_pnnx_free(anf_pnnx *p) {
   if (!p) return;
@@ -11,7 +14,7 @@ void anf_pnnx_free(anf_pnnx *p) {
   for (size_t i = 0; i < p->weights.n; i++) anf_value_release(p->weights.at[i]->value);
   if (p->text) anfi_source_remove_text(cx, p->text);
   anfi_arena_free(&p->arena);
-  anfi_raw(cx, p, sizeof *p, 0);
+  anfi_object_free(cx, p);
 }
 
 /* ---- loading ---- */
@@ -19,9 +22,8 @@ void anf_pnnx_free(anf_pnnx *p) {
 static void free_model(void *p) { anf_pnnx_free((anf_pnnx *)p); }
 
 static anf_pnnx *new_model(anf_ctx *cx, const char *file, const anf_pnnx_registry *registry) {
-  anf_pnnx *p = (anf_pnnx *)anfi_raw(cx, NULL, 0, sizeof *p);
+  anf_pnnx *p = (anf_pnnx *)anfi_object(cx, sizeof *p);
   if (!p) anfi_throw_nomem(cx);
-  memset(p, 0, sizeof *p);
   p->cx = cx;
   p->registry = registry;
   anfi_arena_init(&p->arena, cx);
@@ -48,21 +50,33 @@ const char *anfi_weight_name(anfi_arena *a, const anfi_weight *w) {
   return anfi_sprintf(a, "%s.%s", w->op->name, w->key);
 }
 
-static bool set_weight(anf_pnnx *p, anfi_weight *w, const char *name, const anfi_zip_entry *e) {
+/* Not one that was decompressed. */
+static bool in_file(const anfi_os_view *v, const anfi_zip_entry *e) {
+  uintptr_t from = v ? (uintptr_t)v->data : 0, at = (uintptr_t)e->data;
+  return v && at >= from && at - from < v->len;
+}
+
+static bool set_weight(anf_pnnx *p, anfi_weight *w, const char *name, const anfi_zip_entry *e,
+                       const anfi_os_view *view) {
   size_t n = 0;
   bool fits = anfi_type_elements(w->type, &n) &&
               !__builtin_mul_overflow(n, anf_dtype_bytes((anf_dtype)w->type->dtype), &n);
   if (!fits || n != e->size)
     return anfi_fail(p->cx, anfi_pnnx_at(w->op, w->col), ANF_E1041, name, e->size,
                      fits ? n : SIZE_MAX);
+  if (in_file(view, e) &&
+      (w->value = anfi_value_map(p->cx, w->type, view, (uint64_t)(e->data - view->data))))
+    return true;
   w->value = anfi_value_new_tensor(p->cx, w->type);
-  if (n) memcpy(w->value->u.data, e->data, n);
+  if (n) memcpy(w->value->data, e->data, n);
   for (size_t i = 0; w->type->dtype == ANF_BOOL && i < n; i++)
-    w->value->u.data[i] = w->value->u.data[i] != 0;
+    w->value->data[i] = w->value->data[i] != 0;
   return true;
 }
 
-static bool set_weights(anf_pnnx *p, const char *file, const char *data, size_t len) {
+/* `view`: the file that the data are of, if it is mapped; NULL. */
+static bool set_weights(anf_pnnx *p, const char *file, const char *data, size_t len,
+                        const anfi_os_view *view) {
   anfi_arena *a = anfi_scratch(p->cx);
   anfi_zip z = {.entries = {0}};
   anfi_strtab names;
@@ -85,21 +99,21 @@ static bool set_weights(anf_pnnx *p, const char *file, const char *data, size_t 
     const anfi_str *s = anfi_interned(&names, name, strlen(name));
     uint64_t *slot = s ? anfi_map_find(&at, s->id) : NULL;
     if (!slot) return anfi_fail(p->cx, anfi_pnnx_at(w->op, w->col), ANF_E1042, name, file);
-    if (!set_weight(p, w, name, &z.entries.at[*slot - 1])) return false;
+    if (!set_weight(p, w, name, &z.entries.at[*slot - 1], view)) return false;
   }
   return true;
 }
 
 static anf_pnnx *read_model(anf_ctx *cx, const char *text, size_t len, const char *file,
                             const char *bin_file, const void *bin, size_t bin_len,
-                            const anf_pnnx_registry *registry) {
+                            const anfi_os_view *view, const anf_pnnx_registry *registry) {
   anf_pnnx *p = new_model(cx, file, registry);
   char *own = anfi_strndup(&p->arena, text, len);
   anfi_source_add(cx, file, own, len);
   p->text = own;
   if (!anfi_param_read(p, own, len)) return NULL;
   list_weights(p);
-  if (!set_weights(p, bin_file, (const char *)bin, bin_len)) return NULL;
+  if (!set_weights(p, bin_file, (const char *)bin, bin_len, view)) return NULL;
   anfi_pnnx_run_new(p);
   return p;
 }
@@ -111,7 +125,7 @@ anf_status anf_pnnx_read(anf_ctx *cx, const char *text, size_t len, const char *
   *out = NULL;
   ANFI_ENTRY(cx, d);
   const char *name = file ? file : "";
-  *out = read_model(cx, text, len, name, bin_name(anfi_scratch(cx), name), bin, bin_len, r);
+  *out = read_model(cx, text, len, name, bin_name(anfi_scratch(cx), name), bin, bin_len, NULL, r);
   anf_status st = anfi_leave(cx);
   if (st != ANF_OK) *out = NULL;
   return st;
@@ -130,8 +144,13 @@ static anf_pnnx *load_text(anf_ctx *cx, const char *text, size_t len, const char
   char *data = NULL;
   size_t bin_len = 0;
   const char *file = bin ? bin : bin_name(a, param);
-  if ((bin || tells_weights(text, len)) && !anfi_os_read(cx, a, file, &data, &bin_len)) return NULL;
-  return read_model(cx, text, len, param, file, data, bin_len, registry);
+  anfi_os_view view;
+  if (!bin && !tells_weights(text, len))
+    return read_model(cx, text, len, param, file, NULL, 0, NULL, registry);
+  if (anfi_os_view_file(cx, file, LEAST_MAPPED, &view))
+    return read_model(cx, text, len, param, file, view.data, view.len, &view, registry);
+  if (!anfi_os_read(cx, a, file, &data, &bin_len)) return NULL;
+  return read_model(cx, text, len, param, file, data, bin_len, NULL, registry);
 }
 
 static anf_pnnx *load(anf_ctx *cx, const char *param, const char *bin,
@@ -169,7 +188,7 @@ static void write_bin(const anf_pnnx *p, anf_text *o) {
     const char *name = anfi_weight_name(a, w);
     anfi_zip_entry e = {name, strlen(name),
                         w->value->n * anf_dtype_bytes((anf_dtype)w->type->dtype),
-                        (const char *)w->value->u.data};
+                        (const char *)w->value->data};
     anfi_push(a, &z.entries, e);
   }
   anfi_zip_write(o, &z);

@@ -237,6 +237,7 @@ static void note_own(reader *r, uint64_t operand, uint64_t i) {
 static bool inputs(reader *r, uint64_t n) {
   r->op->in = ANFI_NEW_N(&r->p->arena, uint32_t, n + 1);
   r->op->in_name = ANFI_NEW_N(&r->p->arena, const char *, n + 1);
+  r->op->in_used = ANFI_NEW_N(&r->p->arena, bool, n + 1);
   for (uint64_t i = 0; i < n; i++) {
     word w = next_word(r);
     if (!w.n) return expected(r, w, "the name of an input");

@@ -186,6 +186,7 @@ struct anf_pnnx_op {
   uint32_t line, nin, nout;
   uint32_t *in, *out;   // operands
   const char **in_name; // key of $key=, or NULL
+  bool *in_used;        // of each input with a key: whether its layer asked for it
   ANFI_VEC(anfi_parameter) params;
   ANFI_VEC(anfi_weight) weights;
 };

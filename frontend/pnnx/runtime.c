@@ -76,14 +76,8 @@ static bool fits(const anf_type *declared, const anf_type *t) {
 
 static bool wrong_type(anf_pnnx *p, size_t i, const anf_type *declared, const anf_type *t) {
   const anf_pnnx_op *op = anfi_pnnx_input_op(p, i);
-  anf_text have = {.cx = p->cx}, want = {.cx = p->cx};
-  anfi_put_type(&have, p->cx, t);
-  if (declared) anfi_put_type(&want, p->cx, declared);
-  else anfi_puts(&want, "a tensor");
-  anfi_fail(p->cx, anfi_pnnx_at(op, 1), ANF_E1059, op->name, have.text, want.text);
-  anf_text_free(&have);
-  anf_text_free(&want);
-  return false;
+  const char *want = declared ? anfi_type_text(p->cx, declared) : "a tensor";
+  return anfi_fail(p->cx, anfi_pnnx_at(op, 1), ANF_E1059, op->name, anfi_type_text(p->cx, t), want);
 }
 
 static bool set_input(anf_pnnx *p, size_t i, anf_value *v) {

@@ -45,7 +45,7 @@ bool anfi_wire_add_reals(const anfi_wire_field *f, anfi_wire_type each, anfi_are
 float anfi_wire_float(uint64_t u);
 double anfi_wire_double(uint64_t u);
 
-/* Writing: fields are appended to a text. A message within it is what is written between open and close:
+/* Writing: fields are appended to a text. A message within it is written between open and close:
  *   size_t at = anfi_wire_open(o, 7);  ...  anfi_wire_close(o, at); */
 size_t anfi_wire_open(anf_text *o, uint32_t number);
 void anfi_wire_close(anf_text *o, size_t at);

@@ -53,7 +53,7 @@ static bool dims(anfi_sh_text *r, int64_t *out, size_t *n) {
     if (r->at == from) return true;
     if (*r->at != 'x') return anfi_sh_wants(r, "x after a size");
     if (*n == ANF_MAX_RANK)
-      return anfi_fail(r->m->cx, anfi_sh_loc(r), ANF_E0507, "a tensor", *n + 1);
+      return anfi_fail(r->m->cx, anfi_sh_loc(r), ANF_E0507, "a tensor", "its rank is above 16");
     out[(*n)++] = size;
   }
 }
@@ -70,7 +70,7 @@ static const anf_type *tensor(anfi_sh_text *r, const char *from) {
   return anfi_type_tensor(r->m->cx, d, n, size);
 }
 
-/* A word or !word, and what is in brackets after it. */
+/* A word or !word, and the brackets after it. */
 static bool skip_type(anfi_sh_text *r) {
   (void)anfi_sh_takes(r, "!");
   bool word = anfi_sh_word(r) != NULL;

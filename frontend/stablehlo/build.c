@@ -23,11 +23,16 @@ typedef struct {
   const anfi_traced **item;
 } values;
 
-static void bind(anfi_sh_build *b, anfi_sh_scope *s, const anfi_str *name, size_t n,
-                 const anfi_traced **item) {
+static bool bind(anfi_sh_build *b, anfi_sh_scope *s, const anfi_sh_op *op, const anfi_str *name,
+                 size_t n, const anfi_traced **item) {
   values *v = ANFI_NEW(b->t->arena, values);
+  uint64_t *at = anfi_map_at(&s->values, anfi_key(name));
+  if (*at)
+    return anfi_fail(b->t->cx, op ? anfi_sh_op_loc(b, op) : b->t->loc, ANF_E1223,
+                     anfi_sprintf(b->t->arena, "%%%s", name->s), "is defined twice");
   *v = (values){n, item};
-  *anfi_map_at(&s->values, anfi_key(name)) = anfi_key(v);
+  *at = anfi_key(v);
+  return true;
 }
 
 static const anfi_traced *find(anfi_sh_build *b, const anfi_sh_scope *s, const anfi_sh_op *op,
@@ -60,12 +65,9 @@ static bool same_dims(const anf_type *a, const anf_type *b) {
 
 static const anfi_traced *mismatch(anfi_sh_build *b, const anfi_sh_op *op, const anfi_traced *x,
                                    const anf_type *type) {
-  anf_text have = {.cx = b->t->cx}, want = {.cx = b->t->cx};
-  anfi_text_of(&have, b->t->cx), anfi_text_of(&want, b->t->cx);
-  anfi_put_type(&have, b->t->cx, anfi_traced_type(b->t, x));
-  anfi_put_type(&want, b->t->cx, type);
-  anfi_fail(b->t->cx, anfi_sh_op_loc(b, op), ANF_E1225, op->name->s, have.text, want.text);
-  anf_text_free(&have), anf_text_free(&want);
+  anf_ctx *cx = b->t->cx;
+  anfi_fail(cx, anfi_sh_op_loc(b, op), ANF_E1225, op->name->s,
+            anfi_type_text(cx, anfi_traced_type(b->t, x)), anfi_type_text(cx, type));
   return NULL;
 }
 
@@ -98,7 +100,7 @@ static bool bind_results(anfi_sh_build *b, anfi_sh_scope *s, const anfi_sh_op *o
                                                   : x->item[at];
       if (!(item[k] = anfi_sh_conform(b, op, one, op->types.at[at]))) return false;
     }
-    bind(b, s, r->name, r->count, item);
+    if (!bind(b, s, op, r->name, r->count, item)) return false;
   }
   return true;
 }
@@ -154,7 +156,7 @@ const anfi_traced *anfi_sh_inline(anfi_sh_build *b, anfi_sh_scope *outer, const 
   for (size_t i = 0; i < n; i++) {
     const anfi_traced **one = ANFI_NEW(b->t->arena, const anfi_traced *);
     *one = args[i];
-    bind(b, &s, g->params.at[i].name, 1, one);
+    if (!bind(b, &s, NULL, g->params.at[i].name, 1, one)) return NULL;
   }
   b->depth++;
   const anfi_traced *x = ops(b, &s, g);
@@ -204,7 +206,7 @@ static bool define(anfi_sh_build *b, anfi_sh_func *f) {
   return r != NULL;
 }
 
-/* ---- what is not supported ---- */
+/* ---- unsupported ops ---- */
 
 typedef ANFI_VEC(const anfi_sh_region *) regions;
 

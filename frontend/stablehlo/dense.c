@@ -91,8 +91,8 @@ static bool complex_element(dense *q, size_t i) {
       !real(q, d, &im) || !anfi_sh_expect(q->r, ")"))
     return false;
   if (d == ANF_F32)
-    ((float *)q->v->u.data)[2 * i] = (float)re, ((float *)q->v->u.data)[2 * i + 1] = (float)im;
-  else ((double *)q->v->u.data)[2 * i] = re, ((double *)q->v->u.data)[2 * i + 1] = im;
+    ((float *)q->v->data)[2 * i] = (float)re, ((float *)q->v->data)[2 * i + 1] = (float)im;
+  else ((double *)q->v->data)[2 * i] = re, ((double *)q->v->data)[2 * i + 1] = im;
   return true;
 }
 
@@ -143,7 +143,7 @@ static bool hex_bytes(dense *q, const char *at, size_t n) {
   for (size_t i = 0; i < n; i++) {
     int high = digit(at[2 * i]), low = digit(at[2 * i + 1]);
     if (high < 0 || low < 0) return anfi_sh_wants(q->r, "hex digits");
-    q->v->u.data[i] = (unsigned char)(high << 4 | low);
+    q->v->data[i] = (unsigned char)(high << 4 | low);
   }
   return true;
 }
@@ -153,14 +153,14 @@ static bool bools(dense *q, const char *at, size_t n) {
   size_t have = q->v->n;
   if (n == have) {
     if (!hex_bytes(q, at, n)) return false;
-    for (size_t i = 0; i < n; i++) q->v->u.data[i] = q->v->u.data[i] != 0;
+    for (size_t i = 0; i < n; i++) q->v->data[i] = q->v->data[i] != 0;
     return true;
   }
   if (n != (have + 7) / 8) return wrong_count(q, n);
   for (size_t i = 0; i < have; i++) {
     int high = digit(at[2 * (i / 8)]), low = digit(at[2 * (i / 8) + 1]);
     if (high < 0 || low < 0) return anfi_sh_wants(q->r, "hex digits");
-    q->v->u.data[i] = (unsigned char)((high << 4 | low) >> (i % 8) & 1);
+    q->v->data[i] = (unsigned char)((high << 4 | low) >> (i % 8) & 1);
   }
   return true;
 }

@@ -443,7 +443,7 @@ static bool alias(anfi_sh_text *r) {
 
 static bool module_head(anfi_sh_text *r) {
   if (anfi_sh_takes(r, "@") && !(anfi_sh_sees(r, "\"") ? anfi_sh_quoted(r) : anfi_sh_word(r)))
-    return false;
+    return anfi_sh_wants(r, "the name of a module");
   if (anfi_sh_takes(r, "attributes") && !anfi_sh_skip(r)) return false;
   return anfi_sh_expect(r, "{");
 }

@@ -93,7 +93,7 @@ bool anfi_sh_expect(anfi_sh_text *r, const char *s); // likewise, or E1220
 const anfi_str *anfi_sh_word(anfi_sh_text *r);       // letters, digits, _ . $ -; NULL: none
 const anfi_str *anfi_sh_quoted(anfi_sh_text *r);     // NULL with an error
 const anfi_str *anfi_sh_value_name(anfi_sh_text *r); // after %; NULL with an error
-bool anfi_sh_skip(anfi_sh_text *r);                  // one bracket with what is in it
+bool anfi_sh_skip(anfi_sh_text *r);                  // one bracket with its contents
 
 /* attr.c: types and attributes; NULL or false with an error */
 const anf_type *anfi_sh_type(anfi_sh_text *r);

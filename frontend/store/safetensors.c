@@ -99,17 +99,17 @@ static bool escape(reader *r, anf_text *o) {
 }
 
 static const char *take_string(reader *r) {
-  anf_text o = {.cx = r->cx};
+  anf_text *o = anfi_text_begin(r->cx);
   bool good = take(r, '"');
   while (good && r->at < r->end && *r->at != '"') {
     size_t n = *r->at == '\\' ? 0 : anfi_utf8_len(r->at, (size_t)(r->end - r->at));
-    if (n && (unsigned char)*r->at >= 0x20) anfi_put(&o, r->at, n), r->at += n;
-    else if (*r->at == '\\') r->at++, good = escape(r, &o);
+    if (n && (unsigned char)*r->at >= 0x20) anfi_put(o, r->at, n), r->at += n;
+    else if (*r->at == '\\') r->at++, good = escape(r, o);
     else good = false;
   }
   good = good && r->at < r->end && *r->at++ == '"';
-  const char *s = good ? anfi_strndup(r->a, o.text ? o.text : "", o.len) : NULL;
-  anf_text_free(&o);
+  const char *s = good ? anfi_strndup(r->a, o->text ? o->text : "", o->len) : NULL;
+  anfi_text_done(o);
   return s;
 }
 
@@ -175,7 +175,7 @@ static bool add_tensor(reader *r, const entry *e, fields *f) {
   size_t k = 0, n = 0, need;
   while (k < ANFI_LEN(kinds) && strcmp(kinds[k].name, e->dtype) != 0) k++;
   if (k == ANFI_LEN(kinds)) return anfi_fail(r->cx, anfi_nowhere(), ANF_E0341, r->file, e->dtype);
-  const anf_type *t = anf_type_tensor(r->cx, kinds[k].dtype, e->rank, e->dims);
+  const anf_type *t = anfi_type_checked(r->cx, kinds[k].dtype, e->rank, e->dims);
   if (!t || !anfi_type_elements(t, &n) ||
       __builtin_mul_overflow(n, anf_dtype_bytes(kinds[k].dtype), &need))
     return bad(r, "a tensor's size overflows");
@@ -183,8 +183,8 @@ static bool add_tensor(reader *r, const entry *e, fields *f) {
   if (e->to - e->from != need) return bad(r, "a tensor has more or fewer bytes than its shape");
   anfi_push(r->a, &f->range, ((range){e->from, e->to}));
   anf_value *v = anfi_value_new_tensor(r->cx, t);
-  if (need) memcpy(v->u.data, r->data + e->from, need);
-  for (size_t i = 0; kinds[k].dtype == ANF_BOOL && i < n; i++) v->u.data[i] = v->u.data[i] != 0;
+  if (need) memcpy(v->data, r->data + e->from, need);
+  for (size_t i = 0; kinds[k].dtype == ANF_BOOL && i < n; i++) v->data[i] = v->data[i] != 0;
   return add(r, f, e->name, v);
 }
 
@@ -359,7 +359,7 @@ static bool collect(writer *w, const anf_value *v, tensors *out) {
     if (!nest && (x.v->kind != ANF_VALUE_TENSOR || !*x.name))
       return anfi_fail(w->cx, anfi_nowhere(), ANF_E0352, *x.name ? x.name : "the value",
                        "no tensor");
-    if (!nest) anfi_push(w->a, out, ((anfi_stored){x.name, x.v->type, x.v->u.data}));
+    if (!nest) anfi_push(w->a, out, ((anfi_stored){x.name, x.v->type, x.v->data}));
     for (size_t i = nest ? x.v->n : 0; i-- > 0;) {
       const char *dot = *x.name ? "." : "";
       const char *name = record ? anfi_sprintf(w->a, "%s%s%s", x.name, dot, x.v->type->names[i]->s)
@@ -391,8 +391,18 @@ static writer new_writer(anf_ctx *cx) {
   return (writer){.cx = cx, .a = anfi_scratch(cx), .head = new_text(cx)};
 }
 
+/* The header is two parts of the file. */
+typedef struct fetching {
+  const void *(*fetch)(void *user, size_t i);
+  void *user;
+} fetching;
+static const void *fetch_part(void *p, size_t i) {
+  const fetching *f = (const fetching *)p;
+  return f->fetch(f->user, i - 2);
+}
+
 static bool write_tensors(writer *w, size_t n, const anfi_stored *t, size_t nmeta,
-                          const char *const *meta, const char *path) {
+                          const char *const *meta, const char *path, fetching f) {
   uint8_t len[8];
   anfi_push(w->a, &w->part, ((anfi_bytes){len, sizeof len}));
   anfi_push(w->a, &w->part, (anfi_bytes){0});
@@ -404,20 +414,29 @@ static bool write_tensors(writer *w, size_t n, const anfi_stored *t, size_t nmet
   while (w->head->len % 8) anfi_putc(w->head, ' ');
   for (int i = 0; i < 8; i++) len[i] = (uint8_t)((uint64_t)w->head->len >> 8 * i & 0xff);
   w->part.at[1] = (anfi_bytes){w->head->text, w->head->len};
-  return anfi_os_write_parts(w->cx, path, w->part.n, w->part.at, true);
+  anfi_part_source from = {fetch_part, &f};
+  return anfi_os_write_parts_from(w->cx, path, w->part.n, w->part.at, f.fetch ? &from : NULL, true);
 }
 
 bool anfi_save_tensors(anf_ctx *cx, size_t n, const anfi_stored *t, size_t nmeta,
                        const char *const *meta, const char *path) {
   writer w = new_writer(cx);
-  return write_tensors(&w, n, t, nmeta, meta, path);
+  return write_tensors(&w, n, t, nmeta, meta, path, (fetching){NULL, NULL});
+}
+
+bool anfi_save_fetched(anf_ctx *cx, size_t n, const anfi_stored *t, size_t nmeta,
+                       const char *const *meta, const char *path,
+                       const void *(*fetch)(void *user, size_t i), void *user) {
+  writer w = new_writer(cx);
+  return write_tensors(&w, n, t, nmeta, meta, path, (fetching){fetch, user});
 }
 
 static void save(anf_ctx *cx, const anf_value *v, size_t nmeta, const char *const *meta,
                  const char *path) {
   writer w = new_writer(cx);
   tensors all = {0};
-  if (collect(&w, v, &all)) write_tensors(&w, all.n, all.at, nmeta, meta, path);
+  if (collect(&w, v, &all))
+    write_tensors(&w, all.n, all.at, nmeta, meta, path, (fetching){NULL, NULL});
 }
 
 anf_status anf_save_safetensors(anf_ctx *cx, const anf_value *v, size_t nmeta,

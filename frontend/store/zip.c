@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Archives of uncompressed entries, as PNNX stores weights: zip32 and zip64, read in place.
- * A zip library was weighed: it copies each entry through calls of its own, allocates outside the
- * context's limits, and cannot write what pnnx writes, zip64 records at any size. Weights need a
- * fraction of the format, and this is all of it. INVARIANT: every offset and size is checked
+/* Archives as PNNX stores weights and NumPy arrays: zip32 and zip64; entries are read in place, deflated ones into memory
+ * of their own by zlib. A library of archives was weighed: it copies each entry through calls of its own, allocates outside
+ * the context's limits, and cannot write what pnnx writes, zip64 records at any size. INVARIANT: every offset and size is checked
  * against the length of the file before use, and entries lie in the file. */
 #include "frontend/store/zip.h"
+
+#include <limits.h>
+#include <zlib.h>
 
 typedef struct {
   anf_ctx *cx;
   const char *file;
   const unsigned char *data;
   size_t len;
+  anfi_arena *a;           // of entries that are inflated
+  anfi_inflating *inflate; // made for the first of them
 } archive;
 
 static bool bad(const archive *z, const char *why, size_t at) {
@@ -29,35 +33,6 @@ static bool has(const archive *z, uint64_t at, uint64_t bytes) {
 
 static bool sig(const archive *z, size_t at, unsigned what) {
   return get(z, at, 4) == (0x4b50u | what << 16);
-}
-
-/* ---- the checksum of zip: CRC-32, four bits of a byte at a time for each of eight bytes ---- */
-
-typedef struct {
-  uint32_t t[8][256];
-} crc_table;
-
-static void make_table(crc_table *c) {
-  for (uint32_t i = 0; i < 256; i++) {
-    uint32_t v = i;
-    for (int k = 0; k < 8; k++) v = v >> 1 ^ (v & 1 ? UINT32_C(0xedb88320) : 0);
-    c->t[0][i] = v;
-  }
-  for (uint32_t i = 0; i < 256; i++)
-    for (int k = 1; k < 8; k++) c->t[k][i] = c->t[k - 1][i] >> 8 ^ c->t[0][c->t[k - 1][i] & 0xff];
-}
-
-static uint32_t checksum(const crc_table *c, const char *data, size_t n) {
-  const unsigned char *p = (const unsigned char *)data;
-  uint32_t v = UINT32_MAX;
-  for (; n >= 8; n -= 8, p += 8) {
-    uint32_t lo =
-        v ^ ((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
-    v = c->t[7][lo & 0xff] ^ c->t[6][lo >> 8 & 0xff] ^ c->t[5][lo >> 16 & 0xff] ^
-        c->t[4][lo >> 24] ^ c->t[3][p[4]] ^ c->t[2][p[5]] ^ c->t[1][p[6]] ^ c->t[0][p[7]];
-  }
-  for (; n; n--, p++) v = v >> 8 ^ c->t[0][(v ^ *p) & 0xff];
-  return ~v;
 }
 
 /* ---- reading ---- */
@@ -133,13 +108,63 @@ static bool local(const archive *z, size_t entry, size_t name_len, const sizes *
   uint64_t start = at + LOCAL + n + get(z, at + 28, 2);
   if (n != name_len || !has(z, at, LOCAL + n) || memcmp(z->data + at + LOCAL, e->name, n) != 0)
     return bad(z, "an entry has another name than in the directory", at);
-  if (!has(z, start, s->size)) return bad(z, "an entry is cut off", at);
-  e->size = (size_t)s->size;
+  if (!has(z, start, s->packed)) return bad(z, "an entry is cut off", at);
+  e->size = (size_t)s->packed;
   e->data = (const char *)z->data + start;
   return true;
 }
 
-static bool entry(const archive *z, const crc_table *crc, size_t *at, anfi_zip_entry *e) {
+static void *take(void *arena, uInt n, uInt size) {
+  return anfi_alloc((anfi_arena *)arena, (size_t)n * size);
+}
+static void give_back(void *arena, void *p) { (void)arena, (void)p; }
+
+static uInt at_most(size_t n) { return n < UINT_MAX ? (uInt)n : UINT_MAX; }
+
+struct anfi_inflating {
+  z_stream z;
+};
+
+anfi_inflating *anfi_inflating_new(anfi_arena *a) {
+  anfi_inflating *i = ANFI_NEW(a, anfi_inflating);
+  i->z = (z_stream){.zalloc = take, .zfree = give_back, .opaque = a};
+  inflateInit2(&i->z, -MAX_WBITS); // data has no header
+  return i;
+}
+
+bool anfi_inflate(anfi_inflating *i, const char *data, size_t len, char *out, size_t size) {
+  int st = inflateReset(&i->z);
+  i->z.next_in = (z_const Bytef *)(uintptr_t)data;
+  i->z.next_out = (Bytef *)out;
+  while (st == Z_OK) {
+    uInt in = i->z.avail_in = at_most(len), room = i->z.avail_out = at_most(size);
+    st = inflate(&i->z, Z_NO_FLUSH);
+    len -= in - i->z.avail_in, size -= room - i->z.avail_out;
+  }
+  return st == Z_STREAM_END && !len && !size;
+}
+
+/* Deflate makes at most 1032 bytes of one, so a small file makes no large values. */
+static bool inflated(archive *z, const sizes *s, anfi_zip_entry *e) {
+  enum { MOST = 1032 };
+  if (s->size / MOST > s->packed)
+    return bad(z, "an entry is larger than its compressed bytes can be", (size_t)s->offset);
+  char *out = ANFI_NEW_N(z->a, char, (size_t)s->size + 1);
+  if (!z->inflate) z->inflate = anfi_inflating_new(anfi_scratch(z->cx));
+  if (!anfi_inflate(z->inflate, e->data, e->size, out, (size_t)s->size))
+    return bad(z, "the compressed bytes of an entry are damaged", (size_t)s->offset);
+  e->data = out;
+  e->size = (size_t)s->size;
+  return true;
+}
+
+static uint32_t checksum(const char *data, size_t n) {
+  return (uint32_t)crc32_z(0, (const Bytef *)data, n);
+}
+
+enum { STORED = 0, DEFLATED = 8 }; // methods
+
+static bool entry(archive *z, size_t *at, anfi_zip_entry *e) {
   size_t here = *at;
   if (!has(z, here, CENTRAL) || !sig(z, here, 0x0201))
     return bad(z, "its directory is damaged", here);
@@ -149,27 +174,28 @@ static bool entry(const archive *z, const crc_table *crc, size_t *at, anfi_zip_e
   *e = (anfi_zip_entry){.name = (const char *)z->data + here + CENTRAL, .name_len = n};
   if (get(z, here + 8, 2) & 1)
     return anfi_fail(z->cx, anfi_nowhere(), ANF_E1043, (int)n, e->name, z->file, "encrypted");
-  if (get(z, here + 10, 2))
-    return anfi_fail(z->cx, anfi_nowhere(), ANF_E1043, (int)n, e->name, z->file, "compressed");
+  uint64_t method = get(z, here + 10, 2);
+  if (method != STORED && method != DEFLATED)
+    return anfi_fail(z->cx, anfi_nowhere(), ANF_E1043, (int)n, e->name, z->file,
+                     "compressed by another method than deflate");
   sizes s = {get(z, here + 24, 4), get(z, here + 20, 4), get(z, here + 42, 4)};
   if (!widen(z, here + CENTRAL + n, extra, &s)) return false;
-  if (s.size != s.packed) return bad(z, "an uncompressed entry has two sizes", here);
-  if (!local(z, here, n, &s, e)) return false;
-  return checksum(crc, e->data, e->size) == get(z, here + 16, 4) ||
+  if (method == STORED && s.size != s.packed)
+    return bad(z, "an uncompressed entry has two sizes", here);
+  if (!local(z, here, n, &s, e) || (method == DEFLATED && !inflated(z, &s, e))) return false;
+  return checksum(e->data, e->size) == get(z, here + 16, 4) ||
          bad(z, "an entry does not have the checksum that it should", (size_t)s.offset);
 }
 
 bool anfi_zip_read(anf_ctx *cx, anfi_arena *a, const char *file, const char *data, size_t len,
                    anfi_zip *out) {
-  archive z = {cx, file, (const unsigned char *)data, len};
+  archive z = {.cx = cx, .file = file, .data = (const unsigned char *)data, .len = len, .a = a};
   directory d = {0};
   if (!find_directory(&z, &d)) return false;
-  crc_table *crc = ANFI_NEW(anfi_scratch(cx), crc_table);
-  make_table(crc);
   size_t at = (size_t)d.offset;
   for (uint64_t i = 0; i < d.count; i++) {
     anfi_zip_entry e;
-    if (!entry(&z, crc, &at, &e)) return false;
+    if (!entry(&z, &at, &e)) return false;
     anfi_push(a, &out->entries, e);
   }
   return true;
@@ -202,13 +228,11 @@ static void put_entry(anf_text *o, const anfi_zip_entry *e, uint32_t crc, bool c
 
 void anfi_zip_write(anf_text *o, const anfi_zip *z) {
   anfi_arena *a = anfi_scratch(o->cx);
-  crc_table *table = ANFI_NEW(a, crc_table);
   uint32_t *crc = ANFI_NEW_N(a, uint32_t, z->entries.n + 1);
   uint64_t *offset = ANFI_NEW_N(a, uint64_t, z->entries.n + 1), start = o->len;
-  make_table(table);
   for (size_t i = 0; i < z->entries.n; i++) {
     const anfi_zip_entry *e = &z->entries.at[i];
-    crc[i] = checksum(table, e->data, e->size);
+    crc[i] = checksum(e->data, e->size);
     offset[i] = o->len - start;
     put(o, 0x04034b50, 4), put(o, 0, 2);
     put_entry(o, e, crc[i], false, 0);

@@ -67,15 +67,26 @@ bool anfi_export_weights(const anfi_export_form *e, const anf_graph *g, const an
   return !has || (*weights = constant_record(e, params, record)) != NULL;
 }
 
-static bool is_weak(const anf_type *t) {
+bool anfi_export_is_weak(const anf_type *t) {
   return t && anfi_is_scalar(t) && anfi_dtype_is_weak((anf_dtype)t->dtype);
+}
+
+bool anfi_export_is_plain(anf_ctx *cx, const anf_node *n) {
+  anfi_opcode op = (anfi_opcode)n->op;
+  for (uint32_t k = 0; k < anfi_op_schema(cx, op)->nattr; k++) {
+    const anf_value *v = anfi_attr_value(cx, op, n->u.attrs, k),
+                    *usual = anfi_attr_value(cx, op, NULL, k);
+    if (!v || !usual || !anfi_value_same(v, usual)) return false;
+  }
+  return true;
 }
 
 anf_dtype anfi_export_dtype_beside(const anf_node *n, const anf_type *t) {
   anf_dtype d = (anf_dtype)t->dtype, both;
   for (uint32_t i = 0; i < n->nin; i++) {
     const anf_type *other = n->in[i].def->type;
-    bool typed = other && anfi_is_tensor(other) && !is_weak(other) && other->dtype != ANF_BOOL;
+    bool typed =
+        other && anfi_is_tensor(other) && !anfi_export_is_weak(other) && other->dtype != ANF_BOOL;
     if (typed && anfi_dtype_promote(d, (anf_dtype)other->dtype, &both) && !anfi_dtype_is_weak(both))
       d = both;
   }
@@ -99,13 +110,13 @@ anfi_infer anfi_export_question(anf_ctx *cx, anfi_arena *a, const anf_node *n) {
 }
 
 anf_status anfi_export(anfi_export_write *write, anf_graph *g, size_t n,
-                       const anf_type *const *types, anf_diag *d, anf_text *out) {
+                       const anf_type *const *types, void *user, anf_diag *d, anf_text *out) {
   ANFI_NEED(d, g, out);
   if (n) ANFI_NEED(d, types);
   for (size_t i = 0; i < n; i++) ANFI_NEED(d, types[i]);
   anfi_text_of(out, g->module->cx);
   size_t before = out->len;
   ANFI_ENTRY(g->module->cx, d);
-  if (!write(g, n, types, out)) out->len = before;
+  if (!write(g, n, types, user, out)) out->len = before;
   return anfi_leave(g->module->cx);
 }

@@ -19,9 +19,10 @@ typedef struct anfi_export_form {
 } anfi_export_form;
 
 /* The entry of a writer: checks the arguments, and leaves `out` as it was on an error. */
-typedef bool anfi_export_write(anf_graph *g, size_t n, const anf_type *const *types, anf_text *out);
+typedef bool anfi_export_write(anf_graph *g, size_t n, const anf_type *const *types, void *user,
+                               anf_text *out);
 anf_status anfi_export(anfi_export_write *write, anf_graph *g, size_t n,
-                       const anf_type *const *types, anf_diag *d, anf_text *out);
+                       const anf_type *const *types, void *user, anf_diag *d, anf_text *out);
 
 /* A copy of what g needs, with parameters of these types, put through the passes: its graph, or NULL with an error. */
 anf_graph *anfi_export_prepare(const anfi_export_form *e, anf_graph *g, size_t n,
@@ -31,6 +32,10 @@ anf_graph *anfi_export_prepare(const anfi_export_form *e, anf_graph *g, size_t n
 bool anfi_export_weights(const anfi_export_form *e, const anf_graph *g, const anf_type *record,
                          anf_value **weights);
 
+/* A number without an element type. */
+bool anfi_export_is_weak(const anf_type *t);
+/* All attributes of n have their usual values. */
+bool anfi_export_is_plain(anf_ctx *cx, const anf_node *n);
 /* The element type that a number without one takes beside the other inputs of n; its own if there is none. */
 anf_dtype anfi_export_dtype_beside(const anf_node *n, const anf_type *t);
 /* The question of inference about n, for plans of windows. */

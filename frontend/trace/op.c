@@ -5,6 +5,8 @@
  *   Add(2, 3)                             ->  5
  *   Add(x, 3)                             ->  a node */
 #include "frontend/trace/trace.h"
+#include "ir/ops/op.h"
+#include "ir/value/mapped.h"
 
 typedef struct {
   anfi_trace *t;
@@ -91,7 +93,8 @@ static bool is_small(const anfi_trace *t, const anf_type *type) {
 static anf_value **known(const call *c) {
   anf_value **in = ANFI_NEW_N(c->t->arena, anf_value *, c->n + 1);
   for (size_t i = 0; i < c->n; i++)
-    if (!(in[i] = anfi_traced_known(c->t, c->in[i])) || in[i]->bytes > 2 * c->t->most_folded)
+    if (!(in[i] = anfi_traced_known(c->t, c->in[i])) ||
+        anfi_value_size(in[i]) > 2 * c->t->most_folded)
       return NULL;
   return in;
 }
@@ -108,17 +111,23 @@ static const anfi_traced *fold(const call *c, anf_value **in) {
   return anfi_eval_op(&q) ? anfi_traced_value(c->t, q.out) : NULL;
 }
 
-static const anfi_traced *ordinary(const call *c) {
+/* Arity and attributes: files may say any. */
+static bool fits_schema(const call *c) {
   const anfi_schema *s = anfi_op_schema(c->t->cx, c->op);
-  if (!anfi_op_check_count(c->t->cx, c->op, c->n, c->t->loc)) return NULL;
+  if (!anfi_op_check_count(c->t->cx, c->op, c->n, c->t->loc)) return false;
   for (uint32_t k = 0; k < s->nattr; k++)
     if (!c->attr[k])
-      return (void)anfi_fail(c->t->cx, c->t->loc, ANF_E0206, s->name->s, s->attr[k].name->s), NULL;
-    else if (!anfi_attr_check(c->t->cx, c->op, k, c->attr[k], c->t->loc)) return NULL;
+      return anfi_fail(c->t->cx, c->t->loc, ANF_E0206, s->name->s, s->attr[k].name->s);
+    else if (!anfi_attr_check(c->t->cx, c->op, k, c->attr[k], c->t->loc)) return false;
+  return true;
+}
+
+static const anfi_traced *ordinary(const call *c) {
   anf_value **in = can_fold(c) ? known(c) : NULL;
   const anf_type *type = result_type(c);
   if (!type) return NULL;
-  return in && is_small(c->t, type) ? fold(c, in) : build(c, type);
+  bool fits = is_small(c->t, type) && !(c->n && anfi_widens_codes(c->op, c->in[0]->type, type));
+  return in && fits ? fold(c, in) : build(c, type);
 }
 
 /* ---- shapes ---- */
@@ -180,10 +189,11 @@ static const anfi_traced *picked(const call *c, const anfi_traced *x, const anf_
   int64_t i;
   if (at->kind == ANF_VALUE_TUPLE) {
     const anfi_traced **item = ANFI_NEW_N(c->t->arena, const anfi_traced *, at->n + 1);
-    for (size_t k = 0; k < at->n; k++) item[k] = picked(c, x, at->u.item[k]);
+    for (size_t k = 0; k < at->n; k++)
+      if (!(item[k] = picked(c, x, at->u.item[k]))) return NULL;
     return anfi_traced_tuple(c->t, at->n, item);
   }
-  return anfi_value_is_int(at, &i) ? x->item[i] : NULL;
+  return anfi_value_is_int(at, &i) ? x->item[i] : wrong(c, "an index that is no integer");
 }
 
 /* An op that moves the items of a tuple does the same to their positions. */
@@ -273,7 +283,7 @@ static const anfi_traced *compared(const call *c) {
   return truth(c->t, same == (c->op == ANF_OP_Equal));
 }
 
-/* A template's own check: what is false is said, what is not known yet is checked when the program runs. */
+/* A template's own check: a false claim is an error at once, an unknown one is checked when the program runs. */
 static const anfi_traced *asserted(const call *c) {
   anf_value *cond = anfi_traced_known(c->t, c->in[0]),
             *why = c->n > 1 ? anfi_traced_known(c->t, c->in[1]) : NULL;
@@ -303,6 +313,7 @@ const anfi_traced *anfi_trace_op(anfi_trace *t, anfi_opcode op, size_t n,
   const call c = {t, op, n, in, attrs};
   bool tuple = n && in[0]->kind == ANFI_TRACED_TUPLE,
        typed = n && in[0]->type && anfi_is_tensor(in[0]->type);
+  if (!fits_schema(&c)) return NULL;
   switch (op) {
   case ANF_OP_MakeTuple: return anfi_traced_tuple(t, n, in);
   case ANF_OP_Switch: return n == 3 ? chosen(&c) : ordinary(&c);

@@ -7,7 +7,7 @@
 
 enum {
   MAX_DEPTH = 200,
-  MAX_TURNS = 1 << 22,
+  MAX_TURNS = 1 << 16, // of all loops of one node
   MAX_NESTING = 64,
   MAX_LEAVES = 1 << 20,
   MOST_FOLDED = 1 << 14
@@ -21,33 +21,83 @@ struct anfi_trace_frame {
 
 /* ---- templates ---- */
 
-static void release_live(void *p) {
-  anfi_trace *t = (anfi_trace *)p;
-  for (size_t i = 0; i < t->live.n; i++) anf_value_release(t->live.at[i]);
-  if (!t->kept) anf_module_free(t->templates);
+/* Templates once parsed, which live as long as the context. */
+typedef struct {
+  anf_ctx *cx;
+  anf_module *m;
+  anf_analysis *an;
+  anfi_map functions; // interned name -> graph
+  bool named;         // functions has all of them
+} parsed;
+
+static void free_parsed(void *p) {
+  parsed *t = (parsed *)p;
+  anf_analysis_free(t->an);
+  anf_module_free(t->m);
 }
 
-anfi_trace *anfi_trace_new(anf_ctx *cx, const char *text, size_t len, const char *file) {
-  anfi_trace *t = ANFI_NEW(anfi_scratch(cx), anfi_trace);
-  *t = (anfi_trace){.cx = cx, .arena = anfi_scratch(cx), .most_folded = MOST_FOLDED};
-  anfi_defer(cx, ANFI_ALWAYS, release_live, t); // before there are templates to release
-  anf_status st = anf_parse_n(cx, text, len, file, NULL, &t->templates);
-  if (st != ANF_OK) return (void)anfi_fail_as(cx, st), NULL;
-  anf_module *m = t->templates;
-  t->an = anfi_analyse(m);
-  anfi_map_init(&t->functions, t->arena);
+static void names_of(anf_ctx *cx, const anf_module *m, anfi_arena *a, anfi_map *names) {
+  anfi_map_init(names, a);
   for (size_t i = 0; i < m->graphs.n; i++) {
     anf_graph *g = m->graphs.at[i];
     if (!g || g->flags & ANFI_GRAPH_PRIVATE) continue;
-    *anfi_map_at(&t->functions, anfi_key(anfi_intern(&cx->strings, g->name->s, g->name->len))) =
+    *anfi_map_at(names, anfi_key(anfi_intern(&cx->strings, g->name->s, g->name->len))) =
         anfi_key(g);
   }
+}
+
+/* Again where memory ended the first time. */
+static void name_functions(parsed *t) {
+  if (t->named) return;
+  names_of(t->cx, t->m, &t->cx->arena, &t->functions);
+  t->named = true;
+}
+
+static const parsed *parsed_templates(anf_ctx *cx, const char *text, size_t len, const char *file) {
+  parsed *t = (parsed *)anfi_ctx_kept(cx, text);
+  if (t) return name_functions(t), t;
+  t = ANFI_NEW(&cx->arena, parsed);
+  *t = (parsed){.cx = cx};
+  anf_status st = anf_parse_n(cx, text, len, file, NULL, &t->m);
+  if (st == ANF_OK) st = anf_analyse(t->m, NULL, &t->an);
+  if (st != ANF_OK) {
+    anf_module_free(t->m);
+    return (void)anfi_fail_as(cx, st), NULL;
+  }
+  anfi_ctx_keep(cx, text, t, free_parsed);
+  name_functions(t);
   return t;
 }
 
-anf_module *anfi_trace_keep(anfi_trace *t) {
-  anfi_defer(t->cx, ANFI_ON_FAIL, anfi_free_module, t->templates);
-  t->kept = true;
+static void release_live(void *p) {
+  anfi_trace *t = (anfi_trace *)p;
+  for (size_t i = 0; i < t->live.n; i++) anf_value_release(t->live.at[i]);
+}
+
+anfi_trace *anfi_trace_new(anf_ctx *cx, const char *text, size_t len, const char *file) {
+  const parsed *p = parsed_templates(cx, text, len, file);
+  if (!p) return NULL;
+  anfi_trace *t = ANFI_NEW(anfi_scratch(cx), anfi_trace);
+  *t = (anfi_trace){.cx = cx,
+                    .arena = anfi_scratch(cx),
+                    .most_folded = MOST_FOLDED,
+                    .templates = p->m,
+                    .an = p->an,
+                    .functions = p->functions};
+  anfi_defer(cx, ANFI_ALWAYS, release_live, t);
+  return t;
+}
+
+anf_module *anfi_trace_own(anfi_trace *t) {
+  const anf_module *m = t->templates;
+  anf_graph **all = ANFI_NEW_N(t->arena, anf_graph *, m->graphs.n + 1);
+  anf_graph **copies = ANFI_NEW_N(t->arena, anf_graph *, m->graphs.n + 1);
+  size_t n = 0;
+  for (size_t i = 0; i < m->graphs.n; i++)
+    if (m->graphs.at[i]) all[n++] = m->graphs.at[i];
+  t->templates = anfi_module_copy(t->an, all, n, copies);
+  t->an = anfi_analyse(t->templates);
+  names_of(t->cx, t->templates, t->arena, &t->functions);
   return t->templates;
 }
 
@@ -327,9 +377,11 @@ static anfi_trace_frame *turn(anfi_trace *t, anfi_trace_frame *fr, const anfi_tr
 
 static const anfi_traced *run(anfi_trace *t, anfi_trace_frame *fr) {
   const anfi_traced *out = NULL;
+  if (!t->depth) t->turns = 0;
   if (++t->depth > MAX_DEPTH) anfi_fail(t->cx, t->loc, ANF_E1151, "calls that nest too deeply");
-  for (size_t n = 0; fr && !anfi_failed(t->cx); n++) {
-    if (n > MAX_TURNS) anfi_fail(t->cx, t->loc, ANF_E1151, "a loop that does not end");
+  while (fr && !anfi_failed(t->cx)) {
+    if (++t->turns > MAX_TURNS)
+      anfi_fail(t->cx, t->loc, ANF_E1151, "more turns of loops than a node may take");
     fr = turn(t, fr, &out);
   }
   t->depth--;

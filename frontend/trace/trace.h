@@ -4,7 +4,7 @@
  * A format keeps a file of templates, one function an op, with the op's inputs and attributes as parameters:
  *   def Gemm(a, b, c, transA, transB) { y = f(a, transA) @ f(b, transB); if c == None { y } else { y + c } }
  * Tracing a call of it with nodes of the model's graph for a, b, c and the number 0 for transA adds the nodes
- * MatMul and Add to that graph and nothing else: what is known is computed at once, branches on it are taken,
+ * MatMul and Add to that graph and nothing else: constants are folded, branches on them are taken,
  * loops over it are unrolled (online partial evaluation; Jones, Gomard & Sestoft 1993).
  *
  * A branch whose condition is not known is an error of the template. */
@@ -55,17 +55,18 @@ typedef struct anfi_trace {
   const char *subject; // what a failed assert names (E1053, E1055); NULL: the model (E1151)
   size_t most_folded;  // bytes: a larger value becomes a node, to be computed when the program runs
   size_t depth;
+  size_t turns;       // of loops, since depth was 0
   bool unknown;       // an error was that something is not known yet
-  bool kept;          // the templates belong to somebody else
   bool typed;         // `to` has types, and new nodes get theirs
   anfi_map functions; // interned name -> graph of `templates`
   ANFI_VEC(anf_value *) live;
 } anfi_trace;
 
-/* Parses the templates. NULL with an error recorded; it lives as long as the frame. */
+/* The templates are parsed once for a context; `text` is the key. NULL with an error recorded; it lives as long as the frame. */
 anfi_trace *anfi_trace_new(anf_ctx *cx, const char *text, size_t len, const char *file);
-/* The module of the templates becomes the caller's, which may add to it; it is freed with the frame if the frame fails. */
-anf_module *anfi_trace_keep(anfi_trace *t);
+/* The trace goes on with a copy of the templates that is the caller's, which may add to it; it is freed with the frame if the
+ * frame fails. */
+anf_module *anfi_trace_own(anfi_trace *t);
 anf_graph *anfi_trace_find(const anfi_trace *t, const char *name); // or NULL
 const char *anfi_trace_nearest(const anfi_trace *t, const char *name);
 

@@ -17,7 +17,7 @@ static void reach(anfi_view *v, anf_graph *g, uint32_t depth) {
   anfi_push(v->a, &v->order, g);
 }
 
-/* Breadth first from what is in `order` from `from` on. */
+/* Breadth first from the nodes of `order` from `from` on. */
 static void reach_all(anfi_view *v, size_t from) {
   for (size_t i = from; i < v->order.n; i++) {
     const anf_graph *g = v->order.at[i];
@@ -34,7 +34,7 @@ static void order_graphs(anfi_view *v, const anf_graph *only) {
     return;
   }
   for (size_t i = v->an->by_scc.n;
-       i-- > 0;) { // callers first: what is not reached yet is a beginning
+       i-- > 0;) { // callers first: a graph that is not reached yet is a root
     size_t from = v->order.n;
     reach(v, v->an->by_scc.at[i], 0);
     reach_all(v, from);

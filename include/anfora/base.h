@@ -64,7 +64,11 @@ typedef struct anf_allocator {
  * version that had it. A larger one than this library knows is refused, unless the bytes it does not know are zero. */
 #ifdef __cplusplus
 #define ANF_INIT(T)                                                                                \
-  { sizeof(T) }
+  ([] {                                                                                            \
+    T anf_init_ = T();                                                                             \
+    anf_init_.size = sizeof(T);                                                                    \
+    return anf_init_;                                                                              \
+  }())
 #else
 #define ANF_INIT(T)                                                                                \
   { .size = sizeof(T) }
@@ -86,6 +90,10 @@ ANF_API anf_ctx *anf_ctx_new(const anf_ctx_opts *o);
 ANF_API void anf_ctx_free(anf_ctx *cx);
 /* Bytes that the context and all made from it hold now: 0 growth over a cycle means no leak. */
 ANF_API size_t anf_ctx_bytes(const anf_ctx *cx);
+/* Frees the types, names and symbols of dims that nothing made from the context uses any more, and graphs of generators; gives
+ * how many bytes. A server that compiles programs of ever new shapes calls it now and then, between two calls. A type
+ * or symbol that the host has by itself is no longer valid then, unless a module, a value or a compiled program has it. */
+ANF_API size_t anf_ctx_trim(anf_ctx *cx);
 /* Asks long work of this context to stop with ANF_CANCELLED: passes, the interpreters, compiled code (anf_exec_run).
  * The one call allowed from any thread, and from a signal handler. */
 ANF_API void anf_ctx_cancel(anf_ctx *cx);
@@ -125,6 +133,9 @@ ANF_API void anf_diag_clear(anf_diag *d);
 ANF_API size_t anf_diag_count(const anf_diag *d);
 /* Borrows the i-th item; NULL past the end. */
 ANF_API const anf_diag_item *anf_diag_at(const anf_diag *d, size_t i);
+/* Adds an error of the host's own, E1600 with these words, and gives `st`: for functions that the library calls, such as
+ * generators. */
+ANF_API anf_status anf_diag_report(anf_diag *ANF_NULLABLE d, anf_status st, const char *words);
 /* The findings of the last call that failed and was given no list of its own; borrowed, NULL if there was none. Functions
  * without such a parameter, which return NULL or 0, say here why. */
 ANF_API const anf_diag *anf_ctx_diag(const anf_ctx *cx);

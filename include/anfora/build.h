@@ -66,10 +66,17 @@ typedef struct anf_build_opts {
                      // Default: the graph's, or that of the module's first function
   const char *title; // the source that the header names
   bool tune;         // as of anf_exec_opts, if code is for this machine; else a warning
-  bool stops; // anf_stream_cancel stops it: loops that run long poll the stream. Training steps
-              // never stop half-way
+  bool stops; // anf_stream_cancel stops it: loops that run long poll the stream. A training step
+              // is not stopped any more once it writes over its state
+  void (*stage)(void *user, anf_ctx *cx, const char *stage, anf_module *m,
+                const char *tir); // as of anf_exec_opts
+  void *stage_user;
+  /* Sizes of the dims that types name, f32[B, 8]: "B=1,8-10 T=16". The object has code for each combination, at most 64,
+   * and the C function takes the sizes first, in the order in which the types name them: f(B, T, x, ...). Others stop
+   * it, as anf_stream_trap says. */
+  const char *sizes;
 } anf_build_opts;
-/* Builds the graph for arguments of these types, in all the forms whose bits 1 << form are set; each
+/* Builds the graph for arguments of these types, whose dims may be symbols if o->sizes says their sizes, in all the forms whose bits 1 << form are set; each
  * goes to out[form] of out[ANF_BUILD_FORM_COUNT], to be freed by the caller even after a failure. */
 ANF_API anf_status anf_build_graph(anf_graph *g, size_t n, const anf_type *const *types,
                                    unsigned forms, const anf_build_opts *o, anf_diag *d,

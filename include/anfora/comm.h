@@ -136,6 +136,17 @@ struct anf_stream;
 ANF_API void anf_stream_set_comm(struct anf_stream *s, anf_comm *ANF_NULLABLE c);
 ANF_API anf_comm *anf_stream_comm(const struct anf_stream *s); // or NULL
 
+/* ---- figures ---- */
+enum { ANF_COMM_SIZES = 5 };
+/* How long an AllReduce takes, the shortest of a few, and the bucket that follows. */
+typedef struct anf_comm_curve {
+  uint64_t bytes[ANF_COMM_SIZES], ns[ANF_COMM_SIZES]; // 16 KB to 4 MB
+  uint64_t bucket_bytes;
+} anf_comm_curve;
+/* Measures that curve, some tens of milliseconds, and takes the smallest bucket that has 4 / 5 of the best rate. All ranks call
+ * this at once, and take what rank 0 found. `out` may be NULL. False: an operation failed, or there is one rank alone. */
+ANF_API bool anf_comm_tune(anf_comm *ANF_NULLABLE c, anf_comm_curve *ANF_NULLABLE out);
+
 /* What the communicator has done so far. */
 typedef struct anf_comm_counts {
   size_t size;

@@ -46,6 +46,9 @@ typedef struct anf_exec_opts {
    * graphs; "lowered", with the text of Tensor IR. anf_dump_stage (anfora/text.h) writes them to files. */
   void (*stage)(void *user, anf_ctx *cx, const char *stage, anf_module *m, const char *tir);
   void *stage_user;
+  /* What depends on constants and fixed arguments alone is computed when code is made: results of more than 64 KiB up to so
+   * many bytes in all, the rest in each call; 0: 1 GiB. */
+  uint64_t fold_bytes;
 } anf_exec_opts;
 
 /* With `tune` the first program that has a product of some sizes and types compiles and measures it in
@@ -106,7 +109,7 @@ ANF_API void *anf_exec_pointer(const anf_exec *e);
 /* How many signatures have been compiled so far, and how long that took. */
 ANF_API size_t anf_exec_compilations(const anf_exec *e);
 ANF_API double anf_exec_compile_ms(const anf_exec *e);
-/* The reason for each compilation: a line with the types, the time, and the change. Where a shape
+/* The reason for each compilation, of very many for the last: a line with the types, the time, and the change. Where a shape
  * or an attribute depends on the value of an integer, a bool, a string or a type that is an
  * argument, code is made for each such value, and lines have it instead of its type. */
 ANF_API anf_status anf_exec_explain(const anf_exec *e, anf_text *out);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* C functions of the host as ops of programs: called by name, interpreted and compiled, with a rule
- * for types that the signature gives and a derivative that the host names.
+/* C functions of the host in programs. An op is a C function that is called by name, interpreted and compiled, with a rule
+ * for types that the signature gives and a derivative that the host names. A MetaFuncGraph is a C function that makes a
+ * graph for the types of the arguments.
  *
  * Example:
  *   anf_host_op op = {.size = sizeof op, .name = "size_of", .type = "fn(i64) -> i64",
@@ -13,7 +14,7 @@
 #ifndef ANFORA_HOST_H
 #define ANFORA_HOST_H
 
-#include "anfora/base.h"
+#include "anfora/ir.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -48,6 +49,22 @@ typedef struct anf_host_op {
  * outlive its callers. A function may be called from several threads at
  * once, if the host runs programs on several. */
 ANF_API anf_status anf_op_register(anf_ctx *cx, const anf_host_op *op, anf_diag *d);
+
+/* A MetaFuncGraph of the host: an op whose graph a C function makes for the types of a call's arguments. It is called
+ * by name like any other function, and inlined, differentiated and compiled like one. */
+typedef struct anf_meta_op {
+  size_t size;
+  const char *name; // as programs call it
+  /* Makes a function of n parameters in a module of its own, which is the library's from then on. It is called once for each
+   * list of types in a context: numbers without a type are `int` and `float`, functions `fn(any) -> any`. Any other status
+   * than ANF_OK, with a finding in `d` (anf_diag_report), says that there is no graph for such arguments. The function has no effects. */
+  anf_status (*generate)(void *user, anf_ctx *cx, size_t n, const anf_type *const *types,
+                         anf_diag *ANF_NULLABLE d, anf_graph **out);
+  void *user;
+  void (*release)(void *user); // called when the context is freed; may be NULL
+} anf_meta_op;
+/* For all modules of the context that are read or built from now on. *op is copied. */
+ANF_API anf_status anf_meta_register(anf_ctx *cx, const anf_meta_op *op, anf_diag *d);
 
 #ifdef __cplusplus
 }

@@ -25,6 +25,8 @@ typedef struct anf_opt_opts {
   /* Called after each pass with its name, its time and the rewrites it made; may be NULL. */
   void (*after)(void *user, anf_module *m, const char *pass, double ms, uint64_t rewrites);
   void *user;
+  uint64_t
+      fold_bytes; // that results of more than 64 KiB which folding computes may take in all; 0: 1 GiB
 } anf_opt_opts;
 
 /* Runs a pipeline: names of passes and pipelines separated by blanks; "( ... )*" repeats until

@@ -33,8 +33,9 @@ ANF_API void anf_rt_tell(anf_stream *s, const anf_trap *t);
 enum { ANF_RT_STACK_LIMIT = 0 };
 /* Traps if the stream is to stop. Code compares the word at ANF_RT_STACK_LIMIT with UINTPTR_MAX in place. */
 ANF_API void anf_rt_poll(anf_stream *s);
-/* Counts a turn of a loop, a call, the end of a call. */
-enum { ANF_RT_TURN, ANF_RT_CALL, ANF_RT_LEAVE };
+/* Counts a turn of a loop, a call, the end of a call. ANF_RT_COMMIT: traps if the stream is to stop, and from here on nothing
+ * stops the call any more, for it writes what must be written whole. */
+enum { ANF_RT_TURN, ANF_RT_CALL, ANF_RT_LEAVE, ANF_RT_COMMIT };
 ANF_API void anf_rt_count(anf_stream *s, int32_t what);
 ANF_API void *anf_rt_alloc(anf_stream *s, uint64_t bytes);
 ANF_API void anf_rt_free(anf_stream *s, void *p);

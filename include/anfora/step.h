@@ -73,6 +73,18 @@ typedef struct anf_step_opts {
    * the state, and the losses that were differentiated, become means over the ranks. Borrowed by the step. NULL: that of the
    * context, for programs that exchange tensors themselves. */
   anf_comm *comm;
+  /* A run that is under way can be stopped: by anf_step_cancel, anf_ctx_cancel and the limits below, as of anf_run_opts,
+   * which set it too. The state is then as it was before the run: once that writes over the state, nothing stops it any more. */
+  bool stops;
+  uint64_t max_ms, max_steps, max_depth;
+  /* With `comm`: of state tensors of at least so many bytes that the program updates element by element, such as an optimizer's,
+   * each rank holds and updates a part (docs/distributed.md). 0: each rank holds all. */
+  uint64_t shard;
+  /* With `comm`: the ranks are one model together (tensor parallel), and all are given the same batch. Of state that is named here
+   * each rank holds a part along an axis: "w1=column, w2=row, attention.qkv=2", with a path or the end of one for a name, and
+   * for an axis a number, column (the last), row (the first) or whole. What follows from it is cut, too (docs/distributed.md).
+   * NULL: the ranks are data parallel. */
+  const char *ANF_NULLABLE split;
 } anf_step_opts;
 
 /* Compiles `g` for these arguments, one for each parameter; states start as copies of theirs, and
@@ -97,6 +109,14 @@ ANF_API size_t anf_step_leaf_find(const anf_step *s, anf_role r, const char *pat
 /* Type and memory of a leaf as it is now: dense, borrowed, valid until the leaf is bound anew. Of a
  * leaf that is bound with strides: the dense copy that the last run used. */
 ANF_API anf_status anf_step_leaf(const anf_step *s, anf_role r, size_t i, anf_array *out);
+
+/* The type of a state as a whole, without memory; of one that is not sharded that of the leaf. A leaf that is sharded is this rank's
+ * part, in a row, or along an axis if the step is split. anf_step_write takes the part or, of the whole, copies the part; anf_step_read, given memory for the whole,
+ * gathers it, as anf_step_get does: all ranks do that in the same order. */
+ANF_API anf_status anf_step_whole(const anf_step *s, size_t i, anf_array *out);
+
+/* Text, a line each: the state of which a rank holds a part, and the exchanges of a run in their order, with their places in the program. */
+ANF_API anf_status anf_step_exchanges(const anf_step *s, anf_text *out);
 
 /* The host's memory in place of the step's own: states are read and updated there, inputs read,
  * outputs written, by every run, until something else is bound or the step is freed. Dense memory is
@@ -138,14 +158,16 @@ ANF_API anf_status anf_step_submit(anf_step *s, anf_diag *d);
 ANF_API anf_status anf_step_wait(anf_step *s, anf_diag *d);
 ANF_API bool anf_step_busy(const anf_step *s); // submitted, and not done yet
 /* From any thread: the run after this (or, submitted, the one not begun yet) does not happen and
- * reports ANF_CANCELLED, once. A step that is under way is finished. */
+ * reports ANF_CANCELLED, once. A step that is under way is finished; with the option `stops` it ends soon, reports
+ * ANF_CANCELLED, and leaves the state as it was. */
 ANF_API void anf_step_cancel(anf_step *s);
 /* Steps done, those before the checkpoint that was read included. */
 ANF_API uint64_t anf_step_count(const anf_step *s);
 ANF_API double anf_step_compile_ms(const anf_step *s);
 
 /* ---- checkpoints: safetensors files with a tensor for each leaf of the state ---- */
-/* Atomic: an existing file is unchanged if this fails. */
+/* Atomic: an existing file is unchanged if this fails. With the option `shard` all ranks call it: they gather leaf by leaf, and rank 0
+ * writes. The file is that of a step that is not sharded, for any number of ranks. */
 ANF_API anf_status anf_step_save(const anf_step *s, const char *path, anf_diag *d);
 /* Every leaf must be there, with its type and dims; if not, the state stays as it was. */
 ANF_API anf_status anf_step_load(anf_step *s, const char *path, anf_diag *d);

@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-/* A record with a field for each array of an archive that np.savez wrote, uncompressed. */
+/* A record with a field for each array of an archive that np.savez or np.savez_compressed wrote. */
 ANF_API anf_status anf_load_npz(anf_ctx *cx, const char *path, anf_diag *d, anf_value **out);
 
 /* A record of tensors, perhaps with records and tuples in it, whose tensors are named by path:

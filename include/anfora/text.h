@@ -24,9 +24,12 @@ ANF_API anf_status anf_parse(anf_ctx *cx, const char *text, const char *ANF_NULL
                              anf_diag *d, anf_module **out);
 ANF_API anf_status anf_parse_n(anf_ctx *cx, const char *text, size_t len,
                                const char *ANF_NULLABLE file, anf_diag *d, anf_module **out);
-/* Reads a program file by its ending, .anf, .ir, .dat or .param, else by its first bytes; "-" reads .anf from
+/* Reads a program file by its ending (docs/formats.md), else by its first bytes, as .dat, .param and .mindir; "-" reads .anf from
  * standard input. */
 ANF_API anf_status anf_load(anf_ctx *cx, const char *path, anf_diag *d, anf_module **out);
+/* Imports of programs that the context reads may also lead into this folder; without it they stay in the folder of the
+ * program and below it. "/" allows all. */
+ANF_API anf_status anf_allow_imports(anf_ctx *cx, const char *folder, anf_diag *d);
 /* One value as a command line gives it: 3, 1.5, true, (1, 2), [[1, 2], [3, 4]], "text", None. */
 ANF_API anf_status anf_parse_value(anf_ctx *cx, const char *text, anf_diag *d, anf_value **out);
 /* A type: f32[2, B], (i64, f32), fn(f32) -> f32. */
@@ -34,6 +37,8 @@ ANF_API anf_status anf_parse_type(anf_ctx *cx, const char *text, anf_diag *d, co
 
 /* Append to `out`, which starts as {cx, NULL, 0, 0}. */
 ANF_API anf_status anf_print_ir(anf_module *m, anf_text *out);
+/* The same with comments: the place of each node in the source, its scope, and what a graph that a pass made is. */
+ANF_API anf_status anf_print_ir_places(anf_module *m, anf_text *out);
 ANF_API anf_status anf_write_dat(anf_module *m, anf_text *out);
 /* An ONNX model from memory; `file` is for messages, and the folder of external data. */
 ANF_API anf_status anf_read_onnx(anf_ctx *cx, const char *data, size_t len,
@@ -45,6 +50,10 @@ ANF_API anf_status anf_read_stablehlo(anf_ctx *cx, const char *text, size_t len,
  * several inputs and outputs. A first parameter that is a record with a function params() is as in anf_write_mindir. */
 ANF_API anf_status anf_write_onnx(anf_graph *g, size_t n, const anf_type *const *types, anf_diag *d,
                                   anf_text *out);
+/* A function as a StableHLO module for arguments of these types, whose sizes are known: its function is @main, the items of
+ * tuples and records are arguments and results of their own. */
+ANF_API anf_status anf_write_stablehlo(anf_graph *g, size_t n, const anf_type *const *types,
+                                       anf_diag *d, anf_text *out);
 /* MindSpore's .mindir from memory; `file` is for messages, and the folder of external weights. */
 ANF_API anf_status anf_read_mindir(anf_ctx *cx, const char *data, size_t len,
                                    const char *ANF_NULLABLE file, anf_diag *d, anf_module **out);
@@ -53,6 +62,10 @@ ANF_API anf_status anf_read_mindir(anf_ctx *cx, const char *data, size_t len,
  */
 ANF_API anf_status anf_write_mindir(anf_graph *g, size_t n, const anf_type *const *types,
                                     anf_diag *d, anf_text *out);
+/* The same with the parameters' values in a file of their own, which the caller writes to the model's folder; `file` is its name there. */
+ANF_API anf_status anf_write_mindir_beside(anf_graph *g, size_t n, const anf_type *const *types,
+                                           const char *file, anf_diag *d, anf_text *out,
+                                           anf_text *weights);
 ANF_API anf_status anf_read_dat(anf_ctx *cx, const char *text, size_t len,
                                 const char *ANF_NULLABLE file, anf_diag *d, anf_module **out);
 
@@ -74,7 +87,7 @@ typedef struct anf_view_opts {
 } anf_view_opts;
 ANF_API anf_status anf_write_dot(anf_module *m, const anf_view_opts *o, anf_text *out);
 
-/* Files of a folder, which is made if need be: NN_stage.ir, .dat and .dot of graphs, NN_stage.tir of Tensor IR. */
+/* Files of a folder, which is made if need be: NN_stage.ir (with places), .dat and .dot of graphs, NN_stage.tir of Tensor IR. */
 typedef struct anf_dump {
   size_t size;
   const char *folder;

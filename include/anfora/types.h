@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-/* Element types, in ir/dtype.def order. ANF_INT and ANF_FLOAT are weak: the type of a
+/* Element types, in ir/value/dtype.def order. ANF_INT and ANF_FLOAT are weak: the type of a
  * number without one, which takes the other operand's type, else i64 and f64. */
 typedef enum anf_dtype {
   ANF_BOOL,
@@ -76,6 +76,20 @@ ANF_API const anf_type *anf_type_record(anf_ctx *cx, size_t n, const char *const
                                         const anf_type *const *items);
 ANF_API const anf_type *anf_type_fn(anf_ctx *cx, size_t n, const anf_type *const *params,
                                     const anf_type *result);
+/* What a declared type of kind ANF_TYPE_ANY asks of a value: a pattern, that many types match. It does not change the
+ * value, but that of ANF_PATTERN_RANKS takes numbers without a type to its element type. */
+typedef enum anf_pattern {
+  ANF_PATTERN_ANY,    // nothing
+  ANF_PATTERN_NUMBER, // "number": a number or bool without dims
+  ANF_PATTERN_TENSOR, // "tensor": at least one dim, of any element type
+  ANF_PATTERN_TUPLE,  // "tuple": of any items
+  ANF_PATTERN_RECORD, // "record": of any fields
+  ANF_PATTERN_RANKS   // "f32[...]": of this element type, with any dims or none
+} anf_pattern;
+/* `d` is for ANF_PATTERN_RANKS. */
+ANF_API const anf_type *anf_type_pattern(anf_ctx *cx, anf_pattern p, anf_dtype d);
+ANF_API anf_pattern anf_type_get_pattern(const anf_type *t);
+
 /* ANF_TYPE_NONE, _STRING, _TYPE, _BOX, _STACK or _ANY. */
 ANF_API const anf_type *anf_type_simple(anf_ctx *cx, anf_type_kind kind);
 
@@ -143,6 +157,23 @@ ANF_API anf_value *anf_value_float(anf_ctx *cx, double v);
 /* Copies `data`, dense and row-major; NULL data gives zeros. */
 ANF_API anf_value *anf_value_tensor(anf_ctx *cx, anf_dtype d, size_t rank, const int64_t *dims,
                                     const void *ANF_NULLABLE data);
+/* The same of an array of the host, with strides, if it has them. */
+ANF_API anf_value *anf_value_array(anf_ctx *cx, const anf_array *a);
+/* A tensor whose elements stay in the host's memory, which must be dense and aligned to them, and must not change until
+ * release(user) is called: when the last reference is given back, by the thread that does so. Nothing is copied, and compiled
+ * code reads the memory where it is. After a failure release is not called. */
+ANF_API anf_value *anf_value_wrap(anf_ctx *cx, const anf_array *a,
+                                  void (*ANF_NULLABLE release)(void *user),
+                                  void *ANF_NULLABLE user);
+/* A tensor from a DLManagedTensor (or, `versioned`, a DLManagedTensorVersioned) on the CPU, which is taken if the status is
+ * ANF_OK: dense ones are wrapped, their deleter is called with the value's end; others are copied. */
+ANF_API anf_status anf_value_from_dlpack(anf_ctx *cx, void *managed, bool versioned, anf_diag *d,
+                                         anf_value **out);
+/* A tensor lent as a new DLManagedTensorVersioned, which may only be read and holds a reference to the value; or, not
+ * `versioned`, copied to a new DLManagedTensor. To be given back by its deleter, a lent one on the context's thread and before
+ * the context is freed. NULL when out of memory, or for what DLPack does not have: a random key, a value that is no
+ * tensor. */
+ANF_API void *anf_value_to_dlpack(const anf_value *v, bool versioned);
 ANF_API anf_value *anf_value_string(anf_ctx *cx, const char *s, size_t len);
 /* Borrow the items: the tuple takes references of its own. */
 ANF_API anf_value *anf_value_tuple(anf_ctx *cx, size_t n, anf_value *const *items);

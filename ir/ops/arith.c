@@ -52,7 +52,7 @@ bool anfi_infer_where(anfi_infer *q) {
   return anfi_infer_broadcast(q, d);
 }
 
-/* == and != take None, strings, types and tuples of them too: what is of another kind differs. */
+/* == and != take None, strings, types and tuples of them, too: other kinds differ. */
 static bool compares_values(const anfi_infer *q) {
   bool equality = q->op == ANF_OP_Equal || q->op == ANF_OP_NotEqual;
   if (!equality || q->n != 2) return false;

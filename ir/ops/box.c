@@ -184,7 +184,7 @@ static bool repeated(lane_walk *w, const lane_pair *p) {
       anfi_value_new_tensor(w->q->cx, anfi_residual_spread_type(w->q->cx, p->a->type, lanes));
   size_t row = outer ? bytes_of(p->a) / outer : 0;
   for (size_t i = 0; row && i < outer * n; i++)
-    memcpy(v->u.data + i * row, p->a->u.data + i / n * row, row);
+    memcpy(v->data + i * row, p->a->data + i / n * row, row);
   return true;
 }
 
@@ -198,7 +198,7 @@ static bool chosen(lane_walk *w, const lane_pair *p) {
   for (size_t i = 0; row && i < n; i++) {
     const anf_value *from = anfi_get_i64(w->lanes, i) ? p->a : p->b;
     if (!from) continue;
-    memcpy((*p->to)->u.data + i * row, from->u.data + i * row, row);
+    memcpy((*p->to)->data + i * row, from->data + i * row, row);
   }
   return true;
 }

@@ -84,7 +84,7 @@ bool anfi_collective(anf_ctx *cx, anfi_opcode op, anf_value *const *attr, anf_co
   return true;
 }
 
-static anfi_code code_of(anf_comm_why why) {
+anfi_code anfi_collective_code(unsigned why) {
   static const anfi_code code[ANF_COMM_WHY_COUNT] = {[ANF_COMM_LATE] = ANF_E1200,
                                                      [ANF_COMM_LOST] = ANF_E1201,
                                                      [ANF_COMM_RANKS] = ANF_E1202,
@@ -97,16 +97,16 @@ bool anfi_eval_collective(anfi_eval *q) {
   anf_comm_error e;
   anfi_collective(q->cx, q->op, q->attr, &k);
   k.dtype = (anf_dtype)q->in[0]->type->dtype;
-  k.in = q->in[0]->u.data;
-  k.out = q->out->u.data;
+  k.in = q->in[0]->data;
+  k.out = q->out->data;
   k.n = q->in[0]->n;
   if (q->op == ANF_OP_SendRecv) {
     k.to = anfi_comm_number(anfi_get_i64(q->in[1], 0));
     k.from = anfi_comm_number(anfi_get_i64(q->in[2], 0));
   }
   if (anf_comm_wait(q->cx->comm, anf_comm_start(q->cx->comm, &k), &e)) return true;
-  return anfi_fail(q->cx, q->loc, code_of(e.why), anfi_op[q->op].name, (long long)e.rank,
-                   (long long)e.ms);
+  return anfi_fail(q->cx, q->loc, anfi_collective_code(e.why), anfi_op[q->op].name,
+                   (long long)e.rank, (long long)e.ms);
 }
 
 bool anfi_eval_comm_rank(anfi_eval *q) {

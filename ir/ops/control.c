@@ -10,11 +10,7 @@
 /* ---- inference ---- */
 
 static bool fail_condition(anf_ctx *cx, anfi_loc loc, const anf_type *is) {
-  anf_text o = {.cx = cx};
-  anfi_put_type(&o, cx, is);
-  anfi_fail(cx, loc, ANF_E0521, o.text, "");
-  anf_text_free(&o);
-  return false;
+  return anfi_fail(cx, loc, ANF_E0521, anfi_type_text(cx, is), "");
 }
 
 bool anfi_infer_switch(anfi_infer *q) {

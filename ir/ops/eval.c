@@ -42,7 +42,7 @@ static bool infer(anfi_eval *q) {
   return true;
 }
 
-/* == and != of what is no tensor. */
+/* == and != of values that are no tensors. */
 static bool compares_values(const anfi_eval *q) {
   bool equality = q->op == ANF_OP_Equal || q->op == ANF_OP_NotEqual;
   return equality && !(q->in[0]->kind == ANF_VALUE_TENSOR && q->in[1]->kind == ANF_VALUE_TENSOR);

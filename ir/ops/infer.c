@@ -5,7 +5,7 @@
  *
  * A dim below 0 is a symbol or unknown; whether two such dims agree is checked when the program runs. */
 #include "ir/ops/op.h"
-#include "ir/scalar.h"
+#include "ir/value/scalar.h"
 
 /* Is the elementwise code defined for the type that it would be computed in? */
 static bool scalar_is_defined(anfi_infer *q) {
@@ -57,8 +57,10 @@ bool anfi_infer_no_tensor(const anfi_infer *q, size_t i) {
   if (has_function(q->in[i]))
     return anfi_fail(q->cx, q->loc, ANF_E0525, anfi_op[q->op].name,
                      anfi_type_text(q->cx, q->in[i]));
-  return anfi_fail(q->cx, q->loc, ANF_E0502, i + 1, anfi_op[q->op].name,
-                   anfi_type_text(q->cx, q->in[i]));
+  anfi_fail(q->cx, q->loc, ANF_E0502, i + 1, anfi_op[q->op].name, anfi_type_text(q->cx, q->in[i]));
+  if (q->op == ANF_OP_Add && q->in[i]->kind == ANF_TYPE_TUPLE)
+    anfi_hint(q->cx, "tuples are joined by TupleConcat(a, b)");
+  return false;
 }
 
 bool anfi_infer_bad_dtype(const anfi_infer *q, anf_dtype d) {

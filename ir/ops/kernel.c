@@ -70,8 +70,8 @@ bool anfi_eval_gather(anfi_eval *q, size_t start, const int64_t *stride) {
 
 void anfi_copy_element(anf_value *b, size_t to, const anf_value *a, size_t from) {
   size_t w = anf_dtype_bytes((anf_dtype)a->type->dtype);
-  unsigned char *p = b->u.data + to * w;
-  const unsigned char *q = a->u.data + from * w;
+  unsigned char *p = b->data + to * w;
+  const unsigned char *q = a->data + from * w;
   switch (w) { // a constant size is a move
   case 1: *p = *q; break;
   case 2: memcpy(p, q, 2); break;

@@ -148,7 +148,7 @@ bool anfi_eval_bitcast(anfi_eval *q) {
   anf_value *x = q->in[0];
   q->out = anfi_value_new_tensor(q->cx, q->type);
   size_t bytes = x->n * anf_dtype_bytes((anf_dtype)x->type->dtype);
-  if (bytes) memcpy(q->out->u.data, x->u.data, bytes);
+  if (bytes) memcpy(q->out->data, x->data, bytes);
   return true;
 }
 

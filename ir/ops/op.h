@@ -48,14 +48,12 @@ int64_t anfi_padded_from(const anf_value *mode, int64_t i, int64_t n);
 /* Field names of MakeRecord: n different strings. */
 bool anfi_record_names(anf_ctx *cx, anfi_loc loc, const anf_value *names, size_t n,
                        const anfi_str **out);
+/* A field that a tensor lacks may be an operation: x.sum. */
+void anfi_hint_method(anf_ctx *cx, const char *field);
 bool anfi_record_no_field(anf_ctx *cx, anfi_loc loc, const anf_type *t,
                           const anf_value *field); // E0523, false
 bool anfi_record_field(anf_ctx *cx, anfi_loc loc, const anf_type *t, const anf_value *field,
                        uint32_t *at);
-
-/* ---- text of a type or value, in the frame's scratch memory, for messages ---- */
-const char *anfi_type_text(anf_ctx *cx, const anf_type *t);
-const char *anfi_value_text(anf_ctx *cx, const anf_value *v);
 
 /* ---- inference (infer.c): errors; always false ---- */
 bool anfi_infer_fail(const anfi_infer *q, const char *why);  // "Op: why"
@@ -118,11 +116,15 @@ const anf_type *anfi_residual_spread_type(anf_ctx *cx, const anf_type *t, const 
 /* The range of the integers, as reals of the type that is computed in; that type, of reals of type d. */
 void anfi_quantise_range(anf_dtype code, bool wide, double *lo, double *hi);
 anf_dtype anfi_quantise_dtype(anf_dtype d);
+/* Does it widen bytes that products read as they are? Of constants it stays, so that a weight stays one of bytes. */
+bool anfi_widens_codes(anfi_opcode op, const anf_type *from, const anf_type *to);
 
 /* ---- comm.c ---- */
 struct anf_comm_call;
 /* What the op asks of a communicator, by its attributes. False: it is no such op. */
 bool anfi_collective(anf_ctx *cx, anfi_opcode op, anf_value *const *attr, struct anf_comm_call *k);
+/* The finding for an anf_comm_why: its arguments are the name of an op, the rank and the milliseconds. */
+anfi_code anfi_collective_code(unsigned why);
 
 /* ---- einsum.c ---- */
 enum { ANFI_EINSUM_LABELS = 52 + ANF_MAX_RANK };

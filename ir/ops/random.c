@@ -184,7 +184,7 @@ static void set_below(anf_value *v, size_t i, double x) {
   else {
     uint16_t h = d == ANF_F16 ? anfi_f64_to_f16(x) : anfi_f64_to_bf16(x);
     h = (h & 0x7fff) == 0 ? 0x8001 : (uint16_t)(h & 0x8000 ? h + 1 : h - 1);
-    memcpy(v->u.data + 2 * i, &h, 2);
+    memcpy(v->data + 2 * i, &h, 2);
   }
 }
 
@@ -283,7 +283,7 @@ bool anfi_eval_shuffle(anfi_eval *q) {
   size_t row = inner * anf_dtype_bytes((anf_dtype)q->type->dtype);
   for (size_t o = 0; o < outer; o++)
     for (size_t i = 0; i < n; i++)
-      memcpy(q->out->u.data + (o * n + i) * row, q->in[1]->u.data + (o * n + order[i]) * row, row);
+      memcpy(q->out->data + (o * n + i) * row, q->in[1]->data + (o * n + order[i]) * row, row);
   return true;
 }
 

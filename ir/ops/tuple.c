@@ -168,11 +168,22 @@ bool anfi_infer_record(anfi_infer *q) {
   return anfi_infer_is(q, anfi_type_record(q->cx, q->n, names, q->in));
 }
 
+static bool same_letters(const char *a, const char *b) {
+  while (*a && (*a | 32) == (*b | 32)) a++, b++;
+  return !*a && !*b;
+}
+
+void anfi_hint_method(anf_ctx *cx, const char *field) {
+  for (int i = 1; i < ANF_OP_COUNT; i++)
+    if (same_letters(anfi_op[i].name, field)) {
+      anfi_hint(cx, "an operation is called with what it works on: %s(x)", anfi_op[i].name);
+      return;
+    }
+}
+
 bool anfi_record_no_field(anf_ctx *cx, anfi_loc loc, const anf_type *t, const anf_value *field) {
-  anf_text o = {cx, NULL, 0, 0};
-  anfi_put_type(&o, cx, t);
-  anfi_fail(cx, loc, ANF_E0523, field->u.text, o.text);
-  anf_text_free(&o);
+  anfi_fail(cx, loc, ANF_E0523, field->u.text, anfi_type_text(cx, t));
+  anfi_hint_method(cx, field->u.text);
   return false;
 }
 

@@ -287,20 +287,39 @@ uint32_t anfi_abs_member(const anfi_abs *set, const anfi_abs *code) {
   return i;
 }
 
+uint32_t anfi_abs_slot(const anfi_abs *set, uint32_t member) {
+  uint32_t slot = 1;
+  for (uint32_t i = 0; i < member; i++) slot += set->item[i]->n > 0;
+  return slot;
+}
+
 static const anf_type *type_of_items(anfi_abs_table *t, const anfi_abs *a) {
   const anf_type **items = ANFI_NEW_N(t->arena, const anf_type *, a->n + 1);
   for (uint32_t i = 0; i < a->n; i++) items[i + 1] = anfi_abs_type(t, a->item[i]);
   if (a->kind == ANFI_ABS_RECORD) return anfi_type_record(t->cx, a->n, a->type->names, items + 1);
   if (a->kind != ANFI_ABS_FN) return anfi_type_tuple(t->cx, a->n, items + 1);
   if (a->n == 1) return items[1];
-  items[0] = anfi_type_scalar(t->cx, ANF_I32);
-  return anfi_type_tuple(t->cx, a->n + 1, items);
+  uint32_t n = 0;
+  items[n++] = anfi_type_scalar(t->cx, ANF_I32);
+  for (uint32_t i = 0; i < a->n; i++)
+    if (a->item[i]->n) items[n++] = items[i + 1];
+  return anfi_type_tuple(t->cx, n, items);
 }
 
 const anf_type *anfi_abs_type(anfi_abs_table *t, const anfi_abs *a) {
   if (a->kind == ANFI_ABS_BOTTOM) return anfi_type_simple(t->cx, ANF_TYPE_NONE);
   if (a->kind == ANFI_ABS_BOXED) return anfi_type_simple(t->cx, ANF_TYPE_BOX);
   return a->kind == ANFI_ABS_DATA ? a->type : type_of_items(t, a);
+}
+
+const anf_type *anfi_abs_shown_type(anfi_abs_table *t, const anfi_abs *a) {
+  if (a->kind >= ANFI_ABS_CODE)
+    return anfi_type_fn(t->cx, 0, NULL, anfi_type_simple(t->cx, ANF_TYPE_ANY));
+  if (a->kind != ANFI_ABS_TUPLE && a->kind != ANFI_ABS_RECORD) return anfi_abs_type(t, a);
+  const anf_type **items = ANFI_NEW_N(t->arena, const anf_type *, a->n + 1);
+  for (uint32_t i = 0; i < a->n; i++) items[i] = anfi_abs_shown_type(t, a->item[i]);
+  return a->kind == ANFI_ABS_RECORD ? anfi_type_record(t->cx, a->n, a->type->names, items)
+                                    : anfi_type_tuple(t->cx, a->n, items);
 }
 
 anf_value *anfi_abs_value(anf_ctx *cx, const anfi_abs *a) {

@@ -3,7 +3,7 @@
  *   x[a:b], a = 2, b = n - 1 known     ->  x[2:n-1], constants in the subscript
  *   x[i:i+3]                           ->  a slice of static size 3 at offset i (window.c)
  * so that the size of the result is static. */
-#include "ir/ops/getitem.h"
+#include "ir/ops/array/getitem.h"
 #include "optimizer/infer/rules.h"
 
 /* One number of a part: as it stands, or the known value of the input. */
@@ -83,19 +83,20 @@ static bool find_windows(anfi_inference *q, const anfi_spec *spec, anfi_subscrip
 bool anfi_find_bounds(anfi_inference *q, const anfi_spec *spec, const anf_value *subscript,
                       size_t n, const anfi_abs *const *in, const anf_node *at, anfi_bounds *b) {
   anfi_subscript s;
-  anf_text o = {.cx = q->cx};
   bool any = false;
   *b = (anfi_bounds){.gone = ANFI_NEW_N(q->arena, bool, n)};
   if (n < 2 || !anfi_subscript_read(q->cx, anfi_node_loc(at), subscript, n, &s)) return false;
   if (!find_windows(q, spec, &s, in, at, b)) return false;
+  anf_text *o = anfi_text_begin(q->cx);
   for (size_t i = 0; i < s.n; i++) {
-    if (i) anfi_putc(&o, ',');
-    put_part(&o, &s.part[i], in, b->gone);
+    if (i) anfi_putc(o, ',');
+    put_part(o, &s.part[i], in, b->gone);
     for (int k = 0; s.part[i].kind == ANFI_PART_SLICE && k < 3; k++)
       b->open |= s.part[i].given[k] == ANFI_INPUT && !b->gone[s.part[i].v[k]];
   }
   for (size_t i = 0; i < n; i++) any |= b->gone[i];
-  b->subscript = any ? anfi_value_new_string(q->cx, o.text, o.len) : NULL;
-  anf_text_free(&o);
+  b->subscript = any ? anfi_value_new_string(q->cx, o->text, o->len) : NULL;
+  if (any) anfi_defer(q->cx, ANFI_ALWAYS, anfi_release, b->subscript);
+  anfi_text_done(o);
   return any;
 }

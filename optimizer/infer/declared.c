@@ -33,9 +33,24 @@ static bool dim_fits(anfi_fitting *f, int64_t want, int64_t have) {
   return f->unsure = true;
 }
 
+typedef enum outcome { REFUSED, CONVERTED, TAKEN } outcome;
+
+static outcome becomes(anf_dtype from, anf_dtype to) {
+  if (anfi_dtype_settle(from) == to || from == to) return TAKEN;
+  return anfi_dtype_weak_becomes(from, to) ? CONVERTED : REFUSED;
+}
+
+/* `if c { 1 } else { 2.5 }` is a `float` here and may be an `int` in the interpreter. Is the choice the same for both? */
+static bool one_outcome(const anfi_abs *a, anf_dtype to) {
+  outcome is = becomes((anf_dtype)a->type->dtype, to);
+  return !(a->weak & ANFI_WEAK_INT && becomes(ANF_INT, to) != is) &&
+         !(a->weak & ANFI_WEAK_FLOAT && becomes(ANF_FLOAT, to) != is);
+}
+
 static const anfi_abs *number(anfi_fitting *f, const anfi_abs *a, const anf_type *type) {
   anf_dtype from = (anf_dtype)a->type->dtype, to = (anf_dtype)type->dtype;
   anfi_inference *q = f->q;
+  if (f->choosing && !one_outcome(a, to)) return f->unsure = true, a;
   if (from == to) return a->weak ? anfi_abs_data(&q->abs, a->type) : a;
   if (!anfi_dtype_weak_becomes(from, to)) return NULL;
   f->converted |= to != anfi_dtype_settle(from);
@@ -74,8 +89,19 @@ static bool takes_arguments(const anfi_abs *a, size_t n) {
   return true;
 }
 
+static const anfi_abs *pattern(anfi_fitting *f, const anfi_abs *a, const anf_type *type) {
+  anf_type_kind kind = a->kind == ANFI_ABS_TUPLE    ? ANF_TYPE_TUPLE
+                       : a->kind == ANFI_ABS_RECORD ? ANF_TYPE_RECORD
+                                                    : ANF_TYPE_ANY;
+  const anf_type *tensor =
+      a->kind == ANFI_ABS_DATA && a->type->kind == ANF_TYPE_TENSOR ? a->type : NULL;
+  if (!anfi_pattern_takes(type, kind, tensor)) return NULL;
+  return type->pattern == ANF_PATTERN_RANKS ? number(f, a, type) : a;
+}
+
 const anfi_abs *anfi_abs_declared(anfi_fitting *f, const anfi_abs *a, const anf_type *type) {
-  if (type->kind == ANF_TYPE_ANY || a->kind == ANFI_ABS_BOTTOM) return a;
+  if (a->kind == ANFI_ABS_BOTTOM) return a;
+  if (type->kind == ANF_TYPE_ANY) return pattern(f, a, type);
   if (type->kind == ANF_TYPE_FN) return takes_arguments(a, type->n) ? a : NULL;
   if (type->kind == ANF_TYPE_TUPLE || type->kind == ANF_TYPE_RECORD) return items(f, a, type);
   if (a->kind != ANFI_ABS_DATA || a->type->kind != type->kind) return NULL;

@@ -68,7 +68,7 @@ static anf_node *undefined(anfi_emit *e, const anf_type *type) {
 static anf_node *compare(anfi_emit *e, anfi_opcode op, anf_node *n, int64_t with) {
   anf_ctx *cx = e->q->cx;
   const anf_type *t = anfi_type_with_dtype(cx, n->type, ANF_BOOL);
-  anf_node *in[2] = {n, anfi_emit_const(e, anf_value_int(cx, with))};
+  anf_node *in[2] = {n, anfi_emit_const(e, anfi_value_new_i64(cx, ANF_INT, with))};
   return anfi_emit_apply(e, op, NULL, t, 2, in);
 }
 
@@ -162,14 +162,17 @@ static anf_node *coerce_fn(anfi_emit *e, anf_node *n, const anfi_abs *from, cons
   bool one = from->n == 1;
   items[0] = one ? anfi_emit_i32(e, anfi_abs_member(to, from->item[0]))
                  : retag(e, anfi_emit_get(e, n, 0), from, to);
+  size_t slot = 1;
   for (uint32_t i = 0; i < to->n; i++) {
-    uint32_t k = anfi_abs_member(from, to->item[i]);
-    if (k == from->n) items[i + 1] = undefined(e, anfi_abs_type(e->abs, to->item[i]));
+    const anfi_abs *code = to->item[i];
+    if (!code->n) continue;
+    uint32_t k = anfi_abs_member(from, code);
+    if (k == from->n) items[slot++] = undefined(e, anfi_abs_type(e->abs, code));
     else
-      items[i + 1] =
-          anfi_emit_coerce(e, one ? n : anfi_emit_get(e, n, k + 1), from->item[k], to->item[i]);
+      items[slot++] = anfi_emit_coerce(e, one ? n : anfi_emit_get(e, n, anfi_abs_slot(from, k)),
+                                       from->item[k], code);
   }
-  return anfi_emit_tuple(e, to->n + 1, items);
+  return anfi_emit_tuple(e, slot, items);
 }
 
 /* The data of `from` in a box, which holds data of `held`. */

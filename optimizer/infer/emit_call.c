@@ -59,6 +59,7 @@ typedef struct {
   anf_node *const *args;
   const anfi_abs *result;
   anf_node *at;
+  const anfi_abs *set; // by tag: of the shared parameter
 } site;
 
 static const char *mark_of(size_t branch) { return branch == 0 ? ANFI_THEN : ANFI_ELSE; }
@@ -125,8 +126,8 @@ static anf_node *call_chosen(anfi_emit *e, const site *s, anf_node *chosen) {
 
 static anf_node **pick_by_tag(anfi_emit *e, const site *s, const anfi_abs *code, size_t branch,
                               anf_node **params) {
-  (void)s;
-  return spread(e, anfi_emit_get(e, params[0], branch + 1), code->n);
+  if (!code->n) return NULL;
+  return spread(e, anfi_emit_get(e, params[0], anfi_abs_slot(s->set, (uint32_t)branch)), code->n);
 }
 
 static anf_node *choose(anfi_emit *e, anf_node *tag, uint32_t n, anf_node *const *branch) {
@@ -148,7 +149,7 @@ anf_node *anfi_emit_call(anfi_emit *e, const anfi_abs *fabs, anf_node *f, size_t
                          anf_node *at) {
   if (fabs->n == 1)
     return call_code(e, fabs->item[0], spread(e, f, fabs->item[0]->n), n, aabs, args, result, at);
-  site s = {1, &f, n, aabs, args, result, at};
+  site s = {1, &f, n, aabs, args, result, at, fabs};
   anf_node **branch = ANFI_NEW_N(e->arena, anf_node *, fabs->n);
   for (uint32_t i = 0; i < fabs->n; i++)
     if (!(branch[i] = adapter(e, &s, fabs->item[i], i, pick_by_tag))) return NULL;
@@ -190,7 +191,7 @@ anf_node *anfi_emit_branch(anfi_emit *e, anf_node *cond, const anfi_abs *const f
   anf_node **shared = ANFI_NEW_N(e->arena, anf_node *, code[0]->n + code[1]->n);
   size_t nshared = share(e, code, f, shared);
   size_t *where[2] = {e->where[0], e->where[1]};
-  site s = {nshared, shared, n, aabs, args, result, at};
+  site s = {nshared, shared, n, aabs, args, result, at, NULL};
   anf_node *branch[3] = {cond};
   for (size_t i = 0; i < 2; i++) {
     e->where[i] = where[i];
@@ -218,7 +219,7 @@ anf_node *anfi_emit_loop(anfi_emit *e, int64_t invariant, const anfi_abs *fabs, 
   site s = {nb,   spread(e, f, nb),
             n,    aabs,
             args, anfi_abs_items(e->abs, ANFI_ABS_TUPLE, NULL, ns + 1, state),
-            at};
+            at,   NULL};
   anf_node **in = ANFI_NEW_N(e->arena, anf_node *, nb + n + 2);
   size_t first = go ? 2 : 1;
   if (!(in[0] = adapter(e, &s, code, 0, pick_by_branch))) return NULL;

@@ -47,14 +47,51 @@ static anf_node *emit_partial(anfi_emit *e, size_t n, const anfi_abs *const *iab
   const anfi_abs *f = iabs[0], **to = ANFI_NEW_N(e->arena, const anfi_abs *, f->n);
   if (f->n == 1) return bind_more(e, in[0], f->item[0], iabs + 1, in + 1, result->item[0]);
   anf_node **items = ANFI_NEW_N(e->arena, anf_node *, f->n + 1);
-  items[0] = anfi_emit_get(e, in[0], 0);
+  size_t slot = 0;
+  items[slot++] = anfi_emit_get(e, in[0], 0);
   for (uint32_t i = 0; i < f->n; i++) {
+    anf_node *bound = f->item[i]->n ? anfi_emit_get(e, in[0], anfi_abs_slot(f, i)) : NULL;
     to[i] = bound_in(result, f->item[i], n - 1);
-    items[i + 1] =
-        bind_more(e, anfi_emit_get(e, in[0], i + 1), f->item[i], iabs + 1, in + 1, to[i]);
+    if (to[i]->n) items[slot++] = bind_more(e, bound, f->item[i], iabs + 1, in + 1, to[i]);
   }
   const anfi_abs *made = anfi_abs_items(e->abs, ANFI_ABS_FN, NULL, f->n, to); // in the order of f
-  return anfi_emit_coerce(e, anfi_emit_tuple(e, f->n + 1, items), made, result);
+  return anfi_emit_coerce(e, anfi_emit_tuple(e, slot, items), made, result);
+}
+
+/* Each branch is one function, another one:
+ *   SwitchLayer(k, f, g, h)  ->  (SwitchLayer(k, tag of f, of g, of h), environment of f, of g, of h)
+ * where a tuple of all environments for each branch, most of them undefined, would take the square. */
+typedef struct {
+  size_t n;
+  const anfi_abs *const *abs;
+  anf_node *const *node;
+} branches;
+
+static bool are_distinct(const branches *b, const anfi_abs *result) {
+  bool good = result->kind == ANFI_ABS_FN && result->n > 1 && result->n == b->n;
+  for (size_t i = 0; i < b->n && good; i++)
+    good = b->abs[i]->kind == ANFI_ABS_FN && b->abs[i]->n == 1;
+  return good;
+}
+
+static anf_node *choose_tag(anfi_emit *e, anfi_opcode op, anf_node *chooser, const branches *b,
+                            const anfi_abs *result) {
+  anf_node **tag = ANFI_NEW_N(e->arena, anf_node *, b->n + 1);
+  anf_node **items = ANFI_NEW_N(e->arena, anf_node *, b->n + 1);
+  size_t *branch_of = ANFI_NEW_N(e->arena, size_t, b->n), slot = 0;
+  tag[0] = chooser;
+  for (size_t i = 0; i < b->n; i++) {
+    uint32_t k = anfi_abs_member(result, b->abs[i]->item[0]);
+    tag[i + 1] = anfi_emit_i32(e, k);
+    branch_of[k] = i;
+  }
+  items[slot++] = anfi_emit_apply(e, op, NULL, anfi_type_scalar(e->q->cx, ANF_I32), b->n + 1, tag);
+  for (uint32_t k = 0; k < result->n; k++) {
+    size_t i = branch_of[k];
+    if (result->item[k]->n)
+      items[slot++] = anfi_emit_coerce(e, b->node[i], b->abs[i]->item[0], result->item[k]);
+  }
+  return anfi_emit_tuple(e, slot, items);
 }
 
 static anf_node *emit_switch(anfi_emit *e, const anfi_abs *const *iabs, anf_node *const *in,
@@ -64,6 +101,8 @@ static anf_node *emit_switch(anfi_emit *e, const anfi_abs *const *iabs, anf_node
     size_t k = anfi_get_f64(c->value, 0) != 0 ? 1 : 2;
     return anfi_emit_coerce(e, in[k], iabs[k], result);
   }
+  branches both = {2, iabs + 1, in + 1};
+  if (are_distinct(&both, result)) return choose_tag(e, ANF_OP_Switch, in[0], &both, result);
   anf_node *branch[3] = {in[0], anfi_emit_coerce(e, in[1], iabs[1], result),
                          anfi_emit_coerce(e, in[2], iabs[2], result)};
   return anfi_emit_apply(e, ANF_OP_Switch, NULL, anfi_abs_type(e->abs, result), 3, branch);
@@ -74,15 +113,18 @@ static anf_node *emit_switch_layer(anfi_emit *e, size_t n, const anfi_abs *const
   bool packed = n == 2 && iabs[1]->kind == ANFI_ABS_TUPLE;
   size_t nbranch = packed ? iabs[1]->n : n - 1;
   anf_node **branch = ANFI_NEW_N(e->arena, anf_node *, nbranch + 1);
+  const anfi_abs *const *babs = packed ? iabs[1]->item : iabs + 1;
   bool one = nbranch == 1 || (result->kind == ANFI_ABS_FN && result->n == 1);
   if (one) anfi_emit_check_index(e, in[0], nbranch); // nothing is left to choose
   if (nbranch == 1)
-    return anfi_emit_coerce(e, packed ? anfi_emit_get(e, in[1], 0) : in[1],
-                            packed ? iabs[1]->item[0] : iabs[1], result);
+    return anfi_emit_coerce(e, packed ? anfi_emit_get(e, in[1], 0) : in[1], babs[0], result);
   branch[0] = in[0];
   for (size_t i = 0; i < nbranch; i++)
-    branch[i + 1] = anfi_emit_coerce(e, packed ? anfi_emit_get(e, in[1], i) : in[i + 1],
-                                     packed ? iabs[1]->item[i] : iabs[i + 1], result);
+    branch[i + 1] = packed ? anfi_emit_get(e, in[1], i) : in[i + 1];
+  branches all = {nbranch, babs, branch + 1};
+  if (are_distinct(&all, result)) return choose_tag(e, ANF_OP_SwitchLayer, in[0], &all, result);
+  for (size_t i = 0; i < nbranch; i++)
+    branch[i + 1] = anfi_emit_coerce(e, branch[i + 1], babs[i], result);
   return anfi_emit_apply(e, ANF_OP_SwitchLayer, NULL, anfi_abs_type(e->abs, result), nbranch + 1,
                          branch);
 }
@@ -102,9 +144,13 @@ static anf_node *emit_tuple_part(anfi_emit *e, const anfi_attrs *attrs, size_t n
 /* Where a window begins, checked to be inside. */
 static anf_node *emit_start(anfi_emit *e, anf_node *start, int64_t size, int64_t length) {
   anf_ctx *cx = e->q->cx;
-  anf_value *attr[2] = {anf_value_int(cx, size), anf_value_int(cx, length)};
+  const int64_t given[2] = {size, length};
+  anf_value *attr[2];
   const anfi_attrs *at = NULL;
-  for (int k = 0; k < 2; k++) anfi_value_guard(attr[k]);
+  for (int k = 0; k < 2; k++) {
+    attr[k] = anfi_value_new_i64(cx, ANF_INT, given[k]);
+    anfi_value_guard(attr[k]);
+  }
   anfi_attrs_new(e->q->m, ANF_OP_WindowStart, attr, anfi_nowhere(), &at);
   for (int k = 0; k < 2; k++) anfi_value_unguard(attr[k]), anf_value_release(attr[k]);
   return anfi_emit_apply(e, ANF_OP_WindowStart, at, anfi_type_scalar(cx, ANF_I64), 1, &start);
@@ -121,10 +167,11 @@ static anf_node *emit_window(anfi_emit *e, anf_node *x, anf_node *start, const a
   dims[w->axis] = w->size;
   const anf_type *type = anfi_type_tensor(cx, (anf_dtype)x->type->dtype, x->type->n, dims);
   anf_node *steps[2] = {start};
-  const anfi_attrs *stop = anfi_attrs_nth(m, ANF_OP_Arange, 1, anf_value_int(cx, w->size));
+  const anfi_attrs *stop =
+      anfi_attrs_nth(m, ANF_OP_Arange, 1, anfi_value_new_i64(cx, ANF_INT, w->size));
   steps[1] = anfi_emit_apply(e, ANF_OP_Arange, stop, whole, 0, NULL);
   anf_node *in[2] = {x, anfi_emit_apply(e, ANF_OP_Add, NULL, whole, 2, steps)};
-  const anfi_attrs *axis = anfi_attrs_one(m, ANF_OP_Take, anf_value_int(cx, w->axis));
+  const anfi_attrs *axis = anfi_attrs_one(m, ANF_OP_Take, anfi_value_new_i64(cx, ANF_INT, w->axis));
   return anfi_emit_apply(e, ANF_OP_Take, axis, type, 2, in);
 }
 
@@ -141,10 +188,7 @@ static anf_node *emit_tensor_item(anfi_emit *e, const anfi_attrs *attrs, const a
     if (!b.gone[i]) left[k++] = in[i];
   for (size_t i = 0; i < b.nwindow; i++)
     left[0] = emit_window(e, left[0], in[b.window[i].start], &b.window[i]);
-  anfi_value_guard(b.subscript);
   anfi_attrs_new(e->q->m, ANF_OP_GetItem, &b.subscript, anfi_node_loc(at), &attrs);
-  anfi_value_unguard(b.subscript);
-  anf_value_release(b.subscript);
   return anfi_emit_apply(e, ANF_OP_GetItem, attrs, type, k, left);
 }
 

@@ -7,7 +7,7 @@
 
 bool anfi_op_is_meta(anfi_opcode op) {
   return op == ANF_OP_HyperMap || op == ANF_OP_Map || op == ANF_OP_MultiType || op == ANF_OP_Loop ||
-         anfi_op_transforms_now(op);
+         op == ANF_OP_Generated || anfi_op_transforms_now(op);
 }
 
 part anfi_part_call(const walk *w, part f, size_t n, const part *args) {
@@ -112,16 +112,42 @@ static part map(const walk *w, part f, size_t n, const part *xs, bool deep) {
 /* How a function takes arguments: not, by converting numbers, or as they are. */
 typedef enum { REFUSES, CONVERTS, TAKES, UNSURE } taking;
 
-static taking code_takes(const walk *w, const anfi_abs *code, size_t n, const part *args) {
+static taking graph_takes(const walk *w, const anfi_abs *code, size_t n, const part *args) {
   const anf_graph *g = code->graph;
-  if (!g) return anfi_op_takes(w->q->cx, (anfi_opcode)code->op, code->n + n) ? TAKES : REFUSES;
   if (g->params.n != code->n + n) return REFUSES;
-  anfi_fitting f = {.q = w->q};
+  anfi_fitting f = {.q = w->q, .choosing = true};
   for (size_t k = 0; k < n; k++) {
     const anf_type *t = g->params.at[code->n + k]->type;
     if (t && !anfi_abs_declared(&f, args[k].abs, t)) return REFUSES;
   }
   return f.unsure ? UNSURE : f.converted ? CONVERTS : TAKES;
+}
+
+static taking takes(const walk *w, const anfi_abs *f, size_t n, const part *args);
+
+static bool has_arity(const anfi_abs *f, size_t n) {
+  if (f->kind != ANFI_ABS_FN) return false;
+  for (uint32_t i = 0; i < f->n; i++)
+    if (f->item[i]->graph && f->item[i]->graph->params.n != f->item[i]->n + n) return false;
+  return true;
+}
+
+/* grad(f) takes the arguments of f. Those of vmap(f) have other shapes: their number decides, as it does for primitives. */
+static taking transformed_takes(const walk *w, const anfi_abs *code, size_t n, const part *args) {
+  const anfi_schema *s = anfi_op_schema(w->q->cx, (anfi_opcode)code->op);
+  size_t own = code->n < s->nin ? code->n : s->nin, first = code->n - own;
+  if (s->variadic) return TAKES;
+  if (code->op == ANF_OP_Vmap) return has_arity(code->item[0], first + n) ? TAKES : REFUSES;
+  part *all = ANFI_NEW_N(w->q->arena, part, first + n + 1);
+  for (size_t i = 0; i < first; i++) all[i] = (part){code->item[own + i], NULL};
+  if (n) memcpy(all + first, args, n * sizeof *all);
+  return takes(w, code->item[0], first + n, all);
+}
+
+static taking code_takes(const walk *w, const anfi_abs *code, size_t n, const part *args) {
+  if (code->graph) return graph_takes(w, code, n, args);
+  if (anfi_is_transformed(w->q->cx, code)) return transformed_takes(w, code, n, args);
+  return anfi_op_takes(w->q->cx, (anfi_opcode)code->op, code->n + n) ? TAKES : REFUSES;
 }
 
 /* Of a function that is chosen when the program runs, all candidates must agree. */
@@ -210,13 +236,53 @@ static part loop(const walk *w, const anfi_attrs *attrs, size_t n, const part *i
   return result;
 }
 
+/* The type of an argument for a generator. A function is known by the number of its arguments. */
+static const anf_type *argument_type(const walk *w, const anfi_abs *a) {
+  anf_ctx *cx = w->q->cx;
+  if (a->kind == ANFI_ABS_DATA) return a->type;
+  if (a->kind == ANFI_ABS_BOXED) return anfi_type_simple(cx, ANF_TYPE_BOX);
+  const anf_type **items, *any = anfi_type_simple(cx, ANF_TYPE_ANY);
+  const anfi_abs *code = a->kind == ANFI_ABS_FN ? a->item[0] : NULL;
+  size_t n = !code         ? a->n
+             : code->graph ? code->graph->params.n - code->n
+                           : anfi_op_schema(cx, (anfi_opcode)code->op)->min_in;
+  items = ANFI_NEW_N(w->q->arena, const anf_type *, n + 1);
+  for (size_t i = 0; i < n; i++) items[i] = code ? any : argument_type(w, a->item[i]);
+  if (code) return anfi_type_fn(cx, n, items, any);
+  return a->kind == ANFI_ABS_RECORD ? anfi_type_record(cx, n, a->type->names, items)
+                                    : anfi_type_tuple(cx, n, items);
+}
+
+static part generated(const walk *w, const anfi_attrs *attrs, size_t n, const part *in) {
+  anfi_inference *q = w->q;
+  const anf_value *name = anfi_attr_value(q->cx, ANF_OP_Generated, attrs, 0);
+  const anfi_host *h = anfi_generator_of(q->cx, name, anfi_node_loc(w->at));
+  if (!h) return anfi_infer_trace(q), failed();
+  const anf_type **types = ANFI_NEW_N(q->arena, const anf_type *, n + 1);
+  for (size_t i = 0; i < n; i++) types[i] = argument_type(w, in[i].abs);
+  anfi_generated *e = anfi_generated_for(h, n, types);
+  const uint64_t *at = anfi_map_find(&q->generated->graph_of, anfi_key(e));
+  if (!at) { // known when inference begins again
+    anfi_push(q->arena, &q->generated->wanted, ((anfi_wanted){e, anfi_node_loc(w->at)}));
+    return (part){q->abs.bottom, NULL};
+  }
+  anf_graph *g = (anf_graph *)(uintptr_t)*at;
+  const anfi_abs *code = anfi_abs_code(&q->abs, g, ANF_OP_NONE, NULL, 0, NULL);
+  part f = {anfi_abs_fn1(&q->abs, code), w->e ? anfi_emit_tuple(w->e, 0, NULL) : NULL};
+  return anfi_part_call(w, f, n, in);
+}
+
 static part expand(const walk *w, anfi_opcode op, const anfi_attrs *attrs, size_t n,
                    const part *in) {
   for (size_t i = 0; i < n; i++)
     if (in[i].abs->kind == ANFI_ABS_BOTTOM) return in[i];
   if (op == ANF_OP_Loop) return loop(w, attrs, n, in);
   if (anfi_op_transforms_now(op)) return anfi_transform(w, op, attrs, n, in, 0, NULL);
+  bool by_types = op == ANF_OP_MultiType || op == ANF_OP_Generated;
+  for (size_t i = 0; by_types && i < n; i++)
+    if (in[i].abs->partial) return (part){w->q->abs.bottom, NULL}; // chosen when all is known
   if (op == ANF_OP_MultiType) return choose_and_call(w, in[0], n - 1, in + 1);
+  if (op == ANF_OP_Generated) return generated(w, attrs, n, in);
   if (n < 2) {
     anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0202, anfi_op[op].name, n, anfi_op[op].in);
     return anfi_infer_trace(w->q), failed();

@@ -2,20 +2,20 @@
 /* The worklist of inference: abstract interpretation with one abstract graph per signature, as in Myia.
  *   f(x) = x == 0 ? 1.0 : f(x - 1) * 2.0     called with i64:  f: BOTTOM, then f64, then stable
  * A specialisation is evaluated node by node in the order of its graph. A call requests the callee's
- * specialisation and waits for its result; a result that rises wakes the callers that wait.
+ * specialisation and waits for its result; a result that rises wakes the callers that wait, which go on from the call.
  * BOTTOM, the result of a recursion that has not returned yet, is the identity of join, so the base case
  * gives the type. Abstract values have finite height because calls inside a recursion are widened. */
 #include "optimizer/infer/rules.h"
 
-enum { MAX_SPECS = 64, MAX_EXACT = 1024, MANY_SPECS = 8 };
+enum { MAX_LOOSE = 32, MAX_EXACT = 1024, MANY_SPECS = 8 };
 
 static anfi_loc loc_of(const anf_node *n) { return n ? anfi_node_loc(n) : anfi_nowhere(); }
 
 static const char *show(anfi_inference *q, const anfi_abs *a) {
-  anf_text o = {q->cx, NULL, 0, 0};
-  anfi_put_abs(&o, q->cx, a);
-  char *s = anfi_strndup(q->arena, o.text, o.len);
-  anf_text_free(&o);
+  anf_text *o = anfi_text_begin(q->cx);
+  anfi_put_abs(o, q->cx, a);
+  char *s = anfi_strndup(q->arena, o->text, o->len);
+  anfi_text_done(o);
   return s;
 }
 
@@ -35,14 +35,14 @@ void anfi_infer_trace(anfi_inference *q) {
   for (const anfi_spec *s = q->now; s && n < MAX_SHOWN; s = s->caller) {
     if (shown_before(s, n, shown)) continue;
     shown[n++] = s;
-    anf_text o = {q->cx, NULL, 0, 0};
+    anf_text *o = anfi_text_begin(q->cx);
     for (size_t i = 0; i < s->graph->params.n; i++) {
-      if (i) anfi_puts(&o, ", ");
-      anfi_put_abs(&o, q->cx, s->arg[i]);
+      if (i) anfi_puts(o, ", ");
+      anfi_put_abs(o, q->cx, s->arg[i]);
     }
     anfi_note(q->cx, loc_of(s->call), "while specialising %s(%s)%s", s->graph->name->s,
-              o.text ? o.text : "", s->call ? ", called here" : "");
-    anf_text_free(&o);
+              o->text ? o->text : "", s->call ? ", called here" : "");
+    anfi_text_done(o);
   }
 }
 
@@ -56,12 +56,6 @@ static uint64_t key_of(const anf_graph *g, const anfi_abs *const *args) {
 
 static bool same_args(const anfi_spec *s, const anfi_abs *const *args) {
   return !s->graph->params.n || memcmp(s->arg, args, s->graph->params.n * sizeof *args) == 0;
-}
-
-static void enqueue(anfi_inference *q, anfi_spec *s) {
-  if (s->queued) return;
-  s->queued = true;
-  anfi_push(q->arena, &q->queue, s);
 }
 
 static bool in_recursion(const anfi_inference *q, const anfi_spec *s, const anf_graph *g) {
@@ -85,33 +79,56 @@ static anfi_spec *new_spec(anfi_inference *q, anf_graph *g, const anfi_abs *cons
   q->of_graph[g->id] = s;
   q->nspec_of[g->id]++;
   anfi_push(q->arena, &q->specs, s);
-  enqueue(q, s);
+  anfi_enqueue_spec(q, s);
   return s;
+}
+
+/* The slot of these arguments: their spec, or 0. */
+static uint64_t *slot_of(anfi_inference *q, const anf_graph *g, const anfi_abs *const *args) {
+  for (uint64_t key = key_of(g, args);; key++) { // keys that collide take the next number
+    uint64_t *slot = anfi_map_at(&q->by_key, key);
+    const anfi_spec *s = (anfi_spec *)(uintptr_t)*slot;
+    if (!s || (s->graph == g && same_args(s, args))) return slot;
+  }
 }
 
 static anfi_spec *spec_of(anfi_inference *q, anf_graph *g, const anfi_abs *const *args,
                           anf_node *at) {
-  uint64_t *slot, key = key_of(g, args);
-  for (;; key++) { // keys that collide take the next number
-    slot = anfi_map_at(&q->by_key, key);
-    anfi_spec *s = (anfi_spec *)(uintptr_t)*slot;
-    if (!s) break;
-    if (s->graph == g && same_args(s, args)) return s;
-  }
+  uint64_t *slot = slot_of(q, g, args);
+  if (*slot) return (anfi_spec *)(uintptr_t)*slot;
   anfi_spec *s = new_spec(q, g, args, at);
   *slot = anfi_key(s);
   return s;
 }
 
-static void wake(anfi_inference *q, anfi_spec *s) {
-  for (anfi_site *w = s->waiting; w; w = w->next) enqueue(q, w->user);
+/* How many signatures of g may differ in constants. Those of a recursion do where its rounds are exact, and its rounds call
+ * others with the constants of each; after these, calls share signatures. */
+static uint32_t exact_specs(const anfi_inference *q, const anfi_spec *s, const anf_graph *g) {
+  bool loose = in_recursion(q, s, g) && !q->asked.node && !q->wished;
+  return loose ? MAX_LOOSE : MAX_EXACT;
 }
 
-static void wait_for(anfi_inference *q, anfi_spec *s, anfi_spec *user) {
-  for (const anfi_site *w = s->waiting; w; w = w->next)
-    if (w->user == user) return;
+static uint32_t most_specs(const anfi_inference *q, const anfi_spec *s, const anf_graph *g) {
+  return exact_specs(q, s, g) + MAX_LOOSE;
+}
+
+/* Users wait again when they are evaluated again. */
+static void wake(anfi_inference *q, anfi_spec *s) {
+  anfi_site *w = s->waiting;
+  for (s->waiting = NULL; w; w = w->next) {
+    if (w->at < w->user->from) w->user->from = w->at;
+    anfi_enqueue_spec(q, w->user);
+  }
+}
+
+/* The spec being evaluated waits for the result of s, at its node `at`. */
+static void wait_for(anfi_inference *q, anfi_spec *s) {
+  anfi_spec *user = q->now;
+  if (q->an->graphs[s->graph->id].scc < q->an->graphs[user->graph->id].scc)
+    q->unknown |= !s->evaluated;
+  if (s->waiting && s->waiting->user == user && s->waiting->at <= q->at) return;
   anfi_site *w = ANFI_NEW(q->arena, anfi_site);
-  *w = (anfi_site){s->waiting, user};
+  *w = (anfi_site){s->waiting, user, q->at};
   s->waiting = w;
 }
 
@@ -134,11 +151,12 @@ static bool same_functions(size_t n, const anfi_abs *const *a, const anfi_abs *c
  * flow sets: one wider spec takes its place. Many specs: dims widen as well.
  *   def solve(f, x) { for i in 0..9 { x = x - grad(f)(x) }; x }
  *   solve(fn (y) { solve(fn (z) { .. }, y) }, x)
- * The two loops are entered with different functions. They stay two, or grad(f) would depend on itself. */
+ * The two loops are entered with different functions. They stay two, or grad(f) would depend on itself. Emission finds what
+ * inference has evaluated: specs that came later would make another one wider here. */
 static anfi_spec *widen(anfi_inference *q, anf_graph *g, const anfi_abs **args, anf_node *at) {
   const anfi_abs **joined = ANFI_NEW_N(q->arena, const anfi_abs *, g->params.n);
   const anfi_spec *root = in_recursion(q, q->now, g) ? q->now->root : NULL;
-  bool many = q->nspec_of[g->id] > MAX_SPECS / 2;
+  bool many = q->nspec_of[g->id] > exact_specs(q, q->now, g);
   for (anfi_spec *s = q->of_graph[g->id]; s; s = s->next_same) {
     if (s->forward) continue;
     bool fits = many || s->root == root || same_functions(g->params.n, s->arg, args);
@@ -148,6 +166,7 @@ static anfi_spec *widen(anfi_inference *q, anf_graph *g, const anfi_abs **args, 
     }
     if (!fits) continue;
     if (same_args(s, joined)) return s;
+    if (q->emitting) continue; // one that is wide enough has been evaluated
     anfi_spec *wide = anfi_spec_final(spec_of(q, g, joined, at));
     if (wide != s) {
       s->forward = wide;
@@ -173,14 +192,6 @@ static bool arity_error(anfi_inference *q, const anf_graph *g, size_t n, const a
   return false;
 }
 
-static const char *show_type(anfi_inference *q, const anf_type *t) {
-  anf_text o = {q->cx, NULL, 0, 0};
-  anfi_put_type(&o, q->cx, t);
-  char *s = anfi_strndup(q->arena, o.text, o.len);
-  anf_text_free(&o);
-  return s;
-}
-
 static void fail_range(anfi_inference *q, anfi_loc loc, const anfi_fitting *f) {
   anfi_fail(q->cx, loc, ANF_E0561, anf_dtype_name((anf_dtype)f->outside->dtype));
 }
@@ -193,7 +204,7 @@ static bool fit_declared(anfi_inference *q, anf_graph *g, const anfi_abs **args,
     if (!fits) {
       if (f.outside) fail_range(q, loc_of(at), &f);
       else
-        anfi_fail(q->cx, loc_of(at), ANF_E0511, i + 1, g->name->s, show_type(q, p->type),
+        anfi_fail(q->cx, loc_of(at), ANF_E0511, i + 1, g->name->s, anfi_type_text(q->cx, p->type),
                   show(q, args[i]));
       anfi_note(q->cx, anfi_node_loc(p), "the parameter is declared here");
       anfi_infer_trace(q);
@@ -209,14 +220,15 @@ static bool fit_declared(anfi_inference *q, anf_graph *g, const anfi_abs **args,
 static anfi_spec *too_many(anfi_inference *q, const anf_graph *g, const anf_node *at) {
   const anfi_demanded *d = &q->asked;
   if (q->wished && !q->wishless) return (void)(q->wishless = q->forget = q->again = true), NULL;
+  if (anfi_demand_conditions(q)) return NULL;
   if (q->exact_graph[g->id] && !d->attr && d->closure) return anfi_endless_closures(q, *d), NULL;
   if (q->exact_graph[g->id] && !d->attr) {
     anfi_fail(q->cx, loc_of(d->node), ANF_E0724, d->op);
     return anfi_infer_trace(q), NULL;
   }
-  if (q->exact_graph[g->id]) // there would be one for each round
+  if (d->attr) // there would be one for each round
     anfi_fail(q->cx, loc_of(d->node), ANF_E0520, d->attr, d->op);
-  else anfi_fail(q->cx, loc_of(at), ANF_E0512, g->name->s, (unsigned)MAX_SPECS);
+  else anfi_fail(q->cx, loc_of(at), ANF_E0512, g->name->s, (unsigned)most_specs(q, q->now, g));
   anfi_infer_trace(q);
   return NULL;
 }
@@ -236,10 +248,11 @@ anfi_spec *anfi_infer_callee(anfi_inference *q, anfi_spec *s, const anfi_abs *co
     if (all[i]->height > 500)
       return (void)anfi_fail(q->cx, loc_of(at), ANF_E0513, g->name->s), NULL;
   if (!fit_declared(q, g, all, at)) return NULL;
-  anfi_spec *callee =
-      in_recursion(q, s, g) || q->nspec_of[g->id] > MAX_SPECS / 2 ? widen(q, g, all, at) : NULL;
-  if (!callee && q->nspec_of[g->id] >= (q->exact_graph[g->id] ? MAX_EXACT : MAX_SPECS))
-    return too_many(q, g, at);
+  bool many = q->nspec_of[g->id] > exact_specs(q, s, g);
+  q->crowded |= many;
+  anfi_spec *callee = q->emitting ? (anfi_spec *)(uintptr_t)*slot_of(q, g, all) : NULL;
+  if (!callee && (many || in_recursion(q, s, g))) callee = widen(q, g, all, at);
+  if (!callee && q->nspec_of[g->id] >= most_specs(q, s, g)) return too_many(q, g, at);
   return anfi_spec_final(callee ? callee : spec_of(q, g, all, at));
 }
 
@@ -273,7 +286,7 @@ const anfi_abs *anfi_infer_code(anfi_inference *q, const anfi_abs *code, size_t 
   if (code->graph) {
     anfi_spec *s = anfi_infer_callee(q, q->now, code, n, args, at);
     if (!s) return NULL;
-    wait_for(q, s, q->now);
+    wait_for(q, s);
     return s->result;
   }
   if (anfi_is_transformed(q->cx, code)) return anfi_infer_transformed(q, code, n, args, at);
@@ -324,10 +337,12 @@ const anfi_abs *anfi_fit_result(anfi_inference *q, const anfi_spec *s, const anf
   if (!fits) {
     anfi_loc loc = result_loc(q, s->graph);
     if (f.outside) fail_range(q, loc, &f);
-    else anfi_fail(q->cx, loc, ANF_E0516, s->graph->name->s, show_type(q, type), show(q, r));
+    else
+      anfi_fail(q->cx, loc, ANF_E0516, s->graph->name->s, anfi_type_text(q->cx, type), show(q, r));
     anfi_infer_trace(q);
   } else if (f.open && q->emitting) {
-    anfi_fail(q->cx, result_loc(q, s->graph), ANF_E0563, s->graph->name->s, show_type(q, type));
+    anfi_fail(q->cx, result_loc(q, s->graph), ANF_E0563, s->graph->name->s,
+              anfi_type_text(q->cx, type));
     fits = NULL;
   }
   return fits;
@@ -338,6 +353,7 @@ static bool set_result(anfi_inference *q, anfi_spec *s, const anfi_abs *r) {
   if (!fits) return false;
   r = q->need[s->graph->result->id] ? fits : anfi_abs_broaden(&q->abs, fits);
   const anfi_abs *up = anfi_abs_join(&q->abs, s->result, r, true);
+  if (!up && anfi_demand_by_round(q, s->graph->result, s->result, r)) return false;
   if (!up) {
     anfi_fail(q->cx, loc_of(s->graph->result), ANF_E0515, show(q, s->result), show(q, r));
     return false;
@@ -348,15 +364,42 @@ static bool set_result(anfi_inference *q, anfi_spec *s, const anfi_abs *r) {
   return true;
 }
 
+/* t = (t, t) doubles the parts of a value; compiled code has a place for each. */
+static bool few_parts(anfi_inference *q, const anfi_abs *a, const anf_node *at) {
+  enum { MAX_PARTS = 1 << 18 };
+  if (a->size <= MAX_PARTS) return true;
+  anfi_fail(q->cx, loc_of(at), ANF_E0566, (unsigned)MAX_PARTS);
+  return anfi_infer_trace(q), false;
+}
+
+/* y = f(x); z = g(y); ..: nothing is known behind the first call of a function that has not been evaluated. Its caller
+ * pauses there, once, and goes on behind the callee's component, so a graph of n calls is walked once, not n times. */
+static bool pauses(anfi_inference *q, anfi_spec *s, size_t i) {
+  if (!q->unknown || s->paused == i + 1) return false;
+  s->paused = (uint32_t)i + 1;
+  if (i < s->from) s->from = (uint32_t)i;
+  anfi_resume_spec(q, s);
+  return true;
+}
+
+/* From the first node on that may have changed. */
 static bool eval_spec(anfi_inference *q, anfi_spec *s) {
   const anfi_graph_info *gi = &q->an->graphs[s->graph->id];
+  size_t from = s->from, nspec = q->specs.n;
   q->now = s;
   q->evals++;
-  for (size_t i = 0; i < gi->order.n; i++) {
+  s->evaluated = true;
+  s->from = (uint32_t)gi->order.n;
+  for (size_t i = from; i < gi->order.n; i++) {
+    q->at = (uint32_t)i;
+    q->unknown = false;
     const anfi_abs *a = eval_node(q, s, gi->order.at[i]);
-    if (!a) return false;
+    if (!a || !few_parts(q, a, gi->order.at[i])) return false;
+    if (pauses(q, s, i)) return true;
     s->node[i] = a;
   }
+  s->paused = 0;
+  s->whole = from ? 0 : (uint32_t)nspec;
   return set_result(q, s, anfi_spec_abs(q, s, s->graph->result));
 }
 
@@ -419,22 +462,36 @@ static bool check_grounded(anfi_inference *q) {
 
 /* Boxes hold more than they did. */
 static void wake_openers(anfi_inference *q) {
-  for (size_t i = 0; i < q->specs.n; i++)
-    if (q->specs.at[i]->opens) enqueue(q, q->specs.at[i]);
+  for (size_t i = 0; i < q->specs.n; i++) {
+    anfi_spec *s = q->specs.at[i];
+    if (!s->opens) continue;
+    s->from = 0;
+    anfi_enqueue_spec(q, s);
+  }
+}
+
+/* Which spec a call in a recursion takes depends on those that there are (widen). Emission asks again, so these calls are
+ * evaluated until each finds the spec that it waits for. */
+static bool settles(anfi_inference *q) {
+  for (size_t i = 0; i < q->specs.n; i++) {
+    anfi_spec *s = q->specs.at[i];
+    bool asks = q->crowded || q->an->graphs[s->graph->id].recursive;
+    if (!asks || s->forward || s->whole == q->specs.n) continue;
+    s->from = 0;
+    anfi_enqueue_spec(q, s);
+  }
+  return !q->queue.n;
 }
 
 static bool run(anfi_inference *q) {
-  size_t next = 0;
-  while (next < q->queue.n) {
-    anfi_spec *s = q->queue.at[next++];
-    s->queued = false;
+  while (q->queue.n || !settles(q)) {
+    anfi_spec *s = anfi_next_spec(q);
     size_t rises = q->abs.rises;
     if (!s->forward && !eval_spec(q, s)) return false;
     if (q->abs.rises != rises) wake_openers(q);
-    if (next == q->queue.n) next = q->queue.n = 0;
     if (q->evals % 1024 == 0 && !anfi_go_on(q->cx, "inferring types", 0.0)) return false;
   }
-  return check_grounded(q);
+  return (q->generated && q->generated->wanted.n) || check_grounded(q);
 }
 
 /* Forgets all specs but the entries, which begin anew. */
@@ -450,11 +507,11 @@ static void restart(anfi_inference *q) {
   if (q->forget) {
     memset(q->exact, 0, q->m->nodes.n * sizeof *q->exact);
     memset(q->exact_graph, 0, n * sizeof *q->exact_graph);
-    q->wished = q->forget = false;
+    q->wished = q->forget = q->conditions = false;
   }
   for (size_t i = 0; i < q->abs.nboxed; i++)
     if (q->abs.boxed[i]) q->abs.boxed[i] = q->abs.bottom;
-  q->again = false;
+  q->again = q->crowded = false;
   q->now = NULL;
   for (size_t i = 0; i < entries; i++) {
     const anfi_spec *old = q->specs.at[i];

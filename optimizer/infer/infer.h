@@ -82,6 +82,8 @@ const anfi_abs *anfi_abs_join_branches(anfi_abs_table *t, const anfi_abs *a, con
 void anfi_hint_type(anf_ctx *cx, const anfi_abs *a, const anfi_abs *b); // i8(...) for the number
 /* The type of the data that represents it after specialisation (see form.c); NULL for BOTTOM. */
 const anf_type *anfi_abs_type(anfi_abs_table *t, const anfi_abs *a);
+/* The same with functions as functions: fn() -> any, the type of a function value in the interpreter. */
+const anf_type *anfi_abs_shown_type(anfi_abs_table *t, const anfi_abs *a);
 bool anfi_abs_has_fn(const anfi_abs *a);
 /* Are the flow sets in both the same, whatever their members bind? BOTTOM may still become any. */
 bool anfi_abs_same_functions(const anfi_abs *a, const anfi_abs *b);
@@ -96,6 +98,8 @@ void anfi_put_abs(anf_text *o, anf_ctx *cx, const anfi_abs *a); // "f32[2], fn{f
 
 /* Does `set` have a member with this code, whatever it binds? Its position, or set->n. */
 uint32_t anfi_abs_member(const anfi_abs *set, const anfi_abs *code);
+/* Where the environment of a member that binds values is in the data of a set of several. */
+uint32_t anfi_abs_slot(const anfi_abs *set, uint32_t member);
 
 /* infer.c */
 typedef struct anfi_spec anfi_spec;
@@ -103,6 +107,7 @@ typedef struct anfi_site anfi_site;
 struct anfi_site { // who waits for a spec's result
   anfi_site *next;
   anfi_spec *user;
+  uint32_t at; // the first of its nodes that calls it, by position
 };
 struct anfi_spec {
   anf_graph *graph;
@@ -116,7 +121,11 @@ struct anfi_spec {
   anf_node *call;     // and at which node
   anfi_site *waiting;
   anfi_spec *next_same;      // specs of one graph
+  uint32_t from, paused;     // evaluated again from here on; one more than the node where it paused
+  uint32_t whole;            // specs that there were when it was evaluated as a whole; 0: in parts
   bool queued, entry, opens; // opens boxes
+  bool evaluated;            // or paused
+  uint64_t turn;             // among the queued
   anf_graph *made;           // specialise.c: the specialised graph
 };
 
@@ -137,6 +146,16 @@ typedef struct anfi_demanded {
   const anfi_abs *closure;
 } anfi_demanded;
 
+/* Graphs that generators of the host made, in the module; and those that inference asks for. */
+typedef struct anfi_wanted {
+  anfi_generated *of;
+  anfi_loc loc;
+} anfi_wanted;
+typedef struct anfi_generated_graphs {
+  anfi_map graph_of; // anfi_generated -> graph
+  ANFI_VEC(anfi_wanted) wanted;
+} anfi_generated_graphs;
+
 typedef struct anfi_inference {
   anf_ctx *cx;
   anf_module *m;
@@ -152,20 +171,31 @@ typedef struct anfi_inference {
   anfi_demanded asked;  // for what, last
   bool wished;          // something is exact that need not be
   bool wishless;        // it made too many signatures: no more of this
+  bool conditions;      // those of exact recursions are demanded, too
   bool forget;          // exactness: demands will be made again
   anfi_spec **of_graph; // graph id -> its specs
   uint32_t *nspec_of;   // graph id -> their number
   anfi_map by_key;
   anfi_known known[ANFI_KNOWN]; // direct-mapped, by hash
   ANFI_VEC(anfi_spec *) specs;  // by id
-  ANFI_VEC(anfi_spec *) queue;
+  ANFI_VEC(anfi_spec *) queue;  // worklist.c
+  uint64_t turn;
   size_t evals;   // evaluations of whole specs, for tests and benchmarks
   anfi_spec *now; // being evaluated
+  uint32_t at;    // its node, by position
+  bool crowded;   // calls of some graph share signatures
+  bool unknown;   // which calls what has not been evaluated, of another component
+  anfi_generated_graphs *generated;
 } anfi_inference;
 
 /* Infers from the entry graphs on. False with E05xx recorded. */
 bool anfi_infer_run(anfi_inference *q);
 anfi_inference *anfi_infer_new(anf_module *m);
+/* worklist.c: specs to evaluate, those of callees first; the next leaves it, or NULL. */
+void anfi_enqueue_spec(anfi_inference *q, anfi_spec *s);
+void anfi_resume_spec(anfi_inference *q, anfi_spec *s); // in its old turn
+anfi_spec *anfi_next_spec(anfi_inference *q);
+
 /* The spec of g at these arguments, made and queued if it is new. */
 anfi_spec *anfi_infer_entry(anfi_inference *q, anf_graph *g, size_t n,
                             const anf_type *const *types);
@@ -191,6 +221,9 @@ bool anfi_wish(anfi_inference *q, const anf_node *at);
 /* Each round of the recursion that g is part of is to have a signature of its own, because of d. If
  * that may help inference is to begin again, else false. Without an error in both cases. */
 bool anfi_demand_rounds(anfi_inference *q, const anf_graph *g, anfi_demanded d);
+/* Recursions whose parameters are exact make too many signatures: they may end where their conditions are known, too. False
+ * if that was demanded before. */
+bool anfi_demand_conditions(anfi_inference *q);
 /* Results that differ at this node, of a recursion: they may have a type for each round,
  *   def count(i, n) { if i == n { () } else { TupleConcat((i,), count(i + 1, n)) } }
  * if inference begins again with rounds that are known. True also with E0724 recorded, where tuples differ and the rounds are
@@ -205,7 +238,8 @@ bool anfi_endless_closures(anfi_inference *q, anfi_demanded d);
 
 /* The representation of a function value in first-order programs (emit.c):
  *   one code        its environment, a tuple
- *   several codes   (tag, environment of code 0, of code 1, ...), those of other tags undefined
+ *   several codes   (tag, environment of code 0, of code 1, ...), those of other tags undefined; a code that
+ *                   binds nothing has no environment there
  */
 
 #endif

@@ -2,8 +2,9 @@
 /* Needed values: nodes whose value, not only their type, decides the type of others.
  *   Reshape(x, (n, 4))                   n is needed: the result's shape contains it
  *   t[i] of a tuple                      i is needed
- * Backward from such attributes through integer arithmetic, tuples and parameters: a worklist over nodes,
- * linear. Only needed parameters keep constants in a signature; the others are widened, so f(1) and f(2)
+ *   Zeros((f(n),))                       the result of f is needed, whatever gives f, and n
+ * Backward from such attributes through integer arithmetic, tuples, parameters and functions: a worklist over
+ * nodes, linear. Only needed parameters keep constants in a signature; the others are widened, so f(1) and f(2)
  * share one specialisation.
  *
  * Hard case: a recursion widens even those (infer.c, widen). If a value is needed there all the same, it is
@@ -18,10 +19,12 @@ typedef struct {
   ANFI_VEC(anf_node *) todo;
 } needs;
 
+/* Of a function, its result is wanted. */
 static void want(needs *w, anf_node *n) {
-  if (n->kind == ANFI_VALUE) w->q->need[n->id] = 1; // as the result of a function
-  if (n->kind == ANFI_VALUE || w->mark[n->id]) return;
+  if (w->mark[n->id]) return;
   w->mark[n->id] = 1;
+  if (n->kind == ANFI_VALUE) w->q->need[n->id] = 1; // as the result of a function
+  if (n->kind == ANFI_VALUE && !anfi_value_graph(n)) return;
   anfi_push(w->q->arena, &w->todo, n);
 }
 
@@ -91,24 +94,19 @@ static void want_arguments(needs *w, const anf_node *param) {
   }
 }
 
-static void want_result_of(needs *w, const anf_node *f) {
-  anf_graph *g = anfi_value_graph(anfi_is_op(f, ANF_OP_Partial) ? f->in[0].def : f);
-  if (g && g->result) want(w, g->result);
-}
-
-/* Of a choice, the condition and the results of both branches. */
-static void want_result(needs *w, const anf_node *call) {
+/* The result of the function, and all arguments if nothing says here which of its parameters are needed. */
+static void want_call(needs *w, const anf_node *call) {
   const anf_node *f = call->in[0].def;
-  want_result_of(w, f);
-  if (!anfi_is_op(f, ANF_OP_Switch)) return;
-  want(w, f->in[0].def);
-  for (uint32_t i = 1; i < f->nin; i++) want_result_of(w, f->in[i].def);
+  want_inputs(w, call, anfi_value_graph(f) ? call->nin : 1);
+  want(w, call->in[0].def);
 }
 
 static anf_node *next(needs *w) {
   anf_node *n = w->todo.at[--w->todo.n];
   if (n->kind == ANFI_PARAM) want_arguments(w, n);
-  else if (n->kind == ANFI_CALL) want_result(w, n);
+  else if (n->kind == ANFI_CALL) want_call(w, n);
+  else if (anfi_is_op(n, ANF_OP_Partial)) want(w, n->in[0].def);
+  else if (n->kind == ANFI_VALUE) want(w, anfi_value_graph(n)->result);
   else if (!asks_dims(n)) want_inputs(w, n, 0);
   return n;
 }
@@ -157,6 +155,17 @@ bool anfi_demand(anfi_inference *q, anfi_demanded d, size_t from) {
   return !make_exact(&w) && anfi_fail(q->cx, anfi_node_loc(d.node), ANF_E0520, d.attr, d.op);
 }
 
+bool anfi_demand_conditions(anfi_inference *q) {
+  needs w = {.q = q, .mark = q->exact};
+  if (q->conditions) return false;
+  q->conditions = true;
+  for (size_t i = 0; i < q->m->graphs.n; i++)
+    if (q->m->graphs.at[i] && q->exact_graph[i]) want_conditions(&w, q->m->graphs.at[i]);
+  bool grown = w.todo.n > 0;
+  make_exact(&w);
+  return q->again |= grown;
+}
+
 bool anfi_is_counted(const anfi_inference *q, const anf_graph *g) {
   uint32_t scc = q->an->graphs[g->id].scc;
   for (size_t i = 0; i < q->specs.n; i++) {
@@ -197,6 +206,7 @@ bool anfi_demand_by_round(anfi_inference *q, const anf_node *at, const anfi_abs 
   const anf_graph *g = at->graph;
   if (!g || !q->an->graphs[g->id].recursive) return false;
   if (anfi_demand_rounds(q, g, (anfi_demanded){at, NULL, g->name->s, NULL})) return true;
+  if (anfi_demand_conditions(q)) return true;
   if (a->kind != ANFI_ABS_TUPLE || b->kind != ANFI_ABS_TUPLE || a->n == b->n) return false;
   anfi_fail(q->cx, anfi_node_loc(at), ANF_E0724, g->name->s);
   return anfi_infer_trace(q), true;

@@ -24,21 +24,21 @@ static const anfi_abs *fail(const applied *p, anfi_code code, const char *a, con
 }
 
 static const char *show(const applied *p, const anfi_abs *a) {
-  anf_text o = {p->q->cx, NULL, 0, 0};
-  anfi_put_abs(&o, p->q->cx, a);
-  char *s = anfi_strndup(p->q->arena, o.text, o.len);
-  anf_text_free(&o);
+  anf_text *o = anfi_text_begin(p->q->cx);
+  anfi_put_abs(o, p->q->cx, a);
+  char *s = anfi_strndup(p->q->arena, o->text, o->len);
+  anfi_text_done(o);
   return s;
 }
 
 /* ---- constants ---- */
 
-/* Is an input that gives an attribute not known yet, as of a call that was not looked at? */
+/* Is an input that gives an attribute or an index not known yet, as of a call that was not looked at? */
 static bool attributes_wait(const applied *p) {
   size_t nodes = 0;
   for (uint32_t k = 0; p->attrs && k < p->attrs->n; k++)
     nodes += p->attrs->at[k] == &anfi_from_node;
-  for (size_t i = p->n - nodes; i < p->n; i++)
+  for (size_t i = p->op == ANF_OP_GetItem ? 1 : p->n - nodes; i < p->n; i++)
     if (p->in[i]->partial) return true;
   return false;
 }
@@ -85,8 +85,19 @@ static const anfi_abs *tuple_get(const applied *p) {
   return tuple_item(p, p->in[0], i);
 }
 
+/* Halves are joined: each of n functions that are joined one by one would copy the set of those before. NULL: join_all
+ * tells which do not fit. */
+static const anfi_abs *join_halves(const applied *p, size_t n, const anfi_abs *const *in) {
+  if (n == 1) return in[0];
+  const anfi_abs *a = join_halves(p, n / 2, in);
+  const anfi_abs *b = a ? join_halves(p, n - n / 2, in + n / 2) : NULL;
+  return b ? anfi_abs_join_branches(&p->q->abs, a, b) : NULL;
+}
+
 static const anfi_abs *join_all(const applied *p, size_t n, const anfi_abs *const *in) {
-  const anfi_abs *r = p->q->abs.bottom;
+  const anfi_abs *r = n > 2 ? join_halves(p, n, in) : NULL;
+  if (r) return r;
+  r = p->q->abs.bottom;
   for (size_t i = 0; i < n; i++) {
     const anfi_abs *both = anfi_abs_join_branches(&p->q->abs, r, in[i]);
     if (!both && anfi_demand_by_round(p->q, p->at, r, in[i])) return NULL;
@@ -185,7 +196,9 @@ static const anfi_abs *record_get(const applied *p) {
   if (r->kind == ANFI_ABS_BOTTOM) return r;
   for (uint32_t i = 0; r->kind == ANFI_ABS_RECORD && i < r->n; i++)
     if (strcmp(r->type->names[i]->s, p->attr[0]->u.text) == 0) return r->item[i];
-  return fail(p, ANF_E0523, p->attr[0]->u.text, show(p, r));
+  const anfi_abs *none = fail(p, ANF_E0523, p->attr[0]->u.text, show(p, r));
+  anfi_hint_method(p->q->cx, p->attr[0]->u.text);
+  return none;
 }
 
 /* ---- x[...] and x.f of tuples and records: as the ops on those ---- */
@@ -244,16 +257,82 @@ static const anfi_abs *of_type(const applied *p, const anf_type *t) {
   return a ? a : fail(p, ANF_E0524, anfi_op[p->op].name, "");
 }
 
+static anfi_infer hook_of(const applied *p, const anf_type *const *in) {
+  return (anfi_infer){.cx = p->q->cx,
+                      .op = p->op,
+                      .loc = anfi_node_loc(p->at),
+                      .n = p->n,
+                      .in = in,
+                      .attr = p->attr};
+}
+
+/* The result's type with other types of arguments, or NULL; errors are recorded in `d`, which may be NULL. */
+static const anf_type *type_with(const applied *p, const anf_type *const *t, anf_diag *d) {
+  ANFI_ENTRY_ELSE(p->q->cx, d, NULL);
+  anfi_infer hook = hook_of(p, t);
+  const anf_type *out = anfi_infer_op(&hook) ? hook.out : NULL;
+  return anfi_leave(p->q->cx) == ANF_OK ? out : NULL;
+}
+
+/* ---- functions among the arguments ---- */
+
+/* One of several functions, here or in what these bind. */
+static bool has_choice(const anfi_abs *a) {
+  if (a->kind == ANFI_ABS_FN && a->n > 1) return true;
+  for (uint32_t i = 0; i < a->n; i++)
+    if (has_choice(a->item[i])) return true;
+  return false;
+}
+
+/* One of several functions may be there by inference alone, which tells calls of one function apart by their
+ * arguments up to a limit: two(two)(two)(f) gives f where it seems to give two as well. So may a call be that a caller
+ * with such an argument makes. */
+static bool by_inference_alone(const anfi_inference *q, const anfi_abs *a) {
+  bool found = has_choice(a);
+  for (const anfi_spec *s = q->now; s && !found; s = s->caller)
+    for (size_t i = 0; i < s->graph->params.n; i++) found |= has_choice(s->arg[i]);
+  return found;
+}
+
+static anfi_code function_given(const applied *p, const anfi_abs *a) {
+  if (p->op == ANF_OP_Print) return ANF_E0565;
+  return by_inference_alone(p->q, a) ? ANF_E1562 : ANF_E0525;
+}
+
+/* Does the op refuse these types for another reason than their functions? Sub({a = 1}, f) is refused for the record. */
+static bool refused_otherwise(const applied *p, const anf_type *const *t) {
+  anf_diag *d = anf_diag_new(p->q->cx);
+  if (!d) anfi_throw_nomem(p->q->cx);
+  bool other = !type_with(p, t, d) && anf_diag_count(d) && !anfi_diag_has(d, 0, ANF_E0525);
+  anf_diag_free(d);
+  return other;
+}
+
+/* Argument i is or holds a function: always false. The op's own error comes first, as where it is interpreted. */
+static bool fail_function(const applied *p, size_t i) {
+  anfi_code code = function_given(p, p->in[i]);
+  const anf_type **t = ANFI_NEW_N(p->q->arena, const anf_type *, p->n + 1);
+  for (size_t k = 0; k < p->n; k++) t[k] = anfi_abs_shown_type(&p->q->abs, p->in[k]);
+  if (code == ANF_E0565 || !refused_otherwise(p, t))
+    return (void)fail(p, code, anfi_op[p->op].name, show(p, p->in[i])), false;
+  anfi_infer hook = hook_of(p, t);
+  (void)anfi_infer_op(&hook);
+  return anfi_infer_trace(p->q), false;
+}
+
 static const anf_type **types_of(const applied *p) {
   const anf_type **t = ANFI_NEW_N(p->q->arena, const anf_type *, p->n + 1);
   for (size_t i = 0; i < p->n; i++) {
-    if (anfi_abs_has_fn(p->in[i]))
-      return (void)fail(p, p->op == ANF_OP_Print ? ANF_E0565 : ANF_E0525, anfi_op[p->op].name,
-                        show(p, p->in[i])),
-             NULL;
+    if (anfi_abs_has_fn(p->in[i])) return (void)fail_function(p, i), NULL;
     t[i] = anfi_abs_type(&p->q->abs, p->in[i]);
   }
   return t;
+}
+
+/* Takes the reference. (A guard would not do: the abstract value is released at the end of the frame, too.) */
+static const anfi_abs *constant(const applied *p, anf_value *v) {
+  anfi_defer(p->q->cx, ANFI_ALWAYS, anfi_release, v);
+  return anfi_abs_const(&p->q->abs, v);
 }
 
 static const anfi_abs *fold(const applied *p, const anf_type *t) {
@@ -271,10 +350,7 @@ static const anfi_abs *fold(const applied *p, const anf_type *t) {
                  .in = in,
                  .attr = p->attr,
                  .type = t};
-  if (!anfi_eval_op(&e)) return NULL;
-  const anfi_abs *a = anfi_abs_const(&q->abs, e.out);
-  anf_value_release(e.out);
-  return a;
+  return anfi_eval_op(&e) ? constant(p, e.out) : NULL;
 }
 
 static bool worth_folding(const applied *p, const anf_type *t) {
@@ -283,12 +359,6 @@ static bool worth_folding(const applied *p, const anf_type *t) {
     return false;
   return t->kind != ANF_TYPE_TENSOR ||
          (anfi_type_elements(t, &n) && n * anf_dtype_bytes((anf_dtype)t->dtype) <= FOLD_BYTES);
-}
-
-static const anfi_abs *constant(const applied *p, anf_value *v) {
-  const anfi_abs *a = anfi_abs_const(&p->q->abs, v);
-  anf_value_release(v);
-  return a;
 }
 
 /* The shape of a tensor with known dims is known though the tensor is not; so are rank, size and
@@ -305,12 +375,13 @@ static const anfi_abs *by_type(const applied *p) {
   if (dtype)
     return constant(p,
                     anfi_value_new_type(p->q->cx, anfi_type_scalar(p->q->cx, (anf_dtype)t->dtype)));
-  if (rank) return constant(p, anf_value_int(p->q->cx, t->n));
+  if (rank) return constant(p, anfi_value_new_i64(p->q->cx, ANF_INT, t->n));
   for (uint32_t i = 0; i < t->n; i++)
     if (t->dims[i] < 0) return NULL;
   size_t n;
   if (shape) return constant(p, anfi_value_new_ints(p->q->cx, t->n, t->dims));
-  return anfi_type_elements(t, &n) ? constant(p, anf_value_int(p->q->cx, (int64_t)n)) : NULL;
+  return anfi_type_elements(t, &n) ? constant(p, anfi_value_new_i64(p->q->cx, ANF_INT, (int64_t)n))
+                                   : NULL;
 }
 
 /* A comparison with None is answered by the kinds, one of texts and types by their values. */
@@ -343,19 +414,6 @@ static bool compares_alike(const applied *p, const anf_type *const *t, const anf
   return a == b || (anfi_dtype_is_int(a) && anfi_dtype_is_int(b));
 }
 
-/* The result's type with other types of arguments, or NULL; records no error. */
-static const anf_type *type_with(const applied *p, const anf_type *const *t) {
-  ANFI_ENTRY_ELSE(p->q->cx, NULL, NULL);
-  anfi_infer hook = {.cx = p->q->cx,
-                     .op = p->op,
-                     .loc = anfi_node_loc(p->at),
-                     .n = p->n,
-                     .in = t,
-                     .attr = p->attr};
-  const anf_type *out = anfi_infer_op(&hook) ? hook.out : NULL;
-  return anfi_leave(p->q->cx) == ANF_OK ? out : NULL;
-}
-
 static bool fail_branches(const applied *p, const anf_type *t) {
   anfi_fail(p->q->cx, anfi_node_loc(p->at), ANF_E0562, anfi_op[p->op].name);
   anfi_hint(p->q->cx, "write %s(...) for the number in the other branch",
@@ -366,7 +424,7 @@ static bool fail_branches(const applied *p, const anf_type *t) {
 /* What the result is instead of `out`, for arguments of type `t` some of which are `weak` instead. */
 static bool add_weak(const applied *p, const anf_type *const *t, const anf_type *const *u,
                      const anf_type *out, uint8_t *weak) {
-  const anf_type *other = type_with(p, u);
+  const anf_type *other = type_with(p, u, NULL);
   if (other == out && compares_alike(p, t, u)) return true;
   bool number = other && compares_alike(p, t, u) && other->kind == ANF_TYPE_TENSOR &&
                 out->kind == ANF_TYPE_TENSOR && anfi_dtype_is_weak((anf_dtype)other->dtype);
@@ -410,14 +468,28 @@ static bool meets_branches(const applied *p, const anf_type *const *t, const anf
   return true;
 }
 
+/* A function, or what holds one, is not None. */
+static const anfi_abs *function_and_none(const applied *p) {
+  bool equal = p->op == ANF_OP_Equal;
+  if ((!equal && p->op != ANF_OP_NotEqual) || p->n != 2) return NULL;
+  for (size_t i = 0; i < 2; i++) {
+    const anfi_abs *x = p->in[i];
+    bool none = x->kind == ANFI_ABS_DATA && x->type->kind == ANF_TYPE_NONE;
+    if (none && anfi_abs_has_fn(p->in[1 - i]))
+      return constant(p, anfi_value_new_i64(p->q->cx, ANF_BOOL, !equal));
+  }
+  return NULL;
+}
+
 static const anfi_abs *by_hook(const applied *p) {
   anfi_inference *q = p->q;
   for (size_t i = 0; i < p->n; i++)
     if (p->in[i]->kind == ANFI_ABS_BOTTOM) return p->in[i];
+  const anfi_abs *answer = function_and_none(p);
+  if (answer) return answer;
   const anf_type **t = types_of(p);
   if (!t) return NULL;
-  anfi_infer hook = {
-      .cx = q->cx, .op = p->op, .loc = anfi_node_loc(p->at), .n = p->n, .in = t, .attr = p->attr};
+  anfi_infer hook = hook_of(p, t);
   if (!anfi_infer_op(&hook)) return anfi_infer_trace(q), NULL;
   const anfi_abs *known = by_type(p);
   if (known || (known = by_kind(p, t, hook.out))) return known;
@@ -433,10 +505,10 @@ static const anfi_abs *by_hook(const applied *p) {
 static const anfi_abs *length(const applied *p) {
   const anfi_abs *x = p->in[0];
   bool items = x->kind == ANFI_ABS_TUPLE || x->kind == ANFI_ABS_RECORD;
-  if (items) return constant(p, anf_value_int(p->q->cx, x->n));
+  if (items) return constant(p, anfi_value_new_i64(p->q->cx, ANF_INT, x->n));
   const anf_type *t = x->kind == ANFI_ABS_DATA && x->type->kind == ANF_TYPE_TENSOR ? x->type : NULL;
   bool known = t && t->n && t->dims[0] >= 0 && p->op == ANF_OP_Len;
-  return known ? constant(p, anf_value_int(p->q->cx, t->dims[0])) : by_hook(p);
+  return known ? constant(p, anfi_value_new_i64(p->q->cx, ANF_INT, t->dims[0])) : by_hook(p);
 }
 
 static const anfi_abs *rearranged(const applied *p) {
@@ -472,7 +544,6 @@ static const anfi_abs *tensor_item(applied *p) {
   if (!known && anfi_failed(p->q->cx)) return anfi_infer_trace(p->q), NULL;
   if (b.open && anfi_wish(p->q, p->at)) return NULL;
   if (!known) return by_hook(p);
-  anfi_defer(p->q->cx, ANFI_ALWAYS, anfi_release, b.subscript);
   const anfi_abs **in = ANFI_NEW_N(a, const anfi_abs *, p->n);
   size_t n = 0;
   for (size_t i = 0; i < p->n; i++)

@@ -4,7 +4,7 @@
 #ifndef ANFI_INFER_RULES_H
 #define ANFI_INFER_RULES_H
 
-#include "ir/ops/getitem.h"
+#include "ir/ops/array/getitem.h"
 #include "optimizer/infer/infer.h"
 
 /* infer.c: NULL after an error */
@@ -26,6 +26,7 @@ typedef struct anfi_fitting {
   bool converted; // a number took a type that is not its own
   bool open;      // a size that is not known before the program runs would have to be compared
   bool unsure;    // it fits if numbers or sizes are those that it takes
+  bool choosing;  // whether it fits chooses a function: numbers of several types are unsure
   const anf_type *outside; // the type would do, a constant is outside
 } anfi_fitting;
 const anfi_abs *anfi_abs_declared(anfi_fitting *f, const anfi_abs *a, const anf_type *type);
@@ -73,7 +74,7 @@ typedef struct anfi_window {
 } anfi_window;
 /* Known slices in the subscript of a tensor. */
 typedef struct anfi_bounds {
-  anf_value *subscript; // with known bounds filled in: a new reference, or NULL
+  anf_value *subscript; // with known bounds filled in, until the frame ends; or NULL
   bool *gone;           // inputs that the subscript does not refer to any more
   bool open;            // there are slices whose size is not known
   size_t nwindow;

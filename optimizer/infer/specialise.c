@@ -150,15 +150,68 @@ static void remove_originals(anf_module *m, size_t ngraph) {
   anfi_sweep(m);
 }
 
+/* ---- inference ---- */
+
+typedef struct task {
+  anf_module *m;
+  size_t n;
+  anf_graph *const *entry;
+  const anf_type *const *const *types;
+} task;
+
+/* NULL after an error */
+static anfi_inference *infer(const task *t, anfi_generated_graphs *made, size_t *nentry) {
+  anfi_inference *q = anfi_infer_new(t->m);
+  q->generated = made;
+  for (size_t i = 0; i < t->n; i++)
+    if (!anfi_infer_entry(q, t->entry[i], t->entry[i]->params.n, t->types[i])) return NULL;
+  *nentry = q->specs.n;
+  return anfi_infer_run(q) ? q : NULL;
+}
+
+/* Brings the graphs that inference asked for into the module. */
+static bool bring(anf_module *m, anfi_generated_graphs *made) {
+  while (made->wanted.n) {
+    anfi_wanted w = made->wanted.at[--made->wanted.n];
+    uint64_t *at = anfi_map_at(&made->graph_of, anfi_key(w.of));
+    if (*at) continue; // asked for twice
+    if (!anfi_generate(m->cx, w.of, w.loc)) return false;
+    anfi_pass part = {.m = w.of->graph->module, .limit = UINT64_MAX};
+    if (!anfi_opt_lift(&part)) return false;
+    anfi_module_borrow(m, w.of->graph->module);
+    anf_graph *g = anfi_merge_graph(anfi_merge_new(m, w.of->graph->module), w.of->graph);
+    g->flags |= ANFI_GRAPH_PRIVATE;
+    *at = anfi_key(g);
+  }
+  return true;
+}
+
+/* Tables of inference are as large as the module, so it begins again when graphs of generators are added. */
+static anfi_inference *infer_all(const task *t, size_t *nentry) {
+  enum { MOST_ROUNDS = 200 };
+  anfi_arena *a = anfi_scratch(t->m->cx);
+  anfi_generated_graphs *made =
+      ANFI_NEW(a, anfi_generated_graphs); // emission looks graphs up as well
+  anfi_map_init(&made->graph_of, a);
+  for (int round = 0;; round++) {
+    anfi_inference *q = infer(t, made, nentry);
+    if (!q || !made->wanted.n) return q;
+    anfi_wanted w = made->wanted.at[0];
+    if (round == MOST_ROUNDS) {
+      anfi_fail(t->m->cx, w.loc, ANF_E1587, w.of->of->name->s, (int)MOST_ROUNDS);
+      return NULL;
+    }
+    if (!bring(t->m, made)) return NULL;
+  }
+}
+
 bool anfi_specialise(anf_module *m, size_t n, anf_graph **entry,
                      const anf_type *const *const *types) {
+  size_t nentry = 0;
+  anfi_inference *q = infer_all(&(task){m, n, entry, types}, &nentry);
+  if (!q) return false;
   size_t ngraph = m->graphs.n;
-  anfi_inference *q = anfi_infer_new(m);
   anfi_emit e = {.q = q, .abs = &q->abs, .arena = q->arena};
-  for (size_t i = 0; i < n; i++)
-    if (!anfi_infer_entry(q, entry[i], entry[i]->params.n, types[i])) return false;
-  size_t nentry = q->specs.n;
-  if (!anfi_infer_run(q)) return false;
   q->emitting = true;
   for (size_t i = 0; i < nentry; i++) entry[i] = anfi_emit_graph(&e, q->specs.at[i]);
   while (e.todo.n)

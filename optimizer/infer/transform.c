@@ -12,7 +12,8 @@ bool anfi_op_transforms_now(anfi_opcode op) {
 }
 
 bool anfi_op_makes_function(anfi_opcode op) {
-  return (anfi_op[op].flags & ANFI_TRANSFORM) != 0 && !anfi_op_transforms_now(op);
+  return (anfi_op[op].flags & ANFI_TRANSFORM) != 0 && !anfi_op_transforms_now(op) &&
+         op != ANF_OP_Generated;
 }
 
 bool anfi_is_transformed(anf_ctx *cx, const anfi_abs *code) {
@@ -29,10 +30,10 @@ part anfi_transform_fail(const walk *w, anfi_code code, const char *a, const cha
 }
 
 const char *anfi_show_abs(const walk *w, const anfi_abs *a) {
-  anf_text o = {w->q->cx, NULL, 0, 0};
-  anfi_put_abs(&o, w->q->cx, a);
-  char *s = anfi_strndup(w->q->arena, o.text, o.len);
-  anf_text_free(&o);
+  anf_text *o = anfi_text_begin(w->q->cx);
+  anfi_put_abs(o, w->q->cx, a);
+  char *s = anfi_strndup(w->q->arena, o->text, o->len);
+  anfi_text_done(o);
   return s;
 }
 
@@ -160,10 +161,10 @@ static bool position(const walk *w, anfi_opcode op, const anfi_abs *f, size_t n,
   bool given = v->kind != ANF_VALUE_STRING && anfi_value_is_int(v, &i);
   if (given && i < 0) i += (int64_t)n;
   if (given && i >= 0 && (size_t)i < n) return *out = (size_t)i, true;
-  anf_text o = {w->q->cx, NULL, 0, 0};
-  anfi_put_value(&o, v, 8);
-  anfi_transform_fail(w, ANF_E0532, anfi_op[op].name, o.text);
-  anf_text_free(&o);
+  anf_text *o = anfi_text_begin(w->q->cx);
+  anfi_put_value(o, v, 8);
+  anfi_transform_fail(w, ANF_E0532, anfi_op[op].name, o->text);
+  anfi_text_done(o);
   return false;
 }
 
@@ -198,12 +199,9 @@ bool anfi_check_wrt(const walk *w, size_t n, const part *args, size_t npos, cons
   for (size_t i = 0; i < npos && !allow_int; i++) {
     const anf_type *bad = without_derivative(anfi_abs_type(&w->q->abs, args[pos[i]].abs));
     if (!bad) continue;
-    anf_text o = {w->q->cx, NULL, 0, 0};
-    anfi_put_type(&o, w->q->cx, bad);
-    anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0531, pos[i], o.text);
+    anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0531, pos[i], anfi_type_text(w->q->cx, bad));
     if (bad->kind == ANF_TYPE_TENSOR && bad->dtype == ANF_INT)
       anfi_hint(w->q->cx, "write a number with a point, such as 2.0, for a float");
-    anf_text_free(&o);
     anfi_infer_trace(w->q);
     return false;
   }
@@ -219,7 +217,7 @@ anf_node *anfi_emit_derive(anfi_emit *e, const anfi_derived *d, anf_graph *targe
   anf_node **all = ANFI_NEW_N(e->arena, anf_node *, n + 1);
   int64_t *wrt = ANFI_NEW_N(e->arena, int64_t, d->nwrt);
   for (size_t i = 0; i < d->nwrt; i++) wrt[i] = (int64_t)d->wrt[i] + 1;
-  anf_value *v[4] = {anfi_value_new_string(cx, d->kind, strlen(d->kind)), NULL, NULL, d->axes};
+  anf_value *v[5] = {anfi_value_new_string(cx, d->kind, strlen(d->kind)), NULL, NULL, d->axes};
   for (size_t i = 0; i < 4; i++) {
     if (i == 1) v[i] = anfi_value_new_ints(cx, d->nwrt, wrt);
     if (i == 2) v[i] = anfi_value_new_i64(cx, ANF_INT, d->item);
@@ -435,10 +433,16 @@ static part vjp(const walk *w, const anfi_attrs *attrs, part f, size_t n, const 
   return anfi_part_tuple(w, 3, (const part[]){anfi_part_item(w, y, 0), g, anfi_part_item(w, y, 1)});
 }
 
-/* The effects of the function were had when the derivative was taken, not where it is applied. */
-static void had_effects(part derived) {
-  anf_node *n = derived.node;
-  if (n && (n->flags & ANFI_NODE_EFFECT)) anfi_remove_effect(n);
+/* The effects of the function happened when the derivative was taken, not where it is applied: there those of a
+ * backward rule of custom_vjp happen. */
+static void set_past(const walk *w, anf_node *n) {
+  anf_value *v[5];
+  for (uint32_t i = 0; i < 4; i++) v[i] = anfi_attr_value(w->q->cx, ANF_OP_Derive, n->u.attrs, i);
+  v[4] = anfi_value_new_i64(w->q->cx, ANF_BOOL, 1);
+  anfi_value_guard(v[4]);
+  anfi_attrs_new(w->q->m, ANF_OP_Derive, v, anfi_nowhere(), &n->u.attrs);
+  anfi_value_unguard(v[4]);
+  anf_value_release(v[4]);
 }
 
 static part pullback(const walk *w, const anfi_attrs *attrs, size_t nbound, const part *bound,
@@ -456,7 +460,7 @@ static part pullback(const walk *w, const anfi_attrs *attrs, size_t nbound, cons
   if (!dy.abs) return dy;
   part r = anfi_part_vjp(w, bound[0], nbound - 1, bound + 1, nbound - 1,
                          anfi_all_positions(w, nbound - 1), item, dy);
-  had_effects(r); // with Vjp
+  if (r.node && (r.node->flags & ANFI_NODE_EFFECT)) set_past(w, r.node);
   return r.abs && !anfi_is_bottom(r) ? anfi_part_item(w, r, 1) : r;
 }
 
@@ -477,7 +481,7 @@ static part pushforward(const walk *w, size_t nbound, const part *bound, size_t 
   part *t = ANFI_NEW_N(w->q->arena, part, n + 1);
   if (!tangents_of(w, ANF_OP_Linearize, nbound - 1, bound + 1, n, args, t)) return failed();
   part r = anfi_part_jvp(w, bound[0], n, bound + 1, n, anfi_all_positions(w, n), t);
-  had_effects(r); // with Linearize
+  if (r.node && (r.node->flags & ANFI_NODE_EFFECT)) anfi_remove_effect(r.node); // with Linearize
   return r.abs && !anfi_is_bottom(r) ? anfi_part_item(w, r, 1) : r;
 }
 
@@ -539,6 +543,20 @@ static bool check_attrs(const walk *w, anfi_opcode op, const anfi_attrs *attrs) 
   return true;
 }
 
+/* partial(grad(f), a)(b) is grad(f)(a, b): values bound beyond the transform's own inputs are arguments. */
+static size_t all_arguments(const walk *w, anfi_opcode op, size_t *nbound, const part *bound,
+                            size_t n, const part **args) {
+  const anfi_schema *s = anfi_op_schema(w->q->cx, op);
+  if (s->variadic || *nbound <= s->nin) return n;
+  size_t more = *nbound - s->nin;
+  part *all = ANFI_NEW_N(w->q->arena, part, more + n + 1);
+  memcpy(all, bound + s->nin, more * sizeof *all);
+  if (n) memcpy(all + more, *args, n * sizeof *all);
+  *args = all;
+  *nbound = s->nin;
+  return more + n;
+}
+
 part anfi_transform(const walk *w, anfi_opcode op, const anfi_attrs *attrs, size_t nbound,
                     const part *bound, size_t n, const part *args) {
   for (size_t i = 0; i < nbound; i++)
@@ -546,6 +564,7 @@ part anfi_transform(const walk *w, anfi_opcode op, const anfi_attrs *attrs, size
   for (size_t i = 0; i < n; i++)
     if (args[i].abs->partial) return (part){w->q->abs.bottom, args[i].node};
   if (!check_attrs(w, op, attrs)) return failed();
+  n = all_arguments(w, op, &nbound, bound, n, &args);
   switch (op) {
   case ANF_OP_Grad:
   case ANF_OP_ValueAndGrad:

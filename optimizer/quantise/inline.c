@@ -3,7 +3,7 @@
  *   Quantize(x, s, z, dtype=i8)   ->  Cast(Clip(Round(x / s) + z, -128, 127), i8)
  *   Dequantize(q, s, z)           ->  (Cast(q, f32) - z) * s
  *   DynamicQuantize(x)            ->  scale = (Max(x) - Min(x)) / 255 and so on, as a tuple
- * Each step is an op that rounds as the reference kernel (ir/ops/quantise.c) does, so no bit changes. */
+ * Each step is an op that rounds as the reference kernel (ir/ops/nn/quantise.c) does, so no bit changes. */
 #include "optimizer/quantise/quantise.h"
 
 static anf_node *limited(quantiser *q, anf_node *x, anf_dtype code) {

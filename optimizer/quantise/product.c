@@ -33,16 +33,14 @@ static bool is_same_shape(const anf_type *a, const anf_type *b) {
   return a->n == b->n && (!a->n || memcmp(a->dims, b->dims, a->n * sizeof *a->dims) == 0);
 }
 
-/* FakeQuantize(x, s) stands for Dequantize(Quantize(x, s), s). */
-static anf_node *code_of(quantiser *q, anf_node *n) {
+anf_node *anfi_q_code_of(quantiser *q, anf_node *n) {
   if (anfi_is_op(n, ANF_OP_Dequantize)) return n->in[0].def;
   if (!anfi_is_op(n, ANF_OP_FakeQuantize) || n->uses->next) return NULL;
   anf_node *in[3] = {n->in[0].def, n->in[1].def, anfi_q_input(n, 2)};
   return anfi_q_apply(q, ANF_OP_Quantize, n->u.attrs, in[2] ? 3 : 2, in);
 }
 
-/* Is it 0? Signed codes of DynamicQuantize have no other zero point. */
-static bool is_no_offset(const anf_node *zero) {
+bool anfi_q_is_no_offset(const anf_node *zero) {
   if (zero->kind == ANFI_VALUE) {
     for (size_t i = 0; i < zero->u.value->n; i++)
       if (anfi_get_i64(zero->u.value, i) != 0) return false;
@@ -54,12 +52,12 @@ static bool is_no_offset(const anf_node *zero) {
 
 static bool factor_of(quantiser *q, anf_node *n, bool transposed, bool left, factor *f) {
   if (!anfi_q_is_tensor(n) || n->type->n < 2 || n->nin < 2) return false;
-  *f = (factor){.code = code_of(q, n), .transposed = transposed};
+  *f = (factor){.code = anfi_q_code_of(q, n), .transposed = transposed};
   if (!f->code || !anfi_q_is_tensor(f->code) || !anfi_q_is_byte((anf_dtype)f->code->type->dtype) ||
       !is_same_shape(f->code->type, n->type))
     return false;
   f->scale = n->in[1].def, f->zero = anfi_q_input(n, 2);
-  if (f->zero && is_no_offset(f->zero)) f->zero = NULL;
+  if (f->zero && anfi_q_is_no_offset(f->zero)) f->zero = NULL;
   f->sum = n->type->n - (left == transposed ? 2 : 1);
   if (f->zero && f->zero->type->dtype != f->code->type->dtype) return false;
   return is_uniform(f->scale, f->code->type, f->sum) && is_uniform(f->zero, f->code->type, f->sum);
@@ -95,8 +93,7 @@ static anf_node *centred(quantiser *q, const factor *f) {
   return f->zero ? anfi_q_apply2(q, ANF_OP_Sub, x, anfi_q_cast(q, f->zero, ANF_I32)) : x;
 }
 
-/* y * s * t. Constants are multiplied beforehand. */
-static anf_node *scaled(quantiser *q, anf_node *y, anf_node *s, anf_node *t, anf_dtype d) {
+anf_node *anfi_q_scaled(quantiser *q, anf_node *y, anf_node *s, anf_node *t, anf_dtype d) {
   if (!y || !s || !t) return NULL;
   bool sound = anfi_q_is_sound(s) && anfi_q_is_sound(t);
   s = anfi_q_cast(q, s, d), t = anfi_q_cast(q, t, d);
@@ -105,19 +102,45 @@ static anf_node *scaled(quantiser *q, anf_node *y, anf_node *s, anf_node *t, anf
   return anfi_q_apply2(q, ANF_OP_Mul, anfi_q_apply2(q, ANF_OP_Mul, y, s), t);
 }
 
+/* One row of floats times weights of bytes: memory bound, so bytes are read, and scales follow the product.
+ *   x @ Dequantize(w, t, z)   ->   (x @ (Cast(w, f32) - z)) * t */
+static anf_node *reschedule_weights(quantiser *q, anf_node *n, bool linear) {
+  enum { LEAST = 64 }; // columns, and terms of a sum
+  factor b;
+  anf_node *x = n->in[0].def, *w = n->in[1].def;
+  size_t columns = n->type->n > 1 ? (size_t)n->type->dims[n->type->n - 1] : 0;
+  if (n->type->dtype != ANF_F32 || !columns || anfi_q_count(n) != columns) return NULL;
+  if (!anfi_is_op(w, ANF_OP_Dequantize) || !anfi_q_is_tensor(w) || w->type->n != 2 ||
+      columns < LEAST || anfi_q_count(w) / columns < LEAST || !anfi_q_is_tensor(x) ||
+      x->type->dtype != ANF_F32)
+    return NULL;
+  if (!factor_of(q, w, linear || anfi_q_flag(n, 1), false, &b)) return NULL;
+  anf_node *codes = anfi_q_cast(q, b.code, ANF_F32);
+  if (b.zero) codes = anfi_q_apply2(q, ANF_OP_Sub, codes, anfi_q_cast(q, b.zero, ANF_F32));
+  bool turned = !linear && anfi_q_flag(n, 0);
+  anf_node *y = codes ? anfi_rewrite_matmul(&q->r, n, x, turned, codes, b.transposed) : NULL;
+  anf_node *t = in_product(q, &b, anfi_q_cast(q, b.scale, ANF_F32));
+  y = anfi_q_apply2(q, ANF_OP_Mul, y, t);
+  anf_node *bias = linear ? anfi_q_input(n, 2) : NULL;
+  return bias ? anfi_q_apply2(q, ANF_OP_Add, y, bias) : y;
+}
+
 static anf_node *reschedule(quantiser *q, anf_node *n) {
   factor a, b;
+  if (anfi_q_is_conv(n)) return anfi_q_reschedule_conv(q, n);
   if (!is_product(n) || !anfi_q_is_tensor(n)) return NULL;
   bool linear = n->op == ANF_OP_Linear;
   if (!factor_of(q, n->in[0].def, !linear && anfi_q_flag(n, 0), true, &a) ||
-      !factor_of(q, n->in[1].def, linear || anfi_q_flag(n, 1), false, &b) || may_overflow(&a, &b))
-    return NULL;
+      !factor_of(q, n->in[1].def, linear || anfi_q_flag(n, 1), false, &b) || may_overflow(&a, &b)) {
+    anf_node *y = reschedule_weights(q, n, linear);
+    return y ? y : anfi_q_reschedule_groups(q, n);
+  }
   anf_dtype d = anfi_quantise_dtype((anf_dtype)n->type->dtype);
   anf_node *x = centred(q, &a), *w = centred(q, &b);
   anf_node *sum = x && w ? anfi_rewrite_matmul(&q->r, n, x, a.transposed, w, b.transposed) : NULL;
   anf_node *y = anfi_q_cast(q, sum, d);
   anf_node *s = in_product(q, &a, a.scale), *t = in_product(q, &b, b.scale);
-  y = scaled(q, y, s, t, d);
+  y = anfi_q_scaled(q, y, s, t, d);
   anf_node *bias = linear ? anfi_q_input(n, 2) : NULL;
   if (bias) y = anfi_q_apply2(q, ANF_OP_Add, y, anfi_q_cast(q, bias, d));
   return anfi_q_cast(q, y, (anf_dtype)n->type->dtype);
@@ -129,7 +152,7 @@ bool anfi_opt_quantized_graph_reschedule(anfi_pass *p) {
 
 /* ---- quantize_op_compensation ---- */
 
-static bool is_byte_cast(const anf_node *n) {
+bool anfi_q_is_byte_cast(const anf_node *n) {
   return anfi_is_op(n, ANF_OP_Cast) && anfi_q_is_tensor(n) && n->type->dtype == ANF_I32 &&
          anfi_q_is_tensor(n->in[0].def) && anfi_q_is_byte((anf_dtype)n->in[0].def->type->dtype);
 }
@@ -137,13 +160,13 @@ static bool is_byte_cast(const anf_node *n) {
 /* An i32 operand: widened bytes, or those less a zero point that is the same all along the sum. */
 static bool offset_factor(anf_node *n, bool transposed, bool left, factor *f) {
   *f = (factor){.code = n, .transposed = transposed};
-  if (anfi_is_op(n, ANF_OP_Sub) && is_byte_cast(n->in[0].def)) {
+  if (anfi_is_op(n, ANF_OP_Sub) && anfi_q_is_byte_cast(n->in[0].def)) {
     f->code = n->in[0].def, f->zero = n->in[1].def;
     if (!anfi_q_is_tensor(f->zero) || !is_same_shape(f->code->type, n->type) ||
         !anfi_dtype_is_int((anf_dtype)f->zero->type->dtype))
       return false;
   }
-  if (!is_byte_cast(f->code) || f->code->type->n < 2) return false;
+  if (!anfi_q_is_byte_cast(f->code) || f->code->type->n < 2) return false;
   f->sum = f->code->type->n - (left == transposed ? 2 : 1);
   return is_uniform(f->zero, f->code->type, f->sum);
 }
@@ -169,6 +192,7 @@ static anf_node *code_sums(quantiser *q, const factor *f) {
 /* (A - a)(B - b) = A B - a (colsums(B) - k b) - rowsums(A) b, all modulo 2^32. */
 static anf_node *compensate(quantiser *q, anf_node *n) {
   factor a, b;
+  if (anfi_q_is_conv(n)) return anfi_q_compensate_conv(q, n);
   if (n->op != ANF_OP_MatMul || !anfi_q_is_tensor(n) || n->type->dtype != ANF_I32) return NULL;
   if (!offset_factor(n->in[0].def, anfi_q_flag(n, 0), true, &a) ||
       !offset_factor(n->in[1].def, anfi_q_flag(n, 1), false, &b) || (!a.zero && !b.zero))
@@ -192,7 +216,8 @@ static anf_node *compensate(quantiser *q, anf_node *n) {
 }
 
 static bool is_whole_product(const anf_node *n) {
-  return n->op == ANF_OP_MatMul && anfi_q_is_tensor(n) && n->type->dtype == ANF_I32;
+  return (n->op == ANF_OP_MatMul || anfi_q_is_conv(n)) && anfi_q_is_tensor(n) &&
+         n->type->dtype == ANF_I32;
 }
 
 bool anfi_opt_quantize_op_compensation(anfi_pass *p) {

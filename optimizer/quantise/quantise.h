@@ -9,6 +9,8 @@
  *   q @ (w - z)  ->  q @ w - z * Sum(q, axis=-1)           quantize_op_compensation
  *   Quantize(x, s)  ->  Cast(Clip(Round(x / s), ..), i8)   quantize_inline: what is left becomes simple ops
  *
+ * A row of floats times bytes is memory bound, and has its scales after it, too: x @ Dequantize(w, t) -> (x @ w) * t.
+ *
  * ROUNDING: all but quantized_graph_reschedule keep every bit. That one sums exactly and rounds four times at most (the
  * sum to f32, two scales, the result), where the product of floats rounds each factor and, in compiled code, each sum. */
 #ifndef ANFI_QUANTISE_H
@@ -55,7 +57,23 @@ static inline anf_node *anfi_q_input(const anf_node *n, uint32_t i) {
 bool anfi_q_flag(const anf_node *n, uint32_t attr); // a bool attribute
 /* Does the op hold quantised numbers? */
 bool anfi_q_is_quantised(const anf_node *n);
+/* i32 that bytes are widened to? */
+bool anfi_q_is_byte_cast(const anf_node *n);
+/* The codes of a dequantised tensor, or NULL: FakeQuantize(x, s) is Dequantize(Quantize(x, s), s). */
+anf_node *anfi_q_code_of(quantiser *q, anf_node *n);
+/* Is it 0? Signed codes of DynamicQuantize have no other zero point. */
+bool anfi_q_is_no_offset(const anf_node *zero);
+/* y * s * t in the type d. Constants are multiplied beforehand. NULL: an input is. */
+anf_node *anfi_q_scaled(quantiser *q, anf_node *y, anf_node *s, anf_node *t, anf_dtype d);
 /* A constant of finite reals that are neither 0 nor near the ends of f32's range. */
 bool anfi_q_is_sound(const anf_node *scale);
+
+/* groups.c: a row of floats times weights with a scale for each group of steps; NULL: it is none */
+anf_node *anfi_q_reschedule_groups(quantiser *q, anf_node *n);
+
+/* conv.c: convolutions, of which these give what replaces them, or NULL */
+anf_node *anfi_q_reschedule_conv(quantiser *q, anf_node *n);
+anf_node *anfi_q_compensate_conv(quantiser *q, anf_node *n);
+bool anfi_q_is_conv(const anf_node *n);
 
 #endif

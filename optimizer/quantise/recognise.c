@@ -20,7 +20,8 @@ static bool meets_product(const anf_node *n) {
                     (anfi_op[x->op].lower == ANFI_LOWER_INDEX_MAP);
          k++)
       x = x->uses->user;
-    if (anfi_is_op(x, ANF_OP_MatMul) || anfi_is_op(x, ANF_OP_Linear)) return true;
+    if (anfi_is_op(x, ANF_OP_MatMul) || anfi_is_op(x, ANF_OP_Linear) || anfi_q_is_conv(x))
+      return true;
   }
   return false;
 }

@@ -2,7 +2,7 @@
 /* The rule engine.
  *   rule (Mul x 1) -> x; node n = Mul(a, 1)      users of n use a, and are visited again; n is deleted
  * A worklist of nodes; at each, the rules of its op in order. A rewrite queues new nodes and the users of
- * the old one and deletes what is unused then.
+ * the old one and deletes the unused nodes.
  *
  * Fast path: one bit per kind of input (a constant, the result of an op) says which rules can match; most nodes
  * match none and are clean (ir/worklist.h) until an input changes. anfi_make_clean gives derivatives, which

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Hooks of shape.def: permutations of axes.
  *   Transpose(Transpose(x, (1, 0)), (1, 0))      ->  x */
+#include "ir/ops/op.h"
 #include "optimizer/rules/rule.h"
 
 /* The permutation of a Transpose, from its attribute; the default reverses the axes. */
@@ -96,10 +97,62 @@ anf_node *anfi_rule_matmul_tb(anfi_rewriter *r, const anfi_match *m) {
   return anfi_rewrite_matmul(r, n, n->in[0].def, flag(r, n, 0), t->in[0].def, !flag(r, n, 1));
 }
 
+/* Products read their operands transposed where they are. */
+static bool only_products_read(const anf_node *t) {
+  for (const anfi_use *u = t->uses; u; u = u->next)
+    if (!anfi_is_op(u->user, ANF_OP_MatMul)) return false;
+  return t->uses != NULL;
+}
+
 /* (a b)' = b' a', for matrices. */
 anf_node *anfi_rule_transposed_matmul(anfi_rewriter *r, const anfi_match *m) {
   anf_node *mm = m->root->in[0].def, *a = mm->in[0].def, *b = mm->in[1].def;
+  if (only_products_read(m->root)) return NULL;
   if (!swaps_last(r, m->root) || a->type->n < 2 || b->type->n < 2 || !mm->uses || mm->uses->next)
     return NULL;
   return anfi_rewrite_matmul(r, m->root, b, !flag(r, mm, 1), a, !flag(r, mm, 0));
+}
+
+/* The reduction of x along other axes, without keepdims. */
+static anf_node *reduce_along(anfi_rewriter *r, const anf_node *n, anf_node *x, const int64_t *axis,
+                              uint32_t count) {
+  const anfi_schema *s = anfi_op_schema(r->m->cx, (anfi_opcode)n->op);
+  anf_value **v = ANFI_NEW_N(r->arena, anf_value *, s->nattr + 1);
+  const anfi_attrs *at;
+  for (uint32_t k = 0; k < s->nattr; k++)
+    v[k] = (anf_value *)(uintptr_t)anfi_attr_value(r->m->cx, (anfi_opcode)n->op, n->u.attrs, k);
+  v[0] = anfi_value_new_ints(r->m->cx, count, axis);
+  anfi_value_guard(v[0]);
+  bool good = anfi_attrs_new(r->m, (anfi_opcode)n->op, v, anfi_nowhere(), &at);
+  anfi_value_unguard(v[0]);
+  anf_value_release(v[0]);
+  return good ? anfi_rewrite_apply(r, (anf_node *)(uintptr_t)n, (anfi_opcode)n->op, at, 1, &x)
+              : NULL;
+}
+
+/* Sum(Transpose(x, (1, 0)), axis=1)  ->  Sum(x, axis=0): no tensor is transposed but the result, if dims stay in another
+ * order. The elements of each sum keep theirs. */
+anf_node *anfi_rule_reduce_transpose(anfi_rewriter *r, const anfi_match *m) {
+  anf_node *n = m->root, *t = n->in[0].def;
+  uint32_t rank = t->type->n, count = 0, left = 0;
+  int64_t perm[ANF_MAX_RANK], axis[ANF_MAX_RANK], order[ANF_MAX_RANK];
+  const anf_value *along = anfi_attr_value(r->m->cx, (anfi_opcode)n->op, n->u.attrs, 0);
+  const anf_value *keep = anfi_attr_value(r->m->cx, (anfi_opcode)n->op, n->u.attrs, 1);
+  if (!along || !keep || anfi_get_i64(keep, 0) || !permutation(r, t, perm)) return NULL;
+  uint32_t mask = anfi_reduced_axes(along, rank), in_x = 0;
+  for (uint32_t i = 0; i < rank; i++) {
+    if (!(mask >> i & 1)) continue;
+    if (count && perm[i] < axis[count - 1]) return NULL; // they would be added in another order
+    axis[count++] = perm[i];
+    in_x |= UINT32_C(1) << perm[i];
+  }
+  for (uint32_t i = 0; i < rank;
+       i++) // dims of the result, by their number among those of x that stay
+    if (!(mask >> i & 1)) {
+      order[left] = 0;
+      for (int64_t k = 0; k < perm[i]; k++) order[left] += !(in_x >> k & 1);
+      left++;
+    }
+  anf_node *sum = count ? reduce_along(r, n, t->in[0].def, axis, count) : NULL;
+  return sum ? anfi_rewrite_transpose(r, n, sum, order, left) : NULL;
 }

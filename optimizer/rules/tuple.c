@@ -71,7 +71,7 @@ anf_node *anfi_rule_get_choice(anfi_rewriter *r, const anfi_match *m) {
   }
   anf_node *n = anfi_apply(m->root->graph, (anfi_opcode)t->op, NULL, t->nin, in);
   n->type = m->root->type;
-  n->debug = m->root->debug;
+  n->debug = t->debug; // an index that is outside is found by the choice
   anfi_push(r->arena, &r->todo, n);
   return n;
 }

@@ -11,26 +11,31 @@ Array(7.0, f64)
 import types
 
 try:
+    import numpy as _numpy  # noqa: F401: constants, and indices of arrays outside of compiled functions, are NumPy's
+except ImportError:
+    raise ImportError("anfora needs NumPy, which this Python has not: python3 -m pip install numpy") from None
+try:
     from . import _core
 except ImportError as problem:
     raise ImportError(f"anfora's extension cannot be loaded: {problem}. `pip install --force-reinstall anfora` brings the libraries "
                       "of a wheel again; those of a package that was built here are libffi8 on Debian and Ubuntu, libffi on Fedora"
                       ) from problem
 from . import numpy, random
-from ._composed import CONTROL as _CONTROL
-from ._builtins import asarray
+from ._library.composed import CONTROL as _CONTROL
+from ._compile.builtins import asarray
 from ._core import Array, explain
 from ._errors import AnforaError, CompileError, Finding, RunError
 from ._function import Closure, Function, Jit, jit
 from ._files import load, save
+from ._generated import FunctionType, generated
 from ._programs import Module, read
 from ._tree import (register_dataclass, register_pytree_node, register_pytree_node_class, tree_all, tree_flatten, tree_leaves,
                     tree_map, tree_reduce, tree_structure, tree_transpose, tree_unflatten)
 from ._transform import (ShapeDtypeStruct, checkpoint, checkpoint_policies, custom_jvp, custom_vjp, eval_shape, grad, hessian, hvp,
                          hyper_map, jacfwd, jacrev, jvp, linearize, stop_gradient, value_and_grad, vjp, vmap)
-from ._types import DTYPES, DType, TensorType
+from ._types import DTYPES, DType, TensorType, default_dtype, set_default_dtype
 
-from . import train  # noqa: E402
+from . import train# noqa: E402
 from .train import Step  # noqa: E402
 
 bool_, i8, i16, i32, i64 = (DTYPES[n] for n in ("bool", "i8", "i16", "i32", "i64"))
@@ -38,7 +43,7 @@ u8, u16, u32, u64 = (DTYPES[n] for n in ("u8", "u16", "u32", "u64"))
 f16, bf16, f32, f64, c64, c128 = (DTYPES[n] for n in ("f16", "bf16", "f32", "f64", "c64", "c128"))
 
 cond, fori_loop, while_loop, scan = (_CONTROL[n] for n in ("cond", "fori_loop", "while_loop", "scan"))
-from . import initializers, lax, nn, ops, optim, quantise, schedules, scipy, tree_util  # noqa: E402
+from . import initializers, lax, nn, ops, optim, quantise, schedules, scipy, sparse, tree_util# noqa: E402
 
 remat = checkpoint
 
@@ -49,17 +54,28 @@ def from_jax(f, arguments=None, **options):
     return jax.from_jax(f, arguments, **options)
 
 
+class _Config:
+    """Settings by JAX's names, for programs that begin with them."""
+
+    def update(self, name: str, value: object) -> None:
+        if name == "jax_enable_x64":
+            set_default_dtype("f64" if value else "f32")
+        elif (name, value) not in (("jax_platform_name", "cpu"), ("jax_platforms", "cpu"), ("jax_debug_nans", False), ("jax_disable_jit", False)):
+            raise ValueError(f"anfora.config has no {name} = {value!r}; what there is: jax_enable_x64, and the platform cpu")
+
+
+config = _Config()
 tree = types.SimpleNamespace(map=tree_map, leaves=tree_leaves, flatten=tree_flatten, unflatten=tree_unflatten,
                              structure=tree_structure, reduce=tree_reduce,
                              all=tree_all, transpose=tree_transpose)
 
 __version__ = _core.version
 __all__ = [
-    "ops", "optim", "quantise", "schedules", "Module", "read", "ShapeDtypeStruct", "checkpoint_policies", "eval_shape", "hvp", "remat", "AnforaError", "Array", "Closure", "CompileError", "DTYPES", "DType", "Finding", "Function", "Jit", "RunError", "Step",
-    "TensorType", "asarray", "bf16", "bool_", "c128", "c64", "checkpoint", "cond", "custom_jvp", "custom_vjp", "explain",
-    "f16", "f32", "f64", "fori_loop", "from_jax", "grad", "hessian", "hyper_map", "i16", "i32", "i64", "i8", "initializers", "jacfwd",
+    "ops", "optim", "quantise", "schedules", "Module", "read", "ShapeDtypeStruct", "checkpoint_policies", "eval_shape", "hvp", "remat", "AnforaError", "Array", "Closure", "CompileError", "DTYPES", "DType", "Finding", "Function", "FunctionType", "Jit", "RunError", "Step",
+    "TensorType", "asarray", "bf16", "bool_", "c128", "c64", "checkpoint", "cond", "config", "custom_jvp", "custom_vjp", "default_dtype", "explain",
+    "f16", "f32", "f64", "fori_loop", "from_jax", "generated", "grad", "hessian", "hyper_map", "i16", "i32", "i64", "i8", "initializers", "jacfwd",
     "jacrev", "jit", "jvp", "lax", "linearize", "load", "nn", "numpy", "random", "register_dataclass",
-    "register_pytree_node", "register_pytree_node_class", "save", "scan", "scipy", "stop_gradient", "train", "tree",
+    "register_pytree_node", "register_pytree_node_class", "save", "scan", "scipy", "set_default_dtype", "sparse", "stop_gradient", "train", "tree",
     "tree_all", "tree_flatten", "tree_leaves", "tree_map", "tree_reduce", "tree_structure", "tree_transpose",
     "tree_unflatten", "tree_util", "u16", "u32", "u64", "u8", "value_and_grad", "vjp", "vmap", "while_loop",
 ]

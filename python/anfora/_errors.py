@@ -72,12 +72,23 @@ class SourceMap:
         return max(found, key=lambda p: p.end, default=None)
 
 
+# What to write instead, in Python's words, where the core's finding says none
+HINTS = {
+    "E0520": "make the argument a constant with jit(static_argnums=...), or take the number from a shape",
+    "E0530": "take the sum or the mean; jacrev and jacfwd give the slopes of all results",
+    "E0521": "write anp.where(c, a, b) for arrays, or anp.all(c) or anp.any(c) for one truth; & and | for and and or",
+    "E0953": "keep the shape, and mark with anp.where what counts; nonzero and unique take size=",
+    "E0536": "in_axes=None keeps an argument whole",
+    "E0550": "make one with anfora.random.key(seed)",
+}
+
+
 def translated(failure: Exception, kind: type[AnforaError], name: str, places: SourceMap | None) -> AnforaError:
     """An exception of the core, with the places of Python. `name` is the program's own file name."""
     status, items = failure.args
     findings = []
     for severity, _, code, message, file, line, col, _, hint in items:
-        finding = Finding(code, message, file, line, col, hint=hint, note=severity == 0)
+        finding = Finding(code, message, file, line, col, hint=hint or HINTS.get(code, ""), note=severity == 0)
         place = None
         if places and file == name:
             place = places.find(line, col)

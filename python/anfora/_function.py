@@ -10,15 +10,15 @@ import types
 from typing import Any, Callable, overload
 
 from . import _core
-from ._emit import Builder, Program
+from ._compile.emit import Builder, Program
 from ._errors import AnforaError, CompileError, Finding, RunError
-from ._known import ANY
-from ._explain import with_values
+from ._compile.known import ANY
+from ._compile.explain import with_values
 from ._ops import literal, operate
-from ._source import declared_types, emit_function, joined_hints
-from ._static import outside
+from ._compile.source import declared_types, emit_function, joined_hints
+from ._compile.static import outside
 from ._tree import Fixed, Maker, Shape, children, field_names, plain_value, shape_of, type_text
-from ._types import TensorType
+from ._types import AFFECTED, TensorType, default_float
 
 _core.set_hooks(children, lambda text: sys.stdout.write(text), operate)
 
@@ -37,7 +37,9 @@ class Function(_core.Callable):
         self.__name__ = self.__qualname__ = name
         self._options = (backend, fast, threads, tune)
         self._nparam, self._static = nparam, frozenset(static)
+        self._constants = False  # are captured arrays constants of the code?
         self._programs: dict = {}
+        AFFECTED.add(self)
         self._setup(_core, nparam, max_compiled, self._static)
 
     # ---- what the kinds of functions differ in ----
@@ -108,6 +110,9 @@ class Function(_core.Callable):
             s = Shape("static", of=x) if i in self._static else shape_of(x)
             if isinstance(x, Fixed):
                 s.of = x = x.value
+            if s.kind in ("list", "tuple") and _all_functions(s):
+                x = tuple(x)  # a list may be changed
+                s = Shape("static", of=x)
             if (s.kind == "static" and not isinstance(s.of, _core.Fn)) or s.kind == "none":
                 statics[i] = x
             shapes.append(s)
@@ -181,9 +186,9 @@ class Function(_core.Callable):
                                         hint="return an array of that type, or take its dtype outside")], "ANF_UNSUPPORTED")
         if "str" in kinds:
             return self._slow_plan(program, shapes, statics, casts, extra, refs, e)
-        leaves = [t if t[0] not in ("int", "float") else ({"int": "i64", "float": "f64"}[t[0]], t[1])
+        leaves = [t if t[0] not in ("int", "float") else ({"int": "i64", "float": default_float()}[t[0]], t[1])
                   for t in maker.leaves]
-        return _core.Plan(e, casts, leaves, maker.code, maker.objects, extra, refs, None)
+        return _core.Plan(e, casts, leaves, maker.code, maker.objects, () if self._constants else extra, refs, None)
 
     def _compiled(self, program: Program, types_: list[str], statics: dict, shapes: list) -> tuple[Program, Any]:
         """The code, and the program that it is of: if shapes or types change from round to round of a loop over a constant
@@ -201,9 +206,14 @@ class Function(_core.Callable):
 
     def _exec(self, program: Program, types_: list[str]) -> Any:
         try:
-            return program.core.compile(program.start, types_, *self._options)
+            return program.core.compile(program.start, types_, *self._options, self._fixed_arguments(program, len(types_)))
         except _core.Failure as failure:
             raise program.error(failure) from None
+
+    def _fixed_arguments(self, program: Program, n: int) -> list[tuple[int, Any]]:
+        """Of the n parameters of the program: the last are captured arrays."""
+        first = n - len(program.arrays)
+        return [(first + i, x) for i, x in enumerate(program.arrays)] if self._constants else []
 
     def _result_types(self, args: tuple, make: Callable) -> Any:
         """make(shape, element type) of each array of the result, in its structure."""
@@ -221,7 +231,7 @@ class Function(_core.Callable):
         def of(t: Any) -> Any:
             if t[0] in ("tuple", "record"):
                 return tuple(map(of, t[-1]))
-            return None if t[0] == "none" else make(t[1], {"int": "i64", "float": "f64"}.get(t[0], t[0]))
+            return None if t[0] == "none" else make(t[1], {"int": "i64", "float": default_float()}.get(t[0], t[0]))
         return maker.restructure(of(e.result))
 
     def _maker(self, result: Any, shapes: list[Shape], program: Program) -> Maker:
@@ -249,7 +259,8 @@ class Function(_core.Callable):
     def _exec_for(self, program: Program, args: tuple, statics: dict, shapes: list, extra: tuple) -> Any:
         if any(x.kind == "static" for s in shapes for x in s.walk()):
             try:
-                return program.core.compile(program.start, None, *self._options)
+                fixed = self._fixed_arguments(program, len(shapes) + len(extra))
+                return program.core.compile(program.start, None, *self._options, fixed)
             except _core.Failure as failure:
                 raise program.error(failure) from None
         return self._exec(program, [s.text() for s in shapes] + [type_text((str(a.dtype), a.shape)) for a in extra])
@@ -291,7 +302,8 @@ class Function(_core.Callable):
         shapes = [s for i, s in enumerate(shapes) if i not in statics]
         return self._run(program, e, args, statics, casts, shapes, tuple(_core.asarray(a) for a in program.arrays))
 
-    def _stepper(self, args: tuple, nstate: int, keep: bool) -> Any:
+    def _stepper(self, args: tuple, nstate: int, keep: bool, comm: Any = None, shard: int = 0,
+                 split: str | None = None) -> Any:
         """The function as a training step: the first `nstate` arguments are its state, and the first results the new
         one, which is put where the old one was. `keep`: a step that gives no number changes nothing. Gives it and
         its program; None if there can be no such step: numbers without element types, or a state whose type changes."""
@@ -305,13 +317,34 @@ class Function(_core.Callable):
         types_ = [s.text() for s in shapes] + [type_text((str(a.dtype), a.shape)) for a in captured]
         try:
             made = _core.Stepper(program.text, program.name, program.marks, program.files, program.start, types_, nstate,
-                                 backend, fast, tune, os.cpu_count() if threads else 1, keep, captured, args[nstate:])
+                                 backend, fast, tune, os.cpu_count() if threads else 1, keep, captured, args[nstate:], comm, shard,
+                                 split)
         except _core.Failure as failure:
             error = program.error(failure)
             if any(f.code in ("E1110", "E1111") for f in error.findings):
                 return None
             raise error from None
         return made, program
+
+    # ---- constants ----
+
+    def fix(self, *args: Any, **kw: Any) -> "Function":
+        """The function of the other arguments: these, as functools.partial takes them, are constants of its code, and so are
+        arrays that the function captures. What depends on them alone is computed when the code is made, and weights are
+        packed for the kernels of products. Arguments have the values of now, captured arrays those of when code is made.
+
+        >>> infer = model.fix(params)
+        >>> y = infer(x)"""
+        from ._fix import FixedFunction
+        return FixedFunction(self, self._chosen(args, kw))
+
+    def _chosen(self, args: tuple, kw: dict) -> dict[int, Any]:
+        """These arguments by position."""
+        if self._nparam < 0:
+            raise TypeError(f"{self.__name__}() takes any number of arguments: fix one that takes a known number")
+        if kw or len(args) > self._nparam:
+            self._bind(args, kw)
+        return dict(enumerate(args))
 
     # ---- looking at it ----
 
@@ -332,16 +365,38 @@ class Function(_core.Callable):
         return self._program_for(args).core.print("dat")
 
     def save(self, path: Any, *args: Any) -> None:
-        """Writes the program of the function: as text (.anf, .ir) or exactly (.dat). The arguments matter only if some are
-        functions. ``anfora`` and ``anfora.read`` read it."""
-        form = {".anf": "ir", ".ir": "ir", ".dat": "dat"}.get(os.path.splitext(os.fspath(path))[1])
-        if form is None:
-            raise ValueError(f"{os.fspath(path)}: the name of a program ends in .anf, .ir or .dat")
-        program = self._program_for(args)
-        if program.arrays:
+        """Writes the program of the function: as text (.anf, .ir) or exactly (.dat), where the arguments matter only if some
+        are functions; or as a model (.onnx, .mindir) for arguments like these. ``anfora`` and ``anfora.read`` read it."""
+        ending = os.path.splitext(os.fspath(path))[1]
+        form = {".anf": "ir", ".ir": "ir", ".dat": "dat"}.get(ending)
+        if form is None and ending not in (".onnx", ".mindir"):
+            raise ValueError(f"{os.fspath(path)}: the name of a program ends in .anf, .ir, .dat, .onnx or .mindir")
+        data = self._model(ending[1:], args) if form is None else self._program_for(args).core.print(form).encode()
+        if self._program_for(args).arrays:
             raise ValueError(f"{self.__name__}() captures arrays, which a program has not: give them as arguments")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(program.core.print(form))
+        with open(path, "wb") as file:
+            file.write(data)
+
+    def build(self, path: Any, *args: Any, sizes: Any = None, state: int | None = None) -> list[str]:
+        """Writes PATH.o and PATH.h, for C and C++ without Python and the compiler: the function for arguments like these, which may
+        be types (``f32["B", 8]``); without arguments, for the declared types. Gives the paths. Where types name dims, ``sizes``
+        says their sizes, as a dictionary of numbers or as text: the object has code for each combination, at most 64, and the C
+        function takes the sizes first. ``state``: it is a training step whose first so many arguments are its state, updated in place.
+
+        >>> forward.build("out/forward", {"w": f32[8, 2]}, f32["B", 8], sizes={"B": [1, 8, 16]})"""
+        from ._build import build
+        return build(self, path, args, sizes, state)
+
+    def _model(self, form: str, args: tuple) -> bytes:
+        shapes, statics = self._shapes(args)
+        program = self._program(statics, shapes)
+        self._fit(shapes, statics)
+        types_ = [s.text() for i, s in enumerate(shapes) if i not in statics]
+        types_ += [type_text((str(a.dtype), a.shape)) for a in map(_core.asarray, program.arrays)]
+        try:
+            return program.core.model(program.start, types_, form)
+        except _core.Failure as failure:
+            raise program.error(failure) from None
 
     def source(self, *args: Any) -> str:
         """The program that the function was written as, in Anfora's language."""
@@ -425,6 +480,11 @@ def _closures(raw: Any) -> Any:
 
 # ---- from source ----
 
+def _all_functions(s: Shape) -> bool:
+    """Is the list one of things that are static, such as the branches of lax.switch?"""
+    return bool(s.parts) and all(x.kind == "static" and not isinstance(x.of, _core.Fn) for x in s.parts)
+
+
 class Jit(Function):
     """A Python function, compiled from its own source."""
 
@@ -449,7 +509,14 @@ class Jit(Function):
         return emit_function(b, self.__wrapped__, statics, shapes)
 
     def _emit_like(self, b: Builder, shapes: list[Shape]) -> str:
-        return emit_function(b, self.__wrapped__, {}, dict(zip(self._signature.parameters, shapes)))
+        names = list(self._signature.parameters)
+        constant = {i: shapes[i].of for i in self._static if i < len(shapes) and shapes[i].kind == "static"}
+        text = emit_function(b, self.__wrapped__, {names[i]: x for i, x in constant.items()},
+                             {n: s for i, (n, s) in enumerate(zip(names, shapes)) if i not in constant})
+        if not constant:
+            return text
+        taken = [f"p{i}" for i in range(len(shapes))]
+        return f"fn ({', '.join(taken)}) {{ {text}({', '.join(n for i, n in enumerate(taken) if i not in constant)}) }}"
 
     def _root(self, b: Builder, statics: dict[int, Any], shapes: list[Shape]) -> tuple[str, list[str]]:
         names = list(self._signature.parameters)
@@ -469,6 +536,12 @@ class Jit(Function):
 
     def _of(self, n: int) -> Function:
         return self if self._nparam >= 0 else Spread(self, n)
+
+    def _chosen(self, args: tuple, kw: dict) -> dict[int, Any]:
+        if self._nparam < 0:
+            return super()._chosen(args, kw)
+        names = list(self._signature.parameters)
+        return {names.index(n): x for n, x in self._signature.bind_partial(*args, **kw).arguments.items()}
 
     def _declared(self) -> dict[int, TensorType]:
         if self._types is None:
@@ -538,7 +611,7 @@ class Bound(Jit):
         self._bound = dict(given)
         free = inspect.signature(inner, follow_wrapped=False)
         self._inner = inner
-        super().__init__(_signed(inner, [p for n, p in free.parameters.items() if n not in given]), **options)
+        super().__init__(signed(inner, [p for n, p in free.parameters.items() if n not in given]), **options)
 
     def _emit(self, b: Builder) -> str:
         return emit_function(b, self._inner, self._bound)
@@ -556,7 +629,7 @@ class Bound(Jit):
         return root, [n for i, n in enumerate(names) if i not in statics]
 
 
-def _signed(fn: types.FunctionType, parameters: list[inspect.Parameter]) -> types.FunctionType:
+def signed(fn: types.FunctionType, parameters: list[inspect.Parameter]) -> types.FunctionType:
     """The function, known to have these parameters alone."""
     copy = types.FunctionType(fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
     copy.__kwdefaults__, copy.__doc__, copy.__qualname__, copy.__module__ = fn.__kwdefaults__, fn.__doc__, fn.__qualname__, fn.__module__
@@ -597,6 +670,8 @@ def jit(fn: Callable | None = None, **options: Any) -> Any:
         return as_function(fn)
     if isinstance(fn, (types.MethodType, functools.partial)):
         return Bound(fn, **options)
+    if not isinstance(fn, type) and isinstance(getattr(type(fn), "__call__", None), types.FunctionType):
+        return Bound(fn.__call__, **options)
     if not isinstance(fn, types.FunctionType):
         raise TypeError(f"jit compiles functions written in Python, not a {type(fn).__name__}")
     return Jit(fn, **options)
@@ -630,7 +705,7 @@ def as_function(f: Any) -> Function:
     from ._ops import Op
     if isinstance(f, Op):
         return _op_function(f)
-    f = getattr(f, "of_array", f)
+    f = getattr(f, "_for_arrays", f)
     if isinstance(f, types.MethodType) and isinstance(f.__func__, Jit):
         f = types.MethodType(f.__func__.__wrapped__, f.__self__)
     if isinstance(f, (types.MethodType, functools.partial)):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import math
 import types
 from typing import Any
 
 from . import _core
 from ._table import TABLE
 from ._tree import quoted
-from ._types import ELEMENT_TYPES, DType, dtype_name
+from ._types import ELEMENT_TYPES, DType, default_float, dtype_name
 
 # NumPy's other names, and names without a row of their own
 ALIASES = {
@@ -22,8 +23,36 @@ ALIASES = {
     "bitwise_not": "bit_not", "invert": "bit_not", "ravel": "flatten", "concat": "concatenate", "inv": "inverse",
     "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atan2": "arctan2",
     "atanh": "arctanh", "conjugate": "conj", "logsumexp": "log_sum_exp", "permute_dims": "transpose",
+    "bitwise_invert": "bit_not", "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift",
     "erf": "erf", "astype": "cast", "randint": "rand_int", "reshape": "reshape", "logical_not": "logical_not",
 }
+
+
+# Arguments of the Array API standard, and of NumPy, that are no attributes. Only what they are by default may be asked for: arrays are
+# in the memory of the CPU and new ones do not change, and sorting is stable.
+MORE = {"Sort": "stable", "ArgSort": "stable", "Cast": "copy device", "Reshape": "copy"}
+MORE |= dict.fromkeys(("Zeros", "Ones", "Full", "ZerosLike", "OnesLike", "FullLike", "Eye", "Linspace", "Arange"), "device")
+# What reductions take after the array, in NumPy's order. A truth value in the third place is keepdims, or reverse.
+_FOLDS = dict.fromkeys(("Sum", "Prod"), "axis dtype out keepdims initial where") | {"Mean": "axis dtype out keepdims where"}
+_FOLDS |= dict.fromkeys(("Max", "Min"), "axis out keepdims initial where") | dict.fromkeys(("All", "Any"), "axis out keepdims where")
+_FOLDS |= dict.fromkeys(("ArgMax", "ArgMin"), "axis out keepdims") | dict.fromkeys(("CumSum", "CumProd"), "axis dtype out")
+REDUCTIONS = {name: words.split() for name, words in _FOLDS.items()}
+MORE |= {name: " ".join(w for w in words if w in ("dtype", "out", "initial", "where")) for name, words in REDUCTIONS.items()}
+WRITTEN: dict[str, Any] = {  # signatures with another order than inputs before attributes
+    "Arange": lambda start, /, stop=None, step=1, *, dtype=None, device=None: None,
+    "Full": lambda shape, fill_value, dtype=None, *, device=None: None,
+}
+MORE_DEFAULTS = {"stable": True, "copy": True}
+
+
+def accept(function: str, name: str, value: Any) -> None:
+    """Checks an argument of MORE."""
+    if name == "device" and value not in (None, "cpu"):
+        raise ValueError(f"{function}: arrays are in the memory of the CPU; device is \"cpu\", not {value!r}")
+    if name == "out" and value is not None:
+        raise TypeError(f"{function}() makes a new array: out cannot be given")
+    if name == "copy" and value not in (None, True, False):
+        raise TypeError(f"{function}: copy is True, False or None, not {value!r}")
 
 
 class Op:
@@ -34,6 +63,8 @@ class Op:
         self.op, self.family, self.inputs, self.attributes, self.__doc__ = row
         self.__qualname__, self.__module__ = name, "anfora.numpy"
         self._compiled: dict = {}
+        self.floats = any(kind == "dtype" and default == "f32" for _, kind, default in self.attributes)  # of the default type
+        self.more = MORE.get(self.op, "").split()
         self.__signature__ = self._signature()
 
     def _signature(self) -> inspect.Signature:
@@ -53,16 +84,52 @@ class Op:
             value = inspect.Parameter.empty if default is None else _default(default)
             if value is inspect.Parameter.empty and (optional or any(q.default is not q.empty for q in out)):
                 p, keyword = inspect.Parameter.KEYWORD_ONLY, True
-            out.append(inspect.Parameter(name, p, default=value))
+            out.append(inspect.Parameter(name, p, default=None if name == "dtype" and self.floats else value))
+        if self.op in WRITTEN:
+            return inspect.signature(WRITTEN[self.op])
+        if self.op in REDUCTIONS:
+            words = REDUCTIONS[self.op] + [a[0] for a in self.attributes if a[0] not in REDUCTIONS[self.op]]
+            return inspect.Signature(out[:1] + [inspect.Parameter(n, kind if n in REDUCTIONS[self.op] else inspect.Parameter.KEYWORD_ONLY,
+                                                                  default=False if n in ("keepdims", "reverse", "exclusive") else None) for n in words])
+        out += [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=MORE_DEFAULTS.get(n)) for n in self.more]
         return inspect.Signature(out)
 
-    def arranged(self, args: list, kw: dict) -> tuple[list, dict]:
-        """Arguments that NumPy has in another order: arange(stop), full(shape, value), einsum(equation, ...)."""
-        kw = dict(kw)
+    def parts(self, args: list, kw: dict, known: Any = lambda x: getattr(x, "value", x)) -> Any:
+        """Of a reduction of some elements, where= or initial= of NumPy: (the function that it is, its arguments); else None."""
+        words = REDUCTIONS.get(self.op, ())
+        if "where" not in words or len(args) < 4 and not ("where" in kw or "initial" in kw):
+            return None
+        args, kw = self.numpys(args, dict(kw), known)
+        if all(n not in kw or known(kw[n]) is None or known(kw[n]) is True for n in ("where", "initial")):
+            return None
+        from ._library.composed import HELPERS
+        if known(kw.pop("out", None)) is not None:
+            raise TypeError(f"{self.__name__}() makes a new array: out cannot be given")
+        return HELPERS[f"{self.op.lower()}_of_some"], args, kw
+
+    def numpys(self, args: list, kw: dict, known: Any) -> tuple[list, dict]:
+        """Arguments in NumPy's order by name."""
+        words = REDUCTIONS.get(self.op, ())
+        if words and len(args) > 2 and not isinstance(known(args[2]), bool):
+            if len(args) > 1 + len(words):
+                raise TypeError(f"{self.__name__}() takes at most {1 + len(words)} arguments: {self.__signature__}")
+            return args[:2], dict(zip(words[1:], args[2:])) | kw
+        return args, kw
+
+    def arranged(self, args: list, kw: dict, known: Any = lambda x: getattr(x, "value", x)) -> tuple[list, dict]:
+        """Arguments that NumPy has in another order: arange(stop), full(shape, value), einsum(equation, ...), sum(x, axis, dtype)."""
+        args, kw = self.numpys(args, dict(kw), known)
+        for name in self.more:
+            if name != "dtype" and name in kw:
+                accept(self.__name__, name, getattr(kw[name], "value", kw[name]))
+                del kw[name]
         if self.op == "Einsum" and args and isinstance(getattr(args[0], "value", args[0]), str):
             return args[1:], {"equation": args[0], **kw}
-        if self.op == "Arange" and len(args) == 1 and "stop" not in kw:
-            return [], {"stop": args[0], **kw}
+        if self.op == "Arange":
+            given = dict(zip(("start", "stop", "step", "dtype"), args)) | kw
+            if "start" in given and getattr(given.get("stop"), "value", given.get("stop")) is None:
+                given["stop"] = given.pop("start")
+            return [], given
         if self.op == "Full":
             given = dict(zip(("shape", "fill_value", "dtype"), args)) | kw
             value = given.pop("fill_value", None)
@@ -74,13 +141,23 @@ class Op:
         args, kw = self.arranged(args, kw)
         if self.inputs and self.inputs[-1][1] == "*":
             fixed = len(self.inputs) - 1
+            alone = len(args) == 1 or len(args) == 2 and (args[1] is None or isinstance(args[1], int))
+            if self.op in ("Concat", "Stack") and alone and is_array(args[fixed]):
+                args[fixed] = list(args[fixed])  # its rows, as in NumPy
             if len(args) > fixed and self.spreads(args[fixed]):
                 args, rest = args[:fixed] + list(self.items(args[fixed])), args[fixed + 1:]
                 kw.update(zip((a[0] for a in self.attributes), rest))
+            if self.op == "Concat" and kw.get("axis", 0) is None:
+                return [OPS["ravel"](a) for a in args], {"axis": 0}
             return args, kw
-        if "dtype" in kw and self.family == "reduction" and args:
+        if kw.get("dtype") is None and "dtype" in self.more:
+            kw.pop("dtype", None)
+        if "dtype" in kw and self.op in REDUCTIONS and args:
             args = [OPS["cast"](args[0], dtype=kw.pop("dtype")), *args[1:]]
         names = [n for n, _ in self.inputs]
+        most = len(names) + len(self.attributes)
+        if len(args) > most:
+            raise TypeError(f"{self.__name__}() takes {most} argument{'s' * (most != 1)}, not {len(args)}: {self.__signature__}")
         given = args[:len(names)]
         kw.update(zip((a[0] for a in self.attributes), args[len(names):]))
         for name in names[len(given):]:
@@ -88,29 +165,63 @@ class Op:
                 given.append(kw.pop(name))
         while given and given[-1] is None:
             given.pop()
+        if self.floats and kw.get("dtype") is None:
+            kw["dtype"] = default_float()
+        if self.op == "Full" and kw.get("dtype") is None and isinstance(given[0], float):
+            kw["dtype"] = default_float()
         return given, kw
 
     spreads = staticmethod(lambda x: isinstance(x, (list, tuple)))
     items = staticmethod(lambda x: x)
 
     def __call__(self, *args: Any, **kw: Any) -> Any:
+        some = self.parts(list(args), kw)
+        if some is not None:
+            return some[0](*some[1], **some[2])
         inputs, attrs = self.split(list(args), kw)
         known = {a[0]: a[1] for a in self.attributes}
         for name in attrs:
             if name not in known:
                 raise TypeError(f"{self.__name__}() has no argument {name}; it takes {self.__signature__}")
         text = ", ".join(f"{k}={literal(v, known[k])}" for k, v in attrs.items())
-        key = (len(inputs), text)
+        key = (len(inputs), text, few(inputs, attrs))
         if key not in self._compiled:
             from ._function import TextFunction
             names = [f"a{i}" for i in range(len(inputs))]
             call = ", ".join([*names, text] if text else names)
             self._compiled[key] = TextFunction(self.__name__, len(inputs),
-                                               f"def {self.__name__}_({', '.join(names)}) {{ {self.op}({call}) }}\n")
+                                               f"def {self.__name__}_({', '.join(names)}) {{ {self.op}({call}) }}\n",
+                                               backend="interp" if key[2] else "llvm")
         return self._compiled[key](*inputs)
 
     def __repr__(self) -> str:
         return f"<anfora operation {self.op}>"
+
+
+def is_array(x: Any) -> bool:
+    """Whether x is an array with rows, of the package or of NumPy."""
+    return isinstance(x, (_core.Array, _numpy().ndarray)) and x.ndim > 0
+
+
+FEW = 64
+MAKES = {"shape", "n", "num", "sizes", "depth", "length"}  # attributes that tell how many elements an operation makes
+
+
+def few(args: Any, attrs: Any = ()) -> bool:
+    """Whether a call outside of compiled functions has so few elements that the interpreter, which needs no code to be made, gives
+    its result earlier. Only sizes decide, so a call gives the same bits each time."""
+    count = 0
+    for x in args:
+        if isinstance(x, (list, tuple)):
+            if not few(x):
+                return False
+            count += len(x)
+        else:
+            count += getattr(x, "size", 1) if not isinstance(x, (str, type)) else 0
+    for name in MAKES.intersection(attrs):
+        dims = attrs[name] if isinstance(attrs[name], (list, tuple)) else (attrs[name],)
+        count += math.prod(d for d in dims if isinstance(d, int))
+    return isinstance(count, int) and count <= FEW
 
 
 def _default(text: str) -> Any:
@@ -141,9 +252,9 @@ def literal(x: Any, kind: str = "any") -> str:
             raise TypeError(f"{x if abs(x) < 10**40 else 'this integer'} does not fit into 64 bits; write it with a point, as in 2.0**64")
         return str(x) if x < 2**63 else f"u64({x})"
     if isinstance(x, float):
-        return repr(x)
+        return repr(float(x))
     if isinstance(x, complex):
-        return f"c128({x.real!r}, {x.imag!r})"
+        return f"c128({float(x.real)!r}, {float(x.imag)!r})"
     if isinstance(x, (list, tuple)):
         return "(" + ", ".join(map(literal, x)) + ("," if len(x) == 1 else "") + ")"
     fields = x if isinstance(x, dict) else vars(x) if dataclasses.is_dataclass(x) else None
@@ -168,7 +279,7 @@ OPS.update({alias: OPS[name] for alias, name in ALIASES.items() if name in OPS})
 
 
 op = types.SimpleNamespace(**OPS)  # for functions that are made of operations
-COMPOSED: dict[str, Any] = {}  # functions that are made of operations; _composed.py fills it
+COMPOSED: dict[str, Any] = {}  # functions that are made of operations; _library/composed.py fills it
 
 # Methods of arrays: the operation or function that they are
 METHODS = {
@@ -200,7 +311,14 @@ def _item(a: Any, key: Any) -> Any:
     if plain:  # which NumPy does not have
         picked = _item(_core.frombytes(plain, a.shape, a.tobytes()), key)
         return _core.frombytes(str(a.dtype), picked.shape, picked.tobytes())
-    return _core.asarray(_numpy().asarray(a)[key])
+    return _core.asarray(_numpy().asarray(a)[_key(key)])
+
+
+def _key(key: Any) -> Any:
+    """An index for NumPy, which would take an array of one element for an integer."""
+    if isinstance(key, tuple):
+        return tuple(map(_key, key))
+    return _numpy().asarray(key) if isinstance(key, _core.Array) else key
 
 
 def _bits(name: str) -> Any:
@@ -231,6 +349,8 @@ def _attribute(a: Any, name: str) -> Any:
         return lambda dtype: OPS["cast"](a, dtype=dtype)
     if name in ("copy", "block_until_ready"):
         return lambda: a  # it does not change, and is there
+    if name == "to_device":
+        return lambda device, /, *, stream=None: accept("to_device", "device", device) or a
     raise AttributeError(f"arrays have no {name}")
 
 
@@ -251,7 +371,7 @@ class _At:
         self._array, self._key = array, key
 
     def __getitem__(self, key: Any) -> "_At":
-        return _At(self._array, (key,))
+        return _At(self._array, (_key(key),))
 
     def _changed(self, how: str | None, value: Any) -> Any:
         numpy = _numpy()
@@ -322,5 +442,10 @@ def _shown(a: Any) -> str:
     return f"Array({text}, {a.dtype}, shape={a.shape})"
 
 
-_SPECIAL = {"getitem": _item, "dtype": _element_type, "shown": _shown, "attribute": _attribute, "reduce": _reduced, "and": _bits("and"), "or": _bits("or"),
+def _namespace(a: Any, version: Any) -> Any:
+    from ._library.standard import namespace
+    return namespace(a, version)
+
+
+_SPECIAL = {"getitem": _item, "namespace": _namespace, "dtype": _element_type, "shown": _shown, "attribute": _attribute, "reduce": _reduced, "and": _bits("and"), "or": _bits("or"),
             "xor": _bits("xor"), "invert": _bits("not")}

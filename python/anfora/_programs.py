@@ -7,7 +7,7 @@ import re
 from typing import Any, Iterator
 
 from . import _core
-from ._emit import Builder, safe_name
+from ._compile.emit import Builder, safe_name
 from ._errors import CompileError, SourceMap, translated
 from ._function import Function
 from ._tree import Shape
@@ -117,9 +117,10 @@ def _tensor_type(text: str | None) -> TensorType | None:
     return TensorType(DTYPES[match[1]], tuple(int(d) if d.isdigit() else None if d == "?" else d for d in dims))
 
 
-def read(path: Any) -> Module:
+def read(path: Any, imports: Any = None) -> Module:
     """The functions of a program in a file of any format that ``anfora print`` reads: .anf, .ir, .dat, models such as
     .pnnx.param and .mindir. Each is called, differentiated and used in other compiled functions as those of Python are.
+    What the program imports is in its own folder or below it, or in the folder `imports`.
 
     >>> module = anfora.read("examples/fibonacci.anf")
     >>> module.fibonacci(20)
@@ -127,7 +128,7 @@ def read(path: Any) -> Module:
     """
     path = os.fspath(path)
     try:
-        core = _core.Program.read(path)
+        core = _core.Program.read(path, None if imports is None else os.fspath(imports))
     except _core.Failure as failure:
         raise translated(failure, CompileError, path, SourceMap([], [])) from None
     return Module(core, path)

@@ -9,20 +9,34 @@ import math
 import types
 from typing import Any, Callable
 
-from ._emit import Builder
+from ._compile.emit import Builder
 from ._function import Function, as_function
 from ._ops import literal
-from ._static import Call, argument_nodes, attribute, outside, positional
+from ._compile.static import Call, argument_nodes, attribute, outside, positional
 from . import _core
 from ._tree import Fixed, Shape, in_order_of, tree_map
 from ._types import ELEMENT_TYPES, dtype_name
+
+
+# Transforms whose arguments are those of the function: what is static there is static here
+ARGUMENTS_STAY = ("grad", "value_and_grad", "vmap", "jacrev", "jacfwd", "hessian", "checkpoint")
+
+
+def given_static(w: Any, f: Function, nodes: list) -> tuple[list, list[str]]:
+    """The shapes of the arguments of a call, and these as texts; what the function takes as constants is in the shapes alone."""
+    shapes, texts = [], []
+    for i, node in enumerate(nodes):
+        known, x = w.static(node) if i in f._static else (False, None)
+        shapes.append(Shape("static", of=x) if known else w.part_shape(node))
+        texts.append("0" if known else w.expr(node))
+    return shapes, texts
 
 
 class Transformed(Function):
     """A transform of functions, such as ``grad(f)``."""
 
     def __init__(self, word: str, functions: tuple, options: dict[str, Any], nparam: int, name: str) -> None:
-        super().__init__(name, nparam)
+        super().__init__(name, nparam, static=functions[0]._static if word in ARGUMENTS_STAY else ())
         self._word, self._functions, self._given = word, functions, options
         self._options_text = "".join(f", {k}={literal(v)}" for k, v in options.items())
         self._names = [f"a{i}" for i in range(nparam)]
@@ -58,13 +72,16 @@ class Transformed(Function):
             whole = frozenset(i for i, n in enumerate(f._signature.parameters) if n not in given)
             inner = f._emit_like(w.b, [w.part_shape(n) for n in nodes])
             return f"{self._around([inner], whole)}{w.mark(c.node)}({w.exprs(nodes)})"
+        if self._static:
+            shapes, texts = given_static(w, f, nodes)
+            return f"{self._emit_like(w.b, shapes)}{w.mark(c.node)}({', '.join(texts)})"
         return f"{self._emit_like(w.b, [w.part_shape(n) for n in nodes])}{w.mark(c.node)}({w.exprs(nodes)})"
 
     def _root(self, b: Builder, statics: dict[int, Any], shapes: list[Shape]) -> tuple[str, list[str]]:
         def write(unit: Any) -> str:
             unit.wish = self.__name__
             names = [n for i, n in enumerate(self._names) if i not in statics]
-            given = [outside(b, statics[i]) if i in statics else n
+            given = ["0" if i in self._static and i in statics else outside(b, statics[i]) if i in statics else n
                      for i, n in enumerate(self._names)]
             text = self._emit_like(b, shapes)
             if self._word == "vmap" and statics:
@@ -156,6 +173,9 @@ class Transform:
         if f is None or not hasattr(f, "__wrapped__"):
             return f"{w.expr(c.node.func)}{w.mark(c.node)}({positional(w, c)})"
         nodes = list(argument_nodes(w, c, f.__wrapped__).values())
+        if f._static:
+            shapes, texts = given_static(w, f, nodes)
+            return f"{self._written(w, transform, [f._emit_like(w.b, shapes)])}{w.mark(c.node)}({', '.join(texts)})"
         inner = f._emit_like(w.b, [w.part_shape(n) for n in nodes])
         if self.__name__ == "vmap" and len(c.args) + len(c.kw) < len(nodes):
             options = {k: w.static(v) for k, v in (dict(zip(self._options, transform.args[1:])) | transform.kw).items()}
@@ -252,7 +272,7 @@ class _AppliedFunction(Transformed):
 
 def nothing_for(f: Any) -> set[int]:
     """The arguments for which the backward rule of a function returns None."""
-    from ._source import source_of
+    from ._compile.source import source_of
     if not hasattr(f, "__wrapped__"):
         return set()
     node, _ = source_of(f.__wrapped__)

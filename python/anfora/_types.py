@@ -2,6 +2,7 @@
 """Element types and types of tensors, as annotations and as functions that cast."""
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 _NUMPY = {
@@ -50,6 +51,12 @@ class DType:
     def __repr__(self) -> str:
         return f"anfora.{self.name}"
 
+    def __eq__(self, other: object) -> bool:
+        return self.name == str(other) if isinstance(other, ElementType) else isinstance(other, DType) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
 
 DTYPES = {name: DType(name) for name in _NAMES}
 BY_NUMPY_NAME = {numpy: DTYPES[name] for numpy, name in _NUMPY.items() if numpy not in ("bool", "int", "float", "complex")}
@@ -95,6 +102,34 @@ BY_NAME = {ours: theirs for theirs, ours in _NUMPY.items() if theirs not in ("bo
 ELEMENT_TYPES = {name: ElementType(name) for name in (*_NAMES, "key")}
 
 
+_defaults = {"float": "f64"}
+AFFECTED: Any = weakref.WeakSet()  # functions whose code depends on the default
+
+
+def default_float() -> str:
+    """The element type of floats for which none is given."""
+    return _defaults["float"]
+
+
+def default_dtype() -> DType:
+    """The element type of floats for which none is given: of zeros, ones, eye, linspace, random numbers and numbers of Python that
+    become arrays. NumPy's, f64, unless set_default_dtype set another."""
+    return DTYPES[default_float()]
+
+
+def set_default_dtype(dtype: Any) -> None:
+    """Sets the element type of floats for which none is given: f32, as in PyTorch and JAX, or f64, as in NumPy, which it is at first.
+    Functions that were compiled are compiled anew."""
+    name = dtype_name(dtype)
+    if name not in ("f32", "f64"):
+        raise ValueError(f"the default type is f32 or f64, not {dtype!r}")
+    if name != _defaults["float"]:
+        _defaults["float"] = name
+        for f in list(AFFECTED):
+            f._programs.clear()
+            f.clear_cache()
+
+
 def dtype_name(x: Any) -> str | None:
     """The language's name of what stands for an element type in NumPy, torch, JAX, Python or here; else None."""
     if isinstance(x, DType):
@@ -103,7 +138,7 @@ def dtype_name(x: Any) -> str | None:
         return str(x)
     if isinstance(x, str):
         return x if x in DTYPES else _NUMPY.get(x) or _SHORT.get(x.lstrip("<="))
-    if isinstance(x, type) or type(x).__name__.startswith(("dtype", "_ScalarMeta", "Float", "Int", "UInt")):
+    if isinstance(x, type) or type(x).__name__.startswith(("dtype", "_ScalarMeta", "Float", "Int", "UInt", "Complex", "Bool")):
         name = str(getattr(x, "name", None) or getattr(x, "__name__", ""))
         if x in (bool, int, float, complex) or getattr(x, "__module__", "numpy").startswith(("numpy", "jax", "ml_")):
             return _NUMPY.get(name)

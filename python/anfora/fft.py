@@ -7,8 +7,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ._composed import SOME, Composed, into
-from ._known import Known
+from ._library.composed import SOME, Composed, floats, into
+from ._compile.known import Known
 from ._ops import op
 
 TABLE: dict[str, Composed] = {}
@@ -101,6 +101,8 @@ def ifft(x, /, n=None, axis=-1, norm=None):
 @transform
 def rfft(x, /, n=None, axis=-1, norm=None):
     """The transform of real numbers: the half that tells the other."""
+    x = x * 1.0
+    x = op.real(op.make_complex(x, op.zeros_like(x)))  # complex numbers are refused here
     y = op.swapaxes(one_dim(x, n, axis, norm, False), axis, -1) if op.ndim(x) > 1 else one_dim(x, n, axis, norm, False)
     half = y[..., :y.shape[-1] // 2 + 1]
     return op.swapaxes(half, axis, -1) if op.ndim(x) > 1 else half
@@ -228,16 +230,16 @@ def irfft2(x, /, s=None, axes=(-2, -1), norm=None):
 
 
 @transform
-def fftfreq(n, d=1.0):
+def fftfreq(n, d=1.0, dtype=None, device=None):
     """The frequency of each place of a transform."""
-    k = op.arange(n)
-    return op.cast(op.where(k < (n + 1) // 2, k, k - n), "f64") / (n * d)
+    k = op.arange(n, device=device)
+    return op.cast(op.where(k < (n + 1) // 2, k, k - n), floats(dtype)) / (n * d)
 
 
 @transform
-def rfftfreq(n, d=1.0):
+def rfftfreq(n, d=1.0, dtype=None, device=None):
     """The same for transforms of real numbers."""
-    return op.cast(op.arange(n // 2 + 1), "f64") / (n * d)
+    return op.cast(op.arange(n // 2 + 1, device=device), floats(dtype)) / (n * d)
 
 
 @part

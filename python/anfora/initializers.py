@@ -8,6 +8,7 @@ import math
 from typing import Any, Callable
 
 from . import numpy as anp, random
+from ._types import default_dtype
 
 
 def _fans(shape: Any, in_axis: int, out_axis: int) -> tuple[float, float]:
@@ -18,7 +19,7 @@ def _fans(shape: Any, in_axis: int, out_axis: int) -> tuple[float, float]:
     return shape[in_axis] * field, shape[out_axis] * field
 
 
-def variance_scaling(scale: float, mode: str, distribution: str, in_axis: int = -2, out_axis: int = -1, dtype: Any = "f32") -> Callable:
+def variance_scaling(scale: float, mode: str, distribution: str, in_axis: int = -2, out_axis: int = -1, dtype: Any = None) -> Callable:
     """Numbers whose variance is scale / n; n is the "fan_in", the "fan_out" or their mean, "fan_avg". The distribution is
     "normal", "truncated_normal" or "uniform"."""
     if mode not in ("fan_in", "fan_out", "fan_avg") or distribution not in ("normal", "truncated_normal", "uniform"):
@@ -69,22 +70,22 @@ def he_normal(**options: Any) -> Callable:
 xavier_uniform, xavier_normal, kaiming_uniform, kaiming_normal = glorot_uniform, glorot_normal, he_uniform, he_normal
 
 
-def normal(stddev: float = 1e-2, dtype: Any = "f32") -> Callable:
+def normal(stddev: float = 1e-2, dtype: Any = None) -> Callable:
     """The normal distribution."""
     return lambda key, shape, dtype=dtype: random.normal(key, tuple(shape), dtype) * stddev
 
 
-def truncated_normal(stddev: float = 1e-2, dtype: Any = "f32", lower: float = -2.0, upper: float = 2.0) -> Callable:
+def truncated_normal(stddev: float = 1e-2, dtype: Any = None, lower: float = -2.0, upper: float = 2.0) -> Callable:
     """The normal distribution between two bounds."""
     return lambda key, shape, dtype=dtype: random.truncated_normal(key, lower, upper, tuple(shape), dtype) * stddev
 
 
-def uniform(scale: float = 1e-2, dtype: Any = "f32") -> Callable:
+def uniform(scale: float = 1e-2, dtype: Any = None) -> Callable:
     """Evenly from 0 to scale."""
     return lambda key, shape, dtype=dtype: random.uniform(key, tuple(shape), dtype) * scale
 
 
-def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = "f32") -> Callable:
+def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = None) -> Callable:
     """A matrix whose rows or columns are orthonormal."""
     def init(key: Any, shape: Any, dtype: Any = dtype) -> Any:
         import numpy
@@ -94,21 +95,21 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = "f32") ->
         q, r = numpy.linalg.qr(a)
         q = q * numpy.sign(numpy.diagonal(r))
         q = (q.T if m < n else q).reshape(*(d for i, d in enumerate(shape) if i != column_axis % len(shape)), n)
-        return anp.cast(scale * numpy.moveaxis(q, -1, column_axis), dtype=dtype)
+        return anp.cast(scale * numpy.moveaxis(q, -1, column_axis), dtype=default_dtype() if dtype is None else dtype)
     return init
 
 
-def constant(value: Any, dtype: Any = "f32") -> Callable:
+def constant(value: Any, dtype: Any = None) -> Callable:
     """One value."""
-    return lambda key, shape, dtype=dtype: anp.full(tuple(shape), value, dtype=dtype)
+    return lambda key, shape, dtype=dtype: anp.full(tuple(shape), value, dtype=default_dtype() if dtype is None else dtype)
 
 
-def zeros(key: Any, shape: Any, dtype: Any = "f32") -> Any:
+def zeros(key: Any, shape: Any, dtype: Any = None) -> Any:
     """Zeros."""
     return anp.zeros(tuple(shape), dtype=dtype)
 
 
-def ones(key: Any, shape: Any, dtype: Any = "f32") -> Any:
+def ones(key: Any, shape: Any, dtype: Any = None) -> Any:
     """Ones."""
     return anp.ones(tuple(shape), dtype=dtype)
 

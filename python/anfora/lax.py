@@ -10,8 +10,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ._composed import CONTROL, Composed, into
-from ._known import Known, has_parts
+from ._library.composed import CONTROL, Composed, into
+from ._compile.known import Known, has_parts
+from ._library.elements import ELEMENTS, FftType, Precision, RoundingMethod  # noqa: F401: JAX's names
+from ._library.windows import WINDOWS, ConvDimensionNumbers, conv_dimension_numbers  # noqa: F401: JAX's names
+from ._names import missing
 from ._ops import COMPOSED, OPS, op
 from ._transform import stop_gradient
 from ._tree import tree_leaves, tree_map
@@ -155,8 +158,7 @@ def full(shape, fill_value, dtype=None):
 @_lax
 def reshape(x, /, new_sizes, dimensions=None):
     """The same elements in another shape."""
-    assert dimensions is None, "reshape: dimensions must be None; transpose before"
-    return op.reshape(x, new_sizes)
+    return op.reshape(x if dimensions is None else op.transpose(x, dimensions), new_sizes)
 
 
 @_lax
@@ -220,24 +222,18 @@ def argmin(x, /, axis, index_dtype="i32"):
     return op.cast(op.argmin(x, axis), index_dtype)
 
 
-@_lax
-def sort(x, /, dimension=-1):
-    """The elements along an axis in order."""
-    return op.sort(x, dimension)
-
-
 # ---- sums and products ----
 
 @_lax
 def cumsum(x, /, axis=0, reverse=False):
     """Sums up to each element."""
-    return op.cumsum(x, axis, reverse)
+    return op.cast_like(op.cumsum(x, axis, reverse=reverse), x)
 
 
 @_lax
 def cumprod(x, /, axis=0, reverse=False):
     """Products up to each element."""
-    return op.cumprod(x, axis, reverse)
+    return op.cast_like(op.cumprod(x, axis, reverse=reverse), x)
 
 
 @_lax
@@ -255,7 +251,7 @@ def cummin(x, /, axis=0, reverse=False):
 @_lax
 def reduce_sum(x, /, axes):
     """The sum along axes."""
-    return op.sum(x, axes)
+    return op.cast_like(op.sum(x, axes), x)
 
 
 @_lax
@@ -273,13 +269,14 @@ def reduce_min(x, /, axes):
 @_lax
 def reduce_prod(x, /, axes):
     """The product along axes."""
-    return op.prod(x, axes)
+    return op.cast_like(op.prod(x, axes), x)
 
 
 @_lax
-def dot(a, b, /):
-    """The product of vectors and matrices."""
-    return a @ b
+def dot(a, b, /, dimension_numbers=None, precision=None, preferred_element_type=None):
+    """The product of vectors and matrices; with dimension_numbers dot_general."""
+    a, b = (a, b) if preferred_element_type is None else (op.cast(a, preferred_element_type), op.cast(b, preferred_element_type))
+    return a @ b if dimension_numbers is None else dot_general(a, b, dimension_numbers)
 
 
 @Known
@@ -299,6 +296,7 @@ def contraction(rank: int, other: int, numbers: Any) -> str | None:
 @_lax
 def dot_general(a, b, /, dimension_numbers, precision=None, preferred_element_type=None):
     """Sums of products: ((axes of a, axes of b) summed over, (axes of a, axes of b) that both have)."""
+    a, b = (a, b) if preferred_element_type is None else (op.cast(a, preferred_element_type), op.cast(b, preferred_element_type))
     for rank in _RANKS:
         for other in _RANKS:
             equation = contraction(rank, other, dimension_numbers)
@@ -310,94 +308,58 @@ def dot_general(a, b, /, dimension_numbers, precision=None, preferred_element_ty
     raise ValueError("dot_general: too many dims")
 
 
-# ---- convolutions, windows ----
+# ---- choices, dims ----
 
 @Known
-def layouts(numbers: Any, n: int) -> tuple:
-    """(axes of x in the order N, C, space), the same of the weights (O, I, space), and of the result the other way round."""
-    space = "DHW"[3 - n:]
-    x, w, y = numbers if isinstance(numbers, (tuple, list)) else ("NC" + space, "OI" + space, "NC" + space)
-    named = [tuple(s.index(c) for c in order + space) for s, order in ((x, "NC"), (w, "OI"), (y, "NC"))]
-    back = tuple(named[2].index(i) for i in range(n + 2))
-    return named[0], named[1], back
-
-
-@Known
-def padded(padding: Any) -> Any:
-    """Padding as the operations take it."""
-    return padding.lower() if isinstance(padding, str) else tuple(tuple(p) for p in padding)
+def _others(rank: int, dims: Any) -> tuple:
+    """The dims that are not among these."""
+    return tuple(i for i in range(rank) if i not in dims)
 
 
 @_lax
-def conv_general_dilated(x, w, /, window_strides, padding, lhs_dilation=None, rhs_dilation=None, dimension_numbers=None,
-                         feature_group_count=1, batch_group_count=1, precision=None, preferred_element_type=None):
-    """A convolution of one to three dims; dimension_numbers are texts such as ("NHWC", "HWIO", "NHWC")."""
-    n = len(window_strides)
-    assert lhs_dilation is None and batch_group_count == 1, "conv_general_dilated: lhs_dilation and batch_group_count cannot be given"
-    order = layouts(dimension_numbers, n)
-    a, b = op.transpose(x, order[0]), op.transpose(w, order[1])
-    by = (1,) * n if rhs_dilation is None else tuple(rhs_dilation)
-    if n == 1:
-        y = op.conv1d(a, b, stride=tuple(window_strides), padding=padded(padding), dilation=by, groups=feature_group_count)
-    elif n == 2:
-        y = op.conv2d(a, b, stride=tuple(window_strides), padding=padded(padding), dilation=by, groups=feature_group_count)
-    else:
-        y = op.conv3d(a, b, stride=tuple(window_strides), padding=padded(padding), dilation=by, groups=feature_group_count)
-    return op.transpose(y, order[2])
+def select_n(which, /, *cases):
+    """Of each element the case of its number, or of false and true."""
+    y = cases[0]
+    for k in range(1, len(cases)):
+        y = op.where(which == k, cases[k], y)
+    return y
 
 
 @_lax
-def conv(x, w, /, window_strides, padding, precision=None, preferred_element_type=None):
-    """A convolution of x [n, c, ...] with w [o, c, ...]."""
-    return conv_general_dilated(x, w, window_strides, padding)
+def broadcast_in_dim(operand, /, shape, broadcast_dimensions):
+    """The array whose dim i is dim broadcast_dimensions[i] of the result, repeated along the others."""
+    return op.broadcast_to(op.expand_dims(operand, _others(len(shape), broadcast_dimensions)), shape)
 
 
 @_lax
-def conv_with_general_padding(x, w, /, window_strides, padding, lhs_dilation=None, rhs_dilation=None):
-    """A convolution with padding and dilation."""
-    return conv_general_dilated(x, w, window_strides, padding, lhs_dilation, rhs_dilation)
-
-
-@Known
-def windowed(dimensions: tuple, strides: tuple, padding: Any) -> tuple:
-    """(the axes that windows have, these as the last ones, and along these their sizes, strides and padding)"""
-    axes = tuple(i for i, (d, s) in enumerate(zip(dimensions, strides)) if (d, s) != (1, 1))
-    border = padding.lower() if isinstance(padding, str) else tuple(tuple(padding[i]) for i in axes)
-    ends = tuple(range(-len(axes), 0))
-    return axes, ends, tuple(dimensions[i] for i in axes), tuple(strides[i] for i in axes), border
-
-
-_MAX = {1: op.max_pool1d, 2: op.max_pool2d, 3: op.max_pool3d}  # by the number of axes
-_MEAN = {1: op.avg_pool1d, 2: op.avg_pool2d, 3: op.avg_pool3d}
-
-
-@_lax
-def reduce_window(x, /, init_value, computation, window_dimensions, window_strides, padding):
-    """The largest (lax.max), the smallest (lax.min) or the sum (lax.add) of each window of up to three axes."""
-    strides = (1,) * len(window_dimensions) if window_strides is None else window_strides
-    axes, ends, kernel, stride, border = windowed(window_dimensions, strides, padding)
-    n = len(axes)
-    t = COMPOSED["moveaxis"](x, axes, ends)
-    flat = op.reshape(t, (1, -1) + tuple(t.shape[-n:]))
-    if computation is OPS["maximum"]:
-        y = _MAX[n](flat, kernel, stride, border)
-    elif computation is OPS["minimum"]:
-        y = -_MAX[n](-flat, kernel, stride, border)
-    else:
-        assert computation is OPS["add"], "reduce_window: the computation must be lax.max, lax.min or lax.add"
-        y = _MEAN[n](flat, kernel, stride, border) * math.prod(kernel)
-    return COMPOSED["moveaxis"](op.reshape(y, tuple(t.shape[:-n]) + tuple(y.shape[2:])), ends, axes)
+def broadcasted_iota(dtype, shape, dimension):
+    """0, 1, 2, ... along a dim."""
+    return op.broadcast_to(op.expand_dims(op.cast(op.arange(shape[dimension]), dtype), _others(len(shape), (dimension,))), shape)
 
 
 _OPERATIONS = """abs exp expm1 log log1p log2 sqrt rsqrt sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh floor ceil
-    sign square reciprocal cbrt erf erfc lgamma digamma add sub mul neg pow=power max=maximum min=minimum rem=fmod logistic=sigmoid
+    sign square reciprocal cbrt erf erfc lgamma digamma add sub mul neg pow=power max=maximum min=minimum logistic=sigmoid
     is_finite=isfinite exp2 eq=equal ne=not_equal lt=less le=less_equal gt=greater ge=greater_equal population_count=pop_count real
-    imag conj bitwise_and bitwise_or bitwise_xor bitwise_not expand_dims squeeze clz=leading_zeros stop_gradient zeros_like_array=zeros_like
-    full_like shift_left=left_shift complex=make_complex"""
+    imag conj bitwise_and bitwise_or bitwise_xor bitwise_not clz=leading_zeros stop_gradient zeros_like_array=zeros_like
+    full_like shift_left=left_shift complex=make_complex stack unstack tile broadcast_like empty conj"""
 _HERE: dict[str, Any] = {"stop_gradient": stop_gradient}
 for _name in _OPERATIONS.split():
     _here, _, _there = _name.partition("=")
     _HERE.setdefault(_here, COMPOSED.get(_there or _here) or OPS.get(_there or _here))
-_HERE |= TABLE
+_HERE |= TABLE | WINDOWS | ELEMENTS
 globals().update(_HERE)
-__all__ = [*_HERE, "cond", "fori_loop", "scan", "while_loop"]
+__all__ = [*_HERE, "ConvDimensionNumbers", "FftType", "Precision", "RoundingMethod", "cond", "conv_dimension_numbers", "fori_loop", "scan",
+           "while_loop"]
+RANKS_OF_SEVERAL = """all_gather all_to_all axis_index axis_size pbroadcast pcast pmax pmean pmin ppermute pshuffle psum psum_scatter pswapaxes
+    ragged_all_to_all""".split()
+_missing = missing(__name__, __all__)
+
+
+def __getattr__(name: str) -> Any:
+    if name in RANKS_OF_SEVERAL:
+        raise AttributeError(f"anfora.lax has no {name}: it is of several devices; anfora.comm has sums over ranks")
+    if name.endswith("_p"):
+        raise AttributeError(f"anfora.lax has no {name}: there are no primitives; call the function {name[:-2]}")
+    if name == "rng_uniform":
+        raise AttributeError("anfora.lax has no rng_uniform, whose numbers have no key; anfora.random.uniform takes one")
+    return _missing(name)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from . import initializers
-from ._composed import COMPOSED, Composed, HELPERS, into
+from ._library.composed import COMPOSED, Composed, HELPERS, into
 from ._ops import OPS, op
 
 TABLE: dict[str, Composed] = {}
@@ -58,7 +59,7 @@ def log_softmax(x, /, axis=-1, where=None):
 
 
 @_nn
-def logsumexp(a, b=None, /, axis=None, keepdims=False):
+def logsumexp(a, /, axis=None, b: Any = None, keepdims=False):
     """The logarithm of the sum of exponentials, weighted by b if it is given."""
     if b is None:
         return op.logsumexp(a, axis, keepdims)
@@ -70,14 +71,14 @@ def logsumexp(a, b=None, /, axis=None, keepdims=False):
 
 
 @_nn
-def standardize(x, /, axis=-1, epsilon=1e-5):
+def standardize(x, /, axis=-1, mean: Any = None, variance: Any = None, epsilon=1e-5):
     """x less its mean, over its standard deviation."""
-    apart = x - op.mean(x, axis, keepdims=True)
-    return apart * op.rsqrt(op.mean(apart * apart, axis, keepdims=True) + epsilon)
+    apart = x - (op.mean(x, axis, keepdims=True) if mean is None else mean)
+    return apart * op.rsqrt((op.mean(apart * apart, axis, keepdims=True) if variance is None else variance) + epsilon)
 
 
 @_nn
-def one_hot(x, /, num_classes, dtype="f32", axis=-1):
+def one_hot(x, /, num_classes, dtype=None, axis=-1):
     """1 at the index x, 0 elsewhere."""
     return op.one_hot(x, num_classes, axis, dtype)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ._composed import Composed, into
+from ._library.composed import Composed, into
 from ._ops import op
 
 TABLE: dict[str, Composed] = {}

@@ -20,7 +20,7 @@ class Optimizer:
         self.rate = rate
 
     def init(self, params: Any) -> Any:
-        return {"count": anp.zeros(()), "slots": ()}
+        return {"count": anp.zeros((), dtype="f32"), "slots": ()}
 
     def rule(self) -> Callable:
         """update(params, state, gradients) as a function that can be compiled."""
@@ -43,7 +43,7 @@ class SGD(Optimizer):
         self.momentum, self.nesterov, self.decay = momentum, nesterov, decay
 
     def init(self, params: Any) -> Any:
-        return {"count": anp.zeros(()), "slots": (self._zeros(params),) if self.momentum else ()}
+        return {"count": anp.zeros((), dtype="f32"), "slots": (self._zeros(params),) if self.momentum else ()}
 
     def rule(self) -> Callable:
         rate_at, momentum, decay, nesterov = self._rate_at(), self.momentum, self.decay, self.nesterov
@@ -74,7 +74,7 @@ class Adam(Optimizer):
         self.b1, self.b2, self.eps, self.decay = b1, b2, eps, decay
 
     def init(self, params: Any) -> Any:
-        return {"count": anp.zeros(()), "slots": (self._zeros(params), self._zeros(params))}
+        return {"count": anp.zeros((), dtype="f32"), "slots": (self._zeros(params), self._zeros(params))}
 
     def rule(self) -> Callable:
         rate_at, b1, b2, eps, decay = self._rate_at(), self.b1, self.b2, self.eps, self.decay
@@ -103,7 +103,7 @@ class RMSProp(Optimizer):
         self.decay, self.eps = decay, eps
 
     def init(self, params: Any) -> Any:
-        return {"count": anp.zeros(()), "slots": (self._zeros(params),)}
+        return {"count": anp.zeros((), dtype="f32"), "slots": (self._zeros(params),)}
 
     def rule(self) -> Callable:
         rate_at, decay, eps = self._rate_at(), self.decay, self.eps
@@ -126,7 +126,7 @@ class _Moments(Optimizer):
         vars(self).update(options)
 
     def init(self, params: Any) -> Any:
-        return {"count": anp.zeros(()), "slots": tuple(tree_map(lambda p: anp.full_like(p, self.start), params) for _ in range(self.slots))}
+        return {"count": anp.zeros((), dtype="f32"), "slots": tuple(tree_map(lambda p: anp.full_like(p, self.start), params) for _ in range(self.slots))}
 
 
 class Adagrad(_Moments):

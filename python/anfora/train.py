@@ -17,16 +17,18 @@ import time
 from typing import Any, Callable, Iterable, Iterator, Sized
 
 from . import _core
-from ._emit import Builder
+from ._compile.emit import Builder
 from ._errors import RunError
 from ._files import load, read, save
 from ._function import Function, Jit, as_function
 from ._tree import Shape, tree_leaves, tree_map
+from .comm import Comm, CommError
 from .optim import (Accumulated, AdaBelief, Adadelta, Adagrad, Adam, Adamax, AdamW, AMSGrad, Clipped, Lamb, Lion, NAdam, Optimizer,  # noqa: F401
                     RAdam, RMSProp, SGD, only)
-from . import schedules  # noqa: F401
+from . import schedules# noqa: F401
 
 
+SHARD_LEAST = 4096  # bytes of a tensor that shard=True cuts: less is not worth a message
 NOT_A_NUMBER = ("E1117",)  # a step whose outputs hold NaN or infinity
 
 
@@ -120,11 +122,22 @@ class Step:
     ``loss(params, extra, ...)`` and gives ``(value, extra)``; ``step.extra`` is what became of it. ``has_aux``: the loss gives
     ``(value, aux)``, with both ``(value, (extra, aux))``, and so does a step: ``value, aux = step(x, y)``.
 
+    ``comm``: this rank of several that train one model, each with rows of its own of every batch (docs/distributed.md): all start
+    from the state of rank 0, and step by the mean of their gradients. A rank that fails is a CommError for the others, which change
+    nothing in that step; with ``snapshot_every`` steps they ``recover``. ``shard``: each rank holds and updates a part of the
+    optimiser's state, of tensors of at least so many bytes (True: 4096); the values stay the same, bit for bit. What reads the state
+    (``params``, ``state``, ``save``, a snapshot) then gathers it, so all ranks do it alike.
+
+    ``split``: the ranks of ``comm`` are one model together, and are all given the same batch. Each holds a part of the parameters that
+    are named, along an axis: ``{"w1": "column", "w2": "row", "qkv": 2}``. Names are paths, or their ends; ``column`` is the last axis,
+    ``row`` the first, ``whole`` none. What follows from these parameters is held in parts, too; ``exchanges()`` tells.
+
     >>> step = Step(loss, SGD(0.1), params)  # loss(params, x, y) gives a number
     """
 
     def __init__(self, loss: Callable, optimizer: Optimizer, params: Any, *, stop_at_nan: bool = True, extra: Any = None,
-                 has_aux: bool = False, **options: Any) -> None:
+                 has_aux: bool = False, comm: Comm | None = None, snapshot_every: int = 0, shard: bool | int = False,
+                 split: dict[str, str | int] | None = None, **options: Any) -> None:
         self.loss, self.optimizer, self.has_aux = as_function(loss), optimizer, has_aux
         self._trees: tuple = (params, optimizer.init(params)) + (() if extra is None else (extra,))
         self.count, self.losses, self.stop_at_nan = 0, Curve(), stop_at_nan
@@ -133,12 +146,26 @@ class Step:
         self._live: Any = None  # the compiled step that has the state, and its program
         self._made: list = []            # those for all kinds of batches so far
         self._newer = False              # it has taken steps since the trees were read
+        self.comm, self.snapshot_every = comm, snapshot_every
+        self._shard = SHARD_LEAST if shard is True else int(shard)
+        if self._shard < 0 or (self._shard and comm is None):
+            raise ValueError("shard is for the ranks of a comm: True, or the bytes of a tensor from which on it is sharded")
+        if split is not None and (comm is None or self._shard):
+            raise ValueError("split is for the ranks of a comm, and without shard")
+        self._split = None if split is None else ", ".join(f"{name}={axis}" for name, axis in split.items())
+        self._parts = bool(self._shard or split)  # all ranks gather the state together
+        self._snapshots: list[tuple[int, tuple]] = []
+        if comm is not None:
+            self._join(comm)
 
     # ---- the state ----
 
     def _read(self) -> tuple:
         if self._newer:
-            leaves = iter(self._live[0].read())
+            try:
+                leaves = iter(self._live[0].read())
+            except _core.Failure as failure:  # of a sharded state, which all ranks gather
+                raise self._failed(self._live[1].error(failure, RunError)) from None
             self._trees = tuple(tree_map(lambda _: next(leaves), t) for t in self._trees)
             self._newer = False
         return self._trees
@@ -166,11 +193,58 @@ class Step:
     def state(self, state: Any) -> None:
         self._trees, self._live, self._made = (self._read()[0], state, *self._read()[2:]), None, []
 
+    # ---- ranks ----
+
+    def _join(self, comm: Any) -> None:
+        if not isinstance(comm, Comm):
+            raise TypeError(f"comm is what anfora.comm makes, not {comm!r:.40}")
+        if self.has_aux:
+            raise ValueError("a step with has_aux runs on one rank: what it gives besides the loss would differ")
+        self._trees = tuple(tree_map(lambda x: comm.broadcast(x) if hasattr(x, "dtype") else x, t) for t in self._trees)
+        if self.snapshot_every or not self._parts:
+            self._snapshot()
+
+    def _snapshot(self) -> None:
+        self._snapshots = [*self._snapshots[-1:], (self.count, self._read())]
+
+    def recover(self) -> int:
+        """After a CommError: goes on with the ranks that are left, from the last snapshot that all of them have. All of them
+        call this within the time limit. Gives the number of steps done, as ``count``."""
+        if not self._snapshots or self.comm is None or not self.comm.reinit():
+            raise RuntimeError("there are no ranks to go on with: begin again from a checkpoint")
+        newest = _core.frombytes("i64", (1,), self._snapshots[-1][0].to_bytes(8, sys.byteorder))
+        at = min(int(n) for n in tree_leaves([x[0] for x in self.comm.all_gather(newest)]))
+        self.count, trees = next(s for s in self._snapshots if s[0] == at)
+        self._trees, self._live, self._made, self._newer = trees, None, [], False
+        self._snapshots = [(self.count, trees)]
+        del self.losses.values[at:]
+        return at
+
+    def _failed(self, error: RunError) -> Exception:
+        """An error of a run, as one of the ranks if it is. What stops this rank alone stops the others, too."""
+        failure = self.comm._core.failure() if self.comm else None
+        if failure:
+            return CommError(*failure)
+        if self.comm:
+            self.comm.abort()
+        return error
+
+    def exchanges(self) -> str:
+        """Text, a line each: the state of which this rank holds a part, and what a step exchanges with the other ranks, with the place in
+        the program. After the first step."""
+        return self._live[0].exchanges() if self._live and self.comm else ""
+
     # ---- checkpoints ----
 
     def save(self, path: Any) -> None:
         """Writes parameters, the optimiser's state and the count of steps: a safetensors file, whole or not at all."""
-        save(path, self._named(), count=str(self.count))
+        self._save(path, count=str(self.count))
+
+    def _save(self, path: Any, **more: str) -> None:
+        """Of several ranks the first one writes: all have the same state, or gather it."""
+        named = self._named() if self._parts or self.comm is None or self.comm.rank == 0 else None
+        if self.comm is None or self.comm.rank == 0:
+            save(path, named, **more)
 
     def _named(self) -> dict[str, Any]:
         return dict(zip(("params", "state", "extra"), self._read()))
@@ -195,6 +269,8 @@ class Step:
         if value is NotImplemented:
             value = self._otherwise(batch)
         self.count += 1
+        if self.snapshot_every and self.comm and self.count % self.snapshot_every == 0:
+            self._snapshot()
         self.losses.values.append(value[0] if self.has_aux else value)
         return value
 
@@ -205,8 +281,11 @@ class Step:
             error = live[1].error(failure, RunError)
             if any(f.code in NOT_A_NUMBER for f in error.findings):
                 self._stop(str(error))
-            raise error from None
-        self._newer = self._newer or value is not NotImplemented
+            raise self._failed(error) from None
+        if value is not NotImplemented and not self._newer:
+            self._newer = True
+            if self._parts:  # the arrays would be whole
+                self._trees = tuple(tree_map(lambda _: 0, t) for t in self._trees)
         return value
 
     def _stop(self, why: str) -> None:
@@ -225,7 +304,11 @@ class Step:
             value = self._run(live, batch)
             if value is not NotImplemented:
                 return value
-        live = None if self.has_aux else self.function(len(batch))._stepper((*trees, *batch), len(trees), self.stop_at_nan)
+        live = None if self.has_aux else self.function(len(batch))._stepper((*trees, *batch), len(trees), self.stop_at_nan,
+                                                                                           self.comm and self.comm._core, self._shard,
+                                                                                           self._split)
+        if live is None and self.comm:
+            raise TypeError("a step on several ranks needs parameters with element types that it keeps, and a compiler")
         if live is None:
             self._live = None
             return self._functional(batch)
@@ -244,9 +327,13 @@ class Step:
         return (value, results[-1]) if self.has_aux else value
 
 
-def batches(arrays: tuple, size: int, epochs: int = 1, seed: int | None = 0) -> Iterator[tuple]:
+def batches(arrays: tuple, size: int, epochs: int = 1, seed: int | None = 0, comm: Comm | None = None) -> Iterator[tuple]:
     """Parts of arrays of NumPy, ``size`` rows each, in random order (``seed`` None: in theirs). Rows that are left at
-    the end of an epoch are left out, so that all parts have one shape."""
+    the end of an epoch are left out, so that all parts have one shape. ``comm``: of each part this rank's share of the rows."""
+    rank, ranks = (comm.rank, comm.ranks) if comm else (0, 1)
+    if size % ranks:
+        raise ValueError(f"{size} rows cannot be shared by {ranks} ranks")
+    mine = size // ranks
     n = len(arrays[0])
     order = list(range(n))
     source = random.Random(seed)
@@ -254,7 +341,8 @@ def batches(arrays: tuple, size: int, epochs: int = 1, seed: int | None = 0) -> 
         if seed is not None:
             source.shuffle(order)
         for at in range(0, n - size + 1, size):
-            yield tuple(a[order[at:at + size]] for a in arrays)
+            at += rank * mine
+            yield tuple(a[order[at:at + mine]] for a in arrays)
 
 
 def prefetch(items: Iterable, ahead: int = 2) -> Iterator:
@@ -309,7 +397,7 @@ def fit(step: Step, data: Callable[[int], Iterable[tuple]], epochs: int, *, vali
         if found[-1] < best:
             best, kept = found[-1], (step.params, step.state)
         if save_to is not None and ((epoch + 1) % every == 0 or epoch + 1 == epochs):
-            save(save_to, step._named(), count=str(step.count), epochs=",".join(map(repr, found)))
+            step._save(save_to, count=str(step.count), epochs=",".join(map(repr, found)))
         if patience is not None and len(found) - 1 - found.index(min(found)) >= patience:
             if kept is not None:
                 step.params, step.state = kept

@@ -285,7 +285,10 @@ static PyObject *as_int(PyObject *self) {
   return r;
 }
 
+/* Of an array without dims alone: one with dims is an index of another shape. */
 static PyObject *as_index(PyObject *self) {
+  if (((array *)self)->ndim)
+    return PyErr_Format(PyExc_TypeError, "an array with dims is no integer: write int(x)");
   PyObject *x = item(self, NULL), *r = x ? PyNumber_Index(x) : NULL;
   Py_XDECREF(x);
   return r;
@@ -412,7 +415,7 @@ static PyObject *compare_tensors(PyObject *a, PyObject *b, int op) {
   return operate(name[op], a, b);
 }
 
-/* Numbers compare as numbers, tensors element by element. */
+/* Numbers compare as numbers, tensors element by element; the result is an array of truth values. */
 static PyObject *compare(PyObject *self, PyObject *other, int op) {
   const array *a = (const array *)self;
   bool ours = array_is_one(a->c, other);
@@ -420,10 +423,12 @@ static PyObject *compare(PyObject *self, PyObject *other, int op) {
   if (a->ndim || !(number || (ours && !((array *)other)->ndim)))
     return compare_tensors(self, other, op);
   PyObject *x = item(self, NULL), *y = ours ? item(other, NULL) : Py_NewRef(other);
-  PyObject *r = x && y ? PyObject_RichCompare(x, y, op) : NULL;
+  int holds = x && y ? PyObject_RichCompareBool(x, y, op) : -1;
   Py_XDECREF(x);
   Py_XDECREF(y);
-  return r;
+  if (holds < 0) return NULL;
+  bool truth = holds == 1;
+  return array_number(a->c, ANF_BOOL, &truth);
 }
 
 static PyObject *represent(PyObject *self) {
@@ -546,6 +551,14 @@ static PyObject *reduced(PyObject *self, PyObject *none) {
   return operate("reduce", self, NULL);
 }
 
+/* The module that has the functions of the Array API standard. */
+static PyObject *namespace_of(PyObject *self, PyObject *args, PyObject *kw) {
+  static char *names[] = {"api_version", NULL};
+  PyObject *version = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, kw, "|$O", names, &version)) return NULL;
+  return operate("namespace", self, version);
+}
+
 static PyObject *formatted(PyObject *self, PyObject *spec) {
   PyObject *x = ((array *)self)->size == 1 ? item(self, NULL) : PyObject_Str(self);
   PyObject *r = x ? PyObject_Format(x, spec) : NULL;
@@ -555,6 +568,8 @@ static PyObject *formatted(PyObject *self, PyObject *spec) {
 
 static PyMethodDef methods[] = {
     {"tobytes", as_bytes, METH_NOARGS, "The elements as bytes, row by row."},
+    {"__array_namespace__", (PyCFunction)(void (*)(void))namespace_of, METH_VARARGS | METH_KEYWORDS,
+     "The module of array functions, as the Array API standard asks for."},
     {"__reduce__", reduced, METH_NOARGS, NULL},
     {"__format__", formatted, METH_O, NULL},
     {"tolist", tolist, METH_NOARGS, "The elements as nested lists of Python numbers."},

@@ -16,9 +16,11 @@ typedef struct plan {
   PyObject_HEAD core *c;
   uint64_t *sig;
   size_t nsig;
-  PyObject *refs;  // what words of the signature are addresses of
-  PyObject *slow;  // called in place of the code, or NULL
-  PyObject *extra; // arguments that come after those of the call: what the function captured
+  PyObject *refs;     // what words of the signature are addresses of
+  PyObject *slow;     // called in place of the code, or NULL
+  PyObject *extra;    // arguments that come after those of the call: what the function captured
+  anf_generic *given; // the same for plan_run
+  size_t nextra;
   exec *e;
   anf_jit_function *f; // borrowed from it
   int8_t *to;          // the element type that a number is to have, -1: as it is
@@ -35,6 +37,7 @@ static void plan_dealloc(PyObject *self) {
   free(p->to);
   free(p->out);
   free(p->code);
+  free(p->given);
   Py_XDECREF(p->refs);
   Py_XDECREF(p->slow);
   Py_XDECREF(p->extra);
@@ -99,6 +102,20 @@ static bool read_casts(plan *p, PyObject *list) {
   return !PyErr_Occurred();
 }
 
+/* The captured arrays as slots. */
+static bool read_extra(plan *p) {
+  flat f;
+  flat_start(&f, p->c);
+  bool good = true;
+  p->nextra = (size_t)PyTuple_Size(p->extra);
+  for (size_t i = 0; good && i < p->nextra; i++)
+    good = flat_put(&f, PyTuple_GetItem(p->extra, (Py_ssize_t)i)) && f.n == i + 1;
+  p->given = good ? (anf_generic *)calloc(p->nextra + 1, sizeof *p->given) : NULL;
+  if (p->given) memcpy(p->given, f.slot, p->nextra * sizeof *p->given);
+  flat_end(&f);
+  return p->given || PyErr_Occurred() || (PyErr_NoMemory(), false);
+}
+
 /* Plan(exec, casts, leaves, code, objects, extra, refs, slow) */
 static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
   PyObject *module = PyType_GetModule(type), *e, *casts, *leaves, *code, *objects, *extra, *refs,
@@ -121,14 +138,55 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     p->e = (exec *)Py_NewRef(e);
     p->f = anf_exec_function(p->e->e);
   }
-  if (read_casts(p, casts) && read_leaves(p, leaves) && read_code(p, code)) return (PyObject *)p;
+  if (read_casts(p, casts) && read_leaves(p, leaves) && read_code(p, code) && read_extra(p) &&
+      !PyErr_Occurred())
+    return (PyObject *)p;
   Py_DECREF(p);
   return NULL;
 }
 
+/* buffers() -> (address, [(element type, rank)] of the results) for calls by plan_run, or None */
+static PyObject *plan_buffers(PyObject *self, PyObject *none) {
+  plan *p = (plan *)self;
+  (void)none;
+  for (size_t i = 0; i < p->nin; i++)
+    if (p->to[i] >= 0) Py_RETURN_NONE;
+  if (p->slow || !p->f) Py_RETURN_NONE;
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list && i < p->nout; i++) {
+    PyObject *t = Py_BuildValue("(si)", anf_dtype_name(p->out[i].dtype), p->out[i].ndim);
+    if (!t || PyList_Append(list, t) < 0) Py_CLEAR(list);
+    Py_XDECREF(t);
+  }
+  return list ? Py_BuildValue("(nN)", (Py_ssize_t)(intptr_t)p, list) : NULL;
+}
+
+size_t plan_slots(const void *of) {
+  const plan *p = (const plan *)of;
+  return p->nin + p->nextra + p->nout + 1;
+}
+
+anf_status plan_run(const void *of, size_t n, anf_generic *slot, size_t nout,
+                    void *(*out)(void *user, size_t i), void *user) {
+  const plan *p = (const plan *)of;
+  if (n != p->nin || nout != p->nout) return ANF_INVALID;
+  for (size_t i = 0; i < p->nextra; i++) slot[n++] = p->given[i];
+  for (size_t i = 0; i < nout; i++)
+    if (i != p->returned) slot[n++].ptr = out(user, i);
+  slot[n].bits = 0;
+  anf_stream *s = anf_stream_of_thread();
+  anf_status st = s ? anf_jit_call_generic(p->f, s, slot) : ANF_NOMEM;
+  if (st == ANF_OK && p->returned < nout)
+    memcpy(out(user, p->returned), &slot[n], anf_dtype_bytes(p->out[p->returned].dtype));
+  return st;
+}
+
 PyTypeObject *plan_make_type(core *c, PyObject *module) {
-  PyType_Slot slots[] = {
-      {Py_tp_new, (void *)plan_new}, {Py_tp_dealloc, (void *)plan_dealloc}, {0, NULL}};
+  static PyMethodDef methods[] = {{"buffers", plan_buffers, METH_NOARGS, NULL}, {0}};
+  PyType_Slot slots[] = {{Py_tp_new, (void *)plan_new},
+                         {Py_tp_dealloc, (void *)plan_dealloc},
+                         {Py_tp_methods, methods},
+                         {0, NULL}};
   PyType_Spec spec = {.name = "anfora._core.Plan",
                       .basicsize = sizeof(plan),
                       .flags = Py_TPFLAGS_DEFAULT,

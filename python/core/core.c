@@ -19,14 +19,25 @@ static void empty_garbage(core *c) {
 
 PyThreadState *core_enter(core *c) {
   PyThreadState *ts = PyEval_SaveThread();
+  unsigned long me = PyThread_get_thread_ident();
+  if (atomic_load(&c->owner) == me) {
+    c->nested++;
+    return ts;
+  }
   PyThread_acquire_lock(c->cx_lock, WAIT_LOCK);
+  atomic_store(&c->owner, me);
   empty_garbage(c);
   return ts;
 }
 
 void core_leave(core *c, PyThreadState *ts) {
-  empty_garbage(c);
-  PyThread_release_lock(c->cx_lock);
+  if (c->nested) {
+    c->nested--;
+  } else {
+    empty_garbage(c);
+    atomic_store(&c->owner, 0);
+    PyThread_release_lock(c->cx_lock);
+  }
   PyEval_RestoreThread(ts);
 }
 
@@ -123,6 +134,14 @@ static PyObject *explain(PyObject *m, PyObject *code) {
   return text ? PyUnicode_FromString(text) : Py_NewRef(Py_None);
 }
 
+static PyObject *owned(PyObject *module, PyObject *o) {
+  core *c = core_of(module);
+  array *a = array_of(c, o), *r = a ? array_new(c, a->dtype, a->ndim, a->extent) : NULL;
+  if (r) memcpy(r->data, a->data, a->bytes);
+  Py_XDECREF((PyObject *)a);
+  return (PyObject *)r;
+}
+
 static PyObject *as_array(PyObject *m, PyObject *o) { return (PyObject *)array_of(core_of(m), o); }
 
 static PyObject *from_bytes(PyObject *m, PyObject *args) {
@@ -134,9 +153,15 @@ static PyMethodDef functions[] = {
     {"set_hooks", set_hooks, METH_VARARGS, NULL},
     {"bytes_held", held, METH_NOARGS, "Bytes that the context of compiled programs holds now."},
     {"explain", explain, METH_O, "The long explanation of a code such as E0107, or None."},
-    {"build_step", step_build, METH_VARARGS, "The header and the object of a training step."},
+    {"add_generator", generator_add, METH_VARARGS, "An op whose graphs a function makes."},
+    {"build_object", object_build, METH_VARARGS, "The header and the object of a function."},
+    {"comm_threads", comm_threads, METH_VARARGS, "The communicators of ranks in this process."},
+    {"comm_link", comm_link, METH_VARARGS, "A communicator over a link of Python."},
     {"lend", dlpack_lend, METH_O, "A tensor's memory, by the C functions of its class."},
     {"give", dlpack_give, METH_VARARGS, "An array's memory as a tensor of a class, likewise."},
+    {"ffi_handler", ffi_handler, METH_NOARGS,
+     "The handler of XLA's calls of plans, as jax.ffi takes it."},
+    {"owned", owned, METH_O, "A copy of any array, as an anfora.Array."},
     {"asarray", as_array, METH_O, "Any array as an anfora.Array, without a copy if it is dense."},
     {0}};
 
@@ -172,8 +197,9 @@ static int start(PyObject *m) {
   bool good = add_type(m, array_make_type(c, m)) && add_type(m, program_make_type(c, m)) &&
               add_type(m, exec_make_type(c, m)) && add_type(m, fn_make_type(c, m)) &&
               add_type(m, plan_make_type(c, m)) && add_type(m, callable_make_type(c, m)) &&
-              add_type(m, stepper_make_type(c, m)) &&
-              PyModule_AddStringConstant(m, "version", anf_version()) == 0;
+              add_type(m, stepper_make_type(c, m)) && add_type(m, comm_make_type(c, m)) &&
+              PyModule_AddStringConstant(m, "version", anf_version()) == 0 &&
+              PyModule_AddIntConstant(m, "max_rank", ANF_MAX_RANK) == 0;
   return good ? 0 : -1;
 }
 

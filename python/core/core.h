@@ -13,6 +13,7 @@
 #endif
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,11 +29,13 @@ typedef struct garbage {
 typedef struct core {
   anf_ctx *cx;
   PyThread_type_lock cx_lock, garbage_lock;
+  _Atomic unsigned long owner; // the thread that has cx_lock, or 0
+  unsigned nested;             // calls of its that were made within one: by a generator
   garbage *garbage;
   anf_jit_engine *engine[ANF_JIT_KIND_COUNT]; // made at first use
   PyObject *error;                            // exception: (status, findings)
   PyTypeObject *array_type, *program_type, *exec_type, *plan_type, *fn_type, *callable_type;
-  PyTypeObject *step_type;
+  PyTypeObject *step_type, *comm_type;
   PyObject *children; // hook: an object's parts, or None if it is one static thing
   PyObject *write;    // hook: what programs print
   PyObject *operate;  // hook: (name of an operation, arguments)
@@ -41,7 +44,8 @@ typedef struct core {
 
 /* ---- core.c ---- */
 core *core_of(PyObject *module);
-/* Takes the context, letting go of the GIL; the GIL is not held after. */
+/* Takes the context, letting go of the GIL; the GIL is not held after. A thread that has the context may take it again: a
+ * generator is called within a call, and makes programs. */
 PyThreadState *core_enter(core *c);
 void core_leave(core *c, PyThreadState *ts);
 /* Frees once the context is entered. */
@@ -146,9 +150,19 @@ void texts_free(texts *t);
 anf_status program_parse(anf_ctx *cx, const char *text, size_t n, const char *name, const places *p,
                          anf_diag *d, anf_module **m);
 
+/* ---- generator.c ---- */
+PyObject *generator_add(PyObject *module, PyObject *args);
+
 /* ---- step.c: training steps whose state stays where it is ---- */
 PyTypeObject *stepper_make_type(core *c, PyObject *module);
-PyObject *step_build(PyObject *module, PyObject *args);
+PyObject *object_build(PyObject *module, PyObject *args);
+
+/* ---- comm.c: ranks that exchange arrays ---- */
+PyTypeObject *comm_make_type(core *c, PyObject *module);
+PyObject *comm_threads(PyObject *module, PyObject *args);
+PyObject *comm_link(PyObject *module, PyObject *args);
+/* The communicator of an object; NULL: it is None, or with an exception no communicator. */
+anf_comm *comm_of(core *c, PyObject *o);
 
 /* ---- value.c: values of the context and Python's objects. To Python with the GIL alone. ---- */
 /* Both are called with the lock and the GIL. */
@@ -183,6 +197,11 @@ bool flat_hold(flat *f, PyObject *o); // takes the reference
 void flat_end(flat *f);
 
 /* ---- call.c: functions that Python calls ---- */
+/* From code that holds no GIL: arguments are in the first n of plan_slots slots, results go to out(user, i). */
+size_t plan_slots(const void *plan);
+anf_status plan_run(const void *plan, size_t n, anf_generic *slot, size_t nout,
+                    void *(*out)(void *user, size_t i), void *user);
+PyObject *ffi_handler(PyObject *module, PyObject *args); // ffi.c: calls from XLA
 PyTypeObject *plan_make_type(core *c, PyObject *module);
 PyTypeObject *callable_make_type(core *c, PyObject *module);
 

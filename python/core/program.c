@@ -90,24 +90,27 @@ static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
   return r;
 }
 
-static anf_status load(core *c, const char *path, anf_diag **d, anf_module **m) {
+static anf_status load(core *c, const char *path, const char *imports, anf_diag **d,
+                       anf_module **m) {
   PyThreadState *ts = core_enter(c);
   *d = anf_diag_new(c->cx);
-  anf_status st = *d ? anf_load(c->cx, path, *d, m) : ANF_NOMEM;
+  anf_status st = *d ? ANF_OK : ANF_NOMEM;
+  if (st == ANF_OK && imports) st = anf_allow_imports(c->cx, imports, *d);
+  if (st == ANF_OK) st = anf_load(c->cx, path, *d, m);
   if (st == ANF_OK) anf_diag_free(*d);
   core_leave(c, ts);
   return st;
 }
 
-/* Program.read(path): of any format that anf_load knows */
+/* Program.read(path, imports=None): of any format that anf_load knows */
 static PyObject *program_read(PyObject *type, PyObject *args) {
   PyObject *module = PyType_GetModule((PyTypeObject *)type), *r = NULL;
-  const char *path;
-  if (!module || !PyArg_ParseTuple(args, "s", &path)) return NULL;
+  const char *path, *imports = NULL;
+  if (!module || !PyArg_ParseTuple(args, "s|z", &path, &imports)) return NULL;
   core *c = core_of(module);
   anf_module *m = NULL;
   anf_diag *d = NULL;
-  anf_status st = load(c, path, &d, &m);
+  anf_status st = load(c, path, imports, &d, &m);
   r = st == ANF_OK ? PyType_GenericAlloc((PyTypeObject *)type, 0) : core_raise(c, st, d);
   if (!r && m) core_free_later(c, (void (*)(void *))anf_module_free, m);
   if (!r) return NULL;
@@ -201,8 +204,11 @@ static anf_status print_as(program *p, const char *form, anf_text *out) {
   return anf_write_html(p->m, &o, out);
 }
 
+typedef PyObject *maker(const char *text, Py_ssize_t n);
+
 /* Takes the lock's end upon itself: the text is freed under it. */
-static PyObject *text_out(core *c, PyThreadState *ts, anf_status st, anf_diag *d, anf_text *out) {
+static PyObject *out_as(maker *make, core *c, PyThreadState *ts, anf_status st, anf_diag *d,
+                        anf_text *out) {
   size_t n = st == ANF_OK ? out->len : 0;
   char *copy = (char *)malloc(n + 1);
   if (copy && n) memcpy(copy, out->text, n);
@@ -210,10 +216,14 @@ static PyObject *text_out(core *c, PyThreadState *ts, anf_status st, anf_diag *d
   if (st == ANF_OK) anf_diag_free(d);
   core_leave(c, ts);
   PyObject *r = st != ANF_OK ? core_raise(c, st, d)
-                : copy       ? PyUnicode_FromStringAndSize(copy, (Py_ssize_t)n)
+                : copy       ? make(copy, (Py_ssize_t)n)
                              : PyErr_NoMemory();
   free(copy);
   return r;
+}
+
+static PyObject *text_out(core *c, PyThreadState *ts, anf_status st, anf_diag *d, anf_text *out) {
+  return out_as(PyUnicode_FromStringAndSize, c, ts, st, d, out);
 }
 
 static PyObject *program_print(PyObject *self, PyObject *args) {
@@ -297,51 +307,122 @@ static PyObject *program_lowered(PyObject *self, PyObject *args) {
   return r;
 }
 
+/* ---- models ---- */
+
+/* model(name, types, form): bytes of a file */
+static PyObject *program_model(PyObject *self, PyObject *args) {
+  program *p = (program *)self;
+  PyObject *list, *r = NULL;
+  const char *name, *form;
+  texts t = {0};
+  if (!PyArg_ParseTuple(args, "sOs", &name, &list, &form)) return NULL;
+  bool onnx = strcmp(form, "onnx") == 0;
+  if (!onnx && strcmp(form, "mindir") != 0)
+    return PyErr_Format(PyExc_ValueError, "there is no form %s of models", form);
+  anf_graph *g = graph_of(p, name);
+  if (g && texts_of(list, &t)) {
+    PyThreadState *ts = core_enter(p->c);
+    anf_text out = {p->c->cx, NULL, 0, 0};
+    anf_diag *d = anf_diag_new(p->c->cx);
+    anf_status st = read_types(p->c, t.text, t.n, t.type, d);
+    if (st == ANF_OK) st = (onnx ? anf_write_onnx : anf_write_mindir)(g, t.n, t.type, d, &out);
+    r = out_as(PyBytes_FromStringAndSize, p->c, ts, st, d, &out);
+  }
+  texts_free(&t);
+  return r;
+}
+
 /* ---- compiled functions ---- */
 
-static anf_status make_exec(program *p, anf_graph *g, anf_exec_opts *o, texts *t, bool later,
-                            anf_exec **e, anf_diag *d) {
+typedef struct fixed_argument {
+  size_t at;
+  anf_value *value;
+} fixed_argument;
+
+typedef struct fixing {
+  size_t n;
+  fixed_argument *at;
+} fixing;
+
+static void fixing_free(fixing *f) {
+  for (size_t i = 0; i < f->n; i++) anf_value_release(f->at[i].value);
+  free(f->at);
+}
+
+/* Of a list of (position, value), which may be NULL. With the GIL, the context entered. */
+static bool fixing_of(core *c, PyObject *list, fixing *f) {
+  Py_ssize_t n = list ? PyList_Size(list) : 0;
+  f->at = (fixed_argument *)calloc((size_t)n + 1, sizeof *f->at);
+  if (!f->at) return PyErr_NoMemory(), false;
+  for (Py_ssize_t i = 0; i < n; i++) {
+    Py_ssize_t at;
+    PyObject *x;
+    if (!PyArg_ParseTuple(PyList_GetItem(list, i), "nO", &at, &x)) return false;
+    if (!(f->at[i].value = value_of(c, x))) return false;
+    f->at[f->n++].at = (size_t)at;
+  }
+  return true;
+}
+
+typedef struct making {
+  anf_graph *g;
+  anf_exec_opts o;
+  texts types;
+  fixing fixed;
+  bool later; // compiled when it is run
+} making;
+
+static anf_status make_exec(program *p, making *k, anf_exec **e, anf_diag *d) {
+  texts *t = &k->types;
   anf_status st = read_types(p->c, t->text, t->n, t->type, d);
-  if (st == ANF_OK) o->engine = core_engine(p->c, o->kind, d, &st);
-  if (st == ANF_OK) st = anf_compile(g, o, d, e);
-  if (st == ANF_OK && !later) st = anf_exec_prepare(*e, t->n, t->type, d);
+  if (st == ANF_OK) k->o.engine = core_engine(p->c, k->o.kind, d, &st);
+  if (st == ANF_OK) st = anf_compile(k->g, &k->o, d, e);
+  for (size_t i = 0; st == ANF_OK && i < k->fixed.n; i++)
+    st = anf_exec_fix(*e, k->fixed.at[i].at, k->fixed.at[i].value, d);
+  if (st == ANF_OK && !k->later) st = anf_exec_prepare(*e, t->n, t->type, d);
   return st;
 }
 
-/* compile(name, types, backend, fast, parallel, tune): for these types now; types None: when it is run */
+/* The exception is set if it is false. */
+static bool compile_now(program *p, making *k, PyObject *fixed, anf_exec **e) {
+  PyEval_RestoreThread(core_enter(p->c));
+  bool good = fixing_of(p->c, fixed, &k->fixed);
+  PyThreadState *ts = PyEval_SaveThread();
+  anf_diag *d = good ? anf_diag_new(p->c->cx) : NULL;
+  anf_status st = good ? make_exec(p, k, e, d) : ANF_INVALID;
+  fixing_free(&k->fixed);
+  if (st == ANF_OK) anf_diag_free(d);
+  core_leave(p->c, ts);
+  if (good && st != ANF_OK) core_raise(p->c, st, d);
+  return st == ANF_OK;
+}
+
+/* compile(name, types, backend, fast, parallel, tune, [(position, value)]): for these types now; types None: when it
+ * is run. Arguments at the positions are constants. */
 static PyObject *program_compile(PyObject *self, PyObject *args) {
   program *p = (program *)self;
-  anf_exec_opts o;
-  PyObject *list;
+  PyObject *list, *fixed = PyTuple_Size(args) > 6 ? PyTuple_GetItem(args, 6) : NULL;
+  PyObject *head = PyTuple_GetSlice(args, 0, 6);
   const char *name, *form;
-  texts t = {0};
-  bool later = PyTuple_Size(args) > 1 && PyTuple_GetItem(args, 1) == Py_None;
-  if (!read_opts(args, &o, &list, &name, &form)) return NULL;
-  anf_graph *g = graph_of(p, name);
+  making k = {.later = PyTuple_Size(args) > 1 && PyTuple_GetItem(args, 1) == Py_None};
+  bool read = head && read_opts(head, &k.o, &list, &name, &form);
+  Py_XDECREF(head);
+  if (!read || !(k.g = graph_of(p, name))) return NULL;
   exec *r =
-      g && (later || texts_of(list, &t)) ? (exec *)PyType_GenericAlloc(p->c->exec_type, 0) : NULL;
-  anf_status st = ANF_OK;
-  anf_diag *d = NULL;
+      k.later || texts_of(list, &k.types) ? (exec *)PyType_GenericAlloc(p->c->exec_type, 0) : NULL;
   if (r) {
     r->c = p->c;
     r->program = Py_NewRef(self);
-    PyThreadState *ts = core_enter(p->c);
-    d = anf_diag_new(p->c->cx);
-    st = make_exec(p, g, &o, &t, later, &r->e, d);
-    if (st == ANF_OK) anf_diag_free(d);
-    core_leave(p->c, ts);
+    if (!compile_now(p, &k, fixed, &r->e)) Py_CLEAR(r);
   }
-  texts_free(&t);
-  if (r && st != ANF_OK) {
-    core_raise(p->c, st, d);
-    Py_CLEAR(r);
-  }
+  texts_free(&k.types);
   return (PyObject *)r;
 }
 
 static PyMethodDef program_methods[] = {
     {"print", program_print, METH_VARARGS, "The program as ir, dat, dot or html."},
     {"lowered", program_lowered, METH_VARARGS, "A function as tir, llvm, asm or c."},
+    {"model", program_model, METH_VARARGS, "A function as the bytes of an .onnx or .mindir file."},
     {"compile", program_compile, METH_VARARGS, "A function compiled for types."},
     {"read", program_read, METH_VARARGS | METH_CLASS, "A program of a file."},
     {"functions", program_functions, METH_NOARGS, "The functions that can be called from outside."},

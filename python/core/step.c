@@ -12,6 +12,7 @@ typedef struct stepper {
   anf_module *m;
   anf_step *s;
   PyObject *captured; // arrays that inputs after those of the batch are bound to
+  PyObject *comm;     // the communicator, or None
   PyObject *bound;    // arrays that the state is bound to, or NULL
   uint64_t *sig;      // of the batch that it is compiled for
   size_t nsig, nbatch;
@@ -43,10 +44,11 @@ static bool leave_with(stepper *s, PyThreadState *ts, anf_status st, anf_diag *d
 /* ---- making ---- */
 
 typedef struct making {
-  const char *text, *name, *marks, *start, *backend;
-  Py_ssize_t length, nmarks, nstate;
-  PyObject *files, *types, *captured, *batch;
+  const char *text, *name, *marks, *start, *backend, *split;
+  Py_ssize_t length, nmarks, nstate, shard;
+  PyObject *files, *types, *captured, *batch, *comm;
   int fast, tune, threads, keep;
+  anf_comm *with;
 } making;
 
 static anf_status make_step(stepper *s, const making *k, const texts *t, const places *p,
@@ -54,9 +56,14 @@ static anf_status make_step(stepper *s, const making *k, const texts *t, const p
   const anf_type **type = t->type;
   anf_jit_opts jit;
   anf_exec_opts how = {.size = sizeof how, .fast = k->fast != 0, .tune = k->tune != 0, .jit = &jit};
-  anf_step_opts o = {
-      .size = sizeof o, .exec = &how, .nan = k->keep ? ANF_NAN_FIND : ANF_NAN_IGNORE};
+  anf_step_opts o = {.size = sizeof o,
+                     .exec = &how,
+                     .nan = k->keep ? ANF_NAN_FIND : ANF_NAN_IGNORE,
+                     .stops = true};
   o.threads = (uint32_t)k->threads;
+  o.comm = k->with;
+  o.shard = (uint64_t)k->shard;
+  o.split = k->split;
   anf_jit_kind_of(k->backend, &how.kind);
   anf_text dir = {.cx = s->cx};
   anf_status st = core_jit_options(&dir, &jit);
@@ -133,21 +140,24 @@ static bool make(stepper *s, const making *k) {
   return good;
 }
 
-/* Stepper(text, name, marks, files, start, types, states, backend, fast, tune, threads, keep, captured, batch) */
+/* Stepper(text, name, marks, files, start, types, states, backend, fast, tune, threads, keep, captured, batch, comm, shard, split) */
 static PyObject *stepper_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
   PyObject *module = PyType_GetModule(type);
-  making k;
+  making k = {.comm = Py_None};
   (void)kw;
   if (!module ||
-      !PyArg_ParseTuple(args, "s#sy#O!sO!nsppipO!O!", &k.text, &k.length, &k.name, &k.marks,
+      !PyArg_ParseTuple(args, "s#sy#O!sO!nsppipO!O!|Onz", &k.text, &k.length, &k.name, &k.marks,
                         &k.nmarks, &PyList_Type, &k.files, &k.start, &PyList_Type, &k.types,
                         &k.nstate, &k.backend, &k.fast, &k.tune, &k.threads, &k.keep, &PyTuple_Type,
-                        &k.captured, &PyTuple_Type, &k.batch))
+                        &k.captured, &PyTuple_Type, &k.batch, &k.comm, &k.shard, &k.split))
     return NULL;
+  k.with = comm_of(core_of(module), k.comm);
+  if (!k.with && PyErr_Occurred()) return NULL;
   stepper *s = (stepper *)PyType_GenericAlloc(type, 0);
   if (!s) return NULL;
   s->c = core_of(module);
   s->captured = Py_NewRef(k.captured);
+  s->comm = Py_NewRef(k.comm);
   s->lock = PyThread_allocate_lock();
   s->cx = anf_ctx_new(NULL);
   if (!s->lock || !s->cx) PyErr_NoMemory();
@@ -166,6 +176,7 @@ static void stepper_dealloc(PyObject *self) {
   free(s->sig);
   free(s->number);
   Py_XDECREF(s->captured);
+  Py_XDECREF(s->comm);
   Py_XDECREF(s->bound);
   ((freefunc)PyType_GetSlot(t, Py_tp_free))(self);
   Py_DECREF(t);
@@ -185,6 +196,26 @@ static anf_status run_with(stepper *s, const flat *f, anf_diag *d) {
   return st == ANF_OK ? anf_step_run(s->s, d) : st;
 }
 
+/* One run and its first output. *stopped: Ctrl-C ended it; the state is as it was. */
+static PyObject *run_once(stepper *s, const flat *f, bool *stopped) {
+  PyThreadState *ts = enter(s);
+  anf_array out = {0};
+  anf_diag *d = anf_diag_new(s->cx);
+  core_call outer = core_begin(NULL, s->cx);
+  anf_status st = d ? run_with(s, f, d) : ANF_NOMEM;
+  core_end(outer);
+  *stopped = core_interrupted(outer, st);
+  if (st == ANF_OK) st = anf_step_leaf(s->s, ANF_OUTPUT, 0, &out);
+  double loss = 0;
+  if (st == ANF_OK) loss = anf_step_number(s->s, anf_step_leaf_name(s->s, ANF_OUTPUT, 0));
+  if (*stopped) {
+    anf_diag_free(d);
+    leave(s, ts);
+    return NULL;
+  }
+  return leave_with(s, ts, st, d) ? PyFloat_FromDouble(loss) : NULL;
+}
+
 /* run(*batch): the first output, a number; NotImplemented if the step is not made for such a batch */
 static PyObject *stepper_run(PyObject *self, PyObject *batch) {
   stepper *s = (stepper *)self;
@@ -194,14 +225,9 @@ static PyObject *stepper_run(PyObject *self, PyObject *batch) {
   if (f.nsig != s->nsig || memcmp(f.sig, s->sig, s->nsig * sizeof *s->sig) != 0) {
     r = Py_NewRef(Py_NotImplemented);
   } else {
-    PyThreadState *ts = enter(s);
-    anf_array out = {0};
-    anf_diag *d = anf_diag_new(s->cx);
-    anf_status st = d ? run_with(s, &f, d) : ANF_NOMEM;
-    if (st == ANF_OK) st = anf_step_leaf(s->s, ANF_OUTPUT, 0, &out);
-    double loss = 0;
-    if (st == ANF_OK) loss = anf_step_number(s->s, anf_step_leaf_name(s->s, ANF_OUTPUT, 0));
-    if (leave_with(s, ts, st, d)) r = PyFloat_FromDouble(loss);
+    bool stopped = false;
+    r = run_once(s, &f, &stopped);
+    while (stopped && PyErr_CheckSignals() == 0) r = run_once(s, &f, &stopped);
   }
   flat_end(&f);
   return r;
@@ -209,13 +235,19 @@ static PyObject *stepper_run(PyObject *self, PyObject *batch) {
 
 /* ---- the state ---- */
 
-static PyObject *leaf_copy(stepper *s, size_t i) {
+/* A copy of a leaf, whole. Of a sharded one all ranks gather it, without the GIL: they may be threads of this process. */
+static PyObject *leaf_copy(stepper *s, size_t i, anf_diag *d, anf_status *st) {
   anf_array a;
   Py_ssize_t dims[ANF_MAX_RANK];
-  if (anf_step_leaf(s->s, ANF_STATE, i, &a) != ANF_OK) return core_no_memory();
+  if ((*st = anf_step_whole(s->s, i, &a)) != ANF_OK) return NULL;
   for (size_t k = 0; k < a.rank; k++) dims[k] = (Py_ssize_t)a.dims[k];
   array *r = array_new(s->c, a.dtype, (int)a.rank, dims);
-  if (r && r->bytes) memcpy(r->data, a.data, r->bytes);
+  if (!r) return NULL;
+  a.data = r->data;
+  PyThreadState *ts = PyEval_SaveThread();
+  *st = anf_step_read(s->s, ANF_STATE, i, &a, d);
+  PyEval_RestoreThread(ts);
+  if (*st != ANF_OK) Py_CLEAR(r);
   return (PyObject *)r;
 }
 
@@ -223,26 +255,45 @@ static PyObject *leaf_copy(stepper *s, size_t i) {
 static PyObject *stepper_read(PyObject *self, PyObject *none) {
   stepper *s = (stepper *)self;
   (void)none;
-  PyEval_RestoreThread(enter(s));
+  PyThreadState *ts = enter(s);
+  anf_diag *d = anf_diag_new(s->cx);
+  anf_status st = d ? ANF_OK : ANF_NOMEM;
+  PyEval_RestoreThread(ts);
   Py_ssize_t n = (Py_ssize_t)anf_step_leaf_count(s->s, ANF_STATE);
   PyObject *list = PyList_New(n);
-  for (Py_ssize_t i = 0; list && i < n; i++) {
-    PyObject *x = leaf_copy(s, (size_t)i);
+  for (Py_ssize_t i = 0; st == ANF_OK && list && i < n; i++) {
+    PyObject *x = leaf_copy(s, (size_t)i, d, &st);
     if (!x || PyList_SetItem(list, i, x) < 0) Py_CLEAR(list);
   }
-  leave(s, PyEval_SaveThread());
+  if (!leave_with(s, PyEval_SaveThread(), st, d)) Py_CLEAR(list);
   return list;
+}
+
+/* What the step exchanges with the other ranks, as text. */
+static PyObject *stepper_exchanges(PyObject *self, PyObject *none) {
+  stepper *s = (stepper *)self;
+  (void)none;
+  anf_text t = {.cx = s->cx};
+  PyThreadState *ts = enter(s);
+  anf_status st = anf_step_exchanges(s->s, &t);
+  leave(s, ts);
+  PyObject *r = st == ANF_OK ? PyUnicode_FromStringAndSize(t.text ? t.text : "", (Py_ssize_t)t.len)
+                             : core_no_memory();
+  anf_text_free(&t);
+  return r;
 }
 
 static bool write_leaf(stepper *s, size_t i, PyObject *o) {
   anf_array a;
   const array *x = (array *)o;
-  bool same = array_is_one(s->c, o) && anf_step_leaf(s->s, ANF_STATE, i, &a) == ANF_OK &&
+  bool same = array_is_one(s->c, o) && anf_step_whole(s->s, i, &a) == ANF_OK &&
               x->dtype == a.dtype && (size_t)x->ndim == a.rank;
   for (size_t k = 0; same && k < a.rank; k++) same = x->extent[k] == a.dims[k];
-  if (!same) PyErr_Format(PyExc_ValueError, "leaf %zu of the state has another type", i);
-  else if (x->bytes) memcpy(a.data, x->data, x->bytes);
-  return same;
+  if (!same)
+    return PyErr_Format(PyExc_ValueError, "leaf %zu of the state has another type", i), false;
+  a.data = x->data;
+  return !x->bytes || anf_step_write(s->s, ANF_STATE, i, &a, NULL) == ANF_OK ||
+         (core_no_memory(), false);
 }
 
 static PyObject *stepper_write(PyObject *self, PyObject *list) {
@@ -296,31 +347,35 @@ static PyObject *stepper_bind(PyObject *self, PyObject *list) {
 
 static PyMethodDef methods[] = {
     {"run", stepper_run, METH_VARARGS, "One step; gives the loss."},
+    {"exchanges", stepper_exchanges, METH_NOARGS,
+     "The parts of the state that this rank holds, and the exchanges of a step."},
     {"read", stepper_read, METH_NOARGS, "Copies of the state's leaves, in order."},
     {"bind", stepper_bind, METH_O, "Memory of the host in place of the state's own."},
     {"write", stepper_write, METH_O, "Other leaves for the state, copied."},
     {0}};
 
-/* ---- objects of steps ---- */
+/* ---- objects of functions and of steps ---- */
 
-typedef struct building_step {
-  const char *text, *name, *start, *symbol;
-  Py_ssize_t length, nstate;
-} building_step;
+typedef struct building {
+  const char *text, *name, *start, *symbol, *sizes;
+  Py_ssize_t length, nstate; // negative: no step
+} building;
 
-static anf_status build_object(anf_ctx *cx, const building_step *k, const texts *t, anf_diag *d,
-                               anf_module **m, anf_text *out) {
-  anf_build_opts o = {.size = sizeof o, .name = k->symbol, .title = k->name};
+static anf_status build_forms(anf_ctx *cx, const building *k, const texts *t, anf_diag *d,
+                              anf_module **m, anf_text *out) {
+  anf_build_opts o = {.size = sizeof o, .name = k->symbol, .title = k->name, .sizes = k->sizes};
   places none = {0};
   anf_status st = program_parse(cx, k->text, (size_t)k->length, k->name, &none, d, m);
   for (size_t i = 0; i < t->n && st == ANF_OK; i++)
     st = anf_parse_type(cx, t->text[i], d, &t->type[i]);
   anf_graph *g = st == ANF_OK ? anf_module_find(*m, k->start) : NULL;
   unsigned forms = 1u << ANF_BUILD_OBJ | 1u << ANF_BUILD_HEADER;
-  return g ? anf_build_step(g, (size_t)k->nstate, t->n, t->type, forms, &o, d, out) : st;
+  if (!g) return st;
+  if (k->nstate < 0) return anf_build_graph(g, t->n, t->type, forms, &o, d, out);
+  return anf_build_step(g, (size_t)k->nstate, t->n, t->type, forms, &o, d, out);
 }
 
-static PyObject *built(core *c, const building_step *k, const texts *t) {
+static PyObject *built(core *c, const building *k, const texts *t) {
   PyObject *r = NULL;
   anf_ctx *cx = anf_ctx_new(NULL);
   anf_diag *d = cx ? anf_diag_new(cx) : NULL;
@@ -330,7 +385,7 @@ static PyObject *built(core *c, const building_step *k, const texts *t) {
   anf_status st = ANF_NOMEM;
   if (d) {
     PyThreadState *ts = PyEval_SaveThread();
-    st = build_object(cx, k, t, d, &m, out);
+    st = build_forms(cx, k, t, d, &m, out);
     PyEval_RestoreThread(ts);
   }
   if (st == ANF_OK)
@@ -345,13 +400,14 @@ static PyObject *built(core *c, const building_step *k, const texts *t) {
   return r;
 }
 
-/* build_step(text, name, start, types, states, symbol): the header and the object of a step */
-PyObject *step_build(PyObject *module, PyObject *args) {
-  building_step k;
+/* build_object(text, name, start, types, states, symbol, sizes): the header and the object of a step, or with states -1
+ * of a function; sizes, or None, of the dims that types name */
+PyObject *object_build(PyObject *module, PyObject *args) {
+  building k = {.sizes = NULL};
   PyObject *types, *r = NULL;
   texts t = {0};
-  if (!PyArg_ParseTuple(args, "s#ssO!ns", &k.text, &k.length, &k.name, &k.start, &PyList_Type,
-                        &types, &k.nstate, &k.symbol))
+  if (!PyArg_ParseTuple(args, "s#ssO!ns|z", &k.text, &k.length, &k.name, &k.start, &PyList_Type,
+                        &types, &k.nstate, &k.symbol, &k.sizes))
     return NULL;
   if (texts_of(types, &t)) r = built(core_of(module), &k, &t);
   texts_free(&t);

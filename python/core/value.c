@@ -156,7 +156,7 @@ PyObject *type_to(const anf_type *t, const anf_ctx *cx) {
   case ANF_TYPE_TENSOR: return Py_BuildValue("(sN)", anf_dtype_name(anf_type_dtype(t)), dims_to(t));
   case ANF_TYPE_TUPLE: return Py_BuildValue("(sN)", "tuple", parts_to(t, cx));
   case ANF_TYPE_RECORD: return Py_BuildValue("(sNN)", "record", fields_to(t), parts_to(t, cx));
-  case ANF_TYPE_FN: return Py_BuildValue("(s)", "fn");
+  case ANF_TYPE_FN: return Py_BuildValue("(sn)", "fn", (Py_ssize_t)anf_type_count(t));
   case ANF_TYPE_STRING: return Py_BuildValue("(s)", "str");
   case ANF_TYPE_TYPE: return Py_BuildValue("(s)", "type");
   default: return Py_BuildValue("(s)", "none");

@@ -283,7 +283,7 @@ static bool check_elements(world *w, program *p, anf_value *const *u, anf_value 
     for (size_t e = 0; e < n && e < 60; e++) {
       double h = coarse ? 0.25 : 1e-5, up, down, got = grad[i] ? anfi_get_f64(grad[i], e) : 0;
       anf_value *a = anfi_value_new_tensor(w->cx, w->type[i]);
-      memcpy(a->u.data, w->in[i]->u.data, a->n * anf_dtype_bytes((anf_dtype)a->type->dtype));
+      memcpy(a->data, w->in[i]->data, a->n * anf_dtype_bytes((anf_dtype)a->type->dtype));
       double at = anfi_get_f64(a, e);
       anfi_set_f64(a, e, at + h);
       bool good = loss(w, p, i, a, u, &up);

@@ -3,6 +3,7 @@
 """Programs that are compiled ahead of time: `anfora build` makes objects and headers, a C program uses them,
 linked with libanfora_rt alone, and is run as it is and watched by valgrind.
 test_build.py ANFORA LIBANFORA_RT.a -- CC FLAGS..."""
+import json
 import os
 import platform
 import shutil
@@ -28,8 +29,10 @@ OBJECTS = {  # name of the object: what is built
     "forever": [PROGRAM + ":forever"],
     "program": [PROGRAM],  # main
     "shown": [PROGRAM + ":shown"],
+    "sized": [PROGRAM + ":sized", "--sizes", "B=1,3 T=1,4"],
     "small": [PROGRAM + ":small"],
     "square": [PROGRAM + ":square_sum", "--value-and-grad", "--name", "square"],
+    "spread": [PROGRAM + ":spread", "--threads", "4"],
     "wide": [PROGRAM + ":wide"],
     "data": [DATA],
 }
@@ -100,6 +103,7 @@ def test_sources(folder):
     TAP.case("C source", link(folder, RT) or run(["./use"], cwd=folder)[1])
     # gcc's default has strings.h behind string.h, whose index is a function
     TAP.case("C source in the compiler's own mode", run([*CC, "-std=gnu17", "-fsyntax-only", *(n + ".c" for n in OBJECTS)], cwd=folder)[1])
+    TAP.case("C source as C23", run([*CC, "-std=c2x", "-fsyntax-only", *(n + ".c" for n in OBJECTS)], cwd=folder)[1])
     _, problem = run([ANFORA, "build", PROGRAM + ":steep", "--grad", "--emit", "c", "-o", "steep"], cwd=folder)
     if not problem:
         with open(os.path.join(folder, "steep.c"), encoding="utf-8") as f:
@@ -158,6 +162,61 @@ def fails(name, words, code, status=1):
     TAP.case(name, "" if good else f"status {r.returncode}\n{r.stderr}")
 
 
+def test_names_and_targets(folder):
+    with open(os.path.join(folder, "names.anf"), "w", encoding="utf-8") as p:
+        p.write("def f(p: ({w: f32[2, 3], b: f32[2]}, f32), x: f32[3]) { ({y = p[0].w @ x + p[0].b, n = p[1]}, p[1] * 2.0) }\n"
+                "def read(x: f32) { x * 2.0 }\ndef gamma(x: f32) { x * 2.0 }\n")
+    for name in ("read", "gamma"):  # of the C library: a program's own calls of it would come here
+        fails("a name of the C library: " + name, [os.path.join(folder, "names.anf:" + name)], "E0920")
+    _, problem = run([ANFORA, "build", "names.anf:read", "--name", "my_read", "-o", "r"], cwd=folder)
+    TAP.case("another name", problem)
+    _, problem = run([ANFORA, "build", "names.anf:f", "-o", "n"], cwd=folder)
+    words = "const float *p_0_w /* 6 of f32 */, const float *p_0_b /* 2 of f32 */, float p_1, const float *x /* 3 of f32 */, float *out_0_y /* 2 of f32 */, float *out_1"
+    TAP.case("parameters are named by their paths", problem or ("" if words in read(os.path.join(folder, "n.h")) else read(os.path.join(folder, "n.h"))))
+    fails("no such target", [PROGRAM + ":fib", "--target", "pdp11-dec-unix"], "E1352")
+    _, problem = run([ANFORA, "build", PROGRAM + ":product", "--target", "aarch64-linux-gnu", "--emit", "obj,asm,header", "-o", "arm"], cwd=folder)
+    if not problem:
+        with open(os.path.join(folder, "arm.o"), "rb") as o:
+            head = o.read(20)
+        asm = read(os.path.join(folder, "arm.s"))
+        problem = "" if head[:5] == b"\x7fELF\x02" and head[18] == 183 and "fmla" in asm and "ret" in asm else repr(head) + asm[:500]
+    TAP.case("an object for aarch64", problem)
+
+
+def test_threads(folder):
+    """Loops run on threads only if the object was built so."""
+    for words, want in (([], False), (["--threads", "1"], False), (["--threads", "2"], True)):
+        undefined, problem = run([ANFORA, "build", PROGRAM + ":spread", *words, "-o", "t"], cwd=folder)
+        undefined, problem = (undefined, problem) if problem else run(["nm", "-u", "t.o"], cwd=folder)
+        TAP.case("threads: " + (" ".join(words) or "none"), problem or ("" if ("anf_rt_parallel" in undefined) == want else undefined))
+    fails("no threads", [PROGRAM + ":spread", "--threads", "0"], "--threads", 2)
+
+
+def test_sizes(folder):
+    """What the command reports of an object for several sizes, and refusals."""
+    out, problem = run([ANFORA, "build", PROGRAM + ":sized", "--sizes", "T=2-4  B=1,7,7", "-o", "s"], cwd=folder)
+    TAP.case("sizes are counted and listed", problem or ("" if out == "sized: code for 6 combinations of sizes (B = 1, 7 and T = 2, 3, 4)\n" else out))
+    head = problem or read(os.path.join(folder, "s.h"))
+    words = "float sized(int64_t B, int64_t T, const float *x /* f32[B, 3] */, const float *y /* f32[B, T] */, int64_t n, "\
+            "double *out_1 /* f64[B, 2] */, float *out_2 /* 4, 6, 8, 28, 42, 56 of f32 */);"
+    TAP.case("sizes are parameters in C", "" if words in head else head)
+    out, problem = run([ANFORA, "build", PROGRAM + ":parts", "--sizes", "B=2", "--json", "-o", "p"], cwd=folder)
+    TAP.case("sizes in JSON", problem or ("" if json.loads(out)["sizes"] == ["B = 2"] else out))
+    _, problem = run([ANFORA, "build", PROGRAM + ":parts", "--sizes", "B=2", "--explain-fusion", "--emit", "asm", "-o", "p"], cwd=folder)
+    TAP.case("fusion at the first sizes", problem)
+    for name, words, code, status in (
+            ("no sizes", [":sized"], "E1582", 1), ("sizes of one dim of two", [":sized", "--sizes", "B=1"], "E1582", 1),
+            ("a dim that is not there", [":sized", "--sizes", "B=1 T=1 C=2"], "E1581", 1),
+            ("sizes of known dims", [":affine", "--sizes", "B=1"], "E1581", 1),
+            ("no number", [":sized", "--sizes", "B=1,two T=1"], "E1580", 1), ("no name", [":sized", "--sizes", "=1"], "E1580", 1),
+            ("no sizes after the name", [":sized", "--sizes", "B= T=1"], "E1580", 1), ("a comma too many", [":sized", "--sizes", "B=1,"], "E1580", 1),
+            ("a range the wrong way round", [":sized", "--sizes", "B=3-1 T=1"], "E1580", 1),
+            ("a number that is too large", [":sized", "--sizes", "B=99999999999999999999 T=1"], "E1580", 1),
+            ("too many combinations", [":sized", "--sizes", "B=1-13 T=1-5"], "E1583", 1),
+            ("as many results as rows", [":parts", "--sizes", "B=1,2"], "E1584", 3)):
+        fails(name, [PROGRAM + words[0], *words[1:]], code, status)
+
+
 def test_errors():
     fails("no such function", [PROGRAM + ":nothing"], "E0010")
     fails("a word of C++", [PROGRAM + ":class"], "E0920")
@@ -177,7 +236,7 @@ def test_errors():
 
 
 with tempfile.TemporaryDirectory() as top:
-    for number, test in enumerate([lambda d: test_use("llvm", d), lambda d: test_use("cjit", d), test_shared, test_sources,
+    for number, test in enumerate([lambda d: test_use("llvm", d), lambda d: test_use("cjit", d), test_names_and_targets, test_sizes, test_threads, test_shared, test_sources,
                                    test_forms, test_debug]):
         where = os.path.join(top, str(number))
         os.mkdir(where)

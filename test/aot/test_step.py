@@ -53,6 +53,23 @@ def test_train(kind, folder):
     TAP.case("headers are C++", run(["c++", *flags, "all.cpp"], cwd=folder)[1])
 
 
+def test_sizes(folder):
+    """A step whose batch is an argument has the numbers of steps for each batch."""
+    rate = "{lr: f32, by: (f32[2], f32)}"
+    problem = ""
+    for name, rows, more in (("step", "32", []), ("half", "16", []), ("sized", "B", ["--sizes", "B=16,32"])):
+        words = ["--state", "1", "--sig", f"u8[{rows}, 8, 8], u8[{rows}], {rate}", "--name", name, "-o", name, *more]
+        problem = problem or run([ANFORA, "build", PROGRAM + ":step", *words], cwd=folder)[1]
+    problem = problem or run([ANFORA, "build", PROGRAM + ":init", "--state", "0"], cwd=folder)[1]
+    objects = ["step.o", "half.o", "sized.o", "init.o"]
+    problem = problem or run([*CC, *WARN, "-I", folder, os.path.join(HERE, "sizes.c"), *objects, "-o", "sizes", RT, "-lm", "-lpthread"],
+                             cwd=folder)[1]
+    TAP.case("a step whose batch is an argument", problem or run(["./sizes"], cwd=folder)[1])
+    with open(os.path.join(folder, "rows.anf"), "w", encoding="utf-8") as f:
+        f.write("def step(s: f32[4], x: f32[N, 4]) { (s * 0.5, x @ s) }\n")
+    fails("an output whose rows are an argument", [os.path.join(folder, "rows.anf"), "--state", "1", "--sizes", "N=1,2"], "E1584", 3)
+
+
 def test_size():
     out, problem = run(["size", "-t", RT])
     text = 0 if problem else int(out.strip().split("\n")[-1].split()[0])
@@ -73,10 +90,11 @@ with tempfile.TemporaryDirectory() as top:
         where = os.path.join(top, str(number))
         os.mkdir(where)
         test_train(engine, where)
+    test_sizes(top)
 test_size()
 fails("a step that calls itself", [PROGRAM + ":back", "--state", "1"], "E0924", 3)
 fails("more states than parameters", [PROGRAM + ":back", "--state", "3"], "E1119")
 fails("no new state", [PROGRAM + ":init", "--state", "1"], "E1110")
 fails("no number", [PROGRAM + ":step", "--state", "one"], "--state", 2)
-fails("rows that nothing tells", [PROGRAM + ":test", "--state", "0"], "E0520", 3)
+fails("rows that nothing tells", [PROGRAM + ":test", "--state", "0"], "E1582")
 TAP.done()

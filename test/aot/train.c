@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Trains with the objects of train.anf, linked with libanfora_rt alone; with WITH_JIT, beside an anf_step
- * of the same program, whose numbers must be the same. Says what is wrong, if anything. */
+ * of the same program, whose numbers must be the same. Reports the first difference. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

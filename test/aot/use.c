@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Uses what test_build.py has built, linked with libanfora_rt alone. Says what is wrong, if anything. */
+/* Uses what test_build.py has built, linked with libanfora_rt alone. Reports the first difference. */
 #define _POSIX_C_SOURCE 200809L // nanosleep
 #include <pthread.h>
 #include <stdio.h>
@@ -15,8 +15,10 @@
 #include "forever.h"
 #include "program.h"
 #include "shown.h"
+#include "sized.h"
 #include "small.h"
 #include "square.h"
+#include "spread.h"
 #include "wide.h"
 
 static int wrong;
@@ -62,6 +64,26 @@ static void contraction(void) {
       bad += z[i * 80 + j] != (s > 0 ? s : 0);
     }
   EXPECT(bad == 0);
+}
+
+/* Built with --threads: the stream says how many, and the bits do not depend on it. */
+static void threads(void) {
+  enum { M = 256, K = 512, N = 256 };
+  static float x[M * K], y[K * N], z[3][M * N];
+  static const uint32_t many[3] = {1, 2, 7};
+  for (int i = 0; i < M * K; i++) x[i] = (float)(i % 13) * 0.1f;
+  for (int i = 0; i < K * N; i++) y[i] = (float)(i % 11) * 0.3f - 1.5f;
+  for (int i = 0; i < 3; i++) {
+    anf_stream *s =
+        anf_stream_new(&(anf_stream_opts){.size = sizeof(anf_stream_opts), .threads = many[i]});
+    EXPECT(anf_stream_threads(s) == many[i] && spread_on(s, x, y, z[i]) == ANF_OK);
+    anf_stream_free(s);
+  }
+  EXPECT(memcmp(z[0], z[1], sizeof z[0]) == 0 && memcmp(z[0], z[2], sizeof z[0]) == 0);
+  double sum = 0;
+  for (int k = 0; k < K; k++) sum += (double)x[5 * K + k] * (double)y[k * N + 3];
+  double want = (sum > 0 ? sum : 0) + 1, got = (double)z[2][5 * N + 3];
+  EXPECT(got > want - 1e-3 && got < want + 1e-3);
 }
 
 static int printed;
@@ -172,6 +194,41 @@ static void processors(void) {
   }
 }
 
+static void count_prints(void *user, int64_t site, size_t n, const uint64_t *leaf) {
+  (void)site;
+  *(int64_t *)user = n ? (int64_t)leaf[0] : -1;
+}
+
+/* Sizes of dims are arguments: every combination has the numbers of a program for it alone. */
+static void sizes(void) {
+  float x[9], y[12], twice[24], sum = 0;
+  double product[6];
+  int64_t rows = 0;
+  anf_stream *s = anf_stream_new(NULL);
+  anf_stream_set_print(s, count_prints, &rows);
+  for (int i = 0; i < 9; i++) x[i] = (float)(i + 1);
+  for (int i = 0; i < 12; i++) y[i] = (float)(2 * i);
+  EXPECT(sized_SIZES == 4 && sized_sizes[1][0] == 1 && sized_sizes[1][1] == 4);
+  for (int at = 0; at < sized_SIZES; at++) {
+    int64_t B = sized_sizes[at][0], T = sized_sizes[at][1], n = B * T;
+    EXPECT(sized_on(s, B, T, x, y, 1, product, twice, &sum) == ANF_OK);
+    EXPECT(sum == (float)(n * (n - 1)) / 2); // twice the sum of 0..n-1, halved
+    EXPECT(rows == B);
+    EXPECT(product[0] == 22 && product[1] == 28 && (B == 1 || product[4] == 76));
+    EXPECT(memcmp(twice, y, (size_t)n * sizeof *y) == 0);
+    EXPECT(memcmp(twice + n, y, (size_t)n * sizeof *y) == 0);
+  }
+  EXPECT(sized_object.bytes == 64); // the table of six numbers is there once
+  EXPECT(sized_on(s, 2, 4, x, y, 1, product, twice, &sum) == ANF_INVALID);
+  expect_trap(s, ANF_TRAP_SITE,
+              "sized was not built for B = 2, T = 4 (only for B = 1, 3 and T = 1, 4)",
+              "program.anf", 30);
+  x[0] = 100;
+  EXPECT(sized_on(s, 3, 1, x, y, 1, product, twice, &sum) == ANF_INVALID);
+  expect_trap(s, ANF_TRAP_SITE, "assertion failed: x is too large", "program.anf", 28);
+  anf_stream_free(s);
+}
+
 int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "shown") == 0) {
     shows();
@@ -180,6 +237,8 @@ int main(int argc, char **argv) {
   numbers();
   tensors();
   contraction();
+  sizes();
+  threads();
   traps();
   is_stopped();
   instances();

@@ -75,7 +75,11 @@ def test_running():
                 "  m = 0.9 * s.m + g\n"
                 "  ({w = s.w - 0.1 * m, m = m}, {loss = Sum(g)})\n"
                 "}\n"
-                "def large(x, w) { (Sum(x), Max(x, axis=0), Mean(x, axis=1), x[:, 32:96] @ w) }\n")
+                "def near(x, c) { d = x[:, None] - c[None]; Sum(Min(Sum(d * d, axis=2), axis=1)) }\n"
+                "def move(x: f64[64, 16], c: f64[64, 16]) { grad(near, wrt=1)(x, c) }\n"
+                "def large(x, w) { (Sum(x), Max(x, axis=0), Mean(x, axis=1), x[:, 32:96] @ w) }\n"
+                "def bytes(x: u8[64, 64], w: i8[64, 64]) { Quantize(Dequantize(x, 0.5) @ Dequantize(w, 0.5), 0.1) }\n"
+                "def gates(x: f32[64, 128], v: f32[128, 128], w: f32[128, 128]) { (x @ v, x @ w) }\n")
     check("--explain-fusion", anfora("run", "fused.anf:sums", "[[1,2],[3,4]]", "--explain-fusion"), out=re.compile("^296[.]14"),
           err=r"^sums\n  computed where it is read: Exp 1:19\n  computed where it is read: Mul 1:26\n  Sum 1:15\n$")
     check("--explain-fusion of rows",
@@ -89,15 +93,49 @@ def test_running():
               r"    computed where it is read: Sub 3:51\n    moves 8200 bytes, op by op 20488\n$")
     check("--explain-fusion of slices of large reductions, and operands that stay in their place",
           anfora("build", "fused.anf:large", "--sig", "f32[512, 1024], f32[64, 32]", "--explain-fusion"), out="",
-          err=r"^large\n  Sum 9:20, in 32 slices\n  Max 9:28, in 8 slices\n  Mean 9:44\n"
-              r"  read by products where it is: Slice 9:66\n  MatMul 9:73\n$")
+          err=r"^large\n  Sum 11:20, in 32 slices\n  Max 11:28, in 8 slices\n  Mean 11:44\n"
+              r"  read by products where it is: Slice 11:66\n  MatMul 11:73\n$")
+    check("--explain-fusion of products that threads share", anfora("build", "fused.anf:gates", "--threads", "2", "--explain-fusion"), out="",
+          err=r"^gates\n  MatMul 13:\d+\n  MatMul 13:\d+\nparallel_merge: 2 loops that threads share become 1\n$")
+    check("--explain-fusion of a product of bytes and its epilogue", anfora("build", "fused.anf:bytes", "--explain-fusion"), out="",
+          err=r"\n  product whose reader is its epilogue: MatMul 12:[0-9]+, of bytes that are summed in i32\n")
     check("--explain-fusion of a step",
           anfora("build", "fused.anf:step", "--state", "1", "--explain-fusion"), out="",
           err=r"  one loop over 64 elements: Add 6:17, Sub 7:13\n    computed where it is read: Mul 6:11, Mul 7:19\n")
+    check("a large difference of small tensors has no buffer", anfora("print", "--as", "tir", "fused.anf:move"),
+          out=re.compile(r"\A(?!.*f64 \* 65536)", re.S))
     ones = "[[" + "1," * 63 + "1]]"
     check("--tune", anfora("run", "fused.anf:mm", ones, "--backend", "llvm", "--tune"), out="64\n")
     check("--time, compiled", anfora("run", "p.anf", "1", "--time", "--backend", "llvm"), out="2\n",
           err=r"^compile [\d.]+ ms, run [\d.]+ ms, memory [\d.]+ KiB\n1\. \(i64\) in [\d.]+ ms: the first call\n$")
+
+
+WORK = """def count(n: i64) { print("start"); i = 0; while i < n { i = i + 1 }; print("end", i); i }
+def unknown(n: i64) { i = 0; s = 0; while i < n { s = s + i * i % 7; i = i + 1 }; Sum(Arange(0, s % 10)) }
+def product(n: i64) { x = Reshape(Cast(Arange(0, n * n), f32), (n, n)); Sum(x @ x) }
+def bad(n: i64) { i = 0; while i < n { i = i + 1 }; assert(i < 10, "too many"); i }
+"""
+
+
+def test_engine_by_work():
+    """Little work is interpreted, more is compiled; what cannot be is interpreted, and that is said."""
+    with open("work.anf", "w", encoding="utf-8") as f:
+        f.write(WORK)
+    for function, n, engine in [("count", 10, "interp"), ("count", 300000, "llvm"), ("product", 8, "interp"), ("product", 256, "llvm"),
+                                ("unknown", 30, "interp"), ("unknown", 300000, "interp")]:
+        got = [json.loads(anfora("run", "--json", *words, f"work.anf:{function}", str(n))[1]) for words in ([], ["--backend", "interp"])]
+        good = got[0]["backend"] == engine and got[0]["result"] == got[1]["result"]
+        TAP.case(f"engine: {function} {n}", "" if good else repr(got))
+    for n in (10, 300000):
+        check(f"engine: printed once {n}", anfora("run", "work.anf:count", str(n)), out=f"start\nend {n}\n{n}\n")
+    check("engine: an error has its place", anfora("run", "work.anf:bad", "300000"), status=1, no_err=False,
+          err=re.compile("work.anf:4:.*error E0442: assertion failed: too many"))
+    check("engine: not compiled", anfora("run", "work.anf:unknown", "300000"), out="28\n", no_err=False,
+          err=re.compile("warning W0905: interpreted, for it cannot be compiled: E0520"))
+    check("engine: chosen, so an error", anfora("run", "--backend", "llvm", "work.anf:unknown", "300000"), status=3, no_err=False,
+          err=re.compile("error E0520"))
+    check("engine: limits of operations are the interpreter's", anfora("run", "--max-steps", "2000000", "work.anf:count", "300000"),
+          out="start\nend 300000\n300000\n")
 
 
 def test_statuses():
@@ -241,6 +279,20 @@ def test_address_space():
     TAP.case("and enough is enough", "" if got[420][0] == 0 else f"{got[420]}")
 
 
+def test_cache_tells_apart():
+    """Programs whose Tensor IR has the same statements on variables in another order are compiled each for itself."""
+    env = {"ANFORA_CACHE": os.path.abspath("apart")}
+    args = ["[[1, 2, 3]]", "[[1], [2.5]]", "--backend", "llvm"]
+    wants = {"<": "[[false, false, false], [true, true, false]]", ">": "[[false, true, true], [false, false, true]]",
+             "<=": "[[true, false, false], [true, true, false]]", ">=": "[[true, true, true], [false, false, true]]",
+             "-": "[[0.0, 1.0, 2.0], [-1.5, -0.5, 0.5]]", "-1 * a +": "[[0.0, -1.0, -2.0], [1.5, 0.5, -0.5]]"}
+    for op, want in wants.items():
+        with open("apart.anf", "w", encoding="utf-8") as f:
+            f.write("def main(a: f32[1,3], b: f32[2,1]) { " + ("b - a" if "1" in op else f"a {op} b") + " }\n")
+        status, out, err = anfora("run", "apart.anf", *args, env=env)
+        TAP.case(f"the cache tells a {op} b apart", "" if status == 0 and out.strip() == want else f"{out}{err}")
+
+
 def test_json():
     def result(*words):
         status, out, err = anfora("run", *words, "--json")
@@ -319,18 +371,30 @@ def test_output():
 def test_stages():
     with open("slope.anf", "w", encoding="ascii") as f:
         f.write("def f(x: f64[3]) { grad(fn (y) { Sum(Sin(y) * 2.0) })(x) }")
-    for words, folder in ((("run", "--backend", "llvm"), "stages/run"), (("opt",), "stages/opt")):
-        run = words[0] == "run"
-        check(f"{words[0]} --dump", anfora(*words, "--dump", folder, "slope.anf", *(["[1,2,3]"] if run else [])),
-              out=re.compile("1.08" if run else "Cos"))
+    with open("sum.anf", "w", encoding="ascii") as f:
+        f.write("def f(x: f64[3]) { Sum(Sin(x) * 2.0) }")
+    for words, folder in ((("run", "--backend", "llvm"), "stages/run"), (("opt",), "stages/opt"), (("grad", "-o", "grad.ir"), "stages/grad"),
+                          (("build", "-o", "slope"), "stages/build")):
+        source = "sum.anf" if words[0] == "grad" else "slope.anf"
+        run, built, written = words[0] == "run", words[0] == "build", words[0] in ("build", "grad")
+        check(f"{words[0]} --dump", anfora(*words, "--dump", folder, source, *(["[1,2,3]"] if run else [])),
+              out=re.compile("1.08" if run else "" if written else "Cos"))
         files = sorted(os.listdir(folder))
         stage = {f.split("_", 1)[1]: f.split("_")[0] for f in files}
-        order = [stage.get(f"{s}.ir", "none") for s in ("parse", "specialise", "expand")] + [stage.get("lowered.tir", "none")] * run
+        order = [stage.get(f"{s}.ir", "none") for s in ("parse", "specialise", "expand")] + [stage.get("lowered.tir", "none")] * (run or built)
         forms = {e for f in files if f.startswith("00_") for e in [f.split(".")[1]]}
         TAP.case(f"stages of {words[0]} are numbered", "" if "none" not in order and order == sorted(set(order)) else repr(files))
         TAP.case(f"stages of {words[0]} in three forms", "" if forms == {"ir", "dat", "dot"} else repr(files))
         expanded = next(f for f in files if f.endswith("_expand.ir"))
-        check("a stage is read again", anfora("run", f"{folder}/{expanded}:f", "[1,2,3]"), out=re.compile("1.08"))
+        text = open(os.path.join(folder, expanded), encoding="utf-8").read()
+        TAP.case(f"stages of {words[0]} have places", "" if f"# {source}:1:" in text or "# gradient" in text else text)
+        check("a stage is read again", anfora("run", f"{folder}/{expanded}:{'grad_f' if source == 'sum.anf' else 'f'}", "[1,2,3]"), out=re.compile("1.08"))
+    with open("places.anf", "w", encoding="ascii") as f:
+        f.write("def f(x: f64, n: i64) {\n  while n > 0 { x = x * x; n = n - 1 }\n  x\n}\n")
+    plain, places = (anfora("grad", "places.anf", *words, "-p", "expand")[1] for words in ([], ["--places"]))
+    TAP.case("places are comments", "" if re.sub("  # .*", "", places) == plain else places)
+    for words in ("# places.anf:2:", "# gradient, ", " of loop body of f"):
+        TAP.case("places have " + words, "" if words in places else places)
     with open("escape.anf", "w", encoding="ascii") as f:
         f.write('def f(x) { y\x1b[31m }\ndef g(x) { Assert(x > 0, "\\x1b[31mred") }')
     for got in (anfora("check", "escape.anf"), anfora("run", "escape.anf:g", "-1")):
@@ -426,7 +490,7 @@ def main():
             f.write(PROGRAM)
         with open("big.anf", "w", encoding="utf-8") as f:
             f.write("def f(x) {\n" + "  x = x + 1\n" * 20000 + "  x\n}\n")
-        for test in (test_running, test_input, test_json_everywhere, test_compiler, test_memory, test_address_space, test_statuses, test_json, test_output, test_long_programs, test_views, test_help, test_colour):
+        for test in (test_running, test_engine_by_work, test_input, test_json_everywhere, test_compiler, test_memory, test_address_space, test_statuses, test_cache_tells_apart, test_json, test_output, test_long_programs, test_views, test_help, test_colour):
             test()
         os.chdir("/")
     TAP.done()

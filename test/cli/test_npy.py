@@ -8,6 +8,8 @@ import struct
 import subprocess
 import sys
 import tempfile
+import zipfile
+import zlib
 
 import numpy as np
 from numpy.lib import format as npy
@@ -55,6 +57,35 @@ def refuses(name, data, code):
     r = run("@bad.npy")
     good = r.returncode in (1, 3) and code in r.stderr
     TAP.case("refused: " + name, "" if good else f"status {r.returncode}\n{r.stdout[:200]}{r.stderr}")
+
+
+def deflate(strategy, level):
+    """A compressor for zipfile with another strategy than its own."""
+    return lambda *_: zlib.compressobj(level, zlib.DEFLATED, -15, 8, strategy)
+
+
+def archives(rng):
+    arrays = {"zeros": np.zeros((300, 70)), "random": rng.normal(size=(50, 3)), "few": rng.integers(0, 3, size=90000).astype("i2"),
+              "ramp": np.arange(40000, dtype="f4"), "empty": np.zeros((0, 3)), "one": np.array(2.5),
+              "text": np.frombuffer(b"to be or not to be " * 2000, np.uint8)}
+    usual = zipfile._get_compressor
+    for name, strategy, level in [("usual", zlib.Z_DEFAULT_STRATEGY, 6), ("fastest", zlib.Z_DEFAULT_STRATEGY, 1), ("best", zlib.Z_DEFAULT_STRATEGY, 9),
+                                  ("stored blocks", zlib.Z_DEFAULT_STRATEGY, 0), ("fixed codes", zlib.Z_FIXED, 6),
+                                  ("no copies", zlib.Z_HUFFMAN_ONLY, 6), ("runs", zlib.Z_RLE, 6)]:
+        zipfile._get_compressor = deflate(strategy, level)
+        np.savez_compressed("in.npz", **arrays)
+        zipfile._get_compressor = usual
+        problem = ""
+        for key, a in arrays.items():
+            r = run(f"@in.npz:{key}", "-o", "out.npy")
+            problem = problem or r.stderr or ("" if same(np.load("out.npy"), a) else key)
+        TAP.case("compressed archive: " + name, problem)
+    np.savez("in.npz", weight=np.ones(2), bias=np.zeros(2))
+    r = run("@in.npz")
+    TAP.case("a whole archive is a record", "" if r.stdout == "{weight = [1.0, 1.0], bias = [0.0, 0.0]}\n" else r.stdout + r.stderr)
+    for word, hint in [("@in.npz:weigth", "did you mean 'weight'"), ("@in.npz:x", "it has weight, bias")]:
+        r = run(word)
+        TAP.case("no such array: " + word, "" if r.returncode == 1 and "E1350" in r.stderr and hint in r.stderr else r.stderr)
 
 
 def raw(header, data=b"", version=1):
@@ -124,6 +155,7 @@ def main():
         good_files()
         bad_files()
         saving()
+        archives(np.random.default_rng(3))
         os.chdir("/")
     TAP.done()
 

@@ -312,6 +312,38 @@ static void a_fixed_argument_is_in_the_code(void **state) {
   }
 }
 
+static void note_floor(void *user, anf_ctx *cx, const char *stage, anf_module *m, const char *tir) {
+  (void)cx, (void)m;
+  if (strcmp(stage, "lowered") == 0) *(bool *)user = strstr(tir, "floor") != NULL;
+}
+
+/* Of a weight that is fixed: Floor(w), of 140800 bytes, is computed once if there is room for it. */
+static void constants_are_computed_up_to_a_limit(void **state) {
+  world *w = *state;
+  anf_module *m = NULL;
+  anf_graph *g = parsed(w, "def f(x, w) { x + Floor(w) }", &m);
+  anf_value *weights = matrix(w, 44, 800), *x = matrix(w, 44, 800), *result[2];
+  for (int i = 0; i < 2; i++) {
+    bool in_call = false;
+    anf_exec *e = NULL;
+    anf_exec_opts o = {.size = sizeof o,
+                       .stage = note_floor,
+                       .stage_user = &in_call,
+                       .fold_bytes = i ? 140799 : 140800};
+    assert_int_equal(anf_compile(g, &o, w->d, &e), ANF_OK);
+    assert_int_equal(anf_exec_fix(e, 1, weights, w->d), ANF_OK);
+    anf_value_retain(x);
+    result[i] = run_exec(w, e, 2, (anf_value *[]){x, NULL});
+    assert_int_equal(in_call, i);
+    anf_exec_free(e);
+  }
+  assert_true(anf_value_same(result[0], result[1]));
+  for (int i = 0; i < 2; i++) anf_value_release(result[i]);
+  anf_value_release(x);
+  anf_value_release(weights);
+  anf_module_free(m);
+}
+
 /* Each allocation of a run fails in turn: of values in values, some are made by then. */
 static void memory_ends_in_a_nested_result(void **state) {
   world *w = *state;
@@ -353,6 +385,7 @@ int main(void) {
       TEST(strings_and_types_are_chosen),
       TEST(a_long_program_is_cut),
       TEST(a_fixed_argument_is_in_the_code),
+      TEST(constants_are_computed_up_to_a_limit),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,6 +47,19 @@ static int checked_root(double x, double *root) {
   return x < 0 ? 7 : 0;
 }
 
+/* Eighty arguments, more than a call passes in registers or an engine has in a fixed array. */
+#define EIGHT(a)                                                                                   \
+  int64_t a##0, int64_t a##1, int64_t a##2, int64_t a##3, int64_t a##4, int64_t a##5,              \
+      int64_t a##6, int64_t a##7
+#define SUM(a, k)                                                                                  \
+  ((k)*a##0 + ((k) + 1) * a##1 + ((k) + 2) * a##2 + ((k) + 3) * a##3 + ((k) + 4) * a##4 +          \
+   ((k) + 5) * a##5 + ((k) + 6) * a##6 + ((k) + 7) * a##7)
+static int64_t many(EIGHT(a), EIGHT(b), EIGHT(c), EIGHT(d), EIGHT(e), EIGHT(f), EIGHT(g), EIGHT(h),
+                    EIGHT(i), EIGHT(j)) {
+  return SUM(a, 1) + SUM(b, 9) + SUM(c, 17) + SUM(d, 25) + SUM(e, 33) + SUM(f, 41) + SUM(g, 49) +
+         SUM(h, 57) + SUM(i, 65) + SUM(j, 73);
+}
+
 #define AS_C(f) (void (*)(void))(f)
 
 static const anf_host_op host_ops[] = {
@@ -329,8 +342,32 @@ static void an_engine_knows_one_function_of_a_name(void **state) {
   anf_module_free(m);
 }
 
+static void many_arguments(void **state) {
+  world *w = *state;
+  enum { ARGS = 80 };
+  char type_text[600] = "fn(", call[2000] = "def f(n: i64) { many(";
+  int64_t want = 0;
+  for (int i = 0; i < ARGS; i++) {
+    size_t n = strlen(call);
+    strcat(type_text, i ? ", i64" : "i64");
+    snprintf(call + n, sizeof call - n, "%sn * %d", i ? ", " : "", i % 7);
+    want += (i + 1) * (3 * (i % 7));
+  }
+  strcat(type_text, ") -> i64");
+  strcat(call, ") + many(");
+  for (int i = 0; i < ARGS; i++) strcat(call, i ? ", 0" : "0");
+  strcat(call, ") }");
+  anf_host_op op = {.size = sizeof op, .name = "many", .type = type_text, .function = AS_C(many)};
+  assert_int_equal(anf_op_register(w->cx, &op, w->d), ANF_OK);
+  char value[32];
+  snprintf(value, sizeof value, "%lld", (long long)want);
+  anf_value *n = anf_value_i64(w->cx, 3);
+  everywhere(w, call, 1, &n, value, "i64");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {TEST(scalars),
+                                     TEST(many_arguments),
                                      TEST(tensors),
                                      TEST(derivatives),
                                      TEST(effects),

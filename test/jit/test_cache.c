@@ -267,6 +267,57 @@ static void told_apart(void **state) {
   remove_dir(dir);
 }
 
+/* ---- constants in blocks ---- */
+
+static anfi_os_block *two(int64_t x, int64_t y) {
+  anfi_os_block *b = anfi_os_block_new(2 * sizeof x);
+  assert_non_null(b);
+  memcpy(anfi_os_block_data(b), (int64_t[]){x, y}, 2 * sizeof x);
+  return b;
+}
+
+/* f(x) = 10 A[x] + B[x], in an engine and context of its own; the module outlives both. */
+static anf_jit_module *of_blocks(const char *dir, anfi_os_block *a, anfi_os_block *b) {
+  static const char text[] = "private tensor A: [s64 * 2] = {1s64, 2s64}\n"
+                             "private tensor B: [s64 * 2] = {3s64, 4s64}\n"
+                             "func f(x: s64): s64 {\n  return ((A[x] * 10s64) + B[x])\n}\n";
+  bench at = begin(ANF_JIT_LLVM, dir);
+  anf_tir_module *t = NULL;
+  anf_jit_module *m = NULL;
+  assert_int_equal(anf_tir_parse(at.cx, text, strlen(text), "test", at.d, &t), ANF_OK);
+  for (size_t i = 0; i < 2; i++) {
+    tstmt g = t->global.at[i];
+    texpr list = anfi_t_list_block(t->t, g->e[1]->dtype, 2, i ? b : a);
+    t->global.at[i] = anfi_t_define(t->t, TL_private, g->e[0], list);
+  }
+  assert_int_equal(anf_jit_make_module(at.e, t, at.d, &m), ANF_OK);
+  assert_int_equal(anf_jit_module_data_bytes(m), 128); // two addresses
+  anf_tir_module_free(t);
+  end(&at);
+  anfi_os_block_release(a);
+  anfi_os_block_release(b);
+  return m;
+}
+
+static void blocks(void **state) {
+  (void)state;
+  const char *dir = new_dir();
+  const int64_t want[] = {13, 57, 99};
+  for (size_t i = 0; i < 3;
+       i++) { // code for other elements is the same, but not for one block twice
+    anfi_os_block *a = i == 0 ? two(1, 2) : i == 1 ? two(5, 6) : two(9, 8);
+    anfi_os_block *b = i == 0 ? two(3, 4) : i == 1 ? two(7, 8) : anfi_os_block_retain(a);
+    anf_jit_module *m = of_blocks(dir, a, b), *more = NULL;
+    assert_int_equal(look(dir).n, i < 2 ? 1 : 2);
+    assert_int_equal(anf_jit_module_instance(m, &more), ANF_OK);
+    assert_int_equal(call(m, 0), want[i]);
+    anf_jit_module_free(m);
+    assert_int_equal(call(more, 0), want[i]);
+    anf_jit_module_free(more);
+  }
+  remove_dir(dir);
+}
+
 /* ---- damage ---- */
 
 static void damage(const char *path, long at, int how) {
@@ -611,6 +662,6 @@ int main(void) {
       cmocka_unit_test(told_apart), cmocka_unit_test(damaged),      cmocka_unit_test(renamed),
       cmocka_unit_test(no_room),    cmocka_unit_test(no_folder),    cmocka_unit_test(malformed),
       cmocka_unit_test(foreign),    cmocka_unit_test(own_folder),   cmocka_unit_test(builds),
-      cmocka_unit_test(compilers)};
+      cmocka_unit_test(compilers),  cmocka_unit_test(blocks)};
   return cmocka_run_group_tests_name("cache", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Random quantised products, compiled, against NumPy: quantised_check.py ANFORA [--count N]. Sums of integers are
+"""Random quantised products and convolutions, compiled, against NumPy: quantised_check.py ANFORA [--count N]. Sums of integers are
 exact, so a result is compared bit for bit with the same few roundings in NumPy, and with the product of reals in double
 within the bound that optimizer/quantise/quantise.h states."""
 import argparse
@@ -112,6 +112,97 @@ class Case:
         return q.astype(CODES[self.out]), None, None
 
 
+def windows(x, w, stride, pad, dilation, groups):
+    """The convolution of integers [n, c, h, w] and [o, c / groups, kh, kw], tap by tap."""
+    x = np.pad(x, ((0, 0), (0, 0), *pad))
+    co, ci, reach = w.shape[0] // groups, w.shape[1], [(k - 1) * d for k, d in zip(w.shape[2:], dilation)]
+    out = [(size - r - 1) // s + 1 for size, r, s in zip(x.shape[2:], reach, stride)]
+    y = np.zeros((len(x), len(w), *out), np.int64)
+    for g in range(groups):
+        for tap in np.ndindex(*w.shape[2:]):
+            at = [slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, n, s in zip(tap, dilation, out, stride)]
+            x_tap, w_tap = x[:, g * ci:(g + 1) * ci, at[0], at[1]], w[g * co:(g + 1) * co, :, tap[0], tap[1]]
+            y[:, g * co:(g + 1) * co] += np.einsum("nchw,oc->nohw", x_tap, w_tap)
+    return y
+
+
+class ConvCase:
+    """Codes of any type, odd sizes, zero points, scales by channel; weights of the program or given."""
+
+    def __init__(self, rng):
+        self.groups, self.constant = int(rng.choice([1, 1, 2])), rng.random() < 0.5
+        ci, co = int(rng.integers(1, 12)), int(rng.integers(16, 72))
+        kernel, self.stride, self.dilation = rng.integers(1, 4, 2), rng.integers(1, 4, 2), rng.integers(1, 3, 2)
+        self.pad = [tuple(int(v) for v in rng.integers(0, 3, 2)) for _ in range(2)]
+        size = [int(rng.integers((k - 1) * d + 1, high)) for k, d, high in zip(kernel, self.dilation, (14, int(rng.choice([14, 300]))))]
+        self.types = rng.choice(list(CODES)), "u8" if self.constant and rng.random() < 0.3 else "i8"
+        shapes = (int(rng.integers(1, 3)), ci * self.groups, *size), (co * self.groups, ci, *kernel)
+        self.x, self.w = (rng.integers(np.iinfo(CODES[d]).min, np.iinfo(CODES[d]).max + 1, s).astype(CODES[d])
+                          for d, s in zip(self.types, shapes))
+        self.zero = int(rng.integers(0, 100)) if rng.random() < 0.5 else 0
+        self.zero_w = 128 if self.types[1] == "u8" else int(rng.integers(-9, 9)) if rng.random() < 0.3 and self.groups == 1 else 0
+        self.scale = F(rng.uniform(0.01, 0.1))
+        self.scales = rng.uniform(0.01, 0.1, (len(self.w), 1, 1, 1) if rng.random() < 0.5 else ()).astype(F)
+        self.bias, self.codes = rng.standard_normal(len(self.w)).astype(F), rng.random() < 0.5
+
+    def program(self):
+        w = f"Cast({self.w.tolist()}, {self.types[1]})" if self.constant else "w"
+        x = f"Dequantize(x, Cast({float(self.scale)!r}, f32)" + (f", Cast({self.zero}, {self.types[0]})" if self.zero else "") + ")"
+        w = f"Dequantize({w}, Cast({self.scales.tolist()}, f32)" + (f", Cast({self.zero_w}, {self.types[1]})" if self.zero_w else "") + ")"
+        pairs = {"stride": self.stride, "dilation": self.dilation}
+        attrs = ", ".join(f"{k}=({v[0]}, {v[1]})" for k, v in pairs.items())
+        y = f"Conv2D({x}, {w}, b, padding={tuple(self.pad)}, {attrs}, groups={self.groups})"
+        if self.codes:
+            y = f"Quantize(Relu({y}), 0.25, Cast(3, u8), dtype=u8)"
+        head = f"x: {self.types[0]}{dims(self.x)}, b: f32{dims(self.bias)}" + ("" if self.constant else f", w: i8{dims(self.w)}")
+        return f"def f({head}) {{ {y} }}\n", [self.x, self.bias] + ([] if self.constant else [self.w])
+
+    def want(self):
+        x, w = self.x.astype(np.int64) - self.zero, self.w.astype(np.int64) - self.zero_w
+        how = self.stride, self.pad, self.dilation, self.groups
+        bias, scales = self.bias.reshape(-1, 1, 1), self.scale * (self.scales.reshape(-1, 1, 1) if self.scales.ndim else self.scales)
+        y = windows(x, w, *how).astype(F) * scales + bias
+        if self.codes:
+            return np.clip(np.rint(np.maximum(y, F(0)) / F(0.25)) + F(3), 0, 255).astype(np.uint8), None, None
+        wide = scales.astype(np.float64)
+        return y, windows(x, w, *how) * wide + bias, windows(np.abs(x), np.abs(w), *how) * wide + np.abs(bias)
+
+
+class RowCase:
+    """A row of floats times weights of bytes, stored by rows of K or by columns, with zero points or none."""
+
+    def __init__(self, rng):
+        self.k, self.n = (int(v) for v in rng.integers(64, 400, 2))
+        self.tb, self.code = rng.random() < 0.5, rng.choice(list(CODES))
+        info = np.iinfo(CODES[self.code])
+        each = [(), (self.n, 1) if self.tb else (self.n,)][int(rng.integers(2))]
+        self.w = rng.integers(info.min, info.max + 1, (self.n, self.k) if self.tb else (self.k, self.n)).astype(CODES[self.code])
+        self.x = rng.standard_normal((*[1] * int(rng.integers(1, 3)), self.k)).astype(F)
+        self.scale = np.asarray(rng.uniform(0.01, 0.1, each)).astype(F)
+        self.zero = rng.integers(max(info.min, -20), 128, each).astype(self.w.dtype) if rng.random() < 0.6 else None
+        self.bias = rng.standard_normal(self.n).astype(F) if rng.random() < 0.5 else None
+
+    def program(self):
+        given = [("x", "f32", self.x), ("w", self.code, self.w), ("s", "f32", self.scale), ("z", self.code, self.zero), ("b", "f32", self.bias)]
+        given = [g for g in given if g[2] is not None]
+        w = f"Dequantize(w, s{'' if self.zero is None else ', z'})"
+        y = f"MatMul(x, {w}, tb={str(self.tb).lower()})" + ("" if self.bias is None else " + b")
+        return f"def f({', '.join(f'{name}: {d}{dims(v)}' for name, d, v in given)}) {{ Relu({y}) }}\n", [v for _, _, v in given]
+
+    def check(self, anfora, folder):
+        program, args = self.program()
+        turned = (lambda v: v.T) if self.tb else (lambda v: v)
+        x, w = self.x.astype(np.float64), turned((self.w.astype(np.int64) - (0 if self.zero is None else self.zero.astype(np.int64))) * self.scale.astype(np.float64))
+        real, size, more = x @ w, np.abs(x) @ np.abs(w), 0 if self.bias is None else self.bias.astype(np.float64)
+        for options in (["--backend", "llvm"], ["--backend", "llvm", "--threads", "2"], ["--backend", "tir"]):
+            got, problem = run(anfora, folder, program, args, *options)
+            if got is None:
+                return problem + program
+            if (np.abs(got - np.maximum(real + more, 0)) > (self.k + 6) * 2.0**-24 * (size + np.abs(more))).any():
+                return f"{program}{options} is further from the product of reals than the bound"
+        return ""
+
+
 def run(anfora, folder, program, args, *options):
     path, out, names = os.path.join(folder, "p.anf"), os.path.join(folder, "out.npy"), []
     with open(path, "w", encoding="utf-8") as f:
@@ -128,10 +219,10 @@ def check(anfora, folder, case):
     y, real, size = case.want()
     got, problem = run(anfora, folder, program, args, "--backend", "llvm")
     if got is None:
-        return problem + program
+        return problem + program[:600]
     if got.dtype != y.dtype or got.shape != y.shape or not np.array_equal(got, y):
         i = np.unravel_index(np.argmax(got != y), y.shape) if got.shape == y.shape else None
-        return f"{program}at {i}: {got[i] if i else got.shape!r} for {y[i] if i else y.shape!r}"
+        return f"{program[:200]} .. {program[-300:]}at {i}: {got[i] if i else got.shape!r} for {y[i] if i else y.shape!r}"
     plain, problem = run(anfora, folder, program, args, "--backend", "interp")
     if plain is None:
         return problem + program
@@ -154,6 +245,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for i in range(o.count):
             tap.case(f"quantised product {i}", check(o.anfora, folder, Case(rng)))
+        for i in range(o.count):
+            tap.case(f"quantised convolution {i}", check(o.anfora, folder, ConvCase(rng)))
+        for i in range(o.count // 2):
+            tap.case(f"row times weights of bytes {i}", RowCase(rng).check(o.anfora, folder))
     tap.done()
 
 

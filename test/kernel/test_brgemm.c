@@ -366,7 +366,7 @@ static anf_status print_object(anf_ctx *cx, anf_jit_engine *e, anf_tir_module *t
   static const anfi_jit_aot aot = {.name = "dots", .file = "dots.tir"};
   anfi_jit_lowered l = {0};
   ANFI_ENTRY(cx, NULL);
-  if (anfi_jit_lower(cx, e, t, &l)) {
+  if (anfi_jit_lower(cx, e, t, false, &l)) {
     l.aot = &aot;
     e->vt->print(cx, e, &l, "asm", out);
   }

@@ -35,7 +35,7 @@ static void compare(const anf_value *got, const anf_value *want, const anf_value
   }
   for (size_t i = 0; i < anf_value_elements(want); i++) {
     double x = anf_value_get_f64(got, i), y = anf_value_get_f64(want, i);
-    double room = fabs(y) * 0x1p-7 + anf_value_get_f64(size, i) * MOST * 0x1p-24;
+    double room = fabs(y) * 0x1p-7 + anf_value_get_f64(size, i) * (int)MOST * 0x1p-24;
     if (!(fabs(x - y) <= room)) fail_msg("element %zu is %g, not %g", i, x, y);
   }
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The library of the language (lib/) against NumPy: lib_check.py ANFORA."""
+import importlib.util
 import json
 import os
 import subprocess
@@ -149,6 +150,16 @@ def schedules(t):
 W20, QKV = (arr(4, 20), arr(5, 20), arr(20)), (arr(8, 3, 2, 4), arr(3, 2, 4), arr(8, 8), arr(8))
 LABELS = np.array([0, 2, 1, 1], np.int32)
 GRADS = arr(4, 3), arr(3), arr(4, 3), arr(3)
+def calibrated(x, y):
+    """What the Python package's calibration, in NumPy, says of the same batches."""
+    spec = importlib.util.spec_from_file_location("quantise", os.path.join(HERE, "..", "..", "python", "anfora", "quantise.py"))
+    quantise = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(quantise)
+    each = [quantise.Calibrator(m, d, percentile=99.0).add(x).add(y)
+            for m, d in (("minmax", "i8"), ("percentile", "u8"), ("percentile", "i8"), ("entropy", "i8"))]
+    return [c.range() for c in each] + [each[0].result(), each[1].result()]
+
+
 CASES = [
     ("dense", (arr(5, 4), arr(4, 3), arr(3)), lambda x, w, b: x @ w + b),
     ("conv", (arr(2, 3, 6, 5), arr(4, 3, 3, 3), arr(4)), conv),
@@ -162,6 +173,15 @@ CASES = [
     ("clipping", GRADS, clipping),
     *[("schedules", (np.int32(t),), schedules) for t in (0, 3, 7, 11, 20)],
 ]
+
+
+def with_outliers():
+    y = arr(300) * 1.5
+    y[[3, 200]] = 31.0, -44.0
+    return y
+
+
+CASES.append(("calibrated", (arr(2000), with_outliers()), calibrated))
 
 
 def call(anfora, folder, name, args):

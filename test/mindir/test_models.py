@@ -15,7 +15,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from tap import ROOT, Tap  # noqa: E402
-from wire import field  # noqa: E402
+from wire import field, varint  # noqa: E402
 
 FIXTURES = os.path.join(ROOT, "test", "fixtures", "mindir")
 ANFORA = os.path.abspath(sys.argv[1])
@@ -23,12 +23,12 @@ TAP = Tap()
 
 
 def numbers(v):
-    """All numbers of a result, in order."""
+    """All numbers of a result, in order; nothing for None and words."""
     if isinstance(v, dict):
         return [y for x in v.values() for y in numbers(x)]
     if isinstance(v, list):
         return [y for x in v for y in numbers(x)]
-    return [float(v)]
+    return [] if v is None or v == "word" else [float(v)]
 
 
 def flat(files):
@@ -53,6 +53,8 @@ def run(target, inputs, *options):
 def differs(got, want, bound=1e-5):
     if got.shape != want.shape:
         return f"{got.size} numbers instead of {want.size}"
+    same = (got == want) | (np.isnan(got) & np.isnan(want))
+    got, want = np.where(same, 0.0, got), np.where(same, 0.0, want)
     far = np.max(np.abs(got - want) / (1 + np.abs(want)), initial=0.0)
     return "" if far <= bound else f"differs by {far:g}"
 
@@ -89,11 +91,23 @@ def node(name, op, *inputs, stated=b""):
     return field(1, b"".join(field(1, i) for i in inputs) + field(2, name) + field(4, "REF::" + op) + stated)
 
 
-def model(nodes, prims, params=(), out="y"):
-    info = field(1, "x") + field(2, field(1, 2) + field(2, 1))
-    graph = b"".join(nodes) + field(2, "g") + b"".join(field(3, p) for p in params) + field(5, info) + field(6, field(1, out))
+TENSOR = field(2, field(1, 2) + field(2, 1))
+MONAD = field(4, "UMonadType")
+
+
+def graph_of(name, nodes, params=(), out="y", **inputs):
+    infos = b"".join(field(5, field(1, n) + info) for n, info in inputs.items())
+    return b"".join(nodes) + field(2, name) + b"".join(field(3, p) for p in params) + infos + field(6, field(1, out))
+
+
+def model(nodes, prims, params=(), out="y", functions=(), more=b""):
     table = b"".join(field(12, field(1, p) + field(2, p.split(":")[0]) + more) for p, more in prims.items())
-    return field(1, "1.1") + field(7, graph) + table + field(10, 1) + field(13, 3)
+    graphs = field(7, graph_of("g", nodes, params, out, x=TENSOR)) + b"".join(field(8, f) for f in functions)
+    return field(1, "1.1") + graphs + table + field(10, 1) + field(13, 3) + more
+
+
+def constant(name, kind, more=b""):
+    return field(1, field(2, name) + field(4, "Constant") + field(5, field(1, "value") + more + field(16, kind)))
 
 
 def refused(name, data, code):
@@ -102,42 +116,130 @@ def refused(name, data, code):
         with open(path, "wb") as f:
             f.write(data)
         r = subprocess.run([ANFORA, "check", path], capture_output=True, text=True, check=False)
-    good = r.returncode in (1, 2, 3) and f"error {code}" in r.stderr
+    good = r.returncode in (1, 2, 3, 4) and f"error {code}" in r.stderr
     TAP.case(f"refused: {name}", "" if good else f"status {r.returncode}: {r.stderr}")
 
 
-def damaged():
+def nested(depth):
+    a = field(3, 1) + field(16, 7)
+    for _ in range(depth):
+        a = field(17, a) + field(16, 20)
+    return a
+
+
+U = constant("u", 23)
+W, V = tensor("g:w"), tensor("g:v")
+ASSIGNS = {"Assign:1": b"", "UpdateState:1": b"", "Partial:1": b"", "Switch:1": b"", "Abs:1": b"", "Load:1": b"", "Depend:1": b""}
+
+
+def plain(*params, more=b""):
+    return model([node("y", "Abs:1", "x")], {"Abs:1": b""}, params, more=more)
+
+
+def weight(*dims, **of):
+    return plain(tensor("g:w", dims=dims or (2,), **of))
+
+
+def elsewhere(name, offset=0, length=8):
+    return weight(data=b"", more=field(12, field(1, name) + field(2, offset) + field(3, length)))
+
+
+def assigning(target, *nodes, **inputs):
+    """A function f that assigns, and a model that calls it as `nodes` say."""
+    body = [node("fa", "Assign:1", target, "fx", "fu"), node("fs", "UpdateState:1", "fu", "fa"), node("fy", "Depend:1", "fx", "fs")]
+    return model([U, *nodes], ASSIGNS, [W, V], functions=[graph_of("f", body, (), "fy", **inputs)])
+
+
+def kinds():
+    """Each kind of damage: what it is, the file, the code of the refusal."""
     with open(os.path.join(FIXTURES, "mlp.mindir"), "rb") as f:
         whole = f.read()
-    refused("nothing", b"", "E1160")
-    refused("no protobuf", b"\xff" * 64, "E1160")
-    for part in (1, 2, 3, 5, 7):
-        refused(f"the first {part} eighths", whole[: len(whole) * part // 8], "E1160")
-    string_list = field(3, field(1, "format") + field(5, "NHWC") + field(16, 8))
-    refused("a primitive that is not known", model([node("y", "Odd:1", "x")], {"Odd:1": b""}), "E1166")
-    refused("an input that is not there", model([node("y", "Abs:1", "z")], {"Abs:1": b""}), "E1165")
-    refused("a shape that the model computes", model([node("y", "Reshape:1", "x", "x")], {"Reshape:1": b""}), "E1150")
-    refused("channels last", model([node("y", "Conv2D:1", "x", "x")], {"Conv2D:1": string_list}), "E1151")
-    refused("too many inputs", model([node("y", "Abs:1", "x", "x", "x")], {"Abs:1": b""}), "E1164")
-    odd = field(3, field(1, "curve") + field(3, 1) + field(16, 7))
-    refused("an attribute that is not known", model([node("y", "Abs:1", "x")], {"Abs:1": odd}), "E1169")
+    yield from ((f"the first {part} eighths", whole[: len(whole) * part // 8], "E1160") for part in (1, 2, 3, 5, 7))
+    yield "nothing", b"", "E1160"
+    yield "no protobuf", b"\xff" * 64, "E1160"
+    yield "encrypted", bytes(np.random.default_rng(1).integers(0, 256, len(whole), np.uint8)), "E1160"
+    yield "a number of more than 64 bits", b"\x08" + b"\xff" * 11, "E1160"
+    yield "a length beyond the end", plain() + b"\x3a\xff\xff\xff\xff\x0f", "E1160"
+    yield "a group, which proto3 lacks", plain() + b"\x3b\x00", "E1160"
+    yield "no graph", field(1, "1.1") + field(13, 3), "E1160"
+    yield "attributes nested too deeply", model([constant("y", 7, nested(100))], {}), "E1160"
+    yield "big-endian", plain().replace(field(10, 1), field(10, 0)), "E1161"
+    yield "compressed weights", weight(more=field(16, 1)), "E1161"
+    yield "a map parameter", field(7, graph_of("g", [node("y", "Abs:1", "x")], (), "y", x=TENSOR) + field(10, field(1, "m"))), "E1166"
+    yield "an element type", weight(kind=77), "E1161"
+    yield "a constant of a kind", model([constant("y", 99)], {}), "E1161"
+    yield "half of a tensor", weight(data=b"\0" * 4), "E1162"
+    yield "more than a tensor", weight(data=b"\0" * 12), "E1162"
+    yield "fewer numbers than a tensor", plain(field(1, 2) + field(2, 1) + field(7, "g:w") + field(3, np.float32(1).tobytes())), "E1162"
+    yield "a tensor of 2^40 elements", weight(1 << 40, data=b"\0"), "E1162"
+    yield "a tensor of 2^80 elements", weight(1 << 40, 1 << 40, data=b"\0"), "E1162"
+    yield "a parameter without a size", weight(-1, data=b"\0" * 8), "E1162"
+    yield "a rank of 40", weight(*[1] * 40, data=b"\0" * 4), "E0507"
+    yield "weights outside of the folder", elsewhere("../w"), "E1163"
+    yield "weights by a whole path", elsewhere("/etc/hostname"), "E1163"
+    yield "weights by a name with a zero", elsewhere("w\0x"), "E1163"
+    yield "weights in no file", elsewhere("w"), "E0301"
+    yield "weights of another length", elsewhere("x.mindir", 0, 4), "E1162"
+    yield "weights after the end", elsewhere("x.mindir", 1 << 40), "E1162"
+    yield "too many inputs", model([node("y", "Abs:1", "x", "x", "x")], {"Abs:1": b""}), "E1164"
+    yield "an input that is not there", model([node("y", "Abs:1", "z")], {"Abs:1": b""}), "E1165"
+    yield "an input that comes later", model([node("y", "Abs:1", "z"), node("z", "Abs:1", "x")], {"Abs:1": b""}), "E1165"
+    yield "a result that is not there", model([node("y", "Abs:1", "x")], {"Abs:1": b""}, out="z"), "E1165"
+    yield "two nodes of one name", model([node("y", "Abs:1", "x"), node("y", "Abs:1", "x")], {"Abs:1": b""}), "E1561"
+    yield "a node with the name of an input", model([node("x", "Abs:1", "x")], {"Abs:1": b""}, out="x"), "E1561"
+    yield "a call of nothing", model([node("y", "nothing", "x")], {}), "E1165"
+    yield "a call of a constant", model([constant("c", 7, field(3, 1)), node("y", "c", "x")], {}), "E1165"
+    one = [graph_of("f", [node("fy", "Abs:1", "fx")], (), "fy", fx=TENSOR)]
+    yield "a call with an input too many", model([node("y", "f", "x", "x")], {"Abs:1": b""}, functions=one), "E1590"
+    yield "a call without its input", model([node("y", "f")], {"Abs:1": b""}, functions=one), "E1590"
+    for op in ("UpdateState", "Depend"):
+        yield f"{op} without inputs", model([node("y", op + ":1")], {op + ":1": b""}), "E1591"
+    bodies = {"f": node("fy", "k", "fx"), "h": node("hy", "Add:1", "hx", "fx"), "k": node("ky", "Add:1", "kx", "hx")}
+    cycle = [graph_of(f, [body], (), f + "y", **{f + "x": TENSOR}) for f, body in bodies.items()]
+    calls = [node("a", "f", "x"), node("y", "h", "a")]
+    yield "functions that would have to enclose each other", model(calls, {"Add:1": b""}, functions=cycle), "E0214"
+    yield "an assignment without inputs", model([node("y", "Assign:1")], {"Assign:1": b""}), "E1165"
+    yield "a constant without a value", model([field(1, field(2, "y") + field(4, "Constant"))], {}), "E1165"
+    yield "a primitive that is not known", model([node("y", "Odd:1", "x")], {"Odd:1": b""}), "E1166"
     triple = field(5, field(1, "shape") + field(6, field(1, 3) + field(2, 1)) + field(16, 19))
-    refused("a type that is not the operator's", model([node("y", "Abs:1", "x", stated=triple)], {"Abs:1": b""}), "E1168")
-    monad = field(1, field(2, "u") + field(4, "Constant") + field(5, field(1, "value") + field(16, 23)))
-    lost = [monad, node("a", "Assign:1", "g:w", "x", "u"), node("y", "Abs:1", "x")]
-    refused("an assignment that nothing orders", model(lost, {"Assign:1": b"", "Abs:1": b""}, [tensor("g:w")]), "E1151")
-    one = field(1, field(2, "c") + field(4, "Constant") + field(5, field(1, "value") + field(3, 1) + field(16, 7)))
-    refused("a call of a constant", model([one, node("y", "c", "x")], {}), "E1165")
-    refused("an assignment without inputs", model([node("y", "Assign:1")], {"Assign:1": b""}), "E1165")
-    refused("an assignment outside of the state", model([node("y", "Assign:1", "x", "x", "x")], {"Assign:1": b""}), "E1151")
+    yield "a type that is not the operator's", model([node("y", "Abs:1", "x", stated=triple)], {"Abs:1": b""}), "E1168"
+    odd = field(3, field(1, "curve") + field(3, 1) + field(16, 7))
+    yield "an attribute that is not known", model([node("y", "Abs:1", "x")], {"Abs:1": odd}), "E1169"
+    num = field(3, field(1, "num") + field(3, 1) + field(16, 7))
+    yield "another primitive's attribute", model([node("y", "Abs:1", "x")], {"Abs:1": num}), "E1169"
+    channels_last = field(3, field(1, "format") + field(5, "NHWC") + field(16, 8))
+    yield "channels last", model([node("y", "Conv2D:1", "x", "x")], {"Conv2D:1": channels_last}), "E1151"
+    yield "a shape that the model computes", model([node("y", "Reshape:1", "x", "x")], {"Reshape:1": b""}), "E1150"
+    lost = [U, node("a", "Assign:1", "g:w", "x", "u"), node("y", "Abs:1", "x")]
+    yield "an assignment that nothing orders", model(lost, ASSIGNS, [W]), "E1151"
+    yield "an assignment outside of the state", model([node("y", "Assign:1", "x", "x", "x")], ASSIGNS), "E1165"
+    twice = [U, node("a", "Assign:1", "g:w", "x", "u"), node("b", "Assign:1", "g:w", "x", "u"), node("s", "UpdateState:1", "u", "a", "b")]
+    yield "two assignments from one state", model([*twice, node("y", "Abs:1", "x")], ASSIGNS, [W]), "E1185"
+    calls = node("a", "f", "g:w", "x", "u"), node("b", "f", "g:w", "x", "u"), node("y", "Abs:1", "x")
+    yield "two calls from one state", assigning("fw", *calls, fw=TENSOR, fx=TENSOR, fu=MONAD), "E1185"
+    mixed = node("a", "f", "g:w", "x", "u"), node("s", "UpdateState:1", "u", "a"), node("y", "f", "g:v", "x", "s")
+    yield "a function that assigns to two parameters", assigning("fw", *mixed, fw=TENSOR, fx=TENSOR, fu=MONAD), "E1165"
+    yield "an assignment to a value", assigning("fx", node("y", "f", "x", "u"), fx=TENSOR, fu=MONAD), "E1165"
+    states = (node("a", "f", "g:w", "x", "u"), node("s", "UpdateState:1", "u", "a"), node("p", "Partial:1", "f", "g:w", "x", "u"),
+              node("q", "Partial:1", "f", "g:w", "x", "s"), constant("c", 9, field(3, 1)), node("k", "Switch:1", "c", "p", "q"), node("y", "k"))
+    yield "a choice between states", assigning("fw", *states, fw=TENSOR, fx=TENSOR, fu=MONAD), "E1186"
+    changed = [node("a", "InplaceReLU:1", "x"), node("b", "Abs:1", "x"), node("y", "Abs:1", "a")]
+    yield "a value after it was changed", model(changed, {"InplaceReLU:1": b"", "Abs:1": b""}), "E1165"
+    same = [graph_of("f", [node("fy", "Abs:1", "fx")], (), "fy", fx=TENSOR)] * 2
+    yield "two functions of one name", model([node("y", "f", "x")], {"Abs:1": b""}, functions=same), "E1561"
+    main_again = [graph_of("g", [node("fy", "Abs:1", "fx")], (), "fy", fx=TENSOR)]
+    yield "a function with the model's name", model([node("y", "Abs:1", "x")], {"Abs:1": b""}, functions=main_again), "E1561"
+    with open(os.path.join(ROOT, "fuzz", "corpus", "mindir", "turns.mindir"), "rb") as f:
+        yield "a window of millions of places", f.read(), "E1151"
     pairs = [node(f"t{i + 1}", "MakeTuple:1", f"t{i}", f"t{i}") for i in range(100)]
-    refused("tuples of tuples", model([node("t0", "Abs:2", "x"), *pairs], {"MakeTuple:1": b"", "Abs:2": b""}, out="t100"), "E1151")
-    plain = [node("y", "Abs:1", "x")], {"Abs:1": b""}
-    refused("an element type", model(*plain, [tensor("g:w", kind=77)]), "E1161")
-    refused("half of a tensor", model(*plain, [tensor("g:w", data=b"\0" * 4)]), "E1162")
-    refused("a tensor of 2^40 elements", model(*plain, [tensor("g:w", dims=(1 << 40,), data=b"\0")]), "E1162")
-    elsewhere = field(12, field(1, "../w") + field(3, 8))
-    refused("weights outside of the folder", model(*plain, [tensor("g:w", data=b"", more=elsewhere)]), "E1163")
+    yield "tuples of tuples", model([node("t0", "Abs:2", "x"), *pairs], {"MakeTuple:1": b"", "Abs:2": b""}, out="t100"), "E1151"
+
+
+def damaged():
+    found = list(kinds())
+    for name, data, code in found:
+        refused(name, data, code)
+    TAP.case(f"{len(found)} kinds of damage", "" if len({n for n, _, _ in found}) == len(found) >= 33 else "fewer")
 
 
 def beside():
@@ -166,6 +268,83 @@ def beside():
         TAP.case("a file of weights by a link", "" if r.returncode and not r.stdout else r.stdout + r.stderr)
 
 
+def weights_apart(folder, size, inside, pad=0):
+    """A model with so many bytes of zeros as a weight: in itself, or in a file beside it. Both have holes instead of zeros."""
+    nodes, ends = graph_of("g", [node("y", "Abs:1", "x")], x=TENSOR), field(12, field(1, "Abs:1") + field(2, "Abs")) + field(10, 1) + field(13, 3)
+    w = field(1, size // 4) + field(2, 1) + field(7, "g:w")
+    path = os.path.join(folder, "x.mindir")
+    with open(path, "wb") as f:
+        if not inside:
+            w += field(12, field(1, "w.bin") + field(2, 64) + field(3, size))
+            f.write(field(7, nodes + field(3, w)) + ends)
+        else:
+            w += field(8, "-" * pad) + varint(9 << 3 | 2) + varint(size)
+            graph = nodes + varint(3 << 3 | 2) + varint(len(w) + size) + w
+            start = varint(7 << 3 | 2) + varint(len(graph) + size) + graph
+            f.write(start)
+            f.truncate(len(start) + size)
+            f.seek(len(start) + size)
+            f.write(ends)
+    if not inside:
+        with open(os.path.join(folder, "w.bin"), "wb") as f:
+            f.truncate(64 + size)
+    return path, len(start) % 16 if inside else 0
+
+
+def chain(path, n):
+    """n nodes, each of the one before."""
+    table = ["Abs:0", "Neg:1", "Tanh:2"]
+    shape = field(5, field(1, "shape") + field(6, field(1, 2) + field(2, 1)) + field(16, 19))
+    body = b"".join(node(f"g:CNode_{i}", table[i % 3], f"g:CNode_{i - 1}" if i else "x", stated=shape) for i in range(n))
+    ends = b"".join(field(12, field(1, p) + field(2, p[:-2])) for p in table)
+    with open(path, "wb") as f:
+        f.write(field(7, graph_of("g", [body], out=f"g:CNode_{n - 1}", x=TENSOR)) + ends + field(10, 1))
+
+
+TIME = ("import resource, subprocess, sys; r = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode; "
+        "u = resource.getrusage(resource.RUSAGE_CHILDREN); print(r, u.ru_utime + u.ru_stime)")
+
+
+def linear(n=10000):
+    """Four times the nodes take about four times as long; the best of three, of processor time."""
+    with tempfile.TemporaryDirectory() as folder:
+        def seconds(nodes):
+            path, times = os.path.join(folder, "x.mindir"), []
+            chain(path, nodes)
+            for _ in range(3):
+                r = subprocess.run([sys.executable, "-c", TIME, ANFORA, "check", path], capture_output=True, text=True, check=False)
+                status, t = r.stdout.split()
+                times.append(float(t) if status == "0" else np.inf)
+            return min(times)
+        few, many = seconds(n), seconds(4 * n)
+        TAP.case(f"{4 * n} nodes", "" if many < 8 * few + 0.05 else f"{n} in {few:.3f} s, {4 * n} in {many:.3f} s")
+
+
+PEAK = ("import resource, subprocess, sys; r = subprocess.run(sys.argv[1:]).returncode; "
+        "print(r, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
+
+
+def mapped():
+    """Weights of a large file stay there: beside the model, and in it if they begin at a multiple of their size; else they are in memory once."""
+    def peak(path):
+        r = subprocess.run([sys.executable, "-c", PEAK, ANFORA, "run", path + ":main", "[1, -2]"], capture_output=True, text=True, check=False)
+        said, (status, kilobytes) = r.stdout.splitlines()[0], r.stdout.split()[-2:]
+        return int(kilobytes) >> 10 if (said, status) == ("[1.0, 2.0]", "0") else 1 << 20
+    with tempfile.TemporaryDirectory() as folder:
+        path, _ = weights_apart(folder, 1 << 30, False)
+        got = peak(path)
+        TAP.case("1 GB beside the model", "" if got < 200 else f"{got} MB")
+        for pad in range(16):
+            path, off = weights_apart(folder, 1 << 30, True, pad)
+            if not off:
+                break
+        got = peak(path)
+        TAP.case("1 GB in the model", "" if got < 200 else f"{got} MB")
+        path, off = weights_apart(folder, 64 << 20, True, pad + 1)
+        got = peak(path)
+        TAP.case("64 MB that are not aligned", "" if off and got < 200 else f"{got} MB")
+
+
 def mutated(rounds=300):
     """Files with bytes changed end with a status of the command, never by a signal."""
     random = np.random.default_rng(0)
@@ -183,6 +362,83 @@ def mutated(rounds=300):
             if r.returncode not in (0, 1, 2, 3, 4):
                 bad = f"round {i}: status {r.returncode}: {r.stderr[-300:]!r}"
     TAP.case(f"{rounds} files with bytes changed", bad)
+
+
+def by_content():
+    """Under another name, and from standard input, a file is known by its first bytes; a model of MindSpore goes through each command."""
+    source, x = os.path.join(FIXTURES, "mlp.mindir"), os.path.join(FIXTURES, "mlp.in0.npy")
+    want = flat(files_of(source[:-7], "out"))
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.bin")
+        with open(source, "rb") as f, open(path, "wb") as to:
+            to.write(f.read())
+        got, problem = run(path + ":main", [x])
+        TAP.case("a file of another name", problem or differs(got, want))
+        with open(source, "rb") as f:
+            r = subprocess.run([ANFORA, "run", "-:main", "@" + x, "--json"], stdin=f, capture_output=True, text=True, check=False)
+        TAP.case("standard input", r.stderr or differs(np.array(numbers(json.loads(r.stdout)["result"])), want))
+        for words, says in ((["check", source], "ok, "), (["print", source], "def net("), (["view", source, "-o", "v.html"], "")):
+            r = subprocess.run([ANFORA, *words], cwd=folder, capture_output=True, text=True, check=False)
+            TAP.case(f"anfora {words[0]}", "" if not r.returncode and says in r.stdout else r.stdout + r.stderr)
+        page = open(os.path.join(folder, "v.html"), encoding="utf-8").read()
+        TAP.case("the page has its graphs", "" if "fc1.weight" in page and "MatMul" in page else page[:300])
+        for ending in ("ir", "dat", "mindir"):
+            path, problem = written(folder, source, "out." + ending)
+            got, problem = (None, problem) if problem else run(path + ":main", [x])
+            TAP.case(f"anfora import to .{ending}", problem or differs(got, want))
+
+
+def no_reference():
+    """Primitives that MindSpore exports and does not run on a CPU, against NumPy."""
+    equation = field(3, field(1, "equation") + field(5, "ij,kj->ik") + field(16, 8))
+    table = {"Einsum:1": equation, "MakeTuple:1": b"", "ExpandDims:1": b"", "Mul:1": b""}
+    nodes = [constant("zero", 7, field(3, 0)), node("r", "ExpandDims:1", "x", "zero"), node("m", "Mul:1", "r", "g:w"),
+             node("t", "MakeTuple:1", "m", "g:w"), node("y", "Einsum:1", "t")]
+    w = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "x.mindir")
+        with open(path, "wb") as f:
+            f.write(model(nodes, table, [tensor("g:w", w.shape, data=w.tobytes())]))
+        np.save(os.path.join(folder, "x.npy"), np.array([7, 8], np.float32))
+        for engine in ("interp", "llvm"):
+            got, problem = run(path + ":main", [os.path.join(folder, "x.npy")], "--backend", engine)
+            TAP.case(f"Einsum {engine}", problem or differs(got, (w * [7, 8] @ w.T).ravel()))
+
+
+def named_at_once():
+    """All primitives that are not known, each with the first node that has it, and a map parameter by its name."""
+    more = field(10, field(1, "table"))
+    graph = field(7, graph_of("g", [node("a", "Odd:1", "x"), node("b", "Even:1", "a"), node("y", "Odd:1", "b")], x=TENSOR) + more)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "x.mindir")
+        with open(path, "wb") as f:
+            f.write(graph + b"".join(field(12, field(1, p + ":1") + field(2, p)) for p in ("Odd", "Even")))
+        said = subprocess.run([ANFORA, "check", path], capture_output=True, text=True, check=False).stderr
+    missing = [w for w in ("primitive Odd", "node a, Odd:1", "primitive Even", "node b, Even:1", "MapParameter of table") if w not in said]
+    TAP.case("all that is not supported is named", f"{missing}: {said}" if missing else "")
+
+
+def any_arity():
+    """Each primitive with 0 to 4 inputs: tensors, or a function and tuples; it is read, or refused with a code."""
+    with open(os.path.join(ROOT, "ir", "ops", "op.def"), encoding="utf-8") as f:
+        names = [n for column in re.findall(r'\.mindir = "([^"]*)"', f.read()) for n in column.split()]
+    with open(os.path.join(ROOT, "frontend", "mindir", "mindir.anf"), encoding="utf-8") as f:
+        names += re.findall(r"^def ([A-Z]\w*?)_?\(", f.read(), re.M)
+    names = sorted(set(names))
+    one = [graph_of("f", [node("fy", "Abs:1", "fx")], (), "fy", fx=TENSOR)]
+    start, prims = [node("t", "MakeTuple:1", "x", "x")], {"MakeTuple:1": b"", "Abs:1": b""}
+    with tempfile.TemporaryDirectory() as folder:
+        paths = []
+        for name in names:
+            for k, inputs in enumerate([(), ("x",), ("t",), ("f",), ("x", "x"), ("t", "t"), ("f", "t"), ("x",) * 3, ("f", "t", "t"), ("x",) * 4]):
+                paths.append(os.path.join(folder, f"{name}.{k}.mindir"))
+                with open(paths[-1], "wb") as f:
+                    f.write(model([*start, node("y", name + ":1", *inputs)], {**prims, name + ":1": b""}, functions=one))
+        r = subprocess.run([ANFORA, "check", *paths], capture_output=True, text=True, check=False)
+    bare = [line for line in r.stderr.splitlines() if "error" in line and not re.search("error E[0-9]{4}", line)]
+    read = len(paths) - len({line.split(":")[0] for line in r.stderr.splitlines() if "error E" in line})
+    good = r.returncode in range(5) and not bare and 0 < read < len(paths)
+    TAP.case(f"{len(names)} primitives with 0 to 4 inputs", "" if good else f"status {r.returncode}, {read} read: {bare or r.stderr[-500:]}")
 
 
 # ---- the writer ----
@@ -249,6 +505,27 @@ def writes_programs():
             TAP.case(f"a program with {name}", problem)
 
 
+def writes_beside():
+    """Weights in a file of their own: the same model, of 64-byte aligned tensors, from inside, outside and back."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "x.mindir")
+        r = subprocess.run([ANFORA, "import", os.path.join(FIXTURES, "lenet.mindir"), "-o", path, "--beside"], capture_output=True, text=True, check=False)
+        weights = os.path.join(folder, "x.weights")
+        TAP.case("weights written beside", r.stderr or ("" if os.path.getsize(path) < 20000 < os.path.getsize(weights) else "they are in the model"))
+        inputs, want = files_of(os.path.join(FIXTURES, "lenet"), "in"), flat(files_of(os.path.join(FIXTURES, "lenet"), "out"))
+        for engine in ("interp", "llvm"):
+            got, problem = run(path + ":main", inputs, "--backend", engine)
+            TAP.case(f"weights beside, {engine}", problem or differs(got, want))
+        again, problem = written(folder, path, "y.mindir")
+        first, problem = written(folder, os.path.join(FIXTURES, "lenet.mindir"), "z.mindir") if not problem else ("", problem)
+        TAP.case("weights beside and back inside", problem or ("" if open(again, "rb").read() == open(first, "rb").read() else "another file"))
+        r = subprocess.run([ANFORA, "import", path, "-o", os.path.join(folder, "x.onnx"), "--beside"], capture_output=True, text=True, check=False)
+        TAP.case("--beside of another format", "" if r.returncode == 2 else r.stderr)
+        os.remove(weights)
+        r = subprocess.run([ANFORA, "check", path], capture_output=True, text=True, check=False)
+        TAP.case("weights beside that are gone", "" if "E0301" in r.stderr else r.stderr)
+
+
 def no_form():
     with tempfile.TemporaryDirectory() as folder:
         source = os.path.join(folder, "x.anf")
@@ -268,9 +545,9 @@ def trains():
                     "def bias(x) { grad(fn (p) { Sum(model.net(p, x)) })(model.params()).`fc2.bias` }\n")
         inputs = files_of(os.path.join(FIXTURES, "mlp"), "in")
         for engine in ("interp", "llvm"):
-            got, problem = run(source + ":main", inputs, "--backend", engine)
+            got, problem = run(source + ":main", inputs, "--backend", engine, "--imports", FIXTURES)
             TAP.case(f"imported by a program {engine}", problem or differs(got, flat(files_of(os.path.join(FIXTURES, "mlp"), "out"))))
-            got, problem = run(source + ":bias", inputs, "--backend", engine)
+            got, problem = run(source + ":bias", inputs, "--backend", engine, "--imports", FIXTURES)
             TAP.case(f"its gradient {engine}", problem or differs(got, np.full(4, 5.0)))
         x = np.load(inputs[0])
         np.savez(data, x=np.tile(x, (8, 1)), y=np.tile(np.ones((5, 4), np.float32), (8, 1)))
@@ -300,16 +577,24 @@ def main():
     for path in models:
         gives(path, "--backend", "interp")
         gives(path, "--backend", "llvm")
-    for name in ("train_step", "step_rprop", "step_norm"):
-        steps(os.path.join(FIXTURES, name), "--backend", "interp")
-        steps(os.path.join(FIXTURES, name), "--backend", "llvm")
+    for path in models:
+        if re.match("(train_)?step", os.path.basename(path)):
+            steps(path[: -len(".mindir")], "--backend", "interp")
+            steps(path[: -len(".mindir")], "--backend", "llvm")
     for path in models:
         goes_back(path)
     trains()
     writes_programs()
+    writes_beside()
     no_form()
+    by_content()
+    no_reference()
+    named_at_once()
+    any_arity()
     damaged()
     beside()
+    mapped()
+    linear()
     mutated()
     TAP.done()
 

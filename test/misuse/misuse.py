@@ -35,7 +35,7 @@ GOOD = {
     "const anf_tir_stmt *": "&stmt", "anf_tir_dtype": "anf_tir_scalar(ANF_TIR_s32)", "const char *": '"f"',
     "const char *const *": '((const char *const[]){"a", "b"})', "const void *": "reals", "anf_tir_expr var": "var",
     "anf_tir_expr tensor": "tir_tensor", "anf_tir_expr e": "sum", "const char *form": '"tir"', "double": "1.0", "float": "1.0F",
-    "anf_graph *step": "step_graph",
+    "anf_graph *step": "step_graph", "anf_comm *": "((anf_comm *)NULL)", "const anf_comm *": "((anf_comm *)NULL)",  # one rank
 }
 CONTEXTUAL = re.compile(r"anf_(ctx|diag|module|graph|exec|step|pnnx|expr|tir_module|text)\b")
 POINTERS = ("anf_tir_expr", "anf_tir_stmt", "anf_tir_func", "anf_rt_wrapper", "anf_pnnx_creator")
@@ -109,8 +109,8 @@ def body(ret, name, args, refused, finding):
 
 def cases():
     for header, ret, name, params in prototypes():
-        if header == "anfora/rt_abi.h" or name == "anf_rt_enter":
-            continue  # compiled code's own
+        if header in ("anfora/rt_abi.h", "anfora/mpi.h") or name == "anf_rt_enter":
+            continue  # compiled code's own; of another library
         for i, (kind, word) in enumerate(params):
             others = any(CONTEXTUAL.search(k) for j, (k, _) in enumerate(params) if j != i)
             for how, value, refused in wrong(name, kind, word):
@@ -147,7 +147,7 @@ def main():
             f.write(source(every))
         program = os.path.join(folder, "misuse")
         words = [*compiler, "-std=gnu11", "-g", "-Wno-nonnull", "-I", os.path.join(ROOT, "include"), "-I", folder, "-o", program,
-                 os.path.join(FOLDER, "misuse.c"), library, "-lffi", "-lm"]
+                 os.path.join(FOLDER, "misuse.c"), library, "-lffi", "-lz", "-lm"]
         wrong_words = run(words)[1]
         output, bad = ("", wrong_words) if wrong_words else run([program], cwd=folder, seconds=200)
         if bad or not output.endswith("done\n"):

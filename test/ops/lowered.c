@@ -33,7 +33,7 @@ static texpr add_param(job *j, const anf_type *t, void *data, const char *name) 
 static void *copy_of(job *j, const anf_value *v) {
   size_t bytes = v->n * anf_dtype_bytes((anf_dtype)v->type->dtype);
   void *p = anfi_zalloc(j->a, bytes + 16);
-  memcpy(p, v->u.data, bytes);
+  memcpy(p, v->data, bytes);
   return p;
 }
 
@@ -64,7 +64,7 @@ static bool build(job *j, bool print) {
   for (size_t i = 0; i < nout; i++) {
     anf_value *v = q->out;
     if (tuple) v = q->out->u.item[i] = anfi_value_new_tensor(q->cx, q->type->items[i]);
-    void *data = v->n ? v->u.data : anfi_zalloc(j->a, 16);
+    void *data = v->n ? v->data : anfi_zalloc(j->a, 16);
     to[i] = add_param(j, v->type, data, "y");
   }
   anfi_low_op op = {

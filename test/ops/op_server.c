@@ -14,14 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static enum {
-  REFERENCE,
-  LOWERED,
-  LOWERED_PRINT,
-  VMAPPED,
-  WRITTEN,
-  WRITTEN_ONNX
-} way;                 // of computing
+static enum { REFERENCE, LOWERED, LOWERED_PRINT, VMAPPED, WRITTEN } way; // of computing
+static written_form form;                                                // of WRITTEN
 static char mode[128]; // of VMAPPED: the first word after the bar
 
 /* An allocator that refuses one allocation when it is told to. */
@@ -176,7 +170,7 @@ typedef struct {
 static anf_status compute(anf_ctx *cx, anfi_eval *q, anf_diag *d) {
   ANFI_ENTRY(cx, d);
   if (way == REFERENCE) anfi_eval_op(q);
-  else if (way == WRITTEN || way == WRITTEN_ONNX) run_written(q, way == WRITTEN_ONNX);
+  else if (way == WRITTEN) run_written(q, form);
   else if (way == VMAPPED) run_vmapped(q, mode);
   else run_lowered(q, way == LOWERED_PRINT);
   return anfi_leave(cx);
@@ -257,8 +251,9 @@ int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "--lowered") == 0) way = LOWERED;
   if (argc > 1 && strcmp(argv[1], "--lowered-print") == 0) way = LOWERED_PRINT;
   if (argc > 1 && strcmp(argv[1], "--vmap") == 0) way = VMAPPED;
-  if (argc > 1 && strcmp(argv[1], "--mindir") == 0) way = WRITTEN;
-  if (argc > 1 && strcmp(argv[1], "--onnx") == 0) way = WRITTEN_ONNX;
+  static const char *const written[] = {"--mindir", "--onnx", "--stablehlo"};
+  for (size_t i = 0; argc > 1 && i < ANFI_LEN(written); i++)
+    if (strcmp(argv[1], written[i]) == 0) way = WRITTEN, form = (written_form)i;
   bool faulty = argc > 1 && strcmp(argv[1], "--faults") == 0;
   if (argc > 1 && strcmp(argv[1], "--table") == 0) {
     put_table();

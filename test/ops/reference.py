@@ -31,11 +31,16 @@ IN_DOUBLE = {"Sum", "Mean", "Prod", "Var", "Std", "CumSum", "CumProd", "SumTo", 
 
 # Cases that no random choice would meet: op, attributes, inputs. Expected values come from `.numpy`.
 HALFWAY = [2**60 + 2**36 + 1, 2**60 + 2**36, 2**60 + 3 * 2**36 - 1, -(2**60 + 2**36 + 1), 2**62 + 2**54 + 1]
+BEYOND = [math.nan, math.inf, -math.inf, 1e20, -1e20, 127.9, 128, -128.9, -129, 255.9, 256, 300.7, -0.9, -1, 32768, 65536, 2**31 - 128,
+          2**31, -2**31, -2**31 - 256, 2**32 - 256, 2**32, 2**63 - 2**39, 2**63, -2**63, 2**64 - 2**40, 2**64]
 EXTRA = [
     ("Cast", {"dtype": "f32"}, [np.array(HALFWAY, np.int64)]),
     ("Cast", {"dtype": "f32"}, [np.array([2**63 + 2**39 + 1, 2**63 + 2**39, 2**64 - 1], np.uint64)]),
     ("Cast", {"dtype": "f64"}, [np.array([2**63 + 2**10 + 1, 2**63 + 2**10, 2**64 - 1], np.uint64)]),
     ("Cast", {"dtype": "f16"}, [np.array([1 + 2**-11 + 2**-40, 1 + 2**-11, 65519.99, 65520, 2**-25, 2**-24 * 1.5])]),
+    *[("Cast", {"dtype": d}, [np.array(BEYOND, f)])
+      for d in ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64") for f in (np.float32, np.float64)],
+    ("Cast", {"dtype": "i64"}, [np.array([65504, math.inf, -math.inf, math.nan], np.float16)]),
     ("Add", {}, [np.array(HALFWAY, np.int64), np.float32(0)]),
     ("Fma", {}, [np.float32(1 + 2**-12), np.float32(1 + 2**-12), np.float32(-1 - 2**-11)]),
     ("FloorDiv", {}, [np.array([-128], np.int8), np.array([-1], np.int8)]),
@@ -240,6 +245,15 @@ def fma(a, b, c):
     out = np.vectorize(one, otypes=[np.float64])(a, b, c) if np.broadcast(a, b, c).size else np.zeros(
         np.broadcast(a, b, c).shape)
     return out.astype(np.float32).astype(t) if t == np.float16 else out.astype(t)
+
+
+def saturated(x, t):
+    """x as another element type; floats become the nearest integer of the type's range towards zero, NaN 0."""
+    if np.dtype(t).kind not in "iu" or x.dtype.kind not in "fc":
+        return x.astype(t)
+    limits, x = np.iinfo(t), np.asarray(x.real)
+    one = lambda v: 0 if math.isnan(v) else limits.max if v >= limits.max else limits.min if v <= limits.min else int(v)
+    return np.array([one(float(v)) for v in x.ravel()], t).reshape(x.shape)
 
 
 def popcount(x):

@@ -26,7 +26,17 @@ static anf_graph *program(anfi_eval *q, anf_module *m, const anf_type **types, a
   return g;
 }
 
-bool run_written(anfi_eval *q, bool onnx) {
+static const struct {
+  anf_status (*write)(anf_graph *g, size_t n, const anf_type *const *types, anf_diag *d,
+                      anf_text *out);
+  anf_status (*read)(anf_ctx *cx, const char *data, size_t len, const char *file, anf_diag *d,
+                     anf_module **out);
+  const char *file;
+} forms[] = {[FORM_MINDIR] = {anf_write_mindir, anf_read_mindir, "x.mindir"},
+             [FORM_ONNX] = {anf_write_onnx, anf_read_onnx, "x.onnx"},
+             [FORM_STABLEHLO] = {anf_write_stablehlo, anf_read_stablehlo, "x.mlir"}};
+
+bool run_written(anfi_eval *q, written_form form) {
   q->scratch = anfi_scratch(q->cx);
   anf_module *m = anfi_module_new(q->cx), *back = NULL;
   anfi_undefer(q->cx, m); // it was to go on failure
@@ -38,12 +48,8 @@ bool run_written(anfi_eval *q, bool onnx) {
   anf_text *t = ANFI_NEW(q->scratch, anf_text);
   *t = (anf_text){.cx = q->cx};
   anfi_defer(q->cx, ANFI_ALWAYS, anfi_free_text, t);
-  anf_status st = !g     ? ANF_INVALID
-                  : onnx ? anf_write_onnx(g, n, types, NULL, t)
-                         : anf_write_mindir(g, n, types, NULL, t);
-  if (st == ANF_OK)
-    st = onnx ? anf_read_onnx(q->cx, t->text, t->len, "x.onnx", NULL, &back)
-              : anf_read_mindir(q->cx, t->text, t->len, "x.mindir", NULL, &back);
+  anf_status st = g ? forms[form].write(g, n, types, NULL, t) : ANF_INVALID;
+  if (st == ANF_OK) st = forms[form].read(q->cx, t->text, t->len, forms[form].file, NULL, &back);
   if (st == ANF_OK) st = anf_run(anf_module_find(back, "main"), n, args, NULL, NULL, &q->out);
   anf_module_free(back);
   return st == ANF_OK || anfi_fail_as(q->cx, st);

@@ -4,7 +4,9 @@
 
 #include "ir/ops/op.h"
 
-/* Writes a program of the op as .mindir or .onnx, reads that, and interprets it. False with an error recorded. */
-bool run_written(anfi_eval *q, bool onnx);
+typedef enum { FORM_MINDIR, FORM_ONNX, FORM_STABLEHLO } written_form;
+
+/* Writes a program of the op in a format, reads that, and interprets it. False with an error recorded. */
+bool run_written(anfi_eval *q, written_form form);
 
 #endif

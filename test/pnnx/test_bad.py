@@ -119,7 +119,8 @@ def weights():
     check("no central directory", data=BIN[: BIN.index(b"PK\x01\x02")], error="E1040")
     check("no zip", data=b"x" * 30000, error="E1040", words=["no zip"])
     check("wrong checksum", data=put(0x60, b"\xff\xff"), error="E1040", words=["checksum"])
-    check("deflated", data=archive(e, zipfile.ZIP_DEFLATED), error="E1043", words=["compressed"], status=3)
+    check("deflated", data=archive(e, zipfile.ZIP_DEFLATED))
+    check("compressed by LZMA", data=archive(e, zipfile.ZIP_LZMA), error="E1043", words=["compressed by"], status=3)
     check("32-bit records", data=archive(e))
     check("a further entry", data=archive({**e, "n.9.bias": b"abcd"}))
     del e["n.0.bias"]
@@ -156,6 +157,10 @@ def layers():
     one("number for a bool", "nn.MaxPool2d p 1 1 0 1 kernel_size=2 ceil_mode=3", "E1052", ["True or False"])
     one("variant that is not done", "F.gelu p 1 1 0 1 approximate=quick", "E1053", ["approximate=quick"], 3)
     one("unknown parameter", "nn.ReLU p 1 1 0 1 speed=3", "E1054", ["'speed'"], 3)
+    one("a named input that is not known", "F.softmax p 2 1 0 0 1 dim=0 $input=0 $mask=0", "E1054", ["named input 'mask'"], 3)
+    one("a type that is not what comes out", "torch.transpose p 1 1 0 1 dim0=0 dim1=1 #1=(2,3)f32", "E1300", ["f32[3, 2]", "f32[2, 3]"], x="(2,3)f32")
+    one("a weight and an input that is not that weight", "nn.Linear p 2 1 0 0 1 @weight=(4,2)f32", "E1053", ["so many inputs"], 3,
+        weights={"p.weight": np.zeros((4, 2), "f4").tobytes()}, x="(2,2)f32")
     one("an input too many", "torch.frac p 2 1 0 0 1", "E1053", ["so many inputs"], 3)
     one("a size that does not fit", "nn.PixelShuffle p 1 1 0 1 upscale_factor=2", "E1055", ["does not divide by the factor"])
     one("a mode that does not fit the rank", "nn.Conv2d p 1 1 0 1 padding=full @weight=(1,3,1,1)f32", "E1053", ["padding=full"], 3,
@@ -168,6 +173,9 @@ def layers():
     one("shapes that do not fit", "torch.matmul p 2 1 0 0 1", "E0544", ["MatMul"], x="(2,3)f32")
     one("a bad expression", "pnnx.Expression e 1 1 0 1 expr=add(@0,@1)", "E1005", ["m.pnnx.param:4:39", "'@1'"])
     one("an expression of broken form", "pnnx.Expression e 1 1 0 1 expr=add(@0", "E1003", ["m.pnnx.param:4:38"])
+    one("an expression that is a number and has an input", "pnnx.Expression e 1 1 0 1 expr=3", "E1053", ["inputs that it does not name"], 3)
+    one("an expression with an input too many", "pnnx.Expression e 2 1 0 0 1 expr=neg(@1)", "E1053", ["inputs that it does not name"], 3)
+    one("a number that the file calls a tensor", "pnnx.Expression e 0 1 1 expr=3 #1=(2)f32", "E1300", ["gives int", "f32[2]"])
     one("no expression", "pnnx.Expression e 1 1 0 1", "E1051", ["'expr'"])
     one("an input without a shape", "nn.ReLU p 1 1 0 1", "E1055", ["shape"], x="(2)null")
     w = {"p.weight": np.zeros((4, 8), "f4").tobytes()}

@@ -236,6 +236,42 @@ def lstm(x, w, hidden, layers, both):
     return [a.astype("f4") for a in (x, np.stack(hs), np.stack(cs))]
 
 
+def attention(x, m, heads, mask):
+    """Self-attention over [length, batch, width] by the weights of a module."""
+    n, batch, e = x.shape
+    p = [x.astype("f8") @ m["op.in_proj_weight"][e * i:e * i + e].T + m["op.in_proj_bias"][e * i:e * i + e] for i in range(3)]
+    q, k, v = [a.reshape(n, batch, heads, e // heads).transpose(1, 2, 0, 3) for a in p]
+    s = np.where(mask, -np.inf, q @ k.swapaxes(2, 3) / np.sqrt(e // heads))
+    s = np.exp(s - s.max(-1, keepdims=True))
+    y = (s / s.sum(-1, keepdims=True)) @ v
+    return (y.transpose(2, 0, 1, 3).reshape(n, batch, e) @ m["op.out_proj.weight"].T + m["op.out_proj.bias"]).astype("f4")
+
+
+def normed(x, w, b):
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * w + b
+
+
+def encoder_layer():
+    """As torch has it in inference: constants and weights are inputs by position."""
+    x, e = rand(2, 5, 8), 8
+    m = {"op.in_proj_weight": rand(24, 8), "op.in_proj_bias": rand(24), "op.out_proj.weight": rand(8, 8), "op.out_proj.bias": rand(8)}
+    n1, n2, f1, f2 = (rand(e), rand(e)), (rand(e), rand(e)), (rand(16, e), rand(16)), (rand(e, 16), rand(e))
+    y = x + attention(x.swapaxes(0, 1), m, 2, np.zeros((5, 5), bool)).swapaxes(0, 1)
+    y = normed(y.astype("f8"), *n1)
+    y = normed(y + np.maximum(y @ f1[0].T + f1[1], 0) @ f2[0].T + f2[1], *n2).astype("f4")
+    known = {"width": 8, "heads": 2, "gelu": False, "first": False, "eps": 1e-5, "none": None}
+    takes = "x0 width heads x1 x2 x3 x4 gelu first eps x5 x6 x7 x8 x9 x10 x11 x12 none none".split()
+    check("nn.TransformerEncoderLayer in inference", "aten::_transformer_encoder_layer_fwd", [x, *m.values(), *n1, *n2, *f1, *f2], y,
+          before=[f"pnnx.Expression e_{k} 0 1 {k} expr={v}" for k, v in known.items()], takes=takes)
+
+
+def tied():
+    """A weight that two modules share: an attribute, and an input of the second beside its copy."""
+    w, x = rand(5, 3), rand(2, 3)
+    check("nn.Linear with a tied weight", "nn.Linear in_features=3 out_features=5 bias=False", [x], x @ w.T, {"op.weight": w, "token.data": w},
+          before=["pnnx.Attribute token 0 1 t @data=(5,3)f32"], takes=["t", "x0"])
+
+
 def sequences():
     w = {}
     for layer in range(2):
@@ -263,6 +299,13 @@ def sequences():
     line = f"nn.MultiheadAttention embed_dim={e} num_heads={heads} bias=True batch_first=False add_bias_kv=False add_zero_attn=False $attn_mask=x3"
     check("nn.MultiheadAttention with a mask", line, [q, kv, kv, mask], y.astype("f4"), m)
     check("nn.MultiheadAttention with its weights", line, [q, kv, kv, mask], [y.astype("f4"), s.mean(1).astype("f4")], m, outputs=("y", "w"))
+    with_names = line.replace("$attn_mask=x3", "$input=x0 $attn_mask=x1")
+    at_itself = [q, np.triu(np.ones((5, 5), bool), 3)]
+    line = line.replace("$attn_mask=x3", "$attn_mask=x1")
+    check("nn.MultiheadAttention whose query is called input", with_names, at_itself, attention(q, m, heads, at_itself[1]), m)
+    check("nn.MultiheadAttention of one input", line, at_itself, attention(q, m, heads, at_itself[1]), m)
+    encoder_layer()
+    tied()
     a = [rand(2, 3, 4, 8) for _ in range(3)]
     s = a[0].astype("f8") @ a[1].swapaxes(2, 3) / np.sqrt(8) + np.triu(np.full((4, 4), -np.inf), 1)
     s = np.exp(s - s.max(-1, keepdims=True))

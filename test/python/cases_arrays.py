@@ -349,3 +349,29 @@ def test_arithmetic_of_arrays():
     assert isinstance(a + 1, anfora.Array) and np.array_equal(x + a, x + x)
     raises(TypeError, ["unsupported operand"], lambda: a + "x")
     raises(IndexError, [], lambda: a[5])
+
+
+def test_arrays_of_one_element_are_no_integers():
+    x = anp.asarray(np.arange(6.0).reshape(2, 3))
+    one = anp.asarray([1])
+    assert x[one].shape == (1, 3) and x[0, one].shape == (1,) and x[one, one].tolist() == [4.0]
+    assert x.at[one].set(0.0).tolist() == [[0, 1, 2], [0, 0, 0]] and x[anp.asarray(1)].shape == (3,)
+    try:
+        range(one)
+    except TypeError as e:
+        assert "int(x)" in str(e)
+    else:
+        raise AssertionError("an array with dims is no integer")
+    mine = np.zeros(2)
+    copied, shared = anp.array(mine), anp.asarray(mine)
+    mine[0] = 5
+    assert copied.tolist() == [0, 0] and shared.tolist() == [5, 0]
+
+
+def test_numbers_compare_to_arrays():
+    x = anp.asarray(2.0)
+    for y in (x == 2, x != 3.0, x < anp.asarray(3), x >= 2):
+        assert isinstance(y, anfora.Array) and y.dtype == "bool" and y.shape == () and y
+    assert not x == 3 and [x].index(2.0) == 0
+    nan = anp.asarray(float("nan"))
+    assert nan != nan and not nan == nan

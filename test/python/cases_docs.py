@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The code of docs/python.md, from top to bottom."""
+"""The code of pages in docs/, from top to bottom."""
 import linecache
 import os
 import re
@@ -21,10 +21,14 @@ def run_blocks(name, least):
 
 
 def test_tutorial():
-    run_blocks("docs/python.md", 5)
+    run_blocks("docs/python.md", 7)
 
 
 def test_readme():
     os.chdir(ROOT)
     step = run_blocks("README.md", 1)["step"]
     assert step.count == 22 * 30 and step.losses[-1] < 0.2
+
+
+def test_distributed():
+    run_blocks("docs/distributed.md", 1)

@@ -105,3 +105,13 @@ def test_what_is_refused():
             assert "fft: " in str(problem), problem
         else:
             raise AssertionError("it must be refused")
+
+
+def test_transforms_of_real_numbers_refuse_others():
+    for name in "rfft", "ihfft", "rfft2", "rfftn":
+        try:
+            getattr(anfora.fft, name)(complex_of(3, 4))
+        except anfora.AnforaError as e:
+            assert "make_complex" in str(e).lower() or "MakeComplex" in str(e), e
+        else:
+            raise AssertionError(f"{name} took complex numbers")

@@ -81,6 +81,29 @@ def test_saved_functions():
             raise AssertionError(words)
 
 
+def test_saved_models():
+    @jit
+    def f(x, w):
+        return anp.tanh(x @ w), anp.sum(w)
+    x, w = np.linspace(-1, 1, 6, dtype="f4").reshape(2, 3), np.ones((3, 4), "f4")
+    folder = tempfile.mkdtemp()
+    for ending in (".onnx", ".mindir"):
+        path = os.path.join(folder, "f" + ending)
+        f.save(path, x, w)
+        y, total = anfora.read(path)(x, w)
+        assert np.allclose(np.asarray(y), np.tanh(x @ w)) and total == 12, ending
+    slope = jit(anfora.grad(lambda w, x: anp.sum(anp.tanh(x @ w) ** 2)))
+    slope.save(os.path.join(folder, "slope.onnx"), w, x)
+    back = anfora.read(os.path.join(folder, "slope.onnx"))
+    assert np.allclose(np.asarray(back(w, x)), np.asarray(slope(w, x)), atol=1e-6)
+    try:
+        f.save(os.path.join(folder, "none.onnx"))
+    except (TypeError, anfora.AnforaError):
+        assert not os.path.exists(os.path.join(folder, "none.onnx"))
+    else:
+        raise AssertionError("a model without arguments")
+
+
 def test_two_programs():
     one, two = (anfora.read(written(f"def {n}(x: f64) {{ helper(x) * 2.0 }}\ndef helper(x: f64) {{ x + {k}.0 }}\n"))
                 for n, k in (("one", 1), ("two", 2)))

@@ -2,6 +2,8 @@
 """Functions of JAX through StableHLO: values beside JAX's own, gradients beside jax.grad's. Without JAX each case says so and is skipped."""
 import importlib.util
 import os
+import subprocess
+import tempfile
 
 import numpy as np
 
@@ -303,6 +305,34 @@ def test_a_loop_of_anfora_is_differentiated_in_jax():
     same(jax.jacrev(aj.Function(root))(a), jax.jacrev(jnp.sqrt)(a))
 
 
+def test_programs_of_jax_call_code_without_python():
+    need_jax()
+    import anfora.jax as aj
+    import anfora.numpy as anp
+    table = np.arange(5.0)
+    cases = {
+        "a number": (lambda x: anp.sum(anp.cos(x) ** 2), lambda x: jnp.sum(jnp.cos(x) ** 2), (jnp.array([0.3, -1.2, 2.0]),)),
+        "numbers and arrays": (lambda x, k, b: (x * k, k + 1, anp.sum(x) > b, x.T), lambda x, k, b: (x * k, k + 1, jnp.sum(x) > b, x.T),
+                               (jnp.ones((2, 3)), jnp.int32(3), jnp.float32(0.5))),
+        "captured": (lambda x: x + table, lambda x: x + table, (jnp.arange(5.0),)),
+        "many": (lambda x: tuple(x[i] * i for i in range(40)), lambda x: tuple(x[i] * i for i in range(40)), (jnp.arange(40.0),)),
+        "complex": (lambda x: x * 2j, lambda x: x * 2j, (jnp.array(1.0 + 2j),)),
+        "none": (lambda x: x * 2, lambda x: x * 2, (jnp.zeros((0, 3)),))}
+    for name, (f, want, args) in cases.items():
+        g = jax.jit(aj.Function(f))
+        text = g.lower(*args).as_text()
+        assert "@anfora(" in text and "callback" not in text, (name, text)
+        same(g(*args), want(*args))
+    pick = jax.jit(aj.Function(lambda x, k: x[k]))
+    assert pick(jnp.arange(3.0), 1) == 1.0
+    try:
+        pick(jnp.arange(3.0), 7).block_until_ready()
+    except Exception as e:  # noqa: BLE001: JAX has several classes for it
+        assert "anfora: the function failed" in str(e), str(e)
+    else:
+        raise AssertionError("an index outside")
+
+
 def test_integers_are_arguments_and_no_derivatives():
     need_jax()
     import anfora.jax as aj
@@ -315,6 +345,58 @@ def test_integers_are_arguments_and_no_derivatives():
         assert "integers or bools" in str(e), str(e)
     else:
         raise AssertionError("say so in the docs")
+
+
+def command(*args):
+    return subprocess.run([os.path.join(os.path.dirname(anfora.__file__), "_command"), *args], capture_output=True, text=True, check=False)
+
+
+def run_text(text, args):
+    """The results of a module of StableHLO, compiled by JAX."""
+    from jax._src.lib import xla_client
+    made = jax.devices()[0].client.compile_and_load(text, xla_client.DeviceList(tuple(jax.devices()[:1])), xla_client.CompileOptions())
+    out = made.execute_sharded([jax.device_put(x) for x in args]).disassemble_into_single_device_arrays()
+    return [np.asarray(x[0]) for x in out]
+
+
+def models():
+    """(function, arguments, the arguments that it is differentiated by)"""
+    r = np.random.default_rng(4).normal
+    x, w = r(size=(2, 3, 9, 9)), r(size=(4, 3, 3, 3))
+
+    def cnn(x, w):
+        y = lax.conv_general_dilated(x, w, (2, 1), ((1, 0), (2, 1)), rhs_dilation=(1, 2))
+        y = lax.reduce_window(jax.nn.relu(y), -jnp.inf, lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
+        return jnp.mean(y ** 2)
+
+    def rnn(w, xs):
+        return jnp.sum(lax.scan(lambda h, x: (jnp.tanh(h @ w + x), h), xs[0], xs)[0] ** 2)
+
+    def attention(q, k, v):
+        return jnp.sum(jax.nn.softmax(q @ k.T / 2, axis=-1) @ v ** 2)
+
+    def choice(x):
+        return lax.cond(x[0] > 0, lambda y: jnp.sum(y ** 3), lambda y: jnp.sum(jnp.sin(y)), x) + lax.switch(1, (jnp.sum, jnp.prod), x)
+    i = np.array([2, 0, 2])
+    return {"cnn": (cnn, (x, w), "0,1"), "rnn": (rnn, (r(size=(3, 3)), r(size=(7, 3))), "0,1"), "choice": (choice, (r(size=4),), "0"),
+            "attention": (attention, (r(size=(4, 3)), r(size=(5, 3)), r(size=(5, 2))), "0,1,2"),
+            "indices": (lambda t: jnp.sum(t[i] ** 2 * t.at[i].add(2.0)[1]), (r(size=(3, 4)),), "0"),
+            "sorted": (lambda v: jnp.sum(jnp.sort(v) * jnp.arange(6.0)) + jnp.cumsum(v)[3] ** 2, (r(size=6),), "0")}
+
+
+def test_gradients_of_text_run_in_jax():
+    """anfora grad in.mlir -o out.mlir, of programs that JAX lowered, run by JAX."""
+    need_jax()
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (f, args, wrt) in models().items():
+            into, out = os.path.join(folder, "in.mlir"), os.path.join(folder, "out.mlir")
+            with open(into, "w", encoding="utf-8") as file:
+                file.write(jax.jit(f).lower(*args).as_text())
+            r = command("grad", into + ":main", "--wrt", wrt, "--value", "-o", out)
+            assert r.returncode == 0, (name, r.stderr)
+            with open(out, encoding="utf-8") as file:
+                got = run_text(file.read(), args)
+            same(got, jax.value_and_grad(f, tuple(map(int, wrt.split(","))))(*args), 1e-10)
 
 
 def test_what_is_not_supported_is_named():

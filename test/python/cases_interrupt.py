@@ -10,6 +10,7 @@ import time
 import anfora.numpy as anp
 import numpy as np
 from anfora import jit
+from anfora.train import SGD, Step
 
 
 @jit
@@ -26,8 +27,8 @@ def calls(n):
 
 
 @jit
-def rows(x):
-    for i in range(1000000):
+def rows(x, n):
+    for i in range(n):
         x = anp.tanh(x) + 1e-3
     return x
 
@@ -47,8 +48,8 @@ def interrupted(f, *args):
 
 
 def test_loops_and_recursion_end_soon():
-    loop(0.5, 3), calls(5), rows(np.zeros(100000))  # compiled before
-    took = [interrupted(loop, 0.5, 2 ** 62), interrupted(calls, 90), interrupted(rows, np.zeros(100000))]
+    loop(0.5, 3), calls(5), rows(np.zeros(100000), 3)  # compiled before
+    took = [interrupted(loop, 0.5, 2 ** 62), interrupted(calls, 90), interrupted(rows, np.zeros(100000), 1000000)]
     print("# ended", ", ".join(f"{1e3 * t:.1f} ms" for t in took), "after the signal")
     assert max(took) < 1.0, took  # the machines that test are busy: alone it takes 1 ms
     assert loop(0.5, 3) == loop(0.5, 3) and calls(10) == 55
@@ -89,6 +90,30 @@ loop(5)
 """
     r = subprocess.run([sys.executable, "-c", code, sys.path[0]], timeout=60)
     assert r.returncode == -signal.SIGINT, r.returncode
+
+
+def slow_loss(p, x):
+    s = 0.0
+    i = 0
+    while i < 100:
+        s = s + anp.sum(anp.tanh(x * p + s))
+        i = i + 1
+    return s
+
+
+def test_training_steps():
+    """The step under way ends, and the state is as it was before it."""
+    x = np.linspace(-1, 1, 50000)
+    step = Step(slow_loss, SGD(1e-3), np.float64(0.5), stop_at_nan=False)
+    step(x)
+    before, count = float(step.params), step.count
+    took = interrupted(lambda: [step(x) for _ in range(1000)])
+    print(f"# a training step ended {1e3 * took:.1f} ms after the signal")
+    assert took < 1.0, took
+    if step.count == count:
+        assert float(step.params) == before
+    step(x)
+    assert step.count > count
 
 
 def test_other_threads_do_not_take_signals():

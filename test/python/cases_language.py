@@ -357,3 +357,121 @@ def shifted(x, by=None, how="plain"):
     if by is not None and how == "plain":
         x = x + by
     return x
+
+
+def test_items_by_index():
+    def steps(x, n):
+        hs = [x, x, x]
+        i = 0
+        while i < n:
+            hs[i] = hs[i - 1] * 2.0
+            i = i + 1
+        return hs
+    def filled(x):
+        hs = []
+        for i in range(len(x)):
+            hs.append(x[i])
+        for i in range(len(x)):
+            if x[i] > 2.0:
+                hs[i] = hs[i - 1] * 2.0
+        for i in range(1, len(x)):
+            hs[-i] += hs[i - 1]
+        return hs
+    def widened(x, n):
+        hs = [0, 0, 0, 0, 0]
+        for i in range(n):
+            hs[i] = x[i] * 0.5
+        return hs
+    def nested(x, n):
+        c = [0.0, 0.0, 0.0]
+        for i in range(n):
+            for j in range(n):
+                c[(i + j) % 3] = c[(i + j) % 3] + x[i] * x[j]
+        return [c[0], c[1], c[2], len(c) * 1.0]
+    x = np.arange(1.0, 6.0)
+    for f, *args in ((steps, x, 2), (steps, x, 0), (filled, x), (widened, x, 3), (nested, x, 4)):
+        want, got = f(*args), jit(f)(*args)
+        assert np.array_equal(np.stack([np.asarray(v) for v in want]), np.stack([np.asarray(v) for v in got])), f.__name__
+    compiled = jit(steps)
+    slope = anfora.grad(lambda x: anfora.numpy.sum(compiled(x, 2)[1]))(x)
+    assert np.array_equal(np.asarray(slope), np.full(5, 4.0))
+
+
+def test_items_by_index_refused():
+    def alias(x, n):
+        hs = [x[0], x[1]]
+        ys = hs
+        for i in range(n):
+            hs[i] = 1.0
+        return ys[0]
+    def alias_in_the_loop(x, n):
+        hs, ys = [x[0], x[1]], [x[0], x[1]]
+        for i in range(n):
+            hs[i] = 1.0
+            ys = hs
+        return ys[0]
+    def alias_before_another(x, n):
+        hs = [x[0], x[1]]
+        for i in range(n):
+            hs[i] = 1.0
+        ys = hs
+        for i in range(n):
+            hs[i] = 2.0
+        return ys[0]
+    def shapes(x, n):
+        hs = [x, x[:2]]
+        for i in range(n):
+            hs[i] = hs[i] * 2.0
+        return hs[0]
+    def slices(x, n):
+        hs = [x[0], x[1]]
+        for i in range(n):
+            hs[i:i + 1] = [2.0]
+        return hs[0]
+    def grown(x, n):
+        hs = [x, x]
+        for i in range(n):
+            hs[i] = x + 1.0
+        hs.append(x)
+        return hs
+    def outside(x, n):
+        hs = [x, x]
+        for i in range(n):
+            hs[i + 1] = hs[i] * 2.0
+        return hs[0]
+    for f, word in ((alias, "changes in place"), (alias_in_the_loop, "changes in place"), (alias_before_another, "in place"), (shapes, "do not fit"),
+                    (slices, "one item"), (grown, "does not grow"), (outside, "outside a dim of size 2")):
+        try:
+            jit(f)(np.arange(1.0, 6.0), 2)
+        except anfora.AnforaError as e:
+            assert word in str(e), (f.__name__, e)
+        else:
+            raise AssertionError(f.__name__)
+
+
+def test_lists_of_a_loop():
+    """What Python would make longer is no arithmetic of items; an item of tuples is a tuple."""
+    def pairs(x):
+        hs = []
+        for i in range(len(x)):
+            hs.append((x[i], x[i] * 2))
+        return hs[1]
+    x = np.arange(1.0, 6.0)
+    assert tuple(float(v) for v in jit(pairs)(x)) == (2.0, 4.0)
+    def twice(x):
+        hs = []
+        for i in range(len(x)):
+            hs.append(x[i])
+        return hs * 2
+    def both(x):
+        hs = []
+        for i in range(len(x)):
+            hs.append(x[i])
+        return hs + hs
+    for f in (twice, both):
+        try:
+            jit(f)(x)
+        except anfora.CompileError as e:
+            assert "make longer" in str(e), e
+        else:
+            raise AssertionError(f.__name__)

@@ -83,6 +83,19 @@ def test_attention_with_eagers_dropout():
     same_training(Block, torch.randn(2, 7, 16).double())
 
 
+def test_dropout_of_transposed_tensors_is_eagers():
+    need_torch()
+
+    class Turned(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Linear(6, 6), nn.Linear(6, 6)
+
+        def forward(self, x):
+            return self.last(nn.functional.dropout(self.first(x).transpose(0, 1), 0.3, self.training))
+    same_training(Turned, torch.randn(5, 4, 6).double())
+
+
 def test_embedding_and_loss():
     need_torch()
 

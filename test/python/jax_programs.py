@@ -7,6 +7,9 @@ import sys
 from functools import partial
 
 import numpy as np
+from jax_lax import (  # noqa: F401: programs
+    prog_lax_convolutions, prog_lax_elements, prog_lax_implicit, prog_lax_order, prog_lax_padding, prog_lax_shapes, prog_lax_windows)
+from jax_names import prog_names_of_linalg, prog_names_of_numpy, prog_names_of_special, prog_names_of_stats  # noqa: F401: programs
 
 if "--write" in sys.argv:
     import jax
@@ -41,6 +44,26 @@ def prog_mlp_sgd():
     for _ in range(20):
         params = update(params, (x, y))
     return params
+
+def prog_argument_order():
+    x = np.linspace(-1, 2, 12).reshape(3, 4).astype("f4")
+    return nn.logsumexp(x, 0), jax.scipy.special.logsumexp(x, 1, np.abs(x) + 1), nn.standardize(x, 1), jnp.quantile(x, np.array([.25, .5], "f4"), 1)
+
+def prog_scan_by_length():
+    def halves(x):
+        return lax.scan(lambda c, _: (c * x, c.sum()), np.ones(2, "f4"), None, length=4)
+    return halves(np.float32(.5)), jax.jvp(lambda x: halves(x)[1], (np.float32(.5),), (np.float32(1),))
+
+def prog_branches_outside():
+    def one(i):
+        return lax.switch(i, [jnp.sin, jnp.cos, lambda x: x * 2], np.float32(.5))
+    return [one(i) for i in (0, 1, 2, 7, -3)], vmap(lambda i: lax.switch(i, [jnp.sin, jnp.cos], np.float32(.5)))(np.array([1, 0, 1]))
+
+def prog_lax_names():
+    a, b = np.array([-7, 7, -8, 8], "i4"), np.array([2, -2, 3, -3], "i4")
+    x = np.arange(3, dtype="f4")
+    return (lax.rem(a, b), lax.select_n(x > 1, x, -x), lax.broadcast_in_dim(x, (2, 3, 2), (1,)),
+            lax.broadcasted_iota(jnp.int32, (2, 3), 1))
 
 def prog_maml():
     def net(p, x): 

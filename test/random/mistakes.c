@@ -8,7 +8,8 @@
  *     def main(x: f64, v: f64[2, 2], k: i64, c: bool) { a = g(k, 300); print(a); a[0] + v }
  *
  * Each program runs in every engine: value, refusal and place, printed text must be the interpreter's. And each is
- * written a second time with its calls of ops in another form (f = Add; f(a, b)), which must make no difference. */
+ * written again in ways that must make no difference: calls of ops in another form (f = Add; f(a, b)), other names,
+ * dead branches between the statements, expressions as calls of functions without parameters. */
 #include "oracle.h"
 
 #include <stdarg.h>
@@ -34,6 +35,9 @@ typedef struct {
   bound name[NAMES];
   size_t nname, fresh, mistakes;
   int form; // of calls of ops
+  bool dead,
+      wrapped; // branches that are not taken between statements; expressions as functions that are called
+  size_t expressions;
 } writer;
 
 static uint64_t draw(writer *w, uint64_t n) {
@@ -180,6 +184,44 @@ static void lambda(writer *w, int depth) {
   w->nname = names;
 }
 
+static void function_value(writer *w, int depth) {
+  const char *f = known(w, FUNCTION);
+  if (f && !one_in(w, 4)) put(w, "%s", f);
+  else lambda(w, depth);
+}
+
+/* One of two functions, by a bool or by an index that may be outside. */
+static void chosen(writer *w, int depth) {
+  bool index = one_in(w, 2);
+  put(w, "switch(");
+  expr(w, index ? INTEGER : BOOLEAN, depth - 1);
+  put(w, index ? ", (" : ", ");
+  for (int i = 0; i < 2; i++) function_value(w, depth - 1), put(w, i ? "" : ", ");
+  put(w, index ? "))" : ")");
+}
+
+/* A derivative of some function by other transforms than grad. `F`: the function; `E`: a number. */
+static void derivative(writer *w, int depth) {
+  static const char *const forms[] = {
+      "grad(custom_vjp(F, fn (p) { (p * p, p) }, fn (r, d) { print(r); (d * r,) }))(E)",
+      ("grad(custom_vjp(F, fn (p) { print(p); (p, p) }, fn (r, d) { assert(r < 2, \"r\"); (d,) "
+       "}))(E)"),
+      "grad(custom_jvp(F, fn (p, t) { print(t[0]); (p[0] * 2.0, t[0] * 2.0) }))(E)",
+      "jvp(F, (E,), (E,))[1]",
+      "vjp(F, E)[1](E)[0]",
+      "linearize(F, E)[1](E)",
+      "value_and_grad(F)(E)[1]",
+      "hessian(F)(E)",
+      "grad(grad(F))(E)",
+      "jacrev(F)(E)",
+      "vmap(grad(F))([E, E])[0]"};
+  for (const char *s = PICK(w, forms); *s; s++) {
+    if (*s == 'F') function_value(w, depth);
+    else if (*s == 'E') expr(w, NUMBER, depth - 1);
+    else put(w, "%c", *s);
+  }
+}
+
 /* A call of something that is bound, or of a transform of it. */
 static void call(writer *w, int depth) {
   static const char *const over[] = {"", "", "", "grad(", "checkpoint(", "vmap("};
@@ -234,7 +276,7 @@ static void compound(writer *w, kind k, int depth) {
   case INTEGER:
     switch (draw(w, 8)) {
     case 0: choice(w, k, depth); return;
-    case 1: call(w, depth); return;
+    case 1: one_in(w, 3) ? derivative(w, depth) : call(w, depth); return;
     case 2: part(w, depth); return;
     case 3: put(w, "%s(", PICK(w, types)), expr(w, k, depth), put(w, ")"); return;
     default: arithmetic(w, k, depth); return;
@@ -254,11 +296,20 @@ static void compound(writer *w, kind k, int depth) {
     else items(w, k, depth);
     return;
   case RECORD: items(w, k, depth); return;
-  default: lambda(w, depth); return;
+  default: one_in(w, 4) ? chosen(w, depth) : lambda(w, depth); return;
   }
 }
 
+static void written(writer *w, kind k, int depth);
+
 static void expr(writer *w, kind k, int depth) {
+  bool wrap = w->wrapped && ++w->expressions % 3 == 0;
+  if (wrap) put(w, "(fn () { ");
+  written(w, k, depth);
+  if (wrap) put(w, " })()");
+}
+
+static void written(writer *w, kind k, int depth) {
   if (one_in(w, 50)) k = (kind)draw(w, KINDS), w->mistakes++;
   if (one_in(w, 300)) {
     put(w, "missing");
@@ -319,10 +370,25 @@ static void loop(writer *w, int depth) {
   w->nname = names;
 }
 
+/* A tuple that a loop makes item by item. */
+static void gathering(writer *w, int depth) {
+  char name[12];
+  snprintf(name, sizeof name, "%s", fresh(w));
+  put(w, "%s = %s; for j in 0..%s { %s = TupleConcat(%s, (", name, one_in(w, 4) ? "(x,)" : "()",
+      one_in(w, 6) ? "k" : "3", name, name);
+  size_t names = w->nname;
+  bind(w, INTEGER, "j");
+  expr(w, one_in(w, 3) ? FUNCTION : NUMBER, depth);
+  put(w, ",)) }");
+  w->nname = names;
+  bind(w, TUPLE, name);
+}
+
 static void statement(writer *w, int depth) {
+  if (w->dead) put(w, "if 1 > 2 { assert(false, \"dead\"); unused = [1.0, 2.0][5] }; ");
   switch (draw(w, 9)) {
   case 0: branch(w, depth); break;
-  case 1: loop(w, depth); break;
+  case 1: one_in(w, 4) ? gathering(w, depth) : loop(w, depth); break;
   case 2: put(w, "print("), expr(w, any_kind(w), 1), put(w, ")"); break;
   case 3: put(w, "assert("), condition(w, 1), put(w, ", \"no\")"); break;
   default: assignment(w, depth);
@@ -354,10 +420,17 @@ static void function(writer *w, size_t number, int size) {
   bind(w, FUNCTION, name);
 }
 
-static void program(writer *w, uint64_t seed, int size, int form) {
+typedef struct {
+  int form;
+  bool dead, wrapped;
+} style;
+
+static void program(writer *w, uint64_t seed, int size, style how) {
   memset(w, 0, sizeof *w);
   w->state = seed * UINT64_C(0xd1342543de82ef95) + 1;
-  w->form = form;
+  w->form = how.form;
+  w->dead = how.dead;
+  w->wrapped = how.wrapped;
   size_t n = draw(w, 3);
   for (size_t i = 0; i < n; i++) function(w, i, size);
   bind(w, NUMBER, "x");
@@ -367,6 +440,38 @@ static void program(writer *w, uint64_t seed, int size, int form) {
   put(w, "def main(x: f64, v: f64[2, 2], k: i64, c: bool) { ");
   block(w, 1 + (int)draw(w, 4), size);
   put(w, " }\n");
+}
+
+/* ---- other names ---- */
+
+static bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* Is this a name that a program binds? Fields of records, {a = 1, b = 2}.a, are none, nor is i64. */
+static bool is_name(const char *text, size_t from, size_t to) {
+  static const char *const types_of_i[] = {"i8", "i16", "i32", "i64"};
+  for (size_t i = 0; i < 4; i++)
+    if (strlen(types_of_i[i]) == to - from && strncmp(text + from, types_of_i[i], to - from) == 0)
+      return false;
+  bool one = strchr("abdyzstnigpqjxvkc", text[from]) != NULL;
+  for (size_t i = from + 1; i < to; i++) one &= text[i] >= '0' && text[i] <= '9';
+  bool field = from && text[from - 1] == '.' && !(from > 1 && text[from - 2] == '.'); // not 0..k
+  if (!one || field || (from && text[from - 1] == '{')) return false;
+  bool next = from > 1 && text[from - 2] == ',' && text[from - 1] == ' ';
+  return !(next && strncmp(text + to, " = ", 3) == 0);
+}
+
+/* The program of w with other names. */
+static void rename_all(const writer *w, writer *to) {
+  memset(to, 0, sizeof *to);
+  for (size_t i = 0; i < w->n;) {
+    size_t end = i + 1;
+    while (is_word(w->text[i]) && is_word(w->text[end])) end++;
+    bool name = is_word(w->text[i]) && is_name(w->text, i, end);
+    put(to, "%.*s%s", (int)(end - i), w->text + i, name ? "_other" : "");
+    i = end;
+  }
 }
 
 /* ---- the test ---- */
@@ -388,17 +493,30 @@ static unsigned engines_of(uint64_t seed) {
   return e;
 }
 
+static bool same_in(bench *b, const writer *w, const writer *other, int engine) {
+  if (strcmp(w->text, other->text) == 0) return true;
+  b->variants++;
+  return oracle_equal(b->o, w->text, other->text, 4, b->arg, engine);
+}
+
+/* Effects and all. */
+static bool try_variants(bench *b, const writer *w, uint64_t seed) {
+  static writer other;
+  int engine = seed / 3 % 2 ? ORACLE_TIR : ORACLE_INTERP;
+  if (seed % 3 == 0) rename_all(w, &other);
+  else program(&other, seed, b->size, (style){.dead = seed % 3 == 1, .wrapped = seed % 3 == 2});
+  return same_in(b, w, &other, engine);
+}
+
 static bool try_program(bench *b, uint64_t seed) {
   static writer w, other;
-  program(&w, seed, b->size, 0);
+  program(&w, seed, b->size, (style){0});
   bool good = oracle_try(b->o, w.text, 4, b->arg, engines_of(seed)) == 0;
-  program(&other, seed, b->size, 1 + (int)(seed % (FORMS - 1)));
+  program(&other, seed, b->size, (style){.form = 1 + (int)(seed % (FORMS - 1))});
   bool effects =
       strstr(w.text, "print(") || strstr(w.text, "assert("); // of functions that nobody knows
-  if (good && !effects && strcmp(w.text, other.text) != 0) {
-    b->variants++;
-    good = oracle_equal(b->o, w.text, other.text, 4, b->arg, seed % 2 ? ORACLE_TIR : ORACLE_INTERP);
-  }
+  if (good && !effects) good = same_in(b, &w, &other, seed % 2 ? ORACLE_TIR : ORACLE_INTERP);
+  if (good) good = try_variants(b, &w, seed);
   if (!good) printf("# seed %llu\n", (unsigned long long)seed);
   return good;
 }
@@ -412,7 +530,7 @@ int main(int argc, char **argv) {
     else if (strcmp(argv[i], "--seed") == 0) b.seed = v;
     else if (strcmp(argv[i], "--size") == 0) b.size = (int)v;
     else if (strcmp(argv[i], "--show") == 0) {
-      program(&w, v, b.size, 0);
+      program(&w, v, b.size, (style){0});
       fputs(w.text, stdout);
       return 0;
     }
@@ -431,9 +549,9 @@ int main(int argc, char **argv) {
   for (size_t i = 0; i < b.programs; i++) failed += !try_program(&b, b.seed + i);
   printf("%s 1 - %zu programs with mistakes: %zu run, %zu are not compiled, %zu have errors that "
          "inference finds first, "
-         "%zu variants, %zu differ\n",
-         failed ? "not ok" : "ok", b.programs, b.o->ran, b.o->unsupported, b.o->earlier, b.variants,
-         failed);
+         "%zu have an error in what nothing uses, %zu variants, %zu differ\n",
+         failed ? "not ok" : "ok", b.programs, b.o->ran, b.o->unsupported, b.o->earlier,
+         b.o->unused, b.variants, failed);
   for (int i = 0; i < 4; i++) anf_value_release(b.arg[i]);
   oracle_free(b.o);
   return failed > 0;

@@ -22,6 +22,7 @@ typedef struct oracle {
   bool
       several; // programs have several errors: a compiler finds those of types before it runs, in any branch
   size_t earlier;
+  size_t unused; // an error is in a value that nothing uses
 } oracle;
 
 oracle *oracle_new(void); // NULL with the reason on standard error

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* tables [--part I/N] [--show]
  * Programs of one line, derived from the op table, in every engine: each op with 0, 1, 2, ... arguments of some kinds
- * in each form of call, and each number for each declared type. Part I/N takes every N-th of them. */
+ * in each form of call, each number for each declared type, and each infix op with constants. Part I/N takes every N-th of them. */
 #include "ir/ops/op.h"
 #include "oracle.h"
 
@@ -15,13 +15,17 @@ typedef struct {
   size_t number, part, parts;
 } bench;
 
-static void try_it(bench *b, const char *body) {
+static void try_in(bench *b, const char *body, unsigned engines) {
   char text[1400];
   if (b->number++ % b->parts != b->part) return;
   snprintf(text, sizeof text, "def main(x: f64, v: f64[2, 2], k: i64, c: bool) { %s }\n", body);
-  unsigned engines = 1 << ORACLE_TIR | 1 << ORACLE_LLVM_O0;
-  if (b->number / b->parts % 64 == 0) engines |= 1 << ORACLE_CJIT;
   oracle_try(b->o, text, 4, b->arg, engines);
+}
+
+static void try_it(bench *b, const char *body) {
+  unsigned engines = 1 << ORACLE_TIR | 1 << ORACLE_LLVM_O0;
+  if ((b->number + 1) / b->parts % 64 == 0) engines |= 1 << ORACLE_CJIT;
+  try_in(b, body, engines);
 }
 
 static bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
@@ -186,13 +190,51 @@ static void try_dtypes(bench *b) {
         }
 }
 
+/* ---- op, element type, constant ---- */
+
+/* y OP C and C OP y for each constant, of a number and of a tensor, in every engine: (y // -2, y // 3, ..). */
+static void put_constants(char *to, size_t size, const char *op, const char *type, bool left) {
+  static const char *const ints[] = {"1",   "2",  "3",  "7",  "8",   "100",
+                                     "127", "-1", "-2", "-7", "-128"};
+  static const char *const reals[] = {"0",     "0.5",   "-0.5", "0.0", "-0.0",
+                                      "1e300", "1e-40", "3",    "-1"};
+  bool real = (type[0] == 'f' || type[0] == 'b'), powers = strcmp(op, "**") == 0;
+  size_t n = real     ? sizeof reals / sizeof *reals
+             : powers ? 7
+                      : sizeof ints / sizeof *ints; // 7: not negative
+  size_t at = (size_t)snprintf(to, size, "(");
+  for (size_t i = 0; i < n; i++) {
+    const char *k = real ? reals[i] : ints[i];
+    at += (size_t)snprintf(to + at, size - at, left ? "%s %s y, " : "y %s (%s), ", left ? k : op,
+                           left ? op : k);
+  }
+  snprintf(to + at, size - at, "y)");
+}
+
+static void try_constants(bench *b) {
+  static const char *const types[] = {"i8",  "i16", "i32", "i64",  "u8",  "u16",
+                                      "u32", "u64", "f16", "bf16", "f32", "f64"};
+  static const char *const ops[] = {"+",  "-", "*", "/", "//", "%",  "**", "<<",
+                                    ">>", "&", "|", "^", "<",  "==", "<="};
+  char body[700], list[600];
+  for (int form = 0; form < 4; form++)
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+      for (size_t o = 0; o < sizeof ops / sizeof *ops; o++) {
+        put_constants(list, sizeof list, ops[o], types[t], form & 1);
+        snprintf(body, sizeof body, "y = %s(%s); %s", types[t], form & 2 ? "v * 100" : "k * 99",
+                 list);
+        try_in(b, body, ORACLE_ALL);
+      }
+}
+
 int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*run)(bench *);
   } tables[] = {{"op, number of arguments, form of call", try_arity},
                 {"declared type, number", try_declared},
-                {"op, element type, special values", try_dtypes}};
+                {"op, element type, special values", try_dtypes},
+                {"op, element type, constant", try_constants}};
   enum { TABLES = sizeof tables / sizeof *tables };
   bench b = {.parts = 1};
   const char *only = NULL;

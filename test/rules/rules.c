@@ -149,7 +149,7 @@ static bool near(double want, double got, bool exact, double tolerance) {
 
 static bool same_tensor(const anf_value *a, const anf_value *b, bool exact) {
   anf_dtype d = (anf_dtype)a->type->dtype;
-  const void *p = a->u.data, *q = b->u.data;
+  const void *p = a->data, *q = b->data;
   if (anfi_dtype_class(d) == ANFI_CLASS_COMPLEX) {
     for (size_t i = 0; i < 2 * a->n; i++) {
       double x = d == ANF_C64 ? (double)((const float *)p)[i] : ((const double *)p)[i];

@@ -78,8 +78,7 @@ static int64_t any_int(sample *s, values how) {
 static void fill(sample *s, anf_value *v, values how) {
   anf_dtype d = (anf_dtype)v->type->dtype;
   if (d == ANF_C64) {
-    for (size_t i = 0; i < 2 * v->n; i++)
-      ((float *)(void *)v->u.data)[i] = (float)any_float(s, how);
+    for (size_t i = 0; i < 2 * v->n; i++) ((float *)(void *)v->data)[i] = (float)any_float(s, how);
     return;
   }
   for (size_t i = 0; i < v->n; i++) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """StableHLO text: files that check themselves pass in the interpreter and compiled, and fail when what they expect is changed; both
-forms of ops, loops, choices and calls give what they are to give, and their gradients; what is damaged or unknown is refused.
+forms of ops, loops, choices and calls give what they are to give, and their gradients; what is damaged or unknown is refused; what is written is read again.
 test_stablehlo.py ANFORA"""
 import glob
 import os
@@ -60,7 +60,7 @@ def gives(name, text, args, want, backends=("interp", "llvm")):
 
 def refused(name, text, code, *words):
     r = anfora("check", file_of(text))
-    good = r.returncode in (1, 3) and code in r.stderr and all(w in r.stderr for w in words)
+    good = r.returncode in (1, 3, 4) and code in r.stderr and all(w in r.stderr for w in words)
     return TAP.case(f"{name} is refused with {code}", "" if good else f"status {r.returncode}: {r.stderr}{r.stdout}")
 
 
@@ -204,8 +204,13 @@ def refusals():
     refused("an op without types", function("  %0 = stablehlo.add %a, %a\n  return %0 : tensor<f32>"), "E1220", ":3:3:")
     refused("a function without an end", "func.func @main() -> tensor<f32> {", "E1220")
     refused("a text without an end", 'module @"abc', "E1220", "the end of a text")
+    refused("a module whose name is none", "module @? { }", "E1220", "the name of a module")
+    refused("a value defined twice", function("  %0 = stablehlo.add %a, %a : tensor<f32>\n  %0 = stablehlo.multiply %a, %a : tensor<f32>\n  return %0 : tensor<f32>"),
+            "E1223", ":3:3:", "%0 is defined twice")
+    refused("a parameter defined twice", "func.func @main(%a: tensor<f32>, %a: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> }", "E1223")
     refused("lists deeper than the type", one("stablehlo.constant dense<[[1]]> : tensor<1xi32>", "", "tensor<1xi32>"), "E1220", "as deep as")
     refused("an integer too large", one("stablehlo.constant dense<300> : tensor<i8>", "", "tensor<i8>"), "E1220", "the element type holds")
+    refused("a rank of 40", one("stablehlo.abs %a", "%a: tensor<f32>", f"tensor<{'1x' * 40}f32>"), "E0507")
     refused("regions that nest", function('  %0 = "stablehlo.case"(%a) (' + "{" * 100), "E1220")
     refused("deep regions", function(('  %0 = "stablehlo.map"(%a) ({\n' * 100)), "E1220", "nest so deeply")
     refused("deep attributes", function("  %0 = stablehlo.add %a, %a {x = " + "[" * 10000), "E1220", "nest so deeply")
@@ -230,6 +235,68 @@ def refusals():
     refused("more elements than there is text", one("stablehlo.constant dense<[1, 2]> : tensor<9000000000000xi32>", "", "tensor<9000000000000xi32>"), "E1226")
 
 
+# ---- writing ----
+
+PROGRAMS = """
+def net(x: f32[4, 3], w: f32[3, 5]) { y = Tanh(x @ w); s = Softmax(y, axis=-1); (Sum(s * s), {best = ArgMax(y, axis=1)}) }
+def conv(x: f64[2, 4, 8, 8], w: f64[6, 2, 3, 3]) { Sum(MaxPool2D(Relu(Conv2D(x, w, stride=2, padding=1, groups=2)), kernel=2) ** 2) }
+def counted(x: f64) { y = x; for i in 0..7 { y = Sin(y) * x }; y }
+def nested(w: f64[3], x: f64) {
+  y = x
+  for i in 0..4 { z = y; for k in 0..3 { z = w[k] * z + Sin(y) }; y = z / 2 }
+  y
+}
+def until(x: f64) { if x > 1 { y = x; while y > 1 { y = y / 2 }; y * x } else { x * 3 } }
+def recursive(n: i64) -> i64 { if n < 2 { n } else { recursive(n - 1) + recursive(n - 2) } }
+def open(x: f64[N]) { Sum(x) }
+def loud(x: f64) { Print(x); x }
+def root(x: f64) { y = x; while Abs(y * y - x) > 0.001 { y = (y + x / y) / 2 }; y }
+"""
+
+
+def written(name, args, gradient=True):
+    """A function, and its gradient, written as text and read again, give the same."""
+    path, to = file_of(PROGRAMS, "programs.anf"), os.path.join(FOLDER.name, "written.mlir")
+    for grad in (False, True)[:1 + gradient]:
+        made = anfora(*(["grad"] if grad else ["import"]), f"{path}:{name}", "-o", to)
+        want = anfora("run", f"{path}:{name}", *args, *(["--grad"] if grad else []))
+        for b in ("interp", "llvm"):
+            got = anfora("run", to + ":main", *args, "--backend", b)
+            numbers = [[float(x) for x in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", t.stdout)] for t in (got, want)]
+            near = len(numbers[0]) == len(numbers[1]) > 0 and all(abs(p - q) <= 1e-5 * max(1, abs(q)) for p, q in zip(*numbers))
+            TAP.case(f"{name}{' gradient' if grad else ''} written {b}", "" if near else made.stderr + got.stderr + got.stdout + want.stdout)
+
+
+def no_form(name, what, *words):
+    path = file_of(PROGRAMS, "programs.anf")
+    r = anfora(what, f"{path}:{name}", "-o", os.path.join(FOLDER.name, "none.mlir"))
+    good = r.returncode == 3 and "E1330" in r.stderr and all(w in r.stderr for w in words)
+    TAP.case(f"{name} cannot be written by {what}", "" if good else f"status {r.returncode}: {r.stderr}")
+
+
+def tensor_text(*dims):
+    """Numbers for a tensor of these dims."""
+    count = iter(range(1, 100000))
+
+    def part(k):
+        return str(next(count) * 37 % 101 / 50 - 1) if k == len(dims) else "[" + ", ".join(part(k + 1) for _ in range(dims[k])) + "]"
+    return part(0)
+
+
+def writing():
+    written("net", [tensor_text(4, 3), tensor_text(3, 5)], gradient=False)
+    written("conv", [tensor_text(2, 4, 8, 8), tensor_text(6, 2, 3, 3)])
+    written("counted", ["0.7"])
+    written("nested", ["[0.5, -0.25, 1.5]", "0.7"])
+    written("until", ["5.0"], gradient=False)
+    written("until", ["0.5"], gradient=False)
+    written("root", ["2.0"], gradient=False)
+    no_form("recursive", "import", "a recursion that is no loop")
+    no_form("open", "import", "sizes are not known")
+    no_form("loud", "import", "Print")
+    no_form("root", "grad", "any number of them")
+
+
 def main():
     for path in sorted(glob.glob(os.path.join(FIXTURES, "*.mlir"))):
         for backend in ("interp", "llvm"):
@@ -238,6 +305,7 @@ def main():
     values()
     gradients()
     refusals()
+    writing()
     TAP.done()
 
 

@@ -184,6 +184,12 @@ def keeps_file(tap, anfora, folder):
     os.chmod(target, 0o640)
     os.symlink("target.safetensors", link)
     problem = train(anfora, "digits_mlp.anf", "--steps", "2", "--save", link)[1]
+    os.mkdir(os.path.join(folder, "far"))
+    for name, to in (("far/one.npz", "two.npz"), ("early.npz", "far/one.npz")):  # their target is not there yet
+        os.symlink(to, os.path.join(folder, name))
+    early = train(anfora, "digits_mlp.anf", "--steps", "2", "--save", os.path.join(folder, "early.npz"))[1]
+    kept = os.path.islink(os.path.join(folder, "early.npz")) and os.path.isfile(os.path.join(folder, "far/two.npz"))
+    tap.case("a link to a file that is not there yet is followed", early or ("" if kept else "the link was replaced"))
     mode = os.stat(target).st_mode & 0o777
     tap.case("a checkpoint keeps the mode and the link", problem or
              ("" if os.path.islink(link) and mode == 0o640 and read_safetensors(target)[0]["step"] == "2" else f"{mode:o}"))

@@ -35,6 +35,9 @@ static void mistyped_name(void **state) {
   assert_int_equal(anf_compile(g, NULL, w->d, &e), ANF_INVALID);
   expect(w->d, "E0002", "anf_compile: 'g' must not be NULL",
          "there is no function named 'fibonaci'; did you mean 'fibonacci'?");
+  assert_int_equal(anf_exec_run(e, 0, NULL, NULL, w->d, NULL),
+                   ANF_INVALID); // not that name's fault
+  assert_string_equal(anf_diag_at(w->d, anf_diag_count(w->d) - 1)->hint, "");
   assert_null(anf_op(anf_module_graph(m, 0), "Mull", 0, NULL));
   expect(anf_module_diag(m), "E0201", "there is no op 'Mull'", "did you mean 'Mul'?");
   anf_module_free(m);

@@ -181,8 +181,8 @@ static anf_status values(anf_ctx *cx, void *user) {
   anf_value *pair = t && s ? anf_value_tuple(cx, 2, parts) : NULL;
   anf_value *record = pair ? anf_value_record(cx, 2, names, parts) : NULL;
   anf_value *shape = record ? anf_value_shape(cx, 2, dims) : NULL;
-  const anf_type *type =
-      shape ? anf_type_tensor(cx, ANF_BF16, 2, (int64_t[]){anf_dim_symbol(cx, "B"), 3}) : NULL;
+  int64_t symbol = shape ? anf_dim_symbol(cx, "B") : 0;
+  const anf_type *type = symbol ? anf_type_tensor(cx, ANF_BF16, 2, (int64_t[]){symbol, 3}) : NULL;
   anf_value *type_value = type ? anf_value_of_type(cx, type) : NULL;
   anf_text out = {.cx = cx};
   anf_status st = type_value ? anf_value_print(cx, record, 0, &out) : ANF_NOMEM;

@@ -202,6 +202,12 @@ static void refusals(void **state) {
   refuses(w, "f", (anf_grad_opts){.wrt = "n"}, ANF_INVALID, "E0531");
   refuses(w, "f", (anf_grad_opts){.wrt = "z"}, ANF_INVALID, "E0532");
   refuses(w, "f", (anf_grad_opts){.wrt = "5"}, ANF_INVALID, "E0532");
+  anf_module *m = parsed(w); // at once, not when it is run
+  anf_graph *g = NULL;
+  anf_grad_opts o = {.size = sizeof o, .wrt = "x, z"};
+  assert_int_equal(anf_grad(anf_module_find(m, "f"), &o, w->d, &g), ANF_INVALID);
+  assert_null(g);
+  anf_module_free(m);
   refuses(w, "f", (anf_grad_opts){.has_aux = true}, ANF_INVALID, "E0534");
   refuses(w, "pair", (anf_grad_opts){.wrt = NULL}, ANF_INVALID, "E0530");
   refuses(w, "f", (anf_grad_opts){.all = true, .value = true}, ANF_INVALID, "E0002");

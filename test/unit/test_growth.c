@@ -2,132 +2,166 @@
 /* Growth: loops over arrays cost as much a round in their gradient at n as at 4 n. A copy of an array in each round would
  * cost 16 times as much in all. Counted are bytes that the interpreter allocates and steps of the lowered code, in the
  * interpreter of Tensor IR; no clock. Each gradient is compared with finite differences and with forward mode, and
- * compiled ones with the interpreter's. */
+ * compiled ones with the interpreter's. The programs below, and random ones, which also find each of the analyses that keep
+ * loops linear when it is off:
+ *   test_growth                  all of it
+ *   test_growth SEED COUNT       random ones alone
+ *   test_growth SEED             the text of one
+ *   test_growth FILE             those of a file that holds such a text, `(x: f64[N]) { .. }` */
+#include "test/random/loops.h"
+#include "anfora/tir.h"
 #include "test/unit/program.h"
 
 #include <math.h>
 
 typedef struct growth {
   const char *name, *text;
-  size_t width; // of x: f64[N, width]; 0: f64[N]
+  size_t width;     // of x: f64[N, width]; 0: f64[N]
+  bool code;        // only the lowered code's steps count
+  unsigned without; // ANFI_WITHOUT_..
 } growth;
 
 #define X "(x: f64[N]) "
 #define M "(x: f64[N, 5]) "
 static const growth cases[] = {
-    {"differences", X "{ s = 0.0; for i in 1..len(x) { d = x[i] - x[i-1]; s = s + d * d }; s }", 0},
+    {"differences", X "{ s = 0.0; for i in 1..len(x) { d = x[i] - x[i-1]; s = s + d * d }; s }", 0,
+     false, 0},
     {"branch",
      X "{ s = 0.0; for i in 1..len(x) { if x[i] > 0.5 { d = x[i] - x[i-1]; s = s + d * d } }; s }",
-     0},
+     0, false, 0},
     {"branches",
      X "{ s = 0.0; for i in 1..len(x) { if x[i] > 0.5 { s = s + x[i] * x[i-1] } else { if x[i] > "
        "0.25 { s = s - x[i] } } }; s }",
-     0},
+     0, false, 0},
     {"nest",
      M "{ s = 0.0; for i in 0..len(x) { for j in 0..5 { s = s + x[i, j] * x[i, j] * x[i, 0] } }; s "
        "}",
-     5},
-    {"rows", M "{ s = 0.0; for i in 0..len(x) { r = x[i]; s = s + Sum(r * r) * r[0] }; s }", 5},
+     5, false, 0},
+    {"rows", M "{ s = 0.0; for i in 0..len(x) { r = x[i]; s = s + Sum(r * r) * r[0] }; s }", 5,
+     false, 0},
     {"window", X "{ s = 0.0; for i in 0..len(x)-3 { s = s + Sum(x[i:i+3] * x[i+1]) * x[i] }; s }",
-     0},
+     0, false, 0},
     {"calls",
      X "{ def h(v, i) { if i > 0 { v[i] * v[i-1] } else { v[i] } }; s = 0.0; for i in 0..len(x) { "
        "s = s + h(x, i) * h(x, len(x) - 1 - i) }; s }",
-     0},
+     0, false, 0},
     {"tail",
      X "{ def t(i, s) { if i == len(x) { s } else { t(i + 1, s + x[i] * s * 0.001) } }; t(0, 1.0) "
        "}",
-     0},
+     0, false, 0},
     {"inner",
      X "{ s = 1.0; i = 0; while i < len(x) and s < 1e9 { for j in 0..3 { s = s + x[i] * 1e-4 * "
        "x[(i + j) % len(x)] * s }; i = i + 1 }; s }",
-     0},
+     0, false, 0},
     {"fill",
-     X "{ z = 0.0 * x; for i in 1..len(x) { z = IndexWrite(z, i, x[i] * x[i-1]) }; Sum(z * z) }",
-     0},
+     X "{ z = 0.0 * x; for i in 1..len(x) { z = IndexWrite(z, i, x[i] * x[i-1]) }; Sum(z * z) }", 0,
+     false, 0},
     {"recurrence",
      X "{ z = 0.0 * x; for i in 1..len(x) { z = IndexWrite(z, i, x[i] * z[i-1] + 1.0) }; Sum(z * "
        "z) }",
-     0},
+     0, false, 0},
     {"fill rows",
      M "{ z = 0.0 * x; for i in 1..len(x) { z = IndexWrite(z, i, x[i] * z[i-1] + 1.0, axis=0) }; "
        "Sum(z * z) }",
-     5},
+     5, false, 0},
     {"swaps",
      X "{ z = x * 1.0; for i in 1..len(x) { a = z[i-1]; b = z[i]; if a > b { z = IndexWrite(z, "
        "i-1, b); z = IndexWrite(z, i, a) } }; Sum(z * z * z[0]) }",
-     0},
+     0, false, 0},
+    {"read by a branch, written after it",
+     X "{ z = 0.3 * x; for i in 1..len(x) { u = if i % 2 == 0 { z[i] * x[i] } else { x[i] }; z = "
+       "IndexWrite(z, i, 0.5 * u) }; Sum(z * z) }",
+     0, false, 0},
+    {"written by a branch, read by one in it",
+     X "{ z = 0.3 * x; s = 0.3; for i in 1..len(x) { if i % 2 == 0 { z = IndexWrite(z, i, x[i] * "
+       "s); if x[i] > 0.4 { s = s * 0.8 + z[i] } } }; s + Sum(z * z) }",
+     0, false, 0},
+    {"read by an inner loop, written after it",
+     X "{ z = 0.3 * x; for i in 1..len(x) { s = 0.0; for j in 0..3 { s = s + z[(i + j) % len(x)] * "
+       "x[j] }; z = IndexWrite(z, i, 0.5 * s) }; Sum(z * z) }",
+     0, true, 0},
     {"histogram",
      X "{ h = Zeros((10,), dtype=f64); for i in 0..len(x) { k = cast(x[i] * 10.0, i64); h = "
        "IndexWrite(h, k, x[i] * x[i], mode=\"add\") }; Sum(h * h) }",
-     0},
+     0, false, 0},
     {"recursion",
      X "{ def r(l, h) { if h - l == 1 { x[l] * x[l] } else { m = (l + h) // 2; r(l, m) * 0.5 + "
        "r(m, h) * x[m] } }; r(0, len(x)) }",
-     0},
+     0, false, 0},
     {"slices",
      X "{ z = x * 1.0; for i in 1..len(x) { z = IndexWrite(z, i, z[i-1] * 0.5 + Sum(z[0:2]) * "
        "x[i] * 1e-3) }; Sum(z * z) }",
-     0},
+     0, false, 0},
     {"lists", // as Python's lists are filled
      X "{ put = fn (k) { fn (b, e) { b = Where(false, Reshape(e, b.shape[1:]), b); IndexWrite(b, "
        "k, CastLike(e, b), axis=0) } }; l = (0.0 * x, 0.0 * x); t = 1.0; for i in 0..len(x) { t = "
        "t + x[i] * t * 1e-3; l = hyper_map(put(i), l, (t, t * x[i])) }; s = 0.0; for i in "
        "0..len(x) { s = s + l[0][i] * l[1][i] }; s }",
-     0},
+     0, false, 0},
     {"nearest", // k-means, number by number: the distance of each row from the nearest of three
      M
      "{ s = 0.0; for i in 0..len(x) { best = 1e9; for k in 0..3 { d = 0.0; for j in 0..5 { t = "
      "x[i, j] - x[k, j]; d = d + t * t * x[i, 0] }; if d < best { best = d } }; s = s + best }; s "
      "}",
-     5},
+     5, false, 0},
     {"logarithms of sums", // as in mixtures of Gaussians
      M
      "{ s = 0.0; for i in 0..len(x) { m = -1e9; for j in 0..5 { if x[i, j] > m { m = x[i, j] } }; "
      "e = 0.0; for j in 0..5 { e = e + Exp(x[i, j] - m) }; s = s + Log(e) + m * x[0, 0] }; s }",
-     5},
+     5, false, 0},
     {"steps of a differential equation",
      X
      "{ y = x * 1.0; for t in 0..3 { k = 0.0 * x; for i in 0..len(x) { k = IndexWrite(k, i, y[i] * "
      "y[i] * 0.1 - x[i]) }; for i in 0..len(x) { y = IndexWrite(y, i, y[i] + 0.1 * k[i]) } }; "
      "Sum(y * y) }",
-     0},
+     0, false, 0},
     {"forward over reverse",
      X "{ def d(x) { s = 0.0; for i in 1..len(x) { if x[i] > 0.5 { s = s + x[i] * x[i-1] * x[i] } "
        "}; s }; Sum(hvp(d, (x,), (x,))[0]) }",
-     0},
+     0, false, 0},
     {"batch",
      X "{ def d(x) { s = 0.0; for i in 1..len(x) { s = s + x[i] * x[i-1] }; s }; "
        "Sum(vmap(d)(Stack(x, x * 0.5))) }",
-     0},
+     0, false, 0},
     {"batch of branches",
      X "{ def d(x) { s = 0.0; for i in 1..len(x) { if x[i] > 0.5 { s = s + x[i] * x[i-1] } }; s }; "
        "Sum(vmap(d)(Stack(x, x * 0.5))) }",
-     0},
+     0, false, 0},
     {"batch of gradients",
      X "{ def d(x) { s = 0.0; for i in 1..len(x) { if x[i] > 0.5 { s = s + x[i] * x[i-1] * x[i] } "
        "}; s }; Sum(vmap(grad(d))(Stack(x, x * 0.5)) ** 2) }",
-     0},
+     0, false, 0},
     {"batch of fills",
      X "{ def d(x) { z = x; for i in 1..len(x) { if x[i] > 0.5 { z = IndexWrite(z, i, z[i-1] * "
        "x[i]) } }; z }; Sum(vmap(d)(Stack(x, x * 0.5)) ** 2) }",
-     0},
+     0, false, 0},
     {"batch of searches", // each lane has a number of rounds of its own
      X
      "{ def d(x, e) { i = 0; s = 0.0; while i < len(x) and s < e { s = s + x[i] * x[i]; i = i + 1 "
      "}; s }; Sum(vmap(d, in_axes=(None, 0))(x, [10.0, 1e9, 20.0])) }",
-     0},
+     0, false, 0},
     {"second order",
      X "{ def d(x) { s = 0.0; for i in 1..len(x) { s = s + x[i] * x[i-1] * x[i] }; s }; "
        "Sum(grad(d)(x) ** 2) }",
-     0},
+     0, false, 0},
+    {"read by a branch that writes another, written after it",
+     X "{ z = 0.3 * x; l = 0.0 * x; s = 0.3; for i in 1..len(x) { if i % 3 == 0 { l = "
+       "IndexWrite(l, i, s); s = 0.5 * s + 0.1 * z[i] }; z = IndexWrite(z, i, z[i-1]) }; s + Sum(z "
+       "* z) + Sum(l * l) }",
+     0, true, 0},
+    {"read by a branch that writes another, swapped after it",
+     X "{ z = 0.3 * x; l = 0.0 * x; s = 0.3; for i in 1..len(x) { if i % 3 == 0 { l = "
+       "IndexWrite(l, i, s); s = 0.5 * s + 0.1 * l[len(x)-1-i] + 0.1 * Sin(z[i]) }; a = z[i]; b = "
+       "z[i-1]; if a > b { z = IndexWrite(z, i, b); z = IndexWrite(z, i-1, a) } }; s + Sum(z * z) "
+       "+ Sum(l * l) }",
+     0, true, 0},
 };
 
 /* ---- one program ---- */
 
 typedef struct counts {
   size_t allocated; // bytes in all
-  uint64_t steps;   // of Tensor IR, by 65536
+  uint64_t steps;   // of the lowered code: turns of its loops and calls, by 4096
 } counts;
 
 static void *count_alloc(void *user, void *p, size_t old, size_t size) {
@@ -137,9 +171,8 @@ static void *count_alloc(void *user, void *p, size_t old, size_t size) {
   return NULL;
 }
 
-static bool count_steps(void *user, const char *what, double done) {
-  (void)done;
-  ((counts *)user)->steps += strcmp(what, "running Tensor IR") == 0;
+static bool count_steps(void *user, int32_t what) { // asked with -1 each 4096 steps
+  ((counts *)user)->steps += what < 0;
   return true;
 }
 
@@ -153,17 +186,18 @@ typedef struct program {
 } program;
 
 static void load(program *p, const growth *c) {
-  anf_ctx_opts o = {.size = sizeof o,
-                    .allocator = {count_alloc, &p->counts},
-                    .progress = count_steps,
-                    .progress_user = &p->counts};
+  anf_ctx_opts o = {.size = sizeof o, .allocator = {count_alloc, &p->counts}};
   p->width = c->width;
   p->cx = anf_ctx_new(&o);
+  p->cx->without = c->without;
   p->d = anf_diag_new(p->cx);
-  char text[2000];
-  snprintf(text, sizeof text, "def f%s\ndef t(x, d) { jvp(f, (x,), (d,))[1] }\n", c->text);
+  static const char form[] = "def f%s\ndef t(x, d) { jvp(f, (x,), (d,))[1] }\n";
+  size_t room = sizeof form + strlen(c->text);
+  char *text = malloc(room);
+  snprintf(text, room, form, c->text);
   anf_status st = anf_parse(p->cx, text, "growth.anf", p->d, &p->m);
   if (st == ANF_OK) st = anf_grad(p->f = anf_module_find(p->m, "f"), NULL, p->d, &p->gradient);
+  free(text);
   if (st != ANF_OK) anf_diag_print(p->d, stderr, false);
   assert_int_equal(st, ANF_OK);
   p->forward = anf_module_find(p->m, "t");
@@ -203,7 +237,6 @@ static anf_value *run_code(program *p, anf_jit_kind kind, size_t n) {
   anf_exec *e = NULL;
   anf_value *x = point(p, n, 0), *v = NULL;
   anf_status st = anf_compile(p->gradient, &o, p->d, &e);
-  p->counts.steps = 0;
   if (st == ANF_OK) st = anf_exec_run(e, 1, &x, NULL, p->d, &v);
   if (st != ANF_OK) anf_diag_print(p->d, stderr, false);
   assert_int_equal(st, ANF_OK);
@@ -212,32 +245,74 @@ static anf_value *run_code(program *p, anf_jit_kind kind, size_t n) {
   return v;
 }
 
+/* Steps of the gradient's lowered code for f64[n] or rows of the width, all of its copies and sums counted. */
+static uint64_t count_code(program *p, size_t n) {
+  int64_t dims[2] = {(int64_t)n, (int64_t)p->width};
+  size_t bytes = n * (p->width ? p->width : 1) * sizeof(double);
+  const anf_type *t = anf_type_tensor(p->cx, ANF_F64, p->width ? 2 : 1, dims);
+  anf_text text = {.cx = p->cx};
+  anf_tir_module *m = NULL;
+  anf_value *x = point(p, n, 0);
+  anf_tir_arg args[2] = {{.data = (void *)(uintptr_t)anf_value_data(x), .bytes = bytes},
+                         {.data = malloc(bytes), .bytes = bytes}};
+  anf_tir_run_opts o = {.size = sizeof o, .plain = true, .user = &p->counts, .go_on = count_steps};
+  p->counts.steps = 0;
+  anf_status st = anf_lowered_print(p->gradient, 1, &t, "tir", NULL, p->d, &text);
+  if (st == ANF_OK) st = anf_tir_parse(p->cx, text.text, text.len, "growth.tir", p->d, &m);
+  if (st == ANF_OK) st = anf_tir_run(m, "grad_f", 2, args, &o, p->d, NULL);
+  if (st != ANF_OK) anf_diag_print(p->d, stderr, false);
+  assert_int_equal(st, ANF_OK);
+  free(args[1].data);
+  anf_value_release(x);
+  anf_tir_module_free(m);
+  anf_text_free(&text);
+  return p->counts.steps;
+}
+
 /* ---- growth ---- */
 
 static counts cost(const growth *c, size_t n) {
   program p = {0};
   load(&p, c);
-  anf_value *x = point(&p, n, 0);
-  p.counts.allocated = 0;
-  anf_value_release(run_graph(&p, p.gradient, 1, &x));
-  counts r = {.allocated = p.counts.allocated};
-  anf_value_release(run_code(&p, ANF_JIT_INTERP, n));
-  r.steps = p.counts.steps;
+  counts r = {0};
+  if (!c->code) {
+    anf_value *x = point(&p, n, 0);
+    p.counts.allocated = 0;
+    anf_value_release(run_graph(&p, p.gradient, 1, &x));
+    r.allocated = p.counts.allocated;
+  }
+  r.steps = count_code(&p, n);
   unload(&p);
   return r;
 }
 
+static bool is_linear(uint64_t one, uint64_t four) { return four <= 5 * one + 8; }
+
 static void grows_linearly(void **state) {
   const growth *c = *state;
-  enum { N = 600 };
-  size_t n = c->width ? N / c->width : N;
+  enum { N = 600, STEPS_N = 300 };
+  size_t n = c->code ? STEPS_N : c->width ? N / c->width : N;
   counts one = cost(c, n), four = cost(c, 4 * n);
   if (four.allocated > 5 * one.allocated)
     fail_msg("%s: the interpreter allocates %zu bytes at n and %zu at 4 n", c->name, one.allocated,
              four.allocated);
-  if (four.steps > 5 * one.steps + 8)
-    fail_msg("%s: code takes %llu steps at n and %llu at 4 n, by 65536", c->name,
+  if (!is_linear(one.steps, four.steps))
+    fail_msg("%s: code takes %llu steps at n and %llu at 4 n, by 4096", c->name,
              (unsigned long long)one.steps, (unsigned long long)four.steps);
+}
+
+/* Do random programs find an analysis that is off? */
+static void is_found(void **state) {
+  enum { N = 200, SEEDS = 40 };
+  growth c = *(const growth *)*state;
+  bool found = false;
+  for (uint64_t seed = 1; !found && seed <= SEEDS; seed++) {
+    char *text = generate_loops(seed, 4 + seed % 9);
+    c.text = text;
+    found = !is_linear(cost(&c, N).steps, cost(&c, 4 * N).steps);
+    free(text);
+  }
+  assert_true(found);
 }
 
 /* ---- values ---- */
@@ -285,15 +360,75 @@ static void is_right(void **state) {
   unload(&p);
 }
 
-int main(void) {
-  enum { COUNT = sizeof cases / sizeof *cases };
-  struct CMUnitTest tests[2 * COUNT];
-  static char names[2 * COUNT][64];
-  for (size_t i = 0; i < 2 * COUNT; i++) {
-    const growth *c = &cases[i / 2];
-    snprintf(names[i], sizeof names[i], "%s %s", c->name, i % 2 ? "grows linearly" : "is right");
-    tests[i] = (struct CMUnitTest){names[i], i % 2 ? grows_linearly : is_right, NULL, NULL,
-                                   (void *)(uintptr_t)c};
+/* ---- all ---- */
+
+static const growth off[] = {{"linear buffers", NULL, 0, true, ANFI_WITHOUT_LINEAR},
+                             {"reads first", NULL, 0, true, ANFI_WITHOUT_READS_FIRST},
+                             {"sums of adjoints", NULL, 0, true, ANFI_WITHOUT_SUMS}};
+
+static size_t add(struct CMUnitTest *to, const growth *c) {
+  static const char *const what[] = {"grows linearly", "is right"};
+  size_t n = 0;
+  for (size_t k = 0; k < 2; k++) {
+    char *name = malloc(64);
+    snprintf(name, 64, "%s %s", c->name, what[k]);
+    to[n++] =
+        (struct CMUnitTest){name, k ? is_right : grows_linearly, NULL, NULL, (void *)(uintptr_t)c};
   }
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return n;
+}
+
+static size_t add_off(struct CMUnitTest *to, const growth *c) {
+  char *name = malloc(64);
+  snprintf(name, 64, "%s that are off are found", c->name);
+  *to = (struct CMUnitTest){name, is_found, NULL, NULL, (void *)(uintptr_t)c};
+  return 1;
+}
+
+static size_t add_random(struct CMUnitTest *to, growth *c, uint64_t seed) {
+  char *name = malloc(32);
+  snprintf(name, 32, "random %llu", (unsigned long long)seed);
+  *c = (growth){name, generate_loops(seed, 4 + seed % 9), 0, true, 0};
+  return add(to, c);
+}
+
+/* The program in a file: growth and values. */
+static size_t add_file(struct CMUnitTest *to, growth *c, const char *path) {
+  enum { MOST = 1 << 16 };
+  char *text = calloc(1, MOST), *name = malloc(strlen(path) + 1);
+  FILE *f = fopen(path, "rb");
+  if (f && fread(text, 1, MOST - 1, f)) fclose(f);
+  *c = (growth){strcpy(name, path), text, 0, true, 0};
+  return add(to, c);
+}
+
+int main(int argc, char **argv) {
+  enum { COUNT = sizeof cases / sizeof *cases, OFF = sizeof off / sizeof *off, SEEDS = 8 };
+  bool file = argc == 2 && (*argv[1] < '0' || *argv[1] > '9');
+  uint64_t seed = argc > 1 && !file ? strtoull(argv[1], NULL, 10) : 1;
+  size_t fixed = argc > 1 ? 0 : COUNT, random = file       ? 1
+                                                : argc > 2 ? strtoull(argv[2], NULL, 10)
+                                                           : SEEDS;
+  if (argc == 2 && !file) {
+    char *text = generate_loops(seed, 4 + seed % 9);
+    printf("def f%s\n", text);
+    free(text);
+    return 0;
+  }
+  struct CMUnitTest *tests = calloc(2 * (fixed + random) + OFF, sizeof *tests);
+  growth *made = calloc(random, sizeof *made);
+  size_t n = 0;
+  for (size_t i = 0; i < fixed; i++) n += add(tests + n, &cases[i]);
+  for (size_t i = 0; fixed && i < OFF; i++) n += add_off(tests + n, &off[i]);
+  if (file) n = add_file(tests, made, argv[1]);
+  for (size_t i = 0; i < random && !file; i++) n += add_random(tests + n, &made[i], seed + i);
+  int failed = _cmocka_run_group_tests("growth", tests, n, NULL, NULL);
+  for (size_t i = 0; i < n; i++) free((void *)(uintptr_t)tests[i].name);
+  for (size_t i = 0; i < random; i++) {
+    free((void *)(uintptr_t)made[i].name);
+    free((void *)(uintptr_t)made[i].text);
+  }
+  free(tests);
+  free(made);
+  return failed;
 }

@@ -94,7 +94,7 @@ static void test_nested_arguments(void **state) {
   gives(cx, v, "({w = 3.0, b = None}, 4)", "({w: f32, b: none}, i32)");
   run_fails(w, g, 1, (anf_value *[]){pair(cx, r, anf_value_f64(cx, 4.0))}, ANF_INVALID, "E0511");
   says(w, 0, "must be i32, and is f64");
-  assert_int_equal(anf_diag_at(w->d, 1)->line, 1);
+  assert_int_equal(anf_diag_at(w->d, 0)->line, 1);
   run_fails(w, g, 1, (anf_value *[]){num(w, 1)}, ANF_INVALID, "E0511");
   anf_value_release(f[0]);
   anf_value_release(f[1]);

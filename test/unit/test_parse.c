@@ -366,6 +366,17 @@ static void files_by_magic(void **state) {
   assert_int_equal(anf_load(cx, "magic_of_load.txt", d, &m), ANF_OK);
   assert_non_null(anf_module_find(m, "main"));
   anf_module_free(m);
+  anf_text mindir = {cx, NULL, 0, 0};
+  assert_int_equal(anf_parse(cx, "def main(x: f32[2]) { Tanh(x) * 2 }", "t.anf", d, &m), ANF_OK);
+  const anf_type *type = NULL;
+  assert_int_equal(anf_parse_type(cx, "f32[2]", d, &type), ANF_OK);
+  assert_int_equal(anf_write_mindir(anf_module_find(m, "main"), 1, &type, d, &mindir), ANF_OK);
+  anf_module_free(m);
+  write_file("magic_of_load.txt", mindir.text, mindir.len);
+  anf_text_free(&mindir);
+  assert_int_equal(anf_load(cx, "magic_of_load.txt", d, &m), ANF_OK);
+  assert_non_null(anf_module_find(m, "net"));
+  anf_module_free(m);
   write_file("magic_of_load.txt", model, 4);
   assert_int_equal(anf_load(cx, "magic_of_load.txt", d, &m), ANF_INVALID);
   assert_int_equal(remove("magic_of_load.txt"), 0);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Training steps: numbers worked out by hand, arrays of hosts in every form, what is refused. */
+#define _POSIX_C_SOURCE 200809L // nanosleep
 #include "test/unit/program.h"
 #include "step/step.h"
 #include "runtime/rt.h"
@@ -7,6 +8,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 /* w -= 0.5 * d/dw of mean((w * x - y)^2) / 2, and the step's number goes up. */
 static const char LINE[] = "def loss(w, x, y) { Mean((w * x - y) ** 2) / 2.0 }\n"
@@ -520,6 +522,126 @@ static void test_async(void **state) {
   close_line(&l);
 }
 
+/* Doubles its state, n more times than it ever could. */
+static const char ENDLESS[] = "def step(w: f32[3], n: i64) {\n"
+                              "  i = 0; v = w\n"
+                              "  while i < n { v = v + w * 0.0 + 1.0; i = i + 1 }\n"
+                              "  (v, {first = v[0]})\n"
+                              "}\n";
+
+typedef struct stopping {
+  anf_step *s;
+  anf_ctx *cx; // cancelled instead of the step
+} stopping;
+
+static void *stop_soon(void *p) {
+  const stopping *k = (const stopping *)p;
+  nanosleep(&(struct timespec){0, 20000000}, NULL);
+  if (k->cx) anf_ctx_cancel(k->cx);
+  else anf_step_cancel(k->s);
+  return NULL;
+}
+
+static void runs_once(world *w, anf_step *s, float want) {
+  anf_array a;
+  int64_t few = 5, many = INT64_MAX;
+  assert_int_equal(anf_step_leaf(s, ANF_INPUT, 0, &a), ANF_OK);
+  memcpy(a.data, &few, sizeof few);
+  assert_int_equal(anf_step_run(s, w->d), ANF_OK);
+  memcpy(a.data, &many, sizeof many);
+  assert_int_equal(anf_step_leaf(s, ANF_STATE, 0, &a), ANF_OK);
+  for (int i = 0; i < 3; i++) assert_true(((const float *)a.data)[i] == want);
+}
+
+static void stop_run(world *w, anf_step *s, bool submitted, bool context, const char *code) {
+  stopping k = {s, context ? w->cx : NULL};
+  pthread_t t;
+  assert_int_equal(pthread_create(&t, NULL, stop_soon, &k), 0);
+  anf_status st = submitted ? anf_step_submit(s, w->d) : anf_step_run(s, w->d);
+  if (submitted) st = anf_step_wait(s, w->d);
+  assert_int_equal(pthread_join(t, NULL), 0);
+  assert_int_equal(st, ANF_CANCELLED);
+  refused(w, st, code);
+}
+
+/* A run that would never end is stopped; its state is as it was, and the next run goes on from there. */
+static void test_stop_kind(world *w, anf_jit_kind kind) {
+  anf_module *m = NULL;
+  anf_step *s = NULL;
+  anf_step_opts o = {
+      .size = sizeof o, .exec = &(anf_exec_opts){.kind = kind}, .stops = true, .max_ms = 30000};
+  assert_int_equal(anf_parse(w->cx, ENDLESS, "endless.anf", w->d, &m), ANF_OK);
+  assert_int_equal(anf_step_new(anf_module_find(m, "step"), 1, 0, NULL, &o, w->d, &s), ANF_OK);
+  runs_once(w, s, 5.0F);
+  stop_run(w, s, false, false, "E1116");
+  runs_once(w, s, 10.0F);
+  stop_run(w, s, true, false, "E1116");
+  stop_run(w, s, false, true, "E0004");
+  stop_run(w, s, true, true, "E0004");
+  runs_once(w, s, 15.0F);
+  assert_int_equal(anf_step_count(s), 3);
+  anf_step_free(s);
+  s = NULL;
+  o.max_ms = 20;
+  assert_int_equal(anf_step_new(anf_module_find(m, "step"), 1, 0, NULL, &o, w->d, &s), ANF_OK);
+  runs_once(w, s, 5.0F);
+  refused(w, anf_step_run(s, w->d), "E0422");
+  runs_once(w, s, 10.0F);
+  anf_step_free(s);
+  s = NULL;
+  o.max_ms = 0, o.max_steps = 100;
+  assert_int_equal(anf_step_new(anf_module_find(m, "step"), 1, 0, NULL, &o, w->d, &s), ANF_OK);
+  runs_once(w, s, 5.0F);
+  refused(w, anf_step_run(s, w->d), "E0415");
+  runs_once(w, s, 10.0F);
+  anf_step_free(s);
+  anf_module_free(m);
+}
+
+/* A state that is updated in place: however often runs are stopped, it is that of the runs that were finished. */
+static const char IN_PLACE[] = "def step(w: f32[400000], x: f32[400000]) {\n"
+                               "  s = Sum(Sin(Exp(x)))\n"
+                               "  (w + 1.0 + 0.0 * s, {loss = s})\n"
+                               "}\n";
+
+static bool all_are(const anf_step *s, float want) {
+  anf_array a;
+  assert_int_equal(anf_step_leaf(s, ANF_STATE, 0, &a), ANF_OK);
+  for (int i = 0; i < 400000; i++)
+    if (((const float *)a.data)[i] != want) return false;
+  return true;
+}
+
+static void stop_in_place(world *w, uint32_t threads) {
+  anf_module *m = NULL;
+  anf_step *s = NULL;
+  anf_step_opts o = {.size = sizeof o, .threads = threads, .stops = true};
+  assert_int_equal(anf_parse(w->cx, IN_PLACE, "in_place.anf", w->d, &m), ANF_OK);
+  assert_int_equal(anf_step_new(anf_module_find(m, "step"), 1, 0, NULL, &o, w->d, &s), ANF_OK);
+  assert_true(s->leaf[ANF_STATE][0].given || threads > 1);
+  for (int i = 0; i < 60; i++) {
+    uint64_t before = anf_step_count(s);
+    assert_int_equal(anf_step_submit(s, w->d), ANF_OK);
+    nanosleep(&(struct timespec){0, i * 20000}, NULL);
+    anf_step_cancel(s);
+    anf_status st = anf_step_wait(s, w->d);
+    assert_true(st == ANF_OK || st == ANF_CANCELLED);
+    assert_int_equal(anf_step_count(s), before + (st == ANF_OK));
+    assert_true(all_are(s, (float)anf_step_count(s)));
+    while (st == ANF_OK) st = anf_step_run(s, w->d); // the request comes too late for that run
+    anf_diag_clear(w->d);
+  }
+  anf_step_free(s);
+  anf_module_free(m);
+}
+
+static void test_stop(void **state) {
+  stop_in_place(*state, 1);
+  stop_in_place(*state, 2);
+  test_stop_kind(*state, ANF_JIT_INTERP);
+  test_stop_kind(*state, ANF_JIT_LLVM);
+}
+
 static void take_print(void *user, const char *text, size_t len) {
   world *w = user;
   strncat(w->printed, text, len);
@@ -750,6 +872,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_followed, setup, teardown),
       cmocka_unit_test_setup_teardown(test_nan, setup, teardown),
       cmocka_unit_test_setup_teardown(test_async, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_stop, setup, teardown),
       cmocka_unit_test_setup_teardown(test_print, setup, teardown),
       cmocka_unit_test_setup_teardown(test_trap, setup, teardown),
       cmocka_unit_test_setup_teardown(test_dlpack, setup, teardown),

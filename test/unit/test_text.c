@@ -297,7 +297,14 @@ static anf_value *type_value(anf_ctx *c, int which) {
   const anf_type *rec = anf_type_record(c, 1, (const char *[]){"w"}, (const anf_type *[]){mat});
   const anf_type *fn =
       anf_type_fn(c, 2, (const anf_type *[]){rec, f32}, anf_type_simple(c, ANF_TYPE_NONE));
-  const anf_type *all[] = {f32, mat, fn, anf_type_scalar(c, ANF_KEY)};
+  const anf_type *all[] = {f32,
+                           mat,
+                           fn,
+                           anf_type_scalar(c, ANF_KEY),
+                           anf_type_pattern(c, ANF_PATTERN_RANKS, ANF_BF16),
+                           anf_type_pattern(c, ANF_PATTERN_NUMBER, ANF_BF16)};
+  assert_int_equal(anf_type_get_pattern(all[5]), ANF_PATTERN_NUMBER);
+  assert_null(anf_type_pattern(c, (anf_pattern)99, ANF_F32));
   return anf_value_of_type(c, all[which]);
 }
 
@@ -355,6 +362,8 @@ static size_t constants(anf_ctx *c, constant *k) {
       {record(c), "{w = 1, `else` = f32(0.5)}", "{w = 1, `else` = 0.5}"},
       {anf_value_record(c, 0, NULL, NULL), "{}", NULL},
       {anf_value_shape(c, 2, DIMS(2, 3)), "(2, 3)", NULL},
+      {type_value(c, 4), "type(bf16[...])", NULL},
+      {type_value(c, 5), "type(number)", NULL},
       {type_value(c, 0), "f32", NULL},
       {type_value(c, 1), "f32[2, B, ?]", NULL},
       {type_value(c, 2), "type(fn({w: f32[2, B, ?]}, f32) -> none)", NULL},
@@ -662,6 +671,7 @@ static void expect_lies(anf_module *(*build)(anf_ctx *), size_t n, const lie *li
     if (strcmp(code, lies[i].code) != 0)
       fail_msg("'%s' for '%s' gives %s: %s", lies[i].to, lies[i].from, code,
                anf_diag_at(d, 0)->message);
+    if (!anf_diag_at(d, 0)->line) fail_msg("'%s' for '%s' has no place", lies[i].to, lies[i].from);
     anf_text_free(&bad);
   }
   anf_text_free(&o);

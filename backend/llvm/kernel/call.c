@@ -8,7 +8,7 @@ typedef LLVMValueRef V;
 
 typedef struct lkernel {
   anfi_gemm spec;
-  V fn;
+  const char *name; // of its function in the module
 } lkernel;
 
 static const char prefix[] = "anf.brgemm.";
@@ -43,7 +43,7 @@ static V function(lgen *g, const anfi_gemm *k) {
   anfi_ll_text_attr(g, fn, "min-legal-vector-width", "512");
   anfi_ll_text_attr(g, fn, "prefer-vector-width", "512");
   lkernel *one = ANFI_NEW(g->a, lkernel);
-  *one = (lkernel){*k, fn};
+  *one = (lkernel){*k, name};
   anfi_push(g->a, &g->kernel, one);
   return fn;
 }
@@ -110,7 +110,8 @@ static void ask_for_tiles(lgen *g) {
 }
 
 static void body(lgen *g, const lkernel *one) {
-  kgen k = {.g = g, .k = &one->spec, .fn = one->fn};
+  kgen k = {.g = g, .k = &one->spec, .fn = ll.GetNamedFunction(g->m, one->name)};
+  if (!k.fn) return; // its calls were unreachable, and the passes removed it with them
   anfi_jit_isa(g->e, &k.isa);
   bool rounds = one->spec.c == ANF_TIR_bf16;
   k.sum = anfi_t_dt(rounds ? ANF_TIR_f32 : one->spec.c);
@@ -144,9 +145,7 @@ void anfi_kernel_emit(lgen *g) {
 
 /* By its name: the same kernel of two modules goes to the same one. */
 static uint64_t place_of(const lkernel *one) {
-  size_t n;
-  const char *name = ll.GetValueName2(one->fn, &n);
-  return anfi_jit_sum(name, n).word[0];
+  return anfi_jit_sum(one->name, strlen(one->name)).word[0];
 }
 
 void anfi_kernel_gather(lgen *to, const lgen *from) {

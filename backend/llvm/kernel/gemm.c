@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* brgemm as LLVM IR: panels of columns, in each of them tiles of rows, in each of them sums in
  * registers over the batch and K. Heights of tiles are balanced, so at most two differ; columns that
- * fill no vector are masked. Vectors are explicit: code is what is written here, at any level of
+ * fill no vector are masked. Vectors are explicit: the machine code follows this file, at any level of
  * optimisation. */
 #include "backend/llvm/kernel/gen.h"
 

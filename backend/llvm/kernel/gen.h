@@ -92,7 +92,7 @@ void anfi_kg_blocks(const kgen *k, int64_t n, uint32_t width,
                     void (*body)(const kgen *k, LLVMValueRef from, uint32_t width));
 LLVMBasicBlockRef anfi_kg_block(const kgen *k);
 
-/* On the stack; the builder stands in the function's first block. */
+/* On the stack; the builder is in the function's first block. */
 LLVMValueRef anfi_kg_stack(const kgen *k, uint64_t bytes);
 
 /* ---- gen.c: memory; `tail`: of the lanes only so many, 0 all ---- */

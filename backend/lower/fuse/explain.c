@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* How a graph is cut into loops, in words: blocks of ops that go row by row and what ended them, ops that
- * write their results alone, and what is computed where it is read. */
+ * write their results alone, and those computed in their consumers. */
 #include "backend/lower/graph/graph.h"
 
 static const char *name_of(const anf_node *n) {
@@ -13,7 +13,7 @@ static void put_node(const anf_node *n, const char *before, anf_text *out) {
   if (at.line) anfi_putf(out, " %u:%u", at.line, at.col);
 }
 
-/* Those of from..to that are left to readers, or are not. False: there are none. */
+/* Those of from..to that are fused into consumers, or are not. False: there are none. */
 static bool put_nodes(const gplan *p, size_t from, size_t to, bool inlined, const char *first,
                       anf_text *out) {
   bool any = false;
@@ -78,14 +78,16 @@ static void put_alone(const anf_node *n, bool inlined, anf_text *out) {
   uint64_t slices = inlined ? 0 : anfi_low_slices(n);
   const char *before = !inlined                 ? "  "
                        : anfi_low_is_operand(n) ? "  read by products where it is: "
+                       : anfi_low_is_product(n) ? "  product whose reader is its epilogue: "
                                                 : "  computed where it is read: ";
   put_node(n, before, out);
+  if (anfi_low_is_of_bytes(n)) anfi_puts(out, ", of bytes that are summed in i32");
   if (slices) anfi_putf(out, ", in %llu slices", (unsigned long long)slices);
   anfi_putc(out, '\n');
 }
 
 void anfi_glow_explain(const anf_graph *g, const gplan *p, anf_text *out) {
-  const growblock *b = p->block.at, *end = b + p->block.n;
+  const growblock *b = p->block.at, *end = p->block.n ? b + p->block.n : b;
   anfi_arena *a = anfi_scratch(g->module->cx);
   anfi_putf(out, "%s\n", g->name->s);
   for (size_t i = 0; i < p->n; i++) {

@@ -9,13 +9,14 @@
  * distinguished by classes: a pointwise consumer of the node's own shape passes its class on, an index map or a broadcast
  * makes a new one. A node that broadcasts is fused only if it is cheap, for it is computed again for each element;
  * nests are bounded in depth and in nodes. A slice of a buffer costs no more than the buffer: any number of nests may
- * read it.
+ * read it. So may they a large tensor that a cheap op makes of small ones, such as all differences of two lists.
  *
  * The hard case is a matrix product: a nest of pointwise ops that reads it at the nest's own points becomes its
  * epilogue (gemm/epilogue.c), which runs on each block of the product while that is in cache. One product to a nest,
  * and none if it reads the state that the nest updates in place. */
 #include "backend/lower/low.h"
 #include "ir/ops/kernel.h"
+#include "ir/ops/nn/window.h"
 
 enum { MAX_DEPTH = 32, MAX_NODES = 32, CHEAP = 4 };
 #define NO_EPILOGUE UINT32_MAX // the nest may be no epilogue
@@ -27,6 +28,7 @@ typedef struct place { // of a node; 0 while no consumer was seen
   bool split;          // read by more than one nest, or needed as a whole
   bool plain;          // read by pointwise ops alone, from here to the nest's own
   bool operand;        // a strided view that products alone read, where it is
+  bool again;          // computed by each nest that reads it
 } place;
 
 typedef struct plan {
@@ -100,6 +102,12 @@ static bool reads(const anf_node *product, const anf_node *param) {
   return false;
 }
 
+static bool widens_bytes(const anf_node *x) {
+  if (!anfi_is_op(x, ANF_OP_Cast) || !x->type || x->type->dtype != ANF_I32) return false;
+  const anf_type *t = x->in[0].def->type;
+  return t && t->kind == ANF_TYPE_TENSOR && anfi_low_byte((anf_dtype)t->dtype);
+}
+
 /* The nest reads a parameter as large as its result: state that it may update in place. A product that reads the
  * parameter, too, is not fused into that nest. */
 static void note_state(plan *p, const place *want, const anf_node *x, uint64_t own,
@@ -117,27 +125,57 @@ static void note_state(plan *p, const place *want, const anf_node *x, uint64_t o
   *product = NO_EPILOGUE;
 }
 
-static bool widens_bytes(const anf_node *x) {
-  if (!anfi_is_op(x, ANF_OP_Cast) || !x->type || x->type->dtype != ANF_I32) return false;
-  const anf_type *t = x->in[0].def->type;
-  return t && t->kind == ANF_TYPE_TENSOR && anfi_low_byte((anf_dtype)t->dtype);
+static bool is_convolution(const anf_node *n) {
+  return n->kind == ANFI_APPLY && anfi_is_conv((anfi_opcode)n->op);
 }
 
 /* A product of bytes that are summed in i32: kernels read them as they are. */
-static bool is_of_bytes(const anf_node *n) {
-  return anfi_is_op(n, ANF_OP_MatMul) && widens_bytes(n->in[0].def) && widens_bytes(n->in[1].def);
+bool anfi_low_is_of_bytes(const anf_node *n) {
+  if (n->kind != ANFI_APPLY || (n->op != ANF_OP_MatMul && !is_convolution(n))) return false;
+  return widens_bytes(n->in[0].def) && widens_bytes(n->in[1].def);
+}
+
+bool anfi_low_is_product(const anf_node *n) {
+  return has(n, ANFI_EPILOGUE) || (is_convolution(n) && anfi_low_is_of_bytes(n));
+}
+
+/* Elements of the result for each matrix of a batch of weights: of one row, the columns. */
+static bool is_row_of(const anf_type *y, const anf_type *w) {
+  size_t all = 0, want = (size_t)y->dims[y->n - 1];
+  bool batch = w->n > 2 && w->n == y->n;
+  for (uint32_t k = 0; batch && k + 2 < w->n; k++) {
+    if (w->dims[k] < 0 || w->dims[k] != y->dims[k]) return false;
+    want *= (size_t)w->dims[k];
+  }
+  return (batch || w->n == 2) && anfi_type_elements(y, &all) && all == want;
+}
+
+bool anfi_low_widens_weights(const anf_node *n) {
+  size_t all = 0;
+  if (n->kind != ANFI_APPLY || (n->op != ANF_OP_MatMul && n->op != ANF_OP_Linear) || !n->type ||
+      n->type->kind != ANF_TYPE_TENSOR || n->type->dtype != ANF_F32 || n->type->n < 1)
+    return false;
+  const anf_node *w = n->in[1].def;
+  if (anfi_is_op(w, ANF_OP_Sub) && w->type && w->type->kind == ANF_TYPE_TENSOR && w->type->n == 2)
+    w = w->in[0].def;
+  if (!anfi_is_op(w, ANF_OP_Cast) || !w->type || w->type->dtype != ANF_F32 ||
+      !is_row_of(n->type, w->type))
+    return false;
+  const anf_type *t = w->in[0].def->type;
+  return t && t->kind == ANF_TYPE_TENSOR && anfi_low_byte((anf_dtype)t->dtype) &&
+         anfi_type_elements(t, &all);
 }
 
 /* Sums of bytes are rounded to any type of numbers in the epilogue; others keep theirs. */
 static bool suits_epilogue(const anf_node *x, const anf_type *root) {
   anfi_class c = anfi_dtype_class((anf_dtype)root->dtype);
   return root->dtype == x->type->dtype ||
-         (is_of_bytes(x) && c != ANFI_CLASS_COMPLEX && c != ANFI_CLASS_KEY);
+         (anfi_low_is_of_bytes(x) && c != ANFI_CLASS_COMPLEX && c != ANFI_CLASS_KEY);
 }
 
 /* May the nest that reads product x at `at` be its epilogue? */
 static bool may_be_epilogue(const plan *p, const anf_node *x, const place *at) {
-  if (!has(x, ANFI_EPILOGUE) || at->split || !at->nest || !at->plain || p->product[at->nest - 1])
+  if (!anfi_low_is_product(x) || at->split || !at->nest || !at->plain || p->product[at->nest - 1])
     return false;
   const anf_node *root = p->order[at->nest - 1], *state = p->state[at->nest - 1];
   size_t a = 0, b = 0;
@@ -186,7 +224,41 @@ static bool is_read_transposed(const plan *p, const anf_node *x, uint32_t nest) 
 static bool is_window(const anf_node *x) {
   if (!has(x, ANFI_PART)) return false;
   const anf_node *of = x->in[0].def;
-  return !may_inline(of) && !has(of, ANFI_EPILOGUE);
+  return !may_inline(of) && !anfi_low_is_product(of);
+}
+
+/* Does it only repeat elements, or give them other dims? */
+static bool is_spread(const anf_node *n) {
+  return n->kind == ANFI_APPLY && n->nin == 1 && anfi_op[n->op].lower == ANFI_LOWER_INDEX_MAP &&
+         (n->op == ANF_OP_BroadcastTo || has(n, ANFI_IN_ORDER));
+}
+
+/* Is it cheaper to compute than to read from memory? x - y of a row and a column is: both stay in cache, the difference
+ * does not. Then each nest that reads it computes it, and its inputs are in memory. */
+static bool is_cheap_again(const plan *p, const anf_node *x) {
+  enum { LEAST = 1 << 15, TIMES = 8, MOST = 2 };
+  size_t elements, sum = 0, n;
+  if (p->in_place || !may_inline(x) || x->nin > 2 || !anfi_type_elements(x->type, &elements) ||
+      elements < LEAST)
+    return false;
+  if (!is_spread(x) && (anfi_op[x->op].lower != ANFI_LOWER_POINTWISE || anfi_op[x->op].cost > MOST))
+    return false;
+  for (size_t i = 0; i < x->nin; i++) {
+    const anf_node *of = x->in[i].def;
+    while (is_spread(of)) of = of->in[0].def;
+    if (of->kind == ANFI_VALUE) continue;
+    if (!of->type || of->type->kind != ANF_TYPE_TENSOR || !anfi_type_elements(of->type, &n))
+      return false;
+    sum += n;
+  }
+  return sum * TIMES <= elements;
+}
+
+/* Another nest reads x. It computes x again, or x has a buffer. Products of bytes read those that were widened. */
+static void read_by_two(const plan *p, place *at, const anf_node *x) {
+  if (is_window(x)) return;
+  if (at->again || widens_bytes(x) || is_cheap_again(p, x)) at->again = true;
+  else at->split = true;
 }
 
 /* ---- strided operands of products ---- */
@@ -268,6 +340,14 @@ bool anfi_low_is_operand(const anf_node *n) {
   return n->uses != NULL;
 }
 
+/* Bytes that a product of bytes reads are in memory: what computes them may be the epilogue of another product. */
+static bool is_operand_of_bytes(const plan *p, const anf_node *n) {
+  for (const anfi_use *u = n->uses; u && widens_bytes(n); u = u->next)
+    if (u->user->kind == ANFI_APPLY && anfi_low_is_of_bytes(u->user) && number_of(p, u->user))
+      return true;
+  return false;
+}
+
 static void note_use(plan *p, const anf_node *user, uint32_t user_index, size_t i, uint64_t *bits) {
   anf_node *x = user->in[i].def;
   if (user->kind == ANFI_APPLY && anfi_low_asks_type(user, i)) return;
@@ -278,7 +358,7 @@ static void note_use(plan *p, const anf_node *user, uint32_t user_index, size_t 
              is_map(anfi_op[user->op].lower);
   bool once = user->kind == ANFI_APPLY && (anfi_op[user->op].flags & ANFI_ONE_PASS) != 0 &&
               (i == 0 || anfi_op[user->op].lower != ANFI_LOWER_REDUCE);
-  once |= is_of_bytes(user);
+  once |= anfi_low_is_of_bytes(user) || (i == 1 && anfi_low_widens_weights(user));
   place want = {.nest = inside ? u->nest : user_index + 1, .depth = inside ? u->depth + 1 : 1};
   uint64_t mine = inside ? u->points : anfi_hash_mix(user_index, 1);
   want.points = same_points(user, x) ? mine : anfi_hash_mix(mine, anfi_hash_mix(user->id, i));
@@ -296,14 +376,18 @@ static void note_use(plan *p, const anf_node *user, uint32_t user_index, size_t 
   }
   bool broadcast = map && !same_points(user, x) && grows(user, x) &&
                    anfi_op[x->kind == ANFI_APPLY ? x->op : 0].cost > CHEAP;
-  want.split = to->split;
-  if ((!map && !once) || broadcast || is_read_transposed(p, x, want.nest) ||
-      want.depth > MAX_DEPTH || p->nodes[want.nest - 1] >= MAX_NODES)
+  want.split = to->split | (inside && u->again && !is_spread(x));
+  want.again = to->again | (inside && u->again);
+  to->split = want.split;
+  if ((!map && !once) || broadcast || (inside && is_operand_of_bytes(p, user)) ||
+      is_read_transposed(p, x, want.nest) || want.depth > MAX_DEPTH ||
+      p->nodes[want.nest - 1] >= MAX_NODES)
     to->split = true;
   else if (!to->nest) *to = want;
-  else if (to->nest != want.nest || to->points != want.points) to->split |= !is_window(x);
+  else if (to->nest != want.nest || to->points != want.points) read_by_two(p, to, x);
   else {
     to->plain &= want.plain;
+    to->again |= want.again;
     if (want.depth > to->depth) to->depth = want.depth;
   }
 }

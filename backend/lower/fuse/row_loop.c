@@ -16,7 +16,7 @@ typedef struct rows {
   const growblock *b;
   texpr at;        // the row
   anfi_map view;   // node → its row's view
-  anfi_map member; // node → 1
+  anfi_map member; // node → 1 + its index in the plan
   texpr *whole;    // by member: where all rows of its result go, or NULL
 } rows;
 
@@ -100,35 +100,34 @@ static bool lower_member(rows *r, size_t i) {
   return true;
 }
 
-/* Is it read by anything but the block? */
-static bool leaves_block(const rows *r, const anf_node *n) {
+/* Is it read by anything but the block, or by a member that consumers after the block compute again? */
+static bool leaves_block(const rows *r, const bool *leaves, const anf_node *n) {
   if (anfi_is_result(n->graph->module, n)) return true;
   for (const anfi_use *u = n->uses; u; u = u->next) {
     const uint64_t *at = anfi_map_find(&r->member, anfi_key(u->user));
     if (!at || !*at) return true;
+    size_t user = (size_t)*at - 1 - r->b->from;
+    if (leaves[user] && !r->whole[user]) return true;
   }
   return false;
 }
 
+/* Do consumers after the block compute it again (is_cheap_again in fuse.c)? */
+static bool is_again(const rows *r, size_t i) {
+  return !r->b->flat && anfi_fuse_inlined(r->p->inlined, i);
+}
+
 static void make_room(rows *r) {
   glow *w = r->w;
-  for (size_t i = r->b->from; i < r->b->to; i++) {
+  bool *leaves = ANFI_NEW_N(w->a, bool, r->b->to - r->b->from + 1);
+  for (size_t i = r->b->to; i-- > r->b->from;) {
     const anf_node *n = r->p->node[i];
-    if (!leaves_block(r, n)) continue;
+    leaves[i - r->b->from] = leaves_block(r, leaves, n);
+    if (!leaves[i - r->b->from] || is_again(r, i)) continue;
     texpr wanted = w->to[n->id] ? w->to[n->id][0] : NULL;
     anf_tir_elem e = anfi_lower_elem((anf_dtype)n->type->dtype);
     r->whole[i - r->b->from] =
         wanted ? wanted : anfi_low_local(w->L, e, anfi_low_elements(n->type), "y");
-  }
-}
-
-static void tell_results(rows *r) {
-  for (size_t i = r->b->from; i < r->b->to; i++) {
-    anf_node *n = r->p->node[i];
-    gval v = anfi_glow_new(r->w, 1);
-    texpr whole = r->whole[i - r->b->from];
-    v.at[0] = whole ? anfi_view_buffer(r->w->L, n->type, whole) : NULL;
-    r->w->env[n->id] = v;
   }
 }
 
@@ -205,6 +204,30 @@ static bool flat_nest(rows *r) {
 
 /* ---- all ---- */
 
+/* Members that consumers after the block compute again stand for their expressions, as do the inputs of these. */
+static bool tell_again(rows *r, size_t i) {
+  const anf_node *n = r->p->node[i];
+  if (!is_again(r, i)) return true;
+  for (size_t k = 0; k < n->nin; k++) {
+    const anf_node *x = n->in[k].def;
+    if (anfi_map_find(&r->member, anfi_key(x)) && !r->w->env[x->id].at[0]) return true;
+  }
+  return lower_flat(r, i);
+}
+
+static bool tell_results(rows *r) {
+  bool good = true;
+  for (size_t i = r->b->from; i < r->b->to && good; i++) {
+    anf_node *n = r->p->node[i];
+    gval v = anfi_glow_new(r->w, 1);
+    texpr whole = r->whole[i - r->b->from];
+    v.at[0] = whole ? anfi_view_buffer(r->w->L, n->type, whole) : NULL;
+    r->w->env[n->id] = v;
+    good = tell_again(r, i);
+  }
+  return good;
+}
+
 static bool row_loop(rows *r) {
   anfi_low *L = r->w->L;
   anfi_loop l;
@@ -225,9 +248,7 @@ bool anfi_glow_rows(glow *w, const gplan *p, const growblock *b) {
   *r = (rows){.w = w, .p = p, .b = b, .whole = ANFI_NEW_N(w->a, texpr, b->to - b->from + 1)};
   anfi_map_init(&r->view, w->a);
   anfi_map_init(&r->member, w->a);
-  for (size_t i = b->from; i < b->to; i++) *anfi_map_at(&r->member, anfi_key(p->node[i])) = 1;
+  for (size_t i = b->from; i < b->to; i++) *anfi_map_at(&r->member, anfi_key(p->node[i])) = i + 1;
   make_room(r);
-  bool good = b->flat ? flat_nest(r) : row_loop(r);
-  tell_results(r);
-  return good;
+  return (b->flat ? flat_nest(r) : row_loop(r)) && tell_results(r);
 }

@@ -115,7 +115,9 @@ typedef struct matmul {
   texpr to;
   const anf_type *type;
   const anf_node *node;
-  bool bytes; // a and b are what is converted to the type
+  bool bytes;   // a and b are the operands before conversion to the type
+  bool weights; // b alone is bytes, of f32 less `zero`, or NULL
+  anfi_view *zero;
 } matmul;
 
 /* All columns of one row: the sums of its products, in order. */
@@ -277,8 +279,7 @@ static bool in_registers(anfi_low *L, anfi_mm *q, const consumer *f) {
   take_sum(&v, v->n, false, &x.rhs);
   if (!x.bias && v != f->product) take_sum(&v, f->cols, true, &x.bias);
   if (v != f->product) return false;
-  if (x.rhs == x.c && anfi_low_gemm_cuts_k(L, q))
-    return false; // what is added would be written over
+  if (x.rhs == x.c && anfi_low_gemm_cuts_k(L, q)) return false; // the addend would be overwritten
   *q = x;
   return true;
 }
@@ -354,7 +355,40 @@ static matmul narrowed(const matmul *whole) {
   return m;
 }
 
+/* A zero point of each column, or of all: as b is stored. */
+static bool is_by_column(const matmul *m, const anfi_view *zero) {
+  const anf_type *t = zero->type;
+  if (zero->n == 1) return true;
+  if (zero->n != m->cols || t->n > 2) return false;
+  size_t sum = m->b.transposed ? 1 : 0; // the dim that is summed, of two
+  return t->n == 1 ? sum == 0 : t->dims[sum] == 1;
+}
+
+/* One row times weights of bytes, which nobody has widened: they are read as bytes. */
+static void take_weights(matmul *m) {
+  enum { LEAST = 64, LEAST_OF_BATCH = 8 };
+  anfi_view *b = m->b.v, *zero = NULL;
+  bool single = true, each = m->nb && m->b.nbatch == m->nb && m->a.nbatch == m->nb;
+  for (size_t k = 0; k < m->nb; k++) {
+    single &= m->batch[k] == 1;
+    each &= b->type->dims[k] == m->batch[k] && m->a.v->type->dims[k] == m->batch[k];
+  }
+  each &= !m->b.transposed && b->op == ANF_OP_Cast; // groups of steps, without a zero point
+  if (m->rows != 1 || (m->b.nbatch ? !each : !single) || m->b.vector || m->type->dtype != ANF_F32 ||
+      m->a.v->dtype != ANF_F32 || m->inner < (each ? LEAST_OF_BATCH : LEAST) || m->cols < LEAST ||
+      b->kind != VIEW_LAZY || b->tensor)
+    return;
+  if (b->op == ANF_OP_Sub && b->nin == 2) zero = b->in[1], b = b->in[0];
+  bool cast = b->op == ANF_OP_Cast && b->kind == VIEW_LAZY && !b->tensor && b->nin == 1;
+  if (!cast || b->dtype != ANF_F32 || !anfi_low_byte(b->in[0]->dtype) || b->n != m->b.v->n) return;
+  if (zero && (zero->dtype != ANF_F32 || !is_by_column(m, zero))) return;
+  m->weights = true;
+  m->zero = zero;
+  m->b.v = b->in[0];
+}
+
 static bool kernels_wanted(const matmul *whole) {
+  if (whole->weights) return true;
   matmul m = narrowed(whole);
   anf_dtype d = (anf_dtype)m.type->dtype;
   bool same = m.a.v->dtype == d && m.b.v->dtype == d && (!m.bias || m.bias->dtype == d);
@@ -387,6 +421,8 @@ static bool by_kernels(anfi_low *L, const matmul *whole, consumer *f) {
   q.const_b = m.b.nbatch || m.b.tensor ? NULL : m.b.v->constant;
   q.c = f->to;
   if (m.bias) q.bias = anfi_view_force(L, m.bias), q.bias_in_sum = true;
+  if (m.weights) q.weights = true, q.const_b = NULL;
+  if (m.zero) q.zero = anfi_view_force(L, m.zero), q.zeros = m.zero->n;
   uint64_t all = 1;
   for (size_t k = 0; k < m.nb; k++) all *= (uint64_t)m.batch[k];
   q.serial = L->o.parallel && all >= MANY_BATCHES && all * q.m * q.n >= PARALLEL_MACS / q.k;
@@ -517,6 +553,7 @@ static anfi_view *fused_product(anfi_low *L, const anfi_low_op *q, const matmul 
 }
 
 static anfi_view *product_of(anfi_low *L, const anfi_low_op *q, matmul *m) {
+  take_weights(m);
   if (kernels_wanted(m)) *m = narrowed(m);
   if (q->inlined && !L->o.no_fuse && !(q->to && q->to[0]) && kernels_wanted(m))
     return fused_product(L, q, m);

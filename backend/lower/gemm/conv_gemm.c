@@ -9,7 +9,7 @@
  * by the weights wants channels next to each other, and sums over the pixels. */
 #include "backend/lower/low.h"
 #include "backend/lower/gemm/plan.h"
-#include "ir/ops/window.h"
+#include "ir/ops/nn/window.h"
 
 typedef struct walk {
   anfi_low *L;

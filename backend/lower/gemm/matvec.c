@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A matrix times a vector, where rows of the matrix are contiguous along the sum.
+/* A matrix times a vector, where rows of the matrix are contiguous along the sum. Weights of bytes are widened in registers.
  *
  *   w[512, 256] @ x[256]        four dot products of rows at once, so that x is loaded once for four rows
  *
@@ -23,12 +23,27 @@ static bool along_a(const anfi_mm *q) { return q->n == 1 && !q->ta && (q->tb || 
 static bool along_b(const anfi_mm *q) { return q->m == 1 && q->tb && (!q->ta || q->lda == 1); }
 
 bool anfi_low_is_matvec(const anfi_mm *q) {
+  if (q->weights) return true;
   bool type = (q->elem == ANF_TIR_f32 || q->elem == ANF_TIR_f64) && !q->bytes_a;
   return type && q->k >= LEAST && (along_a(q) || along_b(q));
 }
 
 static texpr wide_load(const dots *d, texpr tensor, texpr at, uint16_t lanes) {
   return anfi_low_let(d->L, anfi_t_at(d->L->t, tensor, 1, &at, lanes, 0, NULL), "x");
+}
+
+/* Elements of the matrix. Bytes are widened, less the zero point of their row. */
+static texpr wide_elements(const dots *d, texpr at, texpr row, uint16_t lanes) {
+  anfi_low *L = d->L;
+  texpr x = wide_load(d, d->matrix, at, lanes), z = d->q->zero;
+  tdtype wide = anfi_t_dt(d->q->elem);
+  if (!d->q->weights) return x;
+  wide.lanes = lanes;
+  x = anfi_low_let(L, anfi_t_cast(L->t, wide, x), "x");
+  if (!z) return x;
+  z = anfi_low_let(L, anfi_low_load(L, z, d->q->zeros == 1 ? anfi_ix(L, 0) : row), "z");
+  if (lanes > 1) z = anfi_t_intrin(L->t, TI_broadcast, wide, 1, &z, (tattrs){0});
+  return anfi_low_let(L, anfi_t_sub(L->t, x, z), "x");
 }
 
 static texpr fused(anfi_low *L, texpr a, texpr b, texpr c) {
@@ -44,9 +59,10 @@ static void add_steps(const dots *d, texpr row, uint32_t n, uint64_t from, uint6
   anfi_low_loop_range(L, &l, anfi_ix(L, from), anfi_ix(L, end), lanes, "k");
   texpr x = wide_load(d, d->vector, anfi_low_atom(L, anfi_ix_add(L, d->vector0, l.var)), lanes);
   for (uint32_t i = 0; i < n; i++) {
-    texpr nth = anfi_ix_mulc(L, anfi_ix_addc(L, row, (int64_t)i), d->ld);
+    texpr own = anfi_low_atom(L, anfi_ix_addc(L, row, (int64_t)i)),
+          nth = anfi_ix_mulc(L, own, d->ld);
     texpr at = anfi_low_atom(L, anfi_ix_add(L, d->matrix0, anfi_ix_add(L, nth, l.var)));
-    anfi_low_set(L, sum[i], fused(L, wide_load(d, d->matrix, at, lanes), x, sum[i]));
+    anfi_low_set(L, sum[i], fused(L, wide_elements(d, at, own, lanes), x, sum[i]));
   }
   anfi_low_loop_end(L, &l);
 }
@@ -131,6 +147,10 @@ static void by_slices(anfi_low *L, const anfi_mm *q, bool parallel) {
 }
 
 void anfi_low_matvec(anfi_low *L, const anfi_mm *q) {
+  if (q->weights && !q->tb) {
+    anfi_low_weights(L, q);
+    return;
+  }
   dots d = dots_of(L, q);
   bool parallel = L->o.parallel && !L->in_parallel && !q->serial && d.rows * q->k >= PARALLEL_MACS,
        many = d.rows >= 2 * TASK_ROWS;

@@ -36,7 +36,7 @@ anfi_mm_shape anfi_mm_exchanged(const anfi_mm_shape *s) {
  * leave much of a vector unused. 0.97: at nearly
  * equal cost operands stay (a guard: no row of bench_gemm depends on it). */
 static bool better_exchanged(const anfi_isa *isa, const anfi_mm_shape *s) {
-  enum { PER_CYCLE = 2 }; // elements transposed
+  static const double PER_CYCLE = 2; // elements transposed
   if (!anfi_mm_may_exchange(s)) return false;
   if (s->tb) return s->m * (s->k + s->n) <= s->n * s->k;
   uint32_t lanes = isa->bytes / bytes(s->elem);

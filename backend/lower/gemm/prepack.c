@@ -8,41 +8,76 @@
  * k0 on starts at (steps of the blocks before) * n + col * (steps of its block). Where signed bytes are multiplied
  * by an unsigned dot product, 128 times the sums of its columns follow each panel (vnni.c subtracts them). */
 #include "backend/lower/gemm/block.h"
+#include "ir/value/mapped.h"
 
 static uint64_t full_groups(const gemm *p, uint64_t k) {
   return anfi_mm_up(k, p->k_group) * p->k_group;
 }
 
+/* Where the next element of the panels goes, and how much of the source was read since its pages left memory. */
+typedef struct writer {
+  unsigned char *at;
+  size_t width;
+  uint64_t read;
+} writer;
+
+static void put(writer *w, const void *bits) {
+  memcpy(w->at, bits, w->width);
+  w->at += w->width;
+}
+
+static size_t source_width(const anfi_mm *q) {
+  return anf_dtype_bytes((anf_dtype)q->const_b->type->dtype);
+}
+
 /* An element as kernels read it: they widen bf16 as they load it, f16 is widened here. */
-static uint64_t constant_at(const anfi_mm *q, uint64_t k, uint64_t j) {
-  uint64_t bits = anfi_low_bits(q->const_b, q->tb ? j * q->ldb + k : k * q->ldb + j);
-  if (q->elem != ANF_TIR_f16) return bits;
-  float wide = anfi_f16_to_f32((uint16_t)bits);
-  uint32_t word;
-  memcpy(&word, &wide, sizeof word);
-  return word;
+static void put_element(writer *w, const anfi_mm *q, uint64_t k, uint64_t j) {
+  size_t bytes = source_width(q);
+  const unsigned char *p = q->const_b->data + bytes * (q->tb ? j * q->ldb + k : k * q->ldb + j);
+  if (q->elem == ANF_TIR_f16) {
+    uint16_t half;
+    memcpy(&half, p, sizeof half);
+    float wide = anfi_f16_to_f32(half);
+    put(w, &wide);
+  } else put(w, p);
 }
 
 /* 128 times the sum of a column of signed bytes, as the bytes of a 32-bit integer. */
-static void column_sum(const gemm *p, uint64_t *to, uint64_t k0, uint64_t kb, uint64_t j) {
+static void column_sum(const gemm *p, writer *w, uint64_t k0, uint64_t kb, uint64_t j) {
+  const anfi_mm *q = p->q;
   uint32_t sum = 0;
-  for (uint64_t k = k0; k < k0 + kb; k++) sum += 128 * (uint32_t)(int8_t)constant_at(p->q, k, j);
-  for (int u = 0; u < 4; u++) to[u] = sum >> 8 * u & 255;
+  for (uint64_t k = k0; k < k0 + kb; k++)
+    sum += 128 * (uint32_t)(int8_t)q->const_b->data[q->tb ? j * q->ldb + k : k * q->ldb + j];
+  for (int u = 0; u < 4; u++) put(w, &(unsigned char){sum >> 8 * u & 255});
 }
 
 uint64_t anfi_gemm_prepacked_steps(const gemm *p, uint64_t k) {
   return full_groups(p, k) + (p->column_sums ? p->k_group : 0);
 }
 
-static uint64_t *pack_panel(const gemm *p, uint64_t *to, uint64_t k0, uint64_t kb, uint64_t col,
-                            uint64_t nr) {
-  for (uint64_t k = 0; k < full_groups(p, kb); k += p->k_group)
+/* Steps of 32-bit numbers, one at a time: most weights. */
+static void pack_words(const anfi_mm *q, writer *w, uint64_t k, uint64_t end, uint64_t col,
+                       uint64_t nr) {
+  const uint32_t *from = (const uint32_t *)(const void *)q->const_b->data;
+  uint32_t *to = (uint32_t *)(void *)w->at;
+  for (; k < end; k++, to += nr)
+    if (!q->tb) memcpy(to, from + k * q->ldb + col, nr * sizeof *to);
+    else
+      for (uint64_t j = 0; j < nr; j++) to[j] = from[(col + j) * q->ldb + k];
+}
+
+/* Steps of K from `k` on of a panel of a block that ends at `last`. */
+static void pack_steps(const gemm *p, writer *w, uint64_t k, uint64_t end, uint64_t last,
+                       uint64_t col, uint64_t nr) {
+  if (w->width == sizeof(uint32_t) && p->k_group == 1 && p->q->elem != ANF_TIR_f16) {
+    pack_words(p->q, w, k, end, col, nr);
+    return;
+  }
+  for (; k < end; k += p->k_group)
     for (uint64_t j = col; j < col + nr; j++)
       for (uint64_t u = k; u < k + p->k_group; u++)
-        *to++ = u < kb ? constant_at(p->q, k0 + u, j) : 0;
-  for (uint64_t j = col; j < col + nr && p->column_sums; j++, to += p->k_group)
-    column_sum(p, to, k0, kb, j);
-  return to;
+        if (u < last) put_element(w, p->q, u, j);
+        else w->at += w->width; // zeros
 }
 
 /* Steps of the block that starts at k0: it ends with its slice, and with K. */
@@ -59,17 +94,54 @@ uint64_t anfi_gemm_prepacked_size(const gemm *p) {
   return (full_groups(p, p->q->k) + (p->column_sums ? blocks * p->k_group : 0)) * p->q->n;
 }
 
-texpr anfi_gemm_prepack(gemm *p) {
+enum { OFTEN = 8 << 20 }; // bytes
+
+/* What was packed needs no memory as it lies in its file, so a weight is in memory once. */
+static void leave_source(const anfi_mm *q, writer *w, uint64_t read) {
+  anfi_os_block *from = anfi_value_block(q->const_b);
+  w->read += read;
+  if (!from || w->read < OFTEN) return;
+  anfi_os_block_leave(from);
+  w->read = 0;
+}
+
+/* Steps of a block that are packed for all panels, before others are: of B stored by rows few, so that rows are read once. */
+static uint64_t steps_at_once(const gemm *p) {
+  uint64_t row = p->q->ldb * source_width(p->q), k = OFTEN / 4 / (row ? row : 1);
+  return p->q->tb ? full_groups(p, p->q->k) : k / p->k_group * p->k_group + p->k_group;
+}
+
+/* The block of steps from k0 on, of which `to` is the first panel. */
+static void pack_block(const gemm *p, writer *w, unsigned char *to, uint64_t k0, uint64_t kb) {
   const anfi_mm *q = p->q;
-  uint64_t *bits = ANFI_NEW_N(p->L->a, uint64_t, anfi_gemm_prepacked_size(p)), *at = bits;
-  for (uint64_t k0 = 0, kb; k0 < q->k; k0 += kb) {
-    kb = steps_from(p, k0);
+  uint64_t all = full_groups(p, kb), some = steps_at_once(p), bytes = source_width(q);
+  for (uint64_t from = 0; from < all; from += some) {
+    uint64_t end = all - from < some ? all : from + some;
     for (uint64_t col = 0, nr; col < q->n; col += nr) {
       nr = q->n - col < p->b.nr ? q->n - col : p->b.nr;
-      at = pack_panel(p, at, k0, kb, col, nr);
+      w->at = to + (col * anfi_gemm_prepacked_steps(p, kb) + from * nr) * w->width;
+      pack_steps(p, w, k0 + from, k0 + end, k0 + kb, col, nr);
+      for (uint64_t j = col; j < col + nr && p->column_sums && end == all; j++)
+        column_sum(p, w, k0, kb, j);
+      if (q->tb) leave_source(q, w, nr * q->ldb * bytes);
     }
+    if (!q->tb) leave_source(q, w, (end - from) * q->ldb * bytes);
   }
-  return anfi_low_table(p->L, anfi_t_dt(anfi_gemm_prepacked_type(p)), (uint64_t)(at - bits), bits);
+}
+
+texpr anfi_gemm_prepack(gemm *p) {
+  const anfi_mm *q = p->q;
+  tdtype d = anfi_t_dt(anfi_gemm_prepacked_type(p));
+  uint64_t n = anfi_gemm_prepacked_size(p), steps = 0;
+  anfi_os_block *b = anfi_low_block(p->L, anfi_size_mul(p->L->cx, n, anfi_t_bytes(d)));
+  writer w = {.width = anfi_t_bytes(d)};
+  for (uint64_t k0 = 0, kb; k0 < q->k; k0 += kb) {
+    kb = steps_from(p, k0);
+    pack_block(p, &w, anfi_os_block_data(b) + steps * q->n * w.width, k0, kb);
+    steps += anfi_gemm_prepacked_steps(p, kb);
+  }
+  leave_source(q, &w, OFTEN);
+  return anfi_low_block_table(p->L, d, steps * q->n, b);
 }
 
 /* ---- loop-invariant B ---- */

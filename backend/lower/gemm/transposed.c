@@ -12,7 +12,7 @@ enum { SIDE = 64, LARGEST_SIDE = 96, SMALLEST_SIDE = 8, MAX_READS = 4 };
 #ifdef ANF_HOSTILE
 enum { LEAST = 64 };
 #else
-enum { LEAST = 1 << 12 }; // what is smaller stays in the cache
+enum { LEAST = 1 << 12 }; // smaller operands stay in the cache
 #endif
 
 typedef struct crossing { // a view that reads so; strides are by digit of the nest
@@ -27,7 +27,7 @@ typedef struct crossed {
   texpr to;
   uint32_t n, down, last; // digits; `down`: along it the tensors' elements are neighbours
   uint64_t extent[ANFI_PT_MAX];
-  texpr at[ANFI_PT_MAX]; // where a square starts, and what is outside of it
+  texpr at[ANFI_PT_MAX]; // where a square starts, and the other indices
   anfi_loop loop[ANFI_PT_MAX];
   uint64_t rows, cols; // of a square, along down and last
   bool parallel;

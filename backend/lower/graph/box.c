@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Boxes: records in the stream's memory for what derivatives keep, which lasts until the call from
- * outside ends. A box is the address of a record: the leaves of what is in it, each at a place that
+ * outside ends. A box is the address of a record: the leaves of its contents, each at a place that
  * its type fits; buffers lie in it as they are. A box is immutable, so a view reads it in place. */
 #include "backend/lower/graph/graph.h"
 
@@ -8,7 +8,7 @@ enum { BUFFER_ALIGN = 64, RECORD_ALIGN = 8 };
 
 texpr anfi_glow_keep(glow *w, texpr bytes) {
   texpr p = anfi_t_rt_call(w->t, TRT_anf_rt_keep, 1, &bytes);
-  return anfi_low_let(w->L, anfi_t_cast(w->t, ANFI_IX, p), "kept");
+  return anfi_low_let(w->L, anfi_t_cast(w->t, ANFI_IX, p), "box");
 }
 
 static texpr pointer(glow *w, texpr p) { return anfi_t_cast(w->t, anfi_t_ptr(ANF_TIR_void), p); }
@@ -26,7 +26,7 @@ void anfi_glow_write(glow *w, texpr p, texpr offset, texpr value) {
 }
 
 texpr anfi_glow_buffer_at(glow *w, const anfi_leaf *l, texpr p, texpr offset) {
-  texpr v = anfi_t_tensor1(w->t, l->elem, "kept", l->n);
+  texpr v = anfi_t_tensor1(w->t, l->elem, "box", l->n);
   texpr at = anfi_low_let(w->L, anfi_t_add(w->t, p, offset), "p");
   anfi_low_add(w->L, anfi_t_define(w->t, TL_local, v, anfi_t_cast(w->t, anfi_t_ptr(l->elem), at)));
   return v;
@@ -97,7 +97,7 @@ texpr anfi_glow_or_zeros(glow *w, texpr p, const anfi_leaves *l, const uint64_t 
   anfi_low_add(w->L, anfi_t_for(t, i, anfi_t_index(t, 0), anfi_t_index(t, bytes),
                                 anfi_t_index(t, RECORD_ALIGN), anfi_low_close(w->L), false, 0));
   for (size_t k = 0; k < l->n; k++)
-    if (l->at[k].kept)
+    if (l->at[k].boxed)
       anfi_glow_write(w, zeros, anfi_t_index(t, at[k]), anfi_t_index(t, KEPT_ZERO));
   anfi_low_set(w->L, r, zeros);
   tstmt make = anfi_low_close(w->L);
@@ -112,7 +112,7 @@ bool anfi_glow_undef(glow *w, const anf_node *n, gval *out) {
   if (!anfi_glow_leaves(w, n->type, anfi_node_loc(n), &l)) return false;
   *out = anfi_glow_new(w, l.n);
   for (size_t i = 0; i < l.n; i++)
-    if (l.at[i].kept)
+    if (l.at[i].boxed)
       out->at[i] = anfi_glow_view(w, &l.at[i], anfi_t_int(w->t, anfi_t_dt(l.at[i].elem), 0));
   return true;
 }

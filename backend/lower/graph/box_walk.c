@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ResidualAdd, ResidualZeros, ResidualSelect and ResidualSpread: what is in a box or stack is known by the tag of its
- * record alone, so they are functions of the module with a case for each type that is kept anywhere
+/* ResidualAdd, ResidualZeros, ResidualSelect and ResidualSpread: the contents of a box or stack are known by the tag of its
+ * record alone, so they are functions of the module with a case for each type that is boxed anywhere
  * in it. They are made when everything else is lowered, and all those types are known but those that
  * spreading makes, which are added meanwhile.
  *   residual_add(a, b)        floats are added, the rest is that of a
@@ -42,7 +42,7 @@ static bool form_of(glow *w, const anf_type *t, uint64_t from, form *f) {
 
 static bool is_float(const anfi_leaf *l) {
   anfi_class c = anfi_dtype_class((anf_dtype)l->type->dtype);
-  return !l->kept && (c == ANFI_CLASS_FLOAT || c == ANFI_CLASS_COMPLEX);
+  return !l->boxed && (c == ANFI_CLASS_FLOAT || c == ANFI_CLASS_COMPLEX);
 }
 
 /* The sum, or zero, of an element; f16 and bf16 are added as f32. */
@@ -56,7 +56,7 @@ static texpr sum(const making *m, anf_tir_elem e, texpr x, texpr y) {
 static texpr call(const making *m, texpr a, texpr b) {
   texpr in[3] = {a, m->two ? b : m->c, m->c};
   uint32_t n = 1u + m->two + (m->c != NULL);
-  return anfi_low_let(m->w->L, anfi_t_call(m->w->t, m->f->name, ANFI_IX, n, in), "kept");
+  return anfi_low_let(m->w->L, anfi_t_call(m->w->t, m->f->name, ANFI_IX, n, in), "box");
 }
 
 static texpr element(const making *m, texpr tensor, texpr i) {
@@ -67,7 +67,7 @@ static void scalar(const making *m, const anfi_leaf *l, texpr p, texpr a, texpr 
   glow *w = m->w;
   texpr x = anfi_glow_read(w, l->elem, a, at), y = x;
   if (m->two) y = anfi_glow_read(w, l->elem, b, at);
-  if (l->kept) {
+  if (l->boxed) {
     texpr from = anfi_low_let(w->L, anfi_t_cast(w->t, ANFI_IX, x), "p"), other = from;
     if (m->two) other = anfi_low_let(w->L, anfi_t_cast(w->t, ANFI_IX, y), "p");
     x = anfi_low_let(w->L, anfi_t_cast(w->t, anfi_t_dt(l->elem), call(m, from, other)), "x");
@@ -315,11 +315,11 @@ static const gwalk *walk_for(glow *w, const anf_node *n) {
 }
 
 static texpr address(glow *w, anfi_view *v) {
-  return v ? anfi_low_let(w->L, anfi_t_cast(w->t, ANFI_IX, anfi_view_value(w->L, v)), "kept")
+  return v ? anfi_low_let(w->L, anfi_t_cast(w->t, ANFI_IX, anfi_view_value(w->L, v)), "box")
            : anfi_t_index(w->t, 0);
 }
 
-bool anfi_glow_kept_walk(glow *w, anf_node *n, gval *out) {
+bool anfi_glow_box_walk(glow *w, anf_node *n, gval *out) {
   const gwalk *f = walk_for(w, n);
   uint32_t k = 0;
   texpr in[3];
@@ -332,7 +332,7 @@ bool anfi_glow_kept_walk(glow *w, anf_node *n, gval *out) {
     in[k++] = anfi_glow_atom(w, &l.at[0], anfi_glow_value(w, c).at[0]);
   }
   texpr e = anfi_t_call(w->t, f->name, ANFI_IX, k, in);
-  e = anfi_low_let(w->L, anfi_t_cast(w->t, anfi_t_dt(ANF_TIR_u64), e), "kept");
+  e = anfi_low_let(w->L, anfi_t_cast(w->t, anfi_t_dt(ANF_TIR_u64), e), "box");
   *out = anfi_glow_new(w, 1);
   out->at[0] = anfi_view_scalar(w->L, anfi_type_scalar(w->cx, ANF_U64), e);
   return true;

@@ -324,6 +324,24 @@ static gval passed(glow *w, const anf_node *n, uint32_t i) {
   return r;
 }
 
+/* Does v, which the call gives, stay as it is when the inputs with bits in `written` are written over? */
+static bool is_apart(const site *s, const anfi_view *v, uint64_t written, bool inlined) {
+  if (v->owned) return true;
+  if (v->kind != VIEW_BUFFER) return v->kind == VIEW_SCALAR;
+  for (size_t i = 0; i < s->n; i++)
+    for (size_t k = 0; k < s->args[i].n; k++)
+      if (s->args[i].at[k] && s->args[i].at[k]->tensor == v->tensor)
+        return !(written & anfi_glow_input_bit(i + 1));
+  return !inlined; // an inlined body may give a part of a buffer
+}
+
+static void copy_out(glow *w, const site *s, bool inlined, gval *out) {
+  const uint64_t *written = anfi_map_find(&w->forced, s->call->id);
+  for (size_t i = 0; written && i < out->n; i++)
+    if (out->at[i] && !is_apart(s, out->at[i], *written, inlined))
+      out->at[i] = anfi_glow_copied_out(w, out->at[i]);
+}
+
 bool anfi_glow_call(glow *w, anf_node *n, bool tail, gval *out) {
   anf_node *callee = n->in[0].def;
   anf_graph *g = anfi_value_graph(callee);
@@ -337,7 +355,9 @@ bool anfi_glow_call(glow *w, anf_node *n, bool tail, gval *out) {
     anfi_glow_settle(w, &l, args[i - 1]);
   }
   site s = {n, args, n->nin - 1u, w->to[n->id], tail};
-  return g ? call_known(w, &s, g, out) : choose(w, &s, callee, out);
+  if (!(g ? call_known(w, &s, g, out) : choose(w, &s, callee, out))) return false;
+  copy_out(w, &s, g != NULL, out);
+  return true;
 }
 
 bool anfi_glow_call_op(glow *w, anf_node *n, gval *out) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Effects, and what stops a program: calls of the run time with the number of a site. What a site
- * is stands in a table beside the code, so that code holds neither texts nor places. */
+/* Effects, and what stops a program: calls of the run time with the number of a site. Sites
+ * are in a table beside the code, so that code holds neither texts nor places. */
 #include "backend/lower/graph/graph.h"
 
 static texpr number(glow *w, int64_t v) { return anfi_t_int(w->t, ANFI_S64, v); }
 
 static int64_t new_site(glow *w, anfi_site_info s) {
   anfi_push(w->keep, &w->out->sites, s);
-  return (int64_t)w->out->sites.n - 1;
+  return (int64_t)(w->o->first_site + w->out->sites.n) - 1;
 }
 
 int64_t anfi_glow_sites(void *user, size_t n, const anfi_code *code, anfi_opcode op, anfi_loc loc) {
@@ -15,7 +15,7 @@ int64_t anfi_glow_sites(void *user, size_t n, const anfi_code *code, anfi_opcode
   for (size_t i = 0; i < n; i++)
     new_site(w, (anfi_site_info){
                     .kind = ANFI_SITE_FAIL, .loc = loc, .code = code[i], .op = (uint16_t)op});
-  return (int64_t)(w->out->sites.n - n);
+  return (int64_t)(w->o->first_site + w->out->sites.n - n);
 }
 
 static void stop_if(glow *w, texpr bad, int64_t site, texpr a, texpr b) {

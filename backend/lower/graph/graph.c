@@ -184,8 +184,7 @@ static bool may_write_over(const glow *w, const anf_node *n) {
          anfi_lower_is_scalar((anfi_opcode)x->op);
 }
 
-/* The part of an array in a buffer of its own, as the array is written next. */
-static anfi_view *copied_out(glow *w, anfi_view *v) {
+anfi_view *anfi_glow_copied_out(glow *w, anfi_view *v) {
   anfi_leaves l = {0};
   if (!v->type->n || !anfi_glow_leaves(w, v->type, anfi_nowhere(), &l)) return v;
   texpr to = anfi_low_local(w->L, l.at[0].elem, l.at[0].n, "part");
@@ -221,7 +220,7 @@ static bool lower_op(glow *w, anf_node *n, bool inlined, gval *out) {
   if (!anfi_lower_op(w->L, &q, out->at)) return false;
   if (writes)
     out->at[0]->owned = q.over || !q.to || !q.to[0] || out->at[0]->tensor == in[0]->tensor;
-  if (anfi_map_find(&w->forced, n->id)) out->at[0] = copied_out(w, out->at[0]);
+  if (anfi_map_find(&w->forced, n->id)) out->at[0] = anfi_glow_copied_out(w, out->at[0]);
   return true;
 }
 
@@ -238,7 +237,7 @@ static bool apply(glow *w, anf_node *n, bool inlined, gval *out) {
   case ANF_OP_ResidualAdd:
   case ANF_OP_ResidualZeros:
   case ANF_OP_ResidualSelect:
-  case ANF_OP_ResidualSpread: return anfi_glow_kept_walk(w, n, out);
+  case ANF_OP_ResidualSpread: return anfi_glow_box_walk(w, n, out);
   case ANF_OP_Print: return anfi_glow_print(w, n);
   case ANF_OP_Assert: return anfi_glow_assert(w, n);
   default: return lower_op(w, n, inlined, out);
@@ -334,6 +333,19 @@ static bool lower_plan(glow *w, const anf_graph *g, const gplan *p, bool tail) {
   return true;
 }
 
+/* == of tuples is an op on values of any type: it is compiled where it is known, and else not at all. */
+static bool has_tensors(const glow *w, const anf_node *n) {
+  if (n->kind != ANFI_APPLY || !anfi_lower_is_scalar((anfi_opcode)n->op)) return true;
+  for (size_t i = 0; i < anfi_arg_count(n); i++) {
+    const anf_node *x = n->in[i].def;
+    const anf_type *t = x->kind == ANFI_VALUE ? anfi_value_type(w->cx, x->u.value) : x->type;
+    if (t && t->kind != ANF_TYPE_TENSOR)
+      return anfi_fail(w->cx, anfi_node_loc(n), ANF_E0951,
+                       n->op == ANF_OP_Equal ? "== of tuples" : "!= of tuples", "operand");
+  }
+  return true;
+}
+
 bool anfi_glow_body(glow *w, anf_graph *g, const gval *args, const texpr *to, bool tail,
                     gval *out) {
   const anfi_graph_info *gi = &w->an->graphs[g->id];
@@ -343,6 +355,8 @@ bool anfi_glow_body(glow *w, anf_graph *g, const gval *args, const texpr *to, bo
   take_wishes(w);
   gplan **plan = &w->plan[g->id];
   if (!*plan) {
+    for (size_t i = 0; i < gi->order.n; i++)
+      if (!has_tensors(w, gi->order.at[i])) return false;
     *plan = anfi_glow_plan(w, gi->order.n, gi->order.at, w->o->nstate && g != w->turn);
     if (w->o->fusion) anfi_glow_explain(g, *plan, w->o->fusion);
   }
@@ -545,7 +559,7 @@ static bool walks_kept(const anf_node *n) {
          anfi_is_op(n, ANF_OP_ResidualSelect) || anfi_is_op(n, ANF_OP_ResidualSpread);
 }
 
-/* Uses of graphs; functions of the host; and is anything that is kept taken apart without its type being known? */
+/* Uses of graphs; functions of the host; and does a residual get projected before its type is inferred? */
 static void look_over(glow *w) {
   for (size_t i = 0; i < w->m->graphs.n; i++) {
     anf_graph *g = w->m->graphs.at[i];
@@ -566,12 +580,12 @@ static void look_over(glow *w) {
 /* The host has no values that are boxed residuals. */
 static bool check_entry(const glow *w, const gfn *f) {
   for (size_t i = 0; i < f->param.n + f->result.n; i++)
-    if ((i < f->param.n ? &f->param.at[i] : &f->result.at[i - f->param.n])->kept)
+    if ((i < f->param.n ? &f->param.at[i] : &f->result.at[i - f->param.n])->boxed)
       return anfi_fail(w->cx, anfi_node_loc(f->g->result), ANF_E0950, "box");
   return true;
 }
 
-static anfi_leaves kept_leaves(glow *w, const anfi_leaves *l) {
+static anfi_leaves boxed_leaves(glow *w, const anfi_leaves *l) {
   anfi_leaf *at = ANFI_NEW_N(w->keep, anfi_leaf, l->n + 1);
   if (l->n) memcpy(at, l->at, l->n * sizeof *at);
   return (anfi_leaves){.at = at, .n = l->n, .cap = l->n + 1};
@@ -581,8 +595,8 @@ static void describe_entry(glow *w, gfn *f) {
   anfi_lowered *out = w->out;
   size_t np = f->g->params.n;
   out->entry = anfi_strndup(w->keep, f->name->s, f->name->len);
-  out->param = kept_leaves(w, &f->param);
-  out->result = kept_leaves(w, &f->result);
+  out->param = boxed_leaves(w, &f->param);
+  out->result = boxed_leaves(w, &f->result);
   out->result_type = f->g->result->type;
   out->first = ANFI_NEW_N(w->keep, size_t, np + 1);
   for (size_t i = 0; i < np; i++)

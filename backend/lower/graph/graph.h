@@ -72,7 +72,7 @@ typedef struct growblock {
 typedef struct gplan {
   size_t n;
   anf_node **node;   // in the order of code
-  uint64_t *inlined; // bits: left to readers (fuse.c)
+  uint64_t *inlined; // bits: fused into consumers (fuse.c)
   ANFI_VEC(growblock) block;
 } gplan;
 /* What a member of a block reads of input i: its row, all of it in each row, its type alone. */
@@ -105,7 +105,7 @@ typedef struct glow {
   bool zeroed;          // boxes may be zeros, which are no record: KEPT_ZERO
   anfi_map tag;         // type, or that and 1 for a stack → tag
   ANFI_VEC(gkept) tags; // by tag - 1
-  ANFI_VEC(gwalk *) walks; // functions of kept_walk.c
+  ANFI_VEC(gwalk *) walks; // functions of box_walk.c
   gself self;
   const anf_graph *turn; // of the current innermost loop: its parameters are no state of a step
   ANFI_VEC(gwish) wish;  // of the body that is lowered next
@@ -114,11 +114,15 @@ typedef struct glow {
   bool linear;           // linear.c: are there ops that write over their input?
   uint32_t *at;          // by node id: 1 + place in the order of its graph; 0: nothing needs it
   size_t **carry;        // by graph id and leaf of its result, or NULL
-  anfi_map forced; // node ids: parts of arrays that are copied out before the array is written over
+  anfi_map
+      forced; // node id -> bits of its inputs, arrays that are written over after it: it is copied out of them
   ANFI_VEC(anf_graph *) inlined; // those being lowered now, outermost first
 } glow;
 
 /* graph.c */
+anfi_view *
+anfi_glow_copied_out(glow *w,
+                     anfi_view *v); // of an array that is written next: in a buffer of its own
 gval anfi_glow_value(glow *w, anf_node *n);
 gval anfi_glow_new(glow *w, size_t n);
 /* Of TupleGet or RecordGet: how many leaves of the whole come before the part. */
@@ -151,8 +155,11 @@ bool anfi_glow_is_last(glow *w, const anf_node *n, size_t input, size_t leaf);
 /* Is a leaf of what the call or loop n gives written in a leaf of an input that n is the last reader of? */
 bool anfi_glow_takes_over(glow *w, const anf_node *n, size_t leaf, size_t *input, size_t *at);
 gsource anfi_glow_source(anf_ctx *cx, gsource s);
+static inline uint64_t anfi_glow_input_bit(size_t input) {
+  return UINT64_C(1) << input % 64;
+} // of `forced`
 size_t anfi_glow_param_leaf(const anf_node *p, size_t leaf); // among all of the graph's
-/* The view for a reader that is not the last: what it stands for is not to be written over. */
+/* The view for a reader that is not the last: its memory is not to be overwritten. */
 anfi_view *anfi_glow_lent(glow *w, anfi_view *v);
 
 /* control.c: what receives a result: variables for scalars, room for buffers */
@@ -187,7 +194,7 @@ void anfi_glow_schedule(glow *w, anf_graph *g, size_t nstate);
 bool anfi_glow_loop(glow *w, anf_node *n, gval *out);
 /* loopsum.c: states of a step from parameter `first` on, whose next values are the result's items from
  * `item` on, that are sums of products. They are found, then opened before the loop; begin and round
- * bracket the code of a round, end stands after the loop. `room`: by leaf of the states */
+ * bracket the code of a round, end is after the loop. `room`: by leaf of the states */
 typedef struct gsums gsums;
 gsums *anfi_glow_sums(glow *w, anf_graph *step, size_t first, size_t ns, size_t item);
 bool anfi_glow_sums_has(const gsums *s, const anf_node *state);
@@ -196,7 +203,7 @@ void anfi_glow_sums_begin(const gsums *s);
 void anfi_glow_sums_round(const gsums *s);
 void anfi_glow_sums_end(const gsums *s);
 
-/* kept.c: memory that lasts until the call from outside ends; addresses are of type index */
+/* box.c: memory that lasts until the call from outside ends; addresses are of type index */
 texpr anfi_glow_keep(glow *w, texpr bytes);
 texpr anfi_glow_read(glow *w, anf_tir_elem e, texpr p, texpr offset);
 void anfi_glow_write(glow *w, texpr p, texpr offset, texpr value);
@@ -216,8 +223,8 @@ enum {
 };
 /* The number of a type of residuals, from 1. */
 texpr anfi_glow_tag(glow *w, const anf_type *t, bool stack);
-/* kept_walk.c: ResidualAdd, ResidualZeros, ResidualSelect and ResidualSpread; their functions, last of all */
-bool anfi_glow_kept_walk(glow *w, anf_node *n, gval *out);
+/* box_walk.c: ResidualAdd, ResidualZeros, ResidualSelect and ResidualSpread; their functions, last of all */
+bool anfi_glow_box_walk(glow *w, anf_node *n, gval *out);
 bool anfi_glow_make_walks(glow *w);
 bool anfi_glow_box(glow *w, anf_node *n, gval *out);
 bool anfi_glow_unbox(glow *w, anf_node *n, gval *out);

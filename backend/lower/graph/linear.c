@@ -13,7 +13,8 @@
  *   dynamic   `owned` of a view: its buffer holds this value alone. Whoever reads an owned view last
  *             (anfi_glow_is_last) may write over it; a buffer of the caller or of the host is never owned.
  * Readers that come before the last one (reads_first.c puts them there) must not read later what they stand for: numbers
- * are computed where they stand, parts of the array are forced into buffers (`forced`). */
+ * are computed where they stand, loops give buffers of their own, parts of the array and what calls give are forced into
+ * buffers (`forced`: of a call, bits of the inputs that are written after it). */
 #include "backend/lower/graph/graph.h"
 
 enum { MANY = 4096, MOST_USES = 64, DEEPEST = 8 };
@@ -70,15 +71,18 @@ typedef struct {
   size_t last_uses, other_uses;
 } readers;
 
-/* Does r, which is not the last, leave nothing that reads the array later? */
-static bool reads_at_once(readers *q, const anf_node *r) {
+/* Does r, which is not the last and has the array as an input, leave nothing that reads the array later? */
+static bool reads_at_once(readers *q, const anf_node *r, size_t input) {
   if (!r->type || (q->last && q->w->at[r->id] >= q->w->at[q->last->id])) return false;
   if (!has_array(r->type))
     return r->kind == ANFI_CALL || r->op == ANF_OP_Loop ||
            (anfi_op[r->op].lower != ANFI_LOWER_CALL && anfi_op[r->op].lower != ANFI_LOWER_CONTROL);
-  if (!is_part(r)) return false;
-  if (q->parts == PARTS_SHALL) *anfi_map_at(&q->w->forced, r->id) = 1;
-  return q->parts == PARTS_MAY || anfi_map_find(&q->w->forced, r->id);
+  if (r->kind == ANFI_APPLY && r->op == ANF_OP_Loop) return true;
+  if (r->kind != ANFI_CALL && !is_part(r)) return false;
+  uint64_t bit = anfi_glow_input_bit(input);
+  if (q->parts == PARTS_SHALL) *anfi_map_at(&q->w->forced, r->id) |= bit;
+  const uint64_t *forced = anfi_map_find(&q->w->forced, r->id);
+  return q->parts == PARTS_MAY || (forced && *forced & bit);
 }
 
 static bool only_last(readers *q, const anf_node *n, size_t leaf, int deep) {
@@ -97,7 +101,8 @@ static bool only_last(readers *q, const anf_node *n, size_t leaf, int deep) {
       size_t first = anfi_glow_first_leaf(q->w->cx, r), count = anfi_leaf_count(r->type);
       if (leaf >= first && leaf < first + count && !only_last(q, r, leaf - first, deep + 1))
         return false;
-    } else if (++q->other_uses > MOST_USES || !reads_at_once(q, r)) return false;
+    } else if (++q->other_uses > MOST_USES || !reads_at_once(q, r, (size_t)(u - r->in)))
+      return false;
   }
   return true;
 }
@@ -265,7 +270,7 @@ void anfi_glow_linear(glow *w) {
     const anfi_graph_info *gi = &w->an->graphs[w->an->by_scc.at[i]->id];
     for (size_t k = 0; k < gi->order.n; k++) w->at[gi->order.at[k]->id] = (uint32_t)k + 1;
   }
-  if (!has_writes(w)) return;
+  if (!has_writes(w) || w->cx->without & ANFI_WITHOUT_LINEAR) return;
   w->linear = true;
   begin(w);
   for (bool changed = true; changed;) { // callees first: a second time only for recursions

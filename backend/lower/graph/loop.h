@@ -39,7 +39,7 @@ typedef struct gplace {
   texpr room;          // HOME_ROOM, HOME_TURN: the buffer
   texpr at, spare;     // HOME_TURN: variables: where it is, where the next is written if fresh
   texpr was, will;     // the same, in the current round
-  texpr now, to;       // in the current round: what is read; where the next goes, or NULL
+  texpr now, to; // in the current iteration: the view that is read; where the next goes, or NULL
 } gplace;
 
 typedef struct looping {

@@ -77,7 +77,7 @@ static anf_node *only_user(const anf_node *n) {
   return n->uses && !n->uses->next ? n->uses->user : NULL;
 }
 
-/* Is x a number that is computed where it stands, which is before `n`? */
+/* Is x a number that is computed in its place, which is before `n`? */
 static bool is_early_number(const looping *l, const anf_node *x, const anf_node *n) {
   const anfi_graph_info *gi = &l->w->an->graphs[l->step->id];
   if (x->kind != ANFI_APPLY || !x->type || x->type->kind != ANF_TYPE_TENSOR || x->type->n)

@@ -56,7 +56,7 @@ static bool see_stmt(tviewer *v, tstmt s) {
 
 /* ---- the function ---- */
 
-/* The loop as a function of what it uses, as it stands: to be compared. */
+/* The loop as a function of what it uses, unchanged: to be compared. */
 static tfunc as_function(maker *k, tstmt loop, const look *l) {
   struct anf_tir_func_node *f = ANFI_NEW(k->tmp, struct anf_tir_func_node);
   f->name = k->name;

@@ -19,7 +19,7 @@ static double bytes_of(const anf_type *t) {
   return n > 0 ? n * (double)anf_dtype_bytes((anf_dtype)t->dtype) : 0;
 }
 
-/* Multiplications and additions of products; 0 for what is none. */
+/* Multiplications and additions of products; 0 for other nodes. */
 static double flops_of(anf_ctx *cx, const anf_node *n) {
   const anf_type *a = n->nin ? n->in[0].def->type : NULL,
                  *b = n->nin > 1 ? n->in[1].def->type : NULL;

@@ -5,13 +5,14 @@
  * The leaves of the result are made in order of their depth in the graph: a loss first, each gradient
  * as soon as what it needs is there. A leaf that replaces one of the state waits for all that reads
  * the old one, where that is possible, and for all that may stop the program, so that a step that
- * fails leaves the state as it was.
+ * fails leaves the state as it was. What needs the result of an exchange between ranks comes after all exchanges have been
+ * started, so that they run beside the work between the first and the last.
  * INVARIANT: only the order changes; effects stay first and in theirs. */
 #include "backend/lower/graph/graph.h"
 
 #include <stdlib.h>
 
-enum { MAX_READERS = 256 }; // of one leaf; for more the order is left to what they need
+enum { MAX_READERS = 256 }; // of one leaf; for more the order is that of the needs
 
 typedef ANFI_VEC(uint32_t) places;
 
@@ -29,6 +30,7 @@ typedef struct sched {
   uint8_t *seen;   // by place: 1 under way, 2 done
   bool *waiting;   // by place: replaces a leaf of the state
   bool *late;      // by place: is or needs such a one
+  bool *delayed;   // by place: needs an exchange, and no exchange needs it
   places *after;   // by place: what reads the leaf that it replaces
   bool wait;
   places out;
@@ -55,13 +57,13 @@ static void find_levels(sched *s) {
 
 /* ---- what reads the state ---- */
 
-/* The first leaf of the state that the node stands for, or SIZE_MAX. */
+/* The first leaf of the state that is the node, or SIZE_MAX. */
 static size_t leaf_of(const anfi_map *leaf, const anf_node *n) {
   const uint64_t *at = anfi_map_find(leaf, n->id);
   return at ? (size_t)*at - 1 : SIZE_MAX;
 }
 
-/* Is n a part of what its input stands for? Then it stands for the part. */
+/* Is n a part of a state that is its input? Then it is that part. */
 static bool take_part(anf_ctx *cx, anfi_map *leaf, const anf_node *n) {
   size_t first = n->nin ? leaf_of(leaf, n->in[0].def) : SIZE_MAX;
   if (first == SIZE_MAX || (!anfi_is_op(n, ANF_OP_TupleGet) && !anfi_is_op(n, ANF_OP_RecordGet)))
@@ -70,13 +72,13 @@ static bool take_part(anf_ctx *cx, anfi_map *leaf, const anf_node *n) {
   return true;
 }
 
-/* May a product be left to its one reader? */
+/* May a product be fused into its one consumer? */
 static bool is_followed(const anf_node *n) {
   return n->kind == ANFI_APPLY && (anfi_op[n->op].flags & ANFI_EPILOGUE) && n->uses &&
          !n->uses->next;
 }
 
-/* A reader that is left to its own readers reads where they are. */
+/* A node that is fused into its consumers reads where they are. */
 static void add_reader(sched *s, places *to, uint32_t at) {
   size_t from = to->n, first = from;
   anfi_push(s->a, to, at);
@@ -157,7 +159,30 @@ static bool may_stop(const anf_node *n) {
   return false;
 }
 
-/* New state is made after all that may stop, and what it is made of as early as without. */
+static bool is_exchange(const anf_node *n) {
+  return n->kind == ANFI_APPLY && (anfi_op[n->op].flags & ANFI_COLLECTIVE) && n->nin;
+}
+
+/* Finds the delayed nodes. False: there are no exchanges. */
+static bool find_delayed(sched *s) {
+  bool *feeds = ANFI_NEW_N(s->a, bool, s->n + 1), any = false;
+  uint32_t at;
+  for (uint32_t i = 0; i < s->n; i++)
+    for (uint32_t k = 0; k < s->order[i]->nin && !s->delayed[i]; k++)
+      s->delayed[i] =
+          place_of(s, s->order[i]->in[k].def, &at) && (s->delayed[at] || is_exchange(s->order[at]));
+  for (uint32_t i = (uint32_t)s->n; i-- > 0;) {
+    any |= is_exchange(s->order[i]);
+    if (!feeds[i] && !is_exchange(s->order[i])) continue;
+    s->delayed[i] = false;
+    for (uint32_t k = 0; k < s->order[i]->nin; k++)
+      if (place_of(s, s->order[i]->in[k].def, &at)) feeds[at] = true;
+  }
+  return any;
+}
+
+/* New state is made after all that may stop, and what it is made of as early as without. Between the two comes what is
+ * delayed. */
 static void delay(results *r) {
   sched *s = r->s;
   uint32_t last = 0, at;
@@ -168,13 +193,17 @@ static void delay(results *r) {
       s->late[i] = place_of(s, s->order[i]->in[k].def, &at) && s->late[at];
     if (!s->late[i] && may_stop(s->order[i]) && s->level[i] > last) last = s->level[i];
   }
+  uint32_t after = find_delayed(s) ? last + 2 : last + 1;
   for (size_t i = 0; i < r->root.n; i++) {
-    if (!s->late[r->root.at[i].place] || r->root.at[i].level > last) continue;
-    r->root.at[i].level = last + 1;
+    root *x = &r->root.at[i];
+    uint32_t least = s->late[x->place] ? after : s->delayed[x->place] ? last + 1 : 0;
+    if (x->level >= least) continue;
+    x->level = least;
     any = true;
   }
   for (uint32_t i = 0; any && i < s->n; i++)
-    if (!s->late[i] && !is_map(s->order[i]) && s->level[i] <= last) add_root(r, s->level[i], i);
+    if (!s->late[i] && !is_map(s->order[i]) && s->level[i] <= last)
+      add_root(r, s->delayed[i] ? last + 1 : s->level[i], i);
 }
 
 static int by_level(const void *x, const void *y) {
@@ -247,6 +276,7 @@ void anfi_glow_schedule(glow *w, anf_graph *g, size_t nstate) {
   s.seen = ANFI_NEW_N(w->a, uint8_t, s.n + 1);
   s.waiting = ANFI_NEW_N(w->a, bool, s.n + 1);
   s.late = ANFI_NEW_N(w->a, bool, s.n + 1);
+  s.delayed = ANFI_NEW_N(w->a, bool, s.n + 1);
   s.after = ANFI_NEW_N(w->a, places, s.n + 1);
   anfi_map_init(&s.index, w->a);
   for (size_t i = 0; i < s.n; i++) *anfi_map_at(&s.index, old[i]->id) = i + 1;

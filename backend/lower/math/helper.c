@@ -14,15 +14,15 @@ static const anfi_helper *find(const char *name, size_t len) {
 
 /* The functions are parsed together, for they call each other; those that are there stay. */
 static void add(anfi_low *L, const anfi_helper *h) {
-  anf_text text = {.cx = L->cx};
+  anf_text *text = anfi_text_begin(L->cx);
   for (const char *s = h->needs; *s;) {
     size_t n = strcspn(s, " ");
-    anfi_puts(&text, find(s, n)->text);
+    anfi_puts(text, find(s, n)->text);
     s += n + (s[n] == ' ');
   }
-  anfi_puts(&text, h->text);
-  const char *copy = anfi_sprintf(L->a, "%s", text.text);
-  anf_text_free(&text);
+  anfi_puts(text, h->text);
+  const char *copy = anfi_sprintf(L->a, "%s", text->text);
+  anfi_text_done(text);
   tmod *from = anfi_t_parse(L->cx, copy, strlen(copy), h->name);
   if (!from) return;
   tmod *missing = anfi_t_mod_like(from);

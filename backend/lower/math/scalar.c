@@ -371,35 +371,12 @@ static bool real_truth(machine *m, const anfi_scalar_ins *i, step *out) {
 
 /* ---- conversions ---- */
 
-/* Towards zero; outside of i64 the result is the least i64, wrapped to the type. */
-static texpr real_to_int(anfi_low *L, texpr x, tdtype to) {
-  tstore *t = L->t;
-  texpr edge = anfi_low_const(L, x->dtype, 0x1p63), least = anfi_t_int(t, ANFI_S64, INT64_MIN);
-  x = anfi_low_atom(L, x);
-  if (x->dtype.elem == ANF_TIR_f16) { // all of them fit, but for infinities and NaN
-    x = anfi_low_atom(L, anfi_t_cast(t, anfi_t_dt(ANF_TIR_f32), x));
-    edge = anfi_low_const(L, x->dtype, 0x1p63);
-  }
-  texpr low = anfi_low_const(L, x->dtype, -0x1p63);
-  texpr inside = anfi_t_bin(t, TX_logic_and, anfi_t_bin(t, TX_cmp_ge, x, low),
-                            anfi_t_bin(t, TX_cmp_lt, x, edge));
-  texpr wide = anfi_t_select(t, inside, anfi_t_cast(t, ANFI_S64, x), least);
-  if (to.elem != ANF_TIR_u64) return anfi_t_cast(t, to, anfi_low_atom(L, wide));
-  texpr top = anfi_low_const(L, x->dtype, 0x1p64);
-  texpr high = anfi_t_bin(t, TX_logic_and, anfi_t_bin(t, TX_cmp_ge, x, edge),
-                          anfi_t_bin(t, TX_cmp_lt, x, top));
-  return anfi_t_select(t, high, anfi_t_cast(t, to, x), anfi_t_cast(t, to, wide));
-}
-
 static texpr real_cast(anfi_low *L, texpr x, anf_dtype from, anf_dtype to) {
   tdtype d = anfi_low_dt(to);
-  if (anfi_dtype_is_float(from) && !anfi_dtype_is_float(to)) {
-    if (to == ANF_BOOL) {
-      x = anfi_t_cast(
-          L->t, anfi_t_dt(from == ANF_F64 || from == ANF_FLOAT ? ANF_TIR_f64 : ANF_TIR_f32), x);
-      return anfi_t_bin(L->t, TX_cmp_ne, x, anfi_low_const(L, x->dtype, 0));
-    }
-    return real_to_int(L, x, d);
+  if (anfi_dtype_is_float(from) && to == ANF_BOOL) {
+    bool wide = from == ANF_F64 || from == ANF_FLOAT;
+    x = anfi_t_cast(L->t, anfi_t_dt(wide ? ANF_TIR_f64 : ANF_TIR_f32), x);
+    return anfi_t_bin(L->t, TX_cmp_ne, x, anfi_low_const(L, x->dtype, 0));
   }
   if (to == ANF_BOOL && from != ANF_BOOL)
     return anfi_t_bin(L->t, TX_cmp_ne, x, anfi_t_int(L->t, x->dtype, 0));

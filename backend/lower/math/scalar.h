@@ -7,7 +7,7 @@
 
 #include "backend/lower/low.h"
 #include "ir/ops/kernel.h"
-#include "ir/scalar.h"
+#include "ir/value/scalar.h"
 
 enum { MAX_INPUTS = ANFI_ND };
 

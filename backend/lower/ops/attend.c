@@ -18,7 +18,7 @@ typedef struct attend {
   bool causal;
   double scale;
   texpr at[ANF_MAX_RANK]; // of the batch, and the query
-  texpr columns;          // keys: part p of key j stands at p s + j
+  texpr columns;          // keys: part p of key j is at p s + j
   texpr score;            // array
   texpr end;              // the keys that the query may see are those before
 } attend;

@@ -8,7 +8,7 @@
  * A tap reads x[o * stride + shift] for the results o where that is inside: bounds that are computed
  * once a tap, so the row itself has no condition. */
 #include "backend/lower/ops/slide.h"
-#include "ir/ops/window.h"
+#include "ir/ops/nn/window.h"
 
 typedef struct walk {
   anfi_low *L;
@@ -396,11 +396,12 @@ bool anfi_lower_conv(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   anfi_infer t = anfi_low_infer(L, q);
   if (!anfi_conv_plan(&t, &v.c)) return false;
   bool weight = q->op == ANF_OP_ConvGradWeight;
-  bool forward = q->op == ANF_OP_Conv1D || q->op == ANF_OP_Conv2D || q->op == ANF_OP_Conv3D;
+  bool forward = anfi_is_conv(q->op);
   tdtype d = anfi_low_dt((anf_dtype)q->type->dtype);
   v.type = !anfi_t_is_float(d)                  ? ANFI_S64
            : L->o.fast && d.elem != ANF_TIR_f64 ? anfi_t_dt(ANF_TIR_f32)
                                                 : ANFI_F64;
+  if (forward && anfi_low_conv_bytes(L, q, &v.c, out)) return true;
   v.in = volume(v.c.win.in);
   v.out = volume(v.c.win.out);
   v.kernel = volume(v.c.win.kernel);

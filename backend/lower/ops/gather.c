@@ -4,7 +4,7 @@
  * Take, TakeAlongAxis, GatherNd, Embedding, DynamicSlice, OneHot, GetItem. An index outside is a trap at its place,
  * before what it reads. */
 #include "backend/lower/low.h"
-#include "ir/ops/getitem.h"
+#include "ir/ops/array/getitem.h"
 
 static texpr s64(anfi_low *L, int64_t v) { return anfi_t_int(L->t, ANFI_S64, v); }
 
@@ -211,7 +211,7 @@ static bool constant_slice(const anfi_part *p, size_t len, int64_t *start, int64
   return true;
 }
 
-/* x[i] of a tensor in memory, i a number: one piece of it? Smaller ones are better left to their readers. */
+/* x[i] of a tensor in memory, i a number: one piece of it? Smaller ones are better fused into their consumers. */
 static bool is_one_of_all(anfi_low *L, const anfi_view *v, const item *g) {
   enum { LEAST_BYTES = 512 };
   const anf_type *x = v->in[0]->type;

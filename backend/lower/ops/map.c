@@ -320,7 +320,7 @@ static anfi_elem at_diagonal(anfi_low *L, const anfi_view *v, const anfi_pt *p) 
 
 /* ---- padding ---- */
 
-/* The index in the input, from the index in the padded dim less what is before. */
+/* The index in the input, from the index in the padded dim less the padding before. */
 static texpr padded_from(anfi_low *L, const anf_value *mode, texpr i, int64_t before, int64_t n) {
   tstore *t = L->t;
   texpr s = anfi_low_atom(L, anfi_t_sub(t, signed_of(L, i), anfi_t_int(t, ANFI_S64, before)));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Pools and their gradients, and resizing.
  *   MaxPool1D(x, kernel=2)   ->   for i: y[i] = max of x[lo[i]] .. x[hi[i] - 1], lo and hi being constant tables
- * Which elements a window spans stands in small constant tables by result index, the same that the interpreter plans
- * with (ir/ops/pool.c). */
+ * The elements that a window spans are in small constant tables by result index, the same that the interpreter plans
+ * with (ir/ops/nn/pool.c). */
 #include <math.h>
 
 #include "backend/lower/ops/slide.h"
-#include "ir/ops/window.h"
+#include "ir/ops/nn/window.h"
 
 typedef struct pool {
   anfi_low *L;

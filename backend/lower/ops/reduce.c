@@ -6,6 +6,7 @@
  *
  * partial_reduce_replace: a large reduction with no outer loop is cut in slices, which threads share:
  *   Sum(x: f32[4194304])   ->   p: f64[256]; for i: p[i] = Sum(x[16384 i : 16384 (i + 1)]); y = f32(Sum(p))
+ *   Var(x)                 ->   m: f64 = Sum(x) / n in slices; y = Sum((x - m)^2) / n in slices
  * The shape alone decides on the slices, so the number of threads changes no bit. */
 #include "backend/lower/ops/group.h"
 #include "ir/ops/kernel.h"
@@ -270,7 +271,8 @@ static bool is_sliced(anfi_opcode op, const anf_type *x, uint32_t mask, slicing 
   kind k = kind_of(op);
   anf_dtype d = (anf_dtype)x->dtype;
   bool ints = !anfi_dtype_is_float(d), other = anfi_low_complex(d) || d == ANF_KEY;
-  if ((k != SUM && k != EXTREME) || other || (ints && op == ANF_OP_Mean)) return false;
+  if ((k != SUM && k != EXTREME && k != TRUTH && k != SPREAD) || other) return false;
+  if (ints && (op == ANF_OP_Mean || k == SPREAD)) return false;
   if (anfi_low_elements(x) < LEAST_WORK || !reduces_front(x, mask, s)) return false;
   choose_slices(s);
   return s->count >= LEAST_SLICES;
@@ -282,11 +284,15 @@ uint64_t anfi_low_slices(const anf_node *n) {
   const anf_type *x = n->kind == ANFI_APPLY && n->nin ? n->in[0].def->type : NULL;
   if (!x || x->kind != ANF_TYPE_TENSOR || o->lower != ANFI_LOWER_REDUCE || !(o->flags & ANFI_ALONG))
     return 0;
-  switch (n->op) { // those of one pass; others of kind SUM are norms
+  switch (n->op) { // others of kind SUM are norms
   case ANF_OP_Sum:
   case ANF_OP_Mean:
   case ANF_OP_Max:
-  case ANF_OP_Min: break;
+  case ANF_OP_Min:
+  case ANF_OP_Any:
+  case ANF_OP_All:
+  case ANF_OP_Var:
+  case ANF_OP_Std: break;
   default: return 0;
   }
   const anf_value *axis = anfi_attr_value(n->graph->module->cx, (anfi_opcode)n->op, n->u.attrs, 0);
@@ -321,11 +327,18 @@ static anfi_view *rest_of(anfi_low *L, const anfi_low_op *q, anfi_view *x, const
   return v;
 }
 
+/* The element type of the results of slices. */
+static anf_dtype part_type(kind k, anf_dtype d) {
+  if (k == TRUTH) return ANF_BOOL;
+  if (k == EXTREME) return d;
+  return anfi_dtype_is_float(d) ? ANF_F64 : ANF_I64;
+}
+
 static void reduce_slices(anfi_low *L, const anfi_low_op *q, anfi_view *x, const slicing *s,
                           texpr to) {
   bool rest = s->count * s->size < s->rows, sum = kind_of(q->op) == SUM;
   uint64_t n = s->count + rest;
-  anf_dtype d = !sum ? x->dtype : anfi_dtype_is_float(x->dtype) ? ANF_F64 : ANF_I64;
+  anf_dtype d = part_type(kind_of(q->op), x->dtype);
   int64_t dims[2] = {(int64_t)n, (int64_t)s->cols};
   const anf_type *t = anfi_type_tensor(L->cx, d, 2, dims);
   anfi_low_op part = *q;
@@ -339,13 +352,99 @@ static void reduce_slices(anfi_low *L, const anfi_low_op *q, anfi_view *x, const
   anfi_low_add(L, anfi_low_close(L));
 }
 
+/* ---- Var and Std in slices ---- */
+
+typedef struct moments {
+  const slicing *s;
+  texpr mean; // by column
+} moments;
+
+/* (x - mean)^2 in double */
+static anfi_elem square_at(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
+  const moments *m = (const moments *)v->data;
+  texpr at = anfi_low_atom(L, anfi_pt_linear(L, p));
+  texpr col = anfi_low_atom(L, anfi_ix_modc(L, at, m->s->cols));
+  texpr x = anfi_t_cast(L->t, ANFI_F64, anfi_view_at_flat(L, v->in[0], at).re);
+  texpr d = anfi_low_atom(L, anfi_t_sub(L->t, x, anfi_low_load(L, m->mean, col)));
+  return (anfi_elem){anfi_t_mul(L->t, d, d), NULL};
+}
+
+static anfi_view *squares_of(anfi_low *L, const anfi_low_op *q, anfi_view *x, const moments *m) {
+  anfi_view *in[1] = {x};
+  anfi_low_op one = {.op = q->op, .loc = q->loc, .n = 1, .in = in, .attr = q->attr};
+  one.type = anfi_type_tensor(L->cx, ANF_F64, x->type->n, x->type->dims);
+  anfi_view *v = anfi_view_lazy(L, &one, ORDER_FLAT, square_at);
+  v->data = ANFI_NEW(L->a, moments);
+  *(moments *)v->data = *m;
+  return v;
+}
+
+/* Of each group the sum of squares around the one mean, to elements of `to` from `first` on. */
+static void squares_to(anfi_low *L, const anfi_low_op *q, const anfi_view *x, uint32_t mask,
+                       texpr mean, texpr to, uint64_t first) {
+  group g = {0};
+  anfi_group_open(&g, L, q, x, mask);
+  texpr m = anfi_t_cast(L->t, g.real, anfi_low_load(L, mean, anfi_ix(L, 0)));
+  uint32_t s = anfi_group_sum_squares(&g, anfi_group_state(&g, g.real, m, "mean"));
+  anfi_group_begin_each(&g);
+  texpr at = anfi_low_atom(L, anfi_ix_addc(L, anfi_group_number(&g), (int64_t)first));
+  texpr e = anfi_t_cast(L->t, ANFI_F64, anfi_group_get(&g, s));
+  anfi_low_put(L, to, at, (anfi_elem){e, NULL}, false);
+  anfi_group_end_each(&g);
+  anfi_group_close(&g);
+}
+
+/* The same of all elements: of slices, then of their sums. */
+static void squares_of_all(anfi_low *L, const anfi_low_op *sum, anfi_view *x, const moments *m,
+                           texpr to) {
+  const slicing *s = m->s;
+  bool rest = s->count * s->size < s->rows;
+  int64_t dims[1] = {(int64_t)(s->count + rest)};
+  const anf_type *t = anfi_type_tensor(L->cx, ANF_F64, 1, dims);
+  texpr parts = anfi_low_local(L, ANF_TIR_f64, s->count + rest, "parts");
+  squares_to(L, sum, slices_of(L, sum, x, s), 1 << 1, m->mean, parts, 0);
+  if (rest) squares_to(L, sum, rest_of(L, sum, x, s), 1 << 0, m->mean, parts, s->count);
+  reduce_to(L, sum, anfi_view_buffer(L, t, parts), 1 << 0, to, 0, sum->type, 0);
+}
+
+/* The result of a sum of squares of `n` elements. */
+static texpr spread_of(anfi_low *L, const anfi_low_op *q, texpr squares, uint64_t n) {
+  double ddof = anfi_attr_float(q->attr[2]), less = (double)n > ddof ? (double)n - ddof : 0;
+  texpr y = anfi_t_bin(L->t, TX_div, squares, anfi_low_const(L, ANFI_F64, less));
+  if (q->op == ANF_OP_Std) y = anfi_t_intrin(L->t, TI_sqrt, ANFI_F64, 1, &y, (tattrs){0});
+  return anfi_t_cast(L->t, anfi_low_dt((anf_dtype)q->type->dtype), y);
+}
+
+static void spread_slices(anfi_low *L, const anfi_low_op *q, anfi_view *x, const slicing *s,
+                          texpr to) {
+  anfi_loop l;
+  int64_t dims[1] = {(int64_t)s->cols};
+  anfi_low_op step = *q;
+  step.type = anfi_type_tensor(L->cx, ANF_F64, 1, dims);
+  anfi_low_open(L);
+  moments m = {s, anfi_low_local(L, ANF_TIR_f64, s->cols, "mean")};
+  texpr squares = anfi_low_local(L, ANF_TIR_f64, s->cols, "square");
+  step.op = ANF_OP_Mean;
+  reduce_slices(L, &step, x, s, m.mean);
+  step.op = ANF_OP_Sum;
+  if (s->cols == 1) squares_of_all(L, &step, x, &m, squares);
+  else reduce_slices(L, &step, squares_of(L, q, x, &m), s, squares);
+  anfi_low_loop(L, &l, s->cols, "i");
+  texpr y = spread_of(L, q, anfi_low_load(L, squares, l.var), s->rows);
+  anfi_low_put(L, to, l.var, (anfi_elem){y, NULL}, false);
+  anfi_low_loop_end(L, &l);
+  anfi_low_add(L, anfi_low_close(L));
+}
+
 static bool reduce(anfi_low *L, const anfi_low_op *q, uint32_t mask, anfi_view **out) {
   kind k = kind_of(q->op);
   anfi_view *x = k == SPREAD || k == LOG_SUM_EXP ? anfi_group_whole(L, q, 0) : q->in[0];
   slicing s;
   if (x->dtype == ANF_KEY) return false;
   texpr to = anfi_low_result(L, q, 0, q->type);
-  if (is_sliced(q->op, x->type, mask, &s)) reduce_slices(L, q, x, &s, to);
+  bool sliced = is_sliced(q->op, x->type, mask, &s);
+  if (sliced && k == SPREAD) spread_slices(L, q, x, &s, to);
+  else if (sliced) reduce_slices(L, q, x, &s, to);
   else reduce_to(L, q, x, mask, to, 0, q->type, 0);
   out[0] = anfi_view_of_result(L, q->type, to);
   return true;

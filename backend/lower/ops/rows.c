@@ -72,7 +72,7 @@ static texpr load(anfi_low *L, const row *r, texpr at, uint16_t lanes) {
   return anfi_t_at(L->t, r->tensor, 1, &at, lanes, 0, NULL);
 }
 
-/* ---- what is known of a row ---- */
+/* ---- facts about a row ---- */
 
 enum { KNOWN_EXP = 64, KNOWN_EXP_SUM };
 

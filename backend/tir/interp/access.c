@@ -86,10 +86,10 @@ bool anfi_im_alloc(imachine *m, const ins *i) {
 
 bool anfi_im_fill(imem *mem, uint64_t ptr, uint64_t elems, texpr list) {
   size_t bytes = anfi_t_bytes(list->dtype);
-  for (uint64_t k = 0; k < elems && (list->u.k.n == 1 || k < list->u.k.n); k++) {
+  for (uint64_t k = 0; k < elems && (list->u.list.n == 1 || k < list->u.list.n); k++) {
     uint64_t at = ptr;
     if (!anfi_t_mem_move(mem, &at, (int64_t)(k * bytes))) return false;
-    if (anfi_t_mem_write(mem, at, bytes, list->u.k.bits[list->u.k.n == 1 ? 0 : k])) return false;
+    if (anfi_t_mem_write(mem, at, bytes, anfi_t_list_lane(list, k))) return false;
   }
   return true;
 }

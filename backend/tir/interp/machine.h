@@ -29,7 +29,7 @@ typedef struct imachine {
   const icode *code;
   uint32_t pc, base;
   uint64_t steps, max_steps;
-  ANFI_VEC(uint64_t) leaf; // of what is printed next
+  ANFI_VEC(uint64_t) leaf; // of the next print
   bool failed;
 } imachine;
 

@@ -119,22 +119,34 @@ static void lane(printer *p, tdtype d, uint64_t bits) {
   else if (d.elem != ANF_TIR_s32) anfi_puts(p->out, anfi_t_elem_names[d.elem]);
 }
 
+static void initial_list(printer *p, texpr e) {
+  for (uint32_t i = 0; i < e->u.list.n; i++) {
+    anfi_puts(p->out, i ? ", " : "{");
+    lane(p, e->dtype, anfi_t_list_lane(e, i));
+  }
+  anfi_puts(p->out, e->u.list.n ? "}" : "{}");
+}
+
 static void constant(printer *p, texpr e) {
   tdtype d = e->dtype;
-  bool plain = d.lanes == 1 && !d.rows && !e->sub;
+  bool plain = d.lanes == 1 && !d.rows;
+  if (e->sub) {
+    initial_list(p, e);
+    return;
+  }
   if (plain) {
     lane(p, d, e->u.k.bits[0]);
     return;
   }
   if (d.rows && e->u.k.n > 1) anfi_t_put_dtype(p->out, d);
-  anfi_putc(p->out, e->sub ? '{' : '(');
+  anfi_putc(p->out, '(');
   for (uint32_t i = 0; i < e->u.k.n; i++) {
     if (i) anfi_puts(p->out, ", ");
     lane(p, d, e->u.k.bits[i]);
   }
-  if (!e->sub && e->u.k.n == 1) anfi_putf(p->out, " x %u", (unsigned)d.lanes);
-  if (!e->sub && e->u.k.n == 1 && d.rows) anfi_putf(p->out, " x %u", (unsigned)d.rows);
-  anfi_putc(p->out, e->sub ? '}' : ')');
+  if (e->u.k.n == 1) anfi_putf(p->out, " x %u", (unsigned)d.lanes);
+  if (e->u.k.n == 1 && d.rows) anfi_putf(p->out, " x %u", (unsigned)d.rows);
+  anfi_putc(p->out, ')');
 }
 
 /* ---- expressions ---- */

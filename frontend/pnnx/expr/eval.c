@@ -13,7 +13,7 @@ static anfi_operand constant(anfi_torch *t, const anf_expr_node *n) {
   case ANF_EXPR_FLOAT: v = anfi_value_new_f64(t->cx, ANF_FLOAT, n->re); break;
   case ANF_EXPR_COMPLEX_NUMBER:
     v = anfi_value_new_tensor(t->cx, anfi_type_scalar(t->cx, ANF_C128));
-    memcpy(v->u.data, (const double[]){n->re, n->im}, 2 * sizeof(double));
+    memcpy(v->data, (const double[]){n->re, n->im}, 2 * sizeof(double));
   }
   anfi_operand o = anfi_operand_value(t->cx, anfi_torch_own(t, v));
   o.number = true;

@@ -53,13 +53,12 @@ static void free_expr(void *p) {
   anf_ctx *cx = e->cx;
   anfi_source_remove_text(cx, e->text);
   anfi_arena_free(&e->arena);
-  anfi_raw(cx, e, sizeof *e, 0);
+  anfi_object_free(cx, e);
 }
 
 static anf_expr *new_expr(anf_ctx *cx) {
-  anf_expr *e = (anf_expr *)anfi_raw(cx, NULL, 0, sizeof *e);
+  anf_expr *e = (anf_expr *)anfi_object(cx, sizeof *e);
   if (!e) anfi_throw_nomem(cx);
-  memset(e, 0, sizeof *e);
   e->cx = cx;
   e->text = "";
   anfi_arena_init(&e->arena, cx);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What builders of layers ask an operator for, and the small ops that many of them need. Each
- * parameter and weight that is asked for is marked; what is left at the end is not known, and the
+ * parameter, weight and input by name that is asked for is marked; what is left at the end is not known, and the
  * operator is refused. */
 #include "frontend/pnnx/pnnx.h"
+
+#include <stdlib.h>
 
 bool anfi_layer_error(const anfi_layer *l, anfi_code code, const char *what) {
   return anfi_fail(l->t->cx, l->t->loc, code, l->op->type, what);
@@ -18,7 +20,8 @@ static anfi_parameter *param(const anfi_layer *l, const char *key) {
 
 static bool named_input(const anfi_layer *l, const char *key, size_t *at) {
   for (uint32_t i = 0; i < l->op->nin; i++)
-    if (l->op->in_name[i] && strcmp(l->op->in_name[i], key) == 0) return *at = i, true;
+    if (l->op->in_name[i] && strcmp(l->op->in_name[i], key) == 0)
+      return l->op->in_used[i] = true, *at = i, true;
   return false;
 }
 
@@ -33,14 +36,20 @@ bool anfi_layer_given(const anfi_layer *l, const char *key) {
   return p && !is_none(p);
 }
 
+static bool is_word_of(const char *keys, const char *key) {
+  size_t n = strlen(key);
+  for (const char *at = strstr(keys, key); at; at = strstr(at + 1, key))
+    if ((at == keys || at[-1] == ' ') && (!at[n] || at[n] == ' ')) return true;
+  return false;
+}
+
 void anfi_layer_ignore(const anfi_layer *l, const char *keys) {
   for (size_t i = 0; i < l->op->params.n; i++) {
     anfi_parameter *p = &l->op->params.at[i];
-    const char *at = strstr(keys, p->key);
-    size_t n = strlen(p->key);
-    for (; at; at = strstr(at + 1, p->key))
-      if ((at == keys || at[-1] == ' ') && (!at[n] || at[n] == ' ')) p->used = true;
+    if (is_word_of(keys, p->key)) p->used = true;
   }
+  for (uint32_t i = 0; i < l->op->nin; i++)
+    if (l->op->in_name[i] && is_word_of(keys, l->op->in_name[i])) l->op->in_used[i] = true;
 }
 
 /* The input of the key, else the place-th of those without a key. */
@@ -69,7 +78,7 @@ static bool item_operand(const anfi_layer *l, const anfi_item *it, anfi_operand 
   case ANFI_ITEM_REAL: v = anfi_value_new_f64(cx, ANF_FLOAT, it->re); break;
   case ANFI_ITEM_COMPLEX:
     v = anfi_value_new_tensor(cx, anfi_type_scalar(cx, ANF_C128));
-    memcpy(v->u.data, (const double[]){it->re, it->im}, 2 * sizeof(double));
+    memcpy(v->data, (const double[]){it->re, it->im}, 2 * sizeof(double));
   }
   *out = anfi_operand_value(cx, anfi_torch_own(l->t, v));
   return out->number = true;
@@ -161,7 +170,25 @@ const char *anfi_layer_text(const anfi_layer *l, const char *key) {
   return p && !is_none(p) && !p->list ? p->text : NULL;
 }
 
+/* An input says the text False, True or a number. */
+static bool says(const anfi_operand *o, const char *text) {
+  int64_t v, want = strcmp(text, "True") == 0;
+  char *end = NULL;
+  if (o->kind == ANFI_OPERAND_NONE) return true;
+  bool boolean = o->kind == ANFI_OPERAND_TENSOR && o->value && o->type &&
+                 o->type->dtype == ANF_BOOL && o->value->n == 1;
+  if (boolean) v = anfi_get_i64(o->value, 0);
+  else if (!anfi_operand_int(o, &v)) return false;
+  if (!want && strcmp(text, "False") != 0) want = strtoll(text, &end, 10);
+  return (!end || (end != text && !*end)) && v == want;
+}
+
 bool anfi_layer_only(const anfi_layer *l, const char *key, const char *text) {
+  size_t at;
+  if (named_input(l, key, &at))
+    return says(&l->in[at], text) ||
+           anfi_layer_error(l, ANF_E1053,
+                            anfi_sprintf(anfi_scratch(l->t->cx), "%s other than %s", key, text));
   anfi_parameter *p = param(l, key);
   if (!p || is_none(p) || strcmp(p->text, text) == 0) return true;
   return anfi_layer_error(l, ANF_E1053,
@@ -195,8 +222,12 @@ bool anfi_layer_weight_or_input(const anfi_layer *l, const char *key, size_t pla
                                 anfi_operand *out) {
   size_t at, unnamed = 0;
   *out = (anfi_operand){.kind = ANFI_OPERAND_NONE};
+  if (named_input(l, key,
+                  &at)) { // before the weight of that name, which is its copy (tied weights)
+    if (anfi_layer_has_weight(l, key)) anfi_pnnx_weight(l->op, key)->used = true;
+    return *out = l->in[at], true;
+  }
   if (anfi_layer_has_weight(l, key)) return anfi_layer_weight(l, key, out);
-  if (named_input(l, key, &at)) return *out = l->in[at], true;
   for (uint32_t i = 0; i < l->op->nin; i++) unnamed += !l->op->in_name[i];
   anfi_layer_ignore(l, key);
   return place >= unnamed || anfi_layer_input(l, key, place, out);
@@ -207,7 +238,18 @@ bool anfi_layer_need(const anfi_layer *l, const anfi_operand *x, const char *key
   return anfi_fail(l->t->cx, l->t->loc, ANF_E1051, l->op->type, "weight", key);
 }
 
+/* An input whose key nothing asked for would have no effect. Those of aten.def that change nothing are called "-". */
+static bool inputs_used(const anfi_layer *l) {
+  for (uint32_t i = 0; i < l->op->nin; i++) {
+    const char *key = l->op->in_name[i];
+    if (key && !l->op->in_used[i] && strcmp(key, "-") != 0)
+      return anfi_fail(l->t->cx, l->t->loc, ANF_E1054, l->op->type, "named input", key);
+  }
+  return true;
+}
+
 bool anfi_layer_all_used(const anfi_layer *l) {
+  if (!inputs_used(l)) return false;
   for (size_t i = 0; i < l->op->params.n; i++) {
     const anfi_parameter *p = &l->op->params.at[i];
     if (!p->used)

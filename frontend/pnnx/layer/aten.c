@@ -44,6 +44,7 @@ static anf_pnnx_op *rewritten(const anfi_layer *l, const row *r) {
   *op = *l->op;
   op->type = r->type;
   op->in_name = ANFI_NEW_N(l->t->arena, const char *, op->nin + 1);
+  op->in_used = ANFI_NEW_N(l->t->arena, bool, op->nin + 1);
   for (uint32_t i = 0; i < op->nin; i++) op->in_name[i] = next_word(l, &inputs);
   memset(&op->params, 0, sizeof op->params);
   for (size_t i = 0; i < l->op->params.n; i++)
@@ -61,6 +62,7 @@ bool anfi_layer_aten(anfi_layer *l) {
     other.row = to;
     if (!to->make(&other) || !anfi_layer_all_used(&other)) return false;
     for (size_t k = 0; k < l->op->params.n; k++) l->op->params.at[k].used = true;
+    for (uint32_t k = 0; k < l->op->nin; k++) l->op->in_used[k] = true;
     l->nresult = other.nresult;
     return true;
   }

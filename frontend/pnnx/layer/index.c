@@ -19,7 +19,7 @@ static bool index_list(const anfi_layer *l, const anfi_operand *list, anfi_opera
   int64_t n = (int64_t)v.n;
   anf_value *t = anfi_torch_own(
       l->t, anfi_value_new_tensor(l->t->cx, anfi_type_tensor(l->t->cx, ANF_I64, 1, &n)));
-  if (n) memcpy(t->u.data, v.at, v.n * sizeof *v.at);
+  if (n) memcpy(t->data, v.at, v.n * sizeof *v.at);
   *out = anfi_operand_value(l->t->cx, t);
   return true;
 }

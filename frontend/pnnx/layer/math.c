@@ -28,7 +28,10 @@ bool anfi_pnnx_make_expression(anfi_layer *l) {
   if (!p) return anfi_fail(l->t->cx, l->t->loc, ANF_E1051, l->op->type, "parameter", "expr");
   anfi_layer_ignore(l, "expr");
   l->nresult = 1;
-  return anfi_layer_expression(l, p, &l->out[0]);
+  if (!anfi_layer_expression(l, p, &l->out[0])) return false;
+  for (uint32_t i = 0; i < l->op->nin; i++)
+    if (!l->op->in_used[i]) return anfi_layer_error(l, ANF_E1053, "inputs that it does not name");
+  return true;
 }
 
 /* div with rounding is floor_divide, or division and truncation. */

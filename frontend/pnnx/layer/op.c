@@ -26,7 +26,7 @@ anfi_operand anfi_layer_constant(const anfi_layer *l, anf_dtype d, size_t rank, 
   anf_ctx *cx = l->t->cx;
   anf_value *t =
       anfi_torch_own(l->t, anfi_value_new_tensor(cx, anfi_type_tensor(cx, ANF_F64, rank, dims)));
-  if (t->n) memcpy(t->u.data, v, t->n * sizeof *v);
+  if (t->n) memcpy(t->data, v, t->n * sizeof *v);
   if (d != ANF_F64) t = anfi_torch_own(l->t, anfi_value_cast(t, d));
   return anfi_operand_value(cx, t);
 }
@@ -92,6 +92,8 @@ bool anfi_layer_expression(const anfi_layer *l, const anfi_parameter *p, anfi_op
   anfi_loc start = anfi_pnnx_at(l->op, p->col);
   anf_expr *e = anfi_expr_read(l->t->cx, p->text, strlen(p->text), start, l->op->nin);
   if (!e) return false;
+  for (size_t i = 0; i < e->nodes.n; i++) // by number
+    if (e->nodes.at[i].n.kind == ANF_EXPR_INPUT) l->op->in_used[e->nodes.at[i].n.input] = true;
   bool good = anfi_expr_emit(l->t, e, l->op->nin, l->in, out);
   anfi_undefer(l->t->cx, e);
   anf_expr_free(e);

@@ -22,7 +22,7 @@ typedef struct {
   double *at, *weight; // [count][n]
 } taps;
 
-/* ---- what is asked for ---- */
+/* ---- the request ---- */
 
 static bool read_mode(const anfi_layer *l, mode *out) {
   static const struct {

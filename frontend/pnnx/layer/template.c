@@ -170,6 +170,8 @@ static bool input(arguments *a, const word *w, anfi_operand *out) {
   *out = (anfi_operand){.kind = ANFI_OPERAND_NONE};
   if (w->kind == OWN) return !anfi_layer_has_weight(l, w->key) || anfi_layer_weight(l, w->key, out);
   if (w->kind == NAMED) return !anfi_layer_given(l, w->key) || anfi_layer_tensor(l, w->key, 0, out);
+  // A module has all of its weights: none of them is an input by position.
+  if (w->kind == WEIGHT && l->op->weights.n) return weight(l, w, SIZE_MAX, out);
   size_t place = a->place++;
   bool given = w->kind != TENSOR && w->kind != WEIGHT && anfi_layer_given(l, w->key);
   if (given && !anfi_layer_arg(l, w->key, out)) return false;
@@ -192,6 +194,7 @@ static bool all_inputs(arguments *a, const word *w, anfi_operand *out) {
   anfi_operand *item = ANFI_NEW_N(l->t->arena, anfi_operand, l->op->nin + 1);
   a->place = l->op->nin;
   memcpy(item, l->in, l->op->nin * sizeof *item);
+  for (uint32_t i = 0; i < l->op->nin; i++) l->op->in_used[i] = true;
   *out = (anfi_operand){.kind = ANFI_OPERAND_LIST, .n = l->op->nin, .item = item};
   return w->kind == ALL || (tensors(l, out->n, item) && anfi_torch_promote(l->t, l->op->nin, item));
 }

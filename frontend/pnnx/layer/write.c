@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Parts of a tensor, cut out or replaced: slices along several dims, gather and scatter, indices,
- * masks, fills. A tensor is never changed: what is replaced is a new one. */
+ * masks, fills. A tensor is never changed: a replacement is a new one. */
 #include "frontend/pnnx/pnnx.h"
 
 /* ---- regions: a slice along each of some dims ---- */

@@ -22,7 +22,7 @@ from .. import _core
 from .._errors import CompileError, SourceMap, translated
 from .._function import Function as Compiled
 from .._tree import Shape, quoted, shape_of
-from .._emit import fail, safe_name
+from .._compile.emit import fail, safe_name
 from ._primitive import NAMES, Function
 
 __all__ = ["FromJax", "Function", "from_jax"]

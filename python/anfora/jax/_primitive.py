@@ -10,10 +10,12 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from .. import _core
+from .._errors import AnforaError
 from .._function import Function as Compiled
 from .._function import jit
 from .._transform import ShapeDtypeStruct, eval_shape, vmap
-from .._derived import Pullback, Tangent
+from .._library.derived import Pullback, Tangent
 
 NAMES = {"bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32",
          "u64": "uint64", "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128"}
@@ -60,6 +62,25 @@ class Function:
         y = self.compiled(*args)
         return [np.asarray(v, dtype=t.dtype).reshape(t.shape) for v, t in zip([y] if n is None else y, avals)]
 
+    def plan(self, avals: Any) -> int | None:
+        """The address of the code for arguments of these types, which XLA's programs call; None: they call back into Python."""
+        key = "plan", tuple((a.shape, a.dtype.name) for a in avals)
+        if key not in self._made:
+            self._made[key] = self._plan(avals)
+        return self._made[key]
+
+    def _plan(self, avals: Any) -> int | None:
+        results = self.results(avals)[0]
+        try:
+            plan = self.compiled._compile(tuple(np.zeros(a.shape, a.dtype) for a in avals))
+        except AnforaError:
+            return None  # with the arguments of a call it may compile, or says why not
+        found = plan.buffers()
+        if found is None or [(jax.numpy.dtype(NAMES[t]), n) for t, n in found[1]] != [(r.dtype, len(r.shape)) for r in results]:
+            return None
+        _kept.append(plan)
+        return found[0]
+
     def tangent(self, n: int, real: tuple) -> "Function":
         """(n arguments, tangents of those numbered in `real`) to the tangents of the results; linear in the tangents."""
         return self.make(("tangent", n, real), lambda: _Linear(self, n, real))
@@ -80,6 +101,8 @@ class _Linear(Function):
         self.of, self.n, self.real = of, n, real
 
 
+_kept: list = []  # plans that programs of XLA may call as long as the process lives
+jax.ffi.register_ffi_target("anfora", _core.ffi_handler(), platform="cpu")
 _call = Primitive("anfora")
 _call.multiple_results = True
 
@@ -90,6 +113,9 @@ def _arrays(args: Any, f: Function) -> list:
 
 def _lowered(*args: Any, f: Function) -> Any:
     types = [jax.ShapeDtypeStruct(t.shape, t.dtype) for t in f.results([a.aval for a in args])[0]]
+    plan = f.plan([a.aval for a in args])
+    if plan is not None:
+        return jax.ffi.ffi_call("anfora", types)(*args, plan=np.int64(plan))
     return jax.pure_callback(lambda *xs: f.run(*xs), types, *args, vmap_method="sequential")
 
 

@@ -7,7 +7,7 @@ from typing import Any, Callable
 import torch
 
 from .. import _core
-from .._derived import Pullback
+from .._library.derived import Pullback
 from .._function import jit
 from .._function import Function as Compiled
 from ._backend import lent

@@ -126,15 +126,22 @@ def lent(x: torch.Tensor) -> Any:
     return _core.lend(x if x.is_contiguous() else x.contiguous())
 
 
+EMPTY = {aten.empty.memory_format, aten.empty_like.default, aten.empty_permuted.default, aten.empty_strided.default, aten.new_empty.default}
+
+
 def _drawn(node: Any, sizes: Sizes) -> Callable[[], torch.Tensor]:
     """A random op, run by PyTorch: its tensors are read for their shapes and types alone."""
     def argument(a: Any) -> Any:
         if isinstance(a, torch.fx.Node):
             meta = a.meta["val"]
-            return torch.empty(sizes.dims(meta), dtype=meta.dtype) if isinstance(meta, torch.Tensor) else sizes(meta)
+            if not isinstance(meta, torch.Tensor):
+                return sizes(meta)
+            return torch.empty_strided(sizes.dims(meta), [sizes(k) for k in meta.stride()], dtype=meta.dtype)  # numbers fill memory in order
         return [argument(x) for x in a] if isinstance(a, (list, tuple)) else sizes(a)
     args, kwargs = argument(list(node.args)), {k: argument(v) for k, v in node.kwargs.items()}
     kwargs.pop("pin_memory", None)
+    if node.target is aten.bernoulli.p and getattr(node.args[0], "target", None) in EMPTY:
+        return lambda: torch.empty_like(args[0]).bernoulli_(*args[1:])  # in place, which fills memory in its order; aten.bernoulli gives row-major results
     return lambda: node.target(*args, **kwargs)
 
 

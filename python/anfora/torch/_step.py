@@ -18,7 +18,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from .. import _core
-from .._emit import Builder
+from .._compile.emit import Builder
 from .._errors import AnforaError, CompileError, Finding, RunError
 from .._tree import type_text
 from ._backend import _drawn, _options, decompositions, lent
@@ -428,7 +428,7 @@ def export_step(step: Step, batch: tuple, folder: str, name: str = "step") -> li
     code = step.code(batch)
     p = code.program
     try:
-        header, object_ = _core.build_step(p.text, p.name, p.start, code.types, len(code.state()), name)
+        header, object_ = _core.build_object(p.text, p.name, p.start, code.types, len(code.state()), name)
     except _core.Failure as failure:
         raise p.error(failure) from None
     paths = [os.path.join(folder, name + ending) for ending in (".h", ".o")]

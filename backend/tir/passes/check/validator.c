@@ -389,10 +389,10 @@ static bool initial(checker *c, tstmt s) {
       uint64_t n;
       if (init->dtype.elem != (v->sub ? ANF_TIR_void : v->dtype.elem))
         return fail(c, v, ANF_E0823, "initial values of another type");
-      if (anfi_t_const_elems(v, &n) && init->u.k.n > 1 && init->u.k.n != n)
+      if (anfi_t_const_elems(v, &n) && init->u.list.n > 1 && init->u.list.n != n)
         return fail(c, v, ANF_E0822,
                     anfi_sprintf(c->a, "'%s' has %llu elements and %u initial values", v->u.name->s,
-                                 (unsigned long long)n, init->u.k.n));
+                                 (unsigned long long)n, init->u.list.n));
       return true;
     }
     return expr(c, init) &&

@@ -17,6 +17,7 @@ typedef struct slices {
 
 static bool see(tviewer *v, texpr e) {
   slices *s = (slices *)v->user;
+  if (e->kind == TX_tensorptr && anfi_t_root(s->a, e->in[0]) == s->root) s->aliased = true;
   if (e->kind != TX_indexing || anfi_t_root(s->a, e->in[0]) != s->root) return true;
   if (e->in[0] != s->root) s->aliased = true; // a view has dims of its own
   for (uint32_t k = 0; k < 32; k++) {

@@ -4,7 +4,10 @@
  *   tensor W: [f32 * 4];  g(i) { W[i] }   →   g(stream, module data, i) { W = &data[0];  W[i] }
  *
  * Offsets are 64-byte aligned; the module carries the initial bytes. Every function with a body takes (stream,
- * module data) first and passes them on. Closures of closurizer_cpu have the two parameters already. */
+ * module data) first and passes them on. Closures of closurizer_cpu have the two parameters already.
+ *
+ * Of a constant in a block, in a module that binds, the data hold the address instead of the elements, so that code
+ * shares them with whoever else owns the block:  W = cast of read_struct<u64>(data, offset) */
 #include "backend/tir/tir.h"
 
 enum { ALIGN = 64 };
@@ -13,6 +16,7 @@ typedef struct user {
   tpass_cx *p;
   const tmod *m;
   anfi_map offset; // tensor → 1 + offset
+  anfi_map bound;  // tensors of which the data hold the address
   uint64_t size;
   texpr stream, data; // of the current function
   anfi_map used;
@@ -23,11 +27,33 @@ static size_t elem_bytes(texpr t) {
   return t->sub ? 8 : anfi_t_bytes(anfi_t_dt((anf_tir_elem)t->dtype.elem));
 }
 
-static bool lay_out(user *u, uint8_t **image) {
+static bool binds(const user *u, tstmt global) { return u->m->binds && anfi_t_is_bound(global); }
+
+static void fill(const user *u, uint8_t *image) {
+  for (size_t i = 0; i < u->m->global.n; i++) {
+    texpr v = u->m->global.at[i]->e[0], init = u->m->global.at[i]->e[1];
+    uint64_t n = 0, at = *anfi_map_find(&u->offset, anfi_key(v)) - 1;
+    size_t width = elem_bytes(v);
+    anfi_t_const_elems(v, &n);
+    if (!init || binds(u, u->m->global.at[i])) continue;
+    if (init->u.list.n > 1) memcpy(image + at, init->u.list.data, init->u.list.n * width);
+    for (uint64_t k = 0; init->u.list.n == 1 && k < n; k++)
+      memcpy(image + at + k * width, init->u.list.data, width);
+  }
+}
+
+static bool lay_out(user *u, tmod *o, uint8_t **image) {
   tstore *t = u->p->t;
   for (size_t i = 0; i < u->m->global.n; i++) {
     texpr v = u->m->global.at[i]->e[0];
     uint64_t n = 0;
+    if (binds(u, u->m->global.at[i])) {
+      *anfi_map_at(&u->offset, anfi_key(v)) = u->size + 1;
+      *anfi_map_at(&u->bound, anfi_key(v)) = 1;
+      anfi_push(&t->arena, &o->bound, ((tbound){u->size, u->m->global.at[i]->e[1]}));
+      u->size += ALIGN;
+      continue;
+    }
     if (!anfi_t_const_elems(v, &n) || n > (UINT64_C(1) << 40) / elem_bytes(v))
       return anfi_fail(u->p->cx, anfi_nowhere(), ANF_E0842, "module_globals_resolver",
                        v->u.name->s);
@@ -35,14 +61,7 @@ static bool lay_out(user *u, uint8_t **image) {
     u->size += (n * elem_bytes(v) + ALIGN - 1) / ALIGN * ALIGN;
   }
   *image = (uint8_t *)anfi_zalloc(&t->arena, u->size);
-  for (size_t i = 0; i < u->m->global.n; i++) {
-    texpr v = u->m->global.at[i]->e[0], init = u->m->global.at[i]->e[1];
-    uint64_t n = 0, at = *anfi_map_find(&u->offset, anfi_key(v)) - 1;
-    anfi_t_const_elems(v, &n);
-    for (uint64_t k = 0; init && k < n && (init->u.k.n == 1 || k < init->u.k.n); k++)
-      memcpy(*image + at + k * elem_bytes(v), &init->u.k.bits[init->u.k.n == 1 ? 0 : k],
-             elem_bytes(v));
-  }
+  fill(u, *image);
   return true;
 }
 
@@ -78,6 +97,13 @@ static tstmt enter(tvisitor *v, tstmt s) {
   return anfi_t_call_loops(v->t, v->scratch, ((user *)v->user)->m, s);
 }
 
+static texpr address(user *u, texpr tensor, texpr offset) {
+  tstore *t = u->p->t;
+  const texpr in[] = {u->data, offset};
+  texpr bits = anfi_t_intrin(t, TI_read_struct, anfi_t_dt(ANF_TIR_u64), 2, in, (tattrs){0});
+  return anfi_t_cast(t, anfi_t_ptr((anf_tir_elem)tensor->dtype.elem), bits);
+}
+
 static tfunc function(user *u, tfunc f) {
   tstore *t = u->p->t;
   bool has = anfi_t_attr(f->attrs, TA_resolved, NULL);
@@ -99,8 +125,10 @@ static tfunc function(user *u, tfunc f) {
   for (size_t i = 0; i < u->uses.n; i++) {
     texpr g = u->uses.at[i], off = anfi_t_index(t, *anfi_map_find(&u->offset, anfi_key(g)) - 1);
     texpr mine = anfi_t_remake(t, g, g->in);
+    texpr at =
+        anfi_map_find(&u->bound, anfi_key(g)) ? address(u, g, off) : anfi_t_addr(t, bytes, 1, &off);
     anfi_t_map_var(&own, g, mine);
-    anfi_push(v.scratch, &out, anfi_t_define(t, TL_local, mine, anfi_t_addr(t, bytes, 1, &off)));
+    anfi_push(v.scratch, &out, anfi_t_define(t, TL_local, mine, at));
   }
   body = anfi_t_visit_stmt(&own, body);
   anfi_push(v.scratch, &out, anfi_t_splice(t, body->n, body->s));
@@ -120,8 +148,9 @@ const tmod *anfi_t_pass_module_globals_resolver(tpass_cx *p, const tmod *m) {
   user u = {.p = p, .m = m};
   uint8_t *image = NULL;
   anfi_map_init(&u.offset, p->scratch);
-  if (!lay_out(&u, &image)) return NULL;
+  anfi_map_init(&u.bound, p->scratch);
   tmod *o = anfi_t_mod_like(m);
+  if (!lay_out(&u, o, &image)) return NULL;
   o->global.n = o->global.cap = 0;
   o->global.at = NULL;
   if (!m->image) {

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Folders of files that several processes share: written whole by renaming, listed, looked at. What
+ * another process has removed meanwhile is no error. */
+#define _GNU_SOURCE // mkstemp, dl_iterate_phdr
+#include "base/base.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool anfi_os_make_dirs(anf_ctx *cx, const char *path) {
+  char *p = anfi_strndup(anfi_scratch(cx), path, strlen(path));
+  for (char *s = p + 1; *s; s++) {
+    if (*s != '/') continue;
+    *s = 0;
+    if (mkdir(p, 0700) != 0 && errno != EEXIST) return false;
+    *s = '/';
+  }
+  return mkdir(p, 0700) == 0 || errno == EEXIST;
+}
+
+bool anfi_os_put_all(int f, const char *p, size_t n) {
+  while (n) {
+    ssize_t k = write(f, p, n);
+    if (k < 0 && errno == EINTR) continue;
+    if (k <= 0) return false;
+    p += k;
+    n -= (size_t)k;
+  }
+  return true;
+}
+
+bool anfi_os_put(anf_ctx *cx, const char *dir, const char *name, const void *p, size_t n) {
+  anfi_arena *a = anfi_scratch(cx);
+  char *tmp = anfi_sprintf(a, "%s/tmp-XXXXXX", dir);
+  int f = mkstemp(tmp);
+  if (f < 0) return false;
+  bool good = anfi_os_put_all(f, (const char *)p, n);
+  good &= close(f) == 0;
+  if (good && rename(tmp, anfi_sprintf(a, "%s/%s", dir, name)) == 0) return true;
+  int why = errno;
+  unlink(tmp);
+  errno = why;
+  return false;
+}
+
+/* ---- folders of ours alone: code that another user could have written is not run ---- */
+
+static bool owned(const struct stat *st) {
+  return st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
+}
+
+bool anfi_os_is_foreign(const char *dir) {
+  struct stat st;
+  return stat(dir, &st) == 0 && !owned(&st);
+}
+
+static void close_fd(void *p) {
+  if (*(int *)p >= 0) close(*(int *)p);
+}
+
+static size_t read_all(int f, char *p, size_t n) {
+  size_t at = 0;
+  while (at < n) {
+    ssize_t k = read(f, p + at, n - at);
+    if (k < 0 && errno == EINTR) continue;
+    if (k <= 0) break; // cut short: whoever reads it sees that
+    at += (size_t)k;
+  }
+  return at;
+}
+
+bool anfi_os_get(anf_ctx *cx, const char *path, char **out, size_t *len, bool *foreign) {
+  anfi_arena *a = anfi_scratch(cx);
+  struct stat st;
+  int *f = ANFI_NEW(a, int);
+  *f = -1;
+  *foreign = false;
+  anfi_defer(cx, ANFI_ALWAYS, close_fd, f);
+  *f = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW |
+                      O_NONBLOCK); // of a pipe, do not wait for its writer
+  if (*f < 0 && errno == ELOOP) *foreign = true;
+  if (*f < 0 || fstat(*f, &st) != 0 || !S_ISREG(st.st_mode)) return false;
+  if (!owned(&st)) return *foreign = true, false;
+  *out = (char *)anfi_alloc(a, (size_t)st.st_size + 1);
+  *len = read_all(*f, *out, (size_t)st.st_size);
+  close(*f);
+  *f = -1;
+  return true;
+}
+
+static void close_dir(void *d) { closedir((DIR *)d); }
+
+bool anfi_os_list(anf_ctx *cx, const char *dir, anfi_files *out) {
+  anfi_arena *a = anfi_scratch(cx);
+  DIR *d = opendir(dir);
+  if (!d) return false;
+  anfi_defer(cx, ANFI_ALWAYS, close_dir, d);
+  for (const struct dirent *e; (e = readdir(d));) {
+    struct stat st;
+    if (stat(anfi_sprintf(a, "%s/%s", dir, e->d_name), &st) != 0 || !S_ISREG(st.st_mode)) continue;
+    anfi_file f = {anfi_strndup(a, e->d_name, strlen(e->d_name)), (uint64_t)st.st_size,
+                   (int64_t)st.st_mtim.tv_sec * 1000000000 + (int64_t)st.st_mtim.tv_nsec};
+    anfi_push(a, out, f);
+  }
+  return true;
+}
+
+void anfi_os_touch(const char *path) { utimensat(AT_FDCWD, path, NULL, 0); }
+
+/* ---- builds ---- */
+
+typedef struct build {
+  uintptr_t at; // an address in the object that is asked for
+  char *text;   // BUILD_TEXT bytes
+} build;
+enum { BUILD_TEXT = 2 * 64 + 1 };
+
+static void put_hex(char *to, const uint8_t *p, size_t n) {
+  for (size_t i = 0; i < n && 2 * i + 2 < BUILD_TEXT; i++) snprintf(to + 2 * i, 3, "%02x", p[i]);
+}
+
+/* The descriptor of the note NT_GNU_BUILD_ID among the notes of a segment */
+static bool note_of(const uint8_t *p, size_t n, char *to) {
+  ElfW(Nhdr) h;
+  for (size_t at = 0; at + sizeof h <= n;) {
+    memcpy(&h, p + at, sizeof h);
+    size_t name = at + sizeof h, desc = name + ((h.n_namesz + 3u) & ~(size_t)3),
+           end = desc + h.n_descsz;
+    if (end > n || end < at) return false;
+    if (h.n_type == NT_GNU_BUILD_ID && h.n_namesz == 4 && memcmp(p + name, "GNU", 4) == 0)
+      return put_hex(to, p + desc, h.n_descsz), true;
+    at = (end + 3) & ~(size_t)3;
+  }
+  return false;
+}
+
+static bool holds(const struct dl_phdr_info *o, const ElfW(Phdr) * h, uintptr_t at) {
+  return h->p_type == PT_LOAD && at - (o->dlpi_addr + h->p_vaddr) < h->p_memsz;
+}
+
+/* Its build-id; of an object linked without one, a hash of all that it maps and does not write. */
+static int describe(struct dl_phdr_info *o, size_t size, void *user) {
+  build *b = (build *)user;
+  bool here = false;
+  uint64_t h = 0;
+  (void)size;
+  for (size_t i = 0; i < o->dlpi_phnum; i++) here |= holds(o, &o->dlpi_phdr[i], b->at);
+  if (!here) return 0;
+  for (size_t i = 0; i < o->dlpi_phnum; i++) {
+    const ElfW(Phdr) *s = &o->dlpi_phdr[i];
+    const uint8_t *p =
+        (const uint8_t *)(o->dlpi_addr + s->p_vaddr); // NOLINT: an address of the loader's
+    if (s->p_type == PT_NOTE && note_of(p, s->p_memsz, b->text)) return 1;
+  }
+  for (size_t i = 0; i < o->dlpi_phnum; i++) {
+    const ElfW(Phdr) *s = &o->dlpi_phdr[i];
+    if (s->p_type == PT_LOAD && (s->p_flags & PF_R) && !(s->p_flags & PF_W))
+      h = anfi_hash((const void *)(o->dlpi_addr + s->p_vaddr), s->p_memsz, h);
+  }
+  snprintf(b->text, BUILD_TEXT, "hash %016llx", (unsigned long long)h);
+  return 1;
+}
+
+const char *anfi_os_build_of(anfi_arena *a, uintptr_t address) {
+  build b = {address, (char *)anfi_zalloc(a, BUILD_TEXT)};
+  dl_iterate_phdr(describe, &b);
+  return b.text;
+}
+
+const char *anfi_os_this_build(anfi_arena *a) {
+  static const char here;
+  return anfi_os_build_of(a, (uintptr_t)&here);
+}
+
+const char *anfi_os_cache_dir(anfi_arena *a) {
+  const char *own = getenv("ANFORA_CACHE"), *cache = getenv("XDG_CACHE_HOME"),
+             *home = getenv("HOME");
+  if (own && strcmp(own, "off") == 0) return NULL;
+  if (own && *own) return own;
+  if (cache && *cache == '/') return anfi_sprintf(a, "%s/anfora", cache);
+  return home && *home ? anfi_sprintf(a, "%s/.cache/anfora", home) : NULL;
+}

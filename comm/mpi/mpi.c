@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Links over MPI. A rank is one of `each` ranks of a process: rank = each * process + number.
+ *
+ *   rank a to rank b  ->  process b / each, on the duplicate of MPI_COMM_WORLD for (a % each, b % each), with the tag as it is
+ *
+ * Notices have a duplicate of their own; each process always has one receive posted there.
+ *
+ * Which rank is to blame when time ends: rank 1 waits for 0, which waits for 2, which was killed. In the last quarter of its
+ * time a rank asks the one that it waits for; a rank that waits, too, answers for whom, and is asked next. The one that does
+ * not answer is named.
+ *
+ * INVARIANT: all calls of MPI after the first are under one lock, so MPI_THREAD_SERIALIZED is enough. They are made by the
+ * threads of communicators, and by hosts that give up or free a link.
+ * INVARIANT: a receive that MPI could not withdraw may still be written to by its progress engine. The world is dead then: MPI
+ * is not called again by this process. */
+#define _POSIX_C_SOURCE 200809L
+#include "anfora/mpi.h"
+
+#include <limits.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { CHUNK = 1 << 30 }; // bytes of one message of MPI, whose counts are ints
+enum { YIELDS = 100 };    // turns of a wait until it sleeps
+enum { REST_MS = 1 };     // until a receive that was withdrawn must have ended
+enum { GRACE_MS = 50 };   // for messages of a rank that has left
+
+enum { ASK_PART = 4 };  // the last 1/4 of a wait asks
+enum { ASK_TIMES = 8 }; // in it
+
+typedef enum notice_kind { HAS_LEFT, GAVE_UP, ASKS, WAITS } notice_kind;
+typedef struct notice {
+  int32_t kind, rank; // a notice_kind; who left, is to blame, is asked, waits
+  int32_t other;      // ASKS: who asks; WAITS: for whom
+} notice;
+typedef struct post {
+  notice n;
+  MPI_Request r;
+} post;
+
+typedef struct world {
+  pthread_mutex_t lock;
+  MPI_Comm *pair; // [from % each][to % each]
+  MPI_Comm notices;
+  MPI_Request incoming;
+  notice received;
+  post *last,
+      *talk; // [ranks of this process][processes]: that it left or gave up; questions and answers
+  int32_t each, process, processes, left;
+  int32_t blame;  // the rank that someone gave up for, or -1
+  bool *gone;     // by rank
+  int32_t *waits; // by rank: for whom, as it does or said last; -1
+  int64_t tags;
+  bool ours, dead;
+} world;
+
+typedef struct mpi_link {
+  world *w;
+  int32_t rank;
+  bool ended; // the others know that it gave up or left
+} mpi_link;
+
+typedef struct request {
+  int n; // messages, of CHUNK bytes but for the last
+  bool send;
+  int32_t peer;
+  MPI_Request r[];
+} request;
+
+static uint64_t now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
+}
+
+/* ---- notices ---- */
+
+static void listen(world *w) {
+  MPI_Irecv(&w->received, (int)sizeof w->received, MPI_BYTE, MPI_ANY_SOURCE, 0, w->notices,
+            &w->incoming);
+}
+
+static bool ours(const world *w, int32_t rank) { return rank / w->each == w->process; }
+
+/* From a rank of this process; if what was said there before is still under way, not at all. */
+static void say(world *w, post *from, int32_t rank, int32_t process, notice n) {
+  post *p = &from[(rank % w->each) * w->processes + process];
+  int done = 1;
+  if (p->r != MPI_REQUEST_NULL) MPI_Test(&p->r, &done, MPI_STATUS_IGNORE);
+  if (!done) return;
+  p->n = n;
+  MPI_Isend(&p->n, (int)sizeof p->n, MPI_BYTE, process, 0, w->notices, &p->r);
+}
+
+static void take(world *w, notice n) {
+  int32_t ranks = w->each * w->processes;
+  if (n.rank < 0 || n.rank >= ranks || n.other < 0 || n.other >= ranks) return;
+  if (n.kind == WAITS) w->waits[n.rank] = n.other;
+  else if (n.kind == ASKS) {
+    if (ours(w, n.rank) && w->waits[n.rank] >= 0)
+      say(w, w->talk, n.rank, n.other / w->each, (notice){WAITS, n.rank, w->waits[n.rank]});
+  } else {
+    w->gone[n.rank] = true;
+    if (n.kind == GAVE_UP && w->blame < 0) w->blame = n.rank;
+  }
+}
+
+static void hear(world *w) {
+  for (int come = 1; come && w->incoming != MPI_REQUEST_NULL;) {
+    if (MPI_Test(&w->incoming, &come, MPI_STATUS_IGNORE) != MPI_SUCCESS || !come) return;
+    take(w, w->received);
+    listen(w);
+  }
+}
+
+/* With the lock held: to the other processes, once for each link. */
+static void tell(mpi_link *l, int32_t rank, notice_kind kind) {
+  world *w = l->w;
+  if (l->ended || w->dead) return;
+  l->ended = true;
+  for (int32_t p = 0; p < w->processes; p++)
+    if (p != w->process) say(w, w->last, l->rank, p, (notice){(int32_t)kind, rank, rank});
+}
+
+/* ---- who is to blame ---- */
+
+typedef struct hunt {
+  uint64_t from, step, ask; // times in ms: it begins; between questions; of the next one
+  int32_t suspect, hops;
+} hunt;
+
+static hunt new_hunt(int32_t peer, uint64_t now, uint64_t ms) {
+  uint64_t last = ms / ASK_PART, from = now + ms - last;
+  return (hunt){.from = from, .step = last / ASK_TIMES + 1, .ask = from, .suspect = peer};
+}
+
+/* With the lock held. */
+static void look(const mpi_link *l, int32_t peer, hunt *h, uint64_t now) {
+  world *w = l->w;
+  if (w->dead || now < h->from) return;
+  int32_t ranks = w->each * w->processes;
+  if (h->ask == h->from)
+    for (int32_t i = 0; i < ranks; i++)
+      if (!ours(w, i)) w->waits[i] = -1; // what was said long ago
+  for (; h->hops < ranks && w->waits[h->suspect] >= 0; h->hops++) h->suspect = w->waits[h->suspect];
+  if (h->hops == ranks) h->suspect = peer; // each waits for another
+  if (now < h->ask) return;
+  h->ask = now + h->step;
+  if (!ours(w, h->suspect))
+    say(w, w->talk, l->rank, h->suspect / w->each, (notice){ASKS, h->suspect, l->rank});
+}
+
+/* ---- messages ---- */
+
+static bool begin(const world *w, const mpi_link *l, request *r, int tag, char *at,
+                  uint64_t bytes) {
+  int32_t from = r->send ? l->rank : r->peer, to = r->send ? r->peer : l->rank;
+  MPI_Comm comm = w->pair[from % w->each * w->each + to % w->each];
+  for (int process = r->peer / w->each; bytes; r->n++) {
+    int n = bytes < CHUNK ? (int)bytes : CHUNK;
+    int bad = r->send ? MPI_Isend(at, n, MPI_BYTE, process, tag, comm, &r->r[r->n])
+                      : MPI_Irecv(at, n, MPI_BYTE, process, tag, comm, &r->r[r->n]);
+    if (bad != MPI_SUCCESS) return false;
+    at += n;
+    bytes -= (uint64_t)n;
+  }
+  return true;
+}
+
+static void cancel(void *user, void *p);
+
+static void *start(void *user, bool send, int32_t peer, int32_t tag, void *at, uint64_t bytes) {
+  const mpi_link *l = (const mpi_link *)user;
+  world *w = l->w;
+  request *r = (request *)malloc(sizeof *r + (bytes / CHUNK + 1) * sizeof *r->r);
+  if (!r) return NULL;
+  *r = (request){.send = send, .peer = peer};
+  pthread_mutex_lock(&w->lock);
+  bool good = !w->dead && begin(w, l, r, (int)(tag % w->tags), (char *)at, bytes);
+  pthread_mutex_unlock(&w->lock);
+  if (good) return r;
+  cancel(user, r);
+  return NULL;
+}
+
+/* Is the request done, or will it never be? */
+static bool settled(const mpi_link *l, request *r, anf_comm_why *why, int32_t *rank) {
+  world *w = l->w;
+  int done = 0;
+  *why = ANF_COMM_FINE;
+  if (!w->dead) {
+    if (MPI_Testall(r->n, r->r, &done, MPI_STATUSES_IGNORE) != MPI_SUCCESS)
+      return *why = ANF_COMM_BROKEN, true;
+    if (done) return true;
+    hear(w);
+  }
+  if (!w->dead && w->blame < 0 && !w->gone[r->peer]) return false;
+  *why = ANF_COMM_LOST;
+  if (w->blame >= 0) *rank = w->blame;
+  return true;
+}
+
+/* Yields at first, then sleeps longer and longer, so that a core that computes is not taken away. */
+static void rest(int turn) {
+  if (turn < YIELDS) {
+    sched_yield();
+    return;
+  }
+  long ns = turn < 2 * YIELDS ? 10000 : turn < 4 * YIELDS ? 50000 : 200000;
+  nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+}
+
+static anf_comm_why wait_for(void *user, void *p, uint64_t ms, int32_t *rank) {
+  const mpi_link *l = (const mpi_link *)user;
+  request *r = (request *)p;
+  world *w = l->w;
+  anf_comm_why why;
+  uint64_t now = now_ms(), end = now + ms, lost = 0; // lost: when the peer was found to be gone
+  hunt h = new_hunt(r->peer, now, ms);
+  for (int turn = 0;; turn += turn < INT_MAX) {
+    pthread_mutex_lock(&w->lock);
+    w->waits[l->rank] = r->peer;
+    bool is = settled(l, r, &why, rank), blamed = w->dead || w->blame >= 0;
+    if (is && why == ANF_COMM_FINE) w->waits[l->rank] = -1;
+    now = now_ms();
+    if (!is) look(l, r->peer, &h, now);
+    pthread_mutex_unlock(&w->lock);
+    if (is && why == ANF_COMM_LOST && !blamed) { // its last message may come after its notice
+      if (!lost) lost = now;
+      is = now > lost + GRACE_MS;
+    }
+    if (is) break;
+    if (now >= end) return *rank = h.suspect, ANF_COMM_LATE;
+    rest(turn);
+  }
+  if (why == ANF_COMM_FINE) free(r);
+  else cancel(user, r);
+  return why;
+}
+
+/* Sends are left to MPI, which reads their memory at most; receives must end. */
+static void cancel(void *user, void *p) {
+  const mpi_link *l = (const mpi_link *)user;
+  world *w = l->w;
+  request *r = (request *)p;
+  int done = 0;
+  pthread_mutex_lock(&w->lock);
+  for (int i = 0; i < r->n && !w->dead; i++) {
+    if (r->r[i] == MPI_REQUEST_NULL) continue;
+    if (r->send) MPI_Request_free(&r->r[i]);
+    else MPI_Cancel(&r->r[i]);
+  }
+  uint64_t end = now_ms() + REST_MS;
+  while (!r->send && !w->dead && !done) {
+    MPI_Testall(r->n, r->r, &done, MPI_STATUSES_IGNORE);
+    if (!done && now_ms() > end) w->dead = true;
+  }
+  pthread_mutex_unlock(&w->lock);
+  free(r);
+}
+
+static void give_up(void *user, int32_t blame) {
+  mpi_link *l = (mpi_link *)user;
+  world *w = l->w;
+  int32_t who = blame < 0 ? l->rank : blame;
+  pthread_mutex_lock(&w->lock);
+  if (w->blame < 0) w->blame = who;
+  if (who < w->each * w->processes) w->gone[who] = true;
+  tell(l, who, GAVE_UP);
+  pthread_mutex_unlock(&w->lock);
+}
+
+/* ---- the end ---- */
+
+static void free_world(world *w) {
+  pthread_mutex_destroy(&w->lock);
+  free(w->pair);
+  free(w->last);
+  free(w->talk);
+  free(w->gone);
+  free(w->waits);
+  free(w);
+}
+
+static bool all_said(const world *w, post *p) {
+  for (int32_t i = 0; i < w->each * w->processes; i++) {
+    int done = 1;
+    if (p[i].r != MPI_REQUEST_NULL && MPI_Test(&p[i].r, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+      return false;
+    if (!done) return false;
+  }
+  return true;
+}
+
+/* MPI_Finalize waits for all processes, and those that gave up do not call it. Has every rank left, and none given up? */
+static bool all_left(world *w) {
+  for (int turn = 0; !w->dead && w->blame < 0; turn += turn < INT_MAX) {
+    pthread_mutex_lock(&w->lock);
+    hear(w);
+    int32_t n = 0;
+    for (int32_t i = 0; i < w->each * w->processes; i++) n += w->gone[i];
+    pthread_mutex_unlock(&w->lock);
+    if (n == w->each * w->processes) break;
+    rest(turn);
+  }
+  return !w->dead && w->blame < 0;
+}
+
+/* After a failure neither MPI_Finalize nor the notices are waited for: they could last as long as a rank that hangs. */
+static void close_world(world *w) {
+  bool done = false;
+  for (uint64_t end = now_ms() + 1000; !w->dead && !done && now_ms() < end;)
+    done = all_said(w, w->last) && all_said(w, w->talk);
+  if (!done || (w->ours && !all_left(w))) return; // MPI may still write to the world: it stays
+  if (w->dead || w->blame >= 0) return;
+  MPI_Cancel(&w->incoming);
+  MPI_Wait(&w->incoming, MPI_STATUS_IGNORE);
+  for (int32_t i = 0; i < w->each * w->each; i++) MPI_Comm_free(&w->pair[i]);
+  MPI_Comm_free(&w->notices);
+  if (w->ours) MPI_Finalize();
+  free_world(w);
+}
+
+static void leave(void *user) {
+  mpi_link *l = (mpi_link *)user;
+  world *w = l->w;
+  pthread_mutex_lock(&w->lock);
+  w->gone[l->rank] = true;
+  tell(l, l->rank, HAS_LEFT);
+  bool last = --w->left == 0;
+  pthread_mutex_unlock(&w->lock);
+  if (last) close_world(w);
+  free(l);
+}
+
+/* ---- making ---- */
+
+/* MPI as it is, or initialised; the problem, or NULL. */
+static const char *begin_mpi(bool *ours) {
+  int is = 0, level = 0;
+  MPI_Finalized(&is);
+  if (is) return "MPI has been finalised, and cannot be initialised again";
+  MPI_Initialized(&is);
+  *ours = !is;
+  if (is) MPI_Query_thread(&level);
+  else if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS)
+    return "MPI could not be initialised";
+  return level >= MPI_THREAD_SERIALIZED ? NULL
+                                        : "MPI was initialised for less than MPI_THREAD_SERIALIZED";
+}
+
+static bool duplicate(MPI_Comm *out) {
+  return MPI_Comm_dup(MPI_COMM_WORLD, out) == MPI_SUCCESS &&
+         MPI_Comm_set_errhandler(*out, MPI_ERRORS_RETURN) == MPI_SUCCESS;
+}
+
+static const char *make_comms(world *w) {
+  int range[2] = {w->each, -w->each}, most[2] = {0}, has = 0, *upper = NULL;
+  if (!duplicate(&w->notices)) return "MPI_COMM_WORLD could not be duplicated";
+  if (MPI_Allreduce(range, most, 2, MPI_INT, MPI_MAX, w->notices) != MPI_SUCCESS)
+    return "the processes of MPI do not answer";
+  if (most[0] != -most[1]) return "the processes of MPI have different numbers of ranks";
+  for (int32_t i = 0; i < w->each * w->each; i++)
+    if (!duplicate(&w->pair[i])) return "MPI_COMM_WORLD could not be duplicated";
+  MPI_Comm_get_attr(w->notices, MPI_TAG_UB, (void *)&upper, &has);
+  w->tags = has ? (int64_t)*upper + 1 : 32768;
+  return NULL;
+}
+
+static world *new_world(int32_t each, bool ours) {
+  world *w = (world *)calloc(1, sizeof *w);
+  if (!w) return NULL;
+  *w = (world){.each = each, .left = each, .ours = ours, .blame = -1};
+  MPI_Comm_rank(MPI_COMM_WORLD, &w->process);
+  MPI_Comm_size(MPI_COMM_WORLD, &w->processes);
+  size_t ranks = (size_t)each * (size_t)w->processes;
+  w->pair = (MPI_Comm *)calloc((size_t)each * (size_t)each, sizeof *w->pair);
+  w->last = (post *)calloc(ranks, sizeof *w->last);
+  w->talk = (post *)calloc(ranks, sizeof *w->talk);
+  w->waits = (int32_t *)calloc(ranks, sizeof *w->waits);
+  w->gone = (bool *)calloc(ranks, sizeof *w->gone);
+  pthread_mutex_init(&w->lock, NULL);
+  if (!w->pair || !w->last || !w->talk || !w->gone || !w->waits) return free_world(w), NULL;
+  for (size_t i = 0; i < ranks; i++) {
+    w->last[i].r = w->talk[i].r = MPI_REQUEST_NULL;
+    w->waits[i] = -1;
+  }
+  return w;
+}
+
+const char *anf_mpi_links(int32_t each, anf_comm_link *out) {
+  bool ours;
+  if (each < 1 || each > 1024 || !out) return "a process has from 1 to 1024 ranks";
+  const char *problem = begin_mpi(&ours);
+  if (problem) return problem;
+  world *w = new_world(each, ours);
+  mpi_link **l = (mpi_link **)calloc((size_t)each, sizeof *l);
+  bool good = w && l;
+  for (int32_t i = 0; good && i < each; i++)
+    good = (l[i] = (mpi_link *)calloc(1, sizeof **l)) != NULL;
+  problem = good ? make_comms(w) : "memory is used up";
+  for (int32_t i = 0; l && i < each; i++) {
+    if (problem) {
+      free(l[i]);
+      continue;
+    }
+    *l[i] = (mpi_link){.w = w, .rank = w->process * each + i};
+    out[i] = (anf_comm_link){.size = sizeof *out,
+                             .user = l[i],
+                             .rank = l[i]->rank,
+                             .ranks = each * w->processes,
+                             .start = start,
+                             .wait = wait_for,
+                             .cancel = cancel,
+                             .abort = give_up,
+                             .free = leave};
+  }
+  if (problem && w) free_world(w);
+  else if (w) listen(w);
+  free(l);
+  return problem;
+}

@@ -1,0 +1,432 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How calls of Python's own functions and classes are written, and of NumPy's functions that are no operations."""
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import inspect
+import math
+import types
+from typing import Any, Callable
+
+from .. import _core
+from .known import Item
+from .._ops import OPS, accept
+from .static import BUILTINS, BY_NAME, Call, attribute, call_source, hyper_mapped, replaced, stacked, static_text
+from .._tree import REGISTERED, _parts as parts_of_tree, field_names, registered, tree_leaves, tree_map, tree_reduce, tree_unflatten
+from .._types import default_float, dtype_name
+
+
+def _class(w: Any, c: Call) -> str:
+    f = c.f
+    if f in (float, int, bool, complex) or dtype_name(f):
+        if len(c.args) != 1:
+            w.refuse(c.node, f"{f.__name__}() takes one argument here")
+        known, x = w.static(c.args[0])
+        if known and isinstance(x, str) and f in (float, int):
+            return static_text(w, c.node, f(x))
+        if f is bool:
+            return w.truth_text(c.args[0])
+        if f in (float, int, complex):
+            return f"{dtype_name(f)}({w.scalar(c.args[0])})"
+        return f"{dtype_name(f)}({w.expr(c.args[0])})"
+    if f in (tuple, list):
+        items = w.sequence(c.args[0]) if c.args else []
+        return w.item_text(c.node, Item(parts=items)) if items is not None else w.expr(c.args[0])
+    if f is dict and len(c.args) <= 1:
+        first = w.spread(c.args[0]) if c.args else {}
+        return w.record(list((first | {k: w.expr(v) for k, v in c.kw.items()}).items()))
+    if f is functools.partial and c.args:
+        return _partial(w, c)
+    if f is slice or f is range:
+        w.refuse(c.node, f"{f.__name__}() stands in a for loop or a subscript only")
+    if f in REGISTERED:
+        kind, parts = _registered(w, c.node, f)
+        w.b.classes.append(kind)
+        return w.record([(n, w.expr(p.node) if isinstance(p, StandIn) else static_text(w, c.node, p))
+                         for n, p in zip(field_names(kind) or (), parts)])
+    names = field_names(f)
+    if names is None:
+        return w.refuse(c.node, f"objects of class {f.__name__} cannot be made in a compiled function",
+                 "make it a dataclass or a named tuple")
+    given = inspect.signature(f).bind(*c.args, **c.kw)
+    w.b.classes.append(f)
+    items = []
+    for n in names:
+        if n in given.arguments:
+            items.append((n, w.expr(given.arguments[n])))
+        else:
+            default = inspect.signature(f).parameters[n].default
+            items.append((n, static_text(w, c.node, default)))
+    return w.record(items)
+
+
+def _partial(w: Any, c: Call) -> str:
+    """partial(f, x, k=y): a lambda of the parameters that are left, if it is known which these are."""
+    node, given = c.args[0], c.args[1:]
+    known, f = w.static(node)
+    free = left_parameters(w, node, f if known else None)
+    if free is None or len(given) > len(free):
+        if c.kw:
+            w.refuse(c.node, "it is not known what parameters this function has", "write a lambda")
+        return f"partial{w.mark(c.node)}({w.exprs(c.args)})"
+    names = [n for n in free[len(given):] if n not in c.kw]
+    inner: Any = ast.Call(node, [*given, *(ast.Name(n, ast.Load()) for n in free[len(given):] if n not in c.kw and not c.kw)],
+                          [ast.keyword(k, v) for k, v in c.kw.items()] + [ast.keyword(n, ast.Name(n, ast.Load())) for n in names if c.kw])
+    taken = {n.id for a in (*given, *c.kw.values(), node) for n in ast.walk(a) if isinstance(n, ast.Name)} & set(names)
+    if taken:  # a name of the caller that is a parameter's too
+        own = {n: f"{n}_{w.fresh()}" for n in names}
+        names = list(own.values())
+        inner = ast.Call(node, [*given, *(ast.Name(own[n], ast.Load()) for n in free[len(given):] if n in own and not c.kw)],
+                         [ast.keyword(k, v) for k, v in c.kw.items()] + [ast.keyword(n, ast.Name(o, ast.Load())) for n, o in own.items() if c.kw])
+    args = ast.arguments(posonlyargs=[], args=[ast.arg(n) for n in names], kwonlyargs=[], kw_defaults=[], defaults=[])
+    whole = ast.copy_location(ast.Lambda(args, inner), c.node)
+    for n in ast.walk(whole):
+        if not hasattr(n, "lineno"):
+            ast.copy_location(n, c.node)
+    return w.expr(whole)
+
+
+def left_parameters(w: Any, node: Any, f: Any) -> list[str] | None:
+    """The names of a function's parameters without defaults, and of those before them; None: it is not known."""
+    if isinstance(f, (types.FunctionType, functools.partial)) or hasattr(f, "__wrapped__"):
+        params = list(inspect.signature(getattr(f, "__wrapped__", f), follow_wrapped=False).parameters.values())
+        if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in params):
+            return None
+        return [p.name for p in params if p.default is p.empty]
+    owner = w.scope.owner(node.id) if isinstance(node, ast.Name) and w.scope else None
+    if owner is None or node.id not in owner.defs:
+        return None
+    args = owner.defs[node.id]
+    if args.vararg or args.kwarg:
+        return None
+    return [a.arg for a in w.parameters_of(args) if a.arg not in owner.defaults.get(node.id, {})]
+
+
+class StandIn:
+    """What is not known, where an object is made."""
+
+    def __init__(self, node: Any) -> None:
+        self.node = node
+
+
+def _registered(w: Any, node: ast.Call, f: type) -> tuple[type, list]:
+    """An object of a class that a user has registered: (the class in programs, the parts). Its __init__ runs, with a stand-in for
+    each argument that is not known: the parts of the object are these, or constants."""
+    def given(x: Any) -> Any:
+        known, value = w.static(x)
+        return value if known else StandIn(x)
+    try:
+        return registered(f(*map(given, node.args), **{str(k.arg): given(k.value) for k in node.keywords})) or (f, [])
+    except (TypeError, AttributeError) as e:
+        return w.refuse(node, f"{f.__name__}(): {e}", "__init__ of a class in compiled functions binds its arguments and does nothing else with them")
+
+
+def class_made(w: Any, node: ast.Call, f: type) -> type | None:
+    """The class of the object that a call makes, as programs have it; None if it makes no object with fields."""
+    return _registered(w, node, f)[0] if f in REGISTERED else f if field_names(f) is not None else None
+
+
+def items_of(w: Any, node: Any) -> list[str] | None:
+    """The texts of the parts of a tuple or of a generator, if it is known which these are."""
+    if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
+        return w.comprehended(node.generators, [node.elt])
+    known, _ = w.static(node)
+    items = w.sequence(node) if known or isinstance(node, (ast.Call, ast.Tuple, ast.List)) or w.like(node) is not None else None
+    return None if items is None else [w.item_text(node, i) for i in items]
+
+
+def folded(w: Any, place: Any, node: Any, first: str, step: str, rest: str = "[1:]") -> str:
+    """The items of a tuple whose length the types of arguments tell, taken together: {t} stands for the tuple, {s} for what
+    there is of them, {e} for the next."""
+    names = dict(zip("tse", (w.fresh() for _ in range(3))))
+    return (f"(fn ({names['t']}) {{ {names['s']} = {first.format(**names)}; for {names['e']} in {names['t']}{rest} {{ "
+            f"{names['s']} = {step.format(**names)} }}; {names['s']} }}){w.mark(place)}({w.expr(node)})")
+
+
+def _fold(op: str, alone: str) -> Callable:
+    """min and max: of two or more, or of the parts of one."""
+    def emit(w: Any, c: Call) -> str:
+        if c.kw:
+            w.refuse(c.node, f"{c.f.__name__}() takes no key or default here")
+        texts = items_of(w, c.args[0]) if len(c.args) == 1 else [w.scalar(a) for a in c.args]
+        if texts is None and w.is_mapped(c.args[0]):
+            return folded(w, c.node, c.args[0], "Reshape({t}[0], ())", op + "({s}, Reshape({e}, ()))")
+        if texts is None:  # of an array: its elements, if it is a vector
+            return f"Reshape{w.mark(c.node)}({alone}({w.expr(c.args[0])}, axis=0), ())"
+        if not texts:
+            w.refuse(c.node, f"{c.f.__name__}() of nothing")
+        return functools.reduce(lambda a, b: f"{op}{w.mark(c.node)}({a}, {b})", texts)
+    return emit
+
+
+def _joined(word: str, alone: str) -> Callable:
+    """any and all."""
+    def emit(w: Any, c: Call) -> str:
+        texts = items_of(w, c.args[0]) if len(c.args) == 1 else None
+        if texts is None and len(c.args) == 1 and w.is_mapped(c.args[0]):
+            return folded(w, c.node, c.args[0], "true" if word == "and" else "false", "({s} " + word + " (Reshape({e}, ()) != 0))", "")
+        if texts is None:
+            return f"Reshape{w.mark(c.node)}({alone}({w.exprs(c.args)}, axis=0), ())"
+        texts = [f"(Reshape({t}, ()) != 0)" for t in texts]
+        return "(" + f" {word} ".join(texts) + ")" if texts else "true" if word == "and" else "false"
+    return emit
+
+
+def _sum(w: Any, c: Call) -> str:
+    texts = items_of(w, c.args[0]) if c.args else None
+    start = [w.expr(a) for a in (*c.args[1:2], *(v for k, v in c.kw.items() if k == "start"))]
+    if texts is None and w.is_mapped(c.args[0]):
+        return folded(w, c.node, c.args[0], start[0] if start else "0", "{s} + {e}", "")
+    if texts is None:  # of an array: its rows
+        text = f"Sum{w.mark(c.node)}({w.expr(c.args[0])}, axis=0)"
+        return f"({start[0]} + {text})" if start else text
+    return "(" + f" {w.mark(c.node)}+ ".join([*start, *texts] or ["0"]) + ")"
+
+
+def _leaves(w: Any, c: Call) -> str:
+    items = w.leaves(c.args[0]) if len(c.args) == 1 else None
+    if items is None:
+        w.refuse(c.node, "it is not known what the tree is made of", "take the leaves of an argument, of gradients by it, or of tree_map of it")
+    return w.item_text(c.node, Item(parts=items))
+
+
+def _tree_map(w: Any, c: Call) -> str:
+    if c.kw or len(c.args) < 2:
+        w.refuse(c.node, "tree_map takes a function and trees")
+    return w.mark(c.node) + hyper_mapped(w.expr(c.args[0]), [w.expr(a) for a in c.args[1:]])
+
+
+def _tree_unflatten(w: Any, c: Call) -> str:
+    known, structure = w.static(c.args[0]) if len(c.args) == 2 else (False, None)
+    items = items_of(w, c.args[1]) if known else None
+    if items is None or len(items) != len(tree_leaves(structure)):
+        w.refuse(c.node, "it is not known what the tree is made of, or the leaves are not as many",
+                 "take the structure of an argument, and a list with a part for each leaf")
+    left = iter(items)
+
+    def text(tree: Any) -> str:
+        parts = parts_of_tree(tree)
+        if parts is None:
+            return "None" if tree is None else next(left)
+        texts = [text(p) for p in parts[0]]
+        names = field_names(type(tree)) or (tuple(tree) if isinstance(tree, dict) else None)
+        if names is None:
+            return "(" + "".join(t + ", " for t in texts).rstrip(" ") + ")"
+        if not isinstance(tree, dict):
+            w.b.classes.append(type(tree))
+        return w.record(list(zip(names, texts)))
+    return text(structure)
+
+
+def _tree_reduce(w: Any, c: Call) -> str:
+    """tree_reduce(f, tree, start): reduce over the leaves."""
+    items = w.leaves(c.args[1]) if len(c.args) in (2, 3) and not c.kw else None
+    if items is None:
+        w.refuse(c.node, "it is not known what the tree is made of", "reduce the leaves of an argument, of gradients by it, or of tree_map of it")
+    return reduced(w, c, [w.item_text(c.node, i) for i in items])
+
+
+def _reduce(w: Any, c: Call) -> str:
+    """functools.reduce over known parts."""
+    texts = items_of(w, c.args[1]) if len(c.args) in (2, 3) and not c.kw else None
+    if texts is None:
+        return w.refuse(c.node, "reduce needs parts that are known when the function is compiled", "write a loop")
+    return reduced(w, c, texts)
+
+
+def reduced(w: Any, c: Call, texts: list[str]) -> str:
+    f = w.expr(c.args[0])
+    texts = [w.expr(c.args[2]), *texts] if len(c.args) == 3 else texts
+    return functools.reduce(lambda a, b: f"({f}){w.mark(c.node)}({a}, {b})", texts)
+
+
+def _sorted(w: Any, c: Call) -> str:
+    items = w.sequence(c.node)
+    if items is None:
+        w.refuse(c.node, "sorted needs constants", "anfora.numpy.sort sorts arrays")
+    return w.item_text(c.node, Item(parts=items))
+
+
+def _map(w: Any, c: Call) -> str:
+    all_of: list[Any] = [w.sequence(a) for a in c.args[1:]]
+    if c.kw or not all_of or any(x is None for x in all_of):
+        return f"map{w.mark(c.node)}({w.exprs(c.args)})"
+    f = w.expr(c.args[0])
+    texts = [f"({f})({', '.join(w.item_text(c.node, i) for i in t)})" for t in zip(*all_of)]
+    return "(" + "".join(t + ", " for t in texts).rstrip(" ") + ")"
+
+
+def _whole(op: str) -> Callable:
+    """floor, ceil, trunc and round of math: they give integers."""
+    return lambda w, c: f"i64({op}{w.mark(c.node)}({w.exprs(c.args)}))"
+
+
+def _round(w: Any, c: Call) -> str:
+    if len(c.args) == 1 and not c.kw:
+        return f"i64(Round{w.mark(c.node)}({w.expr(c.args[0])}))"
+    known, n = w.static(c.args[1]) if len(c.args) == 2 else (False, None)
+    if not known or not isinstance(n, int):
+        return w.refuse(c.node, "how many digits round keeps must be a constant")
+    from .._library.composed import HELPERS
+    return HELPERS["round_to"]._emit_call(w, c)
+
+
+def _instance(w: Any, c: Call) -> str:
+    known, x = w.static(c.node)
+    if not known:
+        w.refuse(c.node, "it is not known what this is: numbers and arrays have no classes in compiled functions",
+                 "pass a choice as an argument that is static")
+    return "true" if x else "false"
+
+
+def _array(w: Any, c: Call) -> str:
+    """numpy.array of numbers, arrays, and lists of these."""
+    kw = dict(c.kw)
+    dtype = kw.pop("dtype", c.args[1] if len(c.args) > 1 else None)
+    for name in ("copy", "device"):
+        if name in kw:
+            given, value = w.static(kw.pop(name))
+            if not given or name == "device" and value not in (None, "cpu"):
+                w.refuse(c.node, f"{name} of {c.f.__name__}() must be known when the function is compiled; the only device is \"cpu\"")
+    given, x = w.static(dtype) if dtype is not None else (False, None)
+    dtype = None if given and x is None else dtype
+    if kw or not c.args or len(c.args) > 2:
+        w.refuse(c.node, "array takes what it is made of, and dtype")
+    known, x = w.static(c.args[0])
+    text = None
+    if known and not hasattr(x, "__array__") and dtype is None:
+        x = _asarray(w, c, x)
+    if known and hasattr(x, "__array__"):
+        text = static_text(w, c.node, x)
+    text = text or _stacked(w, c.args[0])
+    return text if dtype is None else f"cast({text}, {attribute(w, dtype, 'dtype')})"
+
+
+class _Maker:
+    """numpy.array and numpy.asarray."""
+
+    def __init__(self, name: str, copies: bool) -> None:
+        self.__name__, self.copies = name, copies
+        self.__doc__ = "An array of numbers, arrays, and lists of these."
+
+    def __call__(self, x: Any, /, dtype: Any = None, *, device: Any = None, copy: Any = None) -> Any:
+        accept(self.__name__, "device", device)
+        lends = hasattr(x, "__dlpack__")
+        if copy is False and not lends:
+            raise ValueError(f"{self.__name__}: an array made of a {type(x).__name__} is a copy")
+        if not lends:
+            from .._ops import _numpy
+            made = _numpy().asarray(x)
+            if made.dtype == object:
+                raise TypeError(f"an object of type {type(x).__name__} is not an array")
+            x = of_default_type(x, made)
+        a = _core.asarray(x)
+        if dtype is not None and a.dtype != dtype:
+            return OPS["cast"](a, dtype=dtype)
+        copied = lends and (self.copies if copy is None else copy)
+        return _core.frombytes(str(a.dtype), a.shape, a.tobytes()) if copied else a
+
+    def _emit_call(self, w: Any, c: Call) -> str:
+        return _array(w, c)
+
+    def _emit(self, _b: Any) -> str:
+        return "Identity"
+
+
+array, asarray = _Maker("array", True), _Maker("asarray", False)
+
+
+def _asarray(w: Any, c: Call, x: Any) -> Any:
+    import numpy
+    try:
+        a = numpy.asarray(x)
+    except ValueError as e:
+        w.refuse(c.node, str(e))
+    if a.dtype == object:
+        w.refuse(c.node, "the items of an array are numbers of one type")
+    a = of_default_type(x, a)
+    w.b.keep.append(a)
+    return a
+
+
+def of_default_type(x: Any, made: Any) -> Any:
+    """What NumPy made of numbers of Python, in the element type of floats for which none is given."""
+    narrow = {"float64": "float32", "complex128": "complex64"}.get(str(made.dtype))
+    return made.astype(narrow) if narrow and default_float() == "f32" and _of_python(x) else made
+
+
+def _of_python(x: Any) -> bool:
+    return all(map(_of_python, x)) if isinstance(x, (list, tuple)) else type(x) in (bool, int, float, complex)
+
+
+def _stacked(w: Any, node: Any) -> str:
+    if isinstance(node, (ast.List, ast.Tuple)) and node.elts:
+        return f"Stack{w.mark(node)}({', '.join(_stacked(w, e) for e in node.elts)})"
+    s = w.like(node)
+    if s is not None and s.kind == "stacked":
+        return w.expr(node)
+    if isinstance(node, ast.ListComp) and isinstance(node.elt, (ast.List, ast.Tuple, ast.ListComp)):
+        elt = ast.Call(ast.Constant(array), [node.elt], [])
+        node = ast.copy_location(ast.ListComp(ast.fix_missing_locations(ast.copy_location(elt, node.elt)), node.generators), node)
+    if w.is_mapped(node):
+        return stacked(w, node, node, 0)
+    texts = items_of(w, node) if isinstance(node, ast.ListComp) or isinstance(node, ast.Name) and w.like(node) is not None and \
+        w.like(node).kind in ("tuple", "list") else None
+    return f"Stack{w.mark(node)}({', '.join(texts)})" if texts else w.expr(node)
+
+
+def _plain(name: str) -> Callable:
+    return lambda w, c: f"{name}{w.mark(c.node)}({w.exprs(c.args)})"
+
+
+def _len(w: Any, c: Call) -> str:
+    known, n = w.known_length(c.args[0]) if len(c.args) == 1 else (False, 0)
+    return str(n) if known else f"len{w.mark(c.node)}({w.exprs(c.args)})"
+
+
+def _print(w: Any, c: Call) -> str:
+    parts = []
+    for a in c.args:
+        for piece in a.values if isinstance(a, ast.JoinedStr) else [a]:
+            value = piece.value if isinstance(piece, ast.FormattedValue) else piece
+            if isinstance(value, ast.Constant) and isinstance(value.value, str) and piece is not a:
+                value = ast.copy_location(ast.Constant(value.value.strip()), value)
+                if not value.value:
+                    continue
+            parts.append(w.expr(value))
+    w.b.prints = True
+    return f"print{w.mark(c.node)}({', '.join(parts)})"
+
+
+def _divmod(w: Any, c: Call) -> str:
+    a, b = w.expr(c.args[0]), w.expr(c.args[1])
+    return f"({a} // {b}, {a} % {b})"
+
+
+def _power(w: Any, c: Call) -> str:
+    return f"({w.expr(c.args[0])} {w.mark(c.node)}** {w.expr(c.args[1])})"
+
+
+def _only_in_for(w: Any, c: Call) -> str:
+    return w.refuse(c.node, f"{c.f.__name__}() stands in a for loop only, in compiled functions")
+
+
+def _replace(w: Any, c: Call) -> str:
+    s = w.like(c.args[0]) if len(c.args) == 1 else None
+    if s is None or s.kind != "object":
+        w.refuse(c.node, "it is not known what fields this has", "make the object anew")
+    return replaced(w, c.args[0], s, c.kw)
+
+
+BUILTINS.update({
+    type: _class,
+    abs: _plain("Abs"), len: _len, print: _print, divmod: _divmod, pow: _power, math.pow: _power,
+    min: _fold("Minimum", "Min"), max: _fold("Maximum", "Max"), sum: _sum, round: _round, math.floor: _whole("Floor"),
+    math.ceil: _whole("Ceil"), math.trunc: _whole("Trunc"), functools.reduce: _reduce, sorted: _sorted, isinstance: _instance,
+    all: _joined("and", "All"), any: _joined("or", "Any"), map: _map, zip: _only_in_for, enumerate: _only_in_for,
+    reversed: _only_in_for, dataclasses.replace: _replace, tree_leaves: _leaves,
+    tree_map: _tree_map, tree_reduce: _tree_reduce, tree_unflatten: _tree_unflatten,
+})
+BY_NAME.update({"array": _array, "asarray": _array, "asanyarray": _array})

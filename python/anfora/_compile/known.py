@@ -1,0 +1,829 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known while a function is written: names whose value is a constant, a text, a function or None, and the
+structure of tuples, lists, dictionaries and objects. Conditions on such things are decided, and loops over them
+written out, part by part. What is known holds for the statement that is being written: a name that a branch or
+a loop binds is forgotten where the ways meet again."""
+from __future__ import annotations
+
+import ast
+import builtins
+import enum
+import inspect
+import operator
+import types
+from typing import TYPE_CHECKING, Any, Callable, Iterable
+
+from .._errors import CompileError
+from .._names import absent
+from .foreign import counterpart
+from .._ops import literal
+from .static import static_text
+from .._tree import Shape, field_names, made_of, shape_of, tree_flatten, tree_leaves, tree_structure, tree_unflatten
+from .._types import DType, finfo, iinfo
+
+MOST_PARTS = 1024  # of what is written out
+
+COMPARISONS = {
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
+    ast.NotEq: operator.ne, ast.In: lambda a, b: a in b, ast.NotIn: lambda a, b: a not in b,
+}
+_ARITHMETIC = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: lambda a, b: _power(a, b), ast.LShift: lambda a, b: _shifted(a, b),
+    ast.RShift: operator.rshift, ast.BitOr: operator.or_, ast.BitAnd: operator.and_, ast.BitXor: operator.xor,
+}
+MOST_BITS = 4096  # of integers that are computed when code is made
+
+
+def _power(a: Any, b: Any) -> Any:
+    if isinstance(a, int) and isinstance(b, int) and b > 0 and a.bit_length() * b > MOST_BITS:
+        raise ValueError("too large")
+    return a ** b
+
+
+def _shifted(a: int, b: int) -> int:
+    if a.bit_length() + b > MOST_BITS:
+        raise ValueError("too large")
+    return a << b
+
+
+_PLAIN = (bool, int, float, str, type(None))
+
+
+class Known:
+    """A function of Python's own that is called with what is known, when code is made."""
+
+    def __init__(self, fn: Any) -> None:
+        self.fn, self.__name__, self.__doc__ = fn, fn.__name__, fn.__doc__
+
+    def __call__(self, *args: Any) -> Any:
+        return self.fn(*args)
+
+
+def has_parts(x: Any) -> bool:
+    """Whether something is a tuple, a list or such, not an array; in compiled functions that is known."""
+    return isinstance(x, (tuple, list, dict))
+
+
+class Is:
+    """The name stands for this object."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Like:
+    """The name has this structure. `own`: the function made it, and nothing else refers to it."""
+
+    def __init__(self, shape: Shape, own: bool = False) -> None:
+        self.shape, self.own = shape, own
+
+
+ANY = Shape("any")  # something that is not None
+
+
+class Item:
+    """A part of something whose parts are known: its text, or what it is, or its own parts."""
+
+    def __init__(self, text: str | None = None, entry: Is | Like | None = None, parts: list["Item"] | None = None, kind: str = "tuple") -> None:
+        self.text: Any = text
+        self.entry: Any = entry
+        self.parts: Any = parts
+        self.kind = kind  # of the parts together
+
+
+class Scope:
+    """The names of one function, and of the functions around it."""
+
+    def __init__(self, names: set[str], outer: "Scope | None", node: Any = None) -> None:
+        self.names, self.outer, self.node = names, outer, node
+        self.defs: dict[str, ast.arguments] = {}  # nested functions, of which calls know the parameters
+        self.defaults: dict[str, dict[str, str]] = {}
+        self.env: dict[str, Is | Like] = {}
+        self.virtual: set[str] = set()  # names that are not variables of the program: they are what `env` says
+
+    def owner(self, name: str) -> "Scope | None":
+        s: Scope | None = self
+        while s and name not in s.names:
+            s = s.outer
+        return s
+
+
+def is_array(x: Any) -> bool:
+    return hasattr(x, "__array__") or hasattr(x, "__dlpack__")
+
+
+def is_structure(s: Shape | None) -> bool:
+    return s is not None and s.kind in ("tuple", "list", "dict", "object")
+
+
+def skeleton(s: Shape) -> Shape:
+    """The structure alone: of the leaves nothing is known."""
+    if not is_structure(s):
+        return s if s.kind in ("none", "static") and (s.kind == "none" or s.of is None) else ANY
+    return Shape(s.kind, [skeleton(p) for p in s.parts], s.names, s.of)
+
+
+def tree_of(s: Shape) -> Any:
+    """The structure as a tree with 0 at each leaf, as tree_structure gives it."""
+    parts = [tree_of(p) for p in s.parts]
+    if s.kind == "none" or s.kind == "static" and s.of is None:
+        return None
+    if s.kind in ("dict", "object"):
+        return dict(zip(s.names, parts)) if s.kind == "dict" else made_of(s.of, s.names, parts)
+    return tuple(parts) if s.kind == "tuple" else parts if s.kind == "list" else 0
+
+
+def part_entry(s: Shape) -> Is | Like | None:
+    if s.kind == "static":
+        return Is(s.of)
+    if s.kind == "none":
+        return Is(None)
+    return None if s.kind == "any" else Like(s)
+
+
+def _virtual_kind(x: Any) -> bool:
+    """What is not worth a variable, or cannot be one."""
+    return x is None or isinstance(x, (str, type, types.ModuleType, DType, enum.Enum)) or (callable(x) and not is_array(x)) \
+        or not (isinstance(x, (bool, int, float, complex, tuple, list, dict)) or is_array(x) or field_names(type(x)))
+
+
+class Part:
+    """One part of the writer; what it has not, the others have."""
+
+    scope: Any  # the Scope at hand; None outside of all
+
+    if TYPE_CHECKING:
+        def __getattr__(self, name: str) -> Any: ...
+
+
+class Knowing(Part):
+    """The part of the writer that decides."""
+
+    # ---- element types ----
+
+    def type_text(self, node: Any, of_type: bool) -> str:
+        """A side of a comparison; of element types a text is the name of one."""
+        known, x = self.static(node)
+        if not of_type or not known or not isinstance(x, str):
+            return self.expr(node)
+        try:
+            return literal(x, "dtype")
+        except TypeError as e:
+            return self.refuse(node, str(e))
+
+    # ---- names ----
+
+    def entry(self, name: str) -> Is | Like | None:
+        owner = self.scope.owner(name) if self.scope else None
+        return owner.env.get(name) if owner else None
+
+    def is_local(self, name: str) -> bool:
+        """A variable of the program."""
+        owner = self.scope.owner(name) if self.scope else None
+        return owner is not None and name not in owner.virtual
+
+    def lookup(self, node: ast.Name) -> Any:
+        """What a name that is no variable of the program is bound to now."""
+        name = node.id
+        owner = self.scope.owner(name) if self.scope else None
+        if owner is not None:
+            return owner.env[name].value
+        if name in self.cells:
+            try:
+                return self.cells[name].cell_contents
+            except ValueError:
+                self.refuse(node, f"{name} is not bound yet", "define it before the compiled function is called")
+        if name in self.fn.__globals__:
+            return self.fn.__globals__[name]
+        if hasattr(builtins, name):
+            return getattr(builtins, name)
+        return self.refuse(node, f"there is no {name}")
+
+    def is_bound(self, node: Any) -> bool:
+        """Whether the name that an expression starts with is one here, not a parameter of a function within."""
+        while isinstance(node, (ast.Attribute, ast.Subscript)):
+            node = node.value
+        return not isinstance(node, ast.Name) or self.is_local(node.id) or node.id in self.cells or \
+            node.id in self.fn.__globals__ or hasattr(builtins, node.id) or bool(self.scope and self.scope.owner(node.id))
+
+    def bind(self, name: str, entry: Is | Like | None = None, virtual: bool = False) -> None:
+        """The name is bound anew, to something of which `entry` is known."""
+        s = self.scope
+        s.env.pop(name, None)
+        s.virtual.discard(name)
+        if entry is not None:
+            s.env[name] = entry
+        if virtual:
+            s.virtual.add(name)
+
+    def bind_static(self, node: Any, name: str, x: Any, indent: str) -> str:
+        """Binds a name to what is known: a variable if it can be one."""
+        if not _virtual_kind(x):
+            try:
+                text = f"{indent}{self.mark(node)}{self.local(name)} = {static_text(self, node, x)}\n"
+                self.bind(name, None if is_array(x) else Is(x))
+                return text
+            except CompileError:
+                pass
+        self.bind(name, Is(x), virtual=True)
+        return ""
+
+    def made_variables(self, names: Iterable[str], node: Any, indent: str) -> str:
+        """Names that are about to be bound on some ways become variables."""
+        text = ""
+        for name in sorted(set(names) & self.scope.virtual):
+            text += f"{indent}{self.local(name)} = {static_text(self, node, self.scope.env[name].value)}\n"
+            self.scope.virtual.discard(name)
+        return text
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Names that a loop binds: they keep their type, so of those with parts the structure is known."""
+        for name in names:
+            e = self.scope.env.get(name)
+            keep = isinstance(e, Like) and is_structure(e.shape) and bool(e.shape.parts)
+            self.bind(name, Like(skeleton(e.shape)) if keep else None)
+
+    # ---- values ----
+
+    def static(self, node: Any) -> tuple[bool, Any]:
+        """(True, what an expression is) if that is known without running the function."""
+        if isinstance(node, ast.Constant):
+            return True, node.value
+        method = getattr(self, "static_" + type(node).__name__, None)
+        return method(node) if method else (False, None)
+
+    def static_Name(self, node: ast.Name) -> tuple[bool, Any]:
+        if not self.is_local(node.id):
+            return True, self.lookup(node)
+        e = self.entry(node.id)
+        return (True, e.value) if isinstance(e, Is) else (False, None)
+
+    def static_Attribute(self, node: ast.Attribute) -> tuple[bool, Any]:
+        known, x = self.static(node.value)
+        if known and not is_array(x):
+            if not hasattr(x, node.attr):
+                self.refuse(node, absent(getattr(x, "__name__", type(x).__name__), node.attr, dir(x)))
+            return True, getattr(x, node.attr)
+        s = self.like(node.value)
+        member = class_member(s, node.attr)
+        if member is not None and isinstance(member, (*_PLAIN, tuple)) and s is not None and node.attr not in s.names:
+            return True, member  # a constant of its class
+        return self.static_part(node)
+
+    def static_Subscript(self, node: ast.Subscript) -> tuple[bool, Any]:
+        known, x = self.static(node.value)
+        key, k = self.static(node.slice)
+        if known and key and isinstance(x, (dict, list, tuple, str)):
+            try:
+                return True, x[k]
+            except (KeyError, IndexError, TypeError) as e:
+                self.refuse(node, f"{type(e).__name__}: {e}")
+        return self.static_part(node)
+
+    def static_Slice(self, node: ast.Slice) -> tuple[bool, Any]:
+        ends = [self.static(e) if e is not None else (True, None) for e in (node.lower, node.upper, node.step)]
+        known = all(k and (x is None or isinstance(x, int)) for k, x in ends)
+        return (True, slice(*(x for _, x in ends))) if known else (False, None)
+
+    def static_part(self, node: Any) -> tuple[bool, Any]:
+        s = self.like(node)
+        e = part_entry(s) if s is not None else None
+        return (True, e.value) if isinstance(e, Is) else (False, None)
+
+    def static_Tuple(self, node: Any) -> tuple[bool, Any]:
+        items = [self.static(e) for e in node.elts]
+        return (True, tuple(x for _, x in items)) if all(k for k, _ in items) else (False, None)
+
+    static_List = static_Tuple
+
+    def static_JoinedStr(self, node: ast.JoinedStr) -> tuple[bool, Any]:
+        parts = [self.static(v) for v in node.values]
+        return (True, "".join(x for _, x in parts)) if all(k for k, _ in parts) else (False, None)
+
+    def static_FormattedValue(self, v: ast.FormattedValue) -> tuple[bool, Any]:
+        known, x = self.static(v.value)
+        also, spec = self.static(v.format_spec) if v.format_spec else (True, "")
+        if not known or not also or not isinstance(x, (*_PLAIN, tuple)):
+            return False, None
+        convert: dict[int, Callable] = {115: str, 114: repr, 97: ascii}
+        try:
+            return True, format(convert.get(v.conversion, lambda y: y)(x), spec)
+        except (ValueError, TypeError) as e:
+            return self.refuse(v, f"{type(e).__name__}: {e}")
+
+    def static_BinOp(self, node: ast.BinOp) -> tuple[bool, Any]:
+        (known, a), (also, b) = self.static(node.left), self.static(node.right)
+        f = _ARITHMETIC.get(type(node.op))
+        plain = (int, float, str, tuple)
+        if not (known and also and f and isinstance(a, plain) and isinstance(b, plain)):
+            return False, None
+        try:
+            x = f(a, b)
+        except (ArithmeticError, TypeError, ValueError):
+            return False, None
+        return (False, None) if isinstance(x, complex) else (True, x)
+
+    def static_UnaryOp(self, node: ast.UnaryOp) -> tuple[bool, Any]:
+        known, x = self.static(node.operand)
+        if known and isinstance(node.op, ast.Not):
+            known, x = self.truth(x)
+            return known, not x
+        if known and isinstance(node.op, ast.USub) and isinstance(x, (int, float, complex)):
+            return True, -x
+        return False, None
+
+    @staticmethod
+    def truth(x: Any) -> tuple[bool, bool]:
+        """(True, whether it holds) of what is known; arrays are not looked into."""
+        return (False, False) if is_array(x) else (True, bool(x))
+
+    def static_BoolOp(self, node: ast.BoolOp) -> tuple[bool, Any]:
+        """The first part that decides, if all before it are known."""
+        ends, x = isinstance(node.op, ast.Or), None
+        for v in node.values:
+            known, x = self.static(v)
+            sure, holds = self.truth(x) if known else (False, False)
+            if not sure:
+                return False, None
+            if holds == ends:
+                return True, x
+        return True, x
+
+    def static_Compare(self, node: ast.Compare) -> tuple[bool, Any]:
+        left, result = node.left, True
+        for op, right in zip(node.ops, node.comparators):
+            known, holds = self.known_comparison(op, left, right)
+            if not known:
+                return False, None
+            result, left = result and holds, right
+        return True, result
+
+    def known_comparison(self, op: Any, left: Any, right: Any) -> tuple[bool, Any]:
+        (known, a), (also, b) = self.static(left), self.static(right)
+        if isinstance(op, (ast.Is, ast.IsNot)):
+            if not known and also and b is None and self.like(left) is not None:
+                return True, isinstance(op, ast.IsNot)
+            return known and also, (a is b) == isinstance(op, ast.Is)
+        if isinstance(op, (ast.In, ast.NotIn)) and known and not also:
+            s = self.like(right)
+            if s is not None and s.kind == "dict":
+                return True, (a in s.names) == isinstance(op, ast.In)
+        if not (known and also) or not isinstance(a, (*_PLAIN, tuple, type, enum.Enum)):
+            return False, None
+        if not isinstance(b, (*_PLAIN, tuple, type, enum.Enum)) and not isinstance(op, (ast.In, ast.NotIn)):
+            return False, None
+        try:
+            return True, bool(COMPARISONS[type(op)](a, b))
+        except TypeError:
+            return False, None
+
+    def static_IfExp(self, node: ast.IfExp) -> tuple[bool, Any]:
+        known, test = self.decided(node.test)
+        return self.static(node.body if test else node.orelse) if known else (False, None)
+
+    def decided(self, node: Any) -> tuple[bool, bool]:
+        """(True, whether a condition holds) if that is known."""
+        known, x = self.static(node)
+        return self.truth(x) if known else (False, False)
+
+    def static_Call(self, node: ast.Call) -> tuple[bool, Any]:
+        known, f = self.static(node.func)
+        if known and not isinstance(f, Known):
+            own = counterpart(f)
+            f = own if isinstance(own, Known) else f
+        if known and isinstance(f, Known) and node.keywords and all(k.arg for k in node.keywords):
+            given = {k.arg: self.static(k.value) for k in node.keywords}
+            args = [self.static(a) for a in node.args]
+            if not all(k for k, _ in (*args, *given.values())):
+                self.refuse(node, f"the arguments of {f.__name__}() must be known when the function is compiled")
+            return True, f.fn(*(x for _, x in args), **{str(n): x for n, (_, x) in given.items()})
+        if not known or node.keywords:
+            return False, None
+        if isinstance(f, Known):
+            given = [self.static(a) for a in node.args]
+            if not all(k for k, _ in given):
+                self.refuse(node, f"the arguments of {f.__name__}() must be known when the function is compiled")
+            return True, f(*(x for _, x in given))
+        limits = self.limits(f)
+        if limits and len(node.args) == 1:
+            known, x = self.static(node.args[0])
+            return (True, limits(x)) if known and (isinstance(x, type) or not is_array(x)) else (False, None)
+        if f is len and len(node.args) == 1:
+            return self.known_length(node.args[0])
+        if f is tree_structure and len(node.args) == 1 and self.like(node.args[0]) is not None:
+            return True, tree_of(self.like(node.args[0]))
+        if f is isinstance and len(node.args) == 2:
+            return self.known_instance(node)
+        if f is has_parts and len(node.args) == 1:
+            return True, is_structure(self.like(node.args[0])) or self.static(node.args[0])[0]
+        if f is callable and len(node.args) == 1:
+            known, x = self.static(node.args[0])
+            return (True, callable(x)) if known else (self.like(node.args[0]) is not None, False)
+        if f is hasattr and len(node.args) == 2:
+            (known, x), (also, name) = map(self.static, node.args)
+            return (True, hasattr(x, name)) if known and also and not is_array(x) else (False, None)
+        if f is getattr and len(node.args) == 2 and self.static(node.args[1])[0]:
+            return self.static(ast.copy_location(ast.Attribute(node.args[0], self.static(node.args[1])[1], ast.Load()), node))
+        if getattr(f, "__module__", None) in ("math", "cmath") and callable(f):
+            return self.computed(node, f)
+        if isinstance(getattr(f, "__self__", None), str) or f is str:
+            args = [self.static(a) for a in node.args]
+            if all(k and isinstance(x, _PLAIN) for k, x in args):
+                return True, f(*(x for _, x in args))
+        return False, None
+
+    @staticmethod
+    def limits(f: Any) -> Callable | None:
+        """finfo or iinfo, if f is one of some library."""
+        own = {"finfo": finfo, "iinfo": iinfo}.get(getattr(f, "__name__", ""))
+        return own if own and (f is own or str(f.__module__).split(".")[0] in ("numpy", "jax", "ml_dtypes")) else None
+
+    def computed(self, node: ast.Call, f: Callable) -> tuple[bool, Any]:
+        """A function of math of constants: what Python gives."""
+        args = [self.static(a) for a in node.args]
+        if not all(k and (isinstance(x, _PLAIN) or isinstance(x, (tuple, list))) for k, x in args):
+            return False, None
+        try:
+            return True, f(*(x for _, x in args))
+        except (ArithmeticError, TypeError, ValueError) as e:
+            return self.refuse(node, f"{type(e).__name__}: {e}")
+
+    def known_length(self, node: Any) -> tuple[bool, Any]:
+        known, x = self.static(node)
+        if known and isinstance(x, (tuple, list, dict, str)):
+            return True, len(x)
+        s = self.like(node)
+        return (True, len(s.parts)) if is_structure(s) else (False, None)
+
+    def known_instance(self, node: ast.Call) -> tuple[bool, Any]:
+        """isinstance of what has a known structure. Of numbers and arrays it is not known: batches change them."""
+        known, x = self.static(node.args[0])
+        also, kinds = self.static(node.args[1])
+        kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+        s = self.like(node.args[0])
+        if not also or not all(isinstance(k, type) for k in kinds):
+            return False, None
+        if known:
+            return True, isinstance(x, kinds)
+        if is_structure(s):
+            kind = s.of if s.kind == "object" else {"tuple": tuple, "list": list, "dict": dict}[s.kind]
+            return True, issubclass(kind, kinds)
+        if s is not None and s.kind == "leaf" and all(k in (tuple, list, dict, str) or field_names(k) for k in kinds):
+            return True, False
+        return False, None
+
+    # ---- structures ----
+
+    def like(self, node: Any) -> Any:
+        """The structure of what an expression gives, as far as it is plain to see."""
+        method = getattr(self, "like_" + type(node).__name__, None)
+        return method(node) if method else None
+
+    def like_Name(self, node: ast.Name) -> Shape | None:
+        e = self.entry(node.id)
+        return e.shape if isinstance(e, Like) else None
+
+    def like_Attribute(self, node: ast.Attribute) -> Shape | None:
+        s = self.like(node.value)
+        if s is not None and s.kind == "object" and node.attr in s.names:
+            return s.parts[s.names.index(node.attr)]
+        return None
+
+    def like_Subscript(self, node: ast.Subscript) -> Shape | None:
+        s = self.like(node.value)
+        if not is_structure(s):
+            return None
+        if isinstance(node.slice, ast.Slice):
+            ends = [self.static(p) if p else (True, None) for p in (node.slice.lower, node.slice.upper, node.slice.step)]
+            if s.kind in ("tuple", "list") and all(k for k, _ in ends):
+                return Shape(s.kind, s.parts[slice(*(x for _, x in ends))])
+            return None
+        known, k = self.static(node.slice)
+        if not known:
+            return None
+        if s.kind == "dict":
+            if k not in s.names:
+                self.refuse(node, f"the dictionary has no {k!r}", f"it has {', '.join(map(repr, s.names))}")
+            return s.parts[s.names.index(k)]
+        if isinstance(k, int) and not -len(s.parts) <= k < len(s.parts):
+            self.refuse(node, f"there is no item {k}: there are {len(s.parts)}")
+        return s.parts[k] if isinstance(k, int) else None
+
+    def part_shape(self, node: Any) -> Shape:
+        known, x = self.static(node)
+        if known and not is_array(x):
+            return Shape("static", of=x)
+        return self.like(node) or ANY
+
+    def like_Tuple(self, node: Any) -> Shape | None:
+        parts: list[Shape] = []
+        for e in node.elts:
+            if isinstance(e, ast.Starred):
+                items = self.sequence(e.value)
+                if items is None:
+                    return None
+                parts += [self.item_shape(i) for i in items]
+            else:
+                parts.append(self.part_shape(e))
+        return Shape("list" if isinstance(node, ast.List) else "tuple", parts)
+
+    like_List = like_Tuple
+
+    @staticmethod
+    def item_shape(item: Item) -> Shape:
+        if isinstance(item.entry, Is):
+            return Shape("static", of=item.entry.value)
+        return item.entry.shape if item.entry else ANY
+
+    def like_Dict(self, node: ast.Dict) -> Shape | None:
+        found: dict[str, Shape] = {}
+        for k, v in zip(node.keys, node.values):
+            if k is None:
+                s = self.like(v)
+                if s is None or s.kind != "dict":
+                    return None
+                found.update(zip(s.names, s.parts))
+            else:
+                known, name = self.static(k)
+                if not known:
+                    return None
+                found[name] = self.part_shape(v)
+        return Shape("dict", list(found.values()), tuple(found))
+
+    def like_ListComp(self, node: ast.ListComp) -> Shape | None:
+        shapes: list[Shape] = []
+        texts = self.comprehended(node.generators, [node.elt], shapes)
+        return Shape("mapped") if texts is None else Shape("list", shapes)
+
+    like_GeneratorExp = like_ListComp
+
+    def like_BinOp(self, node: ast.BinOp) -> Shape | None:
+        times = self.repeated(node)
+        if times is not None:
+            s = self.like(times[0])
+            return Shape(s.kind, s.parts * times[1]) if s.kind in ("tuple", "list") else None
+        if not isinstance(node.op, ast.Add):
+            return None
+        a, b = self.like(node.left), self.like(node.right)
+        if a is not None and b is not None and a.kind == b.kind and a.kind in ("tuple", "list"):
+            return Shape(a.kind, [*a.parts, *b.parts])
+        return None
+
+    def repeated(self, node: ast.BinOp) -> tuple[Any, int] | None:
+        """A list or tuple times a number: (it, how often)."""
+        if isinstance(node.op, ast.Mult):
+            for of, by in ((node.left, node.right), (node.right, node.left)):
+                known, n = self.static(by)
+                if known and type(n) is int and (s := self.like(of)) is not None and s.kind in ("tuple", "list", "mapped"):
+                    return of, max(n, 0)
+        return None
+
+    def like_IfExp(self, node: ast.IfExp) -> Shape | None:
+        known, test = self.decided(node.test)
+        return self.like(node.body if test else node.orelse) if known else None
+
+    def like_Call(self, node: ast.Call) -> Shape | None:
+        """Of grad(f)(x, ...) and tree_map(f, x): the structure of x."""
+        known, f = self.static(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else (False, None)
+        name, given = getattr(f, "__name__", ""), None
+        if known and f is map and len(node.args) > 1:
+            return self.like_map(node)
+        if known and f in (list, tuple) and len(node.args) == 1:
+            given = self.like(node.args[0])
+            if given is not None and given.kind in ("tuple", "list", "mapped"):
+                return Shape("mapped") if given.kind == "mapped" else Shape(name, given.parts)
+        if known and getattr(f, "op", "") == "Split" and (parts := self.cut_in(node)):
+            return Shape("tuple", [ANY] * parts)
+        if known and name in ("tree_map", "hyper_map") and len(node.args) > 1:
+            given = self.like(node.args[1])
+            return given and skeleton(given)
+        if known and f is tree_unflatten and len(node.args) == 2 and self.static(node.args[0])[0]:
+            return skeleton(shape_of(self.static(node.args[0])[1]))
+        word, wrt = self.derived(node.func, f if known else None)
+        if word is None or not isinstance(wrt, int) or not 0 <= wrt < len(node.args):
+            return None
+        given = self.like(node.args[wrt])
+        of = ANY if given is None else skeleton(given)
+        return of if word == "grad" and given is not None else Shape("tuple", [ANY, of]) if word == "value_and_grad" else None
+
+    def like_map(self, node: ast.Call) -> Shape:
+        """Of map(f, xs): what a lambda gives of each item, as far as it is known."""
+        all_of = [self.sequence(a) for a in node.args[1:]]
+        if any(items is None for items in all_of):
+            return Shape("mapped")
+        return Shape("list", [self.like_applied(node.args[0], list(items)) for items in zip(*all_of)])
+
+    def like_applied(self, f: Any, items: list[Item]) -> Shape:
+        names = [a.arg for a in f.args.args] if isinstance(f, ast.Lambda) else []
+        if len(names) != len(items):
+            return ANY
+        outer, self.scope = self.scope, Scope(set(names), self.scope)
+        for name, item in zip(names, items):
+            shape = self.item_shape(item)
+            self.scope.env[name] = part_entry(shape) or Like(shape)
+        found = self.part_shape(f.body)
+        self.scope = outer
+        return found
+
+    def cut_in(self, node: ast.Call) -> int:
+        """How many parts split gives, if that is known."""
+        given = node.args[1] if len(node.args) > 1 else next((k.value for k in node.keywords if k.arg in ("sections", "indices_or_sections")), None)
+        known, n = self.static(given) if given is not None and not isinstance(node.args[0], ast.Starred) else (False, None)
+        return n if known and type(n) is int else len(n) + 1 if known and isinstance(n, (tuple, list)) else 0
+
+    def is_mapped(self, node: Any) -> bool:
+        """Whether an expression gives a tuple whose length the types of arguments tell: of items of an array, say."""
+        s = self.like(node) if isinstance(node, (ast.Name, ast.ListComp, ast.GeneratorExp, ast.Call)) else None
+        return s is not None and s.kind == "mapped"
+
+    def derived(self, func: Any, f: Any) -> tuple[str | None, Any]:
+        """(grad or value_and_grad, by which argument) of a function that is such a derivative."""
+        if hasattr(f, "_word"):
+            return f._word if not f._given.get("has_aux") else None, f._given.get("wrt", 0)
+        if not isinstance(func, ast.Call):
+            return None, None
+        known, f = self.static(func.func)
+        options = {"wrt" if k.arg == "argnums" else k.arg: self.static(k.value)[1] for k in func.keywords}
+        if not known or len(func.args) > 1 or options.get("has_aux"):
+            return None, None
+        return getattr(f, "__name__", None) if hasattr(f, "_emit_twice") else None, options.get("wrt", 0)
+
+    # ---- sequences ----
+
+    def sequence(self, node: Any) -> list[Item] | None:
+        """The parts of what an expression gives, if it is known which these are."""
+        if isinstance(node, ast.Call):
+            items = self.sequence_of_dict(node)
+            known, f = self.static(node.func) if items is None else (False, None)
+            items = self.sequence_call(node, f) if known else items
+            if items is not None or not known:
+                return items
+        if isinstance(node, (ast.Tuple, ast.List)):
+            return self.sequence_written(node)
+        known, x = self.static(node)
+        if known:
+            if isinstance(x, (tuple, list, dict, range)) or (isinstance(x, type) and issubclass(x, enum.Enum)):
+                return [Item(entry=Is(v)) for v in x] if len(x) <= MOST_PARTS else None
+            return None
+        s = self.like(node)
+        if not is_structure(s):
+            return None
+        if s.kind == "dict":
+            return [Item(entry=Is(k)) for k in s.names]
+        return self.parts_of(self.looked_at(node), s) if s.kind != "object" or issubclass(s.of, tuple) else None
+
+    @staticmethod
+    def parts_of(text: str, s: Shape) -> list[Item]:
+        """The items of a tuple, list or named tuple, the values of a dictionary."""
+        from .._tree import quoted
+        if s.kind in ("dict", "object"):
+            return [Item(f"{text}.{quoted(n)}", part_entry(p)) for n, p in zip(s.names, s.parts)]
+        return [Item(f"{text}[{i}]", part_entry(p)) for i, p in enumerate(s.parts)]
+
+    def sequence_written(self, node: Any) -> list[Item] | None:
+        items: list[Item] = []
+        for e in node.elts:
+            if isinstance(e, ast.Starred):
+                more = self.sequence(e.value)
+                if more is None:
+                    return None
+                items += more
+                continue
+            known, x = self.static(e)
+            if known and not is_array(x):
+                items.append(Item(entry=Is(x)))
+            else:
+                s = self.like(e)
+                items.append(Item(self.expr(e), part_entry(s) if s is not None else None))
+        return items
+
+    def sequence_call(self, node: ast.Call, f: Any) -> list[Item] | None:
+        if f is range:
+            ends = [self.static(a) for a in node.args]
+            if not all(k and isinstance(x, int) for k, x in ends) or not 1 <= len(ends) <= 3:
+                return None
+            r = range(*(x for _, x in ends))
+            return [Item(entry=Is(i)) for i in r] if len(r) <= MOST_PARTS else None
+        if f is tree_leaves and len(node.args) == 1:
+            return self.leaves(node.args[0])
+        if f is tree_flatten and len(node.args) == 1 and (leaves := self.leaves(node.args[0])) is not None:
+            return [Item(parts=leaves, kind="list"), Item(entry=Is(tree_of(self.like(node.args[0]))))]
+        if f is zip and node.args:
+            all_of: list = []
+            for a in node.args:
+                if isinstance(a, ast.Starred):
+                    rows = self.sequence(a.value)
+                    all_of += [None] if rows is None else [self.item_parts(r) for r in rows]
+                else:
+                    all_of.append(self.sequence(a))
+            if any(s is None for s in all_of):
+                return None
+            return [Item(parts=list(t)) for t in zip(*all_of)]
+        if f is enumerate and node.args:
+            known, start = self.static(node.args[1]) if len(node.args) > 1 else (True, 0)
+            items = self.sequence(node.args[0])
+            return [Item(parts=[Item(entry=Is(start + i)), x]) for i, x in enumerate(items)] if known and items is not None else None
+        if f in (reversed, list, tuple, sorted) and len(node.args) == 1 and not node.keywords:
+            items = self.sequence(node.args[0])
+            if f is sorted and items is not None:
+                known = all(isinstance(i.entry, Is) and isinstance(i.entry.value, _PLAIN) for i in items)
+                return sorted(items, key=lambda i: i.entry.value) if known else None
+            return items[::-1] if f is reversed and items is not None else items
+        return None
+
+    def leaves(self, node: Any) -> list[Item] | None:
+        """The leaves of a tree whose structure is known."""
+        s = self.like(node)
+        if s is None:
+            return None
+
+        def of(text: str, s: Shape) -> list[Item]:
+            if is_structure(s):
+                return [x for i, p in zip(self.parts_of(text, s), s.parts) for x in of(i.text, p)]
+            e = part_entry(s)
+            return [] if isinstance(e, Is) and e.value is None else [Item(text, e)]
+        return of(self.looked_at(node), s)
+
+    def sequence_of_dict(self, node: Any) -> list[Item] | None:
+        """d.items(), d.keys(), d.values()."""
+        how = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        if how not in ("items", "keys", "values") or node.args or node.keywords:
+            return None
+        known, x = self.static(node.func.value)
+        if known and isinstance(x, dict):
+            names, values = list(x), [Item(entry=Is(v)) for v in x.values()]
+        else:
+            s = self.like(node.func.value)
+            if s is None or s.kind != "dict":
+                return None
+            names, values = list(s.names), self.parts_of(self.expr(node.func.value), s)
+        keys = [Item(entry=Is(k)) for k in names]
+        return {"keys": keys, "values": values, "items": [Item(parts=[k, v]) for k, v in zip(keys, values)]}[how]
+
+    def item_text(self, node: Any, item: Item) -> str:
+        if item.text is not None:
+            return item.text
+        if item.parts is not None:
+            texts = [self.item_text(node, p) for p in item.parts]
+            return "(" + ", ".join(texts) + (",)" if len(texts) == 1 else ")")
+        return static_text(self, node, item.entry.value)
+
+    def item_parts(self, item: Item) -> list[Item] | None:
+        if item.parts is not None:
+            return item.parts
+        if isinstance(item.entry, Is) and isinstance(item.entry.value, (tuple, list)):
+            return [Item(entry=Is(v)) for v in item.entry.value]
+        s = item.entry.shape if isinstance(item.entry, Like) else None
+        return self.parts_of(item.text, s) if s is not None and is_structure(s) and s.kind != "dict" else None
+
+    def assign_item(self, target: Any, item: Item, indent: str) -> str:
+        """Binds a target to a part."""
+        if isinstance(target, ast.Name):
+            if isinstance(item.entry, Is) and item.text is None:
+                return self.bind_static(target, target.id, item.entry.value, indent)
+            text = f"{indent}{self.mark(target)}{self.target(target)} = {self.item_text(target, item)}\n"
+            if item.entry is not None:
+                self.scope.env[target.id] = item.entry
+            elif item.parts is not None:
+                self.scope.env[target.id] = Like(Shape(item.kind, [self.item_shape(i) for i in item.parts]))
+            return text
+        parts = self.item_parts(item) if isinstance(target, (ast.Tuple, ast.List)) else None
+        if parts is None:
+            return self.bind_text(target, self.item_text(target, item), indent)
+        return self.assign_parts(target, parts, indent)
+
+    def assign_parts(self, target: Any, parts: list[Item], indent: str) -> str:
+        stars = [i for i, e in enumerate(target.elts) if isinstance(e, ast.Starred)]
+        n = len(target.elts)
+        if stars and len(stars) == 1 and len(parts) >= n - 1:
+            at, end = stars[0], len(parts) - (n - 1 - stars[0])
+            parts = [*parts[:at], Item(parts=parts[at:end]), *parts[end:]]
+        if len(parts) != n:
+            self.refuse(target, f"there are {n} names for {len(parts)} items")
+        text = ""
+        for e, p in zip(target.elts, parts):
+            if isinstance(e, ast.Starred) and isinstance(e.value, ast.Name):
+                name = self.target(e.value)
+                text += f"{indent}{name} = {self.item_text(target, p)}\n"
+                self.scope.env[e.value.id] = Like(Shape("list", [self.item_shape(i) for i in p.parts]), own=True)
+            else:
+                text += self.assign_item(e, p, indent)
+        return text
+
+    def in_variables(self, node: Any, item: Item, indent: str) -> tuple[str, Item]:
+        """Evaluates a part now: names that it is made of may be bound anew before it is used."""
+        if item.parts is not None:
+            pairs = [self.in_variables(node, p, indent) for p in item.parts]
+            return "".join(t for t, _ in pairs), Item(parts=[p for _, p in pairs], kind=item.kind)
+        if item.text is None:
+            return "", item
+        t = self.fresh()
+        return f"{indent}{t} = {item.text}\n", Item(t, item.entry)
+
+
+def class_member(s: Shape | None, name: str) -> Any:
+    """A method or property of the class of an object that is an argument; else None."""
+    if s is None or s.kind != "object":
+        return None
+    return inspect.getattr_static(s.of, name, None)

@@ -1,0 +1,654 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loops and comprehensions: over what has known parts they are written out, others become loops of the program."""
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+from typing import Any
+
+from .known import Is, Item, Like, MOST_PARTS, Part, Scope, is_structure
+from .static import hyper_mapped, static_text
+from .._tree import Shape, is_key
+
+
+def position(node: Any) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def stored_name(n: Any) -> set[str]:
+    """The name that a node of the tree binds."""
+    if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store):
+        return {n.id}
+    name = n.name if isinstance(n, (ast.MatchAs, ast.MatchStar)) else n.rest if isinstance(n, ast.MatchMapping) else None
+    return {name} if name else set()
+
+
+# b, rows of items like e, with the element type that holds e, too
+WIDENED = "b = Where(false, Reshape(e, b.shape[1:]), b); "
+
+
+def bound_names(nodes: list) -> set[str]:
+    """Names that statements bind or change, without those of functions within."""
+    found: set[str] = set()
+    todo = list(nodes)
+    while todo:
+        n = todo.pop()
+        if isinstance(n, ast.FunctionDef):
+            found.add(n.name)
+            continue
+        if isinstance(n, (ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)):
+            continue
+        if isinstance(n, (ast.Import, ast.ImportFrom)):
+            found |= {(a.asname or a.name).split(".")[0] for a in n.names}
+        changed = n.value if isinstance(n, (ast.Subscript, ast.Attribute)) and isinstance(n.ctx, ast.Store) else grown(n)
+        if isinstance(changed, ast.Name):
+            found.add(changed.id)
+        found |= stored_name(n)
+        todo.extend(ast.iter_child_nodes(n))
+    return found
+
+
+def local_names(nodes: list) -> set[str]:
+    """Names that are a function's own because statements of it bind them."""
+    stored = {name for s in nodes for n in ast.walk(s) for name in stored_name(n)}
+    functions = {n.name for s in nodes for n in ast.walk(s) if isinstance(n, ast.FunctionDef)}
+    imported = {(a.asname or a.name).split(".")[0] for s in nodes for n in ast.walk(s)
+                if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names}
+    return bound_names(nodes) & (stored | functions | imported)
+
+
+def grown(node: Any) -> Any:
+    """The list that a call of append or extend changes."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("append", "extend", "pop"):
+        return node.func.value
+    return None
+
+
+def changed_in_place(body: list) -> set[str]:
+    """Names of what statements may change the items of."""
+    nodes = [n for s in body for n in ast.walk(s)]
+    calls = [n.func for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
+    items = [n for n in nodes if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)]
+    return {n.value.id for n in (*calls, *items) if isinstance(n.value, ast.Name)}
+
+
+def items_alone(node: Any, name: str) -> bool:
+    """Whether a loop uses a list for its items and its length alone, or adds to it: no other name refers to it then."""
+    alone = {id(n.value) for n in ast.walk(node) if isinstance(n, ast.Subscript)}
+    alone |= {id(grown(n)) for n in ast.walk(node)}
+    alone |= {id(n.args[0]) for n in ast.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "len" and n.args}
+    return all(id(n) in alone for n in ast.walk(node) if isinstance(n, ast.Name) and n.id == name)
+
+
+class Rows:
+    """Lists that are arrays in a loop, and the statements that make them so."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.names: list[str] = []
+
+    def bind(self, writer: Any) -> None:
+        for x in self.names:
+            writer.scope.env[x] = Like(Shape("stacked"), own=True)
+
+
+def own_jumps(body: list) -> bool:
+    """Whether statements leave or go on with the loop that they are the body of."""
+    todo = list(body)
+    while todo:
+        n = todo.pop()
+        if isinstance(n, (ast.Break, ast.Continue)):
+            return True
+        if isinstance(n, (ast.For, ast.While)):
+            todo.extend(n.orelse)
+        elif not isinstance(n, ast.FunctionDef):
+            todo.extend(c for c in ast.iter_child_nodes(n) if isinstance(c, (ast.stmt, ast.match_case)))
+    return False
+
+
+def own_breaks(body: list) -> bool:
+    todo = list(body)
+    while todo:
+        n = todo.pop()
+        if isinstance(n, ast.Break):
+            return True
+        if not isinstance(n, (ast.For, ast.While, ast.FunctionDef)):
+            todo.extend(c for c in ast.iter_child_nodes(n) if isinstance(c, (ast.stmt, ast.match_case)))
+    return False
+
+
+def parts_written(item: Any) -> list:
+    """What stands in a tuple, list or dictionary that is written out, or the item itself."""
+    parts = item.elts if isinstance(item, (ast.Tuple, ast.List)) else item.values if isinstance(item, ast.Dict) else None
+    return [item] if parts is None else [n for p in parts for n in parts_written(p)]
+
+
+class Renamed(ast.NodeTransformer):
+    """Names replaced, also where functions are defined."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        node.id = self.names.get(node.id, node.id)
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.name = self.names.get(node.name, node.name)
+        return self.generic_visit(node)
+
+
+class Loops(Part):
+    """The part of the writer for what is repeated."""
+
+    filling: dict[str, tuple]  # lists that the loop at hand fills: how long they become, the round's number
+    ended: bool                # the end of the block at hand is not reached
+
+    # ---- comprehensions ----
+
+    def comprehended(self, generators: list, elements: list, shapes: list | None = None) -> list | None:
+        """The texts of a comprehension over known parts: one for each round, or a list if there are several
+        elements. None if the parts are not known. `shapes` takes the structure of each."""
+        gen = generators[0]
+        items = None if gen.is_async else self.sequence(gen.iter)
+        if items is None or len(items) > MOST_PARTS:
+            return None
+        out: list = []
+        for item in items:
+            outer, self.scope = self.scope, Scope(bound_names([gen.target]), self.scope)
+            lines = self.assign_item(gen.target, item, "").replace("\n", "; ")
+            tests = [self.decided(t) for t in gen.ifs]
+            if not all(known for known, _ in tests):
+                self.refuse(gen.ifs[[k for k, _ in tests].index(False)],
+                            "how long a tuple is must be known when the function is compiled", "use where")
+            if all(holds for _, holds in tests):
+                if shapes is not None and len(generators) == 1:
+                    shapes.append(self.part_shape(elements[-1]))
+                inner = self.comprehended(generators[1:], elements, shapes) if len(generators) > 1 else [self.element(elements)]
+                if inner is None:
+                    self.scope = outer
+                    return None
+                out += [self.within(lines, t) for t in inner]
+            self.scope = outer
+        return out
+
+    def element(self, elements: list) -> Any:
+        """The text of one round; of a key its value."""
+        texts = [self.expr(e) for e in elements[-1:]]
+        if len(elements) == 1:
+            return texts[0]
+        known, key = self.static(elements[0])
+        if not known or not is_key(key):
+            self.refuse(elements[0], "keys of dictionaries must be texts or numbers that are known")
+        return key, texts[0]
+
+    @staticmethod
+    def within(lines: str, text: Any) -> Any:
+        if not lines:
+            return text
+        if isinstance(text, tuple):
+            return text[0], f"(fn () {{ {lines}{text[1]} }})()"
+        return f"(fn () {{ {lines}{text} }})()"
+
+    def expr_ListComp(self, node: Any) -> str:
+        texts = self.comprehended(node.generators, [node.elt])
+        if texts is not None:
+            return "(" + ", ".join(texts) + (",)" if len(texts) == 1 else ")")
+        gen = node.generators[0]
+        if len(node.generators) > 1 or gen.ifs or gen.is_async:
+            self.refuse(node, "a comprehension with several for or with if needs parts that are known when the "
+                        "function is compiled", "write a loop that fills an array, or use where")
+        if isinstance(gen.iter, ast.Call) and self.static(gen.iter.func) == (True, range):
+            self.refuse(node, "the range of a comprehension must be constant", "write a for loop")
+        before, over = self.mapped_over(gen.iter)
+        outer, self.scope = self.scope, Scope(bound_names([gen.target]), self.scope)
+        params, first = self.mapped_target(gen.target, len(over))
+        text = f"map{self.mark(node)}(fn ({', '.join(params)}) {{ {first}{self.expr(node.elt)} }}, {', '.join(over)})"
+        self.scope = outer
+        return f"(fn () {{ {before}{text} }})()" if before else text
+
+    def mapped_over(self, node: Any) -> tuple[str, list[str]]:
+        """What `map` goes through for an iterable, and the statements before it: each text is a tuple, or an array,
+        whose rows are the items."""
+        called = self.static(node.func)[1] if isinstance(node, ast.Call) and self.static(node.func)[0] else None
+        if called is zip and node.args:
+            parts = [self.mapped_as_one(a) for a in node.args]
+            return "".join(before for before, _ in parts), [over for _, over in parts]
+        if called is enumerate and 1 <= len(node.args) <= 2 and not node.keywords:
+            before, over = self.mapped_as_one(node.args[0])
+            start, t = self.expr(node.args[1]) if len(node.args) > 1 else "0", self.fresh()
+            return f"{before}{t} = {over}; ", [f"Unstack({start} + Arange(stop=len({t})))", t]
+        return "", [self.iterated(node)]
+
+    def mapped_as_one(self, node: Any) -> tuple[str, str]:
+        """The same as one tuple or array."""
+        before, over = self.mapped_over(node)
+        if len(over) == 1:
+            return before, over[0]
+        names = ", ".join(self.fresh() for _ in over)
+        return before, f"map(fn ({names}) {{ ({names}) }}, {', '.join(over)})"
+
+    def mapped_target(self, target: Any, n: int) -> tuple[list[str], str]:
+        """The parameters of the function that `map` calls with n items, and what binds the target to them."""
+        names = [e for e in target.elts] if isinstance(target, (ast.Tuple, ast.List)) else [target]
+        if n == 1 and isinstance(target, ast.Name):
+            return [self.local(target.id)], ""
+        params = [self.fresh() for _ in range(n)]
+        if n == len(names) and not any(isinstance(e, ast.Starred) for e in names) and (n > 1 or target is names[0]):
+            return params, "".join(self.bind_text(e, t, "") for e, t in zip(names, params)).replace("\n", "; ")
+        whole = params[0] if n == 1 else f"({', '.join(params)})"
+        return params, self.bind_text(target, whole, "").replace("\n", "; ")
+
+    expr_GeneratorExp = expr_ListComp
+
+    def expr_DictComp(self, node: ast.DictComp) -> str:
+        pairs = self.comprehended(node.generators, [node.key, node.value])
+        if pairs is None:
+            return self.refuse(node, "it is not known what keys the dictionary has", "write the dictionary out, or use hyper_map")
+        return self.record(list(dict(pairs).items()))
+
+    def iterated(self, node: Any) -> str:
+        if isinstance(node, ast.Call) and self.static(node.func) == (True, zip):
+            names = [self.fresh() for _ in node.args]
+            return f"map(fn ({', '.join(names)}) {{ ({', '.join(names)}) }}, {self.exprs(node.args)})"
+        if isinstance(node, ast.Call) and self.static(node.func) == (True, reversed):
+            return f"({self.expr(node.args[0])})[::-1]"
+        return self.expr(node)
+
+    # ---- loops ----
+
+    def with_else(self, node: Any, indent: str, write: Any) -> str:
+        """A loop and its else, which runs if no break left the loop."""
+        flag = self.fresh() if node.orelse and own_breaks(node.body) else None
+        self.flags.append(flag)
+        text = (f"{indent}{flag} = true\n" if flag else "") + write(node, indent)
+        self.flags.pop()
+        if not node.orelse or self.ended:
+            return text
+        names = bound_names(node.orelse)
+        if not flag:
+            return text + self.block(node.orelse, indent)
+        text += self.made_variables(names, node, indent)
+        text += f"{indent}if {flag} {{\n{self.block(node.orelse, indent + '  ')}{indent}}}\n"
+        self.ended = False
+        self.forget(names)
+        return text
+
+    def stmt_While(self, node: ast.While, indent: str) -> str:
+        return self.with_else(node, indent, self.write_while)
+
+    def write_while(self, node: ast.While, indent: str) -> str:
+        names = bound_names(node.body)
+        text = self.made_variables(names, node, indent)
+        rows = self.in_rows(node, indent)
+        text += rows.text
+        self.forget(names)
+        rows.bind(self)
+        test = "true" if self.decided(node.test) == (True, True) else self.condition(node.test)
+        text += f"{indent}{self.mark(node.test)}while {test} {{\n{self.block(node.body, indent + '  ')}{indent}}}\n"
+        self.forget(names)
+        rows.bind(self)
+        self.ended = test == "true" and not own_breaks(node.body)
+        return text
+
+    def stmt_For(self, node: ast.For, indent: str) -> str:
+        return self.with_else(node, indent, self.write_for)
+
+    def write_for(self, node: Any, indent: str) -> str:
+        called = self.static(node.iter.func) if isinstance(node.iter, ast.Call) else (False, None)
+        measured = {id(n.args[0]) for n in ast.walk(node.iter) if isinstance(n, ast.Call) and len(n.args) == 1 and self.static(n.func) == (True, len)}
+        for n in ast.walk(node.iter):  # len(xs) is a number by then, the loop does not hold xs
+            if isinstance(n, ast.Name) and n.id in changed_in_place(node.body) and id(n) not in measured:
+                self.give_away(n)
+        if not own_jumps(node.body) and (called != (True, range) or self.b.unrolls or self.wants_parts(node)):
+            items = self.sequence(node.iter)
+            if items is not None:
+                return self.written_out(node, items, indent)
+        self.b.rolled |= called == (True, range) and all(self.static(a)[0] for a in node.iter.args)
+        lists = self.filled(node)
+        if lists:
+            return self.write_filling(node, lists, called[1] if called[0] else None, indent)
+        names = bound_names([*node.body, node.target])
+        text = self.made_variables(names, node, indent)
+        rows = self.in_rows(node, indent)
+        text += rows.text
+        self.forget(names)
+        rows.bind(self)
+        if called == (True, range):
+            text += self.for_range(node, indent)
+        elif called == (True, zip) and node.iter.args:
+            text += self.for_zip(node, indent)
+        elif called == (True, enumerate) and isinstance(node.target, ast.Tuple) and len(node.target.elts) == 2:
+            text += self.for_enumerate(node, indent)
+        else:
+            inner = indent + "  "
+            head, first = self.loop_target(node.target, inner)
+            over, t = self.iterated(node.iter), self.fresh()
+            text += f"{indent}{t} = {over}\n{indent}{self.mark(node.iter)}assert(len({t}) >= 0)\n"  # also if the body does nothing
+            over = t
+            text += f"{indent}{self.mark(node)}for {head} in {over} {{\n{first}{self.block(node.body, inner)}{indent}}}\n"
+        self.forget(names)
+        rows.bind(self)
+        self.ended = False
+        return text
+
+    # ---- lists whose items a loop replaces by index: one array, with a row for each item ----
+
+    def in_rows(self, node: Any, indent: str) -> Rows:
+        """Lists of the function of which the rounds replace items, xs[i] = x, become arrays before the loop; nothing else may
+        refer to them in it."""
+        rows = Rows()
+        changed = {n.value.id for s in node.body for n in ast.walk(s)
+                   if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) and isinstance(n.value, ast.Name)}
+        for x in sorted(changed):
+            e = self.scope.env.get(x)
+            if not (isinstance(e, Like) and e.own and items_alone(node, x)):
+                continue
+            whole = e.shape.kind == "list" and e.shape.parts and not any(is_structure(s) for s in e.shape.parts)
+            if whole:
+                items = [i.text for i in self.parts_of(self.local(x), e.shape)]
+                names = ", ".join(f"e{i}" for i in range(len(items)))
+                rows.text += f"{indent}{self.mark(node)}{self.local(x)} = {hyper_mapped(f'fn ({names}) {{ Stack({names}) }}', items)}\n"
+            if whole or e.shape.kind == "stacked":
+                rows.names.append(x)
+        return rows
+
+    def store_row(self, target: Any, value: Any, indent: str) -> str:
+        """xs[i] = x of a list that is an array; the array takes the element type that holds all items."""
+        if isinstance(target.slice, (ast.Slice, ast.Tuple)):
+            self.refuse(target, "one item of a list changes at a time", "write a loop")
+        name, k = self.local(target.value.id), self.fresh()
+        made = hyper_mapped(f"fn (b, e) {{ {WIDENED}IndexWrite(b, {k}, CastLike(e, b), axis=0, mode=\"update\") }}", [name, self.expr(value)])
+        return f"{indent}{k} = {self.expr(target.slice)}\n{indent}{self.mark(target)}{name} = {made}\n"
+
+    # ---- lists that a loop fills: one array each, with a row a round ----
+
+    def filled(self, node: Any) -> list[str]:
+        """Empty lists to which each round of a loop appends one item."""
+        if own_jumps(node.body) or node.orelse:
+            return []
+        ends: list[Any] = [s.value for s in node.body if isinstance(s, ast.Expr)]
+        found = [n.func.value.id for n in ends if isinstance(grown(n), ast.Name) and n.func.attr == "append"]
+        return [x for x in found if sum(isinstance(grown(n), ast.Name) and grown(n).id == x for s in node.body for n in ast.walk(s)) == 1
+                and isinstance(self.entry(x), Like) and self.entry(x).own and self.entry(x).shape.kind == "list"
+                and not self.entry(x).shape.parts]
+
+    def write_filling(self, node: Any, lists: list[str], called: Any, indent: str) -> str:
+        """The first round stands before the loop: it tells what the items are like."""
+        n, first, k = self.fresh(), self.fresh(), self.fresh()
+        text, item = self.counted(node, called, n, indent)
+        text += (f"{indent}{self.mark(node)}assert({n} > 0, \"the loop does not run, so it is not known what is in "
+                 f"{', '.join(lists)}\")\n{indent}{first} = 0\n")
+        self.filling |= {x: (n, None) for x in lists}
+        text += item(first, indent) + self.block(node.body, indent)
+        self.filling |= {x: (n, k) for x in lists}
+        names = bound_names([*node.body, node.target])
+        text += self.made_variables(names, node, indent)
+        self.forget(names)
+        inner = indent + "  "
+        text += f"{indent}{self.mark(node)}for {k} in 1..{n} {{\n{item(k, inner)}{self.block(node.body, inner)}{indent}}}\n"
+        self.forget(names)
+        for x in lists:
+            del self.filling[x]
+            self.scope.env[x] = Like(Shape("stacked"), own=items_alone(node, x))
+        self.ended = False
+        return text
+
+    def counted(self, node: Any, called: Any, n: str, indent: str) -> tuple[str, Any]:
+        """The number of rounds bound to a name, and what binds the loop's target in round k."""
+        target, args = node.target, node.iter.args if isinstance(node.iter, ast.Call) else []
+        if called is range:
+            low, step = (self.expr(args[0]) if len(args) > 1 else "0"), (self.static(args[2])[1] if len(args) > 2 else 1)
+            if not isinstance(step, int) or step == 0:
+                self.refuse(node.iter, "the step of a range must be a constant that is not 0", "count, and multiply")
+            start, end = self.fresh(), self.expr(args[1] if len(args) > 1 else args[0])
+            text = f"{indent}{start} = {low}\n{indent}{n} = ({end} - {start} + {step - 1 if step > 0 else step + 1}) // {step}\n"
+            return text, lambda k, at: self.bind_text(target, f"{start} + {k} * {step}", at)
+        count, over = None, [node.iter]
+        if called in (zip, enumerate) and isinstance(target, ast.Tuple):
+            over = list(args[:1] if called is enumerate else args)
+            if len(target.elts) != len(over) + (called is enumerate) or len(args) > len(over):
+                self.refuse(node.iter, "a loop that fills a list takes one name for each part")
+            count = target.elts[0] if called is enumerate else None
+        names = [self.fresh() for _ in over]
+        text = "".join(f"{indent}{t} = {self.iterated(a)}\n" for t, a in zip(names, over))
+        lengths = [f"len({t})" for t in names]
+        text += f"{indent}{n} = {functools.reduce(lambda a, b: f'Minimum({a}, {b})', lengths)}\n"
+        targets = target.elts[-len(over):] if len(over) > 1 or count is not None or called is zip else [target]
+
+        def item(k: str, at: str) -> str:
+            counting = self.bind_text(count, k, at) if count is not None else ""
+            return counting + "".join(self.bind_text(e, f"{t}[{k}]", at) for e, t in zip(targets, names))
+        return text, item
+
+    def fill(self, node: Any, name: str, indent: str) -> str:
+        """xs.append(x) in a loop that fills xs."""
+        n, k = self.filling[name]
+        if any(isinstance(x, ast.Lambda) for x in parts_written(node.args[0])):
+            self.refuse(node, "functions can be collected only where it is known how many there are",
+                        "give range() a constant, or pass the parts on that the functions are made of")
+        x, list_ = self.expr(node.args[0]), self.local(name)
+        if k is None:
+            made = hyper_mapped(f"fn (e) {{ BroadcastTo(e, TupleConcat(({n},), e.shape)) }}", [x])
+        else:
+            # rows of the element type that holds all items, as numpy.stack gives them
+            made = hyper_mapped(f"fn (b, e) {{ {WIDENED}"
+                                f"IndexWrite(b, {k}, CastLike(e, b), axis=0, mode=\"update\") }}", [list_, x])
+        return f"{indent}{self.mark(node)}{list_} = {made}\n"
+
+    def wants_parts(self, node: ast.For) -> bool:
+        """Whether a loop over a range takes parts of tuples by its count, makes lists longer, reads one that it fills, or
+        fills one with functions."""
+        counts = bound_names([node.target])
+        functions = {s.name for s in node.body if isinstance(s, ast.FunctionDef)}
+        for n in (n for s in node.body for n in ast.walk(s)):
+            if isinstance(n, ast.Subscript) and self.is_bound(n.value) and any(isinstance(i, ast.Name) and i.id in counts for i in ast.walk(n.slice)):
+                known, x = self.static(n.value) if isinstance(n.value, (ast.Name, ast.Attribute)) else (False, None)
+                if (known and isinstance(x, (tuple, list, dict))) or is_structure(self.like(n.value)) or \
+                        isinstance(n.slice, ast.JoinedStr):
+                    return True
+            list_ = grown(n)
+            if list_ is not None and (is_structure(self.like(list_)) or self.reads_too(node.body, list_)):
+                return True
+            if list_ is not None and any(isinstance(x, ast.Lambda) or isinstance(x, ast.Name) and x.id in functions
+                                         for a in n.args for x in parts_written(a)):
+                return True
+            if isinstance(n, ast.AugAssign) and is_structure(self.like(ast.Name(getattr(n.target, "id", ""), ast.Load()))):
+                return True
+        return False
+
+    @staticmethod
+    def reads_too(body: list, list_: Any) -> bool:
+        """Whether the list is more than filled there."""
+        return isinstance(list_, ast.Name) and any(isinstance(n, ast.Name) and n.id == list_.id and n is not list_ for s in body for n in ast.walk(s))
+
+    def written_out(self, node: ast.For, items: list[Item], indent: str) -> str:
+        """A loop over known parts: its body once for each."""
+        pairs = [self.in_variables(node, item, indent) for item in items]
+        text = "".join(t for t, _ in pairs)
+        self.ended = False
+        for i, (_, item) in enumerate(pairs):
+            body = self.with_own_functions(node.body) if i < len(pairs) - 1 else node.body
+            text += self.assign_item(node.target, item, indent) + self.block(body, indent)
+            if self.ended:
+                break
+        return text
+
+    def with_own_functions(self, body: list) -> list:
+        """The body with other names for the functions in it, which the next round defines again."""
+        names = {s.name: f"{s.name}_{self.fresh()}" for s in body if isinstance(s, ast.FunctionDef)}
+        if not names:
+            return body
+        self.scope.names |= set(names.values())
+        return [Renamed(names).visit(copy.deepcopy(s)) for s in body]
+
+    def loop_target(self, node: Any, inner: str) -> tuple[str, str]:
+        if isinstance(node, ast.Name):
+            return self.local(node.id), ""
+        t = self.fresh()
+        return t, self.bind_text(node, t, inner)
+
+    def read_after(self, node: Any) -> bool:
+        """Whether the loop's variable is read outside of loops that bind it."""
+        name, todo = node.target.id, list(self.scope.node.body)
+        while todo:
+            n = todo.pop()
+            if isinstance(n, ast.For) and isinstance(n.target, ast.Name) and n.target.id == name:
+                todo += n.orelse
+                continue
+            if isinstance(n, (ast.ListComp, ast.GeneratorExp, ast.DictComp)) and name in bound_names([g.target for g in n.generators]):
+                continue
+            if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) and position(n) > position(node):
+                return True
+            todo.extend(ast.iter_child_nodes(n))
+        return False
+
+    def bound_before(self, name: str, node: Any) -> bool:
+        args = self.scope.node.args
+        if name in {a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)}:
+            return True
+        return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) and position(n) < position(node)
+                   for n in ast.walk(self.scope.node))
+
+    def for_range(self, node: Any, indent: str) -> str:
+        args, inner = node.iter.args, indent + "  "
+        if node.iter.keywords or not 1 <= len(args) <= 3:
+            self.refuse(node.iter, "range takes one to three numbers")
+        step = 1
+        if len(args) == 3:
+            known, step = self.static(args[2])
+            if not known or not isinstance(step, int) or step == 0:
+                self.refuse(args[2], "the step of a range must be a constant that is not 0", "count, and multiply")
+        start = self.expr(args[0]) if len(args) > 1 else "0"
+        stop = self.expr(args[1] if len(args) > 1 else args[0])
+        before, first = "", ""
+        if isinstance(node.target, ast.Name) and self.read_after(node):  # it keeps its last value
+            head = self.fresh()
+            start_, name = self.fresh(), self.local(node.target.id)
+            before = f"{indent}{start_} = {start}\n"
+            start = start_
+            if not self.bound_before(node.target.id, node):
+                runs = f"{stop} > {start}" if step > 0 else f"{stop} < {start}"
+                before += (f"{indent}{self.mark(node)}assert({runs}, \"the loop does not run, so {node.target.id} is not "
+                           f"bound\")\n{indent}{name} = {start}\n")
+            first = f"{inner}{name} = {head if step == 1 else f'{start} + {head} * {step}'}\n"
+        else:
+            head, first = self.loop_target(node.target, inner)
+            if step != 1:
+                name, head = head, self.fresh()
+                first = f"{inner}{name} = {start} + {head} * {step}\n{first}"
+        if step == 1:
+            span = f"{start}..({stop})"
+        else:
+            span = f"0..(({stop} - {start} + {step - 1 if step > 0 else step + 1}) // {step})"
+        return f"{before}{indent}{self.mark(node)}for {head} in {span} {{\n{first}{self.block(node.body, inner)}{indent}}}\n"
+
+    def for_zip(self, node: Any, indent: str) -> str:
+        """Over tensors: by their first dim, as long as all have parts."""
+        inner = indent + "  "
+        over = [self.fresh() for _ in node.iter.args]
+        text = "".join(f"{indent}{t} = {self.expr(a)}\n" for t, a in zip(over, node.iter.args))
+        count = f"len({over[0]})"
+        for t in over[1:]:
+            count = f"Minimum({count}, len({t}))"
+        k = self.fresh()
+        parts = [f"{t}[{k}]" for t in over]
+        if isinstance(node.target, ast.Tuple) and len(node.target.elts) == len(parts):
+            first = "".join(self.bind_text(e, p, inner) for e, p in zip(node.target.elts, parts))
+        else:
+            first = self.bind_text(node.target, "(" + "".join(p + ", " for p in parts).rstrip(" ") + ")", inner)
+        return f"{text}{indent}{self.mark(node)}for {k} in 0..{count} {{\n{first}{self.block(node.body, inner)}{indent}}}\n"
+
+    def for_enumerate(self, node: Any, indent: str) -> str:
+        count, item = node.target.elts
+        start = self.expr(node.iter.args[1]) if len(node.iter.args) > 1 else "0"
+        inner = indent + "  "
+        head, first = self.loop_target(item, inner)
+        n, t = self.target(count), self.fresh()
+        over = self.iterated(node.iter.args[0])
+        return (f"{indent}{t} = {start} - 1\n{indent}{self.mark(node)}for {head} in {over} {{\n{inner}{t} = {t} + 1\n"
+                f"{inner}{n} = {t}\n{first}{self.block(node.body, inner)}{indent}}}\n")
+
+    # ---- lists and dictionaries that the function itself made ----
+
+    def grow(self, node: Any, indent: str) -> Any:
+        """xs.append(x), xs.extend(ys), as a statement; None: it is another."""
+        list_ = grown(node)
+        if list_ is None or len(node.args) != 1 or node.keywords:
+            return None
+        if isinstance(list_, ast.Name) and list_.id in self.filling:
+            return self.fill(node, list_.id, indent)
+        e = self.owned(list_, node)
+        if e.shape.kind == "stacked":
+            self.refuse(node, "the list is an array, as a loop filled it: it does not grow", "use concatenate")
+        if node.func.attr == "append":
+            more, shapes = f"({self.expr(node.args[0])},)", [self.part_shape(node.args[0])]
+        else:
+            items = self.sequence(node.args[0])
+            if items is None:
+                self.refuse(node, "it is not known how long the list becomes")
+            more, shapes = self.item_text(node, Item(parts=items)), [self.item_shape(i) for i in items]
+        name = self.local(list_.id)
+        self.bind(list_.id, Like(type(e.shape)("list", [*e.shape.parts, *shapes]), own=True))
+        return f"{indent}{self.mark(node)}{name} = TupleConcat({name}, {more})\n"
+
+    def popped(self, node: Any, indent: str) -> tuple[str, str, Shape | None] | None:
+        """x = xs.pop(i) of a list that the function has made: the statements around the binding, and the part's structure;
+        `part_popped` is the part."""
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "pop" and len(node.args) < 2
+                and isinstance(node.func.value, ast.Name)) or node.keywords:
+            return None
+        s = self.like(node.func.value)
+        known, k = self.static(node.args[0]) if node.args else (True, -1)
+        if s is None or s.kind != "list" or not known or not isinstance(k, int):
+            return None
+        if not -len(s.parts) <= k < len(s.parts):
+            self.refuse(node, f"IndexError: the list has {len(s.parts)} items")
+        self.owned(node.func.value, node)
+        k, name, t = k % len(s.parts), self.local(node.func.value.id), self.fresh()
+        rest = [*s.parts[:k], *s.parts[k + 1:]]
+        self.part_popped = f"{t}[{k}]"
+        self.bind(node.func.value.id, Like(Shape("list", rest), own=True))
+        part = s.parts[k] if is_structure(s.parts[k]) else None
+        return f"{indent}{t} = {name}\n", f"{indent}{name} = TupleConcat({t}[:{k}], {t}[{k + 1}:])\n", part
+
+    def owned(self, node: Any, place: Any) -> Like:
+        """What is known of a list or dictionary that may be changed: nothing else can see that it is."""
+        e = self.scope.env.get(node.id) if isinstance(node, ast.Name) else None
+        if isinstance(e, Like) and e.own:
+            return e
+        return self.refuse(place, "only a list or dictionary that the function has made changes in place, where it is known how long it is",
+                    "lists grow in loops over what has known parts, and not after they were given away; "
+                    "otherwise write xs = xs + [x], {**d, \"k\": x}, or x.at[i].set(value)")
+
+    def store(self, target: Any, value: Any, indent: str) -> str:
+        """xs[0] = x and d["k"] = x."""
+        s = self.like(target.value)
+        if s is not None and s.kind == "stacked" and self.owned(target.value, target):
+            return self.store_row(target, value, indent)
+        if not is_structure(s):
+            self.refuse(target, "values do not change in place", "write x = x.at[i].set(value), or make a new tuple or dictionary")
+        e = self.owned(target.value, target)
+        known, k = self.static(target.slice)
+        name, shape = self.local(target.value.id), e.shape
+        names = list(shape.names)
+        parts = dict(zip(names, shape.parts)) if shape.kind == "dict" else dict(enumerate(shape.parts))
+        texts = {n: i.text for n, i in zip(parts, self.parts_of(name, shape))}
+        if known and isinstance(k, int) and shape.kind == "list" and -len(parts) <= k < len(parts):
+            k %= len(parts)
+        elif not known or not is_key(k) or shape.kind != "dict":
+            self.refuse(target, "which part changes must be known when the function is compiled", "use an array, and x.at[i].set(value)")
+        texts[k], parts[k] = self.expr(value), self.part_shape(value)
+        made = self.record(list(texts.items())) if shape.kind == "dict" else "(" + "".join(t + ", " for t in texts.values()).rstrip(" ") + ")"
+        self.bind(target.value.id, Like(type(shape)(shape.kind, list(parts.values()), tuple(parts) if shape.kind == "dict" else ()), own=True))
+        return f"{indent}{self.mark(target)}{name} = {made}\n"
+
+    def give_away(self, node: Any) -> None:
+        """Another name refers to it from now on."""
+        e = self.scope.env.get(node.id) if isinstance(node, ast.Name) and self.scope else None
+        if isinstance(e, Like):
+            e.own = False
+
+
+__all__ = ["Loops", "bound_names", "local_names", "position", "Is", "static_text"]

@@ -1,0 +1,995 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the source of a Python function to a function of a program.
+
+Python's statements and expressions have counterparts in the language nearly one to one (docs/language.md), so
+they are written as they stand; what has none is refused, with its place and what to write instead. Names of
+the function itself stay names; all other names mean what they are bound to now, and become constants,
+functions of the program, or captured arrays."""
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import linecache
+import os
+import stat
+import sys
+import threading
+import types
+from typing import Any, NoReturn
+
+from .captures import late_change
+from .emit import Builder, fail, safe_name
+from .._errors import CompileError, Place
+from .explain import CLOSE, OPEN
+from .known import ANY, MOST_PARTS, Is, Knowing, Like, Scope, class_member, is_structure, part_entry, skeleton
+from .loops import Loops, bound_names, grown, local_names, position
+from .match import Matching, at, has_named
+from .builtins import class_made
+from .static import Call, call_source, emit_call, hyper_mapped, static_text
+from .._ops import literal
+from .._tree import Shape, field_names, is_key, quoted
+from .._types import declared, finfo
+
+_BINARY = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
+    ast.MatMult: "@", ast.LShift: "<<", ast.RShift: ">>", ast.BitOr: "|", ast.BitXor: "^", ast.BitAnd: "&",
+}
+_COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
+_PROPERTIES = {"T": "Transpose", "real": "Real", "imag": "Imag"}  # of arrays
+_UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~", ast.Not: "not "}
+
+SILENT = {"errstate", "nullcontext", "named_scope", "catch_warnings"}  # contexts that change no value
+
+# What to write instead of what cannot be compiled
+_INSTEAD = {
+    ast.Try: ("try", "errors of a compiled function reach the caller; catch them there"),
+    ast.Global: ("global", "return the new value, and let the caller bind it"),
+    ast.Nonlocal: ("nonlocal", "closures capture values: return the new value instead"),
+    ast.ClassDef: ("class", "define the class outside of the compiled function"),
+    ast.AsyncFunctionDef: ("async", "write a plain function"),
+    ast.AsyncFor: ("async", "write a plain loop"),
+    ast.AsyncWith: ("async", "call what it does outside of the compiled function"),
+    ast.Await: ("await", "write a plain call"),
+    ast.Yield: ("yield", "collect what it gives in a tuple, and return that"),
+    ast.YieldFrom: ("yield", "collect what it gives in a tuple, and return that"),
+    ast.NamedExpr: (":=", "bind the name in a statement of its own"),  # what hoisted() does not reach
+    ast.Set: ("a set", "write a tuple"),
+    ast.SetComp: ("a set", "write a tuple"),
+    ast.JoinedStr: ("a formatted text", "give print the parts: print(\"loss\", x)"),
+}
+
+
+def joined_hints(hints: list) -> Any:
+    """What several ways give: (kind, hints of the items or None), None if it is not known or they differ. Ways of which
+    nothing is known, such as calls of the function itself, give what the others do."""
+    known = [h for h in hints if h is not None]
+    if not known or any(h[0] != known[0][0] for h in known):
+        return None
+    inside = [h[1] for h in known]
+    if any(x is None for x in inside):
+        return known[0][0], None
+    n = min(map(len, inside))
+    return known[0][0], [joined_hints([x[i] for x in inside]) if any(x[i] is not inside[0][i] for x in inside) else inside[0][i]
+                         for i in range(n)]
+
+
+def met(one: Any, two: Any) -> Like | None:
+    """What is known of a name where two ways meet that know different things: it has one type, so a structure that one of
+    them knows is that of both."""
+    known = [e for e in (one, two) if isinstance(e, Like) and is_structure(e.shape)]
+    if not known or any(isinstance(e, Is) for e in (one, two)) or len({e.shape.kind for e in known}) > 1:
+        return None
+    shapes = [skeleton(e.shape) for e in known]
+    return Like(shapes[0], own=len(known) == 2 and all(e.own for e in known)) if all(s.key() == shapes[0].key() for s in shapes) else None
+
+
+def is_empty(node: Any) -> bool:
+    return isinstance(node, ast.List) and not node.elts or isinstance(node, ast.Dict) and not node.keys
+
+
+def is_empty_among(target: Any, value: Any) -> bool:
+    """Whether [] or {} is bound to one of several names."""
+    return isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts) and \
+        not any(isinstance(e, ast.Starred) for e in (*target.elts, *value.elts)) and any(map(is_empty, value.elts))
+
+
+def shape_hint(s: Shape | None) -> Any:
+    if s is not None and s.kind == "mapped":
+        return "list", None
+    if s is not None and (s.kind == "object" or s.kind == "dict" and s.of is not None):
+        return s.of, list(map(shape_hint, s.parts))
+    return (s.kind, list(map(shape_hint, s.parts))) if s is not None and s.kind in ("list", "tuple", "dict") else None
+
+
+def nodes_of(function: Any) -> Any:
+    """The nodes of a function without those of functions within it, whose names are their own."""
+    waiting = list(ast.iter_child_nodes(function))
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.Lambda, ast.ClassDef)):
+            waiting += ast.iter_child_nodes(node)
+
+
+class Writer(Knowing, Loops, Matching):
+    """Writes one outermost function and those within it."""
+
+    def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
+                 shapes: dict[str, Shape]) -> None:
+        self.b, self.fn, self.file = builder, fn, file
+        self.statics = statics  # parameters that are known: functions and texts
+        self.shapes = shapes    # the structure of others
+        self.scope = None
+        self.cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or ()))
+        self.temp = 0
+        self.ended = False
+        self.hints: list = []
+        self.asking: set[str] = set()               # names whose bindings are being looked at
+        self.returning: list = self.hints           # of the function at hand: the structures that it returns
+        self.returned: dict[str, list] = {}         # of functions within, by name
+        self.flags: list[str | None] = []  # of loops with an else: what break sets
+        self.filling = {}
+        self.shown: list = []     # values in the message at hand
+        self.unused: Any = None  # the expression that a statement is
+
+    # ---- places, names ----
+
+    def mark(self, node: Any) -> str:
+        return self.b.mark(self.file, node)
+
+    def place(self, node: Any) -> Place:
+        end = node.end_col_offset + 1 if node.end_lineno == node.lineno else 10**6
+        return Place(self.file, node.lineno, node.col_offset + 1, end)
+
+    def refuse(self, node: Any, message: str, hint: str = "") -> NoReturn:
+        fail(self.place(node), message, hint)
+
+    def fresh(self) -> str:
+        self.temp += 1
+        return f"t{self.temp}__"
+
+    def local(self, name: str) -> str:
+        self.b.locals.add(safe_name(name))
+        return safe_name(name)
+
+    # ---- expressions ----
+
+    def expr(self, node: Any) -> str:
+        method = getattr(self, "expr_" + type(node).__name__, None)
+        if method is None:
+            what, hint = _INSTEAD.get(type(node), (type(node).__name__, ""))
+            self.refuse(node, f"{what} cannot be compiled", hint)
+        return self.mark(node) + method(node)
+
+    def exprs(self, nodes: list) -> str:
+        return ", ".join(self.expr(n) for n in nodes)
+
+    def expr_Constant(self, node: ast.Constant) -> str:
+        return static_text(self, node, node.value)
+
+    def expr_Name(self, node: ast.Name) -> str:
+        self.give_away(node)
+        owner = self.scope.owner(node.id)
+        if owner and owner.defaults.get(node.id):
+            return self.mark(node) + self.with_defaults(node.id, owner.defs[node.id], owner.defaults[node.id])
+        return self.looked_at(node)
+
+    def with_defaults(self, name: str, args: ast.arguments, defaults: dict[str, str]) -> str:
+        """A nested function as a value: of the arguments without defaults."""
+        names = {p.arg: defaults.get(p.arg, self.local(p.arg)) for p in self.parameters_of(args)}
+        free = ", ".join(self.local(n) for n in names if n not in defaults)
+        return f"fn ({free}) {{ {self.local(name)}({', '.join(names.values())}) }}"
+
+    def looked_at(self, node: Any) -> str:
+        """What only looks at an expression: it may be changed after."""
+        if not isinstance(node, ast.Name):
+            return self.expr(node)
+        return self.mark(node) + (self.local(node.id) if self.is_local(node.id) else static_text(self, node, self.lookup(node)))
+
+    def expr_BinOp(self, node: ast.BinOp) -> str:
+        sides = (node.left, node.right)
+        known, x = self.static(node)
+        if known and isinstance(x, (str, tuple, int, float)):
+            return static_text(self, node, x)
+        if isinstance(node.op, ast.Div):  # as Python divides: a large integer is the number nearest to it
+            large = [self.large(e) for e in sides]
+            if any(large):
+                return f"({large[0] or self.expr(node.left)} {self.mark(node)}/ {large[1] or self.expr(node.right)})"
+        self.no_list_of_rows(node)
+        times = self.repeated(node)
+        if times is not None:
+            t = self.fresh()
+            return f"(fn ({t}) {{ TupleConcat({', '.join([t] * times[1]) or '()'}) }})({self.looked_at(times[0])})"
+        if isinstance(node.op, ast.Add) and any(isinstance(x, (ast.Tuple, ast.List, ast.ListComp)) or
+                                                is_structure(self.like(x)) or self.gives_dims(x) for x in sides):
+            return f"TupleConcat({self.looked_at(node.left)}, {self.looked_at(node.right)})"
+        return f"({self.expr(node.left)} {self.mark(node)}{_BINARY[type(node.op)]} {self.expr(node.right)})"
+
+    def no_list_of_rows(self, node: ast.BinOp) -> None:
+        """xs + ys and xs * 2 make longer lists in Python; of a list that a loop filled, an array, they would add and multiply."""
+        rows = [s is not None and s.kind == "stacked" for s in map(self.like, (node.left, node.right))]
+        number = any(self.static(x)[0] and isinstance(self.static(x)[1], int) for x in (node.left, node.right))
+        if isinstance(node.op, ast.Add) and all(rows) or isinstance(node.op, ast.Mult) and any(rows) and number:
+            self.refuse(node, "the list is an array, as a loop filled it, which Python would make longer here",
+                        "write concatenate for that, and asarray(xs) for arithmetic of the items")
+
+    def gives_dims(self, node: Any) -> bool:
+        """Whether an expression is x.shape or a part of it: tuples, which + puts one after the other."""
+        if isinstance(node, ast.Attribute):
+            return node.attr == "shape" and not self.static(node)[0]
+        if isinstance(node, ast.Subscript):
+            return isinstance(node.slice, ast.Slice) and self.gives_dims(node.value)
+        if isinstance(node, ast.Call):
+            return len(node.args) == 1 and self.static(node.func) in ((True, tuple), (True, list)) and self.gives_dims(node.args[0])
+        return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and (self.gives_dims(node.left) or self.gives_dims(node.right))
+
+    def large(self, node: Any) -> str | None:
+        """An integer that 64 bits do not hold, as a number with a point."""
+        known, x = self.static(node)
+        return repr(float(x)) if known and type(x) is int and not -2**63 <= x < 2**63 and abs(x) < 2**1023 else None
+
+    def expr_UnaryOp(self, node: ast.UnaryOp) -> str:
+        if isinstance(node.op, ast.Not):
+            return f"({self.mark(node)}not {self.truth_text(node.operand)})"
+        return f"({self.mark(node)}{_UNARY[type(node.op)]}{self.expr(node.operand)})"
+
+    def expr_BoolOp(self, node: ast.BoolOp) -> str:
+        known, x = self.static(node)
+        if known:
+            return static_text(self, node, x)
+        ends = isinstance(node.op, ast.Or)
+        word = " or " if ends else " and "
+        last = node.values[-1]
+        rest = [v for v in node.values if v is last or self.decided(v) != (True, not ends)]
+        return "(" + (self.mark(node) + word).join(self.expr(v) for v in rest) + ")"
+
+    def condition(self, node: Any) -> str:
+        """Whether an expression holds: of `and`, `or` and `not` only that matters, not which part they give."""
+        known, test = self.decided(node)
+        if known:
+            return "true" if test else "false"
+        if isinstance(node, ast.BoolOp):
+            ends = isinstance(node.op, ast.Or)
+            rest = [v for v in node.values if self.decided(v) != (True, not ends)]
+            return "(" + (self.mark(node) + (" or " if ends else " and ")).join(self.truth_text(v) for v in rest) + ")"
+        return self.expr(node)
+
+    def truth_text(self, node: Any) -> str:
+        """The condition as a truth value."""
+        if isinstance(node, (ast.Compare, ast.BoolOp)) or isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return self.condition(node)
+        return f"({self.scalar(node)} != 0)"
+
+    def scalar(self, node: Any) -> str:
+        """A number: of an array its one element, as Python's conversions take it; others are refused."""
+        return f"Reshape{self.mark(node)}({self.expr(node)}, ())"
+
+    def expr_Compare(self, node: ast.Compare) -> str:
+        known, test = self.static(node)
+        if known:
+            return "true" if test else "false"
+        if any(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
+            self.refuse(node, "is compares objects, which compiled functions do not have",
+                        "compare numbers with ==; pass None and other choices as static arguments")
+        if isinstance(node.ops[0], (ast.In, ast.NotIn)):
+            return self.membership(node)
+        sides = [node.left, *node.comparators]
+        types = any(isinstance(s, ast.Attribute) and s.attr == "dtype" for s in sides)
+        text = self.type_text(node.left, types)
+        for op, right in zip(node.ops, node.comparators):
+            if type(op) not in _COMPARE:
+                self.refuse(node, "this comparison cannot be part of a chain")
+            text += f" {self.mark(node)}{_COMPARE[type(op)]} {self.type_text(right, types)}"
+        return f"({text})"
+
+    def membership(self, node: ast.Compare) -> str:
+        items = self.sequence(node.comparators[0])
+        if len(node.ops) > 1 or items is None:
+            self.refuse(node, "in needs a tuple or list whose parts are known", "write x == 1 or x == 2, or np.any(xs == x)")
+        of_type, t = isinstance(node.left, ast.Attribute) and node.left.attr == "dtype", self.fresh()
+        x = self.expr(node.left) if of_type else self.scalar(node.left)
+        parts = [self.item_text(node, i) for i in items]
+        if of_type:
+            parts = [literal(p[1:-1], "dtype") if p.startswith('"') else p for p in parts]
+        tests = " or ".join(f"{t} == {p}" if of_type else f"{t} == Reshape({p}, ())" for p in parts) or "false"
+        text = f"(fn ({t}) {{ {tests} }})({x})"
+        return f"(not {text})" if isinstance(node.ops[0], ast.NotIn) else text
+
+    def expr_IfExp(self, node: ast.IfExp) -> str:
+        known, test = self.decided(node.test)
+        if known:
+            return self.expr(node.body if test else node.orelse)
+        return f"(if {self.condition(node.test)} {{ {self.expr(node.body)} }} else {{ {self.expr(node.orelse)} }})"
+
+    def expr_Tuple(self, node: Any) -> str:
+        if not any(isinstance(e, ast.Starred) for e in node.elts):
+            return "(" + self.exprs(node.elts) + (",)" if len(node.elts) == 1 else ")")
+        return f"TupleConcat({', '.join(self.expr(e.value) if isinstance(e, ast.Starred) else f'({self.expr(e)},)' for e in node.elts)})"
+
+    expr_List = expr_Tuple
+
+    def expr_Dict(self, node: ast.Dict) -> str:
+        items: dict[str, str] = {}
+        for k, v in zip(node.keys, node.values):
+            known, name = self.static(k) if k is not None else (True, None)
+            if k is None:
+                items.update(self.spread(v))
+            elif not known or not is_key(name):
+                self.refuse(node, "keys of dictionaries must be texts or numbers that are known")
+            else:
+                items[name] = self.expr(v)
+        return self.record(list(items.items()))
+
+    def spread(self, node: Any) -> dict[str, str]:
+        """**node in a dictionary."""
+        known, x = self.static(node)
+        if known and isinstance(x, dict):
+            return {k: static_text(self, node, v) for k, v in x.items()}
+        s = self.like(node)
+        if s is None or s.kind != "dict":
+            self.refuse(node, "it is not known what keys this has", "write the keys out")
+        return {n: i.text for n, i in zip(s.names, self.parts_of(self.looked_at(node), s))}
+
+    def expr_JoinedStr(self, node: ast.JoinedStr) -> str:
+        known, x = self.static(node)
+        if not known:
+            self.refuse(node, "a formatted text cannot be compiled", "give print the parts: print(\"loss\", x)")
+        return static_text(self, node, x)
+
+    def record(self, items: list) -> str:
+        return "{" + ", ".join(f"{quoted(n)} = {v}" for n, v in items) + "}"
+
+    def expr_Lambda(self, node: ast.Lambda) -> str:
+        given, bare = self.defaults_bound(node.args)
+        params, scope = self.enter(bare, {a.arg for a in parameters(node.args)}, node)
+        text = f"fn ({params}) {{ {self.expr(node.body)} }}"
+        self.scope = scope
+        if given:  # what is bound to a default cannot be given
+            text = f"(fn ({', '.join(given)}) {{ {text} }})({', '.join(given.values())})"
+        return text
+
+    def defaults_bound(self, args: ast.arguments) -> tuple[dict[str, str], ast.arguments]:
+        """(names of parameters with defaults, to these; the parameters without them)"""
+        n = len(args.args) - len(args.defaults)
+        pairs = [*zip(args.args[max(0, n):], args.defaults), *((a, d) for a, d in zip(args.kwonlyargs, args.kw_defaults) if d)]
+        given = {self.local(a.arg): self.expr(d) for a, d in pairs}
+        bound = {a.arg for a, _ in pairs}
+        bare = ast.arguments(posonlyargs=args.posonlyargs, args=[a for a in args.args if a.arg not in bound], vararg=args.vararg,
+                             kwonlyargs=[a for a in args.kwonlyargs if a.arg not in bound], kw_defaults=[], kwarg=args.kwarg, defaults=[])
+        return given, bare
+
+    # ---- subscripts, attributes, calls ----
+
+    def expr_Subscript(self, node: ast.Subscript) -> str:
+        known, x = self.static(node)
+        if known:
+            return static_text(self, node, x)
+        key, k = self.static(node.slice)
+        value = self.looked_at(node.value)
+        s = self.like(node.value)
+        if key and (isinstance(k, str) or s is not None and s.kind == "dict"):
+            return f"{value}{self.mark(node)}.{quoted(k)}"
+        if key and type(k) is int and s is not None and s.kind == "object" and issubclass(s.of, tuple) and k < len(s.names):
+            return f"{value}{self.mark(node)}.{quoted(s.names[k])}"
+        index = str(k) if key and type(k) is int else self.index(node.slice)
+        if s is not None and s.kind == "stacked":  # items may be trees, of which each leaf has the rows
+            b = self.fresh()
+            return hyper_mapped(f"fn ({b}) {{ {b}{self.mark(node)}[{index}] }}", [value])
+        return f"{value}{self.mark(node)}[{index}]"
+
+    def index(self, node: Any) -> str:
+        if isinstance(node, ast.Tuple):
+            return ", ".join(self.index(e) for e in node.elts)
+        if isinstance(node, ast.Slice):
+            part = [self.expr(p) if p else "" for p in (node.lower, node.upper, node.step)]
+            return f"{part[0]}:{part[1]}" + (f":{part[2]}" if node.step else "")
+        if isinstance(node, ast.Constant) and node.value is Ellipsis:
+            return "..."
+        if isinstance(node, ast.List):
+            return "[" + self.exprs(node.elts) + "]"
+        known, x = self.static(node)
+        if known and isinstance(x, tuple):
+            return ", ".join(static_text(self, node, i) for i in x)
+        return self.expr(node)
+
+    def expr_Attribute(self, node: ast.Attribute) -> str:
+        known, x = self.static(node)
+        if known:
+            return static_text(self, node, x)
+        member = class_member(self.like(node.value), node.attr)
+        if isinstance(member, property) and isinstance(member.fget, types.FunctionType):
+            return call_source(self, Call(ast.copy_location(ast.Call(node, [node.value], []), node), member.fget, True),
+                               member.fget, member.fget)
+        of = self.limit_of(node)
+        if of is not None:
+            return of
+        if node.attr == "mT" and not is_structure(self.like(node.value)):
+            return f"SwapAxes{self.mark(node)}({self.expr(node.value)}, axis1=-1, axis2=-2)"
+        if node.attr in _PROPERTIES and not is_structure(self.like(node.value)):
+            return f"{_PROPERTIES[node.attr]}{self.mark(node)}({self.expr(node.value)})"
+        return f"{self.expr(node.value)}{self.mark(node)}.{safe_field(node.attr)}"
+
+    def limit_of(self, node: ast.Attribute) -> str | None:
+        """finfo(x.dtype).eps of an array: it is known when the types of arguments are."""
+        call = node.value
+        if not (isinstance(call, ast.Call) and len(call.args) == 1 and isinstance(call.args[0], ast.Attribute) and
+                call.args[0].attr == "dtype"):
+            return None
+        known, f = self.static(call.func)
+        if not known or self.limits(f) is not finfo:
+            return None
+        name = {"smallest_normal": "tiny"}.get(node.attr, node.attr)
+        if name not in ("eps", "max", "min", "tiny"):
+            self.refuse(node, f"finfo(x.dtype) has no {name} in compiled functions", "it has eps, max, min, tiny")
+        from .._library.composed import HELPERS
+        return HELPERS["limit_of"]._emit_call(self, self.applied(node, [call.args[0].value], {"name": name}))
+
+    @staticmethod
+    def applied(node: Any, args: list, constants: dict) -> Call:
+        """A call of a function of ours, with arguments as they stand and constants by name."""
+        c = Call(ast.copy_location(ast.Call(node, args, []), node), None, True)
+        c.args, c.kw = args, {k: ast.copy_location(ast.Constant(v), node) for k, v in constants.items()}
+        return c
+
+    def expr_Call(self, node: ast.Call) -> str:
+        known, f = self.static(node.func)
+        return emit_call(self, Call(node, f if known else None, known))
+
+    # ---- statements ----
+
+    def block(self, body: list, indent: str) -> str:
+        """The statements that can be reached. `self.ended`: the end of the block cannot."""
+        text, self.ended = "", False
+        for s in body:
+            self.ended = False
+            text += self.statement(s, indent)
+            if isinstance(s, (ast.Return, ast.Break, ast.Continue)):
+                self.ended = True
+            if self.ended:
+                break
+        return text
+
+    def statement(self, node: Any, indent: str) -> str:
+        method = getattr(self, "stmt_" + type(node).__name__, None)
+        if method is None:
+            what, hint = _INSTEAD.get(type(node), (type(node).__name__, ""))
+            self.refuse(node, f"{what} cannot be compiled", hint)
+        if isinstance(node, ast.While) and has_named(node.test):
+            node = self.tested_within(node)
+        before, node = self.hoisted(node, indent)
+        return before + method(node, indent)
+
+    def stmt_With(self, node: ast.With, indent: str) -> str:
+        """Contexts that change no value: their body alone."""
+        for item in node.items:
+            f = self.static(item.context_expr.func)[1] if isinstance(item.context_expr, ast.Call) else None
+            if getattr(f, "__name__", "") not in SILENT or item.optional_vars is not None:
+                self.refuse(node, "with cannot be compiled", "call what it does outside of the compiled function")
+        return self.block(node.body, indent)
+
+    def stmt_Pass(self, _node: Any, _indent: str) -> str:
+        return ""
+
+    def stmt_Expr(self, node: ast.Expr, indent: str) -> str:
+        if isinstance(node.value, ast.Constant):
+            return ""
+        popped = self.popped(node.value, indent)
+        if popped is not None:
+            return popped[0] + popped[1]
+        grows = self.grow(node.value, indent)
+        self.unused = node.value
+        return grows if grows is not None else f"{indent}{self.expr(node.value)}\n"
+
+    def stmt_Delete(self, node: ast.Delete, _indent: str) -> str:
+        for t in node.targets:
+            if not isinstance(t, ast.Name):
+                self.refuse(t, "parts of values cannot be deleted", "make a new tuple or dictionary")
+        return ""
+
+    def stmt_Import(self, node: ast.Import, _indent: str) -> str:
+        for a in node.names:
+            module = importlib.import_module(a.name)
+            self.bind(a.asname or a.name.split(".")[0], Is(module if a.asname else sys.modules[a.name.split(".")[0]]), virtual=True)
+        return ""
+
+    def stmt_ImportFrom(self, node: ast.ImportFrom, indent: str) -> str:
+        module = importlib.import_module("." * node.level + (node.module or ""), self.fn.__globals__.get("__package__"))
+        return "".join(self.bind_static(node, a.asname or a.name, getattr(module, a.name), indent) for a in node.names)
+
+    def stmt_Raise(self, node: ast.Raise, indent: str) -> str:
+        """An assertion that fails; what follows it is never reached, and has any type."""
+        self.ended = True
+        self.shown = []
+        why = static_text(self, node, self.raised(node.exc))
+        return f"{self.shown_values(indent)}{indent}{self.mark(node)}assert(false, {why})\n{indent}while true {{ }}\n"
+
+    def shown_values(self, indent: str) -> str:
+        """Statements that print the values of a message, in a program that explains."""
+        self.b.explained |= bool(self.shown)
+        return "".join(f"{indent}print({static_text(self, n, OPEN)}, {self.expr(n)})\n" for n in self.shown)
+
+    def raised(self, node: Any) -> str:
+        """The message of an exception."""
+        if isinstance(node, ast.Call) and self.static(node.func)[0]:
+            kind = self.static(node.func)[1]
+            return f"{getattr(kind, '__name__', kind)}: {self.message(node.args[0])}" if node.args else kind.__name__
+        known, x = self.static(node) if node is not None else (True, "raise")
+        return getattr(x, "__name__", str(x)) if known else "raise"
+
+    def message(self, node: Any) -> str:
+        """A text; what is only known when the program runs stands in it as it was written."""
+        known, x = self.static(node)
+        if known:
+            return str(x)
+        if isinstance(node, ast.JoinedStr):
+            parts: list[Any] = node.values
+            return "".join(self.message(v) if isinstance(v, ast.Constant) else self.message_part(v) for v in parts)
+        if self.b.explains:
+            return self.message_part(ast.FormattedValue(node, -1, None))
+        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.BinOp)) and not is_structure(self.like(node)):
+            return "{" + ast.unparse(node) + "}"
+        return self.refuse(node, "the message must be a text that is known when the function is compiled")
+
+    def message_part(self, node: ast.FormattedValue) -> str:
+        """A value in a text: itself if it is known; else as it was written, or where an explaining program puts it."""
+        known, x = self.static(node)
+        if known:
+            return x
+        spec = "".join(str(self.static(v)[1]) for v in node.format_spec.values) if isinstance(node.format_spec, ast.JoinedStr) else ""
+        if not self.b.explains:
+            return "{" + ast.unparse(node.value) + (f":{spec}" if spec else "") + "}"
+        self.shown.append(node.value)
+        return f"{OPEN}{spec}{CLOSE}"
+
+    def stmt_Return(self, node: ast.Return, indent: str) -> str:
+        text = f"{indent}{self.mark(node)}return{' ' + self.expr(node.value) if node.value else ''}\n"
+        if node.value:
+            self.returning.append(self.structure(node.value))
+        return text
+
+    def structure(self, node: Any) -> Any:
+        """The hint for a result: what the text shows, then what is known of its names."""
+        if isinstance(node, (ast.Tuple, ast.List)) and not any(isinstance(e, ast.Starred) for e in node.elts):
+            return ("list" if isinstance(node, ast.List) else "tuple", [self.structure(e) for e in node.elts])
+        if isinstance(node, ast.Dict) and all(k is not None and self.static(k)[0] for k in node.keys):
+            return "dict", [self.structure(v) for v in {self.static(k)[1]: v for k, v in zip(node.keys, node.values)}.values()]
+        if isinstance(node, ast.ListComp):
+            return "list", [self.structure_within(node)] * MOST_PARTS
+        if isinstance(node, ast.DictComp):
+            return "dict", [self.structure_within(node)] * MOST_PARTS
+        if isinstance(node, ast.IfExp):
+            known, test = self.decided(node.test)
+            ways = [node.body if test else node.orelse] if known else [node.body, node.orelse]
+            return joined_hints([self.structure(n) for n in ways])
+        if isinstance(node, ast.Call):
+            return self.structure_called(node)
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) or isinstance(node, ast.BinOp):
+            sides = [node.value] if isinstance(node, ast.Subscript) else [node.left, node.right]
+            kinds = {h[0] for n in sides if (h := self.structure(n)) is not None}
+            return shape_hint(self.like(node)) or ((kinds.pop(), None) if len(kinds) == 1 else None)
+        return shape_hint(self.like(node)) or (self.structure_of_name(node.id) if isinstance(node, ast.Name) else None)
+
+    def structure_of_name(self, name: str) -> Any:
+        """Of a name of which nothing is known here: what all its bindings are."""
+        if self.scope is None or name in self.asking or not hasattr(self.scope.node, "body"):
+            return None
+        self.asking.add(name)
+        try:
+            bound = [n.value for n in nodes_of(self.scope.node) if isinstance(n, ast.Assign)
+                     and any(isinstance(t, ast.Name) and t.id == name for t in n.targets)]
+            kinds = {h[0] for n in bound if (h := self.structure(n)) is not None}
+            return (kinds.pop(), None) if len(kinds) == 1 else None
+        finally:
+            self.asking.discard(name)
+
+    def structure_within(self, node: Any) -> Any:
+        """Of one item of a comprehension, whose targets are not known."""
+        outer, self.scope = self.scope, Scope(bound_names([g.target for g in node.generators]), self.scope)
+        try:
+            return self.structure(node.value if isinstance(node, ast.DictComp) else node.elt)
+        finally:
+            self.scope = outer
+
+    def structure_called(self, node: ast.Call) -> Any:
+        """Of what a call gives: lists of Python's own functions, and what functions of the program return."""
+        known, f = self.static(node.func)
+        if known and f in (list, sorted):
+            return "list", None
+        if known and isinstance(f, type) and (made := class_made(self, node, f)) is not None:
+            return made, None
+        if known and f is dict:
+            return "dict", [self.structure(k.value) for k in node.keywords] if not node.args else None
+        f = getattr(f, "__wrapped__", f) if known else None
+        of = [u.hints for (i, _), u in self.b.by_object.items() if i == id(f)] if isinstance(f, types.FunctionType) else []
+        if isinstance(node.func, ast.Name) and not known:
+            of = [self.returned.get(node.func.id, [])]
+        return joined_hints([h for hints in of for h in hints]) or shape_hint(self.like(node))
+
+    def stmt_Break(self, node: Any, indent: str) -> str:
+        flag = f"{indent}{self.flags[-1]} = false\n" if self.flags and self.flags[-1] else ""
+        return f"{flag}{indent}{self.mark(node)}break\n"
+
+    def stmt_Continue(self, node: Any, indent: str) -> str:
+        return f"{indent}{self.mark(node)}continue\n"
+
+    def target(self, node: Any) -> str:
+        """The name that a target is; what is no name cannot be bound."""
+        if isinstance(node, ast.Name):
+            self.bind(node.id)
+            return self.local(node.id)
+        if isinstance(node, ast.Subscript):
+            return self.refuse(node, "values do not change in place",
+                               "write x = x.at[i].set(value), or make a new tuple or dictionary")
+        return self.refuse(node, "fields do not change in place", "make a new object")
+
+    def bind_text(self, target: Any, text: str, indent: str, s: Shape | None = None) -> str:
+        """Binds a target to what a text gives: a tuple or the rows of an array for several names."""
+        if not isinstance(target, (ast.Tuple, ast.List)):
+            text = f"{indent}{self.mark(target)}{self.target(target)} = {text}\n"
+            if s is not None and is_structure(s):
+                self.scope.env[target.id] = Like(s)
+            return text
+        n, t = len(target.elts), self.fresh()
+        star = next((i for i, e in enumerate(target.elts) if isinstance(e, ast.Starred)), n)
+        test = f"len({t}) == {n}" if star == n else f"len({t}) >= {n - 1}"
+        out = (f"{indent}{self.mark(target)}{t} = {text}\n"
+               f"{indent}{self.mark(target)}assert({test}, \"ValueError: there are {n} names for another number of items\")\n")
+        e: Any
+        for i, e in enumerate(target.elts):
+            end = i - n + 1 or ""
+            part = f"{i}:{end}" if i == star else str(i if i < star else i - n)
+            of = s.parts[i] if s is not None and star == n and s.kind == "tuple" and len(s.parts) == n else None
+            out += self.bind_text(e.value if i == star else e, f"{t}[{part}]", indent, of)
+        return out
+
+    def stmt_Assign(self, node: ast.Assign, indent: str) -> str:
+        if len(node.targets) == 1:
+            return self.assign(node.targets[0], node.value, node, indent)
+        t = self.fresh()
+        return f"{indent}{t} = {self.expr(node.value)}\n" + "".join(self.bind_text(x, t, indent) for x in node.targets)
+
+    def assign(self, target: Any, value: Any, node: Any, indent: str) -> str:
+        if isinstance(target, ast.Subscript):
+            return self.store(target, value, indent)
+        if isinstance(target, ast.Name):
+            return self.assign_name(target, value, node, indent)
+        if is_empty_among(target, value):  # xs, n = [], 0: each empty list by itself, for loops to fill
+            pairs = list(zip(target.elts, value.elts))
+            names, rest = [t for t, v in pairs if not is_empty(v)], [v for _, v in pairs if not is_empty(v)]
+            text = self.assign(at(node, ast.Tuple(names, ast.Store())), at(node, ast.Tuple(rest, ast.Load())), node, indent)
+            return text + "".join(self.assign(t, v, node, indent) for t, v in pairs if is_empty(v))
+        items = self.sequence(value) if isinstance(target, (ast.Tuple, ast.List)) else None
+        if items is None:
+            return self.bind_text(target, self.expr(value), indent, self.like(value))
+        pairs = [self.in_variables(node, item, indent) for item in items]
+        return "".join(t for t, _ in pairs) + self.assign_parts(target, [i for _, i in pairs], indent)
+
+    def assign_name(self, target: ast.Name, value: Any, node: Any, indent: str) -> str:
+        if isinstance(value, ast.Lambda) and (value.args.defaults or any(value.args.kw_defaults)) and self.bound_once(target.id):
+            body = ast.copy_location(ast.Return(value.body), value.body)
+            f = ast.FunctionDef(name=target.id, args=value.args, body=[body], decorator_list=[], returns=None)
+            return self.stmt_FunctionDef(ast.copy_location(f, node), indent)
+        popped = self.popped(value, indent)
+        if popped is not None:
+            before, after, shape = popped
+            text = f"{before}{indent}{self.mark(node)}{self.target(target)} = {self.part_popped}\n{after}"
+            if shape is not None:
+                self.scope.env[target.id] = Like(shape)
+            return text
+        made = isinstance(value, (ast.List, ast.Dict, ast.ListComp, ast.DictComp)) or \
+            isinstance(value, ast.BinOp) and self.repeated(value) is not None or \
+            isinstance(value, ast.Call) and self.static(value.func) in ((True, list), (True, dict))
+        known, x = self.static(value) if not made else (False, None)
+        if known:
+            return self.bind_static(node, target.id, x, indent)
+        shape, text = self.like(value), self.expr(value)
+        text = f"{indent}{self.mark(node)}{self.target(target)} = {text}\n"
+        if shape is not None:
+            self.scope.env[target.id] = Like(shape, own=made)
+        return text
+
+    def bound_once(self, name: str) -> bool:
+        """Is the name one thing in the whole function, so that its definition's defaults are known at all calls?"""
+        of = self.scope.node
+        stores = [n for n in ast.walk(of) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)] if of else []
+        return len(stores) == 1 and name not in {a.arg for a in parameters(of.args)}
+
+    def stmt_AnnAssign(self, node: ast.AnnAssign, indent: str) -> str:
+        if node.value is None:
+            return ""
+        known, x = self.static(node.annotation)
+        if isinstance(node.annotation, ast.Subscript):
+            known, x = self.annotation(node.annotation)
+        t = declared(x) if known else None
+        if t is None:
+            return self.assign(node.target, node.value, node, indent)
+        text = self.expr(node.value)
+        return f"{indent}{self.mark(node)}{self.target(node.target)}: {t} = {text}\n"
+
+    def annotation(self, node: Any) -> tuple[bool, Any]:
+        """A subscript such as f32[3, "B"]."""
+        known, x = self.static(node.value) if isinstance(node, ast.Subscript) else self.static(node)
+        if not isinstance(node, ast.Subscript) or not known:
+            return known, x
+        dims, k = self.static(node.slice)
+        try:
+            return dims, x[k]
+        except (TypeError, KeyError, IndexError):
+            return False, None
+
+    def stmt_AugAssign(self, node: ast.AugAssign, indent: str) -> str:
+        at = ast.copy_location(type(node.target)(**{k: v for k, v in ast.iter_fields(node.target) if k != "ctx"}, ctx=ast.Load()), node.target)
+        shape = self.like(at)
+        if isinstance(node.target, ast.Name) and shape is not None and shape.kind == "list" and isinstance(node.op, ast.Add):
+            extend = ast.Call(ast.Attribute(at, "extend", ast.Load()), [node.value], [])
+            return self.grow(ast.fix_missing_locations(ast.copy_location(extend, node)), indent)
+        value = ast.copy_location(ast.BinOp(at, node.op, node.value), node)
+        return self.assign(node.target, value, node, indent)
+
+    def stmt_Assert(self, node: ast.Assert, indent: str) -> str:
+        if self.decided(node.test) == (True, True):
+            return ""
+        self.shown = []
+        why = ", " + static_text(self, node.msg, self.message(node.msg)) if node.msg else ""
+        return f"{self.shown_values(indent)}{indent}{self.mark(node)}assert({self.condition(node.test)}{why})\n"
+
+    def stmt_If(self, node: ast.If, indent: str) -> str:
+        known, test = self.decided(node.test)
+        if known:
+            return self.block(node.body if test else node.orelse, indent)
+        head = f"{indent}{self.mark(node.test)}if {self.condition(node.test)} {{\n"
+        inner, s = indent + "  ", self.scope
+        before = dict(s.env), set(s.virtual)
+        then = self.block(node.body, inner)
+        then_state, then_ended = (s.env, s.virtual), self.ended
+        s.env, s.virtual = before
+        other = self.block(node.orelse, inner)
+        then, other = self.meet(node, (then, then_state, then_ended), (other, (s.env, s.virtual), self.ended), inner)
+        self.ended = then_ended and self.ended
+        return head + then + indent + "}" + (f" else {{\n{other}{indent}}}" if other else "") + "\n"
+
+    def meet(self, node: Any, one: tuple, two: tuple, indent: str) -> tuple[str, str]:
+        """Where the ways of a branch meet: what both know is known."""
+        s, texts = self.scope, []
+        if one[2] or two[2]:  # one of them does not go on
+            s.env, s.virtual = two[1] if one[2] else one[1]
+            return one[0], two[0]
+        (env1, virtual1), (env2, virtual2) = one[1], two[1]
+        same = {n for n in env1.keys() & env2.keys() if env1[n] is env2[n] or
+                (isinstance(env1[n], Is) and isinstance(env2[n], Is) and env1[n].value is env2[n].value)}
+        for text, (s.env, s.virtual) in ((one[0], one[1]), (two[0], two[1])):
+            apart = s.virtual - (virtual1 & virtual2 & same)
+            texts.append(text + self.made_variables(apart, node, indent))
+        alike = {n: x for n in (env1.keys() | env2.keys()) - same if (x := met(env1.get(n), env2.get(n))) is not None}
+        s.env, s.virtual = {n: env1[n] for n in same} | alike, virtual1 & virtual2 & same
+        return texts[0], texts[1]
+
+    # ---- functions ----
+
+    def enter(self, args: ast.arguments, names: set[str], node: Any, types_of: dict | None = None) -> tuple[str, Scope | None]:
+        """The parameters as text; the scope is that of the function now, the one before is given back."""
+        params, outer = parameters(args), self.scope
+        scope, texts = Scope({p.arg for p in params} | names, outer, node), []
+        self.late_captures(node)
+        for p in params:
+            if outer is None and p.arg in self.statics:
+                scope.env[p.arg] = Is(self.statics[p.arg])
+                scope.virtual.add(p.arg)
+                continue
+            if outer is None:
+                s = self.shapes.get(p.arg, ANY)
+                scope.env[p.arg] = part_entry(s) or Like(s)
+            t = types_of.get(p.arg) if types_of is not None else None
+            if types_of is None and p.annotation:
+                known, x = self.annotation(p.annotation)
+                t = declared(x) if known else None
+            texts.append(self.mark(p) + self.local(p.arg) + (f": {t}" if t else ""))
+        self.scope = scope
+        return ", ".join(texts), outer
+
+    def late_captures(self, node: Any) -> None:
+        outer, names = self.scope, set()
+        while outer is not None and outer.node is None:  # a comprehension's
+            names, outer = names | outer.names, outer.outer
+        if outer is None or isinstance(outer.node, ast.Lambda):
+            return
+        change = late_change(node, outer.node, outer.names | names, {a.arg for a in parameters(node.args)})
+        if change is not None:
+            n = change.id
+            self.refuse(change, f"the function in line {node.lineno} reads {n}, which changes here, before it is called again",
+                        f"give the function the value: as an argument, or as a default ({n}={n}) when it is made")
+
+    parameters_of = staticmethod(lambda args: parameters(args))
+
+    def stmt_FunctionDef(self, node: ast.FunctionDef, indent: str) -> str:
+        text = ""
+        scope = self.scope
+        defaults = {}
+        named = [*node.args.posonlyargs, *node.args.args]
+        pairs = [*zip(named[len(named) - len(node.args.defaults):], node.args.defaults),
+                 *((a, d) for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults) if d)]
+        for arg, default in pairs:
+            known, x = self.static(default)
+            if known and (x is None or isinstance(x, str)):
+                defaults[arg.arg] = static_text(self, default, x)
+                continue
+            t = self.fresh()
+            text += f"{indent}{t} = {self.expr(default)}\n"
+            defaults[arg.arg] = t
+        scope.defs[node.name], scope.defaults[node.name] = node.args, defaults
+        self.bind(node.name)
+        params, outer = self.enter(node.args, local_names(node.body), node)
+        flags, self.flags = self.flags, []
+        returning, self.returning = self.returning, self.returned.setdefault(node.name, [])
+        name = self.local(node.name)
+        text += f"{indent}{self.mark(node)}def {name}({params}) {{\n{self.body(node.body, indent + '  ')}{indent}}}\n"
+        self.scope, self.flags, self.ended, self.returning = outer, flags, False, returning
+        for decorator in reversed(node.decorator_list):
+            text += self.decorated(decorator, name, indent)
+        return text
+
+    def decorated(self, node: Any, name: str, indent: str) -> str:
+        known, f = self.static(node.func if isinstance(node, ast.Call) else node)
+        from .._function import jit
+        if known and f is jit:
+            return ""
+        call = ast.Call(func=node, args=[ast.Name(id=name, ctx=ast.Load())], keywords=[])
+        if isinstance(node, ast.Call):
+            call = ast.Call(func=node.func, args=[ast.Name(id=name, ctx=ast.Load()), *node.args], keywords=node.keywords)
+        ast.copy_location(call, node)
+        ast.fix_missing_locations(call)
+        return f"{indent}{name} = {self.expr(call)}\n"
+
+    def body(self, body: list, indent: str) -> str:
+        text = self.block(body, indent)
+        return text + ("" if self.ended else f"{indent}return\n")
+
+    def write(self, node: Any, name: str, types_of: dict) -> str:
+        """The whole function; `name` is a unit's mark."""
+        inner = local_names(node.body) if isinstance(node, ast.FunctionDef) else set()
+        params, _ = self.enter(node.args, inner, node, types_of)
+        if isinstance(node, ast.Lambda):
+            text = f"def {name}({params}) {{\n  {self.expr(node.body)}\n}}\n"
+            self.hints.append(self.structure(node.body))
+            return text
+        return f"{self.mark(node)}def {name}({params}) {{\n{self.body(node.body, '  ')}}}\n"
+
+
+def parameters(args: ast.arguments) -> list[ast.arg]:
+    """All of them in order; *xs is a tuple, and **kw a dictionary."""
+    return [*args.posonlyargs, *args.args, *([args.vararg] if args.vararg else []), *args.kwonlyargs,
+            *([args.kwarg] if args.kwarg else [])]
+
+
+def safe_field(name: str) -> str:
+    from .emit import WORDS
+    return f"`{name}`" if name in WORDS and name not in ("shape",) else name
+
+
+# ---- the source of a function ----
+
+_PARSED: dict[str, tuple[tuple, ast.Module]] = {}
+# CPython 3.11 counts the depth of a tree for all threads together: two that parse at once end in a SystemError (gh-106905).
+_PARSING = threading.Lock()
+
+
+def _tree_of(file: str) -> ast.Module | None:
+    lines = tuple(linecache.getlines(file))
+    if not lines and file == "<stdin>":
+        lines = _standard_input()
+    if not lines and file == "<string>" and "-c" in sys.orig_argv[:-1]:  # python -c
+        lines = tuple(sys.orig_argv[sys.orig_argv.index("-c") + 1].splitlines(True))
+    if not lines:
+        return None
+    with _PARSING:
+        known = _PARSED.get(file)
+        if known is None or known[0] != lines:
+            known = _PARSED[file] = (lines, ast.parse("".join(lines), file))
+        return known[1]
+
+
+def _standard_input() -> tuple:
+    """The lines of a program that Python reads from a file as its standard input."""
+    try:
+        size = os.fstat(0).st_size if stat.S_ISREG(os.fstat(0).st_mode) else 0
+        return tuple(os.pread(0, size, 0).decode().splitlines(True))
+    except (OSError, UnicodeDecodeError):
+        return ()
+
+
+MOST_TYPED = 400  # lines of what was typed at a prompt that are looked through
+
+
+def _typed(code: types.CodeType) -> ast.Module | None:
+    """What was typed at >>>, from the history of the prompt: the last statement that gives the same code."""
+    readline = sys.modules.get("readline")
+    if readline is None:
+        return None
+    n = readline.get_current_history_length()
+    lines = [readline.get_history_item(i) or "" for i in range(max(1, n - MOST_TYPED), n + 1)]
+    for first in range(len(lines) - 1, -1, -1):
+        for last in range(first + 1, min(len(lines), first + 100) + 1):
+            if last < len(lines) and lines[last][:1] in (" ", "\t"):
+                continue  # the statement goes on
+            text = "\n".join(lines[first:last]) + "\n"
+            try:
+                with _PARSING:
+                    tree = ast.parse(text, "<stdin>")
+                whole = compile(tree, "<stdin>", "exec", dont_inherit=True)
+            except (SyntaxError, ValueError):
+                continue
+            if any(c.co_name == code.co_name and c == code for c in _codes(whole)):
+                return tree
+    return None
+
+
+def _codes(code: types.CodeType) -> Any:
+    yield code
+    for c in code.co_consts:
+        if isinstance(c, types.CodeType):
+            yield from _codes(c)
+
+
+def _is_within(code: types.CodeType, node: Any) -> bool:
+    """Whether all instructions of the code stand within the node."""
+    start, end = position(node), (node.end_lineno, node.end_col_offset)
+    spans = [p for p in code.co_positions() if None not in p and (p[2], p[3]) != (0, 0)]
+    return all(start <= (p[0], p[2]) and (p[1], p[3]) <= end for p in spans)
+
+
+def source_of(fn: types.FunctionType) -> tuple[Any, str]:
+    """The syntax tree of a function, with places of its file, and the file."""
+    code = fn.__code__
+    file = code.co_filename
+    linecache.checkcache(file)
+    tree = (_typed(code) if file == "<stdin>" else None) or _tree_of(file)
+    if tree is None:
+        raise CompileError([_no_source(fn)], "ANF_UNSUPPORTED")
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            if first == code.co_firstlineno:
+                return node, file
+        elif isinstance(node, ast.Lambda) and code.co_name == "<lambda>" and node.lineno == code.co_firstlineno:
+            found.append(node)
+    # several in one line, or one in another: the innermost that all the code is within
+    found = sorted((n for n in found if _is_within(code, n.body)), key=position, reverse=True)
+    if not found:
+        raise CompileError([_no_source(fn)], "ANF_UNSUPPORTED")
+    return found[0], file
+
+
+def _no_source(fn: types.FunctionType) -> Any:
+    from .._errors import Finding
+    return Finding("", f"the source of {fn.__name__} is not at hand",
+                   hint="define it in a file or in a notebook; functions made by exec have no source")
+
+
+def declared_types(fn: types.FunctionType) -> dict[str, Any]:
+    """Types that the annotations of a function declare."""
+    try:
+        notes = inspect.get_annotations(fn, eval_str=True)
+    except Exception:  # names in annotations that only type checkers know
+        return {}
+    return {name: t for name, note in notes.items() if (t := declared(note)) is not None}
+
+
+def emit_function(b: Builder, fn: types.FunctionType, statics: dict[str, Any] | None = None,
+                  shapes: dict[str, Shape] | None = None) -> str:
+    """The function as a unit of the program; gives the unit's name, a mark. `statics` are parameters that are put
+    in, `shapes` the structure of others."""
+    statics, shapes = statics or {}, {n: s for n, s in (shapes or {}).items() if s.kind != "any"}
+
+    def write(unit: Any) -> str:
+        node, file = source_of(fn)
+        wish = fn.__name__ if fn.__name__.isidentifier() else "lambda_"
+        unit.wish = safe_name(wish)
+        w = Writer(b, fn, file, statics, shapes)
+        text = w.write(node, f"\ue001{unit.number}\ue002", declared_types(fn))
+        unit.hints = w.hints
+        return text
+    b.keep.append((statics, shapes))
+    return b.unit(fn, "f", write, (tuple((n, id(x)) for n, x in sorted(statics.items())),
+                                   tuple((n, s.key()) for n, s in sorted(shapes.items()))))

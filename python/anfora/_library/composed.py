@@ -1,0 +1,979 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of NumPy and JAX that are made of operations. Each is written as users write compiled functions, so it
+serves compiled functions and, compiled alone, calls outside of them. Parameters before the / are arrays, or tuples of
+arrays; those after it are constants, but for those of the type Any. What depends on the rank of an array is written for
+each rank: which it is, is known when the code is made for the types of arguments."""
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import types
+from typing import Any, Callable
+
+from .._compile.builtins import asarray
+from .._function import Jit
+from .._compile.known import Known
+from .._ops import COMPOSED, few, op
+from .._compile.source import emit_function
+from .._compile.static import Call, argument_nodes
+from .._tree import Shape, tree_leaves, tree_map
+from .._types import default_float
+
+CONTROL: dict[str, Any] = {}
+HELPERS: dict[str, Any] = {}  # what functions of other libraries mean that have no name here
+LINALG = ("solve", "matrix_power", "multi_dot", "outer", "tensordot")
+# Constants that may be told by the types of arguments too, such as x.shape[0] and x.dtype
+SIZES = {"shape", "n", "m", "num", "num_classes", "slice_size", "slice_sizes", "length", "sizes", "new_sizes", "size", "dtype", "new_dtype"}
+RANKS, SOME = range(9), range(1, 7)
+
+
+def frozen(x: Any) -> Any:
+    """A list as a tuple, which can be a constant."""
+    return tuple(map(frozen, x)) if type(x) in (list, tuple) else x
+
+
+class Composed(Jit):
+    """A function made of operations."""
+
+    _loops = False  # whether it has loops that are worth compiling for few elements too
+
+    def __init__(self, fn: types.FunctionType, **options: Any) -> None:
+        signature = vars(fn).setdefault("_first_signature", inspect.signature(fn, follow_wrapped=False))
+        self._constant = [p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.annotation != "Any"]
+        named = [p.replace(kind=p.POSITIONAL_OR_KEYWORD) if p.kind == p.POSITIONAL_ONLY else p for p in signature.parameters.values()]
+        if not any(p.kind == p.VAR_POSITIONAL for p in named):  # arrays may be given by name too
+            vars(fn)["__signature__"] = signature.replace(parameters=named)
+        super().__init__(fn, static_argnames=tuple(self._constant), **options)
+        self._interpreted: Any = None
+
+    def __call__(self, *args: Any, **kw: Any) -> Any:
+        args = tuple(frozen(a) if type(a) is list and i in self._static else a for i, a in enumerate(args))
+        kw = {n: frozen(a) if type(a) is list and n in self._constant else a for n, a in kw.items()}
+        if not self._loops and few((*args, *kw.values())):
+            if self._interpreted is None:
+                self._interpreted = type(self)(self.__wrapped__, backend="interp")
+            return super(Composed, self._interpreted).__call__(*args, **kw)
+        return super().__call__(*args, **kw)
+
+    def _emit_call(self, w: Any, c: Call) -> str:
+        statics: dict[str, Any] = {}
+        shapes: dict[str, Shape] = {}
+        parts = []
+        for name, node in argument_nodes(w, c, self.__wrapped__).items():
+            known, x = w.static(node)
+            if name in self._constant and not known and name not in SIZES:
+                w.refuse(node, f"{name} of {self.__name__}() must be known when the function is compiled")
+            if known and (name in self._constant or x is None or callable(x) or isinstance(x, (str, tuple, list, dict))):
+                statics[name] = x
+                continue
+            s = w.like(node)
+            if s is not None and s.kind not in ("leaf", "any"):
+                shapes[name] = s
+            parts.append(w.expr(node))
+        return f"{emit_function(w.b, self.__wrapped__, statics, shapes)}{w.mark(c.node)}({', '.join(parts)})"
+
+
+class ByValue:
+    """A function that is `constant` if one of its arguments, by place and name, is a known value of a type, else `other`."""
+
+    def __init__(self, function: str, constant: Composed, other: Composed, place: int, name: str, kind: Any) -> None:
+        self.constant, self._for_arrays, self.place, self.name, self.kind = constant, other, place, name, kind
+        functools.update_wrapper(self, constant)
+        self.__name__ = self.__qualname__ = function
+
+    def chosen(self, known: bool, x: Any) -> Composed:
+        return self.constant if known and isinstance(x, self.kind) else self._for_arrays
+
+    def __call__(self, *args: Any, **kw: Any) -> Any:
+        given = self.name in kw or len(args) > self.place
+        x = kw[self.name] if self.name in kw else args[self.place] if given else None
+        return (self.chosen(True, x) if given else self.constant)(*args, **kw)
+
+    def _emit_call(self, w: Any, c: Call) -> str:
+        node = c.kw[self.name] if self.name in c.kw else c.args[self.place] if len(c.args) > self.place else None
+        return (self.constant if node is None else self.chosen(*w.static(node)))._emit_call(w, c)
+
+
+def into(table: dict[str, Any]) -> Callable:
+    """A decorator: the function is one of a table."""
+    def add(fn: types.FunctionType) -> Composed:
+        name = fn.__name__.rstrip("_")
+        table[name] = f = Composed(fn)
+        f.__name__ = f.__qualname__ = name
+        return f
+    return add
+
+
+composed, controlled, helper = into(COMPOSED), into(CONTROL), into(HELPERS)
+
+
+@Known
+def floats(dtype: Any) -> Any:
+    """An element type, by default that of floats for which none is given."""
+    return default_float() if dtype is None else dtype
+
+
+# ---- the order of dims ----
+
+@Known
+def moved(rank: int, source: Any, destination: Any) -> tuple | None:
+    """The dims in their new order; None if there are no such dims."""
+    source, destination = ([x] if isinstance(x, int) else list(x) for x in (source, destination))
+    if any(not -rank <= x < rank for x in source + destination):
+        return None
+    order = [i for i in range(rank) if i not in [s % rank for s in source]]
+    for d, s in sorted(zip([d % rank for d in destination], [s % rank for s in source])):
+        order.insert(d, s)
+    return tuple(order)
+
+
+@composed
+def moveaxis(a, /, source, destination):
+    """The array with some dims elsewhere."""
+    for rank in RANKS:
+        order = moved(rank, source, destination)
+        if a.ndim == rank:
+            if order is None:
+                raise ValueError("moveaxis: there is no such dim")
+            return op.transpose(a, order)
+    raise ValueError("moveaxis: too many dims")
+
+
+@Known
+def rolled(rank: int, axis: int, start: int) -> tuple:
+    """Where rollaxis takes a dim from, and where it goes."""
+    source, before = axis + rank * (axis < 0), start + rank * (start < 0)
+    return source, before - (before > source)
+
+
+@composed
+def rollaxis(a, /, axis, start=0):
+    """One dim moved before another."""
+    for rank in RANKS:
+        source, place = rolled(rank, axis, start)
+        if a.ndim == rank:
+            return moveaxis(a, source, place)
+    raise ValueError("rollaxis: too many dims")
+
+
+@composed
+def atleast_1d(a, /):
+    """The array with at least one dim."""
+    return op.reshape(a, (1,)) if op.ndim(a) == 0 else a
+
+
+@composed
+def atleast_2d(a, /):
+    """The array with at least two dims."""
+    if op.ndim(a) == 0:
+        return op.reshape(a, (1, 1))
+    return a[None, :] if a.ndim == 1 else a
+
+
+@composed
+def atleast_3d(a, /):
+    """The array with at least three dims."""
+    if op.ndim(a) == 0:
+        return op.reshape(a, (1, 1, 1))
+    if a.ndim == 1:
+        return a[None, :, None]
+    return a[:, :, None] if a.ndim == 2 else a
+
+
+@composed
+def fliplr(a, /):
+    """The columns in the other direction."""
+    return op.flip(a, 1)
+
+
+@composed
+def flipud(a, /):
+    """The rows in the other direction."""
+    return op.flip(a, 0)
+
+
+@composed
+def rot90(m, /, k=1, axes=(0, 1)):
+    """Turned by k quarters in the plane of two axes."""
+    one, two = axes
+    if k % 4 == 0:
+        return m
+    if k % 4 == 1:
+        return op.swapaxes(op.flip(m, two), one, two)
+    if k % 4 == 2:
+        return op.flip(op.flip(m, one), two)
+    return op.flip(op.swapaxes(m, one, two), two)
+
+
+# ---- putting together, taking apart ----
+
+@composed
+def vstack(arrays, /):
+    """Rows under each other."""
+    return op.concatenate([atleast_2d(a) for a in arrays], 0)
+
+
+@composed
+def hstack(arrays, /):
+    """Arrays beside each other."""
+    whole = [atleast_1d(a) for a in arrays]
+    if whole[0].ndim == 1:
+        return op.concatenate(whole, 0)
+    return op.concatenate(whole, 1)
+
+
+@composed
+def dstack(arrays, /):
+    """Arrays one after the other."""
+    return op.concatenate([atleast_3d(a) for a in arrays], 2)
+
+
+@composed
+def column_stack(arrays, /):
+    """Vectors as columns."""
+    return op.concatenate([a[:, None] if a.ndim == 1 else a for a in arrays], 1)
+
+
+@composed
+def append(a, b, /, axis=None):
+    """Two arrays as one; flat if no axis is given."""
+    return op.concatenate([op.ravel(a), op.ravel(b)], 0) if axis is None else op.concatenate([a, b], axis)
+
+
+@composed
+def hsplit(a, /, n):
+    """Parts beside each other."""
+    return op.split(a, n, axis=1) if a.ndim > 1 else op.split(a, n, axis=0)
+
+
+@composed
+def vsplit(a, /, n):
+    """Parts under each other."""
+    return op.split(a, n, axis=0)
+
+
+@composed
+def meshgrid(*arrays, indexing="xy"):
+    """The coordinates of a grid: each array along one dim of its own."""
+    assert indexing in ("xy", "ij"), "meshgrid: indexing is xy or ij"
+    sizes = tuple([op.size(a) for a in arrays])
+    grids = [op.broadcast_to(op.reshape(a, along(i, len(arrays))), sizes) for i, a in enumerate(arrays)]
+    return tuple([op.swapaxes(g, 0, 1) if indexing == "xy" and len(arrays) > 1 else g for g in grids])
+
+
+@Known
+def along(i: int, n: int) -> tuple:
+    """The shape of a vector along one of n dims."""
+    return tuple(-1 if k == i else 1 for k in range(n))
+
+
+@composed
+def indices(dimensions):
+    """For each dim, the index along it at each place."""
+    grids = [op.broadcast_to(op.reshape(op.arange(d), along(i, len(dimensions))), dimensions) for i, d in enumerate(dimensions)]
+    return op.stack(grids)
+
+
+@Known
+def first(n: int) -> range:
+    """The numbers from 1 up to, without, n."""
+    return range(1, n)
+
+
+@composed
+def array_split(a, /, n, axis=0):
+    """Parts of nearly equal size."""
+    size = a.shape[axis]
+    return op.split(a, tuple([i * (size // n) + min(i, size % n) for i in first(n)]), axis=axis)
+
+
+@composed
+def broadcast_arrays(*arrays):
+    """All arrays in one shape."""
+    whole = arrays[0] * 0
+    for a in arrays:
+        whole = whole + a * 0
+    return tuple([op.broadcast_like(a, whole) for a in arrays])
+
+
+@composed
+def select(conditions, choices, default=0, /):
+    """The first choice whose condition holds, element by element."""
+    result = default
+    for c, x in zip(reversed(conditions), reversed(choices)):
+        result = op.where(c, x, result)
+    return result
+
+
+# ---- making ----
+
+@composed
+def identity(n, dtype=None):
+    """The matrix with ones on its diagonal."""
+    return op.eye(n, dtype=dtype)
+
+
+@composed
+def empty(shape, dtype=None, device=None):
+    """An array of zeros: none is without values."""
+    return op.zeros(shape, dtype=dtype, device=device)
+
+
+@composed
+def empty_like(x, /, dtype=None, device=None):
+    """Zeros in the shape of another array."""
+    return op.zeros_like(x, dtype=dtype, device=device)
+
+
+@composed
+def tri(n, m=None, k=0, dtype=None):
+    """Ones at and below a diagonal."""
+    return op.tril(op.ones((n, n if m is None else m), dtype=dtype), k)
+
+
+@composed
+def logspace(start, stop, num=50, base=10.0):
+    """Powers whose exponents are evenly spaced."""
+    return base ** op.linspace(start, stop, num)
+
+
+@composed
+def geomspace(start, stop, num=50):
+    """Numbers of which each is the same multiple of the one before."""
+    return op.exp(op.linspace(logarithm(start), logarithm(stop), num))
+
+
+@Known
+def logarithm(x: float) -> float:
+    """Of a constant."""
+    return math.log(x)
+
+
+# ---- products ----
+
+@composed
+def dot(a, b, /):
+    """The product of matrices and vectors; of more dims the sum over the last of a and the last but one of b."""
+    if op.ndim(a) == 0:
+        return a * b
+    if op.ndim(b) == 0:
+        return a * b
+    if b.ndim <= 2:
+        return a @ b
+    return tensordot(a, b, ((-1,), (-2,)))
+
+
+@composed
+def outer(a, b, /):
+    """The products of all pairs of elements."""
+    return op.ravel(a)[:, None] * op.ravel(b)[None, :]
+
+
+@composed
+def inner(a, b, /):
+    """The sum of products along the last dims."""
+    return tensordot(a, b, ((-1,), (-1,)))
+
+
+@composed
+def vdot(a, b, /):
+    """The sum of products of all elements, the first conjugated."""
+    return op.sum(op.conj(op.ravel(a)) * op.ravel(b))
+
+
+@composed
+def kron(a, b, /):
+    """Each element of a matrix times another matrix."""
+    x, y = atleast_2d(a), atleast_2d(b)
+    whole = op.reshape(x[:, None, :, None] * y[None, :, None, :], (x.shape[0] * y.shape[0], x.shape[1] * y.shape[1]))
+    if op.ndim(a) == 0:
+        if op.ndim(b) == 0:
+            return whole[0, 0]
+    if op.ndim(a) < 2:
+        if op.ndim(b) < 2:
+            return whole[0]
+    return whole
+
+
+@Known
+def summed(rank: int, other: int, axes: Any) -> str | None:
+    """The equation of tensordot."""
+    if isinstance(axes, int):
+        axes = (tuple(range(rank - axes, rank)), tuple(range(axes)))
+    one, two = ([a] if isinstance(a, int) else list(a) for a in axes)
+    if any(not -rank <= i < rank for i in one) or any(not -other <= i < other for i in two):
+        return None
+    left = [chr(97 + i) for i in range(rank)]
+    right = [chr(97 + rank + i) for i in range(other)]
+    for i, k in zip(one, two):
+        right[k] = left[i]
+    kept = [c for c in left if c not in right] + [c for c in right if c not in left]
+    return f"{''.join(left)},{''.join(right)}->{''.join(kept)}"
+
+
+@composed
+def tensordot(a, b, /, axes=2):
+    """The sum of products along some dims of both."""
+    for rank in SOME:
+        for other in SOME:
+            equation = summed(rank, other, axes)
+            if a.ndim == rank:
+                if b.ndim == other:
+                    if equation is None:
+                        raise ValueError("tensordot: there is no such dim")
+                    return op.einsum(a, b, equation=equation)
+    raise ValueError("tensordot: too many dims")
+
+
+def slid(a, v, mode):
+    """A vector under another that is no longer, at all places that the mode names."""
+    n = v.shape[0]
+    if mode == "full":
+        a = op.pad(a, (n - 1, n - 1))
+    elif mode == "same":
+        a = op.pad(a, (n // 2, n - 1 - n // 2))
+    else:
+        assert mode == "valid", "convolve and correlate: mode is full, same or valid"
+    return op.conv1d(a[None, None, :], v[None, None, :])[0, 0]
+
+
+@composed
+def convolve(a, v, /, mode="full"):
+    """The convolution of two vectors."""
+    if v.shape[0] > a.shape[0]:
+        return slid(v, op.flip(a, 0), mode)
+    return slid(a, op.flip(v, 0), mode)
+
+
+@composed
+def correlate(a, v, /, mode="valid"):
+    """The correlation of two vectors."""
+    if v.shape[0] > a.shape[0]:
+        return op.flip(slid(v, a, mode), 0)
+    return slid(a, v, mode)
+
+
+@helper
+def rows_stacked(x, /, axis=0):
+    """stack of the rows of an array."""
+    return moveaxis(x, 0, axis)
+
+
+@helper
+def rows_joined(x, /, axis=0):
+    """concatenate of the rows of an array."""
+    if axis is None:
+        return op.ravel(x)
+    for rank in SOME:
+        if x.ndim == rank:
+            k = axis if axis >= 0 else axis + rank - 1
+            rows = moveaxis(x, 0, k)
+            return op.reshape(rows, tuple(rows.shape[:k]) + (rows.shape[k] * rows.shape[k + 1],) + tuple(rows.shape[k + 2:]))
+    raise ValueError("concatenate: arrays of no dims cannot be joined")
+
+
+# ---- linear algebra ----
+
+@composed
+def trace(a, /, offset=0, axis1=0, axis2=1, dtype=None, out=None):
+    """The sum of the diagonal."""
+    return op.sum(diagonal(a, offset, axis1, axis2), -1, dtype=dtype, out=out)
+
+
+@composed
+def diagonal(a, /, offset=0, axis1=0, axis2=1):
+    """The elements of the diagonal of two dims, along a last one."""
+    if axis1 != 0 or axis2 != 1:
+        return diagonal(moveaxis(a, (axis1, axis2), (0, 1)), offset)
+    if a.ndim == 2:
+        return op.diag(a, k=offset)
+    n = min(a.shape[0] - max(-offset, 0), a.shape[1] - max(offset, 0))
+    i = op.arange(n)
+    return moveaxis(a[i + max(-offset, 0), i + max(offset, 0)], 0, -1)
+
+
+@composed
+def solve(a, b, /):
+    """x of a x = b; b is a vector or a matrix."""
+    return op.solve(a, b[:, None])[:, 0] if b.ndim == 1 else op.solve(a, b)
+
+
+@composed
+def matrix_power(a, /, n):
+    """A matrix times itself."""
+    if n < 0:
+        return matrix_power(op.inverse(a), -n)
+    if n == 0:
+        return op.eye(a.shape[0]) + op.zeros_like(a)
+    half = a if n < 2 else matrix_power(a, n // 2)
+    if n == 1:
+        return a
+    return half @ half if n % 2 == 0 else half @ half @ a
+
+
+@composed
+def multi_dot(arrays, /):
+    """The product of several matrices."""
+    result = arrays[0]
+    for a in arrays[1:]:
+        result = result @ a
+    return result
+
+
+# ---- statistics ----
+
+def with_dims(y, a, q, axis):
+    """Of dims that a quantile took, each of size 1."""
+    if axis is None:
+        for rank in RANKS:
+            if a.ndim == rank:
+                return op.reshape(y, q.shape + (1,) * rank)
+    return op.expand_dims(y, axis + q.ndim if axis >= 0 else axis)
+
+
+def between(below, above, at, method):
+    """The value at a place between two neighbours."""
+    part = op.cast_like(at - op.floor(at), below)
+    assert method in ("linear", "lower", "higher", "midpoint", "nearest"), \
+        "quantile: method is linear, lower, higher, midpoint or nearest"
+    if method == "lower":
+        return below
+    if method == "higher":
+        return above
+    if method == "midpoint":
+        return op.where(part == 0, below, (below + above) / 2)
+    if method == "nearest":
+        return op.where(op.rint(at) == op.floor(at), below, above)
+    return below + (above - below) * part
+
+
+@composed
+def quantile(a, q, /, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
+    """The value below which the part q of the elements lies, between two of them if need be; of several q along dim 0."""
+    assert out is None, "quantile() makes a new array: out cannot be given"
+    q = asarray(q)
+    flat = op.sort(op.ravel(a) if axis is None else moveaxis(a, axis, -1), axis=-1) * 1.0
+    at = q * (flat.shape[-1] - 1)
+    low = op.cast(op.floor(at), "i64")
+    high = op.cast(op.ceil(at), "i64")
+    below, above = op.take(flat, low, axis=-1), op.take(flat, high, axis=-1)
+    last = flat[..., -1:] if q.ndim == 1 else flat[..., -1]  # NaN comes last, and makes the result NaN
+    y = op.where(op.isnan(last), last, between(below, above, at, method))
+    if q.ndim == 1:
+        y = moveaxis(y, -1, 0)
+    return with_dims(y, a, q, axis) if keepdims else y
+
+
+@composed
+def percentile(a, q, /, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
+    """quantile with q in hundredths."""
+    return quantile(a, asarray(q) / 100.0, axis, out, overwrite_input, method, keepdims)
+
+
+@composed
+def median(a, /, axis=None, out=None, overwrite_input=False, keepdims=False):
+    """The middle value."""
+    return quantile(a, 0.5, axis, out, overwrite_input, "linear", keepdims)
+
+
+@composed
+def ptp(a, /, axis=None, out=None, keepdims=False):
+    """The largest less the smallest."""
+    return op.max(a, axis, out=out, keepdims=keepdims) - op.min(a, axis, keepdims=keepdims)
+
+
+@composed
+def average(a, /, axis=None, weights: Any = None, returned=False, keepdims=False):
+    """The mean, weighted if weights are given: as many as elements, or as rows along the axis. `returned`: (the mean, the sum of
+    weights)."""
+    if returned:
+        y = average(a, axis, weights, False, keepdims)
+        return y, op.sum(weights_of(a, weights, axis) + op.zeros_like(a), axis, keepdims=keepdims) + op.zeros_like(y)
+    if weights is None:
+        return op.mean(a, axis, keepdims)
+    w = asarray(weights)
+    if not isinstance(axis, int):
+        return op.sum(a * w, axis, keepdims) / op.sum(w + 0 * a, axis, keepdims)
+    if w.ndim == a.ndim:
+        return op.sum(a * w, axis, keepdims) / op.sum(w + 0 * a, axis, keepdims)
+    y = op.sum(moveaxis(a, axis, -1) * w, -1) / op.sum(w)
+    return op.expand_dims(y, axis) if keepdims else y
+
+
+def weights_of(a, weights, axis):
+    """The weights of average, as many as elements."""
+    if weights is None:
+        return op.ones_like(a * 1.0)
+    w = asarray(weights)
+    if w.ndim == a.ndim:
+        return w
+    return moveaxis(op.zeros_like(moveaxis(a, axis, -1)) + w, -1, axis)
+
+
+@composed
+def isin(a, test, /, assume_unique=False, invert=False):
+    """Whether each element is one of the others."""
+    found = op.any(op.expand_dims(a, -1) == op.ravel(asarray(test)), -1)
+    return op.logical_not(found) if invert else found
+
+
+@composed
+def digitize(x, bins, /, right=False):
+    """The number of the bin of each element."""
+    return op.searchsorted(bins, x, side="left" if right else "right")
+
+
+def slopes(a, spacing):
+    """Along the first dim."""
+    return op.concatenate([a[1:2] - a[:1], (a[2:] - a[:-2]) / 2, a[-1:] - a[-2:-1]], 0) / spacing
+
+
+@Known
+def axes_of(rank: int, axis: Any) -> tuple:
+    """The axes that an argument names, all if it is None."""
+    return tuple(range(rank)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+
+
+@composed
+def gradient(a, spacing=1.0, /, axis=None):
+    """Slopes by central differences along an axis; a tuple, one for each axis, if there are several."""
+    assert op.ndim(spacing) == 0, "gradient: spacing is a number"
+    for rank in RANKS:
+        if a.ndim == rank:
+            if isinstance(axis, int) or rank == 1:
+                k = 0 if axis is None else axis
+                return moveaxis(slopes(moveaxis(a, k, 0), spacing), 0, k)
+            return tuple([moveaxis(slopes(moveaxis(a, k, 0), spacing), 0, k) for k in axes_of(rank, axis)])
+    raise ValueError("gradient: too many dims")
+
+
+@composed
+def trapezoid(y, x=None, /, dx=1.0):
+    """The area under a curve."""
+    middle = (y[..., 1:] + y[..., :-1]) / 2
+    return op.sum(middle * dx, -1) if x is None else op.sum(middle * (x[..., 1:] - x[..., :-1]), -1)
+
+
+@composed
+def polyval(p, x, /):
+    """A polynomial, the highest power first."""
+    result = op.zeros_like(x)
+    for c in p:
+        result = result * x + c
+    return result
+
+
+@composed
+def vander(x, /, n=None):
+    """The powers of a vector as columns, the highest first."""
+    count = x.shape[0] if n is None else n
+    return x[:, None] ** op.cast_like(op.flip(op.arange(count), 0), x)[None, :]
+
+
+@composed
+def unravel_index(i, /, shape):
+    """The index in each dim of a flat index."""
+    found = []
+    for d in reversed(shape):
+        found.append(i % d)
+        i = i // d
+    return tuple(reversed(found))
+
+
+# ---- element by element ----
+
+@composed
+def isclose(a, b, /, rtol=1e-5, atol=1e-8, equal_nan=False):
+    """Whether elements are nearly the same."""
+    near = op.logical_and(op.isfinite(b), op.abs(a - b) <= atol + rtol * op.abs(b))
+    same = op.logical_or(a == b, near)
+    return op.logical_or(same, op.logical_and(op.isnan(a), op.isnan(b))) if equal_nan else same
+
+
+@composed
+def allclose(a, b, /, rtol=1e-5, atol=1e-8, equal_nan=False):
+    """Whether all elements are nearly the same."""
+    return op.all(isclose(a, b, rtol, atol, equal_nan))
+
+
+@composed
+def array_equal(a, b, /, equal_nan=False):
+    """Whether all elements are the same, and the shapes are."""
+    if op.shape(a) != op.shape(b):
+        return op.any(op.zeros((1,), dtype="bool"))
+    return op.all(op.logical_or(a == b, op.logical_and(a != a, b != b))) if equal_nan else op.all(a == b)
+
+
+@composed
+def fmax(a, b, /):
+    """The larger element; of NaN and a number the number."""
+    return op.where(op.isnan(a), b, op.where(op.isnan(b), a, op.maximum(a, b)))
+
+
+@composed
+def fmin(a, b, /):
+    """The smaller element; of NaN and a number the number."""
+    return op.where(op.isnan(a), b, op.where(op.isnan(b), a, op.minimum(a, b)))
+
+
+@composed
+def float_power(a, b, /):
+    """Powers in f64."""
+    return (a + op.zeros((), dtype="f64")) ** b
+
+
+@composed
+def divmod_(a, b, /):
+    """Quotient and rest."""
+    return a // b, a % b
+
+
+@composed
+def signbit(a, /):
+    """Whether elements have a minus, zeros too."""
+    return op.copysign(op.ones_like(a), a) < 0
+
+
+@composed
+def angle(z, /, deg=False):
+    """The angle of complex numbers."""
+    turn = op.arctan2(op.imag(z * 1.0), op.real(z * 1.0))
+    return turn * (180 / math.pi) if deg else turn
+
+
+@composed
+def positive(a, /):
+    """The array as it is."""
+    return asarray(a)
+
+
+@composed
+def heaviside(x, h, /):
+    """0 below 0, 1 above, h there."""
+    return op.where(op.isnan(x), x, op.where(x == 0, h, op.where(x < 0, 0.0, 1.0)))
+
+
+@composed
+def sinc(x, /):
+    """sin(pi x) / (pi x)."""
+    y = op.where(x == 0, 1.0, math.pi * x)
+    return op.where(x == 0, 1.0, op.sin(y) / y)
+
+
+@composed
+def deg2rad(x, /):
+    """Degrees as radians."""
+    return x * (math.pi / 180)
+
+
+@composed
+def rad2deg(x, /):
+    """Radians as degrees."""
+    return x * (180 / math.pi)
+
+
+@composed
+def logaddexp(a, b, /):
+    """The logarithm of the sum of exponentials."""
+    high, low = op.maximum(a, b), op.minimum(a, b)
+    return op.where(high == low, high + math.log(2), high + op.log1p(op.exp(low - high)))
+
+
+@composed
+def logaddexp2(a, b, /):
+    """The same to base 2."""
+    return logaddexp(a * math.log(2), b * math.log(2)) / math.log(2)
+
+
+@composed
+def nan_to_num(x, /, copy=True, nan=0.0, posinf=None, neginf=None):
+    """Numbers in place of NaN and infinities: the largest ones if no others are given."""
+    y = op.where(op.isnan(x), nan, x)
+    high = largest(x) if posinf is None else posinf
+    low = -largest(x) if neginf is None else neginf
+    return op.where(y == math.inf, high, op.where(y == -math.inf, low, y))
+
+
+def largest(x):
+    """The largest number of the element type of x."""
+    found = op.cast_like(1.0, x)
+    for most in (65504.0, 3.3895313892515355e38, 3.4028234663852886e38, 1.7976931348623157e308):
+        found = op.where(op.isfinite(op.cast_like(most, x)), op.cast_like(most, x), found)
+    return found
+
+
+@composed
+def round_(a, /, decimals=0):
+    """To so many places after the point, halves to even."""
+    if decimals == 0:
+        return op.rint(a)
+    by = ten_to(decimals)
+    return op.rint(a * by) / by if decimals > 0 else op.rint(a / by) * by
+
+
+@helper
+def limit_of(x, /, name):
+    """What finfo(x.dtype) tells: eps, max, min, tiny."""
+    found = op.cast_like(1.0, x)
+    for most, eps, tiny in ((65504.0, 2.0 ** -10, 2.0 ** -14), (3.3895313892515355e38, 2.0 ** -7, 2.0 ** -126),
+                            (3.4028234663852886e38, 2.0 ** -23, 2.0 ** -126), (1.7976931348623157e308, 2.0 ** -52, 2.0 ** -1022)):
+        limit = eps if name == "eps" else most if name == "max" else -most if name == "min" else tiny
+        found = op.where(op.isfinite(op.cast_like(most, x)), op.cast_like(limit, x), found)
+    return found
+
+
+def widened(mask, x):
+    """A mask of the first dims of x, for all."""
+    return mask if op.ndim(mask) >= op.ndim(x) else widened(mask[..., None], x)
+
+
+@helper
+def at_mask(x, mask, value, /, mode):
+    """x.at[mask].set(value) and the like."""
+    if op.ndim(value) > 0:
+        raise ValueError("x.at[mask] takes one number: which elements an array would go to depends on values")
+    new = op.cast_like(value, x)
+    if mode == "add":
+        new = x + new
+    if mode == "mul":
+        new = x * new
+    if mode == "min":
+        new = op.minimum(x, new)
+    if mode == "max":
+        new = op.maximum(x, new)
+    return op.where(widened(mask, x), new, x)
+
+
+@helper
+def index_clipped(i, x, /):
+    """Indices of rows; one that is outside is the nearest that is not."""
+    n = x.shape[0]
+    return op.clip(op.where(i < 0, i + n, i), 0, n - 1)
+
+
+@helper
+def index_wrapped(i, x, /):
+    """Indices of rows, counted around."""
+    return op.mod(i, x.shape[0])
+
+
+@helper
+def index_or_length(i, x, /):
+    """Indices of rows; one that is outside is that of a row after the last."""
+    n = x.shape[0]
+    at = op.where(i < 0, i + n, i)
+    return op.where(op.logical_or(at < 0, at >= n), n, at)
+
+
+@helper
+def one_row_longer(x, /):
+    """The array with a row after the last."""
+    return op.concatenate([x, op.zeros_like(x[:1])], 0)
+
+
+@Known
+def ten_to(n: int) -> float:
+    """A power of ten."""
+    return 10.0 ** abs(n)
+
+
+COMPOSED["around"] = COMPOSED["round_"] = COMPOSED["round"]
+
+
+@helper
+def round_to(x, /, n):
+    """round(x, n) of Python: the decimal number nearest to x, which is the product itself unless that fell on a half."""
+    by = ten_to(n)
+    if n < 0:
+        return op.rint(x / by) * by
+    y = x * by
+    whole, rest = op.floor(y), op.fma(x, by, -y)
+    half = op.where(rest > 0, whole + 1, op.where(rest < 0, whole, op.rint(y)))
+    return op.where(y - whole == 0.5, half, op.rint(y)) / by
+
+
+@helper
+def gamma(x, /):
+    """The gamma function."""
+    sign = op.where(op.logical_and(x < 0, op.mod(op.floor(x), 2) != 0), -1.0, 1.0)
+    return op.exp(op.lgamma(x)) * sign
+
+
+@helper
+def ieee_remainder(x, y, /):
+    """What is left of x without the nearest multiple of y."""
+    return x - y * op.rint(x / y)
+
+
+@helper
+def gelu_tanh(x, /, approximate=True):
+    """GELU, by default as the tanh of a polynomial."""
+    return op.gelu(x, approximate=approximate)
+
+
+@Known
+def widths(rank: int, by: Any) -> tuple:
+    """pad_width as NumPy takes it, flat."""
+    if isinstance(by, int):
+        return (by, by) * rank
+    if all(isinstance(x, int) for x in by):
+        return tuple(by) if len(by) == 2 * rank else tuple(by) * rank
+    return tuple(x for pair in (by * rank if len(by) == 1 else by) for x in pair)
+
+
+@composed
+def pad(x, /, pad_width, mode="constant", constant_values=0, value=None):
+    """The array with a border: pad_width is a number, or pairs (before, after); modes constant, edge, reflect."""
+    for rank in RANKS:
+        if x.ndim == rank:
+            return op.pad(x, widths(rank, pad_width), mode, constant_values if value is None else value)
+    raise ValueError("pad: too many dims")
+
+
+# ---- control, by JAX's names ----
+
+@controlled
+def cond(test, yes, no, /, *operands, operand: Any = None):
+    """yes(*operands) if the test holds, else no(*operands)."""
+    if operand is not None:
+        return cond(test, yes, no, operand)
+    if test:
+        return yes(*operands)
+    return no(*operands)
+
+
+@controlled
+def fori_loop(lower, upper, body, state, /, unroll=None):
+    """state = body(i, state) for each i. `unroll` changes nothing: loops are cut as the machine likes it."""
+    for i in range(lower, upper):
+        state = body(i, state)
+    return state
+
+
+@controlled
+def while_loop(test, body, state, /):
+    """state = body(state) while test(state) holds."""
+    while test(state):
+        state = body(state)
+    return state
+
+
+@controlled
+def scan(f, state, xs=None, /, length=None, reverse=False, unroll=1):
+    """(state, y) = f(state, x) for each row x of xs, an array or a tree of arrays, from the last one on if `reverse`; gives
+    the state and all y, stacked as the rows are. `unroll` changes nothing: loops are cut as the machine likes it."""
+    ys = []
+    if xs is None:
+        for _ in range(op.arange(length).shape[0]):  # a loop of the program, so that its rows are stacked
+            state, y = f(state, None)
+            ys.append(y)
+    elif reverse:
+        for i in range(tree_leaves(xs)[0].shape[0]):
+            state, y = f(state, tree_map(lambda x: x[-1 - i], xs))  # noqa: B023: called at once
+            ys.append(y)
+    else:
+        for i in range(tree_leaves(xs)[0].shape[0]):
+            state, y = f(state, tree_map(lambda x: x[i], xs))  # noqa: B023: called at once
+            ys.append(y)
+    return state, tree_map(lambda y: op.flip(y, 0), ys) if reverse else ys

@@ -1,0 +1,541 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of NumPy that numerical programs use now and then: windows, polynomials, histograms. Written as the functions of
+composed.py are."""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .._compile.known import Known, has_parts
+from .._compile.builtins import asarray
+from .._ops import op
+from .._transform import vmap
+from .composed import ByValue, COMPOSED, HELPERS, RANKS, along, composed, floats, helper, moveaxis
+from .decompositions import lstsq
+from .special import i0
+
+
+@composed
+def modf(x, /):
+    """(the fraction, the integer), both with the sign of x."""
+    whole = op.trunc(x)
+    return op.copysign(op.where(op.isinf(x), 0.0, x - whole), x), whole
+
+
+@composed
+def ldexp(x1, x2, /):
+    """x1 2^x2."""
+    return x1 * op.exp2(op.cast_like(x2, x1))
+
+
+@composed
+def isposinf(x, /):
+    """Whether each element is +inf."""
+    return x == math.inf
+
+
+@composed
+def isneginf(x, /):
+    """Whether each element is -inf."""
+    return x == -math.inf
+
+
+@composed
+def matvec(x1, x2, /):
+    """Matrices times vectors."""
+    return (x1 @ x2[..., None])[..., 0]
+
+
+@composed
+def vecmat(x1, x2, /):
+    """Vectors, conjugated, times matrices."""
+    return (op.conj(x1)[..., None, :] @ x2)[..., 0, :]
+
+
+@composed
+def ediff1d(a, /):
+    """The differences of elements that follow each other."""
+    flat = op.ravel(a)
+    return flat[1:] - flat[:-1]
+
+
+@composed
+def unwrap(p, /, discont=None, axis=-1, period=2 * math.pi):
+    """Angles without jumps: each is nearest to the one before it."""
+    assert discont is None, "unwrap: discont cannot be given"
+    rows = moveaxis(p, axis, 0)
+    d = rows[1:] - rows[:-1]
+    near = op.mod(d + period / 2, period) - period / 2
+    near = op.where((near == -period / 2) & (d > 0), period / 2, near)
+    return moveaxis(op.concatenate((rows[:1], rows[1:] + op.cumsum(near - d, 0)), 0), 0, axis)
+
+
+@composed
+def ravel_multi_index(multi_index, /, dims):
+    """The place of elements in the flat array of these dims."""
+    at = multi_index[0] * math.prod(dims[1:])
+    for k in range(1, len(dims)):
+        at = at + multi_index[k] * math.prod(dims[k + 1:])
+    return at
+
+
+# ---- element by element ----
+
+@composed
+def bitwise_count(x, /):
+    """The number of bits that are 1 in the absolute value of integers."""
+    return op.cast(op.pop_count(op.abs(x)), "uint8")
+
+
+@composed
+def gcd(x1, x2, /):
+    """The greatest common divisor."""
+    a, b = op.abs(x1) + 0 * op.abs(x2), op.abs(x2) + 0 * op.abs(x1)
+    while op.any(b != 0):
+        rest = op.where(b != 0, a % op.where(b == 0, 1, b), 0)
+        a = op.where(b != 0, b, a)
+        b = rest
+    return a
+
+
+@composed
+def lcm(x1, x2, /):
+    """The least common multiple."""
+    d = gcd(x1, x2)
+    return op.where(d == 0, 0, op.abs(x1 // op.where(d == 0, 1, d) * x2))
+
+
+@composed
+def frexp(x, /):
+    """(m, e) with x = m 2^e, where m is from 0.5 to below 1."""
+    x = x * 1.0
+    regular = op.logical_and(x != 0, op.isfinite(x))
+    size = op.cast(op.abs(op.where(regular, x, 1.0)), "f64")
+    little = size < 2.0 ** -1000  # scaled, for numbers with fewer bits have no exponent of their own
+    bits = op.bitcast(op.where(little, size * 2.0 ** 200, size), "i64")
+    e = op.where(regular, op.right_shift(bits, 52) - 1022 - op.where(little, 200, 0), 0)
+    half = op.floor_divide(e, 2)
+    return x * op.cast_like(op.exp2(-op.cast(half, "f64")), x) * op.cast_like(op.exp2(-op.cast(e - half, "f64")), x), op.cast(e, "i32")
+
+
+@composed
+def iscomplex(x, /):
+    """Whether an element has an imaginary part."""
+    return op.imag(x) != 0
+
+
+@composed
+def isreal(x, /):
+    """Whether an element has no imaginary part."""
+    return op.imag(x) == 0
+
+
+@composed
+def spacing(x, /):
+    """How far the next number is that is further from 0."""
+    return op.copysign(COMPOSED["nextafter"](op.abs(x), op.cast_like(math.inf, x)) - op.abs(x), x)
+
+
+@composed
+def piecewise(x, condlist, funclist, /, *args):
+    """Of each element the function, or the number, of the last condition that holds; one more is for those for which none does."""
+    y = op.zeros_like(x)
+    if len(funclist) > len(condlist):
+        y = op.cast_like(funclist[-1](x, *args) if callable(funclist[-1]) else funclist[-1], x) + y
+    for condition, f in zip(condlist, funclist):
+        y = op.where(condition, op.cast_like(f(x, *args) if callable(f) else f, x), y)
+    return y
+
+
+@composed
+def choose(a, choices, /, mode="raise"):
+    """Of each element the choice of its number; mode "raise", "clip" or "wrap" for numbers that there are not."""
+    n = len(choices)
+    assert mode in ("raise", "clip", "wrap"), "choose: mode is raise, clip or wrap"
+    if mode == "raise":
+        assert op.all((a >= 0) & (a < n)), "choose: there is no choice of this number; mode= may be clip or wrap"
+    at = op.mod(a, n) if mode == "wrap" else op.clip(a, 0, n - 1)
+    y = choices[0]
+    for k in range(1, n):
+        y = op.where(at == k, choices[k], y)
+    return y + op.zeros_like(op.where(at == 0, y, y))
+
+
+# ---- parts ----
+
+@composed
+def copy(a, /):
+    """The array; arrays do not change."""
+    return asarray(a)
+
+
+@composed
+def dsplit(a, /, n):
+    """Parts along the third dim."""
+    return op.split(a, n, axis=2)
+
+
+@composed
+def diagflat(v, /, k=0):
+    """The matrix with all elements on a diagonal."""
+    return op.diag(op.ravel(v), k)
+
+
+@composed
+def ix_(*args):
+    """Vectors along one dim each, so that together they are indices of a grid."""
+    return tuple([op.reshape(a, along(i, len(args))) for i, a in enumerate(args)])
+
+
+def nested(x):
+    """How deep lists are."""
+    if has_parts(x):
+        return 1 + nested(x[0])
+    return 0
+
+
+def at_least(a, n):
+    """The array with at least n dims, new ones before the others."""
+    return a if op.ndim(a) >= n else at_least(op.expand_dims(a, 0), n)
+
+
+def highest(x):
+    """A number with as many dims as the array of nested lists that has the most."""
+    if has_parts(x):
+        total = highest(x[0])
+        for part in x[1:]:
+            total = total + highest(part)
+        return total
+    return 0 * op.sum(x, keepdims=True)
+
+
+def joined(x, n):
+    """Arrays of nested lists as one of n dims: those of the innermost lists along the last axis."""
+    if has_parts(x):
+        return op.concatenate([joined(part, n) for part in x], -nested(x))
+    return at_least(x, n)
+
+
+@composed
+def block(arrays, /):
+    """An array of nested lists of arrays: those of the innermost lists along the last axis, and so on."""
+    return joined(arrays, op.ndim(at_least(highest(arrays), nested(arrays))))
+
+
+@composed
+def delete(a, /, obj, axis=None):
+    """The array without the rows of these constant indices."""
+    x, k = (op.ravel(a), 0) if axis is None else (a, axis)
+    n = x.shape[k]
+    gone = [obj] if isinstance(obj, int) else obj
+    stays = op.ones((n,), dtype="i64")
+    for i in gone:
+        stays = stays * (op.arange(n) != (i + n if i < 0 else i))
+    return op.take(x, op.argsort(1 - stays)[:n - different(gone)], k)
+
+
+@Known
+def different(indices: Any) -> int:
+    """How many there are."""
+    if any(i < 0 for i in indices) and any(i >= 0 for i in indices):
+        raise ValueError("delete: indices must all count from the beginning, or all from the end")
+    return len(set(indices))
+
+
+@composed
+def insert(a: Any, obj, values: Any, axis=None):
+    """The array with rows before a constant index."""
+    x, k = (op.ravel(a), 0) if axis is None else (a, axis)
+    rows, new = moveaxis(x, k, 0), op.cast_like(values, x)
+    if op.ndim(new) < op.ndim(x):
+        new = op.zeros_like(rows[:1]) + new
+    else:
+        new = op.zeros_like(rows[:1]) + moveaxis(new, k, 0)
+    return moveaxis(op.concatenate((rows[:obj], new, rows[obj:]), 0), 0, k)
+
+
+@composed
+def put(a, ind, v, /, mode=None, inplace=False):
+    """The array with elements of flat indices replaced; arrays do not change, so inplace is False, as it must be in JAX."""
+    assert not inplace, "put: arrays do not change; the result is the new one"
+    n = op.size(a)
+    at = op.mod(ind, n) if mode == "wrap" else op.clip(ind, 0, n - 1) if mode == "clip" else ind
+    return op.reshape_like(op.ravel(a).at[at].set(v), a)
+
+
+@composed
+def put_along_axis(a, indices, values, /, axis, inplace=False):
+    """The array with elements along an axis replaced."""
+    assert not inplace, "put_along_axis: arrays do not change; the result is the new one"
+    return op.write_along_axis(a, indices, op.broadcast_like(op.cast_like(values, a), indices), axis)
+
+
+@composed
+def fill_diagonal(a, val, /, wrap=False, inplace=False):
+    """A matrix with another diagonal."""
+    assert not inplace and not wrap, "fill_diagonal: inplace and wrap are False"
+    rows, columns = op.arange(a.shape[0]), op.arange(a.shape[1])
+    value = val if op.ndim(val) == 0 else op.take(val, op.mod(rows, op.size(val)))[:, None]
+    return op.where(rows[:, None] == columns[None, :], op.cast_like(value, a), a)
+
+
+@composed
+def diag_indices_from(arr, /):
+    """The indices of the main diagonal."""
+    for rank in RANKS:
+        if arr.ndim == rank:
+            return (op.arange(arr.shape[0]),) * rank
+    raise ValueError("diag_indices_from: too many dims")
+
+
+@composed
+def fromfunction(function, /, shape, dtype=None):
+    """The function of the indices of each place."""
+    grids = [op.broadcast_to(op.reshape(op.arange(n, dtype=floats(dtype)), along(i, len(shape))), shape) for i, n in enumerate(shape)]
+    return function(*grids)
+
+
+@composed
+def apply_along_axis(func1d: Any, axis, arr: Any, *args):
+    """The function of each row along an axis; its result, a number or a vector, takes the place of the row."""
+    rows = moveaxis(arr, axis, -1)
+    for rank in range(1, 7):
+        if arr.ndim == rank:
+            flat = op.reshape(rows, (-1, rows.shape[-1]))
+            y = vmap(lambda r: func1d(r, *args))(flat)
+            shape = tuple(rows.shape[:-1]) + tuple(y.shape[1:])
+            y = op.reshape(y, shape)
+            return y if y.ndim < rank else moveaxis(y, -1, axis)
+    raise ValueError("apply_along_axis: too many dims")
+
+
+# ---- order ----
+
+@composed
+def partition(a, kth, /, axis=-1):
+    """In order along an axis, so the kth element has the smaller ones before it."""
+    return op.sort(a, axis)
+
+
+@composed
+def argpartition(a, kth, /, axis=-1):
+    """The indices of partition."""
+    return op.argsort(a, axis)
+
+
+@composed
+def lexsort(keys, /, axis=-1):
+    """The order by the last key; of equals by the one before it, and so on."""
+    order = op.argsort(keys[0], axis)
+    for k in range(1, len(keys)):
+        order = op.take_along_axis(order, op.argsort(op.take_along_axis(keys[k], order, axis), axis), axis)
+    return order
+
+
+@composed
+def repeat(x, repeats, /, axis=None, total_repeat_length=None):
+    """Each element repeated along an axis, of the flat array if there is none. Numbers of repeats that are computed need
+    total_repeat_length, the length of the result: more are cut, and the last element is repeated if there are fewer."""
+    rows = op.ravel(x) if axis is None else x
+    along_ = 0 if axis is None else axis
+    if total_repeat_length is None:
+        return op.repeat(rows, repeats, along_)
+    n = rows.shape[along_]
+    ends = op.cumsum(op.zeros((n,), dtype="i64") + repeats, 0)
+    at = op.searchsorted(ends, op.arange(total_repeat_length), side="right")
+    return op.take(rows, op.minimum(at, n - 1), along_)
+
+
+@helper
+def repeat_constant(x, /, repeats, axis=None, total_repeat_length=None):
+    """repeat by constants."""
+    y = op.repeat(x, repeats, axis)
+    if total_repeat_length is None:
+        return y
+    k = 0 if axis is None else axis
+    return op.take(y, op.minimum(op.arange(total_repeat_length), y.shape[k] - 1), k)
+
+
+# ---- histograms ----
+
+@composed
+def histogram_bin_edges(a, /, bins=10, range: Any = None, weights: Any = None):  # noqa: A002: NumPy's name
+    """The edges of equally wide bins from the least element to the greatest, or of a range."""
+    flat = op.ravel(a)
+    low, high = (op.min(flat), op.max(flat)) if range is None else (range[0], range[1])
+    wide = op.where(high > low, 0.0, 0.5)
+    first, last, at = low - wide, high + wide, op.arange(bins + 1)
+    return op.where(at == bins, last, first + at * ((last - first) / bins))  # the greatest element is in the last bin
+
+
+def bin_of(flat, edges):
+    """The number of the bin of each element; -1 or the number of bins outside."""
+    at = op.searchsorted(edges, flat, side="right") - 1
+    return op.where(flat == edges[-1], edges.shape[0] - 2, at)
+
+
+def counted(flat, edges, weights, density):
+    """(counts, edges)"""
+    n = edges.shape[0] - 1
+    at = bin_of(flat, edges)
+    each = op.ones_like(flat) if weights is None else op.ravel(weights)
+    counts = op.sum(op.where(op.arange(n)[:, None] == at, each, 0), 1)
+    counts = op.zeros_like(edges[1:]) + op.cast_like(counts, edges)
+    if density:
+        return counts / (op.sum(counts) * (edges[1:] - edges[:-1])), edges
+    return counts, edges
+
+
+@composed
+def histogram(a, /, bins=10, range: Any = None, weights: Any = None, density=False):  # noqa: A002
+    """(counts, edges) of equally wide bins from the least element to the greatest, or of a range; bins may be the edges."""
+    return counted(op.ravel(a), histogram_bin_edges(a, bins, range), weights, density)
+
+
+@helper
+def histogram_by_edges(a, bins, /, range: Any = None, weights: Any = None, density=False):  # noqa: A002
+    """histogram of bins that are given."""
+    return counted(op.ravel(a), op.cast_like(asarray(bins), op.ravel(a) * 1.0), weights, density)
+
+
+@composed
+def histogram2d(x, y, /, bins=10, range: Any = None, weights: Any = None, density=False):  # noqa: A002
+    """(counts, edges of x, edges of y)"""
+    n = bins if isinstance(bins, tuple) else (bins, bins)
+    xs = histogram_bin_edges(x, n[0], None if range is None else range[0])
+    ys = histogram_bin_edges(y, n[1], None if range is None else range[1])
+    rows = op.cast_like(op.arange(n[0])[:, None] == bin_of(x, xs), xs)
+    columns = op.cast_like(op.arange(n[1])[:, None] == bin_of(y, ys), ys)
+    counts = (rows if weights is None else rows * weights) @ op.swapaxes(columns, 0, 1)
+    if density:
+        area = (xs[1:] - xs[:-1])[:, None] * (ys[1:] - ys[:-1])[None, :]
+        return counts / (op.sum(counts) * area), xs, ys
+    return counts, xs, ys
+
+
+COMPOSED["ix_"] = COMPOSED.pop("ix")
+COMPOSED["histogram"] = ByValue("histogram", COMPOSED["histogram"], HELPERS["histogram_by_edges"], 1, "bins", int)
+COMPOSED["repeat"] = ByValue("repeat", HELPERS["repeat_constant"], COMPOSED["repeat"], 1, "repeats", (int, tuple, list))
+
+
+# ---- windows of signals ----
+
+def cosines(m, dtype, *part):
+    """Sums of cosines over a window of m points."""
+    t = 2 * math.pi / (m - 1 if m > 1 else 1) * op.arange(m, dtype=floats(dtype))
+    y = part[0] + 0 * t
+    for k in range(1, len(part)):
+        y = y + part[k] * op.cos(k * t)
+    return y
+
+
+@composed
+def hanning(M):  # noqa: N803: NumPy's name
+    """A cosine bell from 0 to 0."""
+    return cosines(M, None, 0.5, -0.5) if M > 1 else op.ones((M,))
+
+
+@composed
+def hamming(M):  # noqa: N803
+    """A cosine bell from .08 to .08."""
+    return cosines(M, None, 0.54, -0.46) if M > 1 else op.ones((M,))
+
+
+@composed
+def blackman(M):  # noqa: N803
+    """A bell of two cosines."""
+    return cosines(M, None, 0.42, -0.5, 0.08) if M > 1 else op.ones((M,))
+
+
+@composed
+def kaiser(M, beta: Any):  # noqa: N803
+    """The bell of Kaiser, of a shape beta."""
+    n = op.arange(M, dtype=floats(None))
+    part = (2 / (M - 1 if M > 1 else 1)) * n - (1.0 if M > 1 else 0.0)
+    return i0(beta * op.sqrt(op.maximum(1 - part * part, 0.0))) / i0(op.zeros_like(n) + beta)
+
+
+@composed
+def bartlett(M):  # noqa: N803
+    """A triangle."""
+    return 1 - op.abs(2 / (M - 1) * op.arange(M, dtype=floats(None)) - 1) if M > 1 else op.ones((M,))
+
+
+# ---- polynomials, the highest power first ----
+
+def to_size(p, n):
+    """With coefficients of 0 before it."""
+    return op.concatenate((op.cast_like(op.zeros((n - p.shape[0],)), p), p), 0)
+
+
+@composed
+def polyadd(a1, a2, /):
+    """The sum of two polynomials."""
+    n = max(a1.shape[0], a2.shape[0])
+    return to_size(a1, n) + to_size(a2, n)
+
+
+@composed
+def polysub(a1, a2, /):
+    """The difference of two polynomials."""
+    return polyadd(a1, -a2)
+
+
+@composed
+def polymul(a1, a2, /):
+    """The product of two polynomials."""
+    return COMPOSED["convolve"](a1, a2)
+
+
+@composed
+def polyder(p, /, m=1):
+    """The m-th derivative of a polynomial."""
+    for _ in range(m):
+        p = p[:-1] * op.arange(p.shape[0] - 1, 0, -1)
+    return p
+
+
+@composed
+def polyint(p, /, m=1):
+    """The m-th integral of a polynomial, with constants of 0."""
+    for _ in range(m):
+        p = op.concatenate((p / op.arange(p.shape[0], 0, -1), op.zeros_like(p[:1])), 0)
+    return p
+
+
+@composed
+def poly(seq_of_zeros, /):
+    """The polynomial of a vector of zeros, or the characteristic one of a matrix."""
+    assert op.ndim(seq_of_zeros) == 1, "poly takes zeros; the eigenvalues of a matrix are linalg.eigvalsh's"
+    z = seq_of_zeros * 1.0
+    p = op.concatenate((op.ones_like(z[:1]), op.zeros_like(z)), 0)
+    for i in range(z.shape[0]):
+        p = p - z[i] * op.concatenate((op.zeros_like(z[:1]), p[:-1]), 0)
+    return p
+
+
+@composed
+def polydiv(u, v, /):
+    """(quotient, rest) of two polynomials; zeros at the beginning of the rest are not left out."""
+    n, m = u.shape[0], v.shape[0]
+    if n < m:
+        return op.zeros_like(u[:1]) * 1.0, u * 1.0
+    rest, parts = u * 1.0, []
+    for i in range(n - m + 1):
+        q = rest[i] / v[0]
+        parts.append(q)
+        rest = op.dynamic_update_slice(rest, op.dynamic_slice(rest, [i], (m,)) - q * v, [i])
+    return op.stack(parts), rest[n - m + 1:]
+
+
+@composed
+def polyfit(x, y, /, deg, rcond=None, w: Any = None):
+    """The coefficients of the polynomial of this degree that is nearest to points, by least squares."""
+    rows = COMPOSED["vander"](x * 1.0, deg + 1)
+    right = y * 1.0
+    if w is not None:
+        rows = rows * w[:, None]
+        right = right * w if op.ndim(y) == 1 else right * w[:, None]
+    scale = op.sqrt(op.sum(rows * rows, 0))
+    c = lstsq(rows / scale, right[:, None] if op.ndim(y) == 1 else right)[0]
+    return c[:, 0] / scale if op.ndim(y) == 1 else c / scale[:, None]

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a step exchanges with the other ranks, as text, and whether the ranks of a split step have the same inputs. */
+#include "optimizer/opt.h"
+#include "step/step.h"
+
+#include "ir/ops/op.h"
+
+/* ---- text ---- */
+
+static void put_state(anf_step *s, anf_text *o) {
+  size_t n = anfi_state_count(s->nstate, s->param);
+  const anf_type **whole = anfi_state_types(anfi_scratch(s->cx), s->nstate, s->param);
+  const anf_type **held = anfi_state_types(anfi_scratch(s->cx), s->nstate, s->held);
+  const char **name = anfi_step_state_names(s);
+  for (size_t i = 0; i < n; i++) {
+    if (whole[i] == held[i]) continue;
+    anfi_putf(o, "%s: %s, of which each rank holds %s", name[i], anfi_type_text(s->cx, whole[i]),
+              anfi_type_text(s->cx, held[i]));
+    if (s->axis) anfi_putf(o, " along axis %d", (int)s->axis[i]);
+    anfi_putf(o, "\n");
+  }
+}
+
+const char *anfi_step_find_exchanges(anf_step *s, const anf_graph *g) {
+  anfi_node_vec order = {0};
+  anf_text o = {.cx = s->cx};
+  anfi_graph_order((anf_graph *)(uintptr_t)g, anfi_scratch(s->cx), &order);
+  if (s->nsharded) put_state(s, &o);
+  for (size_t i = 0; i < order.n; i++) {
+    const anf_node *n = order.at[i];
+    bool exchange = n->kind == ANFI_APPLY && anfi_op[n->op].flags & ANFI_COLLECTIVE;
+    if (!exchange || !n->nin) continue; // CommRank
+    anfi_loc at = anfi_node_loc(n);
+    anfi_putf(&o, "%s of %s", anfi_op[n->op].name, anfi_type_text(s->cx, n->in[0].def->type));
+    if (at.file) anfi_putf(&o, " at %s:%u:%u", at.file, at.line, at.col);
+    anfi_putf(&o, "\n");
+  }
+  const char *text = anfi_strndup(&s->arena, o.text ? o.text : "", o.len);
+  anf_text_free(&o);
+  return text;
+}
+
+anf_status anf_step_exchanges(const anf_step *s, anf_text *out) {
+  ANFI_NEED_ELSE(out ? out->cx : s ? s->cx : NULL, ANF_INVALID, s, out);
+  anfi_putf(out, "%s", s->exchanges ? s->exchanges : "");
+  return ANF_OK;
+}
+
+/* ---- inputs ---- */
+
+enum { BLOCK = 64, BLOCKS = 1 << 14 }; // of a larger input so many blocks are looked at
+
+static uint64_t sum_of(const anfi_step_leaf *l, uint64_t sum) {
+  size_t blocks = l->bytes / BLOCK;
+  if (blocks <= BLOCKS) return l->bytes ? anfi_hash(l->at, l->bytes, sum) : sum;
+  for (size_t i = 0; i < BLOCKS; i++)
+    sum = anfi_hash(l->at + blocks / BLOCKS * i * BLOCK, BLOCK, sum);
+  return sum;
+}
+
+int32_t anfi_step_uneven(const anf_step *s) {
+  uint64_t sum = 0, *all = s->sums;
+  for (size_t i = 0; i < s->nleaf[ANF_INPUT]; i++) sum = sum_of(&s->leaf[ANF_INPUT][i], sum);
+  anf_comm_call k = {.size = sizeof k,
+                     .kind = ANF_COMM_ALL_GATHER,
+                     .dtype = ANF_U64,
+                     .in = &sum,
+                     .out = all,
+                     .n = 1,
+                     .ranks = s->ranks};
+  int32_t bad = -1;
+  /* Where the exchange fails, those of the program fail, too, and say why. */
+  bool good = anf_comm_wait(s->o.comm, anf_comm_start(s->o.comm, &k), NULL);
+  for (int32_t r = s->ranks; good && r-- > 1;)
+    if (all[r] != all[0]) bad = r;
+  return bad;
+}

@@ -1,0 +1,437 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks: threads, and processes of torch.distributed where torch is: the same bits, failures that name a rank, and
+training that goes on without it."""
+import gc
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+
+import numpy as np
+
+import anfora.numpy as anp
+from anfora import CompileError, RunError
+from anfora import comm as ranks_of
+from anfora.comm import CommError
+from anfora.train import SGD, Accumulated, Adam, Clipped, Lamb, Step, batches
+from anfora.tree_util import tree_leaves
+from run import Skip
+
+X = np.random.default_rng(1).normal(size=(64, 6)).astype("f4")
+Y = np.tanh(X @ np.arange(12).reshape(6, 2).astype("f4") / 10).astype("f4")
+LIMIT = 10
+
+
+def params(scale=1.0):
+    source = np.random.default_rng(0).normal
+    return {"a": (scale * source(size=(6, 16))).astype("f4"), "b": np.zeros(16, "f4"), "c": source(size=(16, 2)).astype("f4") / 4}
+
+
+def loss(p, x, y):
+    return anp.mean((anp.tanh(x @ p["a"] + p["b"]) @ p["c"] - y) ** 2)
+
+
+def bits(tree):
+    return b"".join(np.asarray(tree[k]).tobytes() for k in sorted(tree))
+
+
+def trained(c, epochs=3):
+    step = Step(loss, Adam(1e-2), params(), comm=c)
+    for x, y in batches((X, Y), 16, epochs=epochs, comm=c):
+        step(x, y)
+    return list(step.losses), bits(step.params), None if c is None else c.counts
+
+
+def raises(kind, f, text):
+    try:
+        f()
+    except kind as e:
+        assert text in str(e), str(e)
+        return e
+    raise AssertionError(f"no {kind.__name__}")
+
+
+# ---- threads ----
+
+def test_operations_of_threads():
+    def work(c):
+        x = np.arange(5, dtype="f4") + c.rank
+        return c.ranks, np.asarray(c.all_reduce(x)), np.asarray(c.all_reduce(x, mean=True)), np.asarray(c.all_gather(x)), np.asarray(c.broadcast(x, 2))
+    for rank, (n, total, mean, all_, second) in enumerate(ranks_of.launch(3, work)):
+        base = np.arange(5, dtype="f4")
+        assert n == 3 and (total == 3 * base + 3).all() and (mean == base + 1).all() and (second == base + 2).all(), rank
+        assert (all_ == base + np.arange(3)[:, None]).all() and all_.dtype == np.float32
+
+
+def test_steps_of_threads():
+    alone = trained(None)
+    for n in (1, 2, 4):
+        found = ranks_of.launch(n, trained)
+        assert np.allclose(found[0][0], alone[0], rtol=1e-5), (n, found[0][0], alone[0])
+        assert all(f[:2] == found[0][:2] for f in found) and ranks_of.launch(n, trained)[0][:2] == found[0][:2]
+
+
+def trained_sharded(c):
+    step = Step(loss, Adam(1e-2), params(), comm=c, shard=1)
+    for x, y in batches((X, Y), 16, epochs=5, comm=c):
+        step(x, y)
+    return bits(step.params), list(step.losses), tree_leaves(step.state)
+
+
+def test_a_sharded_state_has_the_bits_of_a_whole_one():
+    def whole(c):
+        step = Step(loss, Adam(1e-2), params(), comm=c)
+        for x, y in batches((X, Y), 16, epochs=5, comm=c):
+            step(x, y)
+        return bits(step.params), list(step.losses), tree_leaves(step.state)
+    for n in (1, 2, 4):
+        a, b = ranks_of.launch(n, whole), ranks_of.launch(n, trained_sharded)
+        for x, y in zip(a, b):
+            assert x[:2] == y[:2] and len(x[2]) == len(y[2]) > 5
+            assert all(np.array_equal(np.asarray(p), np.asarray(q)) for p, q in zip(x[2], y[2]))
+
+
+def trained_split(c, split={"params.a": "column", "c": "row"}):
+    step = Step(loss, Clipped(Adam(1e-2), 0.1), params(), comm=c, split=split) if c else Step(loss, Clipped(Adam(1e-2), 0.1), params())
+    for x, y in batches((X, Y), 16, epochs=3):
+        step(x, y)
+    leaves = tree_leaves((step.params, step.state))
+    return list(step.losses), [np.asarray(x).tobytes() for x in leaves], leaves, step.exchanges()
+
+
+def test_a_split_model_is_that_of_one_rank():
+    alone = trained_split(None)
+    for n in (2, 4):
+        found = ranks_of.launch(n, trained_split)
+        assert all(f[:2] == found[0][:2] for f in found) and np.allclose(found[0][0], alone[0], rtol=1e-5), (n, found[0][0], alone[0])
+        assert all(np.allclose(np.asarray(p), np.asarray(q), rtol=1e-4, atol=1e-6) for p, q in zip(found[0][2], alone[2])), n
+        lines = found[0][3].splitlines()
+        assert sum(x.startswith("params.") for x in lines) == 3 and f"params.a: f32[6, 16], of which each rank holds f32[6, {16 // n}] along axis 1" in lines
+        products = [x for x in lines if x.startswith("AllReduce of f32[16, 2]") and "cases_comm.py" in x]
+        assert len(products) == 1 and not any("AllGather" in x for x in lines), found[0][3]
+
+
+def test_a_split_that_cannot_be_is_refused():
+    def work(c, split, x=X):
+        step = Step(loss, Adam(1e-2), params(), comm=c, split=split)
+        return step(x[:8] if c.rank else x[8:16], Y[:8])
+    raises(CompileError, lambda: ranks_of.launch(2, lambda c: work(c, {"d": "row"})), "no state is named 'd'")
+    raises(RunError, lambda: ranks_of.launch(2, lambda c: work(c, {"a": 1})), "the inputs of rank 1 are not those of rank 0")
+    raises(ValueError, lambda: Step(loss, SGD(0.1), params(), split={"a": 1}), "split")
+
+
+def test_optimisers_with_norms_counts_and_clipping_are_sharded():
+    def work(c, rule, shard):
+        step = Step(loss, rule, params(), comm=c, shard=shard)
+        for x, y in batches((X, Y), 16, comm=c):
+            step(x, y)
+        return [np.asarray(x).tobytes() for x in tree_leaves((step.params, step.state))], list(step.losses)
+    for rule in (Lamb(1e-2), Accumulated(Adam(1e-2), 2), Clipped(Adam(1e-2), 0.1)):
+        assert ranks_of.launch(2, lambda c: work(c, rule, 1)) == ranks_of.launch(2, lambda c: work(c, rule, 0)), rule
+
+
+def test_threads_parse_one_source_one_by_one():
+    from anfora._compile import source
+    wrong, before, often = [], sys.getswitchinterval(), gc.get_threshold()
+
+    def collects(*_):
+        sum(range(50))  # threads change within the parser
+
+    def parse():
+        for _ in range(3):
+            source._PARSED.pop(__file__, None)
+            try:
+                source._tree_of(__file__)
+            except SystemError as e:
+                wrong.append(e)
+    sys.setswitchinterval(1e-6)
+    gc.set_threshold(50)
+    gc.callbacks.append(collects)
+    try:
+        workers = [threading.Thread(target=parse) for _ in range(4)]
+        for w in workers:
+            w.start()
+        for w in workers:
+            w.join()
+    finally:
+        gc.callbacks.remove(collects)
+        gc.set_threshold(*often)
+        sys.setswitchinterval(before)
+    assert not wrong, wrong
+
+
+def test_a_sharded_checkpoint_is_that_of_a_whole_state():
+    def work(c, path, shard, resume, until):
+        step = Step(loss, Adam(1e-2), params(), comm=c, shard=shard)
+        if resume:
+            step.load(resume)
+        for i in range(step.count, until):
+            step(X[:48][c.rank::c.ranks], Y[:48][c.rank::c.ranks])
+        if path:
+            step.save(path)
+        return bits(step.params)
+    with tempfile.TemporaryDirectory() as folder:
+        path = [os.path.join(folder, name) for name in ("whole", "sharded")]
+        for k in range(2):
+            ranks_of.launch(4, lambda c: work(c, path[k], bool(k) and 1, None, 3))
+        with open(path[0], "rb") as f, open(path[1], "rb") as g:
+            assert f.read() == g.read()
+        for n in (1, 2, 3):
+            assert ranks_of.launch(n, lambda c: work(c, None, 1, path[1], 6)) == ranks_of.launch(n, lambda c: work(c, None, 0, path[0], 6))
+
+
+def test_threads_go_on_from_snapshots_of_a_sharded_state():
+    found = ranks_of.launch(3, lambda c: goes_on(c, 1, 7, shard=1), timeout=LIMIT)
+    assert found[1] is None and found[0][0] == 2
+    assert found[0][2] == found[2][2] == expected_to_go_on(7)
+
+
+def test_bytes_sent_are_those_of_one_round():
+    n = (sum(p.size for p in params().values()) + 1) * 4  # gradients and the loss: few, so each rank gets all of them
+    for ranks in (2, 4):
+        step_bytes = ranks_of.launch(ranks, lambda c: trained(c, 1)[2]["bytes"] - sent_before(c))
+        assert step_bytes == [4 * n * (ranks - 1)] * ranks, step_bytes
+
+
+def sent_before(c):
+    """Of the state at the start: rank 0 sends it to all."""
+    return 0 if c.rank else (c.ranks - 1) * (3 * sum(p.size for p in params().values()) + 1) * 4
+
+
+def test_buckets_from_a_curve():
+    def work(c):
+        bucket, curve = c.tune()
+        return bucket, [b for b, _ in curve], all(ns > 0 for _, ns in curve), trained(c)[:2]
+    found = ranks_of.launch(2, work)
+    sizes = [16384 * 4 ** i for i in range(5)]
+    assert found[0] == found[1] and found[0][0] in sizes and found[0][1] == sizes and found[0][2], found
+    assert found[0][3] == ranks_of.launch(2, trained)[0][:2]
+    assert ranks_of.threads(1)[0].tune() == (0, [])
+
+
+def test_ranks_start_from_the_state_of_rank_0():
+    def work(c):
+        step = Step(loss, SGD(0.1), params(1.0 + c.rank), comm=c)
+        return bits(step.params)
+    assert set(ranks_of.launch(3, work)) == {bits(params())}
+
+
+def test_a_rank_that_raises_is_named():
+    seen = []
+
+    def work(c):
+        step = Step(loss, SGD(0.1), params(), comm=c)
+        for i, (x, y) in enumerate(batches((X, Y), 15, epochs=2, comm=c)):
+            if c.rank == 1 and i == 3:
+                raise KeyError("its data")
+            try:
+                step(x, y)
+            except CommError as e:
+                seen.append((e.rank, str(e), step.count))
+                raise
+    raises(KeyError, lambda: ranks_of.launch(3, work), "its data")
+    # rank 1 may leave while the other two still exchange what belongs to its last step
+    assert len(seen) == 2 and all(s[0] == 1 and "rank 1" in s[1] and s[2] in (2, 3) for s in seen), seen
+
+
+def test_what_is_refused():
+    raises(ValueError, lambda: ranks_of.threads(0), "1 to 1024")
+    raises(ValueError, lambda: ranks_of.threads(2, timeout=0), "time limit")
+    raises(TypeError, lambda: Step(loss, SGD(0.1), params(), comm=3), "comm")
+    raises(ValueError, lambda: Step(loss, SGD(0.1), params(), shard=True), "shard")
+
+    def work(c):
+        Step(lambda p, x, y: (loss(p, x, y), 1.0), SGD(0.1), params(), comm=c, has_aux=True)
+    raises(ValueError, lambda: ranks_of.launch(2, work), "has_aux")
+    raises(ValueError, lambda: list(batches((X, Y), 15, comm=ranks_of.threads(2)[0])), "15 rows")
+
+
+def goes_on(c, lost, at, shard=0):
+    """Trains; the rank `lost` leaves before step `at`. The losses of the steps that count, by number."""
+    step, losses = Step(loss, Adam(1e-2), params(), comm=c, snapshot_every=4, shard=shard), {}
+    while step.count < 16:
+        if c.rank == lost and step.count == at and c.ranks == 3:
+            c.abort()
+            return None
+        rows = slice(step.count % 4 * 12 + c.rank * (12 // c.ranks), step.count % 4 * 12 + (c.rank + 1) * (12 // c.ranks))
+        try:
+            losses[step.count] = step(X[rows], Y[rows])
+        except CommError as e:
+            assert e.rank == lost, e
+            step.recover()
+    return c.ranks, losses, bits(step.params)
+
+
+def expected_to_go_on(at):
+    """Three ranks up to the snapshot, then two."""
+    def before(c):
+        step = Step(loss, Adam(1e-2), params(), comm=c)
+        for i in range(at // 4 * 4):
+            rows = slice(i % 4 * 12 + c.rank * 4, i % 4 * 12 + (c.rank + 1) * 4)
+            step(X[rows], Y[rows])
+        return step.params, step.state
+    p, s = ranks_of.launch(3, before)[0]
+
+    def after(c):
+        step = Step(loss, Adam(1e-2), params(), comm=c)
+        step.params, step.state = p, s
+        for i in range(at // 4 * 4, 16):
+            rows = slice(i % 4 * 12 + c.rank * 6, i % 4 * 12 + (c.rank + 1) * 6)
+            step(X[rows], Y[rows])
+        return bits(step.params)
+    return ranks_of.launch(2, after)[0]
+
+
+def test_threads_go_on_without_one():
+    found = ranks_of.launch(3, lambda c: goes_on(c, 1, 7), timeout=LIMIT)
+    assert found[1] is None and found[0][0] == 2
+    assert found[0][2] == found[2][2] == expected_to_go_on(7)
+
+
+# ---- processes of torch.distributed ----
+
+def torch_or_skip():
+    try:
+        from torch import distributed
+    except ImportError:
+        raise Skip("no torch") from None
+    if not distributed.is_gloo_available():
+        raise Skip("torch has no gloo")
+    return distributed
+
+
+STORE = None  # of a process
+
+
+def run_rank(work, rank, n, port, pipe):
+    from torch import distributed
+    from datetime import timedelta
+    global STORE
+    STORE = store = distributed.TCPStore("127.0.0.1", port, None, False, timedelta(seconds=60))
+    try:
+        pipe.send(work(ranks_of.gloo(timeout=LIMIT, store=store, rank=rank, ranks=n)))
+    except BaseException as e:  # noqa: BLE001: the parent looks at it
+        pipe.send(e)
+    os._exit(0)
+
+
+def processes(n, work, while_running=lambda workers, store: None):
+    """What each rank gives; None if it died."""
+    distributed = torch_or_skip()
+    store = distributed.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
+    multiprocessing.set_forkserver_preload(["torch.distributed", __name__])
+    fork = multiprocessing.get_context("forkserver")  # this process has threads
+    pipes = [fork.Pipe(False) for _ in range(n)]
+    workers = [fork.Process(target=run_rank, args=(work, i, n, store.port, pipes[i][1])) for i in range(n)]
+    for w in workers:
+        w.start()
+    for _, end in pipes:
+        end.close()
+    while_running(workers, store)
+    found = []
+    for i, (end, _) in enumerate(pipes):
+        try:
+            found.append(end.recv() if end.poll(60) else "it hangs")
+        except EOFError:
+            found.append(None)
+    for w in workers:
+        w.kill()
+        w.join()
+    errors = [f for f in found if isinstance(f, BaseException)]
+    if errors:
+        raise errors[0]
+    return found
+
+
+def test_steps_of_processes_have_the_bits_of_threads():
+    torch_or_skip()
+    for n in (2, 4):
+        threads, found = ranks_of.launch(n, trained), processes(n, trained)
+        assert [f[:2] for f in found] == [t[:2] for t in threads], n
+    assert [f[:2] for f in processes(2, split_bits)] == [t[:2] for t in ranks_of.launch(2, trained_split)]
+    assert [f[:2] for f in processes(2, sharded_bits)] == [t[:2] for t in ranks_of.launch(2, trained_sharded)]
+
+
+def split_bits(c):
+    return trained_split(c)[:2]
+
+
+def sharded_bits(c):
+    return trained_sharded(c)[:2]
+
+
+def kill_soon(source, who):
+    def kill(workers, store):
+        while store.add("steps", 0) < 4 and all(w.is_alive() for w in workers):
+            time.sleep(0.02)
+        time.sleep(source.uniform(0, 0.5))
+        os.kill(workers[who].pid, signal.SIGKILL)
+    return kill
+
+
+def until_killed(c):
+    """Steps until a rank is lost, then four more without it."""
+    step, more = Step(loss, Adam(1e-2), params(), comm=c, snapshot_every=4), -1
+    at = lost = -1
+    while more:
+        try:
+            step(X[4 * c.rank:4 * c.rank + 4], Y[4 * c.rank:4 * c.rank + 4])
+            more -= more > 0
+            if step.count == 1 and lost < 0:
+                STORE.add("steps", 1)
+        except CommError as e:
+            began, lost = time.monotonic(), e.rank
+            at, more = step.recover(), 4
+            if time.monotonic() - began > 2 * LIMIT:
+                raise AssertionError("it took too long to go on") from e
+    return lost, at, c.ranks, step.count, bits(step.params)
+
+
+def test_a_process_that_is_killed_is_named_and_the_others_go_on():
+    torch_or_skip()
+    seed = random.randrange(1 << 32)
+    source = random.Random(seed)
+    for case in range(int(os.environ.get("ANFORA_KILLS", "5"))):
+        who = source.randrange(4)
+        found = processes(4, until_killed, kill_soon(source, who))
+        left = [f for i, f in enumerate(found) if i != who]
+        assert found[who] is None and all(f[0] == who and f[2] == 3 for f in left), (seed, case, who, found)
+        assert len(set(left)) == 1 and left[0][1] % 4 == 0 and left[0][3] == left[0][1] + 4, (seed, case, left)
+
+
+def hangs(c):
+    c.all_reduce(np.ones(1, "f4"))
+    if c.rank == 2:
+        time.sleep(2 * LIMIT)
+        return None
+    return raises(CommError, lambda: c.all_reduce(np.ones(4000, "f4")), "rank 2").rank
+
+
+def test_a_process_that_hangs_is_named():
+    torch_or_skip()
+    assert processes(4, hangs) == [2, 2, None, 2]
+
+
+def waits_in_a_row(c):
+    """Rank 0 waits for 1, which waits for 2, which waits for 3, each a little later; 3 is silent."""
+    from torch import distributed
+    limit = 6
+    link = ranks_of._Gloo(distributed.PrefixStore("row", STORE), c.rank, c.ranks, limit)
+    if c.rank == 3:
+        time.sleep(2 * limit)
+        return None
+    time.sleep(limit / 20 * c.rank)
+    return link.wait(link.start(False, c.rank + 1, 77, memoryview(np.ones(64, "u1"))), limit * 1000)[1]
+
+
+def test_ranks_of_a_row_name_the_last():
+    at_the_end = ranks_of.at_the_end
+    assert at_the_end(["", "", "", ""], ["1 4", "2 3", "3 1", ""], 1) == 3
+    assert at_the_end(["1 3", "0 2", ""], ["1 4", "0 2", ""], 1) == 1, "an entry of long ago"
+    assert at_the_end(["", "", ""], ["1 1", "2 1", "0 1"], 1) == 1, "a ring"
+    assert at_the_end([], ["1 1", "2 1", ""], 1) == 1, "no time to look"
+    assert processes(4, waits_in_a_row) == [3, 3, 3, None]

@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""anfora train --ranks: threads, and processes of MPI where mpirun and libanfora_mpi are, train what one process trains;
+ranks that are killed: ranks_check.py ANFORA [BLAME] [--kills N]. BLAME: the program mpi_blame."""
+import glob
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+from tap import ROOT, Tap, run  # noqa: E402
+
+MPIRUN = ["mpirun", "--oversubscribe", "--allow-run-as-root"]
+LIMIT = 3  # seconds that ranks wait for one another
+EXAMPLES = [  # what, program and data, options, how near losses of several ranks are to those of one
+    ("digits", ["examples/digits_mlp.anf", "--data", "examples/data/digits.npz"], ["--batch", "32", "--steps", "40"], 1e-5),
+    ("MLP", ["FOLDER/mlp.anf", "--data", "examples/data/mlp.npz"], ["--batch", "20", "--steps", "30"], 1e-5),
+    ("GPT", ["examples/chars.anf", "--data", "LICENSE", "--window", "49"], ["--batch", "16", "--steps", "8"], 1e-4),
+]
+MLP = """import nn, optim
+def init(key: key) {
+  k = SplitKey(key, 2)
+  p = (nn.dense_init(k[0], 8, 16), nn.dense_init(k[1], 16, 4))
+  {p = p, m = optim.momentum_init(p)}
+}
+def loss(p, x, y) { (a, b) = p; nn.mse(nn.dense(b, Tanh(nn.dense(a, x))), y) }
+def step(s, x: f32[B, 8], y: f32[B, 4]) {
+  (l, g) = value_and_grad(loss)(s.p, x, y)
+  (p, m) = optim.momentum(s.p, g, s.m, 0.05, 0.9)
+  ({p = p, m = m}, {loss = l})
+}
+"""
+
+
+SPLITS = {"digits": "p.0.w=column, p.1.w=row", "GPT": "qkv=2, attention.out=row, up.w=column, down.w=row"}
+
+
+def train(anfora, words, ranks, launcher, saved, way=()):
+    """The losses and the bytes of the state, or what is wrong."""
+    more = ["--ranks", str(ranks), "--timeout", "60", *way] if ranks else []
+    folder = os.path.dirname(saved)
+    words = [w.replace("FOLDER", folder) for w in words]
+    out, problem = run([*launcher, anfora, "train", *words, *more, "--json", "--save", saved], cwd=ROOT,
+                       env={"ANFORA_CACHE": os.path.join(folder, "cache")})
+    if problem:
+        return None, None, problem
+    with open(saved, "rb") as f:
+        return [e["loss"] for e in json.loads(out)["epochs"]], f.read(), ""
+
+
+def trains(tap, anfora, mpi, folder):
+    saved = os.path.join(folder, "state.safetensors")
+    with open(os.path.join(folder, "mlp.anf"), "w", encoding="utf-8") as f:
+        f.write(MLP)
+    for name, words, more, near in EXAMPLES:
+        alone, _, problem = train(anfora, words + more, 0, [], saved)
+        for ranks in (2, 4):
+            ways = [("threads", [])] + [("threads, sharded", [])] * (name != "MLP")  # whose tensors are too small
+            ways += [(f"{n} processes", [*MPIRUN, "-n", str(n)]) for n in (2, 4) if n <= ranks and mpi]
+            ways += [("4 processes, sharded", [*MPIRUN, "-n", "4"])] * (mpi and ranks == 4 and name == "digits")
+            first = None
+            for way, launcher in ways:
+                losses, state, wrong = (None, None, problem) if problem else train(anfora, words + more, ranks, launcher, saved,
+                                                                                             ["--shard"] * ("sharded" in way))
+                wrong = wrong or ("" if all(abs(a - b) <= near * abs(b) for a, b in zip(losses, alone)) and len(losses) == len(alone)
+                                  else f"{losses}, alone {alone}")
+                first = first or (losses, state)
+                tap.case(f"{name} on {ranks} ranks, {way}: the losses of one process, the bits of threads",
+                         wrong or ("" if (losses, state) == first else f"{losses}, threads {first[0]}"))
+
+
+def splits(tap, anfora, mpi, folder):
+    """Ranks that are one model have the losses of one process, as threads and as processes, and exchange what Megatron does."""
+    saved = os.path.join(folder, "split.safetensors")
+    for name, words, more, near in EXAMPLES:
+        if name not in SPLITS:
+            continue
+        alone, _, problem = train(anfora, words + more, 0, [], saved)
+        first = None
+        for way, launcher in [("threads", [])] + [("2 processes", [*MPIRUN, "-n", "2"])] * mpi:
+            losses, state, wrong = (None, None, problem) if problem else train(anfora, words + more, 2, launcher, saved, ["--split", SPLITS[name]])
+            wrong = wrong or ("" if all(abs(a - b) <= near * abs(b) for a, b in zip(losses, alone)) else f"{losses}, alone {alone}")
+            first = first or (losses, state)
+            tap.case(f"{name} split, {way}: the losses of one process, the bits of threads",
+                     wrong or ("" if (losses, state) == first else f"{losses}, threads {first[0]}"))
+    name, words, more, _ = EXAMPLES[2]
+    said = subprocess.run([anfora, "train", *words, *more, "--ranks", "2", "--split", SPLITS[name], "--explain-ranks"], cwd=ROOT,
+                          capture_output=True, text=True, check=False).stderr
+    sums = [x for x in said.splitlines() if x.startswith("AllReduce of f32[") and "lib/nn.anf" in x]
+    tap.case("two sums forward and two backward for each of two blocks", "" if len(sums) == 8 and "AllGather" not in said else said)
+
+
+def refuses(tap, anfora, mpi):
+    digits = [anfora, "train", *EXAMPLES[0][1], "--steps", "1"]
+    cases = [("E1385", ["--batch", "30", "--ranks", "4"], {}, "30 rows is not 4 parts"),
+             ("E1386", ["--ranks", "4"], {"OMPI_COMM_WORLD_SIZE": "3"}, "4 ranks are not divided among 3"),
+             ("E1387", ["--ranks", "4"], {"OMPI_COMM_WORLD_SIZE": "2", "ANFORA_MPI": "/nowhere.so"}, "/nowhere.so"),
+             ("E0022", ["--ranks", "2", "--batch", "4000"], {}, "4000")]
+    if mpi:
+        cases.append(("E1388", ["--ranks", "4"], {"OMPI_COMM_WORLD_SIZE": "2"}, "another number of processes"))
+    for code, words, env, text in cases:
+        problem = run([*digits, *words], cwd=ROOT, env=env)[1]
+        tap.case(f"{code} is told once", "" if problem.count("error ") == 1 and code in problem and text in problem else problem or "it ran")
+
+
+def start(anfora, launcher, saved, *more):
+    words = [*launcher, anfora, "train", *EXAMPLES[0][1], "--batch", "32", "--epochs", "100000", "--ranks", "4", "--timeout", str(LIMIT),
+             "--save", saved, "--save-every", "3", *more]
+    return subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def wait_for(path, seconds=60):
+    end = time.monotonic() + seconds
+    while not os.path.exists(path) and time.monotonic() < end:
+        time.sleep(0.02)
+    return os.path.exists(path)
+
+
+def finished(p, seconds):
+    """Standard error; None if it hangs."""
+    try:
+        return p.communicate(timeout=seconds)[1]
+    except subprocess.TimeoutExpired:
+        os.killpg(p.pid, signal.SIGKILL)
+        p.communicate()
+        return None
+
+
+def ends_together(tap, anfora, folder):
+    saved = os.path.join(folder, "asked.safetensors")
+    p = start(anfora, [], saved)
+    there = wait_for(saved)
+    p.terminate()
+    err = finished(p, 60)
+    tap.case("SIGTERM ends all ranks after one step, with the state written",
+             "" if there and err and p.returncode == 143 and err.count("ended by a signal") == 1 else f"{p.returncode} {err}")
+
+
+def goes_on(anfora, saved):
+    return run([anfora, "train", *EXAMPLES[0][1], "--batch", "32", "--ranks", "4", "--steps", "1", "--resume", saved], cwd=ROOT)[1]
+
+
+def kill_one(anfora, folder, source, recovery):
+    """kill -9 of one of four processes at a random moment; what is wrong."""
+    saved = os.path.join(folder, f"killed{source.random()}.safetensors")
+    p = start(anfora, [*MPIRUN, *(["--enable-recovery"] if recovery else []), "-n", "4"], saved)
+    if not wait_for(saved):
+        return f"no checkpoint: {finished(p, 0.1)}"
+    time.sleep(source.uniform(0, 0.3))
+    ranks = [int(w) for w in subprocess.run(["ps", "-o", "pid=", "--ppid", str(p.pid)], capture_output=True, text=True, check=False).stdout.split()]
+    who = source.randrange(4)
+    os.kill(sorted(ranks)[who], signal.SIGKILL)
+    began = time.monotonic()
+    err = finished(p, LIMIT + 30)
+    took = time.monotonic() - began
+    if err is None:
+        return "the other ranks hang"
+    named = [line for line in err.splitlines() if f"rank {who} " in line and ("error E120" in line or "process rank" in line)]
+    left = glob.glob(os.path.join(folder, "*.tmp*"))
+    if len(named) < (3 if recovery else 1) or took > LIMIT + 20:
+        return f"rank {who}, {took:.1f} s, status {p.returncode}\n{err}"
+    return goes_on(anfora, saved) or "".join(left)
+
+
+def names_the_last(tap, program):
+    """Each of a row of ranks waits for the next, whose time ends later; the last is silent."""
+    p = subprocess.Popen([*MPIRUN, "--enable-recovery", "-n", "4", program], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                         start_new_session=True)
+    err = finished(p, 60)
+    named = [line for line in (err or "").splitlines() if line.startswith("rank ")]
+    tap.case("the ranks of a row name the last, which is silent", "" if len(named) == 3 and all(n.startswith("rank 3 ") for n in named) else f"{err}")
+
+
+def kills(tap, anfora, folder, n):
+    seed = random.randrange(1 << 32)
+    source = random.Random(seed)
+    for i in range(n):
+        recovery = i % 2 == 0
+        problem = kill_one(anfora, folder, source, recovery)
+        tap.case(f"{'the others name a rank that was killed' if recovery else 'mpirun names a rank that was killed'}, the checkpoint is whole",
+                 problem and f"seed {seed}, case {i}: {problem}")
+
+
+def main():
+    tap, anfora = Tap(), os.path.abspath(sys.argv[1])
+    library = glob.glob(os.path.join(os.path.dirname(os.path.dirname(anfora)), "comm", "mpi", "libanfora_mpi.so.0"))
+    mpi = bool(library) and shutil.which("mpirun") is not None
+    long = int(sys.argv[sys.argv.index("--kills") + 1]) if "--kills" in sys.argv else 0
+    with tempfile.TemporaryDirectory() as folder:
+        if not long:
+            trains(tap, anfora, mpi, folder)
+            splits(tap, anfora, mpi, folder)
+            refuses(tap, anfora, mpi)
+            ends_together(tap, anfora, folder)
+        if mpi:
+            if not long:
+                names_the_last(tap, os.path.abspath(sys.argv[2]))
+            kills(tap, anfora, folder, long or 4)
+        else:
+            tap.skip("processes of MPI", "no mpirun" if library else "the build has no libanfora_mpi")
+    tap.done()
+
+
+main()
