@@ -32,7 +32,8 @@ static uint64_t *at_zero(anfi_map *m) {
 
 uint64_t *anfi_map_at(anfi_map *m, uint64_t key) {
   if (!key) return at_zero(m);
-  if ((m->n + 1) * 4 > m->nslot * 3) grow(m); // a free slot ends every search
+  // a free slot ends every search; a key that is there is found without memory
+  if ((m->n + 1) * 4 > m->nslot * 3 && !anfi_map_find(m, key)) grow(m);
   struct anfi_map_slot *s = slot_of(m, key);
   if (!s->key) {
     s->key = key;
