@@ -108,20 +108,9 @@ typedef struct guarding {
   bool state;    // of the state, which an assertion knows as -1 - number, else of the outputs
 } guarding;
 
-static anf_node *typed(anf_node *n, const anf_type *t) {
-  n->type = t;
-  return n;
-}
-
 static anf_node *part(const guarding *k, anf_node *n, uint32_t i) {
-  anf_module *m = k->g->module;
-  const anf_type *t = n->type;
-  bool record = t->kind == ANF_TYPE_RECORD;
-  if (anfi_is_op(n, record ? ANF_OP_MakeRecord : ANF_OP_MakeTuple)) return n->in[i].def;
-  anfi_opcode op = record ? ANF_OP_RecordGet : ANF_OP_TupleGet;
-  anf_value *which = record ? anfi_value_new_string(m->cx, t->names[i]->s, t->names[i]->len)
-                            : anfi_value_new_i64(m->cx, ANF_INT, i);
-  return typed(anfi_apply(k->g, op, anfi_attrs_one(m, op, which), 1, &n), t->items[i]);
+  bool made = anfi_is_op(n, ANF_OP_MakeRecord) || anfi_is_op(n, ANF_OP_MakeTuple);
+  return made ? n->in[i].def : anfi_item(k->g, n, i);
 }
 
 /* AllReduce(fine) == ranks: all ranks stop, or none. */
@@ -129,10 +118,10 @@ static anf_node *on_all_ranks(const guarding *k, anf_node *fine) {
   anf_ctx *cx = k->g->module->cx;
   const anf_type *f64 = anfi_type_scalar(cx, ANF_F64);
   const anfi_attrs *to = anfi_attrs_one(k->g->module, ANF_OP_Cast, anfi_value_new_type(cx, f64));
-  anf_node *one = typed(anfi_apply(k->g, ANF_OP_Cast, to, 1, &fine), f64);
-  anf_node *sum = typed(anfi_apply1(k->g, ANF_OP_AllReduce, one), f64);
+  anf_node *one = anfi_typed(anfi_apply(k->g, ANF_OP_Cast, to, 1, &fine), f64);
+  anf_node *sum = anfi_typed(anfi_apply1(k->g, ANF_OP_AllReduce, one), f64);
   anf_node *all = anfi_value(k->g->module, anfi_value_new_f64(cx, ANF_F64, k->ranks));
-  return typed(anfi_apply2(k->g, ANF_OP_Equal, sum, typed(all, f64)), fine->type);
+  return anfi_typed(anfi_apply2(k->g, ANF_OP_Equal, sum, anfi_typed(all, f64)), fine->type);
 }
 
 static void guard_tensor(guarding *k, anf_node *n) {
@@ -142,15 +131,16 @@ static void guard_tensor(guarding *k, anf_node *n) {
   int64_t leaf = k->next++;
   if (!anfi_dtype_is_float(d) && d != ANF_C64 && d != ANF_C128) return;
   const anf_type *bits = anfi_type_with_dtype(cx, t, ANF_BOOL);
-  anf_node *fine = typed(anfi_apply1(k->g, k->state ? ANF_OP_IsNan : ANF_OP_IsFinite, n), bits);
-  if (k->state) fine = typed(anfi_apply1(k->g, ANF_OP_LogicalNot, fine), bits);
-  if (t->n) fine = typed(anfi_apply1(k->g, ANF_OP_All, fine), bit);
+  anf_node *fine =
+      anfi_typed(anfi_apply1(k->g, k->state ? ANF_OP_IsNan : ANF_OP_IsFinite, n), bits);
+  if (k->state) fine = anfi_typed(anfi_apply1(k->g, ANF_OP_LogicalNot, fine), bits);
+  if (t->n) fine = anfi_typed(anfi_apply1(k->g, ANF_OP_All, fine), bit);
   if (k->ranks && t->n) fine = on_all_ranks(k, fine);
   anf_node *which =
       anfi_value(k->g->module, anfi_value_new_i64(cx, ANF_I64, k->state ? -1 - leaf : leaf));
   which->type = anfi_type_scalar(cx, ANF_I64);
-  anfi_add_effect(k->g, typed(anfi_apply2(k->g, ANF_OP_Assert, fine, which),
-                              anfi_type_simple(cx, ANF_TYPE_NONE)));
+  anfi_add_effect(k->g, anfi_typed(anfi_apply2(k->g, ANF_OP_Assert, fine, which),
+                                   anfi_type_simple(cx, ANF_TYPE_NONE)));
 }
 
 /* Items `from` to `to` of a nest, or it itself. Types do not nest deeply. */

@@ -134,18 +134,6 @@ static void find_local(shard *s) {
 
 /* ---- nodes ---- */
 
-static anf_node *typed(anf_node *n, const anf_type *t) {
-  n->type = t;
-  return n;
-}
-
-static anf_node *new_op(shard *s, anfi_opcode op, const anfi_attrs *at, anf_node *x,
-                        const anf_type *t) {
-  anf_node *n = typed(anfi_apply(s->g, op, at, 1, &x), t);
-  n->debug = x->debug;
-  return n;
-}
-
 static const anfi_attrs *two_attrs(shard *s, anfi_opcode op, anf_value *a, anf_value *b) {
   anf_value *v[8] = {a, b};
   const anfi_attrs *at = NULL;
@@ -161,34 +149,29 @@ static const anf_type *row(const shard *s, const anf_type *of, int64_t n) {
   return anfi_type_tensor(s->cx, (anf_dtype)of->dtype, 1, &n);
 }
 
-static anf_node *reshaped(shard *s, anf_node *x, const anf_type *t) {
-  if (x->type == t) return x;
-  anf_value *dims = anfi_value_new_ints(s->cx, t->n, t->dims);
-  return new_op(s, ANF_OP_Reshape, anfi_attrs_one(s->m, ANF_OP_Reshape, dims), x, t);
-}
-
 /* The elements of x in a row of ranks * c. */
 static anf_node *padded(shard *s, anf_node *x) {
   int64_t n = elements(x->type), all = part_type(s, x->type)->dims[0] * s->ranks;
   int64_t width[2] = {0, all - n};
-  x = reshaped(s, x, row(s, x->type, n));
+  x = anfi_reshaped(s->g, x, row(s, x->type, n));
   if (all == n) return x;
   anf_value *by = anfi_value_new_ints(s->cx, 2, width);
   anfi_release_later(by);
   anf_value *mode = anfi_value_new_string(s->cx, "wrap", 4);
   anfi_release_later(mode);
-  return new_op(s, ANF_OP_Pad, two_attrs(s, ANF_OP_Pad, by, mode), x, row(s, x->type, all));
+  return anfi_typed_op(s->g, ANF_OP_Pad, two_attrs(s, ANF_OP_Pad, by, mode), x,
+                       row(s, x->type, all));
 }
 
 static anf_node *cut(shard *s, anf_node *x) {
   const anf_type *t = part_type(s, x->type), *i64 = anfi_type_scalar(s->cx, ANF_I64);
-  anf_node *rank = typed(anfi_apply(s->g, ANF_OP_CommRank, NULL, 0, NULL), i64);
-  anf_node *c = typed(anfi_value(s->m, anfi_value_new_i64(s->cx, ANF_I64, t->dims[0])), i64);
-  anf_node *from = typed(anfi_apply2(s->g, ANF_OP_Mul, rank, c), i64);
+  anf_node *rank = anfi_typed(anfi_apply(s->g, ANF_OP_CommRank, NULL, 0, NULL), i64);
+  anf_node *c = anfi_typed(anfi_value(s->m, anfi_value_new_i64(s->cx, ANF_I64, t->dims[0])), i64);
+  anf_node *from = anfi_typed(anfi_apply2(s->g, ANF_OP_Mul, rank, c), i64);
   anf_node *in[2] = {padded(s, x), from};
   const anfi_attrs *at =
       anfi_attrs_one(s->m, ANF_OP_DynamicSlice, anfi_value_new_ints(s->cx, 1, t->dims));
-  anf_node *n = typed(anfi_apply(s->g, ANF_OP_DynamicSlice, at, 2, in), t);
+  anf_node *n = anfi_typed(anfi_apply(s->g, ANF_OP_DynamicSlice, at, 2, in), t);
   n->debug = x->debug;
   return n;
 }
@@ -198,7 +181,8 @@ static anf_node *scattered(shard *s, const anf_node *sum) {
   anf_value *ranks = number(s, s->ranks);
   anfi_release_later(ranks);
   const anfi_attrs *at = two_attrs(s, ANF_OP_ReduceScatter, ranks, mean);
-  return new_op(s, ANF_OP_ReduceScatter, at, padded(s, sum->in[0].def), part_type(s, sum->type));
+  return anfi_typed_op(s->g, ANF_OP_ReduceScatter, at, padded(s, sum->in[0].def),
+                       part_type(s, sum->type));
 }
 
 /* This rank's part of x, whose type it has there as a whole. */
@@ -218,12 +202,13 @@ static anf_node *whole_of(shard *s, anf_node *x, const anf_type *t) {
   if (*known) return (anf_node *)(uintptr_t)*known;
   anf_node *n = part_of(s, x);
   int64_t all = part_type(s, t)->dims[0] * s->ranks;
-  n = new_op(s, ANF_OP_AllGather, anfi_attrs_one(s->m, ANF_OP_AllGather, number(s, s->ranks)), n,
-             row(s, t, all));
+  n = anfi_typed_op(s->g, ANF_OP_AllGather,
+                    anfi_attrs_one(s->m, ANF_OP_AllGather, number(s, s->ranks)), n, row(s, t, all));
   if (all != elements(t))
-    n = new_op(s, ANF_OP_Slice, anfi_attrs_nth(s->m, ANF_OP_Slice, 1, number(s, elements(t))), n,
-               row(s, t, elements(t)));
-  n = reshaped(s, n, t);
+    n = anfi_typed_op(s->g, ANF_OP_Slice,
+                      anfi_attrs_nth(s->m, ANF_OP_Slice, 1, number(s, elements(t))), n,
+                      row(s, t, elements(t)));
+  n = anfi_reshaped(s->g, n, t);
   put(&s->whole, x, (uint64_t)(uintptr_t)n);
   return n;
 }
@@ -239,7 +224,8 @@ static void split(shard *s, const anf_node *n) {
   }
   anf_node *p = anfi_apply(s->g, (anfi_opcode)n->op, n->u.attrs, n->nin, in);
   p->debug = n->debug;
-  put(&s->part, n, (uint64_t)(uintptr_t)typed(p, row(s, n->type, part_type(s, n->type)->dims[0])));
+  put(&s->part, n,
+      (uint64_t)(uintptr_t)anfi_typed(p, row(s, n->type, part_type(s, n->type)->dims[0])));
 }
 
 /* Readers that need all of n get it. */

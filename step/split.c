@@ -86,31 +86,13 @@ static bool follow(split *s) {
 
 /* ---- nodes ---- */
 
-static anf_node *typed(anf_node *n, const anf_type *t) {
-  n->type = t;
-  return n;
-}
-
-static anf_node *new_op(split *s, anfi_opcode op, const anfi_attrs *at, anf_node *x,
-                        const anf_type *t) {
-  anf_node *n = typed(anfi_apply(s->g, op, at, 1, &x), t);
-  n->debug = x->debug;
-  return n;
-}
-
 static const anf_type *tensor(const split *s, const anf_type *of, size_t n, const int64_t *dims) {
   return anfi_type_tensor(s->cx, (anf_dtype)of->dtype, n, dims);
 }
 
-static anf_node *reshaped(split *s, anf_node *x, const anf_type *t) {
-  if (x->type == t) return x;
-  anf_value *dims = anfi_value_new_ints(s->cx, t->n, t->dims);
-  return new_op(s, ANF_OP_Reshape, anfi_attrs_one(s->m, ANF_OP_Reshape, dims), x, t);
-}
-
 static anf_node *number(split *s, int64_t x) {
-  return typed(anfi_value(s->m, anfi_value_new_i64(s->cx, ANF_I64, x)),
-               anfi_type_scalar(s->cx, ANF_I64));
+  return anfi_typed(anfi_value(s->m, anfi_value_new_i64(s->cx, ANF_I64, x)),
+                    anfi_type_scalar(s->cx, ANF_I64));
 }
 
 /* Elements [rank * c, rank * c + c) of axis k. */
@@ -119,13 +101,13 @@ static anf_node *sliced(split *s, anf_node *x, uint32_t k) {
   const anf_type *t =
       anfi_placement_part(s->cx, x->type, (anfi_placement){ANFI_CUT, k, 1}, s->ranks);
   anf_node *in[ANF_MAX_RANK + 1] = {x};
-  anf_node *rank = typed(anfi_apply(s->g, ANF_OP_CommRank, NULL, 0, NULL), i64);
+  anf_node *rank = anfi_typed(anfi_apply(s->g, ANF_OP_CommRank, NULL, 0, NULL), i64);
   anf_node *size = number(s, t->dims[k]);
   for (uint32_t i = 0; i < t->n; i++) in[i + 1] = i == k ? NULL : number(s, 0);
-  in[k + 1] = typed(anfi_apply2(s->g, ANF_OP_Mul, rank, size), i64);
+  in[k + 1] = anfi_typed(anfi_apply2(s->g, ANF_OP_Mul, rank, size), i64);
   anf_value *sizes = anfi_value_new_ints(s->cx, t->n, t->dims);
   const anfi_attrs *at = anfi_attrs_one(s->m, ANF_OP_DynamicSlice, sizes);
-  anf_node *n = typed(anfi_apply(s->g, ANF_OP_DynamicSlice, at, t->n + 1, in), t);
+  anf_node *n = anfi_typed(anfi_apply(s->g, ANF_OP_DynamicSlice, at, t->n + 1, in), t);
   n->debug = x->debug;
   return n;
 }
@@ -137,7 +119,7 @@ static anf_node *cut(split *s, anf_node *x, anfi_placement l) {
   if (l.groups == 1) return sliced(s, x, l.axis);
   int64_t dims[3] = {anfi_placement_outer(t, l), t->dims[l.axis] / l.groups,
                      anfi_dims_elements(t, l.axis + 1, t->n)};
-  return reshaped(s, sliced(s, reshaped(s, x, tensor(s, t, 3, dims)), 1), part);
+  return anfi_reshaped(s->g, sliced(s, anfi_reshaped(s->g, x, tensor(s, t, 3, dims)), 1), part);
 }
 
 /* All of a value of type t, of which this rank has x: blocks of all ranks in turn.
@@ -149,14 +131,14 @@ static anf_node *gathered(split *s, anf_node *x, const anf_type *t, anfi_placeme
           turned[3] = {outer, s->ranks, flat[1]};
   const anfi_attrs *ranks =
       anfi_attrs_one(s->m, ANF_OP_AllGather, anfi_value_new_i64(s->cx, ANF_INT, s->ranks));
-  x = new_op(s, ANF_OP_AllGather, ranks, reshaped(s, x, tensor(s, t, 2, flat)),
-             tensor(s, t, 2, all));
+  x = anfi_typed_op(s->g, ANF_OP_AllGather, ranks, anfi_reshaped(s->g, x, tensor(s, t, 2, flat)),
+                    tensor(s, t, 2, all));
   if (outer > 1) {
     anf_value *axes = anfi_value_new_ints(s->cx, 3, order);
-    x = new_op(s, ANF_OP_Transpose, anfi_attrs_one(s->m, ANF_OP_Transpose, axes),
-               reshaped(s, x, tensor(s, t, 3, apart)), tensor(s, t, 3, turned));
+    x = anfi_typed_op(s->g, ANF_OP_Transpose, anfi_attrs_one(s->m, ANF_OP_Transpose, axes),
+                      anfi_reshaped(s->g, x, tensor(s, t, 3, apart)), tensor(s, t, 3, turned));
   }
-  return reshaped(s, x, t);
+  return anfi_reshaped(s->g, x, t);
 }
 
 static anf_node *local_of(const split *s, anf_node *x) {
@@ -174,7 +156,7 @@ static anf_node *whole_of(split *s, anf_node *x) {
   anf_node *n = local_of(s, x);
   if (!*known && s->of[x->id].kind == ANFI_CUT)
     *known = gathered(s, n, whole_type(s, x), s->of[x->id]);
-  if (!*known) *known = new_op(s, ANF_OP_AllReduce, NULL, n, n->type);
+  if (!*known) *known = anfi_typed_op(s->g, ANF_OP_AllReduce, NULL, n, n->type);
   return *known;
 }
 
@@ -215,11 +197,11 @@ static bool compute(split *s, anf_node *n) {
   bool reshapes = n->op == ANF_OP_Reshape || n->op == ANF_OP_Squeeze ||
                   n->op == ANF_OP_ExpandDims || n->op == ANF_OP_Flatten;
   anf_node *x = NULL;
-  if (reshapes) x = reshaped(s, in[0], t);
+  if (reshapes) x = anfi_reshaped(s->g, in[0], t);
   else {
     if (n->op == ANF_OP_BroadcastTo)
       at = anfi_attrs_set(s->m, n, 0, anfi_value_new_ints(s->cx, t->n, t->dims));
-    x = typed(anfi_apply(s->g, (anfi_opcode)n->op, at, n->nin, in), t);
+    x = anfi_typed(anfi_apply(s->g, (anfi_opcode)n->op, at, n->nin, in), t);
     x->debug = n->debug;
   }
   s->local[n->id] = x;

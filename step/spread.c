@@ -78,35 +78,21 @@ anfi_node_vec anfi_step_find_differing(anf_graph *g, size_t nstate, anfi_arena *
 
 /* ---- means over ranks ---- */
 
-static anf_node *typed(anf_node *n, const anf_type *t) {
-  n->type = t;
-  return n;
-}
-
-static anf_node *item(spread *s, anf_node *n, uint32_t i) {
-  const anf_type *t = n->type;
-  bool record = t->kind == ANF_TYPE_RECORD;
-  anfi_opcode op = record ? ANF_OP_RecordGet : ANF_OP_TupleGet;
-  anf_value *which = record ? anfi_value_new_string(s->cx, t->names[i]->s, t->names[i]->len)
-                            : anfi_value_new_i64(s->cx, ANF_INT, i);
-  return typed(anfi_apply(s->g, op, anfi_attrs_one(s->m, op, which), 1, &n), t->items[i]);
-}
-
 static anf_node *mean(spread *s, anf_node *n) {
   anf_value *yes = anfi_value_new_i64(s->cx, ANF_BOOL, 1);
   const anfi_attrs *at = anfi_attrs_one(s->m, ANF_OP_AllReduce, yes);
-  return typed(anfi_apply(s->g, ANF_OP_AllReduce, at, 1, &n), n->type);
+  return anfi_typed(anfi_apply(s->g, ANF_OP_AllReduce, at, 1, &n), n->type);
 }
 
 /* A tuple or record of other items. */
 static anf_node *made(spread *s, const anf_type *t, anf_node **items) {
   if (t->kind == ANF_TYPE_TUPLE)
-    return typed(anfi_apply(s->g, ANF_OP_MakeTuple, NULL, t->n, items), t);
+    return anfi_typed(anfi_apply(s->g, ANF_OP_MakeTuple, NULL, t->n, items), t);
   anf_value *names = anfi_value_new_tuple(s->cx, t->n);
   for (uint32_t i = 0; i < t->n; i++)
     names->u.item[i] = anfi_value_new_string(s->cx, t->names[i]->s, t->names[i]->len);
   const anfi_attrs *at = anfi_attrs_one(s->m, ANF_OP_MakeRecord, names);
-  return typed(anfi_apply(s->g, ANF_OP_MakeRecord, at, t->n, items), t);
+  return anfi_typed(anfi_apply(s->g, ANF_OP_MakeRecord, at, t->n, items), t);
 }
 
 /* The real leaves of n as means; `scalars`: only those without dims. Types nest no deeper than inference allows. */
@@ -115,7 +101,7 @@ static anf_node *means(spread *s, anf_node *n, bool scalars) {
   if (t->kind == ANF_TYPE_TENSOR) return t->varies && (!scalars || !t->n) ? mean(s, n) : n;
   if ((t->kind != ANF_TYPE_TUPLE && t->kind != ANF_TYPE_RECORD) || !t->varies) return n;
   anf_node **items = ANFI_NEW_N(s->a, anf_node *, t->n + 1);
-  for (uint32_t i = 0; i < t->n; i++) items[i] = means(s, item(s, n, i), scalars);
+  for (uint32_t i = 0; i < t->n; i++) items[i] = means(s, anfi_item(s->g, n, i), scalars);
   return made(s, t, items);
 }
 
@@ -128,11 +114,11 @@ static anf_node *argument_of(const spread *s, const anf_node *n, uint32_t k) {
 
 /* (value, (gradients)) with means in it. */
 static anf_node *averaged(spread *s, anf_node *n) {
-  anf_node *value = item(s, n, 0), *all = item(s, n, 1);
+  anf_node *value = anfi_item(s->g, n, 0), *all = anfi_item(s->g, n, 1);
   const anf_type *t = all->type;
   anf_node **items = ANFI_NEW_N(s->a, anf_node *, t->n + 1);
   for (uint32_t i = 0; i < t->n; i++) {
-    items[i] = item(s, all, i);
+    items[i] = anfi_item(s->g, all, i);
     if (!differs(s, argument_of(s, n, i))) items[i] = means(s, items[i], false);
   }
   anf_node *both[2] = {means(s, value, true), made(s, t, items)};

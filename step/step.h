@@ -214,6 +214,16 @@ bool anfi_step_whole(const anf_step *s, const anfi_step_leaf *l, void *out);
 const char *anfi_step_param_path(anf_step *s, size_t i);
 const char **anfi_step_state_names(anf_step *s); // by leaf; in scratch memory
 
+/* node.c: nodes of the optimised graph, with the types they have. */
+static inline anf_node *anfi_typed(anf_node *n, const anf_type *t) {
+  n->type = t;
+  return n;
+}
+anf_node *anfi_typed_op(anf_graph *g, anfi_opcode op, const anfi_attrs *at, anf_node *x,
+                        const anf_type *t); // of one input, in whose place it stands
+anf_node *anfi_reshaped(anf_graph *g, anf_node *x, const anf_type *t);
+anf_node *anfi_item(anf_graph *g, anf_node *x, uint32_t i); // of a tuple or record
+
 /* exchange.c */
 /* Text: each exchange of the graph, in its order. In the step's arena. */
 const char *anfi_step_find_exchanges(anf_step *s, const anf_graph *g);

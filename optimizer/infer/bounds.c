@@ -31,15 +31,15 @@ static void put_part(anf_text *o, const anfi_part *p, const anfi_abs *const *in,
 
 /* The dim of x that part i is about. */
 static int64_t axis_of(const anfi_subscript *s, size_t i, const anf_type *x) {
-  int64_t before = 0, behind = 0;
+  int64_t before = 0, after = 0;
   bool dots = false;
   for (size_t k = 0; k < s->n; k++) {
     bool takes = s->part[k].kind == ANFI_PART_INDEX || s->part[k].kind == ANFI_PART_SLICE;
     dots |= s->part[k].kind == ANFI_PART_DOTS && k < i;
     if (k < i) before += takes;
-    else behind += takes;
+    else after += takes;
   }
-  return dots ? (int64_t)x->n - behind : before;
+  return dots ? (int64_t)x->n - after : before;
 }
 
 /* Is the number of elements of part i, both of whose bounds are computed, the same for every value of them? */

@@ -372,8 +372,8 @@ static bool few_parts(anfi_inference *q, const anfi_abs *a, const anf_node *at) 
   return anfi_infer_trace(q), false;
 }
 
-/* y = f(x); z = g(y); ..: nothing is known behind the first call of a function that has not been evaluated. Its caller
- * pauses there, once, and goes on behind the callee's component, so a graph of n calls is walked once, not n times. */
+/* y = f(x); z = g(y); ..: nothing is known after the first call of a function that has not been evaluated. Its caller
+ * pauses there, once, and goes on after the callee's component, so a graph of n calls is walked once, not n times. */
 static bool pauses(anfi_inference *q, anfi_spec *s, size_t i) {
   if (!q->unknown || s->paused == i + 1) return false;
   s->paused = (uint32_t)i + 1;

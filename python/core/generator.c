@@ -8,7 +8,7 @@ typedef struct generator {
   PyObject *make; // of a list of types: (program, name of its function), or why there is none
 } generator;
 
-static anf_status told(anf_diag *d, PyObject *why) {
+static anf_status refused(anf_diag *d, PyObject *why) {
   PyObject *bytes = why ? PyUnicode_AsEncodedString(why, "utf-8", "replace") : NULL;
   const char *text = bytes ? PyBytes_AsString(bytes) : NULL;
   if (!text) PyErr_Clear();
@@ -21,11 +21,11 @@ static anf_status told(anf_diag *d, PyObject *why) {
 static anf_status taken(core *c, PyObject *result, anf_diag *d, anf_graph **out) {
   PyObject *p;
   const char *name;
-  if (PyUnicode_Check(result)) return told(d, result);
-  if (!PyArg_ParseTuple(result, "O!s", c->program_type, &p, &name)) return told(d, NULL);
+  if (PyUnicode_Check(result)) return refused(d, result);
+  if (!PyArg_ParseTuple(result, "O!s", c->program_type, &p, &name)) return refused(d, NULL);
   anf_module *m = ((program *)p)->m;
   *out = m ? anf_module_find(m, name) : NULL;
-  if (!*out) return told(d, NULL);
+  if (!*out) return refused(d, NULL);
   ((program *)p)->m = NULL;
   return ANF_OK;
 }
@@ -48,7 +48,7 @@ static anf_status generate(void *user, anf_ctx *cx, size_t n, const anf_type *co
   PyObject *r = list ? PyObject_CallFunction(g->make, "O", list) : NULL;
   anf_status st;
   if (r) st = taken(g->c, r, d, out);
-  else PyErr_Clear(), st = told(d, NULL);
+  else PyErr_Clear(), st = refused(d, NULL);
   Py_XDECREF(list);
   Py_XDECREF(r);
   PyGILState_Release(gil);

@@ -63,12 +63,12 @@ static void add_text(void *user, const char *text, size_t len) {
 }
 
 static anf_status compiled(const piece *p, anf_graph *g, size_t n, anf_value **arg, anf_diag *d,
-                           uint64_t *told, anf_value **out) {
+                           uint64_t *printed, anf_value **out) {
   static const anf_jit_kind kinds[] = {
       [TIR] = ANF_JIT_INTERP, [LLVM] = ANF_JIT_LLVM, [CJIT] = ANF_JIT_CJIT};
   anf_jit_opts jo = {.size = sizeof jo, .level = ANF_JIT_O0};
   anf_exec_opts eo = {.size = sizeof eo, .kind = kinds[p->work], .jit = &jo};
-  anf_run_opts ro = {.size = sizeof ro, .print = add_text, .print_user = told};
+  anf_run_opts ro = {.size = sizeof ro, .print = add_text, .print_user = printed};
   anf_exec *x = NULL;
   anf_status st = anf_compile(g, &eo, d, &x);
   if (st == ANF_OK) st = anf_exec_run(x, n, arg, &ro, d, out);
@@ -97,13 +97,13 @@ static anf_status written(anf_ctx *cx, anf_module *m, anf_diag *d) {
 }
 
 static anf_status run_piece(anf_ctx *cx, const piece *p, anf_module *m, anf_diag *d,
-                            uint64_t *told) {
+                            uint64_t *printed) {
   anf_value *arg[WORDS] = {NULL}, *out = NULL;
   anf_run_opts ro = {.size = sizeof ro,
                      .max_steps = 200000,
                      .max_depth = 1000,
                      .print = add_text,
-                     .print_user = told};
+                     .print_user = printed};
   anf_text shown = {.cx = cx};
   anf_graph *g = anf_module_find(m, p->word[0]);
   anf_status st = g ? ANF_OK : ANF_INVALID;
@@ -112,22 +112,22 @@ static anf_status run_piece(anf_ctx *cx, const piece *p, anf_module *m, anf_diag
   if (st == ANF_OK && p->work == INTERP) st = anf_run(g, p->n - 1, arg, &ro, d, &out);
   else if (st == ANF_OK && p->work == GRADIENT) st = differentiated(m, g, d);
   else if (st == ANF_OK && p->work == WRITERS) st = written(cx, m, d);
-  else if (st == ANF_OK) st = compiled(p, g, p->n - 1, arg, d, told, &out);
+  else if (st == ANF_OK) st = compiled(p, g, p->n - 1, arg, d, printed, &out);
   if (st == ANF_OK && out) st = anf_value_print(cx, out, 0, &shown);
-  if (st == ANF_OK) add_text(told, shown.text ? shown.text : "", shown.len);
+  if (st == ANF_OK) add_text(printed, shown.text ? shown.text : "", shown.len);
   anf_text_free(&shown);
   anf_value_release(out);
   for (size_t i = 0; i < WORDS; i++) anf_value_release(arg[i]);
   return st;
 }
 
-static anf_status work(anf_ctx *cx, const piece *p, uint64_t *told) {
-  *told = 0;
+static anf_status work(anf_ctx *cx, const piece *p, uint64_t *printed) {
+  *printed = 0;
   anf_diag *d = anf_diag_new(cx);
   if (!d) return ANF_NOMEM;
   anf_module *m = NULL;
   anf_status st = anf_parse(cx, p->text, p->file, d, &m);
-  if (st == ANF_OK) st = run_piece(cx, p, m, d, told);
+  if (st == ANF_OK) st = run_piece(cx, p, m, d, printed);
   anf_module_free(m);
   anf_diag_free(d);
   return st;
@@ -141,13 +141,13 @@ static bool complain(const piece *p, const heap *h, const char *what) {
   return false;
 }
 
-static bool turn(const piece *p, uint64_t tells, uint64_t first, bool on) {
-  uint64_t told = 0, later = 0;
+static bool turn(const piece *p, uint64_t expected, uint64_t first, bool on) {
+  uint64_t printed = 0, later = 0;
   heap h = {.first = first, .on = on};
   anf_ctx_opts o = {.size = sizeof o, .allocator = {take, &h}};
   anf_ctx *cx = anf_ctx_new(&o);
   if (!cx) return h.bytes == 0 || complain(p, &h, "anf_ctx_new leaks");
-  anf_status st = work(cx, p, &told);
+  anf_status st = work(cx, p, &printed);
   bool refused = h.refused;
   uint64_t was = h.first;
   h.first = 0;
@@ -155,9 +155,9 @@ static bool turn(const piece *p, uint64_t tells, uint64_t first, bool on) {
   h.first = was;
   anf_ctx_free(cx);
   if (!refused) return true; // threads and caches of the process: fewer allocations than before
-  bool other = st == ANF_OK && told == tells; // another way, as where inference begins again
+  bool other = st == ANF_OK && printed == expected; // another way, as where inference begins again
   if (st != ANF_NOMEM && !other) return complain(p, &h, anf_status_name(st));
-  if (again != ANF_OK || later != tells)
+  if (again != ANF_OK || later != expected)
     return complain(p, &h, "the same work fails on the same context afterwards");
   return h.bytes == 0 || complain(p, &h, "something leaks");
 }
@@ -183,8 +183,8 @@ static void try_piece(const piece *p, unsigned turns, totals *t) {
   anf_ctx_opts o = {.size = sizeof o, .allocator = {take, &h}};
   anf_ctx *cx = anf_ctx_new(&o);
   uint64_t own = h.count;
-  uint64_t told = 0;
-  anf_status st = work(cx, p, &told);
+  uint64_t printed = 0;
+  anf_status st = work(cx, p, &printed);
   uint64_t all = h.count;
   anf_ctx_free(cx);
   if (h.bytes) t->failed++, complain(p, &h, "leaks without a fault");
@@ -194,13 +194,13 @@ static void try_piece(const piece *p, unsigned turns, totals *t) {
   }
   t->pieces++;
   if (only_function) {
-    t->turns++, t->failed += !turn(p, told, only_first, only_on);
+    t->turns++, t->failed += !turn(p, printed, only_first, only_on);
     return;
   }
   turns = (turns + shares[p->work] - 1) / shares[p->work];
   for (unsigned i = 0; i < turns; i++) { // each in a part of its own
     uint64_t from = own + (all - own) * i / turns, to = own + (all - own) * (i + 1) / turns;
-    if (to > from) t->turns++, t->failed += !turn(p, told, from + 1 + draw(to - from), draw(2));
+    if (to > from) t->turns++, t->failed += !turn(p, printed, from + 1 + draw(to - from), draw(2));
   }
 }
 

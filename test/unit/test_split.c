@@ -332,7 +332,7 @@ static void test_refused(void **state) {
   }
 }
 
-/* Ranks that were given other batches are told so, all of them, before the state changes. */
+/* Ranks that were given other batches all hear of it before the state changes. */
 static void test_uneven(void **state) {
   rank r[4];
   (void)state;
