@@ -2,6 +2,7 @@
 /* The Tensor IR through its C interface: builders and their errors, invalid modules that no text
  * can say, transforms of loops with their maps, runs with values, wrappers, traces, faults. TAP. */
 #define _XOPEN_SOURCE 700
+#include "anfora/jit.h"
 #include "test/tir/values.h"
 #include "test/unit/fault.h"
 
@@ -249,8 +250,13 @@ static void attributes(anf_ctx *cx) {
 
 /* ---- invalid modules that no text says ---- */
 
-static void invalid(anf_ctx *cx) {
-  anf_diag *d = anf_diag_new(cx);
+static const char *const invalid_code[] = {"E0821", "E0820", "E0825", "E0825"};
+static const char *const invalid_text[] = {"'x' is defined twice (in f, var x)",
+                                           "'y' is used where it is not defined (in f, assign)",
+                                           "no function 'nobody' in the module (in f, assign)",
+                                           "no function 'nowhere' in the module (in f, evaluate)"};
+
+static anf_tir_module *invalid_module(anf_ctx *cx) {
   anf_tir_module *m = anf_tir_module_new(cx);
   anf_tir_dtype s32 = anf_tir_scalar(ANF_TIR_s32);
   anf_tir_expr x = anf_tir_make_var(m, s32, "x"), stray = anf_tir_make_var(m, s32, "y");
@@ -262,17 +268,46 @@ static void invalid(anf_ctx *cx) {
                         anf_tir_make_evaluate_unattached(m, address)};
   anf_tir_module_add(m, anf_tir_make_func(m, "f", anf_tir_scalar(ANF_TIR_void), 0, NULL,
                                           anf_tir_make_stmts_unattached(m, 5, seq)));
-  anf_tir_verify(m, d);
-  static const char *const code[] = {"E0821", "E0820", "E0825", "E0825"};
-  static const char *const text[] = {"'x' is defined twice (in f, var x)",
-                                     "'y' is used where it is not defined (in f, assign)",
-                                     "no function 'nobody' in the module (in f, assign)",
-                                     "no function 'nowhere' in the module (in f, evaluate)"};
+  return m;
+}
+
+/* What verification says of the module is what was said, and nothing else. */
+static void says_why(anf_diag *d, const char *who) {
   for (size_t i = 0; i < 4; i++) {
     const anf_diag_item *it = anf_diag_at(d, i);
-    bool good = it && strcmp(it->code, code[i]) == 0 && strcmp(it->message, text[i]) == 0;
-    report(good && anf_diag_count(d) == 4, text[i], it ? it->message : NULL);
+    bool good = it && strcmp(it->code, invalid_code[i]) == 0 &&
+                strcmp(it->message, invalid_text[i]) == 0 && anf_diag_count(d) == 4;
+    char name[128];
+    snprintf(name, sizeof name, "%s: %s", who, invalid_text[i]);
+    report(good, name, it ? it->message : NULL);
   }
+  anf_diag_clear(d);
+}
+
+/* Every way to code refuses what verification refuses, in its words. */
+static void engines_refuse(anf_ctx *cx, const anf_tir_module *m, anf_diag *d, anf_jit_kind k) {
+  anf_jit_engine *e = NULL;
+  anf_jit_module *made = NULL;
+  anf_jit_function *f = NULL;
+  report(anf_jit_engine_new(cx, k, NULL, d, &e) == ANF_OK, anf_jit_kind_name(k), NULL);
+  if (!e) return;
+  report(anf_jit_make_module(e, m, d, &made) == ANF_INVALID && !made, "a module", NULL);
+  says_why(d, anf_jit_kind_name(k));
+  report(anf_jit_get_entry_func(e, m, d, &f) == ANF_INVALID && !f, "an entry function", NULL);
+  says_why(d, anf_jit_kind_name(k));
+  anf_jit_engine_free(e);
+}
+
+static void invalid(anf_ctx *cx) {
+  anf_diag *d = anf_diag_new(cx);
+  anf_tir_module *m = invalid_module(cx);
+  report(anf_tir_verify(m, d) == ANF_INVALID, "an invalid module is refused", NULL);
+  says_why(d, "verify");
+  anf_tir_arg out = {0};
+  anf_tir_run_opts o = {.size = sizeof o};
+  report(anf_tir_run(m, "f", 0, NULL, &o, d, &out) == ANF_INVALID, "a run", NULL);
+  says_why(d, "run");
+  for (int k = 0; k < ANF_JIT_KIND_COUNT; k++) engines_refuse(cx, m, d, (anf_jit_kind)k);
   anf_tir_module_free(m);
   anf_diag_free(d);
 }
