@@ -118,6 +118,10 @@ def main():
         tap.case("anfora.pc is installed", "" if pc else "it is not there")
         if not pc:
             tap.done()
+        searched = run(["pkg-config", "--variable", "pc_path", "pkg-config"])[0].strip().split(":")
+        folder = os.path.dirname(pc)[len(tree):]
+        if folder.startswith("/usr/local/") and any(s.startswith("/usr/local/") for s in searched):
+            tap.case("pkg-config finds what is installed", "" if folder in searched else f"{folder} is not in {searched}")
         # no other folder: the .pc files of libraries that only ours uses are not there
         env = {"PKG_CONFIG_LIBDIR": os.path.dirname(pc), "PKG_CONFIG_SYSROOT_DIR": tree,
                "LD_LIBRARY_PATH": os.path.dirname(find(tree, "libanfora.so"))}
