@@ -40,13 +40,16 @@ static const char *stem(cli *c, const char *path) {
                       dot && dot > base ? (size_t)(dot - base) : strlen(base));
 }
 
-/* Where files go: --output without the ending of an object or header; else the name. */
+/* Where files go: --output without the ending of a form; else the name. */
 static const char *place(cli *c, const char *name) {
   const char *o = c->value[OPT_OUTPUT];
   if (!o) return name;
-  size_t n = strlen(o);
-  bool cut = n > 2 && o[n - 2] == '.' && (o[n - 1] == 'o' || o[n - 1] == 'h');
-  return anfi_strndup(anfi_scratch(c->cx), o, cut ? n - 2 : n);
+  size_t n = strlen(o), cut = 0;
+  for (int i = 0; i < ANF_BUILD_FORM_COUNT; i++) {
+    size_t e = strlen(ending[i]);
+    if (n > e && !strcmp(o + n - e, ending[i])) cut = e;
+  }
+  return anfi_strndup(anfi_scratch(c->cx), o, n - cut);
 }
 
 static anf_status write_all(cli *c, const char *where, const anf_text *out, json_t *files) {

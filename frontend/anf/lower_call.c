@@ -104,9 +104,25 @@ static bool arity_error(lower *lw, op_call *c, size_t n) {
   return anfi_op[c->op].attrs ? anfi_hint_call(lw->cx, c->op) : false;
 }
 
+static bool by_keyword(const ast *call, const anfi_str *name) {
+  for (uint32_t i = 0; i < call->n; i++)
+    if (call->kid[i]->kind == A_KEYWORD && !strcmp(call->kid[i]->u.word->s, name->s)) return true;
+  return false;
+}
+
+/* Whether as many attributes are given by position as have no default: it is those then. Arange(n) ends at n. */
+static bool only_required(const op_call *c) {
+  size_t given = 0, required = 0;
+  for (uint32_t i = 0; i < c->call->n; i++) given += c->call->kid[i]->kind != A_KEYWORD;
+  for (uint32_t k = 0; k < c->s->nattr; k++)
+    required += !c->s->attr[k].initial && !by_keyword(c->call, c->s->attr[k].name);
+  return given == c->s->nin + required;
+}
+
 /* Positional arguments are inputs, then attributes in the schema's order; keywords come after. */
 static void sort_arguments(lower *lw, op_call *c) {
   uint32_t positional = 0, attr = 0;
+  bool skip = only_required(c);
   bool keywords = false;
   for (uint32_t i = 0; i < c->call->n && !c->bad; i++) {
     const ast *k = c->call->kid[i];
@@ -124,7 +140,10 @@ static void sort_arguments(lower *lw, op_call *c) {
     anf_node *v = anfi_anf_expr(lw, k);
     c->bad |= v == lw->bad;
     if (input) c->in[positional++] = v, c->nin = positional;
-    else set_attr(lw, c, attr++, v, k);
+    else {
+      while (skip && attr + 1 < c->s->nattr && c->s->attr[attr].initial) attr++;
+      set_attr(lw, c, attr++, v, k);
+    }
   }
 }
 

@@ -216,6 +216,8 @@ static bool fill_typed(lower *lw, const listing *l, anf_value *v) {
   return true;
 }
 
+static void hint_typed(anf_ctx *cx) { anfi_hint(cx, "typed constants are f32(0.5), f32[2]([1, 2]), c64(1.0, -2.0)"); }
+
 /* f32[2, 3]([[...], [...]]); a tensor without elements is written [] whatever its shape. */
 static anf_node *typed_tensor(lower *lw, const ast *e, const anf_type *t, const ast *list) {
   size_t n;
@@ -262,7 +264,7 @@ anf_node *anfi_anf_typed(lower *lw, const ast *e, const anf_type *t, const ast *
     n = cast(lw, e, anfi_anf_expr(lw, call->kid[0]), t);
   if (n) return n;
   anfi_fail(lw->cx, anfi_anf_loc(lw, call), ANF_E0119);
-  anfi_hint(lw->cx, "typed constants are f32(0.5), f32[2]([1, 2]), c64(1.0, -2.0)");
+  hint_typed(lw->cx);
   return lw->bad;
 }
 
@@ -277,7 +279,11 @@ const anf_type *anfi_anf_dims(lower *lw, anf_dtype d, const ast *index) {
     else if (e->kind == A_NAME)
       dims[i] =
           anfi_dim_symbol(lw->cx, anfi_intern(&lw->cx->strings, e->u.word->s, e->u.word->len));
-    else return (void)anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0121), NULL;
+    else {
+      anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0121);
+      if (e->kind == A_FLOAT || e->op) hint_typed(lw->cx);
+      return NULL;
+    }
   }
   const anf_type *t = anfi_type_checked(lw->cx, d, index->n, dims);
   if (!t) anfi_fail(lw->cx, anfi_anf_loc(lw, index), ANF_E0122, (int)ANF_MAX_RANK);

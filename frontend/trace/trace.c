@@ -7,7 +7,11 @@
 
 enum {
   MAX_DEPTH = 200,
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+  MAX_TURNS = 1 << 9, // fuzzers want many inputs, not long ones
+#else
   MAX_TURNS = 1 << 16, // of all loops of one node
+#endif
   MAX_NESTING = 64,
   MAX_LEAVES = 1 << 20,
   MOST_FOLDED = 1 << 14

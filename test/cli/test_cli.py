@@ -184,6 +184,10 @@ def test_input():
     check("input: .tir is printed", anfora("print", "-", stdin=TIR.encode()), out=TIR)
     check("input: .tir with an error", anfora("check", "-", stdin=TIR.replace("x + x", "x + y").encode()), 1, err="<stdin>:3:")
     check("input: .tir is built", anfora("build", "-", "-o", "twice", "--emit", "c", stdin=TIR.encode()), out="")
+    check("input: .tir is built under a whole name",
+          anfora("build", "-", "-o", "whole.c", "--emit", "c,llvm", stdin=TIR.encode()), out="")
+    TAP.case("the ending of a form is not written twice",
+             "" if os.path.exists("whole.c") and os.path.exists("whole.ll") else f"{os.listdir()}")
     check("input: a drawing has a name", anfora("view", "-", stdin=b"def f(x) { x }"), out="stdin.html\n")
     check("input: a word that only begins like Tensor IR", anfora("run", "-", "2", stdin=b"# func\ndef function(x) { x }"), out="2\n")
 
