@@ -216,7 +216,9 @@ static bool fill_typed(lower *lw, const listing *l, anf_value *v) {
   return true;
 }
 
-static void hint_typed(anf_ctx *cx) { anfi_hint(cx, "typed constants are f32(0.5), f32[2]([1, 2]), c64(1.0, -2.0)"); }
+static void hint_typed(anf_ctx *cx) {
+  anfi_hint(cx, "typed constants are f32(0.5), f32[2]([1, 2]), c64(1.0, -2.0)");
+}
 
 /* f32[2, 3]([[...], [...]]); a tensor without elements is written [] whatever its shape. */
 static anf_node *typed_tensor(lower *lw, const ast *e, const anf_type *t, const ast *list) {
