@@ -286,13 +286,26 @@ static gval end_branches(glow *w, branches *m) {
   return out;
 }
 
-/* if (i == 0) ... else if (i == 1) ... else the last */
-static void add_chain(glow *w, texpr i, size_t n, const tstmt *branch) {
-  tstmt all = branch[n - 1];
-  for (size_t k = n - 1; k-- > 0;) {
-    texpr is = anfi_t_bin(w->t, TX_cmp_eq, i, anfi_t_int(w->t, ANFI_S64, (int64_t)k));
-    all = anfi_t_if(w->t, is, branch[k], anfi_t_body(w->t, all));
+enum { CHAIN = 16 }; // branches in a row, which read better than a tree of them
+
+/* if (i == 0) ... else if (i == 1) ... else the last; of many the half that has i, so that they do not nest deep. */
+static tstmt one_of(glow *w, texpr i, size_t from, size_t n, const tstmt *branch) {
+  if (n > CHAIN) {
+    size_t half = n / 2;
+    texpr below = anfi_t_lt(w->t, i, anfi_t_int(w->t, ANFI_S64, (int64_t)(from + half)));
+    tstmt low = one_of(w, i, from, half, branch), high = one_of(w, i, from + half, n - half, branch);
+    return anfi_t_if(w->t, below, low, high);
   }
+  tstmt all = branch[from + n - 1];
+  for (size_t k = from + n - 1; k-- > from;) {
+    texpr is = anfi_t_bin(w->t, TX_cmp_eq, i, anfi_t_int(w->t, ANFI_S64, (int64_t)k));
+    all = anfi_t_if(w->t, is, branch[k], all);
+  }
+  return all;
+}
+
+static void add_chain(glow *w, texpr i, size_t n, const tstmt *branch) {
+  tstmt all = one_of(w, i, 0, n, branch);
   anfi_low_add(w->L, anfi_t_splice(w->t, 1, &all));
 }
 
