@@ -263,8 +263,9 @@ struct anf_value {
   const anf_type *type; // of a tensor or record; of a TYPE value: the type itself
   size_t n;             // elements, items, or bytes of a string
   union {
-    unsigned char *data; // of a tensor: its elements, in the payload or in memory of the host
-    anf_value *next;     // chain of those being freed: release is a loop, not recursion
+    unsigned char *data;   // of a tensor: its elements, in the payload or in memory of the host
+    const anf_type *known; // of a tuple or record: its type, once somebody has asked for it
+    anf_value *next;       // chain of those being freed: release is a loop, not recursion
   };
   union { // 16-byte aligned; the payload extends past this member
     char text[1];

@@ -161,17 +161,26 @@ anf_value *anf_value_retain(anf_value *v) {
 void anfi_value_guard(anf_value *v) { anfi_defer(v->cx, ANFI_ON_FAIL, anfi_release, v); }
 void anfi_value_unguard(anf_value *v) { anfi_undefer(v->cx, v); }
 
+static bool is_composite(const anf_value *v) {
+  return v->kind == ANF_VALUE_TUPLE || v->kind == ANF_VALUE_RECORD;
+}
+
+static anf_value *chain(anf_value *v, anf_value *next) {
+  if (is_composite(v) && v->known) anfi_unpin(v->known);
+  v->next = next;
+  return v;
+}
+
 void anf_value_release(anf_value *v) {
   if (!v || v->refs == UINT32_MAX || --v->refs) return;
-  v->next = NULL;
+  chain(v, NULL);
   for (anf_value *dead = v; dead;) {
     anf_value *now = dead, **items = items_of(now);
     dead = now->next;
     for (size_t i = 0; items && i < now->n; i++) {
       anf_value *it = items[i];
       if (!it || it->refs == UINT32_MAX || --it->refs) continue;
-      it->next = dead;
-      dead = it;
+      dead = chain(it, dead);
     }
     if (now->type) anfi_unpin(now->type);
     if (now->wrapped && now->u.host.release) now->u.host.release(now->u.host.user);
@@ -195,6 +204,7 @@ static anf_value *permanent(const anf_value *v) {
   if (v->kind == ANF_VALUE_TENSOR) return permanent_tensor(v);
   anf_value *p = (anf_value *)memcpy(anfi_alloc(&v->cx->arena, v->bytes), v, v->bytes);
   p->refs = UINT32_MAX;
+  p->known = NULL;
   for (size_t i = 0; p->kind == ANF_VALUE_TUPLE && i < p->n; i++)
     p->u.item[i] = permanent(v->u.item[i]);
   return p;
@@ -462,7 +472,7 @@ uint64_t anfi_value_hash(const anf_value *v) {
 /* ---- the type of a value: bottom-up with an explicit stack ---- */
 
 typedef struct {
-  const anf_value *v;
+  anf_value *v;
   size_t next; // item to type next
   size_t base; // where the types of its items start on the type stack
 } typing;
@@ -481,31 +491,32 @@ static const anf_type *shallow_type(anf_ctx *cx, const anf_value *v, const anf_t
   }
 }
 
-static bool is_composite(const anf_value *v) {
-  return v->kind == ANF_VALUE_TUPLE || v->kind == ANF_VALUE_RECORD;
+/* Of a value without items or whose type is known; else NULL. */
+static const anf_type *at_hand(anf_ctx *cx, const anf_value *v) {
+  if (!is_composite(v)) return shallow_type(cx, v, NULL);
+  return v->cx == cx ? v->known : NULL;
 }
 
-/* A part that is shared is typed once: forty pairs of one another denote 2^40 items. */
-static const anf_type *type_of(anf_ctx *cx, const anf_value *v) {
+/* A value does not change, so its type is found once: a list of n pairs, one in another, is walked in n steps. */
+static const anf_type *remember(anf_ctx *cx, anf_value *v, const anf_type *t) {
+  if (v->cx != cx || v->refs == UINT32_MAX) return t;
+  anfi_pin(t);
+  return v->known = t;
+}
+
+static const anf_type *type_of(anf_ctx *cx, anf_value *v) {
   anfi_arena *s = anfi_scratch(cx);
   ANFI_VEC(typing) st = {0};
   ANFI_VEC(const anf_type *) ts = {0};
-  anfi_map shared;
-  anfi_map_init(&shared, s);
   anfi_push(s, &st, ((typing){v, 0, 0}));
   while (st.n) {
     typing *top = &st.at[st.n - 1];
-    if (is_composite(top->v) && top->next < top->v->n) {
-      const anf_value *item = top->v->u.item[top->next++];
-      const uint64_t *known =
-          is_composite(item) && item->refs > 1 ? anfi_map_find(&shared, anfi_key(item)) : NULL;
-      if (known) anfi_push(s, &ts, (const anf_type *)(uintptr_t)*known);
-      else anfi_push(s, &st, ((typing){item, 0, ts.n}));
+    const anf_type *t = at_hand(cx, top->v);
+    if (!t && top->next < top->v->n) {
+      anfi_push(s, &st, ((typing){top->v->u.item[top->next++], 0, ts.n}));
       continue;
     }
-    const anf_type *t = shallow_type(cx, top->v, ts.at ? ts.at + top->base : NULL);
-    if (is_composite(top->v) && top->v->refs > 1)
-      *anfi_map_at(&shared, anfi_key(top->v)) = anfi_key(t);
+    if (!t) t = remember(cx, top->v, shallow_type(cx, top->v, ts.at + top->base));
     ts.n = top->base;
     st.n--;
     anfi_push(s, &ts, t);
@@ -517,7 +528,7 @@ const anf_type *anf_value_type(anf_ctx *cx, const anf_value *v) {
   ANFI_NEED_ELSE(cx, NULL, cx, v);
   if (v->kind == ANF_VALUE_TENSOR) return v->type;
   ANFI_ENTRY_ELSE(cx, NULL, NULL);
-  const anf_type *t = type_of(cx, v);
+  const anf_type *t = type_of(cx, (anf_value *)(uintptr_t)v); // which is remembered
   return anfi_leave(cx) == ANF_OK ? t : NULL;
 }
 

@@ -36,6 +36,7 @@ typedef struct fault_heap {
   uint64_t countdown; // allocations until the one that is refused; 0: none is
   bool refused;
   size_t bytes, peak;
+  uint64_t given; // bytes in all, freed ones too
 } fault_heap;
 
 static inline void *fault_alloc(void *user, void *p, size_t old, size_t size) {
@@ -48,6 +49,7 @@ static inline void *fault_alloc(void *user, void *p, size_t old, size_t size) {
     return NULL;
   }
   h->bytes = h->bytes - old + size;
+  if (grows) h->given += size - old;
   if (h->bytes > h->peak) h->peak = h->bytes;
   if (size) return realloc(p, size);
   free(p);

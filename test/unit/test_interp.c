@@ -667,6 +667,27 @@ static void test_out_of_memory_in_text(void **state) {
   assert_true(fault_loop(fault_work_text, text) > 0);
 }
 
+/* Bytes for a walk through a list of n pairs, one in another: (n, (n - 1, ... ())). */
+static uint64_t walk(world *w, int64_t n) {
+  static const char text[] =
+      "def list(n) { if n == 0 { () } else { (n, list(n - 1)) } }\n"
+      "def main(n) { t = list(n); s = 0; while len(t) > 0 { s = s + t[0]; t = t[1] }; s }\n";
+  anf_module *m = NULL;
+  assert_int_equal(anf_parse(w->cx, text, "walk.anf", w->d, &m), ANF_OK);
+  uint64_t before = w->heap.given;
+  assert_int_equal(run1(w, anf_module_find(m, "main"), n), n * (n + 1) / 2);
+  uint64_t made = w->heap.given - before;
+  anf_module_free(m);
+  return made;
+}
+
+static void test_walk_through_pairs(void **state) {
+  world *w = *state;
+  walk(w, 100);
+  uint64_t one = walk(w, 1000), four = walk(w, 4000);
+  assert_true(four <= 5 * one + 65536); // the type of each rest is found once
+}
+
 static void test_out_of_memory(void **state) {
   (void)state;
   for (int which = 0; which < 5; which++) assert_true(fault_loop(fault_work_programs, &which) > 0);
@@ -700,6 +721,7 @@ int main(int argc, char **argv) {
       TEST(test_step_limit),
       cmocka_unit_test(test_cancel),
       cmocka_unit_test(test_long_chain),
+      TEST(test_walk_through_pairs),
       cmocka_unit_test(test_out_of_memory_in_text),
       cmocka_unit_test(test_out_of_memory),
   };

@@ -293,7 +293,8 @@ static tstmt one_of(glow *w, texpr i, size_t from, size_t n, const tstmt *branch
   if (n > CHAIN) {
     size_t half = n / 2;
     texpr below = anfi_t_lt(w->t, i, anfi_t_int(w->t, ANFI_S64, (int64_t)(from + half)));
-    tstmt low = one_of(w, i, from, half, branch), high = one_of(w, i, from + half, n - half, branch);
+    tstmt low = one_of(w, i, from, half, branch),
+          high = one_of(w, i, from + half, n - half, branch);
     return anfi_t_if(w->t, below, low, high);
   }
   tstmt all = branch[from + n - 1];
