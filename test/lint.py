@@ -172,6 +172,18 @@ def check_arenas(_build):
     yield from lines_matching(r"anfi_(push|grow|vec_grow)\(\s*anfi_scratch\(", files(*CODE))
 
 
+def check_pushes(_build):
+    """nothing is pushed onto an array through a pointer into it: the array grows first, and may move"""
+    push = re.compile(r"anfi_push\([^,]+, &?([\w>.-]+), (.*?)\);\n", re.S)
+    for path in files(".c", ".h"):
+        code = text(path)
+        for m in push.finditer(code):
+            function = code[code.rfind("\n}\n", 0, m.start()) + 1:m.start()]
+            into = re.findall(rf"(\w+) = &{re.escape(m[1])}(?:\.|->)at\[", function)
+            if any(re.search(rf"\b{pointer}->", m[2]) for pointer in into):
+                yield f"{path}:{code.count(chr(10), 0, m.start()) + 1}: {m[0].strip()}"
+
+
 def check_c23(_build):
     """no name is a word or a macro of C23"""
     words = "nullptr|constexpr|typeof|typeof_unqual|alignas|alignof|unreachable|ckd_add|ckd_sub|ckd_mul"
@@ -245,7 +257,7 @@ def check_format(_build):
 
 
 CHECKS = [check_includes, check_links, check_folders, check_spine, check_words, check_adding, check_exports, check_static_names, check_forbidden_calls, check_leftovers,
-          check_arenas, check_c23, check_machine_paths, check_spdx, check_length, check_platform, check_codes, check_passes,
+          check_arenas, check_pushes, check_c23, check_machine_paths, check_spdx, check_length, check_platform, check_codes, check_passes,
           check_format]
 
 

@@ -513,7 +513,8 @@ static const anf_type *type_of(anf_ctx *cx, anf_value *v) {
     typing *top = &st.at[st.n - 1];
     const anf_type *t = at_hand(cx, top->v);
     if (!t && top->next < top->v->n) {
-      anfi_push(s, &st, ((typing){top->v->u.item[top->next++], 0, ts.n}));
+      anf_value *item = top->v->u.item[top->next++]; // before `st` grows, and `top` with it
+      anfi_push(s, &st, ((typing){item, 0, ts.n}));
       continue;
     }
     if (!t) t = remember(cx, top->v, shallow_type(cx, top->v, ts.at + top->base));
