@@ -517,7 +517,8 @@ static const anf_type *type_of(anf_ctx *cx, anf_value *v) {
       anfi_push(s, &st, ((typing){item, 0, ts.n}));
       continue;
     }
-    if (!t) t = remember(cx, top->v, shallow_type(cx, top->v, ts.at + top->base));
+    const anf_type *const *items = ts.n ? ts.at + top->base : NULL;
+    if (!t) t = remember(cx, top->v, shallow_type(cx, top->v, items));
     ts.n = top->base;
     st.n--;
     anfi_push(s, &ts, t);
