@@ -8,7 +8,7 @@ import functools
 from typing import Any
 
 from .known import Is, Item, Like, MOST_PARTS, Part, Scope, is_structure
-from .static import hyper_mapped, static_text
+from .static import hyper_mapped, static_text, written_at
 from .._tree import Shape, is_key
 
 
@@ -628,7 +628,7 @@ class Loops(Part):
         if s is not None and s.kind == "stacked" and self.owned(target.value, target):
             return self.store_row(target, value, indent)
         if not is_structure(s):
-            self.refuse(target, "values do not change in place", "write x = x.at[i].set(value), or make a new tuple or dictionary")
+            return self.store_elements(target, self.expr(value), indent)
         e = self.owned(target.value, target)
         known, k = self.static(target.slice)
         name, shape = self.local(target.value.id), e.shape
@@ -643,6 +643,22 @@ class Loops(Part):
         made = self.record(list(texts.items())) if shape.kind == "dict" else "(" + "".join(t + ", " for t in texts.values()).rstrip(" ") + ")"
         self.bind(target.value.id, Like(type(shape)(shape.kind, list(parts.values()), tuple(parts) if shape.kind == "dict" else ()), own=True))
         return f"{indent}{self.mark(target)}{name} = {made}\n"
+
+    def store_elements(self, target: ast.Subscript, text: str, indent: str) -> str:
+        """x[i] = v of an array: the name is bound to the array with other elements, where nothing else has its memory."""
+        s, stores = self.like(target.value), self.stores()
+        if not isinstance(target.value, ast.Name) or is_structure(s) or s is not None and s.kind == "stacked" or stores is None:
+            self.refuse(target, "only a variable of the function changes in place",
+                        "write x[i, j] = v for x[i][j] = v, x = x.at[i].set(v), or make a new tuple or dictionary")
+        name = target.value.id
+        why = stores.refused.get(name, (target, f"{name} comes from outside of the function, where it would change", "")) if self.is_local(name) \
+            else (target, f"{name} comes from outside of the function, where it would change", f"write x = {name}.copy(), and x[...] = ...")
+        if why is not None:
+            self.refuse(why[0] or target, why[1], why[2])
+        array, value = self.local(name), self.fresh()
+        self.bind(name)
+        return (f"{indent}{self.mark(target)}{value} = {text}\n"
+                f"{indent}{self.mark(target)}{array} = {written_at(self, target, target, value, 'update', array)}\n")
 
     def give_away(self, node: Any) -> None:
         """Another name refers to it from now on."""

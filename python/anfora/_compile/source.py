@@ -27,6 +27,7 @@ from .loops import Loops, bound_names, grown, local_names, position
 from .match import Matching, at, has_named
 from .builtins import class_made
 from .static import Call, call_source, emit_call, hyper_mapped, static_text
+from .stores import Stores, position as whole_position
 from .._ops import literal
 from .._tree import Shape, field_names, is_key, quoted
 from .._types import declared, finfo
@@ -132,6 +133,7 @@ class Writer(Knowing, Loops, Matching):
         self.filling = {}
         self.shown: list = []     # values in the message at hand
         self.unused: Any = None  # the expression that a statement is
+        self.changed: dict[int, tuple[Any, Stores]] = {}  # by function: which of its arrays change in place
 
     # ---- places, names ----
 
@@ -376,7 +378,26 @@ class Writer(Knowing, Loops, Matching):
         if s is not None and s.kind == "stacked":  # items may be trees, of which each leaf has the rows
             b = self.fresh()
             return hyper_mapped(f"fn ({b}) {{ {b}{self.mark(node)}[{index}] }}", [value])
-        return f"{value}{self.mark(node)}[{index}]"
+        text, stores = f"{value}{self.mark(node)}[{index}]", self.stores()
+        one = stores is not None and whole_position(node) in stores.elements and not is_structure(s)
+        return self.one_element(node, text) if one else text
+
+    def stores(self) -> Stores | None:
+        """Of the function that is written: which of its arrays change by x[i] = v."""
+        s = self.scope
+        while s and not isinstance(s.node, ast.FunctionDef):
+            s = s.outer
+        if s is None:
+            return None
+        if id(s.node) not in self.changed:
+            self.changed[id(s.node)] = s.node, Stores(s.node, self.static)
+        return self.changed[id(s.node)][1]
+
+    def one_element(self, node: ast.Subscript, text: str) -> str:
+        """Of an array that changes in place: a number, which is a copy; a row would change with it."""
+        t, array = self.fresh(), ast.unparse(node.value)
+        why = static_text(self, node, f"TypeError: {ast.unparse(node)} is a part of {array}, which changes in place; write {ast.unparse(node)}.copy()")
+        return f"(fn ({t}) {{ {self.mark(node)}assert(len({t}.shape) == 0, {why}); {t} }})({text})"
 
     def index(self, node: Any) -> str:
         if isinstance(node, ast.Tuple):
@@ -618,13 +639,12 @@ class Writer(Knowing, Loops, Matching):
         if isinstance(node, ast.Name):
             self.bind(node.id)
             return self.local(node.id)
-        if isinstance(node, ast.Subscript):
-            return self.refuse(node, "values do not change in place",
-                               "write x = x.at[i].set(value), or make a new tuple or dictionary")
         return self.refuse(node, "fields do not change in place", "make a new object")
 
     def bind_text(self, target: Any, text: str, indent: str, s: Shape | None = None) -> str:
         """Binds a target to what a text gives: a tuple or the rows of an array for several names."""
+        if isinstance(target, ast.Subscript):
+            return self.store_elements(target, text, indent)
         if not isinstance(target, (ast.Tuple, ast.List)):
             text = f"{indent}{self.mark(target)}{self.target(target)} = {text}\n"
             if s is not None and is_structure(s):

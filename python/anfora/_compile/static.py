@@ -387,7 +387,7 @@ def written_at(w: Any, place: Any, sub: Any, value: str, mode: str, base: str | 
     by its number."""
     x, index = base or w.expr(sub.value.value), sub.slice
     known, several = w.static(index)
-    if known and isinstance(several, tuple) and not isinstance(index, ast.Tuple):
+    if known and isinstance(several, tuple) and not isinstance(index, (ast.Tuple, ast.List)):
         index = ast.copy_location(ast.Tuple([ast.copy_location(ast.Constant(i), index) for i in several], ast.Load()), index)
 
     def fitted(old: str) -> str:
@@ -403,7 +403,7 @@ def written_at(w: Any, place: Any, sub: Any, value: str, mode: str, base: str | 
     if isinstance(index, ast.Tuple):
         at = f"Stack({', '.join(w.expr(e) for e in index.elts)}, axis=-1)"
         return f"ScatterNd{w.mark(place)}({x}, {at}, {fitted(f'GatherNd({x}, {at})')}, mode=\"{mode}\")"
-    at = w.expr(index)
+    at = w.index(index) if isinstance(index, ast.List) else w.expr(index)
     rows = f"IndexWrite{w.mark(place)}({x}, {at}, {fitted(f'{x}[{at}]')}, axis=0, mode=\"{mode}\")"
     known = w.like(index)
     if not masks or w.static(index)[0] or (known is not None and known.kind not in ("leaf", "any")):

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""x[i] = v in compiled functions: what Python gives where nothing else has the memory of x, else a refusal at the line."""
+import anfora
+import numpy as np
+from anfora import grad, jit, vmap
+
+V = np.array([1.0, 2.0, 3.0, 4.0])
+M = np.arange(16.0).reshape(4, 4) / 10 + 0.1
+HOST = np.zeros(3)
+
+
+def copies(args):
+    return [a.copy() if isinstance(a, np.ndarray) else a for a in args]
+
+
+def same(f, *args, **how):
+    want, got = f(*copies(args)), jit(f, **how)(*copies(args))
+    for w, g in zip(want, got) if isinstance(want, (tuple, list)) else [(want, got)]:
+        w, g = np.asarray(w), np.asarray(g)
+        assert w.dtype == g.dtype and w.shape == g.shape and np.allclose(w, g), (f.__name__, w, g)
+
+
+def refused(f, line, *args):
+    """At the line with this text."""
+    try:
+        jit(f)(*copies(args))
+    except (anfora.CompileError, anfora.RunError) as e:
+        assert f"\n    {line}" in str(e) or line in str(e), str(e)
+        return
+    raise AssertionError(f"{f.__name__} is not refused")
+
+
+def differences(f, x):
+    g = np.zeros_like(x)
+    for i in range(x.size):
+        more, less = x.copy(), x.copy()
+        more.flat[i] += 1e-6
+        less.flat[i] -= 1e-6
+        g.flat[i] = (f(more) - f(less)) / 2e-6
+    return g
+
+
+# ---- what is the same ----
+
+def running(a):
+    x = np.zeros_like(a)
+    x[0] = a[0]
+    for i in range(1, len(a)):
+        x[i] = x[i - 1] * 0.5 + a[i] * a[i]
+    return x.sum()
+
+
+def heat(a):
+    a = a.copy()
+    for _ in range(3):
+        a[1:-1, 1:-1] += 0.2 * a[1:-1, :-2] * a[2:, 1:-1]
+    a[0, :] = a[1, :] * a[2, :]
+    a[:, 1] *= 2.0
+    return np.sum(a * a)
+
+
+def jacobi(a, b):
+    a, b = a.copy(), b.copy()
+    for _ in range(3):
+        b[1:-1] = 0.25 * (a[:-2] + a[1:-1] + a[2:])
+        a[1:-1] = 0.5 * (b[:-2] + b[2:])
+    return a, b
+
+
+def swapped(a):
+    a = a.copy()
+    t = a[0]
+    a[0] = a[1]
+    a[1] = t
+    a[2], a[3] = a[3], a[2]
+    return a
+
+
+def mirrored(m):
+    c = np.eye(4)
+    for i in range(4):
+        for j in range(i + 1, 4):
+            c[i, j] = c[j, i] = np.dot(m[:, i], m[:, j])
+    return c
+
+
+def under_conditions(a, n):
+    x = np.zeros(4)
+    while n > 0:
+        for k in range(4):
+            if k % 2 == 0:
+                x[k] += a[k]
+            elif n > 2:
+                x[-1] = 9.0
+        n = n - 1
+    return x
+
+
+def elements_chosen(a):
+    x = a.copy()
+    x[a > 2] = -1.0
+    x[[0, 1]] = a[[1, 0]]
+    x[np.array([3, 3])] = np.array([5.0, 6.0])
+    x[2:10] += 0.5
+    x[3:1] = 5.0
+    return x
+
+
+def backwards(a):
+    x = np.empty(4)
+    x[::-1] = a
+    x[::2] = 1.0
+    return x
+
+
+def of_another_type(a):
+    n, f, b = np.zeros(3, np.int64), np.zeros(2, np.float32), np.zeros(2, bool)
+    n[0], n[1] = a[1] * 1.9, 2.9
+    f[0] = a[2]
+    b[1] = a[0]
+    return n, f, b
+
+
+def numbers_read(a):
+    x, s = np.zeros(3), 0.0
+    for i in range(3):
+        x[i] = a[i]
+        s += x[i]
+    most = x[0] if x[0] > x[1] else x[1]
+    return s, most, [x[i] for i in range(3)], sum(x[i] for i in range(3))
+
+
+def of_functions_within(a):
+    def doubled(y):
+        z = y.copy()
+        z[0] = 3.0
+        return z
+    return doubled(a) + doubled(a * 2)
+
+
+def test_python_means_this():
+    same(running, V)
+    same(heat, M)
+    same(jacobi, V, V * 2)
+    same(swapped, V)
+    same(mirrored, M)
+    for n in (0, 1, 3):
+        same(under_conditions, V, n)
+    same(elements_chosen, V)
+    same(backwards, V)
+    same(of_another_type, V)
+    same(of_functions_within, V)
+    want, got = numbers_read(V), jit(numbers_read)(V)
+    assert np.allclose(want[2], got[2]) and (want[0], want[1], want[3]) == (float(got[0]), float(got[1]), float(got[3]))
+
+
+def test_derivatives():
+    for f, x in ((running, V), (heat, M)):
+        assert np.allclose(grad(f)(x), differences(f, x), atol=1e-6), f.__name__
+    assert np.allclose(jit(vmap(grad(running)))(np.stack([V, V * 2])), [differences(running, V), differences(running, V * 2)], atol=1e-5)
+    d = anfora.hessian(running)(V)
+    assert np.allclose(d, d.T) and np.allclose(np.diag(d), 2 * np.array([0, 1.75, 1.5, 1.0]))
+
+
+# ---- what is refused ----
+
+def an_argument(x):
+    x[0] = 1.0
+    return x
+
+
+def a_part(a):
+    x = a.copy()
+    y = x[1:]
+    x[1] = 7.0
+    return y
+
+
+def a_part_of_the_argument(a):
+    x = a[1:]
+    x[0] = 1.0
+    return a
+
+
+def another_name(a):
+    x = a.copy()
+    y = x
+    x[0] = 3.0
+    return y
+
+
+def two_names(a):
+    x = y = np.zeros(3)
+    x[0] = a[0]
+    return y
+
+
+def rows_swapped(m):
+    m = m.copy()
+    t = m[0]
+    m[0] = m[1]
+    m[1] = t
+    return m
+
+
+def rows_exchanged(m):
+    m = m.copy()
+    m[0], m[1] = m[1], m[0]
+    return m
+
+
+def in_a_lambda(a):
+    x = a.copy()
+    f = lambda: x[0]  # noqa: E731
+    x[0] = 3.0
+    return f()
+
+
+def in_a_generator(a):
+    x = a.copy()
+    g = (x[i] * 1 for i in range(2))
+    x[0] = 3.0
+    return sum(g)
+
+
+def in_a_list(a):
+    x = a.copy()
+    both = [x] + [a]
+    x[0] = 3.0
+    return both[0]
+
+
+def of_the_module(a):
+    HOST[0] = a[0]
+    return HOST
+
+
+def itself(x):
+    return x
+
+
+def through_a_function(a):
+    x = a.copy()
+    y = itself(x)
+    x[0] = 9.0
+    return y
+
+
+def through_the_walk(m):
+    m, s = m.copy(), 0.0
+    for row in m:
+        m[1] = 5.0
+        s = s + row.sum()
+    return s
+
+
+def by_a_method(m):
+    m = m.copy()
+    flat = m.reshape(-1)
+    m[0, 0] = 5.0
+    return flat
+
+
+def part_of_a_part(a):
+    x = np.zeros((2, 3))
+    x[0][1] = a[0]
+    return x
+
+
+def too_many(a):
+    x = a.copy()
+    x[0:2] = a
+    return x
+
+
+def outside(a, i):
+    x = a.copy()
+    x[i] = 1.0
+    return x
+
+
+def test_refusals():
+    refused(an_argument, "x[0] = 1.0", V)
+    refused(a_part, "y = x[1:]", V)
+    refused(a_part_of_the_argument, "x = a[1:]", V)
+    refused(another_name, "y = x", V)
+    refused(two_names, "x = y = np.zeros(3)", V)
+    refused(rows_swapped, "t = m[0]", M)
+    refused(rows_exchanged, "m[0], m[1] = m[1], m[0]", M)
+    refused(in_a_lambda, "f = lambda: x[0]", V)
+    refused(in_a_generator, "g = (x[i] * 1 for i in range(2))", V)
+    refused(in_a_list, "both = [x] + [a]", V)
+    refused(of_the_module, "HOST[0] = a[0]", V)
+    refused(through_a_function, "y = itself(x)", V)
+    refused(through_the_walk, "for row in m:", M)
+    refused(by_a_method, "flat = m.reshape(-1)", M)
+    refused(part_of_a_part, "x[0][1] = a[0]", V)
+    refused(too_many, "x[0:2] = a", V)
+    for i in (4, -5):
+        refused(outside, "x[i] = 1.0", V, i)
+    assert np.all(HOST == 0)
