@@ -76,8 +76,6 @@ anf_node *anfi_ad_apply(anfi_ad *ad, anf_graph *g, anfi_opcode op, const anfi_at
                         size_t n, anf_node *const *in);
 #define anfi_ad_apply1(ad, g, op, a)    anfi_ad_apply(ad, g, op, NULL, 1, (anf_node *const[]){a})
 #define anfi_ad_apply2(ad, g, op, a, b) anfi_ad_apply(ad, g, op, NULL, 2, (anf_node *const[]){a, b})
-#define anfi_ad_apply3(ad, g, op, a, b, c)                                                         \
-  anfi_ad_apply(ad, g, op, NULL, 3, (anf_node *const[]){a, b, c})
 /* The same of an elementwise op without attributes, when its result type is known: for the origin that
  * anfi_ad_next says, with op and type set. */
 anf_node *anfi_ad_apply_typed(anfi_ad *ad, const anfi_apply_of *of, size_t n, anf_node *const *in);

@@ -56,7 +56,6 @@ void anfi_c_names_init(cgen *c); // names functions, in their order
  * the printed file leave free? */
 bool anfi_c_name_is_free(anf_ctx *cx, const char *name);
 const char *anfi_c_func(cgen *c, const anfi_str *name);
-const char *anfi_c_global_name(cgen *c, const char *name);
 const char *anfi_c_local_name(cgen *c, const char *name);
 
 /* value.c: types, constants and operations as text */

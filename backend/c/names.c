@@ -225,7 +225,6 @@ static const char *unique(cgen *c, const char *name, anfi_map *also, bool keep_o
   return s->s;
 }
 
-const char *anfi_c_global_name(cgen *c, const char *name) { return unique(c, name, NULL, false); }
 const char *anfi_c_local_name(cgen *c, const char *name) {
   return unique(c, name, &c->local, false);
 }

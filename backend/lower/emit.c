@@ -227,11 +227,6 @@ void anfi_low_if_else_end(anfi_low *L, texpr cond, tstmt then_) {
   anfi_low_add(L, anfi_t_if(L->t, cond, then_, other));
 }
 
-void anfi_low_while_end(anfi_low *L, texpr cond) {
-  tstmt body = anfi_low_close(L);
-  anfi_low_add(L, anfi_t_while(L->t, cond, body));
-}
-
 bool anfi_low_each_size(anfi_low *L, anfi_sizes *s, texpr i, uint64_t n) {
   bool alike = s->full == s->last;
   if (s->turn == 2) anfi_low_if_else_end(L, anfi_t_lt(L->t, i, anfi_ix(L, n - 1)), s->then_);

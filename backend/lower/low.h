@@ -168,7 +168,6 @@ void anfi_low_if(anfi_low *L);                                   // opens the br
 void anfi_low_if_end(anfi_low *L, texpr cond);                   // if (cond) what was added since
 void anfi_low_if_else_end(anfi_low *L, texpr cond, tstmt then_); // ... else what was added since
 tstmt anfi_low_then(anfi_low *L); // closes the branch, to be given to the above
-void anfi_low_while_end(anfi_low *L, texpr cond);
 /* Of n blocks the last may be shorter. Calls the body once for each size, in branches that block number i chooses
  * between, or once if all are alike:
  *   anfi_sizes s = {.full = 64, .last = 10};

@@ -81,10 +81,6 @@ tstmt anfi_t_map_stmt(const tloop_map *m, tstmt old) {
   uint64_t *at = anfi_map_find(&m->map, anfi_key(old));
   return at ? (tstmt)(uintptr_t)*at : NULL;
 }
-texpr anfi_t_map_expr(const tloop_map *m, texpr old) {
-  uint64_t *at = anfi_map_find(&m->map, anfi_key(old));
-  return at ? (texpr)(uintptr_t)*at : NULL;
-}
 
 static texpr num(tstore *t, texpr like, int64_t v) { return anfi_t_int(t, like->dtype, v); }
 

@@ -213,7 +213,6 @@ int anfi_t_intrin_of(const char *s, size_t len); // -1 if none
 int anfi_t_attr_of(const char *s, size_t len);
 double anfi_t_math(tintrin i, double a, double b); // of MATH1 and MATH2
 static inline bool anfi_t_isa(texpr e, tkind k) { return e && e->kind == k; }
-static inline texpr anfi_t_as(texpr e, tkind k) { return anfi_t_isa(e, k) ? e : NULL; }
 
 /* node.c: makers. A failure jumps to the frame. */
 tstore *anfi_t_store_new(anf_ctx *cx);
@@ -322,7 +321,6 @@ tstmt anfi_t_with_comment(tstore *t, tstmt s, const anfi_str *comment);
 /* Questions about nodes */
 bool anfi_t_const_i64(texpr e, int64_t *v); // a scalar integer or bool constant
 bool anfi_t_is_const(texpr e, int64_t v);
-static inline texpr anfi_t_dim(texpr tensor, uint32_t i) { return tensor->in[i]; }
 static inline bool anfi_t_has_strides(texpr tensor) { return tensor->n > tensor->nidx; }
 bool anfi_t_const_elems(texpr tensor, uint64_t *n); // product of constant dims, if it fits
 static inline texpr anfi_t_mask(texpr at) {
@@ -368,8 +366,7 @@ void anfi_t_map_var(tvisitor *v, texpr from, texpr to);
 texpr anfi_t_mapped(const tvisitor *v, texpr from); // NULL if not
 /* A statement with every definition in it renamed to a new variable */
 tstmt anfi_t_copy_stmt(tstore *t, anfi_arena *scratch, tstmt s, texpr from, texpr to);
-/* `from` replaced by `to` in an expression or statement */
-texpr anfi_t_subst(tstore *t, anfi_arena *scratch, texpr e, texpr from, texpr to);
+/* `from` replaced by `to` in a statement */
 tstmt anfi_t_subst_stmt(tstore *t, anfi_arena *scratch, tstmt s, texpr from, texpr to);
 
 typedef struct tviewer {
@@ -458,7 +455,6 @@ tstmt anfi_t_loop_parallel_merge(tstore *t, anfi_arena *s, tstmt a, tstmt b, tlo
 /* A statement that is f(args)@parallel(...) → parallel loops around f(i..., args); others stay */
 tstmt anfi_t_call_loops(tstore *t, anfi_arena *s, const tmod *m, tstmt call);
 tstmt anfi_t_map_stmt(const tloop_map *m, tstmt old); // NULL: not recorded
-texpr anfi_t_map_expr(const tloop_map *m, texpr old);
 
 /* analyse.c: what statements touch. Distinct tensor parameters do not overlap, unless neither is
  * written. */

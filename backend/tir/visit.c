@@ -153,12 +153,6 @@ tstmt anfi_t_copy_stmt(tstore *t, anfi_arena *scratch, tstmt s, texpr from, texp
   if (from) anfi_t_map_var(&v, from, to);
   return anfi_t_visit_stmt(&v, s);
 }
-texpr anfi_t_subst(tstore *t, anfi_arena *scratch, texpr e, texpr from, texpr to) {
-  tvisitor v;
-  anfi_t_visitor_init(&v, t, scratch, NULL);
-  anfi_t_map_var(&v, from, to);
-  return anfi_t_visit_expr(&v, e);
-}
 tstmt anfi_t_subst_stmt(tstore *t, anfi_arena *scratch, tstmt s, texpr from, texpr to) {
   tvisitor v;
   anfi_t_visitor_init(&v, t, scratch, NULL);

@@ -418,12 +418,6 @@ static bool write_tensors(writer *w, size_t n, const anfi_stored *t, size_t nmet
   return anfi_os_write_parts_from(w->cx, path, w->part.n, w->part.at, f.fetch ? &from : NULL, true);
 }
 
-bool anfi_save_tensors(anf_ctx *cx, size_t n, const anfi_stored *t, size_t nmeta,
-                       const char *const *meta, const char *path) {
-  writer w = new_writer(cx);
-  return write_tensors(&w, n, t, nmeta, meta, path, (fetching){NULL, NULL});
-}
-
 bool anfi_save_fetched(anf_ctx *cx, size_t n, const anfi_stored *t, size_t nmeta,
                        const char *const *meta, const char *path,
                        const void *(*fetch)(void *user, size_t i), void *user) {

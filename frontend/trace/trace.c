@@ -111,18 +111,6 @@ anf_graph *anfi_trace_find(const anfi_trace *t, const char *name) {
   return g ? (anf_graph *)(uintptr_t)*g : NULL;
 }
 
-static const char *graph_name(void *user, size_t i) {
-  const anf_module *m = (const anf_module *)user;
-  static const char end[] = "";
-  if (i >= m->graphs.n) return NULL;
-  const anf_graph *g = m->graphs.at[i];
-  return g && !(g->flags & ANFI_GRAPH_PRIVATE) ? g->name->s : end;
-}
-
-const char *anfi_trace_nearest(const anfi_trace *t, const char *name) {
-  return anfi_nearest(name, graph_name, t->templates);
-}
-
 /* ---- traced values ---- */
 
 static anfi_traced *new_traced(anfi_trace *t, anfi_traced_kind kind) {

@@ -68,7 +68,6 @@ anfi_trace *anfi_trace_new(anf_ctx *cx, const char *text, size_t len, const char
  * frame fails. */
 anf_module *anfi_trace_own(anfi_trace *t);
 anf_graph *anfi_trace_find(const anfi_trace *t, const char *name); // or NULL
-const char *anfi_trace_nearest(const anfi_trace *t, const char *name);
 
 const anfi_traced *anfi_traced_value(anfi_trace *t, anf_value *v); // takes the reference
 const anfi_traced *anfi_traced_node(anfi_trace *t, anf_node *n, const anf_type *type);
