@@ -15,6 +15,8 @@ static hook hook_of(anfi_opcode op) {
   return hooks[op] ? hooks[op] : anfi_op[op].scalar ? anfi_lower_pointwise : NULL;
 }
 
+bool anfi_lower_knows(anfi_opcode op) { return hook_of(op) != NULL; }
+
 bool anfi_lower_is_scalar(anfi_opcode op) {
   return op < ANF_OP_COUNT && !hooks[op] && anfi_op[op].scalar;
 }

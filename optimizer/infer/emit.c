@@ -104,12 +104,13 @@ void anfi_emit_check_index(anfi_emit *e, anf_node *i, size_t n) {
   if (i->kind == ANFI_VALUE && anfi_value_is_int(i->u.value, &known) && known >= -count &&
       known < count)
     return;
-  anf_node *both[2] = {compare(e, ANF_OP_GreaterEqual, i, -count),
-                       compare(e, ANF_OP_Less, i, count)};
+  anf_node *good = compare(e, ANF_OP_Less, i, count);
+  if (anfi_dtype_class((anf_dtype)i->type->dtype) != ANFI_CLASS_UNSIGNED) {
+    anf_node *both[2] = {compare(e, ANF_OP_GreaterEqual, i, -count), good};
+    good = anfi_emit_apply(e, ANF_OP_LogicalAnd, NULL, good->type, 2, both);
+  }
   const char *why = anfi_sprintf(e->arena, "there is no function of that index among %zu", n);
-  anf_node *in[2] = {
-      anfi_emit_apply(e, ANF_OP_LogicalAnd, NULL, anfi_type_scalar(cx, ANF_BOOL), 2, both),
-      anfi_emit_const(e, anfi_value_new_string(cx, why, strlen(why)))};
+  anf_node *in[2] = {good, anfi_emit_const(e, anfi_value_new_string(cx, why, strlen(why)))};
   anfi_add_effect(
       e->g, anfi_emit_apply(e, ANF_OP_Assert, NULL, anfi_type_simple(cx, ANF_TYPE_NONE), 2, in));
 }

@@ -346,6 +346,22 @@ static bool has_tensors(const glow *w, const anf_node *n) {
   return true;
 }
 
+/* Does the op take its operands as they are now? It was inferred with what was known: a choice between f64[2] and f64[3] has
+ * the type f64[?], and is one of them once its condition is known. The op's own inference says so, in its words. */
+static bool takes_operands(const glow *w, const anf_node *n) {
+  if (n->kind != ANFI_APPLY || !anfi_lower_knows((anfi_opcode)n->op)) return true;
+  const anfi_schema *s = anfi_op_schema(w->cx, (anfi_opcode)n->op);
+  size_t narg = anfi_arg_count(n);
+  const anf_type **in = ANFI_NEW_N(w->a, const anf_type *, narg + 1);
+  anf_value **attr = ANFI_NEW_N(w->a, anf_value *, s->nattr + 1);
+  for (size_t i = 0; i < narg; i++)
+    if (!(in[i] = n->in[i].def->type) || in[i]->kind == ANF_TYPE_FN) return true;
+  for (uint32_t k = 0; k < s->nattr; k++)
+    if (!(attr[k] = anfi_attr_value(w->cx, (anfi_opcode)n->op, n->u.attrs, k))) return true;
+  anfi_infer q = {w->cx, (anfi_opcode)n->op, anfi_node_loc(n), narg, in, attr, NULL};
+  return anfi_infer_op(&q);
+}
+
 bool anfi_glow_body(glow *w, anf_graph *g, const gval *args, const texpr *to, bool tail,
                     gval *out) {
   const anfi_graph_info *gi = &w->an->graphs[g->id];
@@ -356,7 +372,7 @@ bool anfi_glow_body(glow *w, anf_graph *g, const gval *args, const texpr *to, bo
   gplan **plan = &w->plan[g->id];
   if (!*plan) {
     for (size_t i = 0; i < gi->order.n; i++)
-      if (!has_tensors(w, gi->order.at[i])) return false;
+      if (!has_tensors(w, gi->order.at[i]) || !takes_operands(w, gi->order.at[i])) return false;
     *plan = anfi_glow_plan(w, gi->order.n, gi->order.at, w->o->nstate && g != w->turn);
     if (w->o->fusion) anfi_glow_explain(g, *plan, w->o->fusion);
   }
