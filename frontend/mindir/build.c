@@ -683,11 +683,13 @@ static bool check_primitives(anfi_mi_build *b) {
     anfi_fail(b->t->cx, loc_of(b), ANF_E1166, p->op->s);
     if (user) anfi_note(b->t->cx, loc_of(b), "in the node %s, %s", user, p->name->s);
   }
-  const anfi_str *map = b->model->main->map_parameter;
-  if (map)
-    anfi_fail(b->t->cx, loc_of(b), ANF_E1166,
-              anfi_sprintf(b->t->arena, "MapParameter of %s", map->s));
-  return !unknown && !map;
+  for (size_t i = 0; i <= b->model->functions.n; i++) {
+    const anfi_mi_graph *g = i ? b->model->functions.at[i - 1] : b->model->main;
+    for (size_t k = 0; k < g->maps.n; k++, unknown++)
+      anfi_fail(b->t->cx, loc_of(b), ANF_E1166,
+                anfi_sprintf(b->t->arena, "MapParameter of %s", g->maps.at[k]->s));
+  }
+  return !unknown;
 }
 
 static bool twice(anfi_mi_build *b, anfi_map *names, const anfi_str *name) {

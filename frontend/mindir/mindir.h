@@ -49,7 +49,8 @@ typedef struct anfi_mi_tensor {
   size_t raw_len;
   int64_t data_type;
   uint64_t offset, length; // of external data
-  bool compressed;
+  int64_t compressed;      // a kind; 0: it is not
+  bool quantised;          // it has parameters that make numbers of its integers
   anfi_wire_ints dims;
   anfi_wire_reals reals; // float_data, double_data
   anfi_wire_ints ints;   // int32_data, int64_data, uint64_data
@@ -88,7 +89,8 @@ typedef struct anfi_mi_input {
 } anfi_mi_input;
 
 typedef struct anfi_mi_graph {
-  const anfi_str *name, *map_parameter; // map_parameter: the first one's name, or NULL
+  const anfi_str *name;
+  ANFI_VEC(const anfi_str *) maps; // names of map parameters
   ANFI_VEC(anfi_mi_node *) nodes;
   ANFI_VEC(anfi_mi_tensor *) params;
   ANFI_VEC(anfi_mi_input) in, out;

@@ -48,7 +48,8 @@ static anfi_mi_tensor *tensor(reader *r, const anfi_wire_field *whole) {
     case 9: t->raw = f.data ? f.data : "", t->raw_len = f.len; break;
     case 10: good = anfi_wire_add_reals(&f, ANFI_WIRE_64, r->m->arena, &t->reals); break;
     case 12: good = external(r, &f, t); break;
-    case 16: t->compressed = f.u != 0; break;
+    case 16: t->compressed = (int64_t)f.u; break;
+    case 17: t->quantised = true; break;
     default: break;
     }
   }
@@ -191,11 +192,12 @@ static bool value_info(reader *r, const anfi_wire_field *whole, anfi_mi_input *i
 }
 
 static bool map_parameter(reader *r, const anfi_wire_field *whole, anfi_mi_graph *g) {
-  g->map_parameter = anfi_intern_z(&r->m->cx->strings, "");
+  const anfi_str *name = anfi_intern_z(&r->m->cx->strings, "");
   anfi_wire w = anfi_wire_of(whole->data, whole->len);
   anfi_wire_field f;
   while (anfi_wire_next(&w, &f))
-    if (f.number == 1) g->map_parameter = text_of(r, &f);
+    if (f.number == 1) name = text_of(r, &f);
+  anfi_push(r->m->arena, &g->maps, name);
   return !w.bad || damaged(r, "a map parameter");
 }
 
@@ -214,7 +216,7 @@ static bool graph_field(reader *r, const anfi_wire_field *f, anfi_mi_graph *g) {
     if (f->number == 5) anfi_push(r->m->arena, &g->in, in);
     else anfi_push(r->m->arena, &g->out, in);
     return true;
-  case 10: return g->map_parameter || map_parameter(r, f, g);
+  case 10: return map_parameter(r, f, g);
   default: return true;
   }
 }

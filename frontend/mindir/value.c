@@ -104,7 +104,11 @@ anf_value *anfi_mi_tensor_value(anfi_mi_model *m, const anfi_mi_tensor *t) {
   if (n > SIZE_MAX / 16) return (void)wrong_size(m, t, t->raw_len, n), NULL;
   if (t->compressed)
     return (void)anfi_fail(m->cx, (anfi_loc){m->file, 0, 0}, ANF_E1161, "compressed weights, kind",
-                           1LL),
+                           (long long)t->compressed),
+           NULL;
+  if (t->quantised && anfi_dtype_is_int((anf_dtype)type->dtype))
+    return (void)anfi_fail(m->cx, (anfi_loc){m->file, 0, 0}, ANF_E1166,
+                           anfi_sprintf(m->arena, "QuantParam of %s", named(t))),
            NULL;
   if (t->external) return external_value(m, t, type, n * bytes);
   if (n > (t->reals.n ? t->reals.n : t->ints.n) && n > t->raw_len)

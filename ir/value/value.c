@@ -322,7 +322,9 @@ void anfi_set_f64(anf_value *v, size_t i, double x) {
 bool anfi_value_is_int(const anf_value *v, int64_t *out) {
   if (v->kind != ANF_VALUE_TENSOR || v->type->n || !anfi_dtype_is_int((anf_dtype)v->type->dtype))
     return false;
-  *out = anfi_get_i64(v, 0);
+  int64_t i = anfi_get_i64(v, 0);
+  *out = v->type->dtype == ANF_U64 && i < 0 ? INT64_MAX
+                                            : i; // as an index it is outside, and not from the end
   return true;
 }
 

@@ -164,7 +164,8 @@ def kinds():
     yield "no graph", field(1, "1.1") + field(13, 3), "E1160"
     yield "attributes nested too deeply", model([constant("y", 7, nested(100))], {}), "E1160"
     yield "big-endian", plain().replace(field(10, 1), field(10, 0)), "E1161"
-    yield "compressed weights", weight(more=field(16, 1)), "E1161"
+    yield "compressed weights", weight(more=field(16, 3)), "E1161"
+    yield "integers with quantisation parameters", weight(kind=3, data=b"\0\1", more=field(17, field(1, "linear"))), "E1166"
     yield "a map parameter", field(7, graph_of("g", [node("y", "Abs:1", "x")], (), "y", x=TENSOR) + field(10, field(1, "m"))), "E1166"
     yield "an element type", weight(kind=77), "E1161"
     yield "a constant of a kind", model([constant("y", 99)], {}), "E1161"
@@ -407,14 +408,14 @@ def no_reference():
 
 def named_at_once():
     """All primitives that are not known, each with the first node that has it, and a map parameter by its name."""
-    more = field(10, field(1, "table"))
+    more = field(10, field(1, "table")) + field(10, field(1, "second"))
     graph = field(7, graph_of("g", [node("a", "Odd:1", "x"), node("b", "Even:1", "a"), node("y", "Odd:1", "b")], x=TENSOR) + more)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "x.mindir")
         with open(path, "wb") as f:
             f.write(graph + b"".join(field(12, field(1, p + ":1") + field(2, p)) for p in ("Odd", "Even")))
         said = subprocess.run([ANFORA, "check", path], capture_output=True, text=True, check=False).stderr
-    missing = [w for w in ("primitive Odd", "node a, Odd:1", "primitive Even", "node b, Even:1", "MapParameter of table") if w not in said]
+    missing = [w for w in ("primitive Odd", "node a, Odd:1", "primitive Even", "node b, Even:1", "MapParameter of table", "MapParameter of second") if w not in said]
     TAP.case("all that is not supported is named", f"{missing}: {said}" if missing else "")
 
 
