@@ -22,12 +22,12 @@ LIBRARIES = {"numpy", "anfora", "jax", "math", "scipy", "builtins"}
 # Functions whose result has memory of its own
 FRESH = set("""
 abs absolute add all allclose amax amin angle any arange arccos arccosh arcsin arcsinh arctan arctan2 arctanh argmax argmin argsort
-array average ceil clip concatenate conjugate convolve copy copysign corrcoef correlate cos cosh count_nonzero cov cross cumprod cumsum
-deg2rad degrees det diff digitize divide dot empty empty_like equal exp exp2 expm1 eye fabs float float32 float64 floor floor_divide
-fmax fmin fmod full full_like geomspace greater greater_equal histogram hypot identity inner int interp inv isclose isfinite isinf
+array average ceil cholesky clip concatenate conjugate convolve copy copysign corrcoef correlate cos cosh count_nonzero cov cross cumprod cumsum
+deg2rad degrees det diff digitize divide dot empty empty_like equal exp exp2 expm1 eye fabs fft float float32 float64 floor floor_divide
+fmax fmin fmod full full_like geomspace greater greater_equal histogram hypot identity ifft inner int interp inv irfft isclose isfinite isinf
 isnan kron len less less_equal linspace log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor logspace matmul
-max maximum mean median min minimum mod multiply nanmax nanmean nanmin nansum negative norm not_equal ones ones_like outer
-percentile pow power print prod quantile range reciprocal relu remainder repeat rint roll round searchsorted sigmoid sign sin sinh
+matrix_power max maximum mean median min minimum mod multiply nanmax nanmean nanmin nansum negative norm not_equal ones ones_like outer
+percentile pinv pow power print prod quantile range reciprocal relu remainder repeat rfft rint roll round searchsorted sigmoid sign sin sinh
 softmax solve sort sqrt square stack std subtract sum tan tanh tensordot tile trace trapezoid tri tril triu true_divide trunc var vdot
 vstack hstack where zeros zeros_like
 """.split())
