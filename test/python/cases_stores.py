@@ -230,6 +230,30 @@ def in_a_list(a):
     return both[0]
 
 
+def appended(a):
+    xs, x = [], np.zeros(2)
+    xs.append(x)
+    x[0] = a[0]
+    return xs
+
+
+def an_item(a):
+    xs = [0.0] * 2
+    x = a.copy()
+    xs[0] = x[1:]
+    x[1] = 7.0
+    return xs
+
+
+def an_item_of_lists(a):
+    xs = [a, a]
+    x = a.copy()
+    for i in range(2):
+        xs[i] = x
+        x[0] = 5.0 + i
+    return xs
+
+
 def of_the_module(a):
     HOST[0] = a[0]
     return HOST
@@ -290,6 +314,9 @@ def test_refusals():
     refused(in_a_lambda, "f = lambda: x[0]", V)
     refused(in_a_generator, "g = (x[i] * 1 for i in range(2))", V)
     refused(in_a_list, "both = [x] + [a]", V)
+    refused(appended, "xs.append(x)", V)
+    refused(an_item, "xs[0] = x[1:]", V)
+    refused(an_item_of_lists, "xs[i] = x", V)
     refused(of_the_module, "HOST[0] = a[0]", V)
     refused(through_a_function, "y = itself(x)", V)
     refused(through_the_walk, "for row in m:", M)

@@ -624,7 +624,9 @@ class Loops(Part):
 
     def store(self, target: Any, value: Any, indent: str) -> str:
         """xs[0] = x and d["k"] = x."""
-        s = self.like(target.value)
+        s, stores = self.like(target.value), self.stores()
+        if stores and (is_structure(s) or s is not None and s.kind == "stacked") and stores.shares(value):
+            self.refuse(value, "an array that changes in place would have another name here", "write .copy() after it")
         if s is not None and s.kind == "stacked" and self.owned(target.value, target):
             return self.store_row(target, value, indent)
         if not is_structure(s):

@@ -124,7 +124,9 @@ class Stores:
                 return False
             at = f.value.value if isinstance(f.value, ast.Subscript) else None
             return f.attr in FRESH_METHODS or isinstance(at, ast.Attribute) and at.attr == "at" and f.attr != "get"
-        return isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare)) or \
+        if isinstance(value, ast.BinOp):
+            return not any(isinstance(e, (*CONTAINERS, ast.ListComp)) for e in (value.left, value.right))
+        return isinstance(value, (ast.UnaryOp, ast.Compare)) or \
             isinstance(value, ast.Constant) and isinstance(value.value, (bool, int, float, complex))
 
     def bound_to(self, name: ast.Name) -> Any:
@@ -221,7 +223,12 @@ class Stores:
             return sure and (self.is_store(parent.target) or isinstance(parent.target, ast.Name) and self.adds_to_number(parent.target.id))
         if isinstance(parent, (ast.IfExp, ast.If, ast.While)):
             return parent.test is node
-        return isinstance(parent, (ast.UnaryOp, ast.Compare, ast.Slice, ast.Return, ast.Expr, ast.Assert, ast.FormattedValue))
+        return sure and isinstance(parent, ast.Expr) or \
+            isinstance(parent, (ast.UnaryOp, ast.Compare, ast.Slice, ast.Return, ast.Assert, ast.FormattedValue))
+
+    def shares(self, value: Any) -> bool:
+        """Whether a value may have the memory of an array that changes."""
+        return not self.is_fresh(value) and any(isinstance(n, ast.Name) and self.refused.get(n.id, 0) is None for n in ast.walk(value))
 
     def is_store(self, target: Any) -> bool:
         """A part of an array of the function, into which what is stored is copied."""
