@@ -9,6 +9,7 @@ from typing import Any
 
 from .known import Is, Item, Like, MOST_PARTS, Part, Scope, is_structure
 from .static import hyper_mapped, static_text, written_at
+from .stores import Stores
 from .._tree import Shape, is_key
 
 
@@ -645,6 +646,23 @@ class Loops(Part):
         made = self.record(list(texts.items())) if shape.kind == "dict" else "(" + "".join(t + ", " for t in texts.values()).rstrip(" ") + ")"
         self.bind(target.value.id, Like(type(shape)(shape.kind, list(parts.values()), tuple(parts) if shape.kind == "dict" else ()), own=True))
         return f"{indent}{self.mark(target)}{name} = {made}\n"
+
+    def stores(self) -> Stores | None:
+        """Of the function that is written: which of its arrays change by x[i] = v."""
+        s = self.scope
+        while s and not isinstance(s.node, ast.FunctionDef):
+            s = s.outer
+        if s is None:
+            return None
+        if id(s.node) not in self.changed:
+            self.changed[id(s.node)] = s.node, Stores(s.node, self.static)
+        return self.changed[id(s.node)][1]
+
+    def one_element(self, node: ast.Subscript, text: str) -> str:
+        """Of an array that changes in place: a number, which is a copy; a row would change with it."""
+        t, array = self.fresh(), ast.unparse(node.value)
+        why = static_text(self, node, f"TypeError: {ast.unparse(node)} is a part of {array}, which changes in place; write {ast.unparse(node)}.copy()")
+        return f"(fn ({t}) {{ {self.mark(node)}assert(len({t}.shape) == 0, {why}); {t} }})({text})"
 
     def store_elements(self, target: ast.Subscript, text: str, indent: str) -> str:
         """x[i] = v of an array: the name is bound to the array with other elements, where nothing else has its memory."""

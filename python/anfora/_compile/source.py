@@ -27,7 +27,7 @@ from .loops import Loops, bound_names, grown, local_names, position
 from .match import Matching, at, has_named
 from .builtins import class_made
 from .static import Call, call_source, emit_call, hyper_mapped, static_text
-from .stores import Stores, position as whole_position
+from .stores import Stores, whole_position
 from .._ops import literal
 from .._tree import Shape, field_names, is_key, quoted
 from .._types import declared, finfo
@@ -381,23 +381,6 @@ class Writer(Knowing, Loops, Matching):
         text, stores = f"{value}{self.mark(node)}[{index}]", self.stores()
         one = stores is not None and whole_position(node) in stores.elements and not is_structure(s)
         return self.one_element(node, text) if one else text
-
-    def stores(self) -> Stores | None:
-        """Of the function that is written: which of its arrays change by x[i] = v."""
-        s = self.scope
-        while s and not isinstance(s.node, ast.FunctionDef):
-            s = s.outer
-        if s is None:
-            return None
-        if id(s.node) not in self.changed:
-            self.changed[id(s.node)] = s.node, Stores(s.node, self.static)
-        return self.changed[id(s.node)][1]
-
-    def one_element(self, node: ast.Subscript, text: str) -> str:
-        """Of an array that changes in place: a number, which is a copy; a row would change with it."""
-        t, array = self.fresh(), ast.unparse(node.value)
-        why = static_text(self, node, f"TypeError: {ast.unparse(node)} is a part of {array}, which changes in place; write {ast.unparse(node)}.copy()")
-        return f"(fn ({t}) {{ {self.mark(node)}assert(len({t}.shape) == 0, {why}); {t} }})({text})"
 
     def index(self, node: Any) -> str:
         if isinstance(node, ast.Tuple):

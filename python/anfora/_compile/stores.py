@@ -44,7 +44,7 @@ CONTAINERS = (ast.Tuple, ast.List, ast.Dict, ast.Set, ast.Starred)
 Refusal = tuple[Any, str, str]  # node, message, hint
 
 
-def position(node: Any) -> tuple:
+def whole_position(node: Any) -> tuple:
     return node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
 
 
@@ -195,7 +195,7 @@ class Stores:
             node = parent
         if element is None:
             return shared
-        self.judged.add(position(element))
+        self.judged.add(whole_position(element))
         return None
 
     def is_view(self, parent: Any) -> bool:
