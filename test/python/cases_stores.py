@@ -130,6 +130,15 @@ def numbers_read(a):
     return s, most, [x[i] for i in range(3)], sum(x[i] for i in range(3))
 
 
+def sums_along_an_axis(m):
+    m = m.copy()
+    rows = m.sum(axis=1)
+    most = m.max(axis=0, keepdims=True)
+    m[0] = rows
+    m[1] = most[0]
+    return m, rows, most
+
+
 def of_functions_within(a):
     def doubled(y):
         z = y.copy()
@@ -150,6 +159,7 @@ def test_python_means_this():
     same(backwards, V)
     same(of_another_type, V)
     same(of_functions_within, V)
+    same(sums_along_an_axis, M)
     want, got = numbers_read(V), jit(numbers_read)(V)
     assert np.allclose(want[2], got[2]) and (want[0], want[1], want[3]) == (float(got[0]), float(got[1]), float(got[3]))
 
@@ -228,6 +238,13 @@ def in_a_list(a):
     both = [x] + [a]
     x[0] = 3.0
     return both[0]
+
+
+def without_a_copy(a):
+    x = a.copy()
+    y = x.astype(np.float64, copy=False)
+    x[0] = 3.0
+    return y
 
 
 def appended(a):
@@ -314,6 +331,7 @@ def test_refusals():
     refused(in_a_lambda, "f = lambda: x[0]", V)
     refused(in_a_generator, "g = (x[i] * 1 for i in range(2))", V)
     refused(in_a_list, "both = [x] + [a]", V)
+    refused(without_a_copy, "y = x.astype(np.float64, copy=False)", V)
     refused(appended, "xs.append(x)", V)
     refused(an_item, "xs[0] = x[1:]", V)
     refused(an_item_of_lists, "xs[i] = x", V)

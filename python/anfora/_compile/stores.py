@@ -212,9 +212,10 @@ class Stores:
         if isinstance(parent, ast.Attribute):
             call = self.parents.get(id(parent))
             method = isinstance(call, ast.Call) and call.func is parent
-            return parent.attr in NO_VIEW_FIELDS or sure and method and parent.attr in FRESH_METHODS and not call.keywords
+            return parent.attr in NO_VIEW_FIELDS or sure and method and parent.attr in FRESH_METHODS and \
+                not any(k.arg in ("copy", "out", None) for k in call.keywords)
         if isinstance(parent, ast.Call):
-            return self.library(parent) in FRESH and not any(k.arg in ("copy", "out") for k in parent.keywords)
+            return self.library(parent) in FRESH and not any(k.arg in ("copy", "out", None) for k in parent.keywords)
         if isinstance(parent, ast.BinOp):
             return sure or not isinstance(parent.op, (ast.Add, ast.Mult))
         if isinstance(parent, ast.Assign):
