@@ -242,9 +242,8 @@ static anf_graph *batched(anf_graph *f, const anf_vmap_opts *o) {
   T opts;                                                                                          \
   *out = NULL;                                                                                     \
   if (!ANFI_OPTS(g->module->cx, d, T, last, o, &opts)) return ANF_INVALID;                         \
-  if (g->module->status != ANF_OK) return g->module->status;                                       \
   ANFI_ENTRY(g->module->cx, d);                                                                    \
-  *out = make;                                                                                     \
+  if (anfi_is_built(g->module)) *out = make;                                                       \
   return anfi_leave(g->module->cx)
 
 anf_status anf_grad(anf_graph *g, const anf_grad_opts *o, anf_diag *d, anf_graph **out) {

@@ -276,6 +276,8 @@ const char *anfi_code_text(anfi_code code); // as for printf
 bool anfi_fail(anf_ctx *cx, anfi_loc loc, anfi_code code, ...);
 /* The status of an inner frame, which has recorded why, becomes this frame's. Always false. */
 bool anfi_fail_as(anf_ctx *cx, anf_status st);
+/* The first error of another list, said again in that of the frame. False: the list has none. */
+bool anfi_repeat(anf_ctx *cx, const anf_diag *from);
 /* The place of the errors of this call that have none. */
 void anfi_place_errors(anf_ctx *cx, anfi_loc loc);
 /* Is this code among the findings after the first `from`? And drop those findings. */

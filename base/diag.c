@@ -180,6 +180,29 @@ bool anfi_fail_as(anf_ctx *cx, anf_status st) {
   return false;
 }
 
+static anf_status copy_item(anf_diag *d, const anf_diag_item *from) {
+  ANFI_ENTRY(d->arena.cx, NULL);
+  anf_diag_item it = *from;
+  const char **text[] = {&it.message, &it.hint, &it.file, &it.source};
+  for (size_t i = 0; i < ANFI_LEN(text); i++)
+    if (*text[i]) *text[i] = anfi_strndup(&d->arena, *text[i], strlen(*text[i]));
+  anfi_push(&d->arena, &d->items, it);
+  return anfi_leave(d->arena.cx);
+}
+
+bool anfi_repeat(anf_ctx *cx, const anf_diag *from) {
+  anf_diag *d = list_of(cx);
+  for (size_t i = 0; i < anf_diag_count(from); i++) {
+    const anf_diag_item *it = anf_diag_at(from, i);
+    if (it->severity != ANF_ERROR) continue;
+    if (d && cx->frame->nerror++ < cx->max_errors && copy_item(d, it) != ANF_OK)
+      set_status(cx, ANF_NOMEM);
+    set_status(cx, it->status);
+    return true;
+  }
+  return false;
+}
+
 static anf_status set_place_apart(anf_diag *d, anf_diag_item *it, anfi_loc loc) {
   ANFI_ENTRY(d->arena.cx, NULL);
   set_place(d, it, loc);

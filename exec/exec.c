@@ -179,10 +179,7 @@ static anf_exec *new_exec(anf_ctx *cx, const anf_exec_opts *given) {
 
 anf_exec *anfi_exec_new(anf_graph *g, const anf_exec_opts *given) {
   anf_ctx *cx = g->module->cx;
-  if (g->module->status != ANF_OK)
-    return (void)anfi_fail(cx, anfi_nowhere(), ANF_E0420, g->name->s,
-                           "its module could not be built"),
-           NULL;
+  if (!anfi_is_built(g->module)) return NULL;
   anf_exec *e = new_exec(cx, given);
   if (e) e->g = g;
   return e;

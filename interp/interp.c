@@ -494,10 +494,7 @@ typedef struct besides {
 static anf_value *run_graph(anf_graph *g, size_t n, anf_value *const *args, const anf_run_opts *o,
                             besides *b) {
   anf_ctx *cx = g->module->cx;
-  if (g->module->status != ANF_OK)
-    return (void)anfi_fail(cx, anfi_nowhere(), ANF_E0420, g->name->s,
-                           "its module could not be built"),
-           NULL;
+  if (!anfi_is_built(g->module)) return NULL;
   if (!b->watch && any_function(n, args)) { // which may be a transform
     anf_value *f = anfi_value_new_fn(cx, g, ANF_OP_NONE, NULL, 0, 0);
     anfi_defer(cx, ANFI_ALWAYS, anfi_release, f);

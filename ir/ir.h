@@ -338,6 +338,7 @@ void anfi_put_value(anf_text *o, const anf_value *v, size_t max_items);
 /* module.c */
 void anfi_free_module(void *m);           // a cleanup
 anf_module *anfi_module_new(anf_ctx *cx); // freed with the frame if the frame fails
+bool anfi_is_built(const anf_module *m); // or the first error of building it is a finding here, too
 anf_graph *anfi_graph_new(anf_module *m, const anfi_str *name);
 void anfi_graph_remove(anf_graph *g);
 /* Marks the module as failed; later building functions do nothing. */

@@ -91,6 +91,14 @@ anfi_loc anfi_node_loc(const anf_node *n) {
   return d && d->file ? (anfi_loc){d->file->s, d->line, d->col} : anfi_nowhere();
 }
 
+bool anfi_is_built(const anf_module *m) {
+  if (m->status == ANF_OK) return true;
+  if (!anfi_repeat(m->cx, m->diag)) return anfi_fail_as(m->cx, m->status);
+  anfi_note(m->cx, anfi_nowhere(),
+            "the module is not built to the end, so nothing can be made of it");
+  return false;
+}
+
 /* ---- the public face ---- */
 
 anf_graph *anf_graph_new(anf_module *m, const char *name) {

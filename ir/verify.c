@@ -606,6 +606,6 @@ bool anfi_verify(anf_module *m) {
 anf_status anf_verify(anf_module *m, anf_diag *d) {
   ANFI_NEED(d, m);
   ANFI_ENTRY(m->cx, d);
-  (void)anfi_verify(m);
+  if (anfi_is_built(m)) (void)anfi_verify(m);
   return anfi_leave(m->cx);
 }

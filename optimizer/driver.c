@@ -130,9 +130,8 @@ anf_status anf_optimise(anf_module *m, const char *pipeline, const anf_opt_opts 
   ANFI_NEED(d, m, pipeline);
   anf_opt_opts opts;
   if (!ANFI_OPTS(m->cx, d, anf_opt_opts, fold_bytes, o, &opts)) return ANF_INVALID;
-  if (m->status != ANF_OK) return m->status;
   ANFI_ENTRY(m->cx, d);
-  optimise(m, pipeline, &opts);
+  if (anfi_is_built(m)) optimise(m, pipeline, &opts);
   return anfi_leave(m->cx);
 }
 
@@ -141,8 +140,8 @@ anf_status anf_specialise(anf_module *m, anf_graph *g, size_t n, const anf_type 
   ANFI_NEED(d, m, g, out);
   if (n) ANFI_NEED(d, types);
   for (size_t i = 0; i < n; i++) ANFI_NEED(d, types[i]);
-  if (m->status != ANF_OK) return m->status;
   ANFI_ENTRY(m->cx, d);
+  if (!anfi_is_built(m)) return anfi_leave(m->cx);
   anfi_pass p = {.m = m, .limit = UINT64_MAX};
   if (n != g->params.n) anfi_fail(m->cx, anfi_nowhere(), ANF_E0510, g->name->s, g->params.n, n);
   else if (anfi_opt_lift(&p) && anfi_specialise(m, 1, &g, &types)) *out = g;

@@ -65,6 +65,41 @@ static void missing_node(void **state) {
   expect(anf_module_diag(w->m), "E0002", "anf_op: 'args[0]' must not be NULL", "");
 }
 
+static void knows_why(world *w, anf_status st) {
+  assert_int_equal(st, ANF_INVALID);
+  const anf_diag_item *it = anf_diag_at(w->d, 0);
+  assert_non_null(it);
+  assert_string_equal(it->code, "E0201");
+  assert_string_equal(it->message, "there is no op 'Mull'");
+  assert_string_equal(it->hint, "did you mean 'Mul'?");
+  anf_diag_clear(w->d);
+}
+
+/* Whoever is given a module that was not built to the end says what went wrong while it was built. */
+static void unbuilt_module(void **state) {
+  world *w = *state;
+  const anf_type *t = anf_type_scalar(w->cx, ANF_F64);
+  anf_graph *g = anf_graph_new(w->m, "f"), *other = NULL;
+  anf_node *x = anf_param(g, "x", t);
+  anf_return(g, OP(g, "Mull", x, x));
+  anf_exec *e = NULL;
+  anf_value *one = anf_value_f64(w->cx, 1), *v = NULL;
+  anf_text out[ANF_BUILD_FORM_COUNT] = {{.cx = w->cx}};
+  knows_why(w, anf_verify(w->m, w->d));
+  knows_why(w, anf_compile(g, NULL, w->d, &e));
+  knows_why(w, anf_run(g, 1, &one, NULL, w->d, &v));
+  knows_why(w, anf_optimise(w->m, "standard", NULL, w->d));
+  knows_why(w, anf_specialise(w->m, g, 1, &t, w->d, &other));
+  knows_why(w, anf_grad(g, NULL, w->d, &other));
+  knows_why(w, anf_jvp(g, NULL, w->d, &other));
+  knows_why(w, anf_vmap(g, NULL, w->d, &other));
+  knows_why(w, anf_build_graph(g, 1, &t, 1u << ANF_BUILD_HEADER, NULL, w->d, out));
+  anf_step *s = NULL;
+  knows_why(w, anf_step_new(g, 1, 1, &one, NULL, w->d, &s));
+  assert_true(!e && !v && !other && !s);
+  anf_value_release(one);
+}
+
 /* What is no tensor has no elements, and no element type. */
 static void wrong_kind(void **state) {
   world *w = *state;
@@ -186,6 +221,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(mistyped_name, setup, teardown),
       cmocka_unit_test_setup_teardown(own_findings, setup, teardown),
       cmocka_unit_test_setup_teardown(missing_node, setup, teardown),
+      cmocka_unit_test_setup_teardown(unbuilt_module, setup, teardown),
       cmocka_unit_test_setup_teardown(wrong_kind, setup, teardown),
       cmocka_unit_test_setup_teardown(composed, setup, teardown),
       cmocka_unit_test_setup_teardown(scalars, setup, teardown),
