@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Recursions without a base case: a least fixpoint over each strongly connected component of the call graph.
  *   def f(n) { f(n - 1) }                          never returns
+ *   def f(n) { map(f, (n, n)) }                    nor does this
  *   def f(n) { if n < 0 { 0 } else { f(n - 1) } }  may: the other branch returns
  * A graph may return if each call that it makes may; a call of a choice, if one of the branches may. What is not known
  * before the program runs, a parameter that is called, is taken to return, so what is found is certain. */
@@ -23,13 +24,57 @@ static bool code_returns(const grounding *q, const anf_node *f, int *budget) {
   return code_returns(q, f->in[1].def, budget) || code_returns(q, f->in[2].def, budget);
 }
 
+/* ---- maps ---- */
+
+static bool is_leaf_type(const anf_type *t) { return t && t->kind == ANF_TYPE_TENSOR; }
+static bool is_leaf_value(const anf_value *v) {
+  return v->kind != ANF_VALUE_TUPLE && v->kind != ANF_VALUE_RECORD;
+}
+static bool is_leaf(const anf_node *x) {
+  return x->kind == ANFI_VALUE ? is_leaf_value(x->u.value) : is_leaf_type(x->type);
+}
+
+static bool value_maps(const anf_value *v, bool leaves) {
+  if (is_leaf_value(v)) return leaves || (v->kind == ANF_VALUE_TENSOR && v->n);
+  for (size_t i = 0; i < v->n; i++)
+    if (!leaves || is_leaf_value(v->u.item[i])) return true;
+  return false;
+}
+
+static bool type_maps(const anf_type *t, bool leaves) {
+  if (!t) return false;
+  if (t->kind == ANF_TYPE_TENSOR) return leaves || (t->n && t->dims[0] > 0);
+  if (t->kind != ANF_TYPE_TUPLE && t->kind != ANF_TYPE_RECORD) return false;
+  for (uint32_t i = 0; i < t->n; i++)
+    if (!leaves || is_leaf_type(t->items[i])) return true;
+  return false;
+}
+
+/* Does a map over x surely call its function? Map does for each item, HyperMap for each leaf; an item that is not known
+ * may be an empty tuple. */
+static bool surely_maps(const anf_node *x, bool leaves) {
+  if (x->kind == ANFI_VALUE) return value_maps(x->u.value, leaves);
+  if (!anfi_is_op(x, ANF_OP_MakeTuple) && !anfi_is_op(x, ANF_OP_MakeRecord))
+    return type_maps(x->type, leaves);
+  for (uint32_t i = 0; i < x->nin; i++)
+    if (!leaves || is_leaf(x->in[i].def)) return true;
+  return false;
+}
+
+/* ---- what a node calls for sure ---- */
+
+static bool node_returns(const grounding *q, const anf_node *n) {
+  int budget = MOST_CHOICES;
+  bool map = anfi_is_op(n, ANF_OP_Map), hyper = anfi_is_op(n, ANF_OP_HyperMap);
+  bool calls =
+      n->kind == ANFI_CALL || ((map || hyper) && n->nin > 1 && surely_maps(n->in[1].def, hyper));
+  return !calls || code_returns(q, n->in[0].def, &budget);
+}
+
 static bool may_return(const grounding *q, const anf_graph *g) {
   const anfi_graph_info *gi = &q->an->graphs[g->id];
-  for (size_t i = 0; i < gi->order.n; i++) {
-    const anf_node *n = gi->order.at[i];
-    int budget = MOST_CHOICES;
-    if (n->kind == ANFI_CALL && !code_returns(q, n->in[0].def, &budget)) return false;
-  }
+  for (size_t i = 0; i < gi->order.n; i++)
+    if (!node_returns(q, gi->order.at[i])) return false;
   return true;
 }
 
@@ -53,15 +98,16 @@ static anfi_loc graph_loc(const anf_graph *g) {
   return d->file ? (anfi_loc){d->file->s, d->line, d->col} : anfi_nowhere();
 }
 
-/* The function that the user wrote; a loop without an end is his to write. */
+/* The function that the user wrote, one with a name of his if there is one; a loop without an end is his to write. */
 static bool tell(const grounding *q, size_t from, size_t to) {
+  const anf_graph *found = NULL;
   size_t len;
   for (size_t i = from; i < to; i++) {
     const anf_graph *g = q->an->by_scc.at[i];
     if (q->returns[g->id] || anfi_mark_word(g->name->s, &len)) continue;
-    return anfi_fail(g->module->cx, graph_loc(g), ANF_E0518, g->name->s);
+    if (!found || (found->flags & ~g->flags & ANFI_GRAPH_PRIVATE)) found = g;
   }
-  return true;
+  return !found || anfi_fail(found->module->cx, graph_loc(found), ANF_E0518, found->name->s);
 }
 
 bool anfi_check_grounded(anf_module *m) {
