@@ -74,6 +74,7 @@ void cli_help(const cli_command_info *command, anf_text *out); // NULL: in gener
 void cli_man(anf_text *out);
 void cli_bash(anf_text *out);
 void cli_zsh(anf_text *out);
+int cli_help_json(cli *c, const cli_command_info *command); // help_json.c; NULL: all
 
 /* main.c: running */
 /* Runs the command in a context of its own, c->cx, with its findings in c->d. The exit status. */

@@ -19,6 +19,8 @@ int cmd_help(cli *c) {
     if (near) return cli_usage(c, "there is no command '%s'; did you mean '%s'?", c->arg[0], near);
     return cli_usage(c, "there is no command '%s'", c->arg[0]);
   }
+  bool form = c->value[OPT_MAN] || c->value[OPT_BASH] || c->value[OPT_ZSH];
+  if (c->value[OPT_JSON] && !form) return cli_help_json(c, about);
   if (c->value[OPT_MAN]) cli_man(&out);
   else if (c->value[OPT_BASH]) cli_bash(&out);
   else if (c->value[OPT_ZSH]) cli_zsh(&out);

@@ -190,6 +190,7 @@ static bool wants_colour(const cli *c) {
 static int run_command(cli *c) {
   if (c->value[OPT_VERSION]) return cmd_version(c);
   if (!c->value[OPT_HELP] && c->command) return c->command->run(c);
+  if (c->value[OPT_JSON]) return cli_help_json(c, c->command);
   anf_text out = {.cx = c->cx};
   cli_help(c->command, &out);
   fwrite(out.text, 1, out.len, stdout);

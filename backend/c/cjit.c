@@ -37,6 +37,15 @@ static void add_words(anf_ctx *cx, args *a, const char *s) {
   }
 }
 
+/* A name that a message has room for */
+static const char *in_short(anf_ctx *cx, const char *name) {
+  enum { MOST = 80 };
+  size_t n = 0;
+  if (strlen(name) <= MOST) return name;
+  for (size_t k; (k = anfi_utf8_len(name + n, MOST - n));) n += k;
+  return anfi_sprintf(anfi_scratch(cx), "%.*s...", (int)n, name);
+}
+
 /* The option, CC, or the first of cc, gcc and clang that is there. One that somebody named must be there. */
 static bool find_compiler(anf_ctx *cx, const char *option, args *a) {
   const char *env = getenv("CC"), *const tries[] = {option, env, "cc", "gcc", "clang"};
@@ -47,7 +56,7 @@ static bool find_compiler(anf_ctx *cx, const char *option, args *a) {
     const char *path = a->n ? anfi_os_find_program(anfi_scratch(cx), a->at[0]) : NULL;
     if (path) return a->at[0] = path, true;
     if (i > 1) continue;
-    anfi_fail(cx, anfi_nowhere(), ANF_E0941, a->n ? a->at[0] : tries[i]);
+    anfi_fail(cx, anfi_nowhere(), ANF_E0941, in_short(cx, a->n ? a->at[0] : tries[i]));
     return anfi_hint(cx, i ? "the environment variable CC names it" : "the option cc names it"),
            false;
   }
