@@ -164,6 +164,10 @@ static bool read_opts(cli *c, anf_build_opts *o, anf_target_machine *tm) {
 static void tell_sizes(cli *c, const char *name, const anfi_size_set *s, json_t *j) {
   anfi_arena *a = anfi_scratch(c->cx);
   if (!s->ndim) return;
+  if (!j && s->any) {
+    printf("%s: code for %s\n", name, anfi_sizes_list(a, s));
+    return;
+  }
   if (!j) {
     printf("%s: code for %zu combination%s of sizes (%s)\n", name, s->n, &"s"[s->n == 1],
            anfi_sizes_list(a, s));

@@ -5,6 +5,7 @@
  * (anf_object in anfora/rt.h). */
 #include "anfora/build.h"
 #include "backend/c/c.h"
+#include "exec/rows.h"
 #include "exec/sizes.h"
 
 /* One thing to be built */
@@ -253,6 +254,14 @@ static void note_leaves(work *w, const anfi_lowered *low, const anfi_lowered *co
       doc->note[at++] = note_leaf(w, rows, true, i, &low->result.at[i]);
 }
 
+static void put_sizes(work *w, anf_text *t) {
+  const char *list = anfi_sizes_list(w->a, &w->sizes);
+  if (w->sizes.any) anfi_putf(t, "\n * Built for %s.", list);
+  else
+    anfi_putf(t, "\n * Built for %zu combination%s of sizes: %s. Others stop it.", w->sizes.n,
+              &"s"[w->sizes.n == 1], list);
+}
+
 /* What stands above the function in the header. */
 static anfi_c_doc *documented(work *w, const anfi_lowered *low, const char *name,
                               const anf_graph *g, size_t n, const anf_type *const *types) {
@@ -267,9 +276,7 @@ static anfi_c_doc *documented(work *w, const anfi_lowered *low, const char *name
   anfi_puts(t, ") -> ");
   anfi_put_type(t, w->cx, low->result_type);
   put_outs(low, t);
-  if (w->sizes.ndim)
-    anfi_putf(t, "\n * Built for %zu combination%s of sizes: %s. Others stop it.", w->sizes.n,
-              &"s"[w->sizes.n == 1], anfi_sizes_list(w->a, &w->sizes));
+  if (w->sizes.ndim) put_sizes(w, t);
   doc->text = anfi_strndup(w->a, t->text, t->len);
   doc->nin = (uint32_t)(w->sizes.ndim + low->param.n);
   doc->name = parameter_names(w, low, g, n, types);
@@ -355,6 +362,12 @@ static bool lower_rows(work *w, const program *p, anfi_lowered *low, anfi_c_doc 
   return true;
 }
 
+/* A batch may be its pieces one after the other; a step's outputs are of the whole batch. */
+static bool in_pieces(const work *w, const program *p) {
+  if (p->hooks->edit) return anfi_fail(w->cx, anfi_node_loc(p->g->result), ANF_E1597);
+  return anfi_rows_apart(p->g, p->n, p->types, w->sizes.dim[0], w->sizes.name[0]);
+}
+
 void anfi_build_graph(anf_graph *g, size_t n, const anf_type *const *types, unsigned forms,
                       const anf_build_opts *given, const anfi_build_hooks *h, anf_text *out) {
   anf_ctx *cx = g->module->cx;
@@ -364,6 +377,7 @@ void anfi_build_graph(anf_graph *g, size_t n, const anf_type *const *types, unsi
   if (!read_opts(&w, given)) return;
   program p = {g, n, types, forms, w.o.name ? w.o.name : g->name->s, h};
   if (!usable(cx, p.name) || !anfi_sizes_read(cx, w.a, w.o.sizes, n, types, &w.sizes)) return;
+  if (w.sizes.any && !in_pieces(&w, &p)) return;
   if (!lower_rows(&w, &p, &low, &doc)) return;
   low.module->stops = w.o.stops;
   w.m = low.module;

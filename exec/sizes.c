@@ -3,6 +3,8 @@
 #include "exec/sizes.h"
 #include "backend/lower/low.h"
 
+#include <stdlib.h>
+
 /* ---- symbols ---- types nest no deeper than their text may, so walks recurse */
 
 static void add_symbol(anf_ctx *cx, anfi_arena *a, anfi_size_set *s, int64_t dim) {
@@ -87,6 +89,10 @@ static bool unknown_name(anf_ctx *cx, anfi_arena *a, const anfi_size_set *s, con
   return false;
 }
 
+static bool is_any(const char *p) {
+  return strncmp(p, "any", 3) == 0 && (!p[3] || p[3] == ' ' || p[3] == ',');
+}
+
 static bool read_words(anf_ctx *cx, anfi_arena *a, const char *text, anfi_size_set *s,
                        numbers *list) {
   for (const char *p = text; p && *p;) {
@@ -100,11 +106,27 @@ static bool read_words(anf_ctx *cx, anfi_arena *a, const char *text, anfi_size_s
     if (!len || *p != '=') return anfi_fail(cx, anfi_nowhere(), ANF_E1580, text);
     size_t at = index_of(s, name, len);
     if (at == s->ndim) return unknown_name(cx, a, s, name, len);
-    do p = sizes(p + 1, a, &list[at]);
+    do p = is_any(p + 1) ? (s->any = true, p + 4) : sizes(p + 1, a, &list[at]);
     while (p && *p == ',');
     if (!p || (*p && *p != ' ')) return anfi_fail(cx, anfi_nowhere(), ANF_E1580, text);
   }
   return true;
+}
+
+static int by_size(const void *x, const void *y) {
+  int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
+  return (a > b) - (a < b);
+}
+
+/* Pieces of any number: 1, and each some of the one before. */
+static bool read_pieces(anf_ctx *cx, anfi_arena *a, const anfi_size_set *s, numbers *list) {
+  static const int64_t usual[] = {1, 8, 64};
+  size_t n = list->n ? 0 : ANFI_LEN(usual);
+  for (size_t i = 0; i < n; i++) anfi_push(a, list, usual[i]);
+  qsort(list->at, list->n, sizeof *list->at, by_size);
+  bool good = s->ndim == 1 && list->n > 1 && list->at[0] == 1;
+  for (size_t i = 1; good && i < list->n; i++) good = list->at[i] % list->at[i - 1] == 0;
+  return good || anfi_fail(cx, anfi_nowhere(), ANF_E1596);
 }
 
 /* Rows: the last name's sizes change fastest. */
@@ -121,6 +143,7 @@ bool anfi_sizes_read(anf_ctx *cx, anfi_arena *a, const char *text, size_t n,
   for (size_t i = 0; i < n; i++) find_symbols(cx, a, s, types[i]);
   numbers *list = ANFI_NEW_N(a, numbers, s->ndim + 1);
   if (!read_words(cx, a, text, s, list)) return false;
+  if (s->any && !read_pieces(cx, a, s, list)) return false;
   for (size_t i = 0; i < s->ndim; i++) {
     if (!list[i].n) return anfi_fail(cx, anfi_nowhere(), ANF_E1582, s->name[i]);
     s->n *= list[i].n;
@@ -152,7 +175,8 @@ const char *anfi_sizes_list(anfi_arena *a, const anfi_size_set *s) {
   const char *t = "";
   for (size_t k = 0; k < s->ndim; k++) {
     const char *before = "";
-    t = anfi_sprintf(a, "%s%s%s = ", t, k ? " and " : "", s->name[k]);
+    t = anfi_sprintf(a, "%s%s%s = %s", t, k ? " and " : "", s->name[k],
+                     s->any ? "any, in pieces of " : "");
     for (size_t row = 0; row < s->n; row++) {
       int64_t v = s->at[row * s->ndim + k];
       bool seen = false;
@@ -306,6 +330,91 @@ static void put_front(joiner *j, tmod *m, const char *name, tfunc const *f, anfi
                                 anfi_t_body(t, anfi_t_stmts(t, n, s)), (tattrs){0}));
 }
 
+/* ---- the function in front of pieces ---- */
+
+typedef struct pieces {
+  joiner *j;
+  tstore *t;
+  texpr size;    // the parameter B
+  texpr *arg;    // of the function in front, after B
+  uint64_t *row; // elements of a row of each; 0: the same for all pieces
+  size_t n;
+} pieces;
+
+static texpr as_index(tstore *t, texpr x) { return anfi_t_cast(t, anfi_t_dt(ANF_TIR_index), x); }
+
+static bool is_rows(const joiner *j, const anfi_leaf *l) {
+  return l->type->n && l->type->dims[0] == j->s->dim[0];
+}
+
+/* A call of f for the rows from `first` on */
+static tstmt call_piece(const pieces *p, tfunc f, texpr first) {
+  texpr *in = ANFI_NEW_N(p->j->a, texpr, p->n + 1);
+  for (size_t i = 0; i < p->n; i++) {
+    texpr at =
+        p->row[i] ? anfi_t_mul(p->t, as_index(p->t, first), anfi_t_index(p->t, p->row[i])) : NULL;
+    in[i] = at ? anfi_t_addr(p->t, p->arg[i], 1, &at) : p->arg[i];
+  }
+  return anfi_t_eval(p->t, anfi_t_call(p->t, f->name, f->ret, f->n, in));
+}
+
+/* for (i = 0; i < (B mod the piece before) / size; i++) f(rows from B - B mod the piece before + i * size) */
+static tstmt loop_pieces(const pieces *p, size_t k, tfunc f) {
+  const anfi_size_set *s = p->j->s;
+  tstore *t = p->t;
+  texpr i = anfi_t_var(t, ANFI_S64, "piece"), left = p->size, from = s64(t, 0),
+        size = s64(t, s->at[k]);
+  if (k + 1 < s->n) {
+    left = anfi_t_bin(t, TX_mod, p->size, s64(t, s->at[k + 1]));
+    from = anfi_t_sub(t, p->size, left);
+  }
+  texpr first = anfi_t_add(t, from, anfi_t_mul(t, i, size));
+  tstmt call = call_piece(p, f, first);
+  return anfi_t_for(t, i, s64(t, 0), anfi_t_bin(t, TX_div, left, size), s64(t, 1),
+                    anfi_t_body(t, call), false, 0);
+}
+
+/* The parameters after B, with as many elements as B says */
+static void take_leaves(pieces *p, tfunc f, const anfi_lowered *const *rows, anfi_lowered *out) {
+  for (uint32_t i = 0; i < f->n; i++) {
+    bool result = i >= out->param.n;
+    size_t at = result ? i - out->param.n : i;
+    const anfi_leaf *l = result ? &out->result.at[at] : &out->param.at[at];
+    const anfi_leaf *one = result ? &rows[0]->result.at[at] : &rows[0]->param.at[at];
+    texpr q = f->param[i], n;
+    p->row[i] = is_rows(p->j, l) ? one->n : 0;
+    if (q->kind != TX_tensor) p->arg[i] = anfi_t_var(p->t, q->dtype, q->u.name->s);
+    else if (!p->row[i]) p->arg[i] = anfi_t_tensor1(p->t, l->elem, q->u.name->s, one->n);
+    else {
+      n = anfi_t_mul(p->t, as_index(p->t, p->size), anfi_t_index(p->t, p->row[i]));
+      p->arg[i] = anfi_t_tensor(p->t, l->elem, false, q->u.name->s, 1, &n, NULL);
+    }
+  }
+}
+
+static void put_pieces(joiner *j, tmod *m, const char *name, tfunc const *f,
+                       const anfi_lowered *const *rows, anfi_lowered *out) {
+  tstore *t = m->t;
+  texpr *param = ANFI_NEW_N(j->a, texpr, f[0]->n + 2);
+  pieces p = {.j = j,
+              .t = t,
+              .size = anfi_t_var(t, ANFI_S64, j->s->name[0]),
+              .arg = param + 1,
+              .n = f[0]->n};
+  p.row = ANFI_NEW_N(j->a, uint64_t, f[0]->n + 1);
+  param[0] = p.size;
+  take_leaves(&p, f[0], rows, out);
+  tstmt *s = ANFI_NEW_N(j->a, tstmt, j->s->n + 1);
+  texpr stop[3] = {s64(t, (int64_t)out->sites.n), p.size, s64(t, 0)};
+  size_t n = 0;
+  s[n++] =
+      anfi_t_if(t, anfi_t_lt(t, p.size, s64(t, 0)),
+                anfi_t_body(t, anfi_t_eval(t, anfi_t_rt_call(t, TRT_anf_rt_stop, 3, stop))), NULL);
+  for (size_t k = j->s->n; k-- > 0;) s[n++] = loop_pieces(&p, k, f[k]);
+  anfi_t_mod_add(m, anfi_t_func(t, anfi_intern_z(&t->names, name), f[0]->ret, f[0]->n + 1, param,
+                                anfi_t_body(t, anfi_t_stmts(t, n, s)), (tattrs){0}));
+}
+
 bool anfi_sizes_join(anf_ctx *cx, anfi_arena *a, const anfi_size_set *s,
                      const anfi_lowered *const *rows, const char *name, anfi_loc loc,
                      anfi_lowered *out) {
@@ -332,7 +441,8 @@ bool anfi_sizes_join(anf_ctx *cx, anfi_arena *a, const anfi_size_set *s,
     for (size_t i = 0; i < l->sites.n; i++) anfi_push(a, &out->sites, l->sites.at[i]);
     out->recursive |= l->recursive;
   }
-  put_front(&j, m, name, f, out);
+  if (s->any) put_pieces(&j, m, name, f, rows, out);
+  else put_front(&j, m, name, f, out);
   anfi_t_declare_rt(m);
   out->module = m;
   out->first = rows[0]->first;

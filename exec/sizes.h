@@ -2,6 +2,7 @@
 /* Sizes of symbolic dims that an object is built for. Code is made for known sizes, so an object has a function for each
  * combination of sizes, and one in front that takes the sizes as arguments and chooses:
  *
+ *   f(x: f32[B, 8]), "B=any"   →   f(B, x) { f_64 of 64 rows after the other, then f_8 of 8, then f_1 } (rows.h)
  *   f(x: f32[B, 8]), "B=1,8"   →   f_1(x), f_8(x), f(B, x) { if (B == 1) f_1(x) else if (B == 8) f_8(x) else stop } */
 #ifndef ANFI_SIZES_H
 #define ANFI_SIZES_H
@@ -16,6 +17,8 @@ typedef struct anfi_size_set {
   const char **name;
   size_t n;    // combinations; 1 if no type has a symbol
   int64_t *at; // n rows of ndim sizes
+  bool
+      any; // the one dim has any size: rows are pieces, from 1 on, and each is some of the one before
 } anfi_size_set;
 
 /* The combinations that `text` ("B=1,8-10 T=16", or NULL) says for these types. False with a finding. */

@@ -11,7 +11,8 @@
  * AllGather where an op needs more than the rank has. State that is not named follows, too, if its new value comes out cut:
  * the optimiser's moments, biases. Those that are found so change what others are, so the dataflow runs until none is found.
  * INVARIANT: an exchange is put where a value is first needed whole, once; the graph stays the same on all ranks. */
-#include "step/split.h"
+#include "exec/placement.h"
+#include "step/step.h"
 
 #include "ir/ops/op.h"
 #include "optimizer/opt.h"

@@ -73,7 +73,8 @@ typedef struct anf_build_opts {
   void *stage_user;
   /* Sizes of the dims that types name, f32[B, 8]: "B=1,8-10 T=16". The object has code for each combination, at most 64,
    * and the C function takes the sizes first, in the order in which the types name them: f(B, T, x, ...). Others stop
-   * it, as anf_stream_trap says. */
+   * it, as anf_stream_trap says. "B=any", or with pieces "B=1,16,any": for any size, if rows along B are computed apart (else
+   * E1595); of no step. */
   const char *sizes;
 } anf_build_opts;
 /* Builds the graph for arguments of these types, whose dims may be symbols if o->sizes says their sizes, in all the forms whose bits 1 << form are set; each

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tensor parallel steps, inside: where the elements of a value are. */
-#ifndef ANFI_STEP_SPLIT_H
-#define ANFI_STEP_SPLIT_H
+/* Where the elements of a value are, if it is computed in parts: by ranks, or piece by piece. */
+#ifndef ANFI_PLACEMENT_H
+#define ANFI_PLACEMENT_H
 
-#include "step/step.h"
+#include "ir/ir.h"
 
 /* CUT: the axis is `groups` equal groups, one after the other, and each rank holds its contiguous part of each group.
  * PARTIAL: each rank holds a tensor of all dims, and the value is their sum. */

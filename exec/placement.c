@@ -9,7 +9,7 @@
  * Reshape keeps the order of elements, so a placement is also a number of blocks: f32[48, 3, 4, 12] cut along axis 2 is 144 blocks
  * of a part for each rank, as is f32[48, 144] cut along axis 1 in each of 3 groups.
  * INVARIANT: an op without a rule gets its inputs whole, which is always right. */
-#include "step/split.h"
+#include "exec/placement.h"
 
 #include "ir/ops/op.h"
 
