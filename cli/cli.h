@@ -46,7 +46,7 @@ struct cli {
   const char *value[OPT_COUNT];    // NULL: not given; "" for one that takes no argument
   const char **arg;                // words that are no options
   size_t narg, nplain;             // how many, and how many before --
-  bool colour;
+  bool colour, wants_json;
   anf_status status; // of the first failure
   int write_errno;   // of standard output, or 0
   char *input;       // standard input, once it is read
@@ -144,6 +144,7 @@ struct json_t *cli_json_real(cli *c, double x);
 struct json_t *cli_json_type(cli *c, const anf_value *v); // its name, as in programs
 /* {"error": [...], "status": "..."}, of the diagnostics so far. */
 struct json_t *cli_json_errors(cli *c);
+void cli_json_usage(const cli *c, const char *fmt, va_list ap); // as an error, without a context
 /* Puts a new member into an object; both may be NULL after a failure. */
 void cli_json_put(cli *c, struct json_t *object, const char *key, struct json_t *value);
 /* A text that may not be UTF-8. */
@@ -165,7 +166,7 @@ int cli_opt_tir(cli *c);
 /* The passes, and pipelines with their passes; NULL after the last. */
 const char *cli_tir_pass(size_t i, const char **doc);
 const char *cli_tir_pipeline(size_t i, const char **passes);
-anf_status cli_check_tir(cli *c, const char *file);
+anf_status cli_check_tir(cli *c, const char *given, struct json_t **told);
 anf_status cli_run_tir(cli *c, cli_target t, const char *backend, uint64_t max_steps,
                        anf_value **result); // lives as long as the frame
 

@@ -5,18 +5,19 @@
 
 #include <jansson.h>
 
-static int check_json(cli *c, const char *file, size_t ngraph, size_t nnode) {
+static json_t *check_json(cli *c, const char *file, size_t ngraph, size_t nnode) {
   json_t *j = json_object();
-  cli_json_put(c, j, "file", json_string(file));
+  cli_json_put(c, j, "file", cli_json_text(c, file, strlen(file)));
   cli_json_put(c, j, "status", json_string(anf_status_name(ANF_OK)));
   cli_json_put(c, j, "graphs", json_integer((json_int_t)ngraph));
   cli_json_put(c, j, "nodes", json_integer((json_int_t)nnode));
-  return cli_json_write(c, j);
+  return j;
 }
 
-static anf_status check(cli *c, const char *given) {
+/* *told: what is said of the program with --json. */
+static anf_status check(cli *c, const char *given, json_t **told) {
   anf_module *m = NULL;
-  if (cli_is_tir(c, given)) return cli_check_tir(c, given);
+  if (cli_is_tir(c, given)) return cli_check_tir(c, given, told);
   const char *file = cli_source(given);
   anf_status st = cli_load(c, given, &m);
   if (st == ANF_OK) st = anf_verify(m, c->d);
@@ -24,21 +25,28 @@ static anf_status check(cli *c, const char *given) {
   if (st != ANF_OK) return st;
   size_t ngraph = anf_module_graph_count(m), nnode = 0;
   for (size_t i = 0; i < anf_module_node_limit(m); i++) nnode += anf_module_node(m, i) != NULL;
-  if (c->value[OPT_JSON]) return check_json(c, file, ngraph, nnode) == EXIT_OK ? ANF_OK : ANF_IO;
+  if (c->value[OPT_JSON]) return *told = check_json(c, file, ngraph, nnode), ANF_OK;
   printf("%s: ok, %zu graph%s, %zu node%s\n", file, ngraph, ngraph == 1 ? "" : "s", nnode,
          nnode == 1 ? "" : "s");
   return ANF_OK;
 }
 
+/* One program is its object, several are {"programs": [..]}; if one is bad, the errors are the object. */
 int cmd_check(cli *c) {
   int worst = EXIT_OK;
   if (!c->narg) return cli_usage(c, "which program?");
-  if (c->narg > 1 && c->value[OPT_JSON]) return cli_usage(c, "--json takes one file at a time");
+  json_t *list = c->value[OPT_JSON] ? json_array() : NULL, *told = NULL;
   for (size_t i = 0; i < c->narg; i++) {
-    int status = cli_status(c, check(c, c->arg[i]));
+    told = NULL;
+    int status = cli_status(c, check(c, c->arg[i], &told));
     if (status > worst) worst = status;
+    if (told && c->narg > 1) cli_json_append(c, list, told);
   }
-  return worst;
+  if (!list || worst != EXIT_OK) return json_decref(list), worst;
+  if (c->narg == 1) return json_decref(list), cli_json_write(c, told);
+  json_t *all = json_object();
+  cli_json_put(c, all, "programs", list);
+  return cli_json_write(c, all);
 }
 
 /* ---- what compiling makes of a function: --as tir, llvm, asm, c ---- */

@@ -176,6 +176,25 @@ json_t *cli_json_errors(cli *c) {
   return j;
 }
 
+void cli_json_usage(const cli *c, const char *fmt, va_list ap) {
+  char message[1024], clean[3 * sizeof message] = "", hint[64];
+  vsnprintf(message, sizeof message, fmt, ap);
+  for (size_t i = 0, n = strlen(message); i < n;) {
+    size_t k = anfi_utf8_len(message + i, n - i);
+    if (k) strncat(clean, message + i, k);
+    else strcat(clean, "\xef\xbf\xbd");
+    i += k ? k : 1;
+  }
+  snprintf(hint, sizeof hint, "anfora help%s%s", c->command ? " " : "",
+           c->command ? c->command->name : "");
+  json_t *j = json_pack("{s:[{s:s, s:s, s:s, s:s, s:i, s:i, s:s}], s:s}", "error", "severity",
+                        "error", "code", "", "message", clean, "file", "", "line", 0, "col", 0,
+                        "hint", hint, "status", "usage");
+  json_dumpf(j, stdout, 0);
+  putchar('\n');
+  json_decref(j);
+}
+
 static int to_stdout(const char *s, size_t n, void *user) {
   cli_put((cli *)user, s, n);
   return 0;

@@ -16,6 +16,7 @@
 int cli_usage(const cli *c, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
+  if (c->wants_json) return cli_json_usage(c, fmt, ap), va_end(ap), EXIT_USAGE;
   fprintf(stderr, "anfora%s%s: ", c->command ? " " : "", c->command ? c->command->name : "");
   vfprintf(stderr, fmt, ap);
   va_end(ap);
@@ -144,6 +145,8 @@ static int add_word(cli *c, const char *word) {
 static int read_options(cli *c, int argc, char **argv) {
   int status = EXIT_OK, code = 0;
   opterr = 0;
+  for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) // before it is known what is wrong
+    c->wants_json |= strcmp(argv[i], "--json") == 0;
   while (!status && optind < argc && code != -1) {
     if (is_plain_word(argv[optind])) {
       status = add_word(c, argv[optind++]);

@@ -234,6 +234,19 @@ def test_json_everywhere():
     bad = [c for c in got["codes"] if re.search(r"%[a-z.]", c["text"])] if isinstance(got, dict) else got
     case("explain shows no format", bad == [], bad)
     TAP.case("explain shows no format", "" if not re.search(r"%[sdzul.]", anfora("explain")[1]) else anfora("explain")[1])
+    both = [of("check", f) for f in ("p.anf", "named.anf")]
+    got = of("check", "p.anf", "named.anf")
+    case("check of several", got == {"programs": both}, got)
+    got = of("check", "p.anf", "none.anf", status=1)
+    case("check of several, one not there", isinstance(got, dict) and got["error"][0]["code"] == "E0301", got)
+    shutil.copy("p.anf", b"\xff.anf")
+    got = of("check", b"\xff.anf")
+    case("a name that is not UTF-8", isinstance(got, dict) and got["file"] == "\ufffd.anf", got)
+    for words, message in ((["run", "p.anf", "--repaet", "3"], "there is no option --repaet; did you mean --repeat?"), (["rnu"], "there is no command 'rnu'; did you mean 'run'?"),
+                           (["explain", "E9999"], "there is no code 'E9999'; without a code all are listed"), ([], "there is no option --json"),
+                           (["view", b"\xff.anf", "-o", b"\xff.gif"], "the output must end in .svg, .png, .pdf, .dot or .html; it is '\ufffd.gif'")):
+        got = of(*words, status=2)
+        case(f"wrong use: {message}", isinstance(got, dict) and (got["error"][0]["message"], got["status"]) == (message, "usage"), got)
     got = of("help")
     commands = {o["name"]: o for o in got["commands"]} if isinstance(got, dict) else {}
     case("help", [o for o in commands if "json" not in [p["name"] for p in commands[o]["options"]]] == [] and len(commands) == 18
