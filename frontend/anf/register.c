@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ops of the host by their signatures' text. */
-#include "anfora/host.h"
 #include "anfora/text.h"
-#include "frontend/anf/anf.h"
+#include "frontend/anf/parts.h"
 
 static bool is_word(const char *name) {
   for (size_t i = 0; anfi_anf_builtin_name(i); i++)
@@ -20,6 +19,7 @@ static void add(anf_ctx *cx, const anf_host_op *given) {
   }
   anf_status st = anf_parse_type(cx, op.type ? op.type : "", NULL, &type);
   if (st != ANF_OK) anfi_fail_as(cx, st);
+  else if (anfi_anf_has_parts(type)) anfi_anf_add_parts(cx, &op, type);
   else anfi_host_add(cx, &op, type);
 }
 

@@ -28,8 +28,10 @@ enum {
 typedef struct anf_host_op {
   size_t size;
   const char *name; // as programs call it; in objects for other builds the name of the C function
-  /* Tensors, or a tuple of them for the result. A named dim is the same number everywhere. Bools,
-   * integers, f32 and f64 without dims are passed by value, all else as a dense array in C's order. */
+  /* Tensors, or tuples and records of them. A named dim is the same number everywhere. Bools,
+   * integers, f32 and f64 without dims are passed by value, all else as a dense array in C's order. Of tuples and
+   * records (but for a plain tuple as the result) the C function takes and gives the tensors in them, in their order, as an op
+   * NAME_leaves; such an op has no effects. */
   const char *type; // "fn(f64[N, M], f64) -> f64[N]"
   void (*function)(void);
   /* Arguments of the C function, in order, separated by spaces: `0` an argument, by index; `N` a dim, as

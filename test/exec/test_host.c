@@ -60,6 +60,27 @@ static int64_t many(EIGHT(a), EIGHT(b), EIGHT(c), EIGHT(d), EIGHT(e), EIGHT(f), 
          SUM(h, 57) + SUM(i, 65) + SUM(j, 73);
 }
 
+/* {x, y}, (by, k) -> {sum: x + the sum of y, moved: (y + by, k + 1)} */
+static double shift(int64_t n, double x, const double *y, double by, int64_t k, double *moved,
+                    int64_t *next) {
+  double sum = x;
+  for (int64_t i = 0; i < n; i++) {
+    sum += y[i];
+    moved[i] = y[i] + by;
+  }
+  *next = k + 1;
+  return sum;
+}
+static double shift_back(int64_t n, double dsum, const double *dmoved, double *dy, double *dby) {
+  *dby = 0;
+  for (int64_t i = 0; i < n; i++) {
+    dy[i] = dsum + dmoved[i];
+    *dby += dmoved[i];
+  }
+  return dsum;
+}
+static double norm2(double re, double im) { return re * re + im * im; }
+
 #define AS_C(f) (void (*)(void))(f)
 
 static const anf_host_op host_ops[] = {
@@ -90,6 +111,16 @@ static const anf_host_op host_ops[] = {
      .type = "fn(i64) -> ()",
      .function = AS_C(remember),
      .flags = ANF_HOST_EFFECT},
+    {.name = "shift",
+     .type = "fn({x: f64, y: f64[N]}, (f64, i64)) -> {sum: f64, moved: (f64[N], i64)}",
+     .function = AS_C(shift),
+     .takes = "N 0 1 2 3 out1 out2",
+     .vjp = "shift_back"},
+    {.name = "shift_back",
+     .type = "fn(f64, f64[N], f64, i64, f64, f64[N], i64, f64, f64[N]) -> (f64, f64[N], f64)",
+     .function = AS_C(shift_back),
+     .takes = "N 7 8 out1 out2"},
+    {.name = "norm2", .type = "fn((f64, f64)) -> f64", .function = AS_C(norm2)},
     {.name = "Root",
      .type = "fn(f64) -> f64",
      .function = AS_C(checked_root),
@@ -305,6 +336,13 @@ static void what_cannot_be_registered(void **state) {
   refused(w, (anf_host_op){.type = "fn(f64) -> f64", .function = f}, "its name");
   refused(w, (anf_host_op){.name = "g", .type = "fn(f64) -> f64"}, "no function");
   refused(w, (anf_host_op){.name = "g", .type = "f64", .function = f}, "not that of a function");
+  refused(
+      w,
+      (anf_host_op){
+          .name = "g", .type = "fn((f64, f64)) -> f64", .function = f, .flags = ANF_HOST_EFFECT},
+      "effects");
+  refused(w, (anf_host_op){.name = "g", .type = "fn({a: str}) -> f64", .function = f},
+          "an argument");
   refused(w, (anf_host_op){.name = "g", .type = "fn(str) -> f64", .function = f}, "an argument");
   refused(w, (anf_host_op){.name = "g", .type = "fn(f64) -> str", .function = f}, "the result");
   refused(w, (anf_host_op){.name = "g", .type = "fn(f64) -> f64[N]", .function = f},
@@ -342,6 +380,27 @@ static void an_engine_knows_one_function_of_a_name(void **state) {
   anf_module_free(m);
 }
 
+/* Records and tuples are taken apart and put together around the op of the leaves. */
+static void records(void **state) {
+  world *w = *state;
+  register_all(w->cx);
+  everywhere(w, "def f(x: f64[2]) { shift({x = 10.0, y = x}, (0.5, 7)) }",
+             ARGS(value(w, "[1.0, 2.0]")), "{sum = 13.0, moved = ([1.5, 2.5], 8)}",
+             "{sum: f64, moved: (f64[2], i64)}");
+  everywhere(w, "def f(x: f64) { norm2((x, 3)) }", ARGS(value(w, "4.0")), "25.0", "f64");
+  everywhere(w, "def apply(g, p) { g(p) }\ndef f(x: f64) { apply(norm2, (x, x)) }",
+             ARGS(value(w, "2.0")), "8.0", "f64");
+  everywhere(w,
+             "def loss(p, by) { r = shift(p, by); 2 * r.sum + Sum(r.moved[0] * [3.0, 5.0]) }\n"
+             "def f(x: f64[2]) { grad(loss, wrt=(0, 1), allow_int=true)({x = x[0], y = x}, (x[1], "
+             "Cast(7, dtype=i64))) }",
+             ARGS(value(w, "[1.0, 2.0]")), "({x = 2.0, y = [5.0, 7.0]}, (8.0, 0))",
+             "({x: f64, y: f64[2]}, (f64, i64))");
+  nowhere(w, "def f(x: f64) { norm2({re = x, im = x}) }", ARGS(value(w, "2.0")), "E1585");
+  nowhere(w, "def f(x: f64) { norm2((x, x, x)) }", ARGS(value(w, "2.0")), "E1585");
+  nowhere(w, "def f(x: f64) { norm2((x, [x])) }", ARGS(value(w, "2.0")), "E0511");
+}
+
 static void many_arguments(void **state) {
   world *w = *state;
   enum { ARGS = 80 };
@@ -369,6 +428,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {TEST(scalars),
                                      TEST(many_arguments),
                                      TEST(tensors),
+                                     TEST(records),
                                      TEST(derivatives),
                                      TEST(effects),
                                      TEST(a_status_stops_the_program),
