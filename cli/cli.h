@@ -166,7 +166,7 @@ int cli_opt_tir(cli *c);
 /* The passes, and pipelines with their passes; NULL after the last. */
 const char *cli_tir_pass(size_t i, const char **doc);
 const char *cli_tir_pipeline(size_t i, const char **passes);
-anf_status cli_check_tir(cli *c, const char *given, struct json_t **told);
+anf_status cli_check_tir(cli *c, const char *given, struct json_t **said);
 anf_status cli_run_tir(cli *c, cli_target t, const char *backend, uint64_t max_steps,
                        anf_value **result); // lives as long as the frame
 

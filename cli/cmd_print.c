@@ -14,10 +14,10 @@ static json_t *check_json(cli *c, const char *file, size_t ngraph, size_t nnode)
   return j;
 }
 
-/* *told: what is said of the program with --json. */
-static anf_status check(cli *c, const char *given, json_t **told) {
+/* *said: what is said of the program with --json. */
+static anf_status check(cli *c, const char *given, json_t **said) {
   anf_module *m = NULL;
-  if (cli_is_tir(c, given)) return cli_check_tir(c, given, told);
+  if (cli_is_tir(c, given)) return cli_check_tir(c, given, said);
   const char *file = cli_source(given);
   anf_status st = cli_load(c, given, &m);
   if (st == ANF_OK) st = anf_verify(m, c->d);
@@ -25,7 +25,7 @@ static anf_status check(cli *c, const char *given, json_t **told) {
   if (st != ANF_OK) return st;
   size_t ngraph = anf_module_graph_count(m), nnode = 0;
   for (size_t i = 0; i < anf_module_node_limit(m); i++) nnode += anf_module_node(m, i) != NULL;
-  if (c->value[OPT_JSON]) return *told = check_json(c, file, ngraph, nnode), ANF_OK;
+  if (c->value[OPT_JSON]) return *said = check_json(c, file, ngraph, nnode), ANF_OK;
   printf("%s: ok, %zu graph%s, %zu node%s\n", file, ngraph, ngraph == 1 ? "" : "s", nnode,
          nnode == 1 ? "" : "s");
   return ANF_OK;
@@ -35,15 +35,15 @@ static anf_status check(cli *c, const char *given, json_t **told) {
 int cmd_check(cli *c) {
   int worst = EXIT_OK;
   if (!c->narg) return cli_usage(c, "which program?");
-  json_t *list = c->value[OPT_JSON] ? json_array() : NULL, *told = NULL;
+  json_t *list = c->value[OPT_JSON] ? json_array() : NULL, *said = NULL;
   for (size_t i = 0; i < c->narg; i++) {
-    told = NULL;
-    int status = cli_status(c, check(c, c->arg[i], &told));
+    said = NULL;
+    int status = cli_status(c, check(c, c->arg[i], &said));
     if (status > worst) worst = status;
-    if (told && c->narg > 1) cli_json_append(c, list, told);
+    if (said && c->narg > 1) cli_json_append(c, list, said);
   }
   if (!list || worst != EXIT_OK) return json_decref(list), worst;
-  if (c->narg == 1) return json_decref(list), cli_json_write(c, told);
+  if (c->narg == 1) return json_decref(list), cli_json_write(c, said);
   json_t *all = json_object();
   cli_json_put(c, all, "programs", list);
   return cli_json_write(c, all);

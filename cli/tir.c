@@ -79,7 +79,7 @@ int cli_print_tir(cli *c) {
   return status;
 }
 
-anf_status cli_check_tir(cli *c, const char *given, json_t **told) {
+anf_status cli_check_tir(cli *c, const char *given, json_t **said) {
   anf_tir_module *m = NULL;
   const char *file = cli_source(given);
   anf_status st = cli_load_tir(c, given, &m);
@@ -88,7 +88,7 @@ anf_status cli_check_tir(cli *c, const char *given, json_t **told) {
   size_t n = anf_tir_func_count(m);
   if (!c->value[OPT_JSON])
     return printf("%s: ok, %zu function%s\n", file, n, n == 1 ? "" : "s"), ANF_OK;
-  json_t *j = *told = json_object();
+  json_t *j = *said = json_object();
   cli_json_put(c, j, "file", cli_json_text(c, file, strlen(file)));
   cli_json_put(c, j, "status", json_string(anf_status_name(ANF_OK)));
   cli_json_put(c, j, "functions", json_integer((json_int_t)n));
