@@ -192,8 +192,8 @@ static anfi_view *own_buffer(glow *w, const anf_node *n, anfi_view *v) {
     x = x->in[0].def;
   gval made = w->env[x->id];
   anfi_view *b = made.n == 1 ? made.at[0] : NULL;
-  bool same = b && b->kind == VIEW_BUFFER && b->tensor && b->n == v->n;
-  return same ? anfi_view_buffer(w->L, v->type, b->tensor) : v;
+  bool same = x != n->in[0].def && b && b->n == v->n;
+  return same ? anfi_view_buffer(w->L, v->type, anfi_view_force(w->L, b)) : v;
 }
 
 anfi_view *anfi_glow_copied_out(glow *w, anfi_view *v) {

@@ -34,6 +34,7 @@ typedef struct sched {
   bool *late;      // by place: is or needs such a one
   bool *delayed;   // by place: needs an exchange, and no exchange needs it
   places *after;   // by place: what reads the leaf that it replaces
+  bool *of_layer;  // by place: gathered for a layer, or an arrangement of that
   places *ahead;   // by place: gathers of the next layer, if a layer begins here; NULL: not known
   bool wait;
   places out;
@@ -228,18 +229,23 @@ typedef struct visit {
 } visit;
 typedef ANFI_VEC(visit) visits;
 
-/* The next thing to come before: what it needs, then what it waits for, then what is started ahead. False: nothing more. */
+/* The next thing to come before: what it needs, but the values of its layer; what is started ahead; those values; what it waits
+ * for. False: nothing more. */
 static bool next_before(const sched *s, visit *v, uint32_t *out) {
   const anf_node *n = s->order[v->place];
-  while (v->next < n->nin)
-    if (place_of(s, n->in[v->next++].def, out)) return true;
-  const places *after = s->wait && s->waiting[v->place] ? &s->after[v->place] : NULL,
-               *ahead = s->ahead ? &s->ahead[v->place] : NULL;
-  uint32_t k = v->next++ - n->nin, nafter = after ? (uint32_t)after->n : 0;
-  if (k < nafter) *out = after->at[k];
-  else if (ahead && k - nafter < ahead->n) *out = ahead->at[k - nafter];
-  else return false;
-  return true;
+  const places *ahead = s->ahead ? &s->ahead[v->place] : &(places){0},
+               *after = s->wait && s->waiting[v->place] ? &s->after[v->place] : &(places){0};
+  size_t again = s->ahead ? n->nin : 0, end = n->nin + ahead->n + again + after->n;
+  while (v->next < end) {
+    size_t k = v->next++;
+    if (k < n->nin) {
+      if (place_of(s, n->in[k].def, out) && !(s->ahead && s->of_layer[*out])) return true;
+    } else if ((k -= n->nin) < ahead->n) return *out = ahead->at[k], true;
+    else if ((k -= ahead->n) < again) {
+      if (place_of(s, n->in[k].def, out)) return true;
+    } else return *out = after->at[k - again], true;
+  }
+  return false;
 }
 
 static void make_from(sched *s, visits *st, uint32_t place) {
@@ -280,6 +286,20 @@ static bool make_order(sched *s, const results *r, bool wait) {
 
 /* ---- layers ahead ---- */
 
+static bool arranges(const anf_node *n) {
+  return n->kind == ANFI_APPLY && n->nin == 1 && anfi_op[n->op].lower == ANFI_LOWER_INDEX_MAP;
+}
+
+static void find_of_layer(sched *s) {
+  uint32_t at;
+  s->of_layer = ANFI_NEW_N(s->a, bool, s->n + 1);
+  for (uint32_t i = 0; i < s->n; i++) {
+    const anf_node *n = s->order[i];
+    bool same = arranges(n) && place_of(s, n->in[0].def, &at) && s->of_layer[at];
+    s->of_layer[i] = same || is_of_layer(s, n);
+  }
+}
+
 /* Where the first reader of the node at a place is in the order that was made. Ops that arrange elements read where their readers are. */
 static uint32_t first_read(sched *s, const uint32_t *when, uint32_t place) {
   places open = {0};
@@ -289,9 +309,7 @@ static uint32_t first_read(sched *s, const uint32_t *when, uint32_t place) {
     const anf_node *n = s->order[open.at[--open.n]];
     for (const anfi_use *u = n->uses; u; u = u->next) {
       if (!place_of(s, u->user, &at)) continue;
-      bool arranges = u->user->kind == ANFI_APPLY && u->user->nin == 1 &&
-                      anfi_op[u->user->op].lower == ANFI_LOWER_INDEX_MAP;
-      if (arranges) anfi_push(s->a, &open, at);
+      if (arranges(u->user)) anfi_push(s->a, &open, at);
       else if (when[at] < first) first = when[at];
     }
   }
@@ -312,10 +330,11 @@ static bool find_ahead(sched *s) {
   places *ahead = ANFI_NEW_N(s->a, places, s->n + 1);
   for (size_t i = 0, before = SIZE_MAX; i < gather.n; i++) {
     if (i && gather.at[i].level != gather.at[i - 1].level) before = i - 1;
-    if (before == SIZE_MAX) continue;
-    uint32_t begins = s->out.at[gather.at[before].level];
-    anfi_push(s->a, &ahead[begins], gather.at[i].place);
+    anfi_push(s->a, &ahead[s->out.at[gather.at[i].level]], gather.at[i].place); // its own
+    if (before != SIZE_MAX)
+      anfi_push(s->a, &ahead[s->out.at[gather.at[before].level]], gather.at[i].place);
   }
+  find_of_layer(s);
   s->ahead = ahead;
   return true;
 }
