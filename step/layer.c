@@ -35,11 +35,11 @@ typedef struct gathered {
 
 typedef struct layers {
   anfi_layers_job *job;
-  anfi_map depth;       // by node
-  anfi_map place;       // by node: in the order, and 1
+  anfi_map depth; // by node
+  anfi_map place; // by node: in the order, and 1
   ANFI_VEC(reading) reading;
   ANFI_VEC(gathered) gathered;
-  anfi_map now;         // by value: number of its last gather, and 1
+  anfi_map now; // by value: number of its last gather, and 1
 } layers;
 
 static uint32_t number_of(const anfi_map *m, const anf_node *n) {

@@ -13,7 +13,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { SHARD_LEAST = 4096 }; // bytes of a tensor that the option params cuts: less is not worth a message
+enum {
+  SHARD_LEAST = 4096
+}; // bytes of a tensor that the option params cuts: less is not worth a message
 
 /* ---- making ---- */
 

@@ -319,8 +319,7 @@ static void test_checkpoints(void **state) {
     n[i] = read_file(path[i], file[i], sizeof file[i]);
   }
   assert_in_range(n[0], 1000, sizeof file[0] - 1);
-  for (int i = 1; i < 3; i++)
-    assert_true(n[0] == n[i] && memcmp(file[0], file[i], n[0]) == 0);
+  for (int i = 1; i < 3; i++) assert_true(n[0] == n[i] && memcmp(file[0], file[i], n[0]) == 0);
   for (int32_t ranks = 1; ranks <= 4; ranks++) {
     run_ranks(ranks, NULL, train, &(plan){adam, 2, .engine = BY_TIR, .from = 3, .load = path[0]},
               whole);
@@ -625,17 +624,12 @@ static void test_overlap(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sgd),
-                                     cmocka_unit_test(test_clipped),
-                                     cmocka_unit_test(test_sharded),
-                                     cmocka_unit_test(test_sharded_parameters),
-                                     cmocka_unit_test(test_parts),
-                                     cmocka_unit_test(test_nan_in_a_part),
-                                     cmocka_unit_test(test_checkpoints),
-                                     cmocka_unit_test(test_checkpoint_fails),
-                                     cmocka_unit_test(test_refused),
-                                     cmocka_unit_test(test_faults),
-                                     cmocka_unit_test(test_torn),
-                                     cmocka_unit_test(test_overlap)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_sgd),         cmocka_unit_test(test_clipped),
+      cmocka_unit_test(test_sharded),     cmocka_unit_test(test_sharded_parameters),
+      cmocka_unit_test(test_parts),       cmocka_unit_test(test_nan_in_a_part),
+      cmocka_unit_test(test_checkpoints), cmocka_unit_test(test_checkpoint_fails),
+      cmocka_unit_test(test_refused),     cmocka_unit_test(test_faults),
+      cmocka_unit_test(test_torn),        cmocka_unit_test(test_overlap)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
