@@ -93,12 +93,14 @@ static int by_depth(const void *x, const void *y) {
 
 /* ---- gathers ---- */
 
-/* The gather that layer number `layer` reads. */
-static gathered *gather_of(layers *s, anf_node *of, uint32_t layer) {
+/* The gather that this reading in layer number `layer` is of. */
+static gathered *gather_of(layers *s, const reading *x, uint32_t layer) {
+  anf_node *of = x->of;
   uint64_t *now = anfi_map_at(&s->now, of->id);
   gathered *g = *now ? &s->gathered.at[*now - 1] : NULL;
   if (!g || (!s->job->once && layer - g->last > 2)) {
-    gathered fresh = {.of = of, .whole = s->job->whole(s->job->user, of, layer), .layer = layer};
+    gathered fresh = {
+        .of = of, .whole = s->job->whole(s->job->user, of, x->use->user, layer), .layer = layer};
     anfi_map_init(&fresh.arranged, s->job->a);
     anfi_push(s->job->a, &s->gathered, fresh);
     *now = s->gathered.n;
@@ -136,7 +138,7 @@ void anfi_step_gather_layers(anfi_layers_job *job, anf_node *const *of, size_t n
   for (size_t i = 0; i < s.reading.n; i++) {
     const reading *x = &s.reading.at[i];
     layer += !i || x->of != x[-1].of;
-    anf_node *by = arranged(&s, gather_of(&s, x->of, layer), x->use->def);
+    anf_node *by = arranged(&s, gather_of(&s, x, layer), x->use->def);
     anfi_set_input(x->use->user, (size_t)(x->use - x->use->user->in), by);
   }
 }

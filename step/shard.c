@@ -253,10 +253,14 @@ static void gather_for_others(shard *s, anf_node *n) {
   }
 }
 
-static anf_node *whole_for_layer(void *user, anf_node *n, int64_t layer) {
+/* Its place in the program is that of what reads it. */
+static anf_node *whole_for_layer(void *user, anf_node *n, const anf_node *reader, int64_t layer) {
   shard *s = (shard *)user;
   const anfi_state_leaf *l = sharded(s, n);
-  return gathered(s, n, l ? l->type : n->type, layer);
+  anf_node *whole = gathered(s, n, l ? l->type : n->type, layer), *x = whole;
+  while (!anfi_is_op(x, ANF_OP_AllGather)) x = x->in[0].def;
+  x->debug = reader->debug;
+  return whole;
 }
 
 /* By layers: all that is read as a whole somewhere. */

@@ -205,7 +205,7 @@ typedef struct anfi_layers_job {
   const anfi_node_vec *order; // inputs first
   bool once;                  // a value is gathered once for all that reads it
   bool (*reads_whole)(void *user, const anf_node *n); // not: by parts
-  anf_node *(*whole)(void *user, anf_node *of, int64_t layer);
+  anf_node *(*whole)(void *user, anf_node *of, const anf_node *reader, int64_t layer);
   void *user;
 } anfi_layers_job;
 void anfi_step_gather_layers(anfi_layers_job *job, anf_node *const *of, size_t n);

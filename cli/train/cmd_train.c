@@ -114,9 +114,7 @@ static bool is_sharded(const anf_step *s, size_t i) {
 }
 
 /* Do ranks hold parts of the state, which all of them gather together? */
-static bool has_parts(const training *t) {
-  return t->o.shard || t->o.params || t->o.split;
-}
+static bool has_parts(const training *t) { return t->o.shard || t->o.params || t->o.split; }
 
 /* The test reads the state where the step keeps it, but for sharded leaves. */
 static bool share_state(cli *c, const training *t) {

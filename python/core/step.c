@@ -146,11 +146,11 @@ static PyObject *stepper_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
   PyObject *module = PyType_GetModule(type);
   making k = {.comm = Py_None};
   (void)kw;
-  if (!module ||
-      !PyArg_ParseTuple(args, "s#sy#O!sO!nsppipO!O!|Onzi", &k.text, &k.length, &k.name, &k.marks,
-                        &k.nmarks, &PyList_Type, &k.files, &k.start, &PyList_Type, &k.types,
-                        &k.nstate, &k.backend, &k.fast, &k.tune, &k.threads, &k.keep, &PyTuple_Type,
-                        &k.captured, &PyTuple_Type, &k.batch, &k.comm, &k.shard, &k.split, &k.params))
+  if (!module || !PyArg_ParseTuple(args, "s#sy#O!sO!nsppipO!O!|Onzi", &k.text, &k.length, &k.name,
+                                   &k.marks, &k.nmarks, &PyList_Type, &k.files, &k.start,
+                                   &PyList_Type, &k.types, &k.nstate, &k.backend, &k.fast, &k.tune,
+                                   &k.threads, &k.keep, &PyTuple_Type, &k.captured, &PyTuple_Type,
+                                   &k.batch, &k.comm, &k.shard, &k.split, &k.params))
     return NULL;
   k.with = comm_of(core_of(module), k.comm);
   if (!k.with && PyErr_Occurred()) return NULL;
