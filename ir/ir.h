@@ -88,6 +88,8 @@ typedef struct anfi_debug {
   const char *how; // "gradient of", "inlined from"; NULL: as written in the source
 } anfi_debug;
 
+enum { ANFI_GATHER_LAYER = 1 }; // likewise of AllGather: above 0 a layer of the step (step/layer.c)
+
 /* Indices of the attributes of Loop, as its row in op.def has them. */
 enum {
   ANFI_LOOP_INVARIANT,

@@ -21,6 +21,12 @@ static void put_state(anf_step *s, anf_text *o) {
   }
 }
 
+static void put_layer(anf_ctx *cx, const anf_node *n, anf_text *o) {
+  const anf_value *v = anfi_attr_value(cx, ANF_OP_AllGather, n->u.attrs, ANFI_GATHER_LAYER);
+  long long layer = (long long)anfi_get_i64(v, 0);
+  if (layer) anfi_putf(o, " for layer %lld", layer);
+}
+
 const char *anfi_step_find_exchanges(anf_step *s, const anf_graph *g) {
   anfi_node_vec order = {0};
   anf_text o = {.cx = s->cx};
@@ -32,6 +38,7 @@ const char *anfi_step_find_exchanges(anf_step *s, const anf_graph *g) {
     if (!exchange || !n->nin) continue; // CommRank
     anfi_loc at = anfi_node_loc(n);
     anfi_putf(&o, "%s of %s", anfi_op[n->op].name, anfi_type_text(s->cx, n->in[0].def->type));
+    if (n->op == ANF_OP_AllGather) put_layer(s->cx, n, &o);
     if (at.file) anfi_putf(&o, " at %s:%u:%u", at.file, at.line, at.col);
     anfi_putf(&o, "\n");
   }

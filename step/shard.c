@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sharded optimizer state (ZeRO stage 1, Rajbhandari et al. 2020; weight-update sharding, Xu et al. 2020): each
- * rank holds and updates a part of the elements.
+/* Sharded state (ZeRO, Rajbhandari et al. 2020; weight-update sharding, Xu et al. 2020): each rank holds and updates
+ * a part of the elements.
  *
  *   g  = AllReduce(dw, mean=true)          g  = ReduceScatter(Reshape(dw, (n,)), ranks, mean=true)
  *   m' = 0.9 * m + g                ->     m' = 0.9 * m + g                                 // m, g, m': f32[c]
@@ -9,7 +9,7 @@
  * A state tensor is sharded if everything that reads it is pointwise, of its dims, and the same on all ranks. What
  * is computed from it pointwise is local (computed for the part alone), and so is what nothing but local nodes
  * read. A local node takes parts of other tensors; where something else reads it, it is gathered. So parameters,
- * which products read, stay whole.
+ * which products read, stay whole; by option they are sharded as well, and gathered for each layer (layer.c).
  *
  * Part r of n elements, in row-major order, begins at r c, with c = ceil(n / ranks). After the last element come
  * the first ones again, so padding holds true elements, computed as they are where they belong: it never makes a
@@ -27,6 +27,8 @@ typedef struct shard {
   anf_graph *g;
   anfi_arena *a;
   int64_t ranks;
+  anf_shard_params params;
+  size_t old; // nodes that were there have ids below this
   anfi_state st;
   anfi_map differs;     // by node: its value is not the same on all ranks
   anfi_map local;       // by node: computed for the part alone
@@ -60,8 +62,10 @@ static bool is_splittable(const shard *s, const anf_node *n) {
   return good && any;
 }
 
+/* Can all that reads n do with a part, or with what is gathered for it? */
 static bool is_read_by_parts(const shard *s, const anf_node *n) {
   bool good = true, tensor = n->type->kind == ANF_TYPE_TENSOR;
+  if (tensor && s->params) return true;
   for (const anfi_use *u = n->uses; u && good; u = u->next) {
     if (!tensor) good = anfi_state_reads(&s->st, u->user);
     else good = anfi_state_is_result(&s->st, u->user) || is_splittable(s, u->user);
@@ -197,20 +201,24 @@ static anf_node *part_of(shard *s, anf_node *x) {
 }
 
 /* All of x, a local node or a sharded leaf. */
-static anf_node *whole_of(shard *s, anf_node *x, const anf_type *t) {
-  uint64_t *known = anfi_map_at(&s->whole, x->id);
-  if (*known) return (anf_node *)(uintptr_t)*known;
-  anf_node *n = part_of(s, x);
+static anf_node *gathered(shard *s, anf_node *x, const anf_type *t, int64_t layer) {
   int64_t all = part_type(s, t)->dims[0] * s->ranks;
-  n = anfi_typed_op(s->g, ANF_OP_AllGather,
-                    anfi_attrs_one(s->m, ANF_OP_AllGather, number(s, s->ranks)), n, row(s, t, all));
+  anf_value *ranks = number(s, s->ranks), *at = number(s, layer);
+  anfi_release_later(ranks);
+  anfi_release_later(at);
+  anf_node *n = anfi_typed_op(s->g, ANF_OP_AllGather, two_attrs(s, ANF_OP_AllGather, ranks, at),
+                              part_of(s, x), row(s, t, all));
   if (all != elements(t))
     n = anfi_typed_op(s->g, ANF_OP_Slice,
                       anfi_attrs_nth(s->m, ANF_OP_Slice, 1, number(s, elements(t))), n,
                       row(s, t, elements(t)));
-  n = anfi_reshaped(s->g, n, t);
-  put(&s->whole, x, (uint64_t)(uintptr_t)n);
-  return n;
+  return anfi_reshaped(s->g, n, t);
+}
+
+static anf_node *whole_of(shard *s, anf_node *x, const anf_type *t) {
+  uint64_t *known = anfi_map_at(&s->whole, x->id);
+  if (!*known) *known = (uint64_t)(uintptr_t)gathered(s, x, t, 0);
+  return (anf_node *)(uintptr_t)*known;
 }
 
 /* ---- changing the graph ---- */
@@ -228,16 +236,50 @@ static void split(shard *s, const anf_node *n) {
       (uint64_t)(uintptr_t)anfi_typed(p, row(s, n->type, part_type(s, n->type)->dims[0])));
 }
 
+static bool reads_whole(void *user, const anf_node *n) {
+  const shard *s = (const shard *)user;
+  return n->id < s->old && !has(&s->local, n) && !anfi_state_is_result(&s->st, n) &&
+         !anfi_state_reads(&s->st, n);
+}
+
 /* Readers that need all of n get it. */
 static void gather_for_others(shard *s, anf_node *n) {
   ANFI_VEC(anfi_use *) uses = {0};
   for (anfi_use *u = n->uses; u; u = u->next)
-    if (!has(&s->local, u->user) && !anfi_state_is_result(&s->st, u->user))
-      anfi_push(s->a, &uses, u);
+    if (reads_whole(s, u->user)) anfi_push(s->a, &uses, u);
   for (size_t i = 0; i < uses.n; i++) {
     anf_node *user = uses.at[i]->user;
     anfi_set_input(user, (size_t)(uses.at[i] - user->in), whole_of(s, n, n->type));
   }
+}
+
+/* Its place in the program is that of what reads it. */
+static anf_node *whole_for_layer(void *user, anf_node *n, const anf_node *reader, int64_t layer) {
+  shard *s = (shard *)user;
+  const anfi_state_leaf *l = sharded(s, n);
+  anf_node *whole = gathered(s, n, l ? l->type : n->type, layer), *x = whole;
+  while (!anfi_is_op(x, ANF_OP_AllGather)) x = x->in[0].def;
+  x->debug = reader->debug;
+  return whole;
+}
+
+/* By layers: all that is read as a whole somewhere. */
+static void gather_for_layers(shard *s) {
+  anfi_node_vec of = {0};
+  anfi_layers_job job = {.g = s->g,
+                         .a = s->a,
+                         .order = &s->st.order,
+                         .once = s->params == ANF_PARAMS_ONCE,
+                         .reads_whole = reads_whole,
+                         .whole = whole_for_layer,
+                         .user = s};
+  for (size_t i = 0; i < s->st.nstate; i++)
+    if (sharded(s, s->g->params.at[i])) anfi_push(s->a, &of, s->g->params.at[i]);
+  for (size_t i = 0; i < s->st.order.n; i++) {
+    anf_node *n = s->st.order.at[i];
+    if (has(&s->local, n) || (n->kind != ANFI_PARAM && sharded(s, n))) anfi_push(s->a, &of, n);
+  }
+  anfi_step_gather_layers(&job, of.at, of.n);
 }
 
 static anf_node *new_value(void *user, anf_node *n, const anfi_state_leaf *l) {
@@ -251,15 +293,17 @@ static void change(shard *s) {
   anfi_state_take_parts(&s->st);
   for (size_t i = 0; i < s->st.order.n; i++)
     if (has(&s->local, s->st.order.at[i])) split(s, s->st.order.at[i]);
-  for (size_t i = 0; i < s->st.order.n; i++)
+  for (size_t i = 0; i < s->st.order.n && !s->params; i++)
     if (has(&s->local, s->st.order.at[i])) gather_for_others(s, s->st.order.at[i]);
+  if (s->params) gather_for_layers(s);
   anfi_state_give(&s->st, new_value, s);
 }
 
-size_t anfi_step_shard(anf_graph *g, size_t nstate, int32_t ranks, uint64_t least) {
+size_t anfi_step_shard(anf_graph *g, size_t nstate, int32_t ranks, uint64_t least,
+                       anf_shard_params params) {
   anf_ctx *cx = g->module->cx;
   anfi_arena *a = anfi_scratch(cx);
-  shard s = {.cx = cx, .m = g->module, .g = g, .a = a, .ranks = ranks};
+  shard s = {.cx = cx, .m = g->module, .g = g, .a = a, .ranks = ranks, .params = params};
   size_t n = 0;
   if (ranks < 2 || !nstate) return 0;
   anfi_map *maps[] = {&s.local, &s.part, &s.whole};
@@ -268,6 +312,7 @@ size_t anfi_step_shard(anf_graph *g, size_t nstate, int32_t ranks, uint64_t leas
   s.st.order = anfi_step_find_differing(g, nstate, a, &s.differs);
   if (!anfi_state_find(&s.st) || !choose(&s, least)) return 0;
   find_local(&s);
+  s.old = s.m->nodes.n;
   change(&s);
   anfi_clear_dead(s.m);
   for (size_t i = 0; i < s.st.leaf.n; i++) n += s.st.leaf.at[i].part != NULL;

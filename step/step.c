@@ -13,6 +13,10 @@
 #include <math.h>
 #include <stdlib.h>
 
+enum {
+  SHARD_LEAST = 4096
+}; // bytes of a tensor that the option params cuts: less is not worth a message
+
 /* ---- making ---- */
 
 static void free_prints(anf_step *s) {
@@ -58,11 +62,12 @@ static anf_step *new_step(anf_graph *g, size_t nstate, const anf_step_opts *o) {
   anfi_arena_init(&s->arena, cx);
   anfi_defer(cx, ANFI_ON_FAIL, free_step, s);
   anf_exec_opts how;
-  if (!ANFI_OPTS_IN(cx, anf_step_opts, split, o, &s->o) ||
+  if (!ANFI_OPTS_IN(cx, anf_step_opts, params, o, &s->o) ||
       !ANFI_OPTS_IN(cx, anf_exec_opts, fold_bytes, s->o.exec, &how))
     return NULL;
   s->o.exec = NULL; // the host's
   if (!s->o.threads) s->o.threads = 1;
+  if (s->o.params && !s->o.shard) s->o.shard = SHARD_LEAST;
   how.parallel |= s->o.threads > 1;
   s->rank = anf_comm_rank(s->o.comm);
   s->ranks = anf_comm_ranks(s->o.comm);
@@ -155,7 +160,7 @@ static bool check_spread(void *user, anf_graph *g) {
 
 static size_t shard(void *user, anf_graph *g) {
   anf_step *s = ((const making *)user)->s;
-  s->nsharded = anfi_step_shard(g, s->nstate, s->ranks, s->o.shard);
+  s->nsharded = anfi_step_shard(g, s->nstate, s->ranks, s->o.shard, s->o.params);
   for (size_t i = 0; i < s->nstate; i++) s->held[i] = g->params.at[i]->type;
   return s->nsharded;
 }

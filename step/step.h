@@ -195,7 +195,20 @@ void anfi_state_give(anfi_state *s, anfi_state_value *value, void *user);
 
 /* shard.c: of the optimised graph. State tensors of at least so many bytes become a part of them on each rank, where the
  * program allows it. How many. */
-size_t anfi_step_shard(anf_graph *g, size_t nstate, int32_t ranks, uint64_t least);
+size_t anfi_step_shard(anf_graph *g, size_t nstate, int32_t ranks, uint64_t least,
+                       anf_shard_params params);
+
+/* layer.c: values of which each rank has a part, as wholes for what reads them. */
+typedef struct anfi_layers_job {
+  anf_graph *g;
+  anfi_arena *a;
+  const anfi_node_vec *order; // inputs first
+  bool once;                  // a value is gathered once for all that reads it
+  bool (*reads_whole)(void *user, const anf_node *n); // not: by parts
+  anf_node *(*whole)(void *user, anf_node *of, const anf_node *reader, int64_t layer);
+  void *user;
+} anfi_layers_job;
+void anfi_step_gather_layers(anfi_layers_job *job, anf_node *const *of, size_t n);
 
 /* split.c: of the optimised graph. State that the host names is cut along an axis; what follows from it is, too. `axis`: by
  * leaf, -1 where it is whole. How many; 0 with an error if that cannot be. */

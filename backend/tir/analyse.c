@@ -26,6 +26,12 @@ static bool lends(texpr e) {
   return e->kind == TX_call && e->u.name && !e->dtype.ptr && e->n == e->nidx;
 }
 
+/* The buffers of an exchange are lent from its start to its wait, which names them again (backend/lower/ops/comm.c). */
+static bool is_exchange(texpr e) {
+  int f = lends(e) && e->kind == TX_call ? anfi_t_rt_of(e->u.name->s) : -1;
+  return f == TRT_anf_rt_comm_start || f == TRT_anf_rt_comm_wait;
+}
+
 static bool is_tensor(texpr e) { return e->kind == TX_tensor || e->kind == TX_tensorptr; }
 
 /* What a statement or expression does with a tensor but lend it. */
@@ -46,6 +52,11 @@ static bool see_expr(tviewer *v, texpr e) {
   keep_below(a, e);
   if (e->kind == TX_tensor) escape(a, e);
   if (e->kind == TX_tensorptr) escape(a, e->in[0]);
+  if (is_exchange(e)) {
+    for (uint32_t i = 0; i < e->n; i++)
+      anfi_t_view_expr(v, e->in[i]->kind == TX_cast ? e->in[i]->in[0] : e->in[i]);
+    return false;
+  }
   if (e->kind != TX_indexing && e->kind != TX_tensorptr) return true;
   for (uint32_t i = 1; i < e->n; i++) anfi_t_view_expr(v, e->in[i]);
   return false;

@@ -5,6 +5,10 @@ steps on 2 and 4 ranks predicted and then measured, in turns. Ranks are threads 
 784-512-512-10. An exchange between threads is work of the same cores, so nothing hides it once they are all busy:
 
     step(R) = max(1, R / cores) * step(1) + AllReduce(R, bytes of the gradients)
+
+On a machine that other programs use, the clock says little: the processor's time of all ranks is predicted, too,
+
+    work(R) = R * work(1) + that of an AllReduce(R, bytes of the gradients)
 """
 from __future__ import annotations
 
@@ -41,19 +45,21 @@ class Ranks:
     def __init__(self, ranks: int) -> None:
         self.ranks = ranks
 
-    def turn(self) -> tuple[float, dict]:
-        """Seconds of a step, the median of a few; and what was counted."""
+    def turn(self) -> tuple[float, float, dict]:
+        """Seconds of a step, the median of a few; of the processor, for all ranks; and what was counted."""
         def work(c):
             source = np.random.default_rng(c.rank)
             x, y = source.normal(size=(ROWS, 784)).astype("f4"), source.integers(0, 10, ROWS).astype("i4")
             step = Step(loss, SGD(0.1), params(), comm=c)
             step(x, y)
-            before, times = c.counts, []
+            c.all_reduce(np.zeros(1, "f4"))
+            before, times, busy = c.counts, [], time.process_time()
             for _ in range(STEPS):
                 start = time.perf_counter()
                 step(x, y)
                 times.append(time.perf_counter() - start)
-            return statistics.median(times), {k: (v - before[k]) / STEPS for k, v in c.counts.items()}
+            c.all_reduce(np.zeros(1, "f4"))
+            return statistics.median(times), (time.process_time() - busy) / STEPS, {k: (v - before[k]) / STEPS for k, v in c.counts.items()}
         return comm.launch(self.ranks, work)[0]
 
 
@@ -64,17 +70,39 @@ def all_reduce_time(ranks: int, n: int) -> float:
     return n / size * ns / 1e9
 
 
+def all_reduce_work(ranks: int, n: int) -> float:
+    """Seconds of the processor, for all ranks, of an AllReduce of n bytes in arrays of 256 KB."""
+    def work(c):
+        x = np.ones((256 << 10) // 4, "f4")
+        c.all_reduce(x)
+        busy = time.process_time()
+        for _ in range(20):
+            c.all_reduce(x)
+        return (time.process_time() - busy) / 20 * n / x.nbytes
+    return comm.launch(ranks, work)[0]
+
+
+def processor(r: int, busy: dict, work: dict) -> str:
+    t = statistics.median(busy[r])
+    predicted = r * statistics.median(busy[1]) + (statistics.median(work[r]) if r > 1 else 0.0)
+    return f"of the processor {1e3 * t:.2f} ms, predicted {1e3 * predicted:.2f}, ratio {predicted / t:.2f}"
+
+
 def main() -> None:
     n = 4 * sum(a * b + b for a, b in zip(SIZES, SIZES[1:]))
     cores = len(os.sched_getaffinity(0))
     found: dict = {r: [] for r in (1, 2, 4)}
     link: dict = {r: [] for r in (2, 4)}
+    busy: dict = {r: [] for r in found}
+    work: dict = {r: [] for r in link}
     counts: dict = {}
     for _ in range(TURNS):
         for r in found:
-            seconds, counts[r] = Ranks(r).turn()
+            seconds, cpu, counts[r] = Ranks(r).turn()
             found[r].append(seconds)
+            busy[r].append(cpu)
             if r > 1:
+                work[r].append(all_reduce_work(r, n))
                 link[r].append(all_reduce_time(r, n))
     median = {r: statistics.median(x) for r, x in found.items()}
     print(f"load {os.getloadavg()[0]:.1f} on {cores} cores; gradients {n} bytes; medians of {TURNS} turns")
@@ -84,7 +112,7 @@ def main() -> None:
         predicted = max(1, r / cores) * median[1] + exchange
         least = 2 * n * (r - 1) / r
         print(f"  {r} ranks  measured {1e3 * t:7.2f} ms ({1e3 * low:.2f} to {1e3 * high:.2f})  predicted {1e3 * predicted:7.2f} ms  "
-              f"ratio {predicted / t:.2f}  bytes of a rank {counts[r]['bytes']:.0f}, least {least:.0f}")
+              f"ratio {predicted / t:.2f}  {processor(r, busy, work)}  bytes of a rank {counts[r]['bytes']:.0f}, least {least:.0f}")
 
 
 main()

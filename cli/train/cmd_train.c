@@ -114,7 +114,7 @@ static bool is_sharded(const anf_step *s, size_t i) {
 }
 
 /* Do ranks hold parts of the state, which all of them gather together? */
-static bool has_parts(const training *t) { return t->o.shard || t->o.split; }
+static bool has_parts(const training *t) { return t->o.shard || t->o.params || t->o.split; }
 
 /* The test reads the state where the step keeps it, but for sharded leaves. */
 static bool share_state(cli *c, const training *t) {
@@ -146,6 +146,7 @@ static bool make_test(cli *c, training *t) {
   o.nan = ANF_NAN_IGNORE;
   o.comm = NULL; // each rank has the whole test
   o.shard = 0;
+  o.params = ANF_PARAMS_WHOLE;
   o.split = NULL;
   o.trace = NULL;
   if (!t->test) return true;
@@ -161,6 +162,9 @@ static bool options(const cli *c, training *t) {
   t->o.user = c->value[OPT_JSON] ? stderr : stdout;
   t->o.comm = c->comm;
   t->o.shard = c->comm && c->value[OPT_SHARD] ? SHARD_LEAST : 0;
+  if (c->comm && c->value[OPT_SHARD_PARAMS])
+    t->o.params =
+        strcmp(c->value[OPT_SHARD_PARAMS], "once") == 0 ? ANF_PARAMS_ONCE : ANF_PARAMS_AGAIN;
   t->o.split = c->comm ? c->value[OPT_SPLIT] : NULL;
   t->how = (anf_exec_opts){.size = sizeof t->how, .fast = c->value[OPT_FAST] != NULL};
   t->how.jit = cli_jit_options(c);

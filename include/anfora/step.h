@@ -59,6 +59,13 @@ typedef enum anf_nan_check {
                 // that made the first
 } anf_nan_check;
 
+/* Parameters, and other state that is not updated element by element alone. */
+typedef enum anf_shard_params {
+  ANF_PARAMS_WHOLE, // each rank holds all
+  ANF_PARAMS_AGAIN, // a part; gathered for each layer that reads them, forward, and again backward
+  ANF_PARAMS_ONCE   // a part; gathered once a step, and kept until the last layer that reads them
+} anf_shard_params;
+
 typedef struct anf_step_opts {
   size_t size;
   const anf_exec_opts *exec; // engine and the like
@@ -85,6 +92,8 @@ typedef struct anf_step_opts {
    * for an axis a number, column (the last), row (the first) or whole. What follows from it is cut, too (docs/distributed.md).
    * NULL: the ranks are data parallel. */
   const char *ANF_NULLABLE split;
+  /* With `comm`: the parameters are sharded, too (docs/distributed.md). `shard` 0 is 4096 then. */
+  anf_shard_params params;
 } anf_step_opts;
 
 /* Compiles `g` for these arguments, one for each parameter; states start as copies of theirs, and

@@ -303,7 +303,7 @@ class Function(_core.Callable):
         return self._run(program, e, args, statics, casts, shapes, tuple(_core.asarray(a) for a in program.arrays))
 
     def _stepper(self, args: tuple, nstate: int, keep: bool, comm: Any = None, shard: int = 0,
-                 split: str | None = None) -> Any:
+                 split: str | None = None, params: int = 0) -> Any:
         """The function as a training step: the first `nstate` arguments are its state, and the first results the new
         one, which is put where the old one was. `keep`: a step that gives no number changes nothing. Gives it and
         its program; None if there can be no such step: numbers without element types, or a state whose type changes."""
@@ -318,7 +318,7 @@ class Function(_core.Callable):
         try:
             made = _core.Stepper(program.text, program.name, program.marks, program.files, program.start, types_, nstate,
                                  backend, fast, tune, os.cpu_count() if threads else 1, keep, captured, args[nstate:], comm, shard,
-                                 split)
+                                 split, params)
         except _core.Failure as failure:
             error = program.error(failure)
             if any(f.code in ("E1110", "E1111") for f in error.findings):

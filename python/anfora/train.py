@@ -29,6 +29,7 @@ from . import schedules# noqa: F401
 
 
 SHARD_LEAST = 4096  # bytes of a tensor that shard=True cuts: less is not worth a message
+SHARD_PARAMS = {False: 0, True: 1, "again": 1, "once": 2}  # anf_shard_params
 NOT_A_NUMBER = ("E1117",)  # a step whose outputs hold NaN or infinity
 
 
@@ -126,7 +127,9 @@ class Step:
     from the state of rank 0, and step by the mean of their gradients. A rank that fails is a CommError for the others, which change
     nothing in that step; with ``snapshot_every`` steps they ``recover``. ``shard``: each rank holds and updates a part of the
     optimiser's state, of tensors of at least so many bytes (True: 4096); the values stay the same, bit for bit. What reads the state
-    (``params``, ``state``, ``save``, a snapshot) then gathers it, so all ranks do it alike.
+    (``params``, ``state``, ``save``, a snapshot) then gathers it, so all ranks do it alike. ``shard_params``: of the parameters, too.
+    They are gathered for each layer that reads them, one ahead, and dropped after it: ``"again"`` (True) in the backward sweep,
+    or ``"once"`` a step.
 
     ``split``: the ranks of ``comm`` are one model together, and are all given the same batch. Each holds a part of the parameters that
     are named, along an axis: ``{"w1": "column", "w2": "row", "qkv": 2}``. Names are paths, or their ends; ``column`` is the last axis,
@@ -137,7 +140,7 @@ class Step:
 
     def __init__(self, loss: Callable, optimizer: Optimizer, params: Any, *, stop_at_nan: bool = True, extra: Any = None,
                  has_aux: bool = False, comm: Comm | None = None, snapshot_every: int = 0, shard: bool | int = False,
-                 split: dict[str, str | int] | None = None, **options: Any) -> None:
+                 shard_params: bool | str = False, split: dict[str, str | int] | None = None, **options: Any) -> None:
         self.loss, self.optimizer, self.has_aux = as_function(loss), optimizer, has_aux
         self._trees: tuple = (params, optimizer.init(params)) + (() if extra is None else (extra,))
         self.count, self.losses, self.stop_at_nan = 0, Curve(), stop_at_nan
@@ -150,10 +153,13 @@ class Step:
         self._shard = SHARD_LEAST if shard is True else int(shard)
         if self._shard < 0 or (self._shard and comm is None):
             raise ValueError("shard is for the ranks of a comm: True, or the bytes of a tensor from which on it is sharded")
-        if split is not None and (comm is None or self._shard):
+        if shard_params not in SHARD_PARAMS or (shard_params and comm is None):
+            raise ValueError('shard_params is for the ranks of a comm: True, "again" or "once"')
+        self._shard_params = SHARD_PARAMS[shard_params]
+        if split is not None and (comm is None or self._shard or shard_params):
             raise ValueError("split is for the ranks of a comm, and without shard")
         self._split = None if split is None else ", ".join(f"{name}={axis}" for name, axis in split.items())
-        self._parts = bool(self._shard or split)  # all ranks gather the state together
+        self._parts = bool(self._shard or shard_params or split)  # all ranks gather the state together
         self._snapshots: list[tuple[int, tuple]] = []
         if comm is not None:
             self._join(comm)
@@ -306,7 +312,7 @@ class Step:
                 return value
         live = None if self.has_aux else self.function(len(batch))._stepper((*trees, *batch), len(trees), self.stop_at_nan,
                                                                                            self.comm and self.comm._core, self._shard,
-                                                                                           self._split)
+                                                                                           self._split, self._shard_params)
         if live is None and self.comm:
             raise TypeError("a step on several ranks needs parameters with element types that it keeps, and a compiler")
         if live is None:

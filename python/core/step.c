@@ -47,7 +47,7 @@ typedef struct making {
   const char *text, *name, *marks, *start, *backend, *split;
   Py_ssize_t length, nmarks, nstate, shard;
   PyObject *files, *types, *captured, *batch, *comm;
-  int fast, tune, threads, keep;
+  int fast, tune, threads, keep, params;
   anf_comm *with;
 } making;
 
@@ -63,6 +63,7 @@ static anf_status make_step(stepper *s, const making *k, const texts *t, const p
   o.threads = (uint32_t)k->threads;
   o.comm = k->with;
   o.shard = (uint64_t)k->shard;
+  o.params = (anf_shard_params)k->params;
   o.split = k->split;
   anf_jit_kind_of(k->backend, &how.kind);
   anf_text dir = {.cx = s->cx};
@@ -140,16 +141,16 @@ static bool make(stepper *s, const making *k) {
   return good;
 }
 
-/* Stepper(text, name, marks, files, start, types, states, backend, fast, tune, threads, keep, captured, batch, comm, shard, split) */
+/* Stepper(text, name, marks, files, start, types, states, backend, fast, tune, threads, keep, captured, batch, comm, shard, split, params) */
 static PyObject *stepper_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
   PyObject *module = PyType_GetModule(type);
   making k = {.comm = Py_None};
   (void)kw;
-  if (!module ||
-      !PyArg_ParseTuple(args, "s#sy#O!sO!nsppipO!O!|Onz", &k.text, &k.length, &k.name, &k.marks,
-                        &k.nmarks, &PyList_Type, &k.files, &k.start, &PyList_Type, &k.types,
-                        &k.nstate, &k.backend, &k.fast, &k.tune, &k.threads, &k.keep, &PyTuple_Type,
-                        &k.captured, &PyTuple_Type, &k.batch, &k.comm, &k.shard, &k.split))
+  if (!module || !PyArg_ParseTuple(args, "s#sy#O!sO!nsppipO!O!|Onzi", &k.text, &k.length, &k.name,
+                                   &k.marks, &k.nmarks, &PyList_Type, &k.files, &k.start,
+                                   &PyList_Type, &k.types, &k.nstate, &k.backend, &k.fast, &k.tune,
+                                   &k.threads, &k.keep, &PyTuple_Type, &k.captured, &PyTuple_Type,
+                                   &k.batch, &k.comm, &k.shard, &k.split, &k.params))
     return NULL;
   k.with = comm_of(core_of(module), k.comm);
   if (!k.with && PyErr_Occurred()) return NULL;

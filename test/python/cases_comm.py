@@ -75,8 +75,8 @@ def test_steps_of_threads():
         assert all(f[:2] == found[0][:2] for f in found) and ranks_of.launch(n, trained)[0][:2] == found[0][:2]
 
 
-def trained_sharded(c):
-    step = Step(loss, Adam(1e-2), params(), comm=c, shard=1)
+def trained_sharded(c, **how):
+    step = Step(loss, Adam(1e-2), params(), comm=c, shard=1, **how)
     for x, y in batches((X, Y), 16, epochs=5, comm=c):
         step(x, y)
     return bits(step.params), list(step.losses), tree_leaves(step.state)
@@ -93,6 +93,29 @@ def test_a_sharded_state_has_the_bits_of_a_whole_one():
         for x, y in zip(a, b):
             assert x[:2] == y[:2] and len(x[2]) == len(y[2]) > 5
             assert all(np.array_equal(np.asarray(p), np.asarray(q)) for p, q in zip(x[2], y[2]))
+
+
+def test_sharded_parameters_have_the_bits_of_whole_ones():
+    for n in (1, 2, 4):
+        for how in (True, "again", "once"):
+            for x, y in zip(ranks_of.launch(n, trained_sharded), ranks_of.launch(n, lambda c: trained_sharded(c, shard_params=how))):
+                assert x[:2] == y[:2]
+                assert all(np.array_equal(np.asarray(p), np.asarray(q)) for p, q in zip(x[2], y[2]))
+
+
+def test_sharded_parameters_are_gathered_by_layers():
+    def work(c, how):
+        step = Step(loss, SGD(0.1), params(), comm=c, shard=1, shard_params=how)
+        step(X[:16], Y[:16])
+        return [line.split(" at ")[0] for line in step.exchanges().splitlines()]
+    again, once = (ranks_of.launch(2, lambda c: work(c, how))[0] for how in ("again", "once"))
+    whole = ranks_of.launch(2, lambda c: work(c, False))[0]
+    held = [line for line in again if "of which each rank holds" in line]
+    assert len(held) == len(tree_leaves(params())) and held == [line for line in once if "holds" in line], again
+    gathers = [line for line in again if line.startswith("AllGather") and " for layer " in line]
+    assert len(gathers) == len(set(line.rsplit(" ", 1)[1] for line in gathers)) >= len(held), again
+    assert sum(line.startswith("ReduceScatter") for line in again) == len(held), again
+    assert not any("layer" in line or "Scatter" in line for line in whole), whole
 
 
 def trained_split(c, split={"params.a": "column", "c": "row"}):
@@ -166,7 +189,7 @@ def test_threads_parse_one_source_one_by_one():
 
 def test_a_sharded_checkpoint_is_that_of_a_whole_state():
     def work(c, path, shard, resume, until):
-        step = Step(loss, Adam(1e-2), params(), comm=c, shard=shard)
+        step = Step(loss, Adam(1e-2), params(), comm=c, shard=shard, shard_params=bool(shard) and c.ranks != 2)
         if resume:
             step.load(resume)
         for i in range(step.count, until):
@@ -185,9 +208,10 @@ def test_a_sharded_checkpoint_is_that_of_a_whole_state():
 
 
 def test_threads_go_on_from_snapshots_of_a_sharded_state():
-    found = ranks_of.launch(3, lambda c: goes_on(c, 1, 7, shard=1), timeout=LIMIT)
-    assert found[1] is None and found[0][0] == 2
-    assert found[0][2] == found[2][2] == expected_to_go_on(7)
+    for how in (False, True):
+        found = ranks_of.launch(3, lambda c: goes_on(c, 1, 7, 1, how), timeout=LIMIT)
+        assert found[1] is None and found[0][0] == 2
+        assert found[0][2] == found[2][2] == expected_to_go_on(7)
 
 
 def test_bytes_sent_are_those_of_one_round():
@@ -243,6 +267,8 @@ def test_what_is_refused():
     raises(ValueError, lambda: ranks_of.threads(2, timeout=0), "time limit")
     raises(TypeError, lambda: Step(loss, SGD(0.1), params(), comm=3), "comm")
     raises(ValueError, lambda: Step(loss, SGD(0.1), params(), shard=True), "shard")
+    raises(ValueError, lambda: Step(loss, SGD(0.1), params(), shard_params=True), "shard_params")
+    raises(ValueError, lambda: Step(loss, SGD(0.1), params(), comm=ranks_of.threads(1)[0], shard_params="often"), "shard_params")
 
     def work(c):
         Step(lambda p, x, y: (loss(p, x, y), 1.0), SGD(0.1), params(), comm=c, has_aux=True)
@@ -250,9 +276,9 @@ def test_what_is_refused():
     raises(ValueError, lambda: list(batches((X, Y), 15, comm=ranks_of.threads(2)[0])), "15 rows")
 
 
-def goes_on(c, lost, at, shard=0):
+def goes_on(c, lost, at, shard=0, shard_params=False):
     """Trains; the rank `lost` leaves before step `at`. The losses of the steps that count, by number."""
-    step, losses = Step(loss, Adam(1e-2), params(), comm=c, snapshot_every=4, shard=shard), {}
+    step, losses = Step(loss, Adam(1e-2), params(), comm=c, snapshot_every=4, shard=shard, shard_params=shard_params), {}
     while step.count < 16:
         if c.rank == lost and step.count == at and c.ranks == 3:
             c.abort()

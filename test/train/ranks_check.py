@@ -62,13 +62,13 @@ def trains(tap, anfora, mpi, folder):
     for name, words, more, near in EXAMPLES:
         alone, _, problem = train(anfora, words + more, 0, [], saved)
         for ranks in (2, 4):
-            ways = [("threads", [])] + [("threads, sharded", [])] * (name != "MLP")  # whose tensors are too small
+            ways = [("threads", [])] + [("threads, sharded", []), ("threads, parameters once", [])] * (name != "MLP")  # whose tensors are too small
             ways += [(f"{n} processes", [*MPIRUN, "-n", str(n)]) for n in (2, 4) if n <= ranks and mpi]
-            ways += [("4 processes, sharded", [*MPIRUN, "-n", "4"])] * (mpi and ranks == 4 and name == "digits")
+            ways += [(f"4 processes, {what}", [*MPIRUN, "-n", "4"]) for what in ("sharded", "parameters again") if mpi and ranks == 4 and name != "MLP"]
             first = None
             for way, launcher in ways:
-                losses, state, wrong = (None, None, problem) if problem else train(anfora, words + more, ranks, launcher, saved,
-                                                                                             ["--shard"] * ("sharded" in way))
+                how = ["--shard"] if "sharded" in way else ["--shard-params", way.split()[-1]] if "parameters" in way else []
+                losses, state, wrong = (None, None, problem) if problem else train(anfora, words + more, ranks, launcher, saved, how)
                 wrong = wrong or ("" if all(abs(a - b) <= near * abs(b) for a, b in zip(losses, alone)) and len(losses) == len(alone)
                                   else f"{losses}, alone {alone}")
                 first = first or (losses, state)

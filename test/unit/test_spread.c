@@ -67,6 +67,7 @@ typedef struct plan {
   bool alone; // without a communicator: the whole batch
   int engine;
   uint64_t shard;
+  anf_shard_params params;
   anf_nan_check nan;
   int from, to;            // steps; 0, 0: all
   const char *load, *save; // checkpoints before and after them
@@ -147,7 +148,8 @@ static void train(rank *r) {
                      .exec = &how,
                      .comm = p->alone ? NULL : r->comm,
                      .nan = p->nan,
-                     .shard = p->shard};
+                     .shard = p->shard,
+                     .params = p->params};
   anf_status st = anf_parse(cx, text, "spread.anf", d, &m);
   if (st == ANF_OK) st = anf_step_new(anf_module_find(m, "step"), p->nstate, 0, NULL, &o, d, &s);
   if (st == ANF_OK) st = set_state(s);
@@ -231,6 +233,31 @@ static void test_sharded(void **state) {
     }
 }
 
+/* Parameters in parts, gathered once or again: any kind of program keeps its bits. */
+static void test_sharded_parameters(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    size_t nstate;
+  } program[] = {{sgd, 1}, {clipped, 2}, {adam, 2}};
+  for (int32_t n = 1; n <= 4; n++)
+    for (size_t k = 0; k < 6 && ROWS % n == 0; k++) {
+      int engine = n == 4 && !k ? BY_CJIT : n == 2 ? BY_LLVM : BY_TIR;
+      rank whole[MAX_RANKS], r[MAX_RANKS];
+      plan p = {program[k % 3].text, program[k % 3].nstate, .engine = engine};
+      run_ranks(n, NULL, train, &p, whole);
+      p.shard = n == 3 ? 41 : 1;
+      p.params = k < 3 ? ANF_PARAMS_AGAIN : ANF_PARAMS_ONCE;
+      p.nan = k % 2 ? ANF_NAN_STOP : ANF_NAN_FIND;
+      run_ranks(n, NULL, train, &p, r);
+      all_fine(n, whole);
+      all_fine(n, r);
+      for (int32_t i = 0; i < n; i++) same(&r[i], &whole[0], 0);
+      free_outs(n, whole);
+      free_outs(n, r);
+    }
+}
+
 /* A NaN in the part of one rank stops all of them, before they change anything. */
 static void step_from_nan(rank *r) {
   anf_ctx *cx = anf_ctx_new(NULL);
@@ -274,37 +301,39 @@ static size_t read_file(const char *path, char *out, size_t most) {
   return n;
 }
 
-/* The file of 4 ranks, sharded or not, is one; any number of ranks goes on from it. */
+/* The file of 4 ranks, sharded or not, parameters or not, is one; any number of ranks goes on from it. */
 static void test_checkpoints(void **state) {
   (void)state;
-  static char file[2][8192];
-  char folder[TEST_PATH], path[2][TEST_PATH + 16];
+  static char file[3][8192];
+  char folder[TEST_PATH], path[3][TEST_PATH + 16];
   rank r[MAX_RANKS], whole[MAX_RANKS];
-  size_t n[2];
+  size_t n[3];
   assert_true(test_folder(folder));
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 3; i++) {
     snprintf(path[i], sizeof path[i], "%s/%d.safetensors", folder, i);
-    run_ranks(4, NULL, train,
-              &(plan){adam, 2, .engine = BY_LLVM, .shard = (uint64_t)i, .to = 3, .save = path[i]},
-              r);
+    plan p = {adam, 2, .engine = BY_LLVM, .shard = i > 0, .to = 3, .save = path[i]};
+    p.params = i == 2 ? ANF_PARAMS_AGAIN : ANF_PARAMS_WHOLE;
+    run_ranks(4, NULL, train, &p, r);
     all_fine(4, r);
     free_outs(4, r);
     n[i] = read_file(path[i], file[i], sizeof file[i]);
   }
   assert_in_range(n[0], 1000, sizeof file[0] - 1);
-  assert_true(n[0] == n[1] && memcmp(file[0], file[1], n[0]) == 0);
+  for (int i = 1; i < 3; i++) assert_true(n[0] == n[i] && memcmp(file[0], file[i], n[0]) == 0);
   for (int32_t ranks = 1; ranks <= 4; ranks++) {
     run_ranks(ranks, NULL, train, &(plan){adam, 2, .engine = BY_TIR, .from = 3, .load = path[0]},
               whole);
     run_ranks(ranks, NULL, train,
-              &(plan){adam, 2, .engine = BY_TIR, .shard = 1, .from = 3, .load = path[1]}, r);
+              &(plan){adam, 2, .engine = BY_TIR, .shard = 1, .from = 3, .load = path[1],
+                      .params = (anf_shard_params)(ranks % 3)},
+              r);
     all_fine(ranks, whole);
     all_fine(ranks, r);
     for (int32_t i = 0; i < ranks; i++) same(&r[i], &whole[0], 0);
     free_outs(ranks, whole);
     free_outs(ranks, r);
   }
-  for (int i = 0; i < 2; i++) unlink(path[i]);
+  for (int i = 0; i < 3; i++) unlink(path[i]);
   rmdir(folder);
 }
 
@@ -595,16 +624,12 @@ static void test_overlap(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sgd),
-                                     cmocka_unit_test(test_clipped),
-                                     cmocka_unit_test(test_sharded),
-                                     cmocka_unit_test(test_parts),
-                                     cmocka_unit_test(test_nan_in_a_part),
-                                     cmocka_unit_test(test_checkpoints),
-                                     cmocka_unit_test(test_checkpoint_fails),
-                                     cmocka_unit_test(test_refused),
-                                     cmocka_unit_test(test_faults),
-                                     cmocka_unit_test(test_torn),
-                                     cmocka_unit_test(test_overlap)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_sgd),         cmocka_unit_test(test_clipped),
+      cmocka_unit_test(test_sharded),     cmocka_unit_test(test_sharded_parameters),
+      cmocka_unit_test(test_parts),       cmocka_unit_test(test_nan_in_a_part),
+      cmocka_unit_test(test_checkpoints), cmocka_unit_test(test_checkpoint_fails),
+      cmocka_unit_test(test_refused),     cmocka_unit_test(test_faults),
+      cmocka_unit_test(test_torn),        cmocka_unit_test(test_overlap)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

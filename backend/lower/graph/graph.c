@@ -184,6 +184,18 @@ static bool may_write_over(const glow *w, const anf_node *n) {
          anfi_lower_is_scalar((anfi_opcode)x->op);
 }
 
+/* What n, which may write over input 0, has for it: the buffer itself, where ops between only name its elements anew. */
+static anfi_view *own_buffer(glow *w, const anf_node *n, anfi_view *v) {
+  const anf_node *x = n->in[0].def;
+  while (x->kind == ANFI_APPLY && (anfi_op[x->op].flags & ANFI_IN_ORDER) &&
+         anfi_op[x->op].lower == ANFI_LOWER_INDEX_MAP)
+    x = x->in[0].def;
+  gval made = w->env[x->id];
+  anfi_view *b = made.n == 1 ? made.at[0] : NULL;
+  bool same = x != n->in[0].def && b && b->n == v->n;
+  return same ? anfi_view_buffer(w->L, v->type, anfi_view_force(w->L, b)) : v;
+}
+
 anfi_view *anfi_glow_copied_out(glow *w, anfi_view *v) {
   anfi_leaves l = {0};
   if (!v->type->n || !anfi_glow_leaves(w, v->type, anfi_nowhere(), &l)) return v;
@@ -215,7 +227,10 @@ static bool lower_op(glow *w, anf_node *n, bool inlined, gval *out) {
                    .inlined = inlined,
                    .to = w->to[n->id]};
   bool writes = anfi_op[n->op].flags & ANFI_WRITES_OVER;
-  if (anfi_op[n->op].flags & ANFI_COLLECTIVE && n->nin) q.over = may_write_over(w, n);
+  if (anfi_op[n->op].flags & ANFI_COLLECTIVE && n->nin) {
+    q.over = may_write_over(w, n);
+    if (q.over) in[0] = own_buffer(w, n, in[0]);
+  }
   if (writes) q.over = may_write_over(w, n) || (in[0]->owned && anfi_glow_is_last(w, n, 0, 0));
   if (!anfi_lower_op(w->L, &q, out->at)) return false;
   if (writes)

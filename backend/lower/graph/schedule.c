@@ -6,7 +6,8 @@
  * as soon as what it needs is there. A leaf that replaces one of the state waits for all that reads
  * the old one, where that is possible, and for all that may stop the program, so that a step that
  * fails leaves the state as it was. What needs the result of an exchange between ranks comes after all exchanges have been
- * started, so that they run beside the work between the first and the last.
+ * started, so that they run beside the work between the first and the last. What is gathered for a layer is started where the
+ * layer before it begins, so that it runs beside that one, and no more than two layers are there.
  * INVARIANT: only the order changes; effects stay first and in theirs. */
 #include "backend/lower/graph/graph.h"
 
@@ -21,6 +22,7 @@ typedef struct root {
 } root;
 
 typedef struct sched {
+  anf_ctx *cx;
   anfi_arena *a;
   anf_graph *g;
   anf_node *const *order; // as it was
@@ -32,6 +34,8 @@ typedef struct sched {
   bool *late;      // by place: is or needs such a one
   bool *delayed;   // by place: needs an exchange, and no exchange needs it
   places *after;   // by place: what reads the leaf that it replaces
+  bool *of_layer;  // by place: gathered for a layer, or an arrangement of that
+  places *ahead;   // by place: gathers of the next layer, if a layer begins here; NULL: not known
   bool wait;
   places out;
 } sched;
@@ -163,6 +167,12 @@ static bool is_exchange(const anf_node *n) {
   return n->kind == ANFI_APPLY && (anfi_op[n->op].flags & ANFI_COLLECTIVE) && n->nin;
 }
 
+/* A gather of sharded values for a layer. */
+static bool is_of_layer(const sched *s, const anf_node *n) {
+  return anfi_is_op(n, ANF_OP_AllGather) &&
+         anfi_get_i64(anfi_attr_value(s->cx, ANF_OP_AllGather, n->u.attrs, ANFI_GATHER_LAYER), 0);
+}
+
 /* Finds the delayed nodes. False: there are no exchanges. */
 static bool find_delayed(sched *s) {
   bool *feeds = ANFI_NEW_N(s->a, bool, s->n + 1), any = false;
@@ -202,7 +212,7 @@ static void delay(results *r) {
     any = true;
   }
   for (uint32_t i = 0; any && i < s->n; i++)
-    if (!s->late[i] && !is_map(s->order[i]) && s->level[i] <= last)
+    if (!s->late[i] && !is_map(s->order[i]) && s->level[i] <= last && !is_of_layer(s, s->order[i]))
       add_root(r, s->delayed[i] ? last + 1 : s->level[i], i);
 }
 
@@ -219,14 +229,23 @@ typedef struct visit {
 } visit;
 typedef ANFI_VEC(visit) visits;
 
-/* The next thing to come before: what it needs, then what it waits for. False: nothing more. */
+/* The next thing to come before: what it needs, but the values of its layer; what is started ahead; those values; what it waits
+ * for. False: nothing more. */
 static bool next_before(const sched *s, visit *v, uint32_t *out) {
   const anf_node *n = s->order[v->place];
-  while (v->next < n->nin)
-    if (place_of(s, n->in[v->next++].def, out)) return true;
-  if (!s->wait || !s->waiting[v->place] || v->next - n->nin >= s->after[v->place].n) return false;
-  *out = s->after[v->place].at[v->next++ - n->nin];
-  return true;
+  const places *ahead = s->ahead ? &s->ahead[v->place] : &(places){0},
+               *after = s->wait && s->waiting[v->place] ? &s->after[v->place] : &(places){0};
+  size_t again = s->ahead ? n->nin : 0, end = n->nin + ahead->n + again + after->n;
+  while (v->next < end) {
+    size_t k = v->next++;
+    if (k < n->nin) {
+      if (place_of(s, n->in[k].def, out) && !(s->ahead && s->of_layer[*out])) return true;
+    } else if ((k -= n->nin) < ahead->n) return *out = ahead->at[k], true;
+    else if ((k -= ahead->n) < again) {
+      if (place_of(s, n->in[k].def, out)) return true;
+    } else return *out = after->at[k - again], true;
+  }
+  return false;
 }
 
 static void make_from(sched *s, visits *st, uint32_t place) {
@@ -265,9 +284,73 @@ static bool make_order(sched *s, const results *r, bool wait) {
   return true;
 }
 
+/* ---- layers ahead ---- */
+
+static bool arranges(const anf_node *n) {
+  return n->kind == ANFI_APPLY && n->nin == 1 && anfi_op[n->op].lower == ANFI_LOWER_INDEX_MAP;
+}
+
+static void find_of_layer(sched *s) {
+  uint32_t at;
+  s->of_layer = ANFI_NEW_N(s->a, bool, s->n + 1);
+  for (uint32_t i = 0; i < s->n; i++) {
+    const anf_node *n = s->order[i];
+    bool same = arranges(n) && place_of(s, n->in[0].def, &at) && s->of_layer[at];
+    s->of_layer[i] = same || is_of_layer(s, n);
+  }
+}
+
+/* Where the first reader of the node at a place is in the order that was made. Ops that arrange elements read where their readers are. */
+static uint32_t first_read(sched *s, const uint32_t *when, uint32_t place) {
+  places open = {0};
+  uint32_t first = UINT32_MAX, at;
+  anfi_push(s->a, &open, place);
+  while (open.n) {
+    const anf_node *n = s->order[open.at[--open.n]];
+    for (const anfi_use *u = n->uses; u; u = u->next) {
+      if (!place_of(s, u->user, &at)) continue;
+      if (arranges(u->user)) anfi_push(s->a, &open, at);
+      else if (when[at] < first) first = when[at];
+    }
+  }
+  return first;
+}
+
+/* root.level: where the first reader is. False: no layer has a gather. */
+static bool find_ahead(sched *s) {
+  ANFI_VEC(root) gather = {0};
+  uint32_t *when = ANFI_NEW_N(s->a, uint32_t, s->n + 1);
+  for (uint32_t i = 0; i < s->n; i++) when[s->out.at[i]] = i;
+  for (uint32_t i = 0; i < s->n; i++) {
+    uint32_t first = is_of_layer(s, s->order[i]) ? first_read(s, when, i) : UINT32_MAX;
+    if (first != UINT32_MAX) anfi_push(s->a, &gather, ((root){first, i}));
+  }
+  if (!gather.n) return false;
+  qsort(gather.at, gather.n, sizeof(root), by_level);
+  places *ahead = ANFI_NEW_N(s->a, places, s->n + 1);
+  for (size_t i = 0, before = SIZE_MAX; i < gather.n; i++) {
+    if (i && gather.at[i].level != gather.at[i - 1].level) before = i - 1;
+    anfi_push(s->a, &ahead[s->out.at[gather.at[i].level]], gather.at[i].place); // its own
+    if (before != SIZE_MAX)
+      anfi_push(s->a, &ahead[s->out.at[gather.at[before].level]], gather.at[i].place);
+  }
+  find_of_layer(s);
+  s->ahead = ahead;
+  return true;
+}
+
+/* What an order needs may be more than there can be: then less is asked for. */
+static bool order_with_layers(sched *s, const results *r, bool wait) {
+  s->ahead = NULL;
+  if (!make_order(s, r, wait)) return false;
+  if (!find_ahead(s) || make_order(s, r, wait)) return true;
+  s->ahead = NULL;
+  return make_order(s, r, wait);
+}
+
 void anfi_glow_schedule(glow *w, anf_graph *g, size_t nstate) {
   anfi_graph_info *gi = &w->an->graphs[g->id];
-  sched s = {.a = w->a, .g = g, .n = gi->order.n};
+  sched s = {.cx = w->cx, .a = w->a, .g = g, .n = gi->order.n};
   size_t nleaf = 0;
   anf_node **old = ANFI_NEW_N(w->a, anf_node *, s.n + 1);
   if (s.n) memcpy(old, gi->order.at, s.n * sizeof *old);
@@ -286,6 +369,6 @@ void anfi_glow_schedule(glow *w, anf_graph *g, size_t nstate) {
   find_results(&r, g->result);
   delay(&r);
   if (r.root.n) qsort(r.root.at, r.root.n, sizeof(root), by_level);
-  if (!make_order(&s, &r, true) && !make_order(&s, &r, false)) return;
+  if (!order_with_layers(&s, &r, true) && !order_with_layers(&s, &r, false)) return;
   for (size_t i = 0; i < s.n; i++) gi->order.at[i] = old[s.out.at[i]];
 }
