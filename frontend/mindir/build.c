@@ -151,6 +151,7 @@ static bool inputs(building *q, const anfi_mi_node *n, const anfi_traced ***out)
 
 static const anfi_traced *constant(building *q, const anfi_mi_node *n) {
   const anfi_mi_attr *a = anfi_mi_find(&n->attrs, "value");
+  if (!a && n->attrs.n == 1) a = n->attrs.at[0]; // of old files, by another name
   if (!a) return fail_node(q->b, n, "has no", "value");
   if (a->type == MI_UMONAD) {
     *anfi_map_at(&q->monads, anfi_key(n->name)) = 1;
