@@ -30,7 +30,9 @@ struct anfi_mi_passed {
   ANFI_VEC(passed) all;
 };
 
-static bool pass(anfi_mi_fields *it, const row *known, uint32_t number) {
+void anfi_mi_pass(anfi_mi_fields *it, uint32_t number) {
+  const row *known =
+      number < FIELDS && rows[it->message][number].name ? &rows[it->message][number] : NULL;
   anfi_mi_model *m = it->model;
   if (!m->passed) {
     m->passed = ANFI_NEW(m->arena, anfi_mi_passed);
@@ -45,7 +47,6 @@ static bool pass(anfi_mi_fields *it, const row *known, uint32_t number) {
     *at = m->passed->all.n;
   }
   m->passed->all.at[*at - 1].count++;
-  return true;
 }
 
 static bool refuse(anfi_mi_fields *it, const row *known) {
@@ -66,10 +67,10 @@ anfi_mi_fields anfi_mi_fields_of(anfi_mi_model *m, anfi_mi_message message, cons
 bool anfi_mi_next(anfi_mi_fields *it, anfi_wire_field *f) {
   while (anfi_wire_next(&it->w, f)) {
     const row *known = f->number < FIELDS ? &rows[it->message][f->number] : NULL;
-    if (!known || known->fate == NEWER) pass(it, NULL, f->number);
+    if (!known || known->fate == NEWER) anfi_mi_pass(it, f->number);
     else if (!encoded_so(known, f->type)) return !(it->w.bad = true);
     else if (known->fate == READ) return true;
-    else if (known->fate == TOLD) pass(it, known, f->number);
+    else if (known->fate == TOLD) anfi_mi_pass(it, f->number);
     else if (known->fate == REFUSED) return refuse(it, known);
   }
   return false;

@@ -17,7 +17,8 @@ static bool understood(const anfi_mi_model *m) {
 /* Files that ms.export(.., enc_key=..) wrote begin with a number that says how: AES-GCM, AES-CBC or SM4-CBC. */
 static bool encrypted(const anfi_input *f) {
   const unsigned char *p = (const unsigned char *)f->text;
-  return f->len >= 4 && p[0] >= 0xd8 && p[0] <= 0xda && p[1] == 0x5e && p[2] == 0x3a && p[3] == 0x7f;
+  return f->len >= 4 && p[0] >= 0xd8 && p[0] <= 0xda && p[1] == 0x5e && p[2] == 0x3a &&
+         p[3] == 0x7f;
 }
 
 /* MindSpore 1 keeps the parameters of a large model NAME_graph.mindir in NAME_variables/data_0, data_1, .. beside it. */

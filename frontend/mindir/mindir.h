@@ -165,7 +165,9 @@ typedef struct anfi_mi_fields {
 anfi_mi_fields anfi_mi_fields_of(anfi_mi_model *m, anfi_mi_message message, const char *data,
                                  size_t len);
 bool anfi_mi_next(anfi_mi_fields *it, anfi_wire_field *f);
-/* A warning for each field that was passed over, with how often. */
+/* Counts a field that is passed over and to be told of. */
+void anfi_mi_pass(anfi_mi_fields *it, uint32_t number);
+/* A warning for each of them, with how often. */
 void anfi_mi_tell_passed(anfi_mi_model *m);
 
 /* old.c: an attribute of MindSpore 1 becomes one of today by its ref_attr_name. False with an error recorded. */

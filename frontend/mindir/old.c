@@ -67,11 +67,10 @@ static anfi_mi_attr *part(reading *s);
 /* [a,b,], after the bracket. */
 static anfi_mi_attr *sequence(reading *s, int64_t type) {
   anfi_mi_attr *all = new_part(s, type);
-  while (*s->p && *s->p != ']') {
-    anfi_mi_attr *item = *s->p == ',' ? NULL : part(s);
-    if (*s->p == ',') s->p++;
-    else if (!item) return NULL;
-    if (item) anfi_push(s->m->arena, &all->values, item);
+  for (anfi_mi_attr *item; *s->p && *s->p != ']';) {
+    if (starts(&s->p, ",")) continue;
+    if (!(item = part(s))) return NULL;
+    anfi_push(s->m->arena, &all->values, item);
   }
   return starts(&s->p, "]") ? all : NULL;
 }
@@ -118,8 +117,7 @@ static bool unfolded(reading *s, anfi_mi_attr *a) {
   if (starts(&s->p, "shape:")) return as_shape(s, a);
   if (starts(&s->p, "type:") || starts(&s->p, "tensor:")) return as_tensor(a);
   if (starts(&s->p, "none")) return a->type = MI_NONE, true;
-  if (starts(&s->p, "Monad:"))
-    return a->type = strstr(s->p, "IO") ? MI_IOMONAD : MI_UMONAD, true;
+  if (starts(&s->p, "Monad:")) return a->type = strstr(s->p, "IO") ? MI_IOMONAD : MI_UMONAD, true;
   if (!starts(&s->p, "scalar:")) return false;
   return strncmp(s->p, "value0", 6) == 0 || as_part(a, part(s));
 }

@@ -35,6 +35,11 @@ static bool external(reader *r, const anfi_wire_field *whole, anfi_mi_tensor *t)
   return !it.w.bad || damaged(r, "external data");
 }
 
+static bool is_whole(const anfi_mi_tensor *t) {
+  anf_dtype d;
+  return !anfi_dtype_of_file_number(t->data_type, &d) || anfi_dtype_is_int(d);
+}
+
 static anfi_mi_tensor *tensor(reader *r, const anfi_wire_field *whole) {
   anfi_mi_tensor *t = ANFI_NEW(r->m->arena, anfi_mi_tensor);
   *t = (anfi_mi_tensor){.name = anfi_intern_z(&r->m->cx->strings, "")};
@@ -58,6 +63,7 @@ static anfi_mi_tensor *tensor(reader *r, const anfi_wire_field *whole) {
     default: break;
     }
   }
+  if (t->quantised && !is_whole(t)) anfi_mi_pass(&it, 17); // refused of integers: value.c
   return good && !it.w.bad ? t : (damaged(r, "a tensor"), NULL);
 }
 

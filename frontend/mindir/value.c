@@ -80,7 +80,8 @@ static bool fill(anfi_mi_model *m, const anfi_mi_tensor *t, anf_value *v) {
   size_t n = t->raw_len, need = v->n * anf_dtype_bytes((anf_dtype)v->type->dtype);
   if (!p && (t->reals.n || t->ints.n)) return from_numbers(m, t, v);
   if (n != need) return wrong_size(m, t, n, need);
-  if (n && m->view && !t->apart) anfi_os_view_copy(v->data, m->view, (uint64_t)(p - m->view->data), n);
+  if (n && m->view && !t->apart)
+    anfi_os_view_copy(v->data, m->view, (uint64_t)(p - m->view->data), n);
   else if (n) memcpy(v->data, p, n);
   return true;
 }
