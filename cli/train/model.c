@@ -9,7 +9,10 @@
  *         (p, opt) = (optim.sgd(s.p, g, 0.1), ())
  *         ({p = p, opt = opt}, {loss = l})
  *       }
- * A model that is a training step itself, net(params, x..) -> (params, loss), is the step. */
+ * A model that is a training step itself, net(params, x..) -> (params, loss), is the step. With --loss, a model that assigns to
+ * parameters, such as running averages of batch normalisation, keeps what it assigns, and the optimiser has the others:
+ *         (((l, q), g) = value_and_grad(fn (p) { (q, r) = model.net(p, x); (nn.mse(r, y), q) }, has_aux=true)(s.p)
+ *         ({p = {w = p.w, mean = q.mean}, opt = opt}, {loss = l}) */
 #include "cli/train/train.h"
 
 #include <string.h>
@@ -52,7 +55,45 @@ static void put_inputs(anf_text *o, anf_graph *net, bool types) {
   }
 }
 
+/* The record {..} of new parameters that a model gives beside its result, or NULL. */
+static const anf_node *assigned(const anf_graph *net) {
+  const anf_node *r = net->result;
+  bool pair = r && anfi_is_op(r, ANF_OP_MakeTuple) && r->nin == 2;
+  return pair && anfi_is_op(r->in[0].def, ANF_OP_MakeRecord) ? r->in[0].def : NULL;
+}
+
+/* Is the item of that record the parameter as it was? */
+static bool is_kept(const anf_graph *net, const anf_node *item) {
+  return anfi_is_op(item, ANF_OP_RecordGet) && item->in[0].def == net->params.at[0];
+}
+
+static void put_field(anf_text *o, const char *of, const anfi_str *name) {
+  anfi_puts(o, of);
+  anfi_put_quoted(o, name->s, name->len, '`');
+}
+
+/* {a = p.a, mean = q.mean}: what the model assigns to is of q. */
+static void put_merged(anf_text *o, const anf_graph *net, const anf_node *fresh) {
+  const anf_type *t = net->params.at[0]->type;
+  for (uint32_t i = 0; i < t->n; i++) {
+    put_field(o, i ? ", " : "{", t->names[i]);
+    put_field(o, is_kept(net, fresh->in[i].def) ? " = p." : " = q.", t->names[i]);
+  }
+  anfi_puts(o, "}");
+}
+
+/* (l, g) = value_and_grad(..)(s.p) */
+static void put_gradient(cli *c, anf_text *o, anf_graph *net, const char *target, bool assigns) {
+  anfi_puts(o, assigns ? "  ((l, q), g) = value_and_grad(fn (p) { (q, r) = model.net(p"
+                       : "  (l, g) = value_and_grad(fn (p) { r = model.net(p");
+  put_inputs(o, net, false);
+  anfi_putf(o,
+            assigns ? "); (nn.%s(r, %s), q) }, has_aux=true)(s.p)\n" : "); nn.%s(r, %s) })(s.p)\n",
+            c->value[OPT_LOSS], target);
+}
+
 static bool put_training(cli *c, anf_text *o, anf_graph *net) {
+  const anf_node *fresh = assigned(net);
   const char *rate = c->value[OPT_RATE] ? c->value[OPT_RATE] : "0.001";
   const char *kind = c->value[OPT_OPTIMIZER] ? c->value[OPT_OPTIMIZER] : "adam";
   const char *target = has_param(net, "y") ? "target" : "y";
@@ -64,12 +105,12 @@ static bool put_training(cli *c, anf_text *o, anf_graph *net) {
   anfi_putf(o, "def init() { p = model.params(); {p = p, opt = %s} }\ndef step(s",
             optimizers[k].init);
   put_inputs(o, net, true);
-  anfi_putf(o, ", %s) {\n  (l, g) = value_and_grad(fn (p) { nn.%s(model.net(p", target,
-            c->value[OPT_LOSS]);
-  put_inputs(o, net, false);
-  anfi_putf(o, "), %s) })(s.p)\n  (p, opt) = %.*s%s%s\n", target, (int)(r - update), update, rate,
-            r + 1);
-  anfi_puts(o, "  ({p = p, opt = opt}, {loss = l})\n}\n");
+  anfi_putf(o, ", %s) {\n", target);
+  put_gradient(c, o, net, target, fresh != NULL);
+  anfi_putf(o, "  (p, opt) = %.*s%s%s\n  ({p = ", (int)(r - update), update, rate, r + 1);
+  if (fresh) put_merged(o, net, fresh);
+  else anfi_puts(o, "p");
+  anfi_puts(o, ", opt = opt}, {loss = l})\n}\n");
   return true;
 }
 

@@ -151,6 +151,7 @@ static bool inputs(building *q, const anfi_mi_node *n, const anfi_traced ***out)
 
 static const anfi_traced *constant(building *q, const anfi_mi_node *n) {
   const anfi_mi_attr *a = anfi_mi_find(&n->attrs, "value");
+  if (!a && n->attrs.n == 1) a = n->attrs.at[0]; // of old files, by another name
   if (!a) return fail_node(q->b, n, "has no", "value");
   if (a->type == MI_UMONAD) {
     *anfi_map_at(&q->monads, anfi_key(n->name)) = 1;
@@ -662,34 +663,85 @@ static void entries(anfi_mi_build *b, anf_graph *main, anf_graph *inner, anf_val
   anfi_set_result(step, call_net(b, step, inner, record));
 }
 
-/* The first node that has a primitive. */
-static const char *user_of(const anfi_mi_model *m, const anfi_mi_prim *p) {
-  for (size_t i = 0; i <= m->functions.n; i++) {
-    const anfi_mi_graph *g = i ? m->functions.at[i - 1] : m->main;
-    for (size_t k = 0; k < g->nodes.n; k++)
-      if (g->nodes.at[k]->op == p->name) return g->nodes.at[k]->name->s;
+/* A primitive that is not supported, and who has it: the first node, and how many. */
+typedef struct {
+  const char *name;
+  const anfi_mi_node *first;
+  size_t count;
+} unknown;
+typedef ANFI_VEC(unknown) unknowns;
+
+/* By names of operators, so that one with several sets of attributes is one; `at`: name -> 1 + index. */
+static void find_unknown(anfi_mi_build *b, anfi_map *at, unknowns *all) {
+  for (size_t i = 0; i < b->model->prims.n; i++) {
+    anfi_mi_prim *p = b->model->prims.at[i];
+    if (anfi_mi_resolve(b, p)) continue;
+    uint64_t *k = anfi_map_at(at, anfi_key(p->op));
+    if (*k) continue;
+    anfi_push(b->t->arena, all, ((unknown){p->op->s, NULL, 0}));
+    *k = all->n;
   }
-  return NULL;
+}
+
+static void find_users(const anfi_mi_build *b, const anfi_map *at, const unknowns *all) {
+  for (size_t i = 0; all->n && i <= b->model->functions.n; i++) {
+    const anfi_mi_graph *g = i ? b->model->functions.at[i - 1] : b->model->main;
+    for (size_t k = 0; k < g->nodes.n; k++) {
+      const uint64_t *p = find(&b->prims, g->nodes.at[k]->op);
+      p = p ? find(at, ((const anfi_mi_prim *)(uintptr_t)*p)->op) : NULL;
+      unknown *u = p ? &all->at[*p - 1] : NULL;
+      if (u && !u->count++) u->first = g->nodes.at[k];
+    }
+  }
+}
+
+static void find_maps(anfi_mi_build *b, unknowns *all) {
+  for (size_t i = 0; i <= b->model->functions.n; i++) {
+    const anfi_mi_graph *g = i ? b->model->functions.at[i - 1] : b->model->main;
+    for (size_t k = 0; k < g->maps.n; k++) {
+      const char *name = anfi_sprintf(b->t->arena, "MapParameter of %s", g->maps.at[k]->s);
+      anfi_push(b->t->arena, all, ((unknown){name, NULL, 0}));
+    }
+  }
+}
+
+static void tell_unknown(anfi_mi_build *b, const unknown *u) {
+  anfi_fail(b->t->cx, loc_of(b), ANF_E1166, u->name);
+  if (!u->first) return;
+  const char *more =
+      u->count > 1 ? anfi_sprintf(b->t->arena, ", and in %zu more", u->count - 1) : "";
+  anfi_note(b->t->cx, loc_of(b), "in the node %s, %s%s", u->first->name->s, u->first->op->s, more);
+}
+
+/* The rest in one message, where a message each would be more than are kept. */
+static void tell_rest(anfi_mi_build *b, const unknown *u, size_t n) {
+  anf_text t = {0};
+  anfi_text_of(&t, b->t->cx);
+  for (size_t i = 0; i < n; i++) {
+    if (i) anfi_put(&t, ", ", 2);
+    anfi_put(&t, u[i].name, strlen(u[i].name));
+    if (!u[i].first) continue;
+    const char *where = anfi_sprintf(b->t->arena, " in the node %s", u[i].first->name->s);
+    anfi_put(&t, where, strlen(where));
+  }
+  anfi_put(&t, "", 1);
+  const char *all = anfi_sprintf(b->t->arena, "%s", t.text);
+  anf_text_free(&t);
+  anfi_fail(b->t->cx, loc_of(b), ANF_E1166, all);
 }
 
 /* All that is not known, at once. */
 static bool check_primitives(anfi_mi_build *b) {
-  enum { NAMED = 32 }; // the search of each takes as long as the file
-  size_t unknown = 0;
-  for (size_t i = 0; i < b->model->prims.n; i++) {
-    anfi_mi_prim *p = b->model->prims.at[i];
-    if (anfi_mi_resolve(b, p)) continue;
-    const char *user = unknown++ < NAMED ? user_of(b->model, p) : NULL;
-    anfi_fail(b->t->cx, loc_of(b), ANF_E1166, p->op->s);
-    if (user) anfi_note(b->t->cx, loc_of(b), "in the node %s, %s", user, p->name->s);
-  }
-  for (size_t i = 0; i <= b->model->functions.n; i++) {
-    const anfi_mi_graph *g = i ? b->model->functions.at[i - 1] : b->model->main;
-    for (size_t k = 0; k < g->maps.n; k++, unknown++)
-      anfi_fail(b->t->cx, loc_of(b), ANF_E1166,
-                anfi_sprintf(b->t->arena, "MapParameter of %s", g->maps.at[k]->s));
-  }
-  return !unknown;
+  anfi_map at;
+  unknowns all = {0};
+  anfi_map_init(&at, b->t->arena);
+  find_unknown(b, &at, &all);
+  find_users(b, &at, &all);
+  find_maps(b, &all);
+  size_t most = b->t->cx->max_errors, each = all.n <= most ? all.n : most - 1;
+  for (size_t i = 0; i < each; i++) tell_unknown(b, &all.at[i]);
+  if (each < all.n) tell_rest(b, all.at + each, all.n - each);
+  return !all.n;
 }
 
 static bool twice(anfi_mi_build *b, anfi_map *names, const anfi_str *name) {

@@ -43,6 +43,20 @@ typedef enum anfi_mi_type {
   MI_NONE
 } anfi_mi_type;
 
+/* The messages of mind_ir.proto that are read. */
+typedef enum anfi_mi_message {
+  MI_ModelProto,
+  MI_GraphProto,
+  MI_NodeProto,
+  MI_PrimitiveProto,
+  MI_ValueInfoProto,
+  MI_AttributeProto,
+  MI_SeqInfoProto,
+  MI_TensorProto,
+  MI_ExternalDataProto,
+  MI_MapTensorProto
+} anfi_mi_message;
+
 typedef struct anfi_mi_tensor {
   const anfi_str *name, *external; // external NULL: `raw` has the elements
   const char *raw;
@@ -51,16 +65,18 @@ typedef struct anfi_mi_tensor {
   uint64_t offset, length; // of external data
   int64_t compressed;      // a kind; 0: it is not
   bool quantised;          // it has parameters that make numbers of its integers
+  bool apart;              // `raw` is of a file of variables, not of the model's
   anfi_wire_ints dims;
   anfi_wire_reals reals; // float_data, double_data
   anfi_wire_ints ints;   // int32_data, int64_data, uint64_data
 } anfi_mi_tensor;
 
 typedef struct anfi_mi_attr {
-  const anfi_str *name, *text, *doc;
+  const anfi_str *name, *text, *doc, *form; // form: ref_attr_name, of old files
   int64_t type, i;
   double f;
   bool has_int, has_real;
+  bool any_length; // a sequence whose length is not known: its values are none
   ANFI_VEC(anfi_mi_tensor *) tensors;
   ANFI_VEC(struct anfi_mi_attr *) values;
   anfi_wire_ints ints;
@@ -120,6 +136,7 @@ typedef struct anfi_mi_prim {
   uint32_t writes;
 } anfi_mi_prim;
 
+typedef struct anfi_mi_passed anfi_mi_passed; // field.c
 typedef struct anfi_mi_model {
   anf_ctx *cx;
   anfi_arena *arena;
@@ -133,10 +150,33 @@ typedef struct anfi_mi_model {
   ANFI_VEC(anfi_mi_prim *) prims;
   anfi_strtab stated; // bytes of types, and by their numbers
   ANFI_VEC(anfi_mi_attr *) types;
+  anfi_strtab forms;      // primitives that nodes of old files have in themselves, as bytes,
+  size_t nform;           // and how many
+  anfi_mi_passed *passed; // fields that are not read; NULL: none yet
 } anfi_mi_model;
 
-/* read.c. False with E1160 recorded. */
+/* field.c: the fields of a message that field.def reads. After the last, w.bad says that the message is not whole or was
+ * refused. */
+typedef struct anfi_mi_fields {
+  anfi_mi_model *model;
+  anfi_mi_message message;
+  anfi_wire w;
+} anfi_mi_fields;
+anfi_mi_fields anfi_mi_fields_of(anfi_mi_model *m, anfi_mi_message message, const char *data,
+                                 size_t len);
+bool anfi_mi_next(anfi_mi_fields *it, anfi_wire_field *f);
+/* Counts a field that is passed over and to be told of. */
+void anfi_mi_pass(anfi_mi_fields *it, uint32_t number);
+/* A warning for each of them, with how often. */
+void anfi_mi_tell_passed(anfi_mi_model *m);
+
+/* old.c: an attribute of MindSpore 1 becomes one of today by its ref_attr_name. False with an error recorded. */
+bool anfi_mi_unfold(anfi_mi_model *m, anfi_mi_attr *a, const anfi_str *form);
+
+/* read.c. False with an error recorded, mostly E1160. */
 bool anfi_mi_read(anfi_mi_model *m, const char *data, size_t len);
+/* The parameters of a file of variables: a graph that has nothing else. `data` lives as long as the model. */
+bool anfi_mi_read_variables(anfi_mi_model *m, const char *data, size_t len);
 
 /* value.c: NULL with an error recorded */
 anf_value *anfi_mi_tensor_value(anfi_mi_model *m, const anfi_mi_tensor *t); // a new reference

@@ -80,7 +80,8 @@ static bool fill(anfi_mi_model *m, const anfi_mi_tensor *t, anf_value *v) {
   size_t n = t->raw_len, need = v->n * anf_dtype_bytes((anf_dtype)v->type->dtype);
   if (!p && (t->reals.n || t->ints.n)) return from_numbers(m, t, v);
   if (n != need) return wrong_size(m, t, n, need);
-  if (n && m->view) anfi_os_view_copy(v->data, m->view, (uint64_t)(p - m->view->data), n);
+  if (n && m->view && !t->apart)
+    anfi_os_view_copy(v->data, m->view, (uint64_t)(p - m->view->data), n);
   else if (n) memcpy(v->data, p, n);
   return true;
 }
@@ -88,7 +89,7 @@ static bool fill(anfi_mi_model *m, const anfi_mi_tensor *t, anf_value *v) {
 /* Data of the file itself that stays there: NULL if it has to be copied. */
 static anf_value *mapped_value(anfi_mi_model *m, const anfi_mi_tensor *t, const anf_type *type,
                                size_t need) {
-  if (!m->view || !t->raw || t->raw_len != need || t->reals.n || t->ints.n) return NULL;
+  if (!m->view || t->apart || !t->raw || t->raw_len != need || t->reals.n || t->ints.n) return NULL;
   return anfi_value_map(m->cx, type, m->view, (uint64_t)(t->raw - m->view->data));
 }
 
@@ -154,6 +155,19 @@ static double real(const anfi_mi_attr *a) {
   return a->has_real || !a->reals.n ? a->f : a->reals.at[0];
 }
 
+/* A tensor without a shape and data stands for its element type, which templates know by its number. */
+static bool is_type(const anfi_mi_tensor *t) {
+  return !t->raw && !t->external && !t->dims.n && !t->reals.n && !t->ints.n;
+}
+
+static anf_value *tensor_or_type(anfi_mi_model *m, const anfi_mi_tensor *t) {
+  anf_dtype d;
+  if (!is_type(t)) return anfi_mi_tensor_value(m, t);
+  return element_type(m, t->data_type, &d)
+             ? anfi_value_new_i64(m->cx, ANF_INT, anfi_dtype_type_id(d))
+             : NULL;
+}
+
 static anf_value *type_value(anfi_mi_model *m, const anfi_str *s) {
   const anf_type *t = NULL;
   anf_status st = anf_parse_type(m->cx, s->s, NULL, &t);
@@ -180,7 +194,7 @@ anf_value *anfi_mi_attr_value(anfi_mi_model *m, const anfi_mi_attr *a) {
     return anfi_value_new_string(m->cx, s ? s->s : "", s ? s->len : 0);
   case MI_TENSOR:
   case MI_TENSORS:
-    if (a->tensors.n == 1) return anfi_mi_tensor_value(m, a->tensors.at[0]);
+    if (a->tensors.n == 1) return tensor_or_type(m, a->tensors.at[0]);
     break;
   case MI_TUPLE:
   case MI_LIST: return sequence(m, a);
@@ -206,7 +220,8 @@ static const anf_type *type_of(anfi_mi_model *m, const anfi_mi_attr *a) {
   anf_dtype d;
   if ((a->type == MI_TENSORS || a->type == MI_TENSOR) && a->tensors.n == 1)
     return anfi_mi_tensor_type(m, a->tensors.at[0]);
-  if ((a->type == MI_TUPLE || a->type == MI_LIST) && a->values.n) return tuple_type(m, a);
+  if ((a->type == MI_TUPLE || a->type == MI_LIST) && a->values.n && !a->any_length)
+    return tuple_type(m, a);
   bool scalar = (a->type >= MI_FLOAT && a->type <= MI_BFLOAT16 && a->type != MI_STRING);
   return scalar && element_type(m, a->type, &d) ? anfi_type_scalar(m->cx, d) : NULL;
 }

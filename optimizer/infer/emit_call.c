@@ -64,12 +64,21 @@ typedef struct {
 
 static const char *mark_of(size_t branch) { return branch == 0 ? ANFI_THEN : ANFI_ELSE; }
 
+/* ✓outer; a branch that was named so before, as in a module that was written and read, keeps its name. */
+static const char *name_of(const anfi_emit *e, const anfi_abs *code, size_t branch) {
+  const char *mark = mark_of(branch);
+  const anfi_str *had = code->graph ? code->graph->name : NULL;
+  return had && strncmp(had->s, mark, strlen(mark)) == 0
+             ? had->s
+             : anfi_sprintf(e->arena, "%s%s", mark, e->g->name->s);
+}
+
 /* The graph of one branch: `pick` finds the code's environment among the shared parameters. */
 static anf_node *adapter(anfi_emit *e, const site *s, const anfi_abs *code, size_t branch,
                          anf_node **(*pick)(anfi_emit *, const site *, const anfi_abs *, size_t,
                                             anf_node **)) {
   anf_graph *outer = e->g;
-  const char *name = anfi_sprintf(e->arena, "%s%s", mark_of(branch), outer->name->s);
+  const char *name = name_of(e, code, branch);
   anf_graph *g = anfi_graph_new(e->q->m, anfi_intern_z(&e->q->m->strings, name));
   g->flags = ANFI_GRAPH_PRIVATE;
   anf_node **params = ANFI_NEW_N(e->arena, anf_node *, s->nshared + s->n + 1);

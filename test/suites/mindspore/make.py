@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """make.py FOLDER [CASE...]: the cases of SOURCES, exported by MindSpore with inputs and outputs: NAME.mindir, NAME.inK.npy, NAME.outK.npy;
-of a training step also NAME.after.npz, its parameters after it. What MindSpore itself cannot run or export is named in refused.json."""
+of a training step also NAME.after.npz, its parameters after it, and of zoo_ networks NAME.grad.npz. What MindSpore itself cannot run or export is named in refused.json."""
 import ast
 import importlib.util
 import json
@@ -11,9 +11,10 @@ import sys
 os.environ.setdefault("GLOG_v", "4")
 import mindspore as ms  # noqa: E402
 import numpy as np  # noqa: E402
+from mindspore import ops  # noqa: E402
 
 
-SOURCES = ("cases.py", "networks.py", "edges.py", "programs.py")
+SOURCES = ("cases.py", "networks.py", "edges.py", "programs.py", "zoo.py")
 OWN = tuple(f"from {name[:-3]} import *" for name in SOURCES)
 
 
@@ -88,6 +89,18 @@ def write(folder, name, cell, inputs):
         np.savez(f"{stem}.after.npz", **{p.name: p.asnumpy() for p in cell.get_parameters()})
 
 
+def write_gradients(folder, name, cell, inputs):
+    """Of the sum of the result's elements, each times the cosine of its place, by the parameters that training changes."""
+    params = cell.trainable_params()
+
+    def weighted(*xs):
+        y = cell(*xs)
+        return (y * ops.cos(ops.arange(0, y.size).astype(ms.float32)).reshape(y.shape)).sum()
+
+    _, gradients = ms.value_and_grad(weighted, None, params)(*inputs)
+    np.savez(os.path.join(folder, name + ".grad.npz"), **{p.name: g.asnumpy() for p, g in zip(params, gradients)})
+
+
 def main():
     folder, only = sys.argv[1], sys.argv[2:]
     os.makedirs(folder, exist_ok=True)
@@ -97,6 +110,8 @@ def main():
             continue
         try:
             write(folder, name, cell, inputs)
+            if name.startswith("zoo_"):
+                write_gradients(folder, name, cell, inputs)
         except Exception as e:  # MindSpore's own limits
             refused[name] = " ".join(str(e).split())[:160]
             if os.path.exists(os.path.join(folder, name + ".mindir")):

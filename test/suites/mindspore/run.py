@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """run.py ANFORA FOLDER [--floor FILE] [--filter WORD] [--engines interp,llvm]: the cases that make.py wrote, run by the command in the interpreter and compiled; of training steps
-the parameters after one. Prints what fails and why, then the scores; status 1 below the floors."""
+the parameters after one, of networks with gradients these, what training does to them, and the way through .dat and back. Prints what fails and
+why, then the scores; status 1 below the floors."""
 import argparse
 import collections
 import glob
@@ -10,11 +11,12 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-BOUND = 2e-5
+BOUND, GRADIENT = 2e-5, 1e-4
 
 
 def numbers(v):
@@ -64,6 +66,79 @@ def one(anfora, stem, engine):
     return differs(numbers(json.loads(out)["result"]), flat(want), 2e-3 if half else BOUND)
 
 
+def said(r):
+    return (r.stdout + r.stderr).strip()[-200:] or f"status {r.returncode}"
+
+
+def printed(anfora, stem):
+    return subprocess.run([anfora, "print", stem + ".mindir"], capture_output=True, text=True, check=False).stdout
+
+
+def gradients(anfora, stem, engine, folder):
+    """Of the sum of the result's elements, each times the cosine of its place."""
+    source, inputs = os.path.join(folder, "g.anf"), files(stem, "in")
+    xs = ", ".join(f"x{k}" for k in range(len(inputs)))
+    n = int(np.load(files(stem, "out")[0]).size)
+    net = f"m.net(p, {xs})" + ("[1]" if "def step(" in printed(anfora, stem) else "")  # beside new averages
+    with open(source, "w", encoding="utf-8") as f:
+        f.write(f'import "{stem}.mindir" as m\n'
+                f"def loss(p, {xs}) {{ Sum(Reshape({net}, ({n},)) * Cast(Cos(Arange({n})), dtype=f32)) }}\n"
+                f"def slopes({xs}) {{ grad(loss)(m.params(), {xs}) }}\n")
+    status, out, err = call(anfora, [source + ":slopes", *("@" + p for p in inputs), "--backend", engine, "--imports", os.path.dirname(stem)])
+    if status:
+        return (out + err).strip()[-200:]
+    got = json.loads(out)["result"]
+    with np.load(stem + ".grad.npz") as want:
+        missing = set(want) - set(got)
+        return f"no {missing}" if missing else differs(numbers([got[n] for n in want]), flat([want[n] for n in want]), GRADIENT)
+
+
+def trained(anfora, stem, folder):
+    """By the command, towards twice its own result, where a row of an input is a row of the result: the loss falls."""
+    data, inputs, out = os.path.join(folder, "d.npz"), [np.load(p) for p in files(stem, "in")], np.load(files(stem, "out")[0])
+    rows = len(out)
+    if any(len(x) != rows for x in inputs):
+        return ""
+    text = printed(anfora, stem)
+    names = re.findall(r"(\w+): ", re.search(r"^def main\((.*)\)", text, re.M).group(1))
+    names.append("target" if "y" in names else "y")
+    np.savez(data, **{name: np.concatenate([x] * 4) for name, x in zip(names, [*inputs, 2 * out])})
+    r = subprocess.run([anfora, "train", stem + ".mindir", "--loss", "mse", "--optimizer", "adam", "--rate", "0.003", "--data", data, "--epochs", "4",
+                        "--batch", str(rows)], capture_output=True, text=True, check=False, timeout=240)
+    losses = [float(x) for x in re.findall(r"loss (\S+)", r.stdout)]
+    return "" if len(losses) == 4 and losses[-1] < losses[0] else said(r)
+
+
+def goes_back(anfora, stem, engine, folder):
+    """Through .dat to .mindir: the same values, and from the second file on the same bytes."""
+    source, bytes_ = stem + ".mindir", []
+    for k in (1, 2, 3):
+        for name in (f"{k}.dat", f"{k}.mindir"):
+            r = subprocess.run([anfora, "import", source, "-o", os.path.join(folder, name)], capture_output=True, text=True, check=False)
+            if r.returncode:
+                return said(r)
+            source = os.path.join(folder, name)
+        with open(source, "rb") as f:
+            bytes_.append(f.read())
+    status, out, err = call(anfora, [source + ":main", *("@" + p for p in files(stem, "in")), "--backend", engine])
+    if status:
+        return (out + err).strip()[-200:]
+    problem = differs(numbers(json.loads(out)["result"]), flat([np.load(p) for p in files(stem, "out")]), BOUND)
+    return problem or ("" if bytes_[1] == bytes_[2] else "the third file differs from the second")
+
+
+def network(anfora, stem, engine):
+    with tempfile.TemporaryDirectory() as folder:
+        found = {"gradients": gradients(anfora, stem, engine, folder), "back": goes_back(anfora, stem, engine, folder)}
+        if engine == "llvm":
+            found["training"] = trained(anfora, stem, folder)
+    return "; ".join(f"{what}: {why}" for what, why in found.items() if why)
+
+
+def case(anfora, stem, engine):
+    return one(anfora, stem, engine) or (network(anfora, stem, engine) if os.path.exists(stem + ".grad.npz") else "")
+
+
 def main():
     a = argparse.ArgumentParser()
     a.add_argument("anfora")
@@ -76,7 +151,7 @@ def main():
     good, reasons = collections.Counter(), []
     for engine in o.engines.split(","):
         with ThreadPoolExecutor(2) as pool:
-            found = list(pool.map(lambda s: one(o.anfora, s, engine), stems))
+            found = list(pool.map(lambda s: case(o.anfora, s, engine), stems))
         good[engine] = found.count("")
         reasons += [(os.path.basename(s), engine, why) for s, why in zip(stems, found) if why]
     for name, engine, why in reasons:
