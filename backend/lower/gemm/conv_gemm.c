@@ -4,7 +4,8 @@
  *   Conv2D(x, w)   ->   y[rows] = list_brgemm of (x[rows + tap], w[tap]) over the taps of the window
  *
  * Rows of the copy follow each other, so several rows of results are one product, and its columns between two rows are
- * dropped. A window of one element reads the input where it is. Weights that never change are packed when code is made.
+ * dropped. A window of one element reads the input where it is, and windows side by side are windows of one element of
+ * more channels. Weights that never change are packed when code is made.
  *
  * Along each dim position o * stride + t * dilation belongs to phase (t * dilation) % stride, where
  * it is number o + (t * dilation) / stride: so a copy of the input by phases, with its padding, has
@@ -343,6 +344,59 @@ static bool reads_in_place(const walk *w) {
   return true;
 }
 
+/* Do the windows lie side by side? */
+static bool of_patches(const walk *w) {
+  const anfi_window *v = &w->c->win;
+  for (size_t d = 0; d < 3; d++)
+    if (v->kernel[d] != v->stride[d] || v->before[d] || v->dilation[d] != 1 ||
+        v->in[d] < v->out[d] * v->kernel[d])
+      return false;
+  return w->taps > 1;
+}
+
+/* x by places in the window: [channels][kernel][out], each element of x at most once. */
+static void copy_patches(walk *w, texpr from) {
+  const anfi_window *v = &w->c->win;
+  uint64_t e[6];
+  nest c, k;
+  for (size_t d = 0; d < 3; d++) e[d] = u(v->kernel[d]), e[3 + d] = u(v->out[d]);
+  w->copy = anfi_low_local(w->L, w->elem, u(w->c->ci) * w->taps * w->out, "patches");
+  open(w, &c, 1, &(uint64_t){u(w->c->ci)}, false);
+  open(w, &k, 6, e, false);
+  texpr src = c.at[0];
+  for (size_t d = 0; d < 3; d++)
+    src = add(w, mulc(w, src, u(v->in[d])), add(w, mulc(w, k.at[3 + d], e[d]), k.at[d]));
+  texpr dst = add(w, mulc(w, c.at[0], w->taps * w->out), mixed(w, 6, k.at, e));
+  store(w, w->copy, dst, load(w, w->q->x, add(w, from, src)));
+  close(w, &k);
+  close(w, &c);
+}
+
+/* As many channels as the window has elements, and a window of one: weights lie so already. */
+static void forward_patches(walk *w) {
+  uint64_t e[2] = {u(w->c->groups), u(w->c->n)};
+  anfi_conv whole = *w->c;
+  walk one = *w;
+  nest g, n;
+  whole.ci *= (int64_t)w->taps;
+  one.c = &whole, one.taps = 1, one.phases = 1, one.plane = w->out;
+  for (size_t d = 0; d < 3; d++) {
+    whole.win.kernel[d] = whole.win.stride[d] = 1;
+    one.extent[d] = u(w->c->win.out[d]);
+    one.reach[d] = 0;
+  }
+  begin_weights(&one);
+  open(w, &g, 1, e, false);
+  group_weights(&one, g.at[0]);
+  open(w, &n, 1, e + 1, parallel(w));
+  place p = place_of(w, n.at[0], g.at[0]);
+  copy_patches(w, p.x);
+  one.copy = w->copy;
+  all_rows(&one, &p);
+  close(w, &n);
+  close(w, &g);
+}
+
 static void forward(walk *w) {
   uint64_t e[2] = {u(w->c->groups), u(w->c->n)};
   nest g, n;
@@ -585,10 +639,13 @@ bool anfi_low_conv_gemm(anfi_low *L, const anfi_conv *c, const anfi_conv_work *q
     w.plane *= w.extent[d];
   }
   if (q->elem != ANF_TIR_f32 && q->elem != ANF_TIR_f64) return false;
-  if (!w.taps || !w.out || !w.in || w.taps > MOST_TAPS || w.phases > MOST_PHASES) return false;
+  bool patches = q->way == ANFI_CONV_FORWARD && of_patches(&w);
+  if (!w.taps || !w.out || !w.in) return false;
+  if (!patches && (w.taps > MOST_TAPS || w.phases > MOST_PHASES)) return false;
   if (c->ci * c->co < FEW_CHANNELS || u(c->ci * c->co) * w.taps * w.out < FEW) return false;
   anfi_low_open(L);
-  if (q->way == ANFI_CONV_FORWARD) forward(&w);
+  if (patches) forward_patches(&w);
+  else if (q->way == ANFI_CONV_FORWARD) forward(&w);
   else if (q->way == ANFI_CONV_BY_INPUT) by_input(&w);
   else by_weights(&w);
   anfi_low_add(L, anfi_low_close(L));
