@@ -36,6 +36,31 @@ static bool is_short_product(const anf_node *n, size_t elements) {
   return elements <= MOST_STEPS / k;
 }
 
+/* Does it swap the last two axes and nothing else? */
+static bool swaps_last(const anf_node *n) {
+  anf_ctx *cx = n->graph->module->cx;
+  size_t rank = n->type->n, perm[ANF_MAX_RANK];
+  if (rank < 2 || (n->op != ANF_OP_Transpose && n->op != ANF_OP_SwapAxes)) return false;
+  const anf_value *at = anfi_attr_value(cx, (anfi_opcode)n->op, n->u.attrs, 0);
+  if (n->op == ANF_OP_Transpose) {
+    if (!anfi_permutation(at, rank, perm)) return false;
+    for (size_t k = 0; k + 2 < rank; k++)
+      if (perm[k] != k) return false;
+    return perm[rank - 1] == rank - 2;
+  }
+  return anfi_axis_in(anfi_attr_int(at), rank, &perm[0]) &&
+         anfi_axis_in(anfi_attr_int(anfi_attr_value(cx, ANF_OP_SwapAxes, n->u.attrs, 1)), rank,
+                      &perm[1]) &&
+         perm[0] + perm[1] == 2 * rank - 3 && perm[0] != perm[1];
+}
+
+/* Weights that products read transposed where they are (rule matmul_transposed_b). */
+static bool only_products_read(const anf_node *n) {
+  for (const anfi_use *u = n->uses; u; u = u->next)
+    if (!anfi_is_op(u->user, ANF_OP_MatMul)) return false;
+  return n->uses != NULL && swaps_last(n);
+}
+
 /* Bytes of the result that count against the limit. */
 static uint64_t large_bytes(const anf_node *n) {
   size_t elements;
@@ -67,6 +92,7 @@ static bool foldable(const anf_node *n) {
   if (anfi_op[n->op].flags & ANFI_MOVES) return true; // nothing is copied
   if (!anfi_type_elements(n->type, &elements) || is_widening(n)) return false;
   uint64_t bytes = large_bytes(n);
+  if (bytes && only_products_read(n)) return false;
   return !bytes || (has_room(n->graph->module, bytes) &&
                     (shrinks(n, bytes) || is_short_product(n, elements)));
 }

@@ -352,8 +352,9 @@ typedef enum anfi_conv_way {
 } anfi_conv_way;
 typedef struct anfi_conv_work {
   anfi_conv_way way;
-  anf_tir_elem elem;       // of all
-  texpr x, w, y, bias, to; // tensors; the one that is the result is `to`, a bias that is not NULL
+  anf_tir_elem elem;        // of all
+  texpr x, w, y, bias, to;  // tensors; the one that is the result is `to`, a bias that is not NULL
+  const anf_value *const_w; // the value of w, if that is a constant
 } anfi_conv_work;
 struct anfi_conv;
 bool anfi_low_conv_gemm(anfi_low *L, const struct anfi_conv *c, const anfi_conv_work *q);

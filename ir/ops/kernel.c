@@ -57,12 +57,35 @@ size_t anfi_dims_product(const int64_t *dims, size_t from, size_t to) {
   return n;
 }
 
+/* n elements of w bytes one after the other, from each step-th. */
+static void copy_line(unsigned char *to, const unsigned char *from, size_t n, int64_t step,
+                      size_t w) {
+  int64_t by = step * (int64_t)w;
+  switch (w) { // a constant size is a move
+  case 1:
+    for (size_t i = 0; i < n; i++, from += by) to[i] = *from;
+    break;
+  case 4:
+    for (size_t i = 0; i < n; i++, from += by) memcpy(to + 4 * i, from, 4);
+    break;
+  case 8:
+    for (size_t i = 0; i < n; i++, from += by) memcpy(to + 8 * i, from, 8);
+    break;
+  default:
+    for (size_t i = 0; i < n; i++, from += by) memcpy(to + w * i, from, w);
+  }
+}
+
 bool anfi_eval_gather(anfi_eval *q, size_t start, const int64_t *stride) {
+  size_t rank = q->type->n, w = anf_dtype_bytes((anf_dtype)q->type->dtype);
+  size_t n = rank ? (size_t)q->type->dims[rank - 1] : 1;
+  unsigned char *to = q->out->data;
   anfi_nd it;
-  anfi_nd_init(&it, q->type->n, q->type->dims);
+  if (!q->out->n) return true;
+  anfi_nd_init(&it, rank ? rank - 1 : 0, q->type->dims);
   anfi_nd_strides(&it, 0, start, stride);
-  for (size_t i = 0; it.more; i++, anfi_nd_next(&it))
-    anfi_copy_element(q->out, i, q->in[0], it.at[0]);
+  for (; it.more; anfi_nd_next(&it), to += n * w)
+    copy_line(to, q->in[0]->data + it.at[0] * w, n, rank ? stride[rank - 1] : 0, w);
   return true;
 }
 

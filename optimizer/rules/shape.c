@@ -66,6 +66,23 @@ static bool swaps_last(const anfi_rewriter *r, const anf_node *t) {
   return is_identity(perm, n - 2);
 }
 
+/* Elements stay where they are if dims of one move alone: f32[197, 1, 64] from f32[1, 197, 64]. A swap of the last two is left to
+ * the products that read it. */
+anf_node *anfi_rule_transpose_ones(anfi_rewriter *r, const anfi_match *m) {
+  anf_node *n = m->root, *x = n->in[0].def;
+  int64_t perm[ANF_MAX_RANK], last = -1;
+  uint32_t rank = n->type->n;
+  if (!permutation(r, n, perm) || swaps_last(r, n)) return NULL;
+  for (uint32_t i = 0; i < rank; i++) {
+    if (x->type->dims[perm[i]] == 1) continue;
+    if (perm[i] < last) return NULL;
+    last = perm[i];
+  }
+  const anfi_attrs *at =
+      anfi_attrs_one(r->m, ANF_OP_Reshape, anfi_value_new_ints(r->m->cx, rank, n->type->dims));
+  return anfi_rewrite_apply(r, n, ANF_OP_Reshape, at, 1, &x);
+}
+
 anf_node *anfi_rewrite_matmul(anfi_rewriter *r, anf_node *near, anf_node *a, bool ta, anf_node *b,
                               bool tb) {
   anf_value *v[2] = {anfi_value_new_i64(r->m->cx, ANF_BOOL, ta), NULL};

@@ -157,6 +157,9 @@ def convolutions(r):
              (2, 1, 32, 24, (7, 7), (1, 1), 1, 0, 1), (1, 1, 16, 8, (9, 8), (1, 1), 2, 0, 1),
              (1, 8, 1, 1, (10, 10), (3, 3), 1, 1, 1), (3, 1, 6, 10, (40,), (5,), 3, 2, 1),
              (1, 1, 4, 8, (5, 6, 7), (2, 3, 3), 1, 1, 1), (1, 1, 3, 16, (21, 23), (7, 7), 2, 3, 1),
+             (1, 1, 16, 68, (15, 20), (3, 3), 1, 1, 1), (1, 1, 16, 24, (13, 30), (3, 3), 1, 1, 1), (1, 1, 16, 24, (13, 30), (1, 1), 1, 0, 1),
+             (1, 1, 64, 64, (7, 7), (3, 3), 1, 1, 1), (1, 1, 4, 8, (5, 6, 7), (1, 1, 1), 1, 0, 1), (2, 1, 8, 16, (9, 40), (3, 3), 2, 1, 1),
+             (1, 1, 3, 24, (34, 51), (16, 16), 16, 0, 1), (2, 2, 8, 16, (8, 9), (2, 2), 2, 0, 1), (1, 1, 5, 12, (4, 6, 9), (2, 2, 2), 2, 0, 1),
              (1, 1, 6, 9, (13, 13), (3, 3), 3, 0, 2), (11, 1, 9, 8, (14, 14), (3, 3), 1, 1, 1), (13, 2, 8, 16, (9, 9), (1, 1), 1, 0, 1)]
     for n, groups, ci, co, size, kernel, stride, padding, dilation in cases:
         x, w = r.data((n, groups * ci, *size)), r.data((groups * co, ci, *kernel))
@@ -167,11 +170,13 @@ def convolutions(r):
         attrs = f"stride={stride}, padding={padding}, dilation={dilation}, groups={groups}"
         op, name = f"Conv{len(size)}D", f"{n}x{groups}x{ci}->{co} {size} by {kernel} {how}"
         sig = f"x: f32[{text(x.shape)}], w: f32[{text(w.shape)}]"
-        r.case(f"{op} {name}", f"def f({sig}) {{ {op}(x, w, {attrs}) }}", [x, w], y, bound, w[0].size, "f32")
+        for more in ((), ("--fix", "w"), ("--threads", "2")):
+            r.case(f"{op} {name} {' '.join(more)}", f"def f({sig}) {{ {op}(x, w, {attrs}) }}", [x, w], y, bound, w[0].size, "f32", *more)
         loss = f"def f({sig}, c: f32[{text(y.shape)}]) {{ Sum({op}(x, w, {attrs}) * c) }}"
         dx, dw = conv_gradients(X, W, dy.astype(np.float64), *how)
         bx, bw = conv_gradients(np.abs(X), np.abs(W), np.abs(dy).astype(np.float64), *how)
-        r.case(f"{op} {name} by x", loss, [x, w, dy], dx, bx, w[:, 0].size, "f32", "--grad", "--wrt", "x")
+        for more in ((), ("--fix", "w")):
+            r.case(f"{op} {name} by x {' '.join(more)}", loss, [x, w, dy], dx, bx, w[:, 0].size, "f32", "--grad", "--wrt", "x", *more)
         r.case(f"{op} {name} by w", loss, [x, w, dy], dw, bw, y[:, 0].size, "f32", "--grad", "--wrt", "w")
 
 
@@ -181,9 +186,10 @@ def with_bias(r):
         x, w, b = r.data((2, 12, 10, 9)), r.data((16, 12, 3, 3)), r.data((16,))
         X, W, B = (v.astype(np.float64) for v in (x, w, b))
         B = B.reshape(1, -1, 1, 1)
-        r.case(f"Conv2D with a bias {how}",
-               f"def f(x: f32[2, 12, 10, 9], w: f32[16, 12, 3, 3], b: f32[16]) {{ Conv2D(x, w, b, stride={stride}, padding={padding}) }}",
-               [x, w, b], conv(X, W, *how) + B, conv(np.abs(X), np.abs(W), *how) + np.abs(B), 109, "f32")
+        for more in ((), ("--fix", "w,b")):
+            r.case(f"Conv2D with a bias {how} {' '.join(more)}",
+                   f"def f(x: f32[2, 12, 10, 9], w: f32[16, 12, 3, 3], b: f32[16]) {{ Conv2D(x, w, b, stride={stride}, padding={padding}) }}",
+                   [x, w, b], conv(X, W, *how) + B, conv(np.abs(X), np.abs(W), *how) + np.abs(B), 109, "f32", *more)
         w, W = np.swapaxes(w, 0, 1).copy(), np.swapaxes(W, 0, 1)  # [in, out, 3, 3]
         y = np.zeros((2, 16, *((n - 1) * stride + 3 - 2 * padding for n in (10, 9))))
         r.case(f"ConvTranspose2D with a bias {how}",

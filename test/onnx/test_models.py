@@ -248,12 +248,12 @@ def borrowed(n=4096):
     in memory if they are packed."""
     random = np.random.default_rng(0)
 
-    def peak(folder, k, rows, inside, pad=0):
+    def peak(folder, k, rows, inside, pad=0, turned=False):
         """Megabytes, and the problem of the result, if any."""
-        w, x = random.standard_normal((k, n), dtype="f4"), random.standard_normal((rows, k), dtype="f4")
+        w, x = random.standard_normal((n, k) if turned else (k, n), dtype="f4"), random.standard_normal((rows, k), dtype="f4")
         where = {"data": w.tobytes()} if inside else {"data": b"", "more": field(14, 1) + external(location="w.bin")}
-        g = graph([node("MatMul", ["x", "w"], "y")], [tensor("p" * pad), tensor("w", (k, n), **where)],
-                  [value("x", dims=(rows, k))])
+        product = node("Gemm", ["x", "w"], "y", integer("transB", 1)) if turned else node("MatMul", ["x", "w"], "y")
+        g = graph([product], [tensor("p" * pad), tensor("w", w.shape, **where)], [value("x", dims=(rows, k))])
         files = [os.path.join(folder, name) for name in ("m.onnx", "w.bin", "x.npy", "y.npy")]
         for path, data in zip(files, (model(g), b"" if inside else w.tobytes())):
             with open(path, "wb") as f:
@@ -262,12 +262,15 @@ def borrowed(n=4096):
         r = subprocess.run([sys.executable, "-c", PEAK, ANFORA, "run", files[0] + ":main", "@" + files[2], "--backend", "llvm", "-o", files[3]],
                            capture_output=True, text=True, check=False)
         status, megabytes = (r.stdout.split() or ["?"])[:1] + r.stdout.split()[-1:]
-        return int(megabytes), r.stderr if status != "0" else differs(np.load(files[3]), x @ w)
+        return int(megabytes), r.stderr if status != "0" else differs(np.load(files[3]), x @ (w.T if turned else w))
 
     with tempfile.TemporaryDirectory() as folder:
         least, _ = peak(folder, 256, 1, True)
-        for name, rows, inside, pad in (("beside the model", 1, False, 0), ("in the model", 1, True, 1), ("beside the model, for 40 rows", 40, False, 0)):
-            megabytes, bad = peak(folder, n, rows, inside, pad)
+        for name, rows, inside, pad, turned in (("beside the model", 1, False, 0, False), ("in the model", 1, True, 1, False),
+                                                ("beside the model, for 40 rows", 40, False, 0, False),
+                                                ("beside the model, that are turned", 1, False, 0, True),
+                                                ("beside the model, for 40 rows, that are turned", 40, False, 0, True)):
+            megabytes, bad = peak(folder, n, rows, inside, pad, turned)
             most = least + (2 if pad else 1.25) * n * n / 2**18 + 16
             TAP.case(f"64 MB of weights {name}", bad or ("" if megabytes < most else f"{megabytes} MB, {least} without them"))
 

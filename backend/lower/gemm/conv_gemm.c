@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Convolutions and their gradients by kernels, without a matrix of patches: one row of results is a product for each
+/* Convolutions and their gradients by kernels, without a matrix of patches: some rows of results are a product for each
  * tap of the window, summed by one list_brgemm whose lists say where the taps' weights and rows are.
- *   Conv2D(x, w)   ->   y[row] = list_brgemm of (x[row + tap], w[tap]) over the taps of the window
+ *   Conv2D(x, w)   ->   y[rows] = list_brgemm of (x[rows + tap], w[tap]) over the taps of the window
+ *
+ * Rows of the copy follow each other, so several rows of results are one product, and its columns between two rows are
+ * dropped. A window of one element reads the input where it is, and windows side by side are windows of one element of
+ * more channels. Weights that never change are packed when code is made.
  *
  * Along each dim position o * stride + t * dilation belongs to phase (t * dilation) % stride, where
  * it is number o + (t * dilation) / stride: so a copy of the input by phases, with its padding, has
@@ -10,6 +14,7 @@
 #include "backend/lower/low.h"
 #include "backend/lower/gemm/plan.h"
 #include "ir/ops/nn/window.h"
+#include "ir/value/mapped.h"
 
 typedef struct walk {
   anfi_low *L;
@@ -19,7 +24,7 @@ typedef struct walk {
   uint64_t taps, in, out;       // elements of the window, of planes
   uint64_t reach[3], extent[3]; // greatest number that taps add; size of the copy by phases
   uint64_t phases, plane;       // of the copy: how many phases, elements of one channel of one
-  texpr copy, weights;
+  texpr copy, weights, copy0, weights0; // the last two: where the image and the group start
 } walk;
 
 static texpr ix(const walk *w, uint64_t v) { return anfi_ix(w->L, v); }
@@ -73,10 +78,42 @@ static void fill(const walk *w, texpr to, uint64_t n) {
 
 /* ---- copies ---- */
 
+/* [groups][taps][co][ci] of weights that never change, from [groups][co][ci][taps]. */
+static void pack_constant(walk *w) {
+  enum { OFTEN = 8 << 20 }; // bytes after which the source's pages leave memory
+  anfi_os_block *file = anfi_value_block(w->q->const_w);
+  tdtype d = anfi_t_dt(w->elem);
+  size_t bytes = anfi_t_bytes(d), plane = u(w->c->co * w->c->ci), all = plane * w->taps, read = 0;
+  anfi_os_block *b = anfi_low_block(w->L, anfi_size_mul(w->L->cx, w->q->const_w->n, bytes));
+  const unsigned char *from = w->q->const_w->data;
+  for (size_t g = 0; g < u(w->c->groups); g++)
+    for (size_t i = 0; i < plane; i++) {
+      unsigned char *to = anfi_os_block_data(b) + (g * all + i) * bytes;
+      for (size_t tap = 0; tap < w->taps; tap++, from += bytes)
+        memcpy(to + tap * plane * bytes, from, bytes);
+      if ((read += w->taps * bytes) < OFTEN) continue;
+      if (file) anfi_os_block_leave(file);
+      read = 0;
+    }
+  if (file) anfi_os_block_leave(file);
+  w->weights = anfi_low_block_table(w->L, d, w->q->const_w->n, b);
+}
+
+/* What is the same for all groups; before their loop. */
+static void begin_weights(walk *w) {
+  if (w->taps == 1) w->weights = w->q->w;
+  else if (w->q->const_w) pack_constant(w);
+}
+
 /* [taps][co][ci] of one group's weights, from [co][ci][taps]. */
-static void pack_weights(walk *w, texpr group) {
+static void group_weights(walk *w, texpr group) {
   uint64_t co = u(w->c->co), ci = u(w->c->ci), e[3] = {co, ci, w->taps};
   nest k;
+  w->weights0 = ix(w, 0);
+  if (w->taps == 1 || w->q->const_w) {
+    w->weights0 = anfi_low_atom(w->L, mulc(w, group, co * ci * w->taps));
+    return;
+  }
   w->weights = anfi_low_local(w->L, w->elem, co * ci * w->taps, "taps");
   open(w, &k, 3, e, false);
   texpr x = load(w, w->q->w, add(w, mulc(w, group, co * ci * w->taps), mixed(w, 3, k.at, e)));
@@ -189,27 +226,63 @@ static texpr first_address(const walk *w, texpr l) {
 
 /* ---- forward ---- */
 
-/* The row of results at o0, o1 of all channels of a group. */
-static void one_row(const walk *w, texpr to, const texpr *o, texpr channel0) {
-  const anfi_window *v = &w->c->win;
+/* Results of one product: rows from o on, of some channels of a group. */
+typedef struct block {
+  texpr o[2], channel;
+  uint64_t rows, channels;
+} block;
+
+/* Where the weights and the columns of each tap are. */
+static void list_taps(const walk *w, const block *b, texpr la, texpr lb) {
   uint64_t ci = u(w->c->ci), co = u(w->c->co), e[3];
-  texpr la = list(w, w->taps), lb = list(w, w->taps);
+  texpr weights = anfi_low_atom(w->L, add(w, w->weights0, mulc(w, b->channel, ci)));
   kernel_dims(w, e);
   for (uint64_t tap = 0; tap < w->taps; tap++) {
     texpr t[3] = {ix(w, tap / (e[1] * e[2])), ix(w, tap / e[2] % e[1]), ix(w, tap % e[2])}, phase,
           more[3];
     split_tap(w, t, &phase, more);
-    texpr pos =
-        mixed(w, 3, (texpr[]){add(w, o[0], more[0]), add(w, o[1], more[1]), more[2]}, w->extent);
-    put_list(w, la, tap, at(w, w->weights, ix(w, tap * co * ci)));
-    put_list(w, lb, tap, at(w, w->copy, add(w, mulc(w, phase, ci * w->plane), pos)));
+    texpr pos = mixed(w, 3, (texpr[]){add(w, b->o[0], more[0]), add(w, b->o[1], more[1]), more[2]},
+                      w->extent);
+    pos = add(w, w->copy0, add(w, mulc(w, phase, ci * w->plane), pos));
+    put_list(w, la, tap, at(w, w->weights, add(w, weights, ix(w, tap * co * ci))));
+    put_list(w, lb, tap, at(w, w->copy, pos));
   }
-  texpr row = add(w, to, mulc(w, add(w, mulc(w, o[0], u(v->out[1])), o[1]), u(v->out[2])));
-  row = anfi_low_atom(w->L, row);
-  begin_rows(w, channel0, row, co, u(v->out[2]), w->out);
-  uint64_t size[] = {1, co, u(v->out[2]), ci, ci, w->plane, w->out, 0, 0};
-  product(w, first_address(w, la), first_address(w, lb), at(w, w->q->to, row), size, w->taps,
-          !w->q->bias, false);
+}
+
+/* Sums of rows with columns between them, to the rows of results, and the bias. */
+static void end_rows(const walk *w, const block *b, texpr sums, texpr row, texpr channel0) {
+  uint64_t cols = u(w->c->win.out[2]), ld = b->rows * w->extent[2];
+  nest k;
+  open(w, &k, 3, (uint64_t[]){b->channels, b->rows, cols}, false);
+  texpr from = add(w, mulc(w, k.at[0], ld), add(w, mulc(w, k.at[1], w->extent[2]), k.at[2]));
+  texpr x = load(w, sums, from);
+  if (w->q->bias) x = anfi_t_add(w->L->t, x, load(w, w->q->bias, add(w, channel0, k.at[0])));
+  texpr to = add(w, mulc(w, k.at[0], w->out), add(w, mulc(w, k.at[1], cols), k.at[2]));
+  store(w, w->q->to, add(w, row, to), x);
+  close(w, &k);
+}
+
+/* `to`: where the group's results start. */
+static void one_block(const walk *w, texpr to, const block *b, texpr channel0) {
+  const anfi_window *v = &w->c->win;
+  uint64_t ci = u(w->c->ci), cols = u(v->out[2]), n = (b->rows - 1) * w->extent[2] + cols;
+  texpr la = list(w, w->taps), lb = list(w, w->taps);
+  list_taps(w, b, la, lb);
+  texpr row = mulc(w, add(w, mulc(w, b->o[0], u(v->out[1])), b->o[1]), cols);
+  row = anfi_low_atom(w->L, add(w, add(w, to, mulc(w, b->channel, w->out)), row));
+  channel0 = anfi_low_atom(w->L, add(w, channel0, b->channel));
+  uint64_t size[] = {1, b->channels, n, ci, ci, w->plane, w->out, 0, 0};
+  bool dense = b->rows == 1 || w->extent[2] == cols;
+  texpr sums = w->q->to, at0 = row;
+  if (dense) begin_rows(w, channel0, row, b->channels, n, w->out);
+  else {
+    size[6] = b->rows * w->extent[2];
+    sums = anfi_low_local(w->L, w->elem, b->channels * size[6], "sums");
+    at0 = ix(w, 0);
+  }
+  product(w, first_address(w, la), first_address(w, lb), at(w, sums, at0), size, w->taps,
+          !dense || !w->q->bias, false);
+  if (!dense) end_rows(w, b, sums, row, channel0);
 }
 
 /* The image and group that results are of: where its planes start in x and in y. */
@@ -230,18 +303,111 @@ static bool parallel(const walk *w) {
   return w->L->o.parallel && !w->L->in_parallel && work >= PARALLEL_MACS;
 }
 
-static void forward(walk *w) {
+/* As many blocks of `rows` rows as `many`, from row `first` on, each in parts of channels. */
+static void blocks(const walk *w, const place *p, uint64_t first, uint64_t rows, uint64_t many,
+                   uint64_t parts) {
+  uint64_t e[3] = {u(w->c->win.out[0]), many, parts}, channels = u(w->c->co) / parts;
+  nest k;
+  if (!many) return;
+  open(w, &k, 3, e, parallel(w) && w->c->n == 1);
+  texpr row = anfi_ix_addc(w->L, mulc(w, k.at[1], rows), (int64_t)first);
+  block b = {.o = {k.at[0], anfi_low_atom(w->L, row)}, .rows = rows, .channels = channels};
+  b.channel = anfi_low_atom(w->L, mulc(w, k.at[2], channels));
+  one_block(w, p->y, &b, p->co0);
+  close(w, &k);
+}
+
+/* Channels are shared among threads where there are few rows. */
+static uint64_t channel_parts(const walk *w, uint64_t many) {
+  enum { PARTS = 4, LEAST = 16 };
+  uint64_t co = u(w->c->co);
+  bool some = parallel(w) && w->c->n == 1 && many * u(w->c->win.out[0]) < PARTS;
+  return some && co % PARTS == 0 && co >= PARTS * LEAST ? PARTS : 1;
+}
+
+static void all_rows(const walk *w, const place *p) {
+  enum { COLUMNS = 128 }; // of a product, or one row
+  uint64_t high = u(w->c->win.out[1]), rows = COLUMNS / w->extent[2];
+  if (!rows) rows = 1;
+  rows = anfi_mm_up(high, anfi_mm_up(high, rows));
+  uint64_t many = high / rows, parts = channel_parts(w, many);
+  blocks(w, p, 0, rows, many, parts);
+  blocks(w, p, many * rows, high % rows, high % rows ? 1 : 0, parts);
+}
+
+/* Are the rows of the only tap dense as they are? */
+static bool reads_in_place(const walk *w) {
+  const anfi_window *v = &w->c->win;
+  for (size_t d = 0; d < 3; d++)
+    if (v->kernel[d] != 1 || v->stride[d] != 1 || v->before[d] || v->in[d] != v->out[d])
+      return false;
+  return true;
+}
+
+/* Do the windows lie side by side? */
+static bool of_patches(const walk *w) {
+  const anfi_window *v = &w->c->win;
+  for (size_t d = 0; d < 3; d++)
+    if (v->kernel[d] != v->stride[d] || v->before[d] || v->dilation[d] != 1 ||
+        v->in[d] < v->out[d] * v->kernel[d])
+      return false;
+  return w->taps > 1;
+}
+
+/* x by places in the window: [channels][kernel][out], each element of x at most once. */
+static void copy_patches(walk *w, texpr from) {
+  const anfi_window *v = &w->c->win;
+  uint64_t e[6];
+  nest c, k;
+  for (size_t d = 0; d < 3; d++) e[d] = u(v->kernel[d]), e[3 + d] = u(v->out[d]);
+  w->copy = anfi_low_local(w->L, w->elem, u(w->c->ci) * w->taps * w->out, "patches");
+  open(w, &c, 1, &(uint64_t){u(w->c->ci)}, false);
+  open(w, &k, 6, e, false);
+  texpr src = c.at[0];
+  for (size_t d = 0; d < 3; d++)
+    src = add(w, mulc(w, src, u(v->in[d])), add(w, mulc(w, k.at[3 + d], e[d]), k.at[d]));
+  texpr dst = add(w, mulc(w, c.at[0], w->taps * w->out), mixed(w, 6, k.at, e));
+  store(w, w->copy, dst, load(w, w->q->x, add(w, from, src)));
+  close(w, &k);
+  close(w, &c);
+}
+
+/* As many channels as the window has elements, and a window of one: weights lie so already. */
+static void forward_patches(walk *w) {
   uint64_t e[2] = {u(w->c->groups), u(w->c->n)};
-  const uint64_t rows[2] = {u(w->c->win.out[0]), u(w->c->win.out[1])};
-  nest g, n, r;
+  anfi_conv whole = *w->c;
+  walk one = *w;
+  nest g, n;
+  whole.ci *= (int64_t)w->taps;
+  one.c = &whole, one.taps = 1, one.phases = 1, one.plane = w->out;
+  for (size_t d = 0; d < 3; d++) {
+    whole.win.kernel[d] = whole.win.stride[d] = 1;
+    one.extent[d] = u(w->c->win.out[d]);
+    one.reach[d] = 0;
+  }
+  begin_weights(&one);
   open(w, &g, 1, e, false);
-  pack_weights(w, g.at[0]);
+  group_weights(&one, g.at[0]);
   open(w, &n, 1, e + 1, parallel(w));
   place p = place_of(w, n.at[0], g.at[0]);
-  copy_input(w, p.x, false);
-  open(w, &r, 2, rows, parallel(w) && e[1] == 1);
-  one_row(w, p.y, r.at, p.co0);
-  close(w, &r);
+  copy_patches(w, p.x);
+  one.copy = w->copy;
+  all_rows(&one, &p);
+  close(w, &n);
+  close(w, &g);
+}
+
+static void forward(walk *w) {
+  uint64_t e[2] = {u(w->c->groups), u(w->c->n)};
+  nest g, n;
+  begin_weights(w);
+  open(w, &g, 1, e, false);
+  group_weights(w, g.at[0]);
+  open(w, &n, 1, e + 1, parallel(w));
+  place p = place_of(w, n.at[0], g.at[0]);
+  if (reads_in_place(w)) w->copy = w->q->x, w->copy0 = p.x;
+  else copy_input(w, p.x, false);
+  all_rows(w, &p);
   close(w, &n);
   close(w, &g);
 }
@@ -303,7 +469,7 @@ static uint64_t phase_row(const walk *w, const uint64_t *f, const span *s, const
     texpr o[3] = {q[0], q[1], ix(w, 0)};
     for (size_t d = 0; d < 3; d++)
       o[d] = anfi_ix_addc(w->L, o[d], (int64_t)(s->lo[d] + w->reach[d] - more[d]));
-    put_list(w, la, n, at(w, w->weights, ix(w, tap * co * ci)));
+    put_list(w, la, n, at(w, w->weights, add(w, w->weights0, ix(w, tap * co * ci))));
     put_list(w, lb, n++, at(w, w->copy, mixed(w, 3, o, w->extent)));
   }
   uint64_t size[] = {1, ci, s->n[2], co, ci, w->plane, ld, 0, 0};
@@ -352,8 +518,9 @@ static void by_input(walk *w) {
   const anfi_window *v = &w->c->win;
   uint64_t e[2] = {u(w->c->groups), u(w->c->n)}, f[3];
   nest g, n;
+  begin_weights(w);
   open(w, &g, 1, e, false);
-  pack_weights(w, g.at[0]);
+  group_weights(w, g.at[0]);
   open(w, &n, 1, e + 1, parallel(w));
   place p = place_of(w, n.at[0], g.at[0]);
   copy_dy(w, p.y);
@@ -459,6 +626,7 @@ bool anfi_low_conv_gemm(anfi_low *L, const anfi_conv *c, const anfi_conv_work *q
   const anfi_window *v = &c->win;
   walk w = {.L = L, .c = c, .q = q, .elem = q->elem, .taps = 1, .in = 1, .out = 1, .phases = 1};
   w.plane = 1;
+  w.copy0 = ix(&w, 0);
   for (size_t d = 0; d < 3; d++) {
     w.taps *= u(v->kernel[d]), w.in *= u(v->in[d]), w.out *= u(v->out[d]);
     w.phases *= u(v->stride[d]);
@@ -471,10 +639,13 @@ bool anfi_low_conv_gemm(anfi_low *L, const anfi_conv *c, const anfi_conv_work *q
     w.plane *= w.extent[d];
   }
   if (q->elem != ANF_TIR_f32 && q->elem != ANF_TIR_f64) return false;
-  if (!w.taps || !w.out || !w.in || w.taps > MOST_TAPS || w.phases > MOST_PHASES) return false;
+  bool patches = q->way == ANFI_CONV_FORWARD && of_patches(&w);
+  if (!w.taps || !w.out || !w.in) return false;
+  if (!patches && (w.taps > MOST_TAPS || w.phases > MOST_PHASES)) return false;
   if (c->ci * c->co < FEW_CHANNELS || u(c->ci * c->co) * w.taps * w.out < FEW) return false;
   anfi_low_open(L);
-  if (q->way == ANFI_CONV_FORWARD) forward(&w);
+  if (patches) forward_patches(&w);
+  else if (q->way == ANFI_CONV_FORWARD) forward(&w);
   else if (q->way == ANFI_CONV_BY_INPUT) by_input(&w);
   else by_weights(&w);
   anfi_low_add(L, anfi_low_close(L));

@@ -385,7 +385,7 @@ static bool by_kernels(const walk *v) {
   anfi_conv_work k = {.elem = anfi_lower_elem(d), .to = v->to};
   k.way = !v->y ? ANFI_CONV_FORWARD : !v->x ? ANFI_CONV_BY_INPUT : ANFI_CONV_BY_WEIGHTS;
   if (v->x) k.x = v->x->tensor;
-  if (v->w) k.w = v->w->tensor;
+  if (v->w) k.w = v->w->tensor, k.const_w = v->w->constant;
   if (v->y) k.y = v->y->tensor;
   if (bias) k.bias = anfi_view_force(v->L, q->in[2]);
   return anfi_low_conv_gemm(v->L, &v->c, &k);
