@@ -284,10 +284,11 @@ static bool complete(anf_jit_engine *e, const tmod *m) {
   return true;
 }
 
-/* Debuggers want files that are written on the way. */
+/* Debuggers want files that are written on the way; what a host's pass does, a key does not tell. */
 static anfi_jit_code *code_of(anf_ctx *cx, anf_jit_engine *e, const tmod *m) {
   anfi_jit_id id;
-  if (e->vt->compile || e->o.debug || !complete(e, m)) return compiled(cx, e, m, NULL);
+  if (e->vt->compile || anfi_t_names_host(cx, e->o.passes) || e->o.debug || !complete(e, m))
+    return compiled(cx, e, m, NULL);
   anfi_jit_key(cx, e, m, &id);
   anfi_jit_code *code = recalled(cx, e, id);
   return code || anfi_failed(cx) ? code : compiled(cx, e, m, &id);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The public entries: each opens a frame, checks its arguments and calls the maker inside. */
-#include "backend/tir/tir.h"
+#include "backend/tir/api.h"
 
 static anf_ctx *cx_of(const tmod *m) { return m ? m->t->cx : NULL; }
 
@@ -89,20 +89,7 @@ anf_status anf_tir_verify(const anf_tir_module *m, anf_diag *d) {
   return anfi_leave(m->t->cx);
 }
 
-/* ---- comparison ---- */
-
-static void say_path(tcompare *c, tfunc f, anf_text *why) {
-  anfi_putf(why, "func %s", f->name->s);
-  for (size_t i = c->path.n; i-- > 0;) anfi_putf(why, ", %s", c->path.at[i]);
-  anfi_putf(why, ": %s\n", c->what);
-}
-static void say_side(const tcompare *c, const char *side, const void *node, anf_text *why) {
-  if (!node) return;
-  anfi_puts(why, side);
-  if (c->is_expr) anfi_t_print_expr((texpr)node, why);
-  else anfi_t_print_stmt((tstmt)node, why);
-  if (c->is_expr) anfi_putc(why, '\n');
-}
+/* ---- comparison of modules ---- */
 
 static bool equal_parts(const tmod *a, const tmod *b, tcompare *c, size_t *where) {
   for (size_t i = 0; i < a->global.n && i < b->global.n; i++)
@@ -115,11 +102,7 @@ static bool equal_parts(const tmod *a, const tmod *b, tcompare *c, size_t *where
 static bool equal(const tmod *a, const tmod *b, const anf_tir_compare_opts *o, anf_text *why) {
   tcompare c;
   size_t where = SIZE_MAX;
-  anfi_t_compare_init(&c, anfi_scratch(a->t->cx));
-  anf_tir_compare_opts opts;
-  if (!ANFI_OPTS_IN(a->t->cx, anf_tir_compare_opts, ignore_attrs, o, &opts)) return false;
-  c.names = opts.names, c.callees = opts.callees, c.commutative = opts.commutative,
-  c.ignore_attrs = opts.ignore_attrs;
+  if (!anfi_t_compare_by(a->t->cx, &c, o)) return false;
   bool data = a->image_size == b->image_size && !a->image == !b->image &&
               (!a->image_size || memcmp(a->image, b->image, (size_t)a->image_size) == 0);
   if (!data) {
@@ -131,10 +114,9 @@ static bool equal(const tmod *a, const tmod *b, const anf_tir_compare_opts *o, a
     same = false;
     if (why) anfi_puts(why, "different numbers of functions or globals\n");
   } else if (!same && why) {
-    if (where != SIZE_MAX) say_path(&c, a->func.at[where], why);
-    else anfi_puts(why, "globals differ\n");
-    say_side(&c, "  left:  ", c.l, why);
-    say_side(&c, "  right: ", c.r, why);
+    if (where == SIZE_MAX) anfi_puts(why, "globals differ\n");
+    else anfi_putf(why, "func %s", a->func.at[where]->name->s);
+    anfi_t_say_difference(&c, where != SIZE_MAX, why);
   }
   return same;
 }
@@ -165,7 +147,7 @@ anf_status anf_tir_opt(const anf_tir_module *m, const char *passes, const anf_ti
   ANFI_NEED(d, m, passes, out);
   *out = NULL;
   ANFI_ENTRY(m->t->cx, d);
-  const tmod *r = anfi_t_run_passes(m->t->cx, m, passes, o);
+  const tmod *r = anfi_t_validate(m->t->cx, m) ? anfi_t_run_passes(m->t->cx, m, passes, o) : NULL;
   if (!anfi_failed(m->t->cx)) anfi_t_mod_keep(*out = (tmod *)(uintptr_t)r);
   return anfi_leave(m->t->cx);
 }
@@ -187,45 +169,27 @@ anf_tir_dtype anf_tir_vector(anf_tir_elem e, uint16_t lanes) {
 }
 anf_tir_dtype anf_tir_pointer(anf_tir_elem e) { return anfi_t_ptr(e); }
 
-static void remember(tmod *m, anf_status st) {
+void anfi_t_remember(tmod *m, anf_status st) {
   if (m->status == ANF_OK) m->status = st;
 }
 
-/* A wrong argument of a maker: the module remembers, and the context's list says whose. */
 static void say_bad(tmod *m, const char *maker) {
-  remember(m, ANF_INVALID);
+  anfi_t_remember(m, ANF_INVALID);
   anfi_frame f;
   anfi_enter(m->t->cx, NULL, &f);
   if (!setjmp(f.jump)) anfi_fail(m->t->cx, anfi_nowhere(), ANF_E0005, maker);
   anfi_leave(m->t->cx);
 }
-static void *bad_of(tmod *m, const char *maker) {
+void *anfi_t_bad(tmod *m, const char *maker) {
   if (m) say_bad(m, maker);
   return NULL;
 }
-#define bad(m) bad_of((m), __func__)
 
-/* The result of `call` in a frame of its own, or NULL with the module's status set. */
-#define MAKE(T, call)                                                                              \
-  if (!m) return NULL;                                                                             \
-  anf_ctx *cx = m->t->cx;                                                                          \
-  anfi_frame frame_;                                                                               \
-  anfi_enter(cx, NULL, &frame_);                                                                   \
-  if (setjmp(frame_.jump)) {                                                                       \
-    remember(m, anfi_leave(cx));                                                                   \
-    return NULL;                                                                                   \
-  }                                                                                                \
-  T made_ = (call);                                                                                \
-  anf_status st_ = anfi_leave(cx);                                                                 \
-  remember(m, st_);                                                                                \
-  return st_ == ANF_OK ? made_ : NULL
-
-static bool all_given(size_t n, const void *const *p) {
+bool anfi_t_all_given(size_t n, const void *const *p) {
   for (size_t i = 0; i < n; i++)
     if (!p || !p[i]) return false;
   return true;
 }
-#define GIVEN(n, p) all_given((n), (const void *const *)(p))
 
 anf_status anf_tir_module_add(anf_tir_module *m, anf_tir_func f) {
   ANFI_NEED_ELSE(cx_of(m), ANF_INVALID, m, f);
@@ -234,11 +198,18 @@ anf_status anf_tir_module_add(anf_tir_module *m, anf_tir_func f) {
   anfi_t_mod_add(m, f);
   return anfi_leave(m->t->cx);
 }
-anf_status anf_tir_module_add_global(anf_tir_module *m, anf_tir_stmt define) {
-  if (!define || define->kind != TS_define || define->e[0]->kind != TX_tensor) return ANF_INVALID;
+static anf_status add_global(tmod *m, tstmt define, tlinkage l) {
+  if (!m || !define || define->kind != TS_define || define->e[0]->kind != TX_tensor)
+    return ANF_INVALID;
   ANFI_ENTRY(m->t->cx, NULL);
-  anfi_push(&m->t->arena, &m->global, anfi_t_define(m->t, TL_public, define->e[0], define->e[1]));
+  anfi_push(&m->t->arena, &m->global, anfi_t_define(m->t, l, define->e[0], define->e[1]));
   return anfi_leave(m->t->cx);
+}
+anf_status anf_tir_module_add_global(anf_tir_module *m, anf_tir_stmt define) {
+  return add_global(m, define, TL_public);
+}
+anf_status anf_tir_module_add_private(anf_tir_module *m, anf_tir_stmt define) {
+  return add_global(m, define, TL_private);
 }
 
 texpr anf_tir_make_s32(tmod *m, int32_t v) { MAKE(texpr, anfi_t_s32(m->t, v)); }
@@ -280,14 +251,6 @@ static int kind_of(const char *s) {
   for (int i = 0; s && i < TX_COUNT; i++)
     if (strcmp(anfi_t_kind_names[i], s) == 0) return i;
   return -1;
-}
-static bool in_group(texpr e, const char *g) {
-  static const char *const names[] = {[TG_LEAF] = "",
-                                      [TG_BINARY] = "binary",
-                                      [TG_CMP] = "cmp",
-                                      [TG_LOGIC] = "logic",
-                                      [TG_OTHER] = ""};
-  return *g && strcmp(names[anfi_t_group(e)], g) == 0;
 }
 texpr anf_tir_make_binary(tmod *m, const char *kind, texpr l, texpr r) {
   int k = kind_of(kind);
@@ -408,31 +371,4 @@ tfunc anf_tir_make_func(tmod *m, const char *name, tdtype ret, size_t n, const t
   if (!good) return (tfunc)bad(m);
   MAKE(tfunc,
        anfi_t_func(m->t, anfi_t_name(m->t, name), ret, (uint32_t)n, params, body, (tattrs){0}));
-}
-
-/* ---- looking ---- */
-
-anf_tir_dtype anf_tir_type(anf_tir_expr e) { return e ? e->dtype : (anf_tir_dtype){0}; }
-const char *anf_tir_expr_kind(anf_tir_expr e) { return e ? anfi_t_kind_names[e->kind] : ""; }
-const char *anf_tir_stmt_kind(anf_tir_stmt s) { return s ? anfi_t_stmt_names[s->kind] : ""; }
-size_t anf_tir_expr_count(anf_tir_expr e) { return e ? e->n : 0; }
-anf_tir_expr anf_tir_expr_at(anf_tir_expr e, size_t i) {
-  if (!e) return NULL;
-  return i < e->n ? e->in[i] : NULL;
-}
-bool anf_tir_isa(anf_tir_expr e, const char *kind) {
-  if (!e || !kind) return false;
-  return e && strcmp(anfi_t_kind_names[e->kind], kind) == 0;
-}
-bool anf_tir_instanceof(anf_tir_expr e, const char *k) {
-  if (!e || !k) return false;
-  return e && (anf_tir_isa(e, k) || in_group(e, k));
-}
-anf_tir_expr anf_tir_as(anf_tir_expr e, const char *kind) {
-  if (!e || !kind) return NULL;
-  return anf_tir_isa(e, kind) ? e : NULL;
-}
-anf_tir_expr anf_tir_dyn_as(anf_tir_expr e, const char *k) {
-  if (!e || !k) return NULL;
-  return anf_tir_instanceof(e, k) ? e : NULL;
 }

@@ -30,6 +30,7 @@ struct anf_tb {
   anfi_code code;          // of the first error
   const char *file, *what; // where it was
   int line;
+  const char *from; // the file of the nodes, or NULL; their line is the store's
 };
 
 static void sticks(anf_tb *b, anf_status st, anfi_code code, const char *what, const char *file,
@@ -81,6 +82,13 @@ void anf_tb_free(anf_tb *b) {
 
 anf_tir_module *anf_tb_module(anf_tb *b) { return b ? b->m : NULL; }
 
+/* The file of the builder's nodes; NULL: out of memory, and nodes have no place. */
+static const char *name_file(anf_tb *b, const char *file) {
+  ANFI_ENTRY_ELSE(b->cx, NULL, NULL);
+  b->from = anfi_intern_z(&b->cx->strings, file)->s;
+  return anfi_leave(b->cx) == ANF_OK ? b->from : (b->from = NULL);
+}
+
 static anf_status push_stmt(anf_tb *b, tstmt s) {
   if (!s) return anf_tir_module_status(b->m);
   ANFI_ENTRY(b->cx, NULL);
@@ -103,6 +111,15 @@ static texpr checked(anf_tb *b, texpr e) {
   return e;
 }
 
+void anf_tb_place(anf_tb *b, const char *file, int line) {
+  if (!b) return;
+  tstore *t = b->m->t;
+  if (!b->from && file) t->file = name_file(b, file);
+  bool known = b->from && file && strcmp(b->from, file) == 0 && line > 0;
+  t->line = known ? (uint32_t)line : 0;
+  t->col = known ? 1 : 0;
+}
+
 static anf_status open_scope(anf_tb *b, bkind k, const char *file, int line) {
   ANFI_ENTRY(b->cx, NULL);
   push_scope(b, k, file, line);
@@ -112,6 +129,7 @@ static anf_status open_scope(anf_tb *b, bkind k, const char *file, int line) {
 static anf_tb_scope opened(anf_tb *b, bkind k, const char *file, int line) {
   anf_tb_scope s = {b, NULL, 0, 3}; // 0 open, 1 in its body, 2 body left, 3 done
   if (b->status != ANF_OK) return s;
+  anf_tb_place(b, file, line);
   anf_status st = open_scope(b, k, file, line);
   if (st != ANF_OK) {
     sticks(b, st, ANF_E0868, "a scope", file, line);
@@ -167,6 +185,7 @@ void anf_tb_close(anf_tb_scope *k) {
   if (left != 2 || b->stack.n != k->depth) sticks(b, ANF_INVALID, ANF_E0866, "", s->file, s->line);
   b->stack.n = k->depth - 1;
   if (b->status != ANF_OK) return;
+  anf_tb_place(b, s->file, s->line);
   tstmt body = anf_tir_make_stmts_unattached(b->m, s->seq.n, s->seq.at);
   if (s->kind == B_ELSE) close_else(b, body);
   else if (s->kind != B_FUNC) put(b, close_stmt(b, s, body));
@@ -184,6 +203,18 @@ static anf_status room_for_params(anf_tb *b, size_t n) {
   return anfi_leave(b->cx);
 }
 
+/* A negative dim is the value of a parameter before this one: ANF_DIM. */
+static texpr param_tensor(anf_tb *b, const anf_tb_arg *a, size_t before) {
+  texpr dim[ANFI_LEN(a->dims)];
+  if (a->rank > ANFI_LEN(dim)) return NULL;
+  for (size_t i = 0; i < a->rank; i++) {
+    int64_t d = a->dims[i];
+    if (d < 0 && (size_t) - (d + 1) >= before) return NULL;
+    dim[i] = d < 0 ? b->param[-(d + 1)] : anf_tir_make_index(b->m, (uint64_t)d);
+  }
+  return anf_tir_make_tensor_of(b->m, a->elem, a->name, a->rank, dim, NULL);
+}
+
 anf_tb_scope anf_tb_func(anf_tb *b, anf_tir_elem ret, const char *name, size_t n,
                          const anf_tb_arg *args, const char *file, int line) {
   if (!b || (n && !args)) return (anf_tb_scope){0};
@@ -195,7 +226,7 @@ anf_tb_scope anf_tb_func(anf_tb *b, anf_tir_elem ret, const char *name, size_t n
   if (st != ANF_OK) return sticks(b, st, ANF_E0868, "parameters", file, line), s;
   for (size_t i = 0; i < n; i++) {
     const anf_tb_arg *a = &args[i];
-    b->param[i] = checked(b, a->rank ? anf_tir_make_tensor(b->m, a->elem, a->name, a->rank, a->dims)
+    b->param[i] = checked(b, a->rank ? param_tensor(b, a, i)
                                      : anf_tir_make_var(b->m, anfi_t_dt(a->elem), a->name));
   }
   return s;
@@ -212,10 +243,7 @@ anf_tb_scope anf_tb_for(anf_tb *b, const char *name, texpr begin, texpr end, tex
   k->e[1] = checked(b, end);
   if (!k->e[0] || !k->e[1]) return s;
   s.var = k->var = checked(b, anf_tir_make_var(b->m, begin->dtype, name));
-  if (!step)
-    step = begin->dtype.elem == ANF_TIR_s64     ? anf_tir_make_s64(b->m, 1)
-           : begin->dtype.elem == ANF_TIR_index ? anf_tir_make_index(b->m, 1)
-                                                : anf_tir_make_s32(b->m, 1);
+  if (!step) step = anf_tir_make_int(b->m, begin->dtype, 1);
   k->e[2] = checked(b, step);
   return s;
 }
@@ -256,6 +284,13 @@ texpr anf_tb_tensor(anf_tb *b, anf_tir_elem e, const char *name, size_t rank, co
   if (v) put(b, anf_tir_make_define_unattached(b->m, v, NULL));
   return v;
 }
+texpr anf_tb_tensor_of(anf_tb *b, anf_tir_elem e, const char *name, size_t rank, const texpr *dims,
+                       const texpr *strides, texpr of) {
+  if (!b) return NULL;
+  texpr v = checked(b, anf_tir_make_tensor_of(b->m, e, name, rank, dims, strides));
+  if (v) put(b, anf_tir_make_define_unattached(b->m, v, of));
+  return v;
+}
 void anf_tb_assign(anf_tb *b, texpr to, texpr value) {
   if (!b) return;
   put(b, anf_tir_make_assign_unattached(b->m, to, value));
@@ -279,6 +314,9 @@ texpr anf_tb_at(anf_tb *b, texpr tensor, size_t n, const texpr *idx) {
 texpr anf_tb_call(anf_tb *b, anf_tir_elem ret, const char *func, size_t n, const texpr *args) {
   if (!b) return NULL;
   return checked(b, anf_tir_make_call(b->m, func, anfi_t_dt(ret), n, args));
+}
+texpr anf_tb_int(anf_tb *b, anf_tir_elem e, int64_t v) {
+  return b ? checked(b, anf_tir_make_int(b->m, anfi_t_dt(e), v)) : NULL;
 }
 texpr anf_tb_s32(anf_tb *b, int v) { return b ? checked(b, anf_tir_make_s32(b->m, v)) : NULL; }
 texpr anf_tb_s64(anf_tb *b, long v) { return b ? checked(b, anf_tir_make_s64(b->m, v)) : NULL; }
@@ -315,6 +353,7 @@ anf_status anf_tb_finish(anf_tb *b, anf_diag *d, anf_tir_module **out) {
   tmod *fresh = anf_tir_module_new(b->cx);
   if (!fresh) return ANF_NOMEM;
   *out = b->m;
+  b->from = NULL;
   b->m = fresh;
   return ANF_OK;
 }

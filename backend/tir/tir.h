@@ -12,6 +12,7 @@
 #include "base/base.h"
 #include "base/gemm.h"
 #include "base/os/map.h"
+#include "base/pass.h"
 #include "anfora/tir.h"
 
 typedef anf_tir_expr texpr;
@@ -521,6 +522,7 @@ enum {
   TPROP_ALL = (1 << TPROP_COUNT) - 1
 };
 uint32_t anfi_t_measure(const tmod *m);
+bool anfi_t_properties_of(const char *words, uint32_t *bits); // "FLAT CAST"; false: a word is none
 
 /* passes: passes/pass.def, passes/pass.c */
 typedef struct tpass_cx {
@@ -549,6 +551,18 @@ anfi_loc anfi_t_loc(const tstore *t, uint32_t line, uint32_t col);
 #include "backend/tir/passes/pass.def"
 #undef ANF_TIR_PASS_M
 #undef ANF_TIR_PASS_F
+
+/* host.c: passes that the host registered with the context, in order */
+typedef struct thostpass {
+  struct thostpass *next;
+  anfi_pass_info row;
+  anf_tir_pass host;
+} thostpass;
+const thostpass *anfi_t_host_passes(const anf_ctx *cx);
+/* What it gives, verified; m itself where nothing changed; NULL: failed, with a finding. */
+const tmod *anfi_t_run_host(tpass_cx *p, const thostpass *h, const tmod *m);
+/* Does the pipeline name a pass of the host? */
+bool anfi_t_names_host(const anf_ctx *cx, const char *pipeline);
 
 /* runtime.c: functions of the run time that passes call */
 typedef struct trt_func {

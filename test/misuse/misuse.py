@@ -35,6 +35,9 @@ GOOD = {
     "const anf_tir_stmt *": "&stmt", "anf_tir_dtype": "anf_tir_scalar(ANF_TIR_s32)", "const char *": '"f"',
     "const char *const *": '((const char *const[]){"a", "b"})', "const void *": "reals", "anf_tir_expr var": "var",
     "anf_tir_expr tensor": "tir_tensor", "anf_tir_expr e": "sum", "const char *form": '"tir"', "double": "1.0", "float": "1.0F",
+    "const anf_tir_visitor *": "&visitor", "const anf_tir_viewer *": "&viewer", "const anf_tir_pass *": "&pass",
+    "const anf_tir_brgemm *": "&brgemm", "const uint64_t *": "((const uint64_t[]){1})", "anf_tir_stmt define": "define",
+    "anf_tir_stmt loop": "stmt",
     "anf_graph *step": "step_graph", "anf_comm *": "((anf_comm *)NULL)", "const anf_comm *": "((anf_comm *)NULL)",  # one rank
 }
 CONTEXTUAL = re.compile(r"anf_(ctx|diag|module|graph|exec|step|pnnx|expr|tir_module|text)\b")

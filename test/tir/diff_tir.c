@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* diff_tir COUNT [FIRST] [PASSES]: random modules before and after every pass alone, and the
  * default pipeline, must compute the same; their text must read back to the same (that of each
- * pass, of every eighth). TAP. With PASSES only those. Of many modules each pass must change some:
+ * pass, of every eighth), and what is read of it node by node builds the same. TAP. With PASSES only those. Of many modules each pass must change some:
  * else the generator makes nothing that it is for. */
+#include "test/tir/copy.h"
 #include "test/tir/values.h"
 
 #include <stdlib.h>
@@ -106,6 +107,17 @@ static bool one_pass(anf_ctx *cx, uint64_t seed, const anf_tir_module *m, const 
   return changed;
 }
 
+static bool copies(anf_ctx *cx, const anf_tir_module *m) {
+  anf_tir_module *copy = tir_copy(cx, m);
+  anf_tir_compare_opts o = {.size = sizeof o, .names = true};
+  anf_text why = {cx, NULL, 0, 0};
+  bool same = copy && anf_tir_equal(m, copy, &o, &why);
+  if (!same && getenv("SHOW")) printf("%s\n", why.text ? why.text : "no copy");
+  anf_text_free(&why);
+  anf_tir_module_free(copy);
+  return same;
+}
+
 static void one_seed(uint64_t seed, const char *only) {
   anf_ctx *cx = anf_ctx_new(NULL);
   anf_diag *d = anf_diag_new(cx);
@@ -117,6 +129,7 @@ static void one_seed(uint64_t seed, const char *only) {
     complain(seed, "", "the program is not valid", d, text);
   else {
     if (!round_trip(cx, m)) complain(seed, "", "text does not read back", NULL, text);
+    if (!copies(cx, m)) complain(seed, "", "its copy is another", NULL, text);
     one_pass(cx, seed, m, "auto_caster", true, text);
     anf_tir_module *cast = NULL; // most passes want exact types
     if (anf_tir_opt(m, "auto_caster", NULL, d, &cast) == ANF_OK) {

@@ -81,15 +81,24 @@ static void go_to(tir_run *u, const tmod *m) {
   u->m = m;
 }
 
+/* NULL: one of ours. */
+static const thostpass *of_host(const anfi_pass_run *r, size_t pass) {
+  const thostpass *h = pass < ANFI_LEN(passes) ? NULL : anfi_t_host_passes(r->cx);
+  for (size_t i = ANFI_LEN(passes); h && i < pass; i++) h = h->next;
+  return h;
+}
+
 static bool run_pass(anfi_pass_run *r, size_t pass) {
   tir_run *u = (tir_run *)r->user;
   const tmod *m = u->m;
   u->p.m = m;
   u->p.t = m->t;
   m->t->line = m->t->col = 0;
-  const tmod *o =
-      bodies[pass].module ? bodies[pass].module(&u->p, m) : over_functions(&u->p, pass, m);
+  const tmod *o = of_host(r, pass)      ? anfi_t_run_host(&u->p, of_host(r, pass), m)
+                  : bodies[pass].module ? bodies[pass].module(&u->p, m)
+                                        : over_functions(&u->p, pass, m);
   if (!o || u->p.failed || anfi_failed(r->cx)) return false;
+  if (of_host(r, pass) && o != m) r->have = anfi_t_measure(o);
   r->rewrites += o != m;
   go_to(u, o);
   anfi_arena_free(u->p.scratch);
@@ -126,8 +135,8 @@ static void compact(anf_ctx *cx, tir_run *u) {
 static void report(anfi_pass_run *r, size_t pass, uint64_t ns, uint64_t rewrites) {
   tir_run *u = (tir_run *)r->user;
   (void)rewrites;
-  if (u->o->timed) u->o->timed(u->o->user, passes[pass].name, ns);
-  dump(r->cx, u, passes[pass].name);
+  if (u->o->timed) u->o->timed(u->o->user, r->set->pass[pass].name, ns);
+  dump(r->cx, u, r->set->pass[pass].name);
   compact(r->cx, u);
 }
 
@@ -139,6 +148,23 @@ static const anf_tir_opt_opts *with_defaults(anf_ctx *cx, const anf_tir_opt_opts
   return full;
 }
 
+/* Our passes and those of the host. */
+static const anfi_pass_set *passes_of(anf_ctx *cx) {
+  const thostpass *first = anfi_t_host_passes(cx);
+  if (!first) return &tir_passes;
+  anfi_pass_set *set = ANFI_NEW(anfi_scratch(cx), anfi_pass_set);
+  size_t n = ANFI_LEN(passes);
+  for (const thostpass *h = first; h; h = h->next) n++;
+  anfi_pass_info *row = ANFI_NEW_N(anfi_scratch(cx), anfi_pass_info, n);
+  memcpy(row, passes, sizeof passes);
+  n = ANFI_LEN(passes);
+  for (const thostpass *h = first; h; h = h->next) row[n++] = h->row;
+  *set = tir_passes;
+  set->pass = row;
+  set->npass = n;
+  return set;
+}
+
 static const tmod *run_from(anf_ctx *cx, const tmod *m, uint32_t have, const char *pipeline,
                             const anf_tir_opt_opts *o) {
   o = with_defaults(cx, o);
@@ -148,7 +174,7 @@ static const tmod *run_from(anf_ctx *cx, const tmod *m, uint32_t have, const cha
                .input = m,
                .base = anf_ctx_bytes(cx)};
   anfi_pass_run r = {.cx = cx,
-                     .set = &tir_passes,
+                     .set = passes_of(cx),
                      .user = &u,
                      .have = have,
                      .verify_each = o->verify_each,

@@ -121,3 +121,19 @@ uint32_t anfi_t_measure(const tmod *m) {
   }
   return TPROP_ALL & ~s.lacks;
 }
+
+bool anfi_t_properties_of(const char *words, uint32_t *bits) {
+  static const char *const names[] = {
+#define ANF_TIR_PROPERTY(name, text) #name,
+#include "backend/tir/passes/property.def"
+#undef ANF_TIR_PROPERTY
+  };
+  for (const char *w = words; *w;) {
+    size_t n = strcspn(w, " "), i = 0;
+    while (n && i < TPROP_COUNT && !(strlen(names[i]) == n && memcmp(names[i], w, n) == 0)) i++;
+    if (i == TPROP_COUNT) return false;
+    if (n) *bits |= 1u << i;
+    w += n ? n : 1;
+  }
+  return true;
+}
