@@ -253,6 +253,40 @@ static void make_step(backward *b) {
   anfi_set_result(b->w, anfi_ad_tuple(ad, b->w, n, out));
 }
 
+/* ---- rounds that add nothing ---- */
+
+static bool is_zero(const anf_node *n) {
+  if (anfi_is_op(n, ANF_OP_Zeros) || anfi_is_op(n, ANF_OP_ZerosLike)) return true;
+  return n->kind == ANFI_VALUE && n->type && n->type->kind == ANF_TYPE_TENSOR && !n->type->n &&
+         n->u.value->kind == ANF_VALUE_TENSOR && anfi_get_f64(n->u.value, 0) == 0.0;
+}
+
+/* Is d zero on one side of a choice, with the condition of those before it? Then *sw becomes the choice. */
+static bool is_chosen(anf_node *d, anf_node **sw) {
+  if (!anfi_is_op(d, ANF_OP_Switch) || d->nin != 3) return false;
+  int zero = is_zero(d->in[1].def) ? 1 : is_zero(d->in[2].def) ? 2 : 0;
+  if (!zero || (*sw && (*sw)->in[0].def != d->in[0].def)) return false;
+  if (*sw && !is_zero((*sw)->in[zero].def)) return false;
+  *sw = d;
+  return true;
+}
+
+/* Where all adjoints that come in are zero unless a condition holds, ◀, which is linear in them, has no rounds otherwise:
+ *   best = t < best ? t : best, t from a loop      ◀ of that loop runs where t was chosen */
+static anf_node *rounds_where_chosen(const backward *b, anf_node *const *leaf, anf_node *n) {
+  anf_node *sw = NULL, *in[3];
+  for (size_t i = 0; i < anfi_count(b->q->j, b->n); i++)
+    if (leaf[i] && !is_chosen(leaf[i], &sw)) return n;
+  for (size_t i = 0; i < b->l.nx; i++)
+    if (reads(b, i)) return n;
+  if (!sw || b->l.nout) return n;
+  int zero = is_zero(sw->in[1].def) ? 1 : 2;
+  in[0] = sw->in[0].def;
+  in[zero] = anfi_ad_const(b->q->ad, anfi_value_new_i64(b->q->j->cx, ANF_I64, 0));
+  in[3 - zero] = n;
+  return anfi_ad_typed(b->q->ad, anfi_apply(b->q->b, ANF_OP_Switch, NULL, 3, in), n->type);
+}
+
 /* ---- the loop, and where its results go ---- */
 
 static void distribute(backward *b, anf_node *loop) {
@@ -308,7 +342,7 @@ bool anfi_backward_loop(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
     return true;
   }
   add_stacks(&b, leaf);
-  b.back.n = q->residual[anfi_position(q, n)][b.nk];
+  b.back.n = rounds_where_chosen(&b, leaf, q->residual[anfi_position(q, n)][b.nk]);
   anf_node *loop = anfi_ad_loop(q->ad, q->b, &b.back, b.arg);
   if (anfi_runs_rule(q->ad, b.s->jg->g)) anfi_add_effect(q->b, loop);
   distribute(&b, loop);

@@ -176,8 +176,7 @@ static void count(anfi_pass *p, anfi_arena *a, anf_node *loop) {
 
 bool anfi_opt_count(anfi_pass *p) {
   anfi_arena *a = anfi_scratch(p->m->cx);
-  size_t n = p->m->nodes.n;
-  for (size_t i = 0; i < n; i++) {
+  for (size_t i = 0; i < p->m->nodes.n; i++) { // new loops too: those in steps that were copied
     anf_node *l = p->m->nodes.at[i];
     if (l && anfi_is_op(l, ANF_OP_Loop) && l->type) count(p, a, l);
   }
