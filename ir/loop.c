@@ -24,3 +24,26 @@ anfi_loop_op anfi_loop_parts(const anf_node *loop) {
   l.ns = loop->nin - l.first_w - l.nw - l.nx;
   return l;
 }
+
+static bool is_counter(const anf_node *n) {
+  const anf_type *t = n->type;
+  return t && t->kind == ANF_TYPE_TENSOR && !t->n &&
+         (t->dtype == ANF_INT || t->dtype == ANF_I64 || t->dtype == ANF_I32);
+}
+
+static bool is_number(const anf_node *n, int64_t *out) {
+  return n->kind == ANFI_VALUE && is_counter(n) && anfi_value_is_int(n->u.value, out);
+}
+
+bool anfi_loop_counts(const anfi_loop_op *l, size_t i, int64_t *by) {
+  if (!l->step || !l->step->result || !anfi_is_op(l->step->result, ANF_OP_MakeTuple)) return false;
+  const anf_node *n = l->step->result->in[anfi_loop_first_item(l) + i].def,
+                 *p = l->step->params.at[l->nw + i];
+  bool plus = anfi_is_op(n, ANF_OP_Add);
+  if (!is_counter(p) || p->type != n->type || (!plus && !anfi_is_op(n, ANF_OP_Sub))) return false;
+  const anf_node *a = n->in[0].def, *b = n->in[1].def;
+  if (plus && is_number(a, by)) return b == p;
+  if (a != p || !is_number(b, by)) return false;
+  if (!plus) *by = -*by;
+  return true;
+}

@@ -26,4 +26,7 @@ size_t anfi_loop_attr(const anf_node *loop, uint32_t k); // ANFI_LOOP_*
 /* The first item of the state among the items of the step's result: item 0 is `again` unless counted. */
 static inline size_t anfi_loop_first_item(const anfi_loop_op *l) { return l->counted ? 0 : 1; }
 
+/* Does every round add the same number to item i of the state, an integer? Finds the number. */
+bool anfi_loop_counts(const anfi_loop_op *l, size_t i, int64_t *by);
+
 #endif

@@ -17,7 +17,7 @@ import tempfile
 
 TIMES, FEW, MANY = 3, 2, 16  # nodes for each of the program's, and besides: straight code, other
 AGAIN = 5  # times the nodes of a gradient, for second order
-RUNS = 2  # times MANY where a checkpoint has loops of its own for blocks of rounds
+RUNS = 3  # times MANY where a checkpoint has loops of its own for blocks of rounds, and counts what is left of them
 NODE = re.compile(r'^  .* = ', re.M)
 TAKEN = re.compile(r'^  .* = TupleGet\(', re.M)
 GRAPH = re.compile(r'^def (\S+?)\((.*?)^}', re.M | re.S)

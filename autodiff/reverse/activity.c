@@ -313,6 +313,7 @@ static void loop_back(anfi_j *j, const anf_node *n, const bool *useful) {
   size_t ns = state_leaves(&p), from = p.step->pfirst[p.l.nw], at = ns;
   bool *given = ANFI_NEW_N(j->a, bool, p.step->nresult + 1);
   uint8_t *constant = ANFI_NEW_N(j->a, uint8_t, p.l.step->params.n + 1);
+  int64_t by;
   memcpy(given, useful, ns);
   for (size_t i = 0; i < p.l.nout; i++) at += spread(out_type(&p, i), useful[ns + i], given + at);
   for (size_t i = 0; i < p.l.nw; i++) {
@@ -320,6 +321,8 @@ static void loop_back(anfi_j *j, const anf_node *n, const bool *useful) {
     if (is_read_of_state(j, n->in[p.l.first_w + i].def, p.l.step->params.at[i]))
       constant[i] = ANFI_J_ADDS;
   }
+  for (size_t i = 0; i < p.l.ns; i++)
+    if (anfi_loop_counts(&p.l, i, &by)) constant[p.l.nw + i] = ANFI_J_CONSTANT;
   anfi_jspec *s;
   do s = ask(j, anfi_jspec_of(j, p.l.step, p.in, given, constant, &j->now->plan, true));
   while (merge(given, s->out + from, ns));

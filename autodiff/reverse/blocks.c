@@ -9,7 +9,8 @@
  * half for the block that ◀ is in. A loop that ends within the first block runs once. A loop with many bytes of
  * residuals per iteration has a budget even if the program does not ask for one.
  *
- * A loop without iterations has no block. Iterations run by the same graphs in the same order as in one
+ * A counted loop is cut as one that is not: what is left of its rounds is one more item of the state. A loop without
+ * iterations has no block. Iterations run by the same graphs in the same order as in one
  * loop, so results are equal to the bit. */
 #include "autodiff/reverse/j.h"
 #include "base/mark.h"
@@ -32,7 +33,7 @@ static uint64_t bytes_of_round(const anfi_jspec *s) {
 
 size_t anfi_block_rounds(const anfi_jspec *s, const anfi_loop_op *l) {
   const anfi_jplan *p = &s->plan;
-  if (anfi_is_boxed(s) || l->counted || l->nx || l->nout || l->rounds || !s->nresidual) return 0;
+  if (anfi_is_boxed(s) || l->reverse || l->nx || l->nout || l->rounds || !s->nresidual) return 0;
   if (p->rounds) return p->rounds;
   uint64_t bytes = bytes_of_round(s), memory = p->memory ? p->memory : bytes >= MUCH ? BUDGET : 0;
   if (!bytes || !memory) return 0;
@@ -80,6 +81,33 @@ static anf_graph *without_again(anfi_ad *ad, const anfi_loop_op *l, anf_graph *f
   for (size_t i = 0; i < nout; i++) out[i] = anfi_ad_get(ad, m.g, r, i + 1);
   anfi_set_result(m.g, anfi_ad_tuple(ad, m.g, nout, out));
   return m.g;
+}
+
+/* A step that is not counted: (w.., s.., left) -> (left > 1, s'.., left - 1, further items of f). */
+static anf_graph *counting_down(anfi_ad *ad, const anfi_loop_op *l, anf_graph *f, size_t nmore) {
+  making m = begin(ad, "▷", l->step, l->nw + l->ns + 1);
+  anf_node **out = ANFI_NEW_N(ad->arena, anf_node *, l->ns + nmore + 2);
+  take_args(&m, l);
+  anf_node *left = take(&m, count_type(ad)), *r = anfi_ad_call(ad, m.g, f, NULL, m.n - 1, m.in);
+  size_t n = 0;
+  out[n++] = anfi_ad_apply2(ad, m.g, ANF_OP_Less, number(ad, 1), left);
+  for (size_t i = 0; i < l->ns; i++) out[n++] = anfi_ad_get(ad, m.g, r, i);
+  out[n++] = anfi_ad_apply2(ad, m.g, ANF_OP_Sub, left, number(ad, 1));
+  for (size_t i = 0; i < nmore; i++) out[n++] = anfi_ad_get(ad, m.g, r, l->ns + i);
+  anfi_set_result(m.g, anfi_ad_tuple(ad, m.g, n, out));
+  return m.g;
+}
+
+/* The loop n, not counted, and the spec of its step. */
+static anfi_loop_op uncounted(anfi_jbuild *q, const anf_node *n, anfi_jspec *s) {
+  anfi_loop_op l = anfi_loop_parts(n);
+  *s = *anfi_j_callee(q->j, n, 0);
+  if (!l.counted) return l;
+  s->fwd = counting_down(q->ad, &l, s->fwd, s->nresidual);
+  l.step = counting_down(q->ad, &l, l.step, 0);
+  l.ns++;
+  l.counted = false;
+  return l;
 }
 
 /* A call of one of two graphs. */
@@ -215,27 +243,30 @@ static anf_graph *forward_within(anfi_ad *ad, const anfi_jspec *s, const anfi_lo
 
 /* ▶ of the loop n: residuals follow the state. A tree's first state ◀ finds among what the loop
  * was given. */
-void anfi_forward_blocks(anfi_jbuild *q, anf_node *n, anf_node *const *args) {
-  const anfi_jspec *s = anfi_j_callee(q->j, n, 0);
-  anfi_loop_op l = anfi_loop_parts(n);
-  size_t at = anfi_position(q, n), ns = l.ns;
+void anfi_forward_blocks(anfi_jbuild *q, anf_node *n) {
+  anfi_jspec s;
+  anfi_loop_op l = uncounted(q, n, &s);
+  size_t at = anfi_position(q, n), ns = l.ns, given = n->nin - l.first_w;
   bool effects = n->flags & ANFI_NODE_EFFECT;
-  anf_node *go = l.go ? anfi_primal(q, l.go) : NULL, *r;
-  if (saves_first(s)) {
-    anf_node **in = ANFI_NEW_N(q->j->a, anf_node *, l.nw + ns + 2);
-    memcpy(in, args, (l.nw + ns) * sizeof *in);
-    in[l.nw + ns] = go;
-    r = anfi_ad_call(q->ad, q->f, forward_within(q->ad, s, &l, effects), NULL, l.nw + ns + !!go,
+  anf_node *r, **in = ANFI_NEW_N(q->j->a, anf_node *, l.nw + ns + 2);
+  memcpy(in, anfi_primal_args(q, n, l.first_w), given * sizeof *in);
+  if (l.n) in[given] = anfi_primal(q, l.n);
+  if (l.n) l.go = anfi_ad_apply2(q->ad, q->f, ANF_OP_Less, number(q->ad, 0), in[given]);
+  else if (l.go) l.go = anfi_primal(q, l.go);
+  l.n = NULL;
+  if (saves_first(&s)) {
+    in[l.nw + ns] = l.go;
+    r = anfi_ad_call(q->ad, q->f, forward_within(q->ad, &s, &l, effects), NULL, l.nw + ns + !!l.go,
                      in);
-  } else r = run_blocks(q->ad, q->f, s, &l, effects, args, go);
-  anfi_loop_as(q, r, n, ns);
+  } else r = run_blocks(q->ad, q->f, &s, &l, effects, in, l.go);
+  anfi_loop_as(q, r, n, n->type->n);
   size_t nresidual = r->type->n - ns;
   q->effect[at] = r;
   q->residual[at] = ANFI_NEW_N(q->j->a, anf_node *, nresidual + 1);
   for (size_t i = 0; i < nresidual; i++) q->residual[at][i] = anfi_ad_get(q->ad, q->f, r, ns + i);
-  anf_node **out = ANFI_NEW_N(q->j->a, anf_node *, ns + 1);
-  for (size_t i = 0; i < ns; i++) out[i] = anfi_ad_get(q->ad, q->f, r, i);
-  q->to[at] = anfi_ad_tuple(q->ad, q->f, ns, out);
+  anf_node **out = ANFI_NEW_N(q->j->a, anf_node *, n->type->n + 1u);
+  for (size_t i = 0; i < n->type->n; i++) out[i] = anfi_ad_get(q->ad, q->f, r, i);
+  q->to[at] = anfi_ad_tuple(q->ad, q->f, n->type->n, out);
 }
 
 /* ---- back ---- */
@@ -364,22 +395,28 @@ static anf_node *back_within(blocks *b, anf_node *const *residual, size_t n, anf
   return anfi_ad_loop(q->ad, q->b, &back, arg);
 }
 
+static anf_node *first_state(const blocks *b, const anf_node *n, size_t i) {
+  size_t at = b->l.first_w + b->l.nw + i;
+  return at < n->nin ? n->in[at].def : b->l.n;
+}
+
 anf_node *anfi_backward_blocks(anfi_jbuild *q, anf_node *n, const anfi_loop_op *back,
                                anf_node *const *args) {
-  blocks b = {.q = q, .s = anfi_j_callee(q->j, n, 0), .l = anfi_loop_parts(n), .back = back};
-  size_t nw = b.l.nw, ns = b.l.ns, nd = back->ns, k = 0, nb = items_of_blocks(b.s, &b.l);
+  anfi_jspec s;
+  blocks b = {.q = q, .s = &s, .l = uncounted(q, n, &s), .back = back};
+  size_t nw = b.l.nw, ns = b.l.ns, nd = back->ns, k = 0, nb = items_of_blocks(&s, &b.l);
   const anf_type **t = ANFI_NEW_N(q->j->a, const anf_type *, nd + 1);
   for (size_t i = 0; i < nd; i++) t[i] = back->step->params.at[back->nw + i]->type;
   b.adjoints = anfi_type_tuple(q->j->cx, nd, t);
   b.block = backward_block(&b);
-  bool within = saves_first(b.s);
+  bool within = saves_first(&s);
   anf_node *const *residual = q->residual[anfi_position(q, n)],
-                  *const *items = residual + (within ? b.s->nresidual + 2 : 0),
+                  *const *items = residual + (within ? s.nresidual + 2 : 0),
                   **in = ANFI_NEW_N(q->j->a, anf_node *, nw + nd + ns + nb + 1);
   for (size_t i = 0; i < nw; i++) in[k++] = anfi_primal(q, n->in[b.l.first_w + i].def);
   for (size_t i = 0; i < nd; i++) in[k++] = args[back->nw + i];
-  for (size_t i = 0; b.s->plan.tree && i < ns; i++)
-    in[k++] = within ? *items++ : anfi_primal(q, n->in[b.l.first_w + nw + i].def);
+  for (size_t i = 0; s.plan.tree && i < ns; i++)
+    in[k++] = within ? *items++ : anfi_primal(q, first_state(&b, n, i));
   for (size_t i = 0; i < nb; i++) in[k++] = items[i];
   return within ? back_within(&b, residual, k, in, args) : back_over(&b, q->b, k, in);
 }

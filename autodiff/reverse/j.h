@@ -327,7 +327,7 @@ void anfi_loop_as(anfi_jbuild *q, anf_node *loop, const anf_node *n, size_t ns);
 /* blocks.c */
 /* The iterations of a block of the loop whose step is s; 0: no blocks. */
 size_t anfi_block_rounds(const anfi_jspec *s, const anfi_loop_op *l);
-void anfi_forward_blocks(anfi_jbuild *q, anf_node *n, anf_node *const *args);
+void anfi_forward_blocks(anfi_jbuild *q, anf_node *n);
 /* The adjoints over all iterations. `back` sweeps one block; `args`: its constants and initial state. */
 anf_node *anfi_backward_blocks(anfi_jbuild *q, anf_node *n, const anfi_loop_op *back,
                                anf_node *const *args);

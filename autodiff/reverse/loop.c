@@ -2,6 +2,7 @@
 /* Loops in ▶ and ◀.
  *   s = s0; repeat n: s = sin(s) * w       ▶: the same loop, which also writes s and sin(s) to stacks
  *                                          ◀: repeat n backwards: pop; ds, dw = ◀step(pop.., ds, dw)
+ * A counter of the state is on no stack: ◀ counts back.
  * ▶ has one more stack for each residual of the step. ◀ is a counted loop in the other direction. Its
  * state is the adjoint of the state and, summed in place, the adjoint of the invariants; it reads the residual
  * stacks and the adjoints of the stacks that the loop wrote, and writes the adjoints of those that it read.
@@ -23,7 +24,7 @@ bool anfi_forward_loop(anfi_jbuild *q, anf_node *n) {
   anfi_loop_op l = anfi_loop_parts(n);
   size_t nk = anfi_residual_count(s), ns = l.ns, nout = l.nout, at = anfi_position(q, n), k = 0;
   if (anfi_block_rounds(s, &l)) {
-    anfi_forward_blocks(q, n, anfi_primal_args(q, n, l.first_w));
+    anfi_forward_blocks(q, n);
     return true;
   }
   bool counts_rounds = l.rounds;
@@ -50,8 +51,8 @@ bool anfi_forward_loop(anfi_jbuild *q, anf_node *n) {
 /* ---- back ---- */
 
 /* Parameters and results of the step of ◀, in order:
- *   constants | adjoints of state, of invariants | residuals, adjoints of written stacks
- *   -> adjoints of state, of invariants | adjoints of read stacks */
+ *   constants | adjoints of state, of invariants, counters after the round | residuals, adjoints of written stacks
+ *   -> adjoints of state, of invariants, counters before the round | adjoints of read stacks */
 typedef struct {
   anfi_jbuild *q;
   anf_node *n;
@@ -112,7 +113,33 @@ static void add_constants(backward *b) {
   b->back.nw = b->narg;
 }
 
-/* The initial state: adjoints of the loop's results, and zeros for invariants. */
+/* Is item i of the state a counter that ◀ uses? Finds what a round adds to it. */
+static bool counts(const backward *b, size_t i, int64_t *by) {
+  return anfi_loop_counts(&b->l, i, by) && anfi_is_passed(b->s, b->l.nw + i);
+}
+
+static anf_node *cast(const backward *b, anf_node *x, const anf_type *t) {
+  if (x->type == t) return x;
+  anf_module *m = b->q->ad->m;
+  const anfi_attrs *at = anfi_attrs_one(m, ANF_OP_Cast, anfi_value_new_type(m->cx, t));
+  return anfi_ad_typed(b->q->ad, anfi_apply(b->q->b, ANF_OP_Cast, at, 1, &x), t);
+}
+
+static anf_node *number_like(const backward *b, const anf_node *like, int64_t x) {
+  return anfi_ad_const(b->q->ad, anfi_value_new_i64(b->q->j->cx, (anf_dtype)like->type->dtype, x));
+}
+
+/* A counter after the last round. */
+static anf_node *last_count(const backward *b, size_t i, int64_t by) {
+  anfi_jbuild *q = b->q;
+  if (!b->l.counted) return anfi_ad_get(q->ad, q->b, anfi_primal(q, b->n), i);
+  anf_node *first = anfi_primal(q, b->n->in[b->l.first_w + b->l.nw + i].def),
+           *n = anfi_primal(q, b->l.n), *all = cast(b, n, first->type);
+  if (by != 1) all = anfi_ad_apply2(q->ad, q->b, ANF_OP_Mul, all, number_like(b, all, by));
+  return anfi_ad_apply2(q->ad, q->b, ANF_OP_Add, first, all);
+}
+
+/* The initial state: adjoints of the loop's results, zeros for invariants, and the last counters. */
 static void add_state(backward *b, anf_node *const *leaf) {
   anfi_jbuild *q = b->q;
   anf_node **final = ANFI_NEW_N(q->j->a, anf_node *, anfi_count(q->j, b->n) + 1);
@@ -124,6 +151,9 @@ static void add_state(backward *b, anf_node *const *leaf) {
   for (size_t i = 0; i < b->l.nw; i++)
     for (size_t k = b->s->jg->pfirst[i]; k < b->s->jg->pfirst[i + 1]; k++)
       if (b->s->out[k]) b->arg[b->narg++] = first_sum(b, i, k - b->s->jg->pfirst[i]);
+  int64_t by;
+  for (size_t i = 0; i < b->l.ns; i++)
+    if (counts(b, i, &by)) b->arg[b->narg++] = last_count(b, i, by);
   b->back.ns = b->narg - b->back.nw;
 }
 
@@ -152,6 +182,12 @@ typedef struct {
 
 static anf_node *param(backward *b, const anf_type *t) { return anfi_param(b->w, NULL, t); }
 
+/* A counter before the round, of a parameter that has it after the round. */
+static anf_node *count_back(backward *b, size_t i, int64_t by) {
+  anf_node *after = param(b, b->l.step->params.at[b->l.nw + i]->type);
+  return anfi_ad_apply2(b->q->ad, b->w, ANF_OP_Sub, after, number_like(b, after, by));
+}
+
 static step_params make_params(backward *b) {
   anfi_arena *a = b->q->j->a;
   size_t nr = b->s->jg->nresult, at = b->first_x - b->first_s;
@@ -166,6 +202,9 @@ static step_params make_params(backward *b) {
     if (b->s->given[i - b->first_s]) p.given[p.ngiven++] = p.ds[p.nds++] = param(b, b->leaf[i]);
   for (size_t i = 0; i < b->first_s; i++)
     if (b->s->out[i]) p.dw[p.ndw++] = param(b, b->leaf[i]);
+  int64_t by;
+  for (size_t i = 0; i < b->l.ns; i++)
+    if (counts(b, i, &by)) p.constant[b->l.nw + i] = count_back(b, i, by);
   for (size_t i = 0; i < b->nk; i++)
     p.residual[i] = param(b, anfi_is_boxed(b->s) ? anfi_type_simple(b->q->j->cx, ANF_TYPE_BOX)
                                                  : b->s->residual[i]);
@@ -188,7 +227,7 @@ static void make_step(backward *b) {
   step_params p = make_params(b);
   anf_node **in = ANFI_NEW_N(a, anf_node *, b->nk + b->l.step->params.n + p.ngiven + p.ndw + 1),
            **dx = ANFI_NEW_N(a, anf_node *, b->end + 1),
-           **out = ANFI_NEW_N(a, anf_node *, b->end + b->l.nx + 1);
+           **out = ANFI_NEW_N(a, anf_node *, b->end + b->l.ns + b->l.nx + 1);
   size_t item = 0, n = 0,
          nin = anfi_pullback_args(b->s, p.residual, p.constant, p.ngiven, p.given, p.ndw, p.dw, in);
   anf_node *r = anfi_ad_call(ad, b->w, b->s->bwd, anfi_pullback_type(q, b->s), nin, in);
@@ -202,6 +241,8 @@ static void make_step(backward *b) {
   }
   for (size_t i = 0; i < b->first_s; i++)
     if (dx[i]) out[n++] = dx[i];
+  for (size_t i = b->l.nw; i < b->l.nw + b->l.ns; i++)
+    if (p.constant[i]) out[n++] = p.constant[i];
   for (size_t i = 0; i < b->l.nx; i++) {
     size_t at = b->l.nw + b->l.ns + i;
     if (!reads(b, i)) continue;
@@ -210,6 +251,40 @@ static void make_step(backward *b) {
     b->back.nout++;
   }
   anfi_set_result(b->w, anfi_ad_tuple(ad, b->w, n, out));
+}
+
+/* ---- rounds that add nothing ---- */
+
+static bool is_zero(const anf_node *n) {
+  if (anfi_is_op(n, ANF_OP_Zeros) || anfi_is_op(n, ANF_OP_ZerosLike)) return true;
+  return n->kind == ANFI_VALUE && n->type && n->type->kind == ANF_TYPE_TENSOR && !n->type->n &&
+         n->u.value->kind == ANF_VALUE_TENSOR && anfi_get_f64(n->u.value, 0) == 0.0;
+}
+
+/* Is d zero on one side of a choice, with the condition of those before it? Then *sw becomes the choice. */
+static bool is_chosen(anf_node *d, anf_node **sw) {
+  if (!anfi_is_op(d, ANF_OP_Switch) || d->nin != 3) return false;
+  int zero = is_zero(d->in[1].def) ? 1 : is_zero(d->in[2].def) ? 2 : 0;
+  if (!zero || (*sw && (*sw)->in[0].def != d->in[0].def)) return false;
+  if (*sw && !is_zero((*sw)->in[zero].def)) return false;
+  *sw = d;
+  return true;
+}
+
+/* Where all adjoints that come in are zero unless a condition holds, ◀, which is linear in them, has no rounds otherwise:
+ *   best = t < best ? t : best, t from a loop      ◀ of that loop runs where t was chosen */
+static anf_node *rounds_where_chosen(const backward *b, anf_node *const *leaf, anf_node *n) {
+  anf_node *sw = NULL, *in[3];
+  for (size_t i = 0; i < anfi_count(b->q->j, b->n); i++)
+    if (leaf[i] && !is_chosen(leaf[i], &sw)) return n;
+  for (size_t i = 0; i < b->l.nx; i++)
+    if (reads(b, i)) return n;
+  if (!sw || b->l.nout) return n;
+  int zero = is_zero(sw->in[1].def) ? 1 : 2;
+  in[0] = sw->in[0].def;
+  in[zero] = anfi_ad_const(b->q->ad, anfi_value_new_i64(b->q->j->cx, ANF_I64, 0));
+  in[3 - zero] = n;
+  return anfi_ad_typed(b->q->ad, anfi_apply(b->q->b, ANF_OP_Switch, NULL, 3, in), n->type);
 }
 
 /* ---- the loop, and where its results go ---- */
@@ -231,6 +306,8 @@ static void distribute(backward *b, anf_node *loop) {
       if (outer) *outer = dw;
       else anfi_add_adjoint(q, b->n->in[b->l.first_w + i].def, k - first[i], dw);
     }
+  int64_t by;
+  for (size_t i = 0; i < b->l.ns; i++) item += counts(b, i, &by);
   for (size_t i = 0; i < b->l.nx; i++)
     if (reads(b, i))
       anfi_add_adjoint(q, b->n->in[b->l.first_w + b->l.nw + b->l.ns + i].def, 0,
@@ -248,7 +325,7 @@ bool anfi_backward_loop(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
   b.leaf = ANFI_NEW_N(q->j->a, const anf_type *, b.end + 1);
   for (size_t i = 0; i < b.l.nw + b.l.ns + b.l.nx; i++)
     anfi_leaf_types(b.l.step->params.at[i]->type, b.leaf + jg->pfirst[i]);
-  b.arg = ANFI_NEW_N(q->j->a, anf_node *, b.l.nw + b.end + b.nk + b.l.nout + 1);
+  b.arg = ANFI_NEW_N(q->j->a, anf_node *, b.l.nw + b.l.ns + b.end + b.nk + b.l.nout + 1);
   b.w = anfi_ad_graph(q->ad, ANFI_ADJOINT, b.l.step);
   b.w->flags |= ANFI_GRAPH_ADJOINT;
   make_step(&b);
@@ -265,7 +342,7 @@ bool anfi_backward_loop(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
     return true;
   }
   add_stacks(&b, leaf);
-  b.back.n = q->residual[anfi_position(q, n)][b.nk];
+  b.back.n = rounds_where_chosen(&b, leaf, q->residual[anfi_position(q, n)][b.nk]);
   anf_node *loop = anfi_ad_loop(q->ad, q->b, &b.back, b.arg);
   if (anfi_runs_rule(q->ad, b.s->jg->g)) anfi_add_effect(q->b, loop);
   distribute(&b, loop);

@@ -4,7 +4,8 @@
  *   y = exp(x); z = y * y; w = z + 1      ◀ uses x, y and z:
  *   saved: y      rematerialised in ◀: z = y * y (one product of a saved value)      passed again: x
  * From the last node to the first: a cheap elementwise node or a view whose operands are available in ◀ is
- * rematerialised; one missing operand that is no larger than the node is saved in its place. All other
+ * rematerialised; one missing operand that is no larger than the node is saved in its place. So is a number
+ * that a few cheap nodes make of constants, such as an item of an invariant at a counter. All other
  * nodes are saved: ▶ returns them after its value and ◀ takes them as leading parameters. Parameters that
  * callers pass again and constants are never saved. This is a greedy min-cut (Enzyme takes the exact one).
  *
@@ -12,7 +13,7 @@
  * tries to do without residuals. */
 #include "autodiff/reverse/j.h"
 
-enum { EAGER = 64, MUCH = 24 };
+enum { EAGER = 64, MUCH = 24, FEW = 16 };
 
 typedef struct {
   anfi_jbuild *q;
@@ -48,6 +49,11 @@ static bool is_small(const anf_type *t, const anf_type *than) {
          a * anf_dtype_bytes((anf_dtype)t->dtype) <= b * anf_dtype_bytes((anf_dtype)than->dtype);
 }
 
+static bool is_shape(const anf_node *n) {
+  const anf_type *t = n->nin ? n->in[0].def->type : NULL;
+  return n->op == ANF_OP_GetField && t && t->kind == ANF_TYPE_TENSOR;
+}
+
 /* Elementwise with little work, or a view: cheaper than a store and a load. */
 static bool is_cheap(const anf_node *n) {
   enum { CHEAP = 4 };
@@ -55,7 +61,7 @@ static bool is_cheap(const anf_node *n) {
   const anfi_op_info *op = &anfi_op[n->op];
   if (op->flags & (ANFI_EFFECT | ANFI_CALLS | ANFI_RANDOM)) return false;
   if (n->op == ANF_OP_TupleGet || n->op == ANF_OP_RecordGet || n->op == ANF_OP_MakeTuple ||
-      n->op == ANF_OP_MakeRecord || n->op == ANF_OP_Undef)
+      n->op == ANF_OP_MakeRecord || n->op == ANF_OP_Undef || n->op == ANF_OP_Len || is_shape(n))
     return true;
   bool maps = op->lower == ANFI_LOWER_POINTWISE || op->lower == ANFI_LOWER_INDEX_MAP;
   return maps && op->cost <= CHEAP && n->type && n->type->kind == ANF_TYPE_TENSOR;
@@ -63,6 +69,7 @@ static bool is_cheap(const anf_node *n) {
 
 typedef struct {
   bool *saved, *again; // by node id - base, as in_pullback
+  uint8_t *work;       // of a number that constants give, up to FEW; else 0
   size_t n;
 } ids;
 
@@ -97,9 +104,36 @@ static bool is_read_of_state(const selection *c, const anf_node *n) {
          few * TIMES <= all;
 }
 
+/* Numbers that do not change in the loop around, or that it counts: ◀ has them. */
+static bool is_constant(const selection *c, const anf_node *n) {
+  const anfi_jspec *s = c->q->s;
+  if (!is_of(n, c->q->f)) return true;
+  return n->kind == ANFI_PARAM && s->constant[n->u.index] & ANFI_J_CONSTANT;
+}
+
+static bool is_number_or_shape(const anf_node *n) {
+  const anf_type *t = n->type;
+  if (t && t->kind == ANF_TYPE_TENSOR) return !t->n;
+  return t && (n->op == ANF_OP_GetField || n->op == ANF_OP_MakeTuple);
+}
+
+/* The work of making n again from constants alone, where it is little. */
+static uint8_t work_of(const selection *c, const ids *k, const anf_node *n) {
+  if (!is_cheap(n) || !is_number_or_shape(n)) return 0;
+  unsigned work = anfi_op[n->op].cost + 1u;
+  for (uint32_t i = 0; i < n->nin; i++) {
+    const anf_node *x = n->in[i].def;
+    if (is_constant(c, x)) continue;
+    uint8_t more = x->kind == ANFI_PARAM ? 0 : k->work[x->id - c->base];
+    if (!more || (work += more) > FEW) return 0;
+  }
+  return work <= FEW ? (uint8_t)work : 0;
+}
+
 /* Is n rematerialised from available operands, with at most one more saved that is no larger? */
 static bool is_rematerialised(const selection *c, const ids *k, const anf_node *n) {
   if (c->q->s->plan.products && is_repeatable(n)) return true;
+  if (k->work[n->id - c->base]) return true;
   if (!is_cheap(n) || (!c->eager && is_read_of_state(c, n))) return false;
   if (c->eager && n->type && (n->type->kind != ANF_TYPE_TENSOR || !n->type->n)) return true;
   const anf_node *missing = NULL;
@@ -144,6 +178,8 @@ static void order_of_f(selection *c, const ids *k) {
 
 /* From the last node to the first: rematerialising a node may save its operands. */
 static void choose_saved(selection *c, ids *k) {
+  for (size_t i = 0; i < c->order.n; i++)
+    k->work[c->order.at[i]->id - c->base] = work_of(c, k, c->order.at[i]);
   for (size_t i = c->order.n; i-- > 0;) {
     anf_node *n = c->order.at[i];
     if (!k->saved[n->id - c->base] || !is_rematerialised(c, k, n)) continue;
@@ -261,6 +297,7 @@ bool anfi_j_close(anfi_jbuild *q) {
   ids k = {.n = q->ad->m->nodes.n - c.base};
   k.saved = ANFI_NEW_N(a, bool, k.n);
   k.again = ANFI_NEW_N(a, bool, k.n);
+  k.work = ANFI_NEW_N(a, uint8_t, k.n);
   find_roots(&c, &b, &k);
   order_of_f(&c, &k);
   c.eager = q->j->trying && c.order.n <= EAGER;

@@ -55,10 +55,16 @@ anf_node *anfi_emit_branch(anfi_emit *e, anf_node *cond, const anfi_abs *const f
                            anf_node *const f[2], size_t n, const anfi_abs *const *aabs,
                            anf_node *const *args, const anfi_abs *result, anf_node *at);
 
-/* Loop(f, args): `aabs` are those of the state that the loop keeps to, and args are data of them.
- */
-anf_node *anfi_emit_loop(anfi_emit *e, int64_t invariant, const anfi_abs *fabs, anf_node *f,
-                         anf_node *go, size_t n, const anfi_abs *const *aabs, anf_node *const *args,
+/* What a loop is before its arguments: the number of its invariants, and how many rounds or whether to begin, if it says. */
+typedef struct anfi_emit_head {
+  int64_t invariant;
+  anf_node *lead;
+  bool counted;
+} anfi_emit_head;
+
+/* Loop(f, args): `aabs` are those of the state that the loop keeps to, and args are data of them. */
+anf_node *anfi_emit_loop(anfi_emit *e, const anfi_emit_head *head, const anfi_abs *fabs,
+                         anf_node *f, size_t n, const anfi_abs *const *aabs, anf_node *const *args,
                          anf_node *at);
 
 /* emit_op.c: a primitive on data of the given abs */

@@ -213,35 +213,36 @@ anf_node *anfi_emit_branch(anfi_emit *e, anf_node *cond, const anfi_abs *const f
 /* ---- Loop: the step is an adapter too, and what it binds joins the arguments that do not change
  * ---- */
 
-anf_node *anfi_emit_loop(anfi_emit *e, int64_t invariant, const anfi_abs *fabs, anf_node *f,
-                         anf_node *go, size_t n, const anfi_abs *const *aabs, anf_node *const *args,
+anf_node *anfi_emit_loop(anfi_emit *e, const anfi_emit_head *head, const anfi_abs *fabs,
+                         anf_node *f, size_t n, const anfi_abs *const *aabs, anf_node *const *args,
                          anf_node *at) {
   if (fabs->n != 1)
     return (void)anfi_fail(e->q->cx, anfi_node_loc(at), ANF_E0450, "the step must be one function"),
            NULL;
   const anfi_abs *code = fabs->item[0], **state = ANFI_NEW_N(e->arena, const anfi_abs *, n + 1);
-  size_t nb = code->n, ns = n - (size_t)invariant;
+  size_t nb = code->n, ns = n - (size_t)head->invariant, again = !head->counted;
   state[0] = anfi_abs_data(e->abs, anfi_type_scalar(e->q->cx, ANF_BOOL));
-  for (size_t i = 0; i < ns; i++) state[i + 1] = aabs[(size_t)invariant + i];
+  for (size_t i = 0; i < ns; i++) state[i + 1] = aabs[(size_t)head->invariant + i];
   e->where[0] = ANFI_NEW_N(e->arena, size_t, nb);
   for (size_t i = 0; i < nb; i++) e->where[0][i] = i;
   site s = {nb,   spread(e, f, nb),
             n,    aabs,
-            args, anfi_abs_items(e->abs, ANFI_ABS_TUPLE, NULL, ns + 1, state),
+            args, anfi_abs_items(e->abs, ANFI_ABS_TUPLE, NULL, ns + again, state + !again),
             at,   NULL};
   anf_node **in = ANFI_NEW_N(e->arena, anf_node *, nb + n + 2);
-  size_t first = go ? 2 : 1;
+  size_t first = head->lead ? 2 : 1;
   if (!(in[0] = adapter(e, &s, code, 0, pick_by_branch))) return NULL;
-  if (go) in[1] = go;
+  if (head->lead) in[1] = head->lead;
   memcpy(in + first, s.shared, nb * sizeof *in);
   memcpy(in + first + nb, args, n * sizeof *in);
   const anfi_attrs *attrs = anfi_attrs_one(
-      e->q->m, ANF_OP_Loop, anfi_value_new_i64(e->q->cx, ANF_INT, invariant + (int64_t)nb));
+      e->q->m, ANF_OP_Loop, anfi_value_new_i64(e->q->cx, ANF_INT, head->invariant + (int64_t)nb));
   const anf_type *type =
       anfi_abs_type(e->abs, anfi_abs_items(e->abs, ANFI_ABS_TUPLE, NULL, ns, state + 1));
   anf_node *loop = anfi_emit_apply(e, ANF_OP_Loop, attrs, type, first + nb + n, in);
-  if (go)
-    anfi_set_attrs(loop, anfi_attrs_set(e->q->m, loop, ANFI_LOOP_GUARDED,
+  if (head->lead)
+    anfi_set_attrs(loop, anfi_attrs_set(e->q->m, loop,
+                                        head->counted ? ANFI_LOOP_COUNTED : ANFI_LOOP_GUARDED,
                                         anfi_value_new_i64(e->q->cx, ANF_BOOL, 1)));
   return anfi_emit_effect(e, loop);
 }

@@ -191,36 +191,42 @@ static part choose_and_call(const walk *w, part fs, size_t n, const part *args) 
   return failed();
 }
 
-static anf_node *emit_loop(const walk *w, int64_t nw, const part *in, anf_node *go, size_t n,
+static anf_node *emit_loop(const walk *w, const anfi_emit_head *head, const part *in, size_t n,
                            const anfi_abs *const *args) {
   anf_node **nodes = ANFI_NEW_N(w->q->arena, anf_node *, n + 1);
   for (size_t i = 0; i < n; i++)
     nodes[i] = anfi_emit_coerce(w->e, in[i + 1].node, in[i + 1].abs, args[i]);
-  return anfi_emit_loop(w->e, nw, in[0].abs, in[0].node, go, n, args, nodes, w->at);
+  return anfi_emit_loop(w->e, head, in[0].abs, in[0].node, n, args, nodes, w->at);
+}
+
+static bool loop_flag(const walk *w, const anfi_attrs *attrs, uint32_t k) {
+  return anfi_attr_bool(anfi_attr_value(w->q->cx, ANF_OP_Loop, attrs, k));
 }
 
 /* The state's abstract value: the least fixpoint over the initial state and an iteration. */
 static part loop(const walk *w, const anfi_attrs *attrs, size_t n, const part *in) {
   int64_t nw = 0;
   anfi_value_is_int(anfi_attr_value(w->q->cx, ANF_OP_Loop, attrs, ANFI_LOOP_INVARIANT), &nw);
-  part *all = ANFI_NEW_N(w->q->arena, part, n + 1), go = {NULL, NULL};
-  if (anfi_attr_bool(anfi_attr_value(w->q->cx, ANF_OP_Loop, attrs, ANFI_LOOP_GUARDED)) && n > 1) {
+  part *all = ANFI_NEW_N(w->q->arena, part, n + 1);
+  anfi_emit_head head = {nw, NULL, loop_flag(w, attrs, ANFI_LOOP_COUNTED)};
+  if ((head.counted || loop_flag(w, attrs, ANFI_LOOP_GUARDED)) && n > 1) {
     all[0] = in[0];
-    go = in[1];
+    head.lead = in[1].node;
     memcpy(all + 1, in + 2, (n - 2) * sizeof *all);
     in = all;
     n--;
   }
-  size_t first = (size_t)nw + 1, ns = n > first ? n - first : 0;
+  size_t first = (size_t)nw + 1, again = !head.counted, ns = n > first ? n - first : 0;
   const anfi_abs **args = ANFI_NEW_N(w->q->arena, const anfi_abs *, n);
   for (size_t i = 1; i < n; i++) args[i - 1] = in[i].abs;
   for (bool grew = true; grew;) {
     grew = false;
     const anfi_abs *r = anfi_infer_call(w->q, in[0].abs, n - 1, args, w->at);
     if (!r || r->kind == ANFI_ABS_BOTTOM) return (part){r, NULL};
-    bool fits = r->kind == ANFI_ABS_TUPLE && r->n == ns + 1;
+    bool fits = r->kind == ANFI_ABS_TUPLE && r->n == ns + again;
     for (size_t i = 0; fits && i < ns; i++) {
-      const anfi_abs *up = anfi_abs_join(&w->q->abs, args[nw + (int64_t)i], r->item[i + 1], true);
+      const anfi_abs *up =
+          anfi_abs_join(&w->q->abs, args[nw + (int64_t)i], r->item[i + again], true);
       fits = up != NULL;
       grew |= fits && up != args[nw + (int64_t)i];
       if (fits) args[nw + (int64_t)i] = up;
@@ -232,7 +238,7 @@ static part loop(const walk *w, const anfi_attrs *attrs, size_t n, const part *i
     }
   }
   part result = {anfi_abs_items(&w->q->abs, ANFI_ABS_TUPLE, NULL, ns, args + nw), NULL};
-  if (w->e) result.node = emit_loop(w, nw, in, go.node, n - 1, args);
+  if (w->e) result.node = emit_loop(w, &head, in, n - 1, args);
   return result;
 }
 

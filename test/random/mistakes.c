@@ -96,10 +96,11 @@ static void expr(writer *w, kind k, int depth);
 static const char *const types[] = {"i8",  "i64", "u8",    "f32",    "f64",       "bool",
                                     "int", "u64", "float", "f64[2]", "f64[2, 2]", "i32"};
 
+/* Negative numbers are in brackets: -1 ** x is -(1 ** x), and other forms of the program bind its parts. */
 static void literal(writer *w, kind k) {
-  static const char *const numbers[] = {"0.5", "2.0", "-1.5", "1", "3", "0", "1e10", "0.1"};
-  static const char *const ints[] = {"0",   "1",   "2",   "3",   "7",  "100",
-                                     "127", "128", "255", "300", "-1", "-129"};
+  static const char *const numbers[] = {"0.5", "2.0", "(-1.5)", "1", "3", "0", "1e10", "0.1"};
+  static const char *const ints[] = {"0",   "1",   "2",   "3",   "7",    "100",
+                                     "127", "128", "255", "300", "(-1)", "(-129)"};
   static const char *const typed[] = {"i8(100)", "u8(200)", "i32(7)",
                                       "i64(3)",  "u64(5)",  "i16(-3)"};
   static const char *const reals[] = {"f32(0.5)", "f64(2.5)", "f32(0.1)", "f16(1.5)", "bf16(3.0)"};

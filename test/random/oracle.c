@@ -3,6 +3,8 @@
  * printed. A program that is running is shown if it crashes. */
 #include "oracle.h"
 
+#include "ir/ir.h"
+
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -89,6 +91,13 @@ static anf_status run_main(oracle *o, anf_module *m, int e, size_t n, anf_value 
   return st;
 }
 
+/* What nothing but other functions than main uses is not compiled. */
+static void keep_main(anf_module *m) {
+  const anf_graph *g = anf_module_find(m, "main");
+  for (size_t i = 0; g && i < m->graphs.n; i++)
+    if (m->graphs.at[i] && m->graphs.at[i] != g) m->graphs.at[i]->flags |= ANFI_GRAPH_PRIVATE;
+}
+
 /* The outcome of the text after the passes of a pipeline, or of the text as it is. */
 static void find_after(oracle *o, const char *text, const char *passes, int e, size_t n,
                        anf_value *const *args, outcome *to) {
@@ -98,7 +107,10 @@ static void find_after(oracle *o, const char *text, const char *passes, int e, s
   running = text;
   running_by = names[e];
   to->status = anf_parse(o->cx, text, "main.anf", o->d, &m);
-  if (to->status == ANF_OK && passes) to->status = anf_optimise(m, passes, NULL, o->d);
+  if (to->status == ANF_OK && passes) {
+    keep_main(m);
+    to->status = anf_optimise(m, passes, NULL, o->d);
+  }
   to->not_made = passes && to->status != ANF_OK;
   if (to->status == ANF_OK) to->status = run_main(o, m, e, n, args, to);
   if (to->status != ANF_OK) take_refusal(o, to);
@@ -236,11 +248,11 @@ static const char *difference(oracle *o, const outcome *want, const outcome *got
 
 /* ---- values that nothing uses ---- */
 
-/* An index outside, a division of integers by zero and their like are found where the value is used (docs/language.md),
- * elsewhere by some engines only. Assertions always are. */
+/* What a value cannot be made of, such as an index outside or a type that an op does not take, is found where the value is
+ * used (docs/language.md), elsewhere by some engines only. Assertions always are. */
 static bool by_value(const outcome *x) {
-  return x->status == ANF_INVALID && strncmp(x->code, "E04", 3) == 0 &&
-         strcmp(x->code, "E0442") != 0;
+  bool of_value = strncmp(x->code, "E04", 3) == 0 || strncmp(x->code, "E05", 3) == 0;
+  return x->status == ANF_INVALID && of_value && strcmp(x->code, "E0442") != 0;
 }
 
 /* Where the interpreter met such an error, its outcome without unused values replaces that. */
