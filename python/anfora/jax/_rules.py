@@ -28,9 +28,10 @@ from . import _linalg
 
 __all__ = ["lowered"]
 
-MOST = 64  # rules within rules that differ from each other
+MOST = 4  # rules within rules, each of another function than those around it: the next one is refused when it is needed
 _number = itertools.count()
-_made: dict = {}  # of the module that is being lowered: what a call computes -> names of its functions
+_made: dict = {}  # of the program that is being lowered: what a call computes -> names of its functions
+_within: list = []  # the names of functions whose rules are being lowered
 
 
 def _inexact(x: Any) -> bool:
@@ -61,7 +62,27 @@ def _jvp_of(f: Callable, avals: list) -> Callable:
     def rule(*given: Any) -> list:
         ys, ts = jax.jvp(f, given[:n], tuple(_spread(given[n:], avals)))
         return [*ys, *_picked(ts, ys)]
-    return rule
+    jaxpr = _traced(rule, avals + [a.to_tangent_aval() for a in _picked(avals, avals)])
+    return lambda *given: _linearly(jaxpr.jaxpr, jaxpr.consts, given, [i >= n for i in range(len(given))])
+
+
+def _linearly(jaxpr: Any, consts: Any, given: Any, moved: list) -> list:
+    """The program, where functions of tangents (`moved`) are these themselves: a function that its own rule applies to tangents is
+    linear, and is transposed like JAX does it."""
+    env = dict(zip([*jaxpr.constvars, *jaxpr.invars], zip([*consts, *given], [False] * len(consts) + moved)))
+
+    def of(v: Any) -> tuple:
+        return (v.val, False) if isinstance(v, core.Literal) else env[v]
+    for e in jaxpr.eqns:
+        xs, moves = zip(*map(of, e.invars)) if e.invars else ((), ())
+        inner = e.params.get("call_jaxpr", e.params.get("jaxpr")) if e.primitive.name in ("custom_jvp_call", "jit", "pjit") else None
+        if inner is not None and any(moves):
+            ys = _linearly(inner.jaxpr, inner.consts, xs, list(moves))
+        else:
+            out = e.primitive.bind(*xs, **e.primitive.get_bind_params(e.params))
+            ys = list(out) if e.primitive.multiple_results else [out]
+        env.update(zip(e.outvars, ((y, any(moves)) for y in ys)))
+    return [of(v)[0] for v in jaxpr.outvars]
 
 
 def _vjp_of(f: Callable, avals: list, captured: int, outs: list) -> tuple[Callable, Callable]:
@@ -114,19 +135,29 @@ def _function(context: Any, name: str, jaxpr: Any) -> None:
         raise RuntimeError(f"{name} has the name {f.name.value} in the program")
 
 
-def _functions(context: Any, what: tuple, jaxprs: Callable, first: Any) -> list[str]:
-    """The names of the functions of a call: those of an equal one, since rules call the function that they are for."""
-    made = _made.setdefault(id(context.module), {})
-    more = jaxprs()
-    key = what, _text(first), tuple(map(_text, more))
-    if key not in made:
-        names = made[key] = [f"rule{next(_number)}_{part}" for part in ("f", "first", "second")[:1 + len(more)]]
-        if len(made) > MOST * 64:
-            raise NotImplementedError("derivative rules that go on without end")
-        _function(context.replace(lowering_parameters=PLAIN, lowering_cache={}, cached_primitive_lowerings={}), names[0], first)
+def _functions(context: Any, what: tuple, jaxprs: Callable, first: Any) -> list[str] | None:
+    """The names of the functions of a call: those of an equal one, since rules call the function that they are for. None: there is
+    no rule, or there would be no end of them."""
+    if len(_within) > MOST:
+        return None
+    try:
+        more = jaxprs()
+        key = what, _text(first), tuple(map(_text, more))
+    except Exception:  # whatever a rule raises; it is needed only where a derivative is taken, which is refused
+        return None
+    if key not in _made:
+        names = _made[key] = [f"rule{next(_number)}_{part}" for part in ("f", "first", "second")[:1 + len(more)]]
+        _function(_valued(context), names[0], first)
+        _within.append(names[0])
         for name, jaxpr in zip(names[1:], more):
             _function(context, name, jaxpr)
-    return made[key]
+        _within.pop()
+    return _made[key]
+
+
+def _valued(context: Any) -> Any:
+    """For functions whose derivatives are not taken."""
+    return context.replace(lowering_parameters=PLAIN, lowering_cache={}, cached_primitive_lowerings={})
 
 
 def _call(ctx: Any, kind: str, names: list[str], args: Any, **attributes: Any) -> list:
@@ -144,21 +175,39 @@ def _lower_jvp(ctx: Any, *args: Any, **params: Any) -> list:
         return _plainly(ctx, *args, **params)
     names = _functions(ctx.module_context, ("jvp", ctx.primitive.name), lambda: [
         _traced(_jvp_of(f, avals), avals + [a.to_tangent_aval() for a in _picked(avals, avals)])], _traced(f, avals))
-    return _call(ctx, "custom_jvp", names, args)
+    return _call(ctx, "custom_jvp", names, args) if names else _constant(ctx, f, args)
 
 
-def _lower_vjp(ctx: Any, *args: Any, **params: Any) -> list:
-    avals, outs, captured = list(ctx.avals_in), list(ctx.avals_out), params["num_consts"]
-    f = _bound(ctx.primitive, params)
-    if not _picked(avals[captured:], avals[captured:]):
-        return _plainly(ctx, *args, **params)
+def _vjp_with(captured: Callable) -> Callable:
+    """The lowering by a backward rule of what has so many arguments that are not differentiated."""
+    def lower(ctx: Any, *args: Any, **params: Any) -> list:
+        avals, outs, n = list(ctx.avals_in), list(ctx.avals_out), captured(params)
+        f = _bound(ctx.primitive, params)
+        if not _picked(avals[n:], avals[n:]):
+            return _plainly(ctx, *args, **params)
 
-    def rules() -> list:
-        forward, backward = _vjp_of(f, avals, captured, outs)
-        first = _traced(forward, avals)
-        return [first, _traced(backward, first.out_avals[len(outs):] + [a.to_tangent_aval() for a in _picked(outs, outs)])]
-    names = _functions(ctx.module_context, ("vjp", captured), rules, _traced(f, avals))
-    return _call(ctx, "custom_vjp", names, args, captured=ir.IntegerAttr.get(ir.IntegerType.get_signless(64), captured))
+        def rules() -> list:
+            forward, backward = _vjp_of(f, avals, n, outs)
+            first = _traced(forward, avals)
+            return [first, _traced(backward, first.out_avals[len(outs):] + [a.to_tangent_aval() for a in _picked(outs, outs)])]
+        names = _functions(ctx.module_context, ("vjp", n), rules, _traced(f, avals))
+        return _call(ctx, "custom_vjp", names, args, captured=_int(n)) if names else _constant(ctx, f, args)
+    return lower
+
+
+def _int(n: int) -> Any:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), n)
+
+
+def _constant(ctx: Any, f: Callable, args: Any) -> list:
+    """A call whose derivative is refused: its arguments are all captured."""
+    avals, outs = list(ctx.avals_in), [a.to_tangent_aval() for a in _picked(ctx.avals_out, ctx.avals_out)]
+    names = [f"rule{next(_number)}_{part}" for part in ("without_derivative", "first", "second")]
+    context = _valued(ctx.module_context)
+    for name in names[:2]:
+        _function(context, name, _traced(f, avals))
+    _function(context, names[2], _traced(lambda *_: [], outs))
+    return _call(ctx, "custom_vjp", names, args, captured=_int(len(args)))
 
 
 def _lower_checkpoint(ctx: Any, *args: Any, **params: Any) -> list:
@@ -181,11 +230,12 @@ def _plainly(ctx: Any, *args: Any, **params: Any) -> Any:
     return getattr(entry, "rule", entry)(ctx, *args, **params)
 
 
-RULED = (lax.igamma_p, lax.igammac_p, lax.regularized_incomplete_beta_p, lax.erf_inv_p, lax.linear_solve_p, random_gamma_p,
+RULED = (lax.igamma_p, lax.igammac_p, lax.regularized_incomplete_beta_p, lax.erf_inv_p, random_gamma_p,
          *_linalg.RULED)
 PLAIN = mlir.LoweringParameters(override_lowering_rules=_linalg.VALUES)
 PARAMETERS = mlir.LoweringParameters(override_lowering_rules=(
-    (custom_jvp_call_p, _lower_jvp), (custom_vjp_call_p, _lower_vjp), (ad_checkpoint.remat_p, _lower_checkpoint),
+    (custom_jvp_call_p, _lower_jvp), (custom_vjp_call_p, _vjp_with(lambda params: params["num_consts"])),
+    (lax.linear_solve_p, _vjp_with(lambda params: 0)), (ad_checkpoint.remat_p, _lower_checkpoint),
     (ad_util.stop_gradient_p, _lower_stop), *((p, _lower_jvp) for p in RULED), *_linalg.VALUES))
 
 
