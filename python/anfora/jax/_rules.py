@@ -24,7 +24,7 @@ from jax._src.lib.mlir.dialects import hlo
 from jax._src.random import random_gamma_p
 from jax.custom_derivatives import custom_jvp_call_p, custom_vjp_call_p
 
-from . import _linalg
+from . import _values
 
 __all__ = ["lowered"]
 
@@ -175,7 +175,10 @@ def _lower_jvp(ctx: Any, *args: Any, **params: Any) -> list:
         return _plainly(ctx, *args, **params)
     names = _functions(ctx.module_context, ("jvp", ctx.primitive.name), lambda: [
         _traced(_jvp_of(f, avals), avals + [a.to_tangent_aval() for a in _picked(avals, avals)])], _traced(f, avals))
-    return _call(ctx, "custom_jvp", names, args) if names else _constant(ctx, f, args)
+    if names:
+        return _call(ctx, "custom_jvp", names, args)
+    n = PARAMETERS_FIRST.get(ctx.primitive, 0)
+    return _vjp_with(lambda _: n)(ctx, *args, **params) if n else _constant(ctx, f, args)
 
 
 def _vjp_with(captured: Callable) -> Callable:
@@ -230,13 +233,15 @@ def _plainly(ctx: Any, *args: Any, **params: Any) -> Any:
     return getattr(entry, "rule", entry)(ctx, *args, **params)
 
 
-RULED = (lax.igamma_p, lax.igammac_p, lax.regularized_incomplete_beta_p, lax.erf_inv_p, random_gamma_p,
-         *_linalg.RULED)
-PLAIN = mlir.LoweringParameters(override_lowering_rules=_linalg.VALUES)
+PARAMETERS_FIRST = {lax.regularized_incomplete_beta_p: 2, lax.zeta_p: 1, lax.polygamma_p: 1}  # arguments without a derivative
+VALUES = _values.values(_plainly)
+RULED = (lax.igamma_p, lax.igammac_p, lax.regularized_incomplete_beta_p, lax.erf_inv_p, lax.zeta_p, lax.polygamma_p, lax.abs_p, lax.max_p,
+         lax.min_p, lax.clamp_p, random_gamma_p, *_values.FACTORISATIONS)
+PLAIN = mlir.LoweringParameters(override_lowering_rules=VALUES)
 PARAMETERS = mlir.LoweringParameters(override_lowering_rules=(
     (custom_jvp_call_p, _lower_jvp), (custom_vjp_call_p, _vjp_with(lambda params: params["num_consts"])),
     (lax.linear_solve_p, _vjp_with(lambda params: 0)), (ad_checkpoint.remat_p, _lower_checkpoint),
-    (ad_util.stop_gradient_p, _lower_stop), *((p, _lower_jvp) for p in RULED), *_linalg.VALUES))
+    (ad_util.stop_gradient_p, _lower_stop), *((p, _lower_jvp) for p in RULED), *VALUES))
 
 
 def lowered(f: Callable, patterns: list) -> Any:
