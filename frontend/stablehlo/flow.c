@@ -3,7 +3,7 @@
  *   while(x = a) cond { c } do { d }   ->   W(x) = Switch(c, B, X)();  B() = W(d);  X() = x
  *   if(p) {t} {e}                      ->   Switch(p, T, E)()
  *   case(i) {..}                       ->   SwitchLayer(i, ..)(), the last one for an i that is none of them
- *   call @f, composite                 ->   f(..)
+ *   call @f, composite                 ->   f(..)          calls with derivative rules: rule.c
  * Regions without parameters use the values around them, which are then captured. */
 #include "frontend/stablehlo/stablehlo.h"
 
@@ -15,7 +15,7 @@ static bool is_call(const anfi_sh_op *op) {
 
 bool anfi_sh_is_flow(const anfi_sh_op *op) {
   return is_call(op) || is(op, "stablehlo.while") || is(op, "stablehlo.if") ||
-         is(op, "stablehlo.case");
+         is(op, "stablehlo.case") || anfi_sh_has_rule(op);
 }
 
 static const anfi_traced *refuse(anfi_sh_build *b, const anfi_sh_op *op, const char *what) {
@@ -24,7 +24,7 @@ static const anfi_traced *refuse(anfi_sh_build *b, const anfi_sh_op *op, const c
 }
 
 /* The result of a call, taken apart. */
-static const anfi_traced *results(anfi_sh_build *b, const anfi_sh_op *op, anf_node *call) {
+const anfi_traced *anfi_sh_results(anfi_sh_build *b, const anfi_sh_op *op, anf_node *call) {
   anfi_trace *t = b->t;
   size_t n = op->types.n;
   call->debug = t->debug;
@@ -41,7 +41,7 @@ static const anfi_traced *results(anfi_sh_build *b, const anfi_sh_op *op, anf_no
   return anfi_traced_tuple(t, n, item);
 }
 
-static anf_graph *new_graph(anfi_sh_build *b, const char *name) {
+anf_graph *anfi_sh_graph(anfi_sh_build *b, const char *name) {
   name = anfi_sprintf(b->t->arena, "%s_%s", b->function, name); // so that programs can stand in one
   anf_graph *g = anfi_graph_new(b->m, anfi_intern_z(&b->m->strings, name));
   g->flags |= ANFI_GRAPH_PRIVATE;
@@ -76,13 +76,13 @@ static const anfi_traced *call(anfi_sh_build *b, anfi_sh_scope *s, const anfi_sh
   all[0] = anfi_graph_value(f->graph);
   for (size_t i = 0; i < op->in.n; i++)
     if (!(all[i + 1] = anfi_traced_to_node(b->t, in[i]))) return NULL;
-  return results(b, op, anfi_call(b->to, op->in.n + 1, all));
+  return anfi_sh_results(b, op, anfi_call(b->to, op->in.n + 1, all));
 }
 
 /* ---- choices ---- */
 
 static anf_node *branch(anfi_sh_build *b, anfi_sh_scope *s, const anfi_sh_op *op, size_t i) {
-  anf_graph *g = new_graph(b, is(op, "stablehlo.if") ? i ? "else" : "then" : "case"),
+  anf_graph *g = anfi_sh_graph(b, is(op, "stablehlo.if") ? i ? "else" : "then" : "case"),
             *outer = b->to;
   const uint32_t debug = b->t->debug;
   enter(b, g);
@@ -116,7 +116,7 @@ static const anfi_traced *choice(anfi_sh_build *b, anfi_sh_scope *s, const anfi_
   for (size_t i = 0; i < n; i++)
     if (!(part[i + 1] = branch(b, s, op, i))) return NULL;
   all[0] = anfi_apply(b->to, two ? ANF_OP_Switch : ANF_OP_SwitchLayer, NULL, n + 1, part);
-  return results(b, op, anfi_call(b->to, 1, all));
+  return anfi_sh_results(b, op, anfi_call(b->to, 1, all));
 }
 
 /* ---- loops ---- */
@@ -140,7 +140,7 @@ static bool loop_body(anfi_sh_build *b, anfi_sh_scope *s, const anfi_sh_op *op, 
 static bool loop_graphs(anfi_sh_build *b, anfi_sh_scope *s, const anfi_sh_op *op,
                         anf_graph *header) {
   size_t n = op->in.n;
-  anf_graph *body = new_graph(b, "body"), *after = new_graph(b, "after");
+  anf_graph *body = anfi_sh_graph(b, "body"), *after = anfi_sh_graph(b, "after");
   const anfi_traced **carried = ANFI_NEW_N(b->t->arena, const anfi_traced *, n + 1);
   for (size_t i = 0; i < n; i++)
     carried[i] = anfi_traced_node(
@@ -176,7 +176,7 @@ static const anfi_traced *loop(anfi_sh_build *b, anfi_sh_scope *s, const anfi_sh
   if (op->regions.n != 2 || op->types.n != n || op->regions.at[0]->params.n != n ||
       op->regions.at[1]->params.n != n)
     return refuse(b, op, "a condition and a body with the carried values as parameters only");
-  anf_graph *header = new_graph(b, "while"), *outer = b->to;
+  anf_graph *header = anfi_sh_graph(b, "while"), *outer = b->to;
   const uint32_t debug = b->t->debug;
   bool good = loop_graphs(b, s, op, header);
   enter(b, outer);
@@ -188,12 +188,13 @@ static const anfi_traced *loop(anfi_sh_build *b, anfi_sh_scope *s, const anfi_sh
     const anfi_traced *x = anfi_sh_conform(b, op, in[i], op->types.at[i]);
     if (!x || !(all[i + 1] = anfi_traced_to_node(b->t, x))) return NULL;
   }
-  return results(b, op, anfi_call(outer, n + 1, all));
+  return anfi_sh_results(b, op, anfi_call(outer, n + 1, all));
 }
 
 const anfi_traced *anfi_sh_flow(anfi_sh_build *b, anfi_sh_scope *s, const anfi_sh_op *op,
                                 const anfi_traced *const *in) {
   if (is_call(op)) return call(b, s, op, in);
+  if (anfi_sh_has_rule(op)) return anfi_sh_rule(b, op, in);
   if (b->lifted)
     return refuse(b, op,
                   "a place in the body of another op: only elementwise ops are supported there");

@@ -136,6 +136,16 @@ bool anfi_sh_is_flow(const anfi_sh_op *op);
 const anfi_traced *anfi_sh_flow(anfi_sh_build *b, anfi_sh_scope *s, const anfi_sh_op *op,
                                 const anfi_traced *const *in);
 
+/* The result of a call, taken apart. */
+const anfi_traced *anfi_sh_results(anfi_sh_build *b, const anfi_sh_op *op, anf_node *call);
+anf_graph *anfi_sh_graph(anfi_sh_build *b,
+                         const char *name); // a new one, of the function being built
+
+/* rule.c: functions with derivative rules */
+bool anfi_sh_has_rule(const anfi_sh_op *op);
+const anfi_traced *anfi_sh_rule(anfi_sh_build *b, const anfi_sh_op *op,
+                                const anfi_traced *const *in);
+
 /* op.c: by templates; the value, or the tuple of the results */
 bool anfi_sh_knows(const anfi_sh_model *m, const anfi_sh_op *op);
 const anfi_traced *anfi_sh_operation(anfi_sh_build *b, anfi_sh_scope *s, const anfi_sh_op *op,

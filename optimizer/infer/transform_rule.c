@@ -57,11 +57,16 @@ static bool check_rule(const walk *w, const char *what, const anfi_abs *got, con
   return false;
 }
 
+/* A rule that calls the function whose rule it is has no type yet where that is inferred; the function has that of its primal. */
+static part of_primal(const walk *w, const anfi_abs *y, part f) {
+  return (part){w->e ? w->q->abs.bottom : y, f.node};
+}
+
 part anfi_part_custom_vjp(const walk *w, const part *in, size_t n, const part *args) {
   const anfi_abs *y = anfi_part_value_abs(w, in[0], n, args),
                  *fwd = y ? anfi_part_value_abs(w, in[1], n, args) : NULL;
-  if (!fwd || fwd->kind == ANFI_ABS_BOTTOM || y->kind == ANFI_ABS_BOTTOM)
-    return (part){fwd ? w->q->abs.bottom : NULL, in[0].node};
+  if (!fwd || y->kind == ANFI_ABS_BOTTOM) return (part){fwd ? y : NULL, in[0].node};
+  if (fwd->kind == ANFI_ABS_BOTTOM) return of_primal(w, y, in[0]);
   const anfi_abs *plain = anfi_plain_abs(w, y);
   if (!plain) return failed();
   if (fwd->kind != ANFI_ABS_TUPLE || fwd->n != 2)
@@ -73,7 +78,7 @@ part anfi_part_custom_vjp(const walk *w, const part *in, size_t n, const part *a
   const anfi_abs *g = anfi_part_value_abs(w, in[2], 2, bargs),
                  *want = anfi_gradients_abs(w, args, n, anfi_all_positions(w, n));
   if (!g || !want) return failed();
-  if (g->kind == ANFI_ABS_BOTTOM) return (part){g, in[0].node};
+  if (g->kind == ANFI_ABS_BOTTOM) return of_primal(w, y, in[0]);
   const anfi_abs *got =
       g->kind == ANFI_ABS_TUPLE ? g : anfi_abs_items(&w->q->abs, ANFI_ABS_TUPLE, NULL, 1, &g);
   if (!check_rule(w, "the second rule of CustomVjp", got, want)) return failed();

@@ -23,6 +23,7 @@ from .._errors import CompileError, SourceMap, translated
 from .._function import Function as Compiled
 from .._tree import Shape, quoted, shape_of
 from .._compile.emit import fail, safe_name
+from . import _rules
 from ._primitive import NAMES, Function
 
 __all__ = ["FromJax", "Function", "from_jax"]
@@ -96,7 +97,7 @@ class _Lowered:
 
     def __init__(self, f: Callable, name: str, patterns: list) -> None:
         with jax.enable_x64(True) if _is_wide(patterns) else jax.enable_x64(jax.config.jax_enable_x64):
-            lowered = jax.jit(f, keep_unused=True).lower(*patterns)
+            lowered = _rules.lowered(f, patterns)
             self.results = jax.tree.map(lambda x: x, lowered.out_info)
         self.start = f"jax{next(_number)}_main"
         prefix = self.start.removesuffix("main")
