@@ -828,6 +828,41 @@ def widened(mask, x):
     return mask if op.ndim(mask) >= op.ndim(x) else widened(mask[..., None], x)
 
 
+KINDS = (("bool",), ("uint8", "uint16", "uint32", "uint64"), ("int8", "int16", "int32", "int64"),
+         ("bfloat16", "float16", "float32", "float64"), ("complex64", "complex128"))
+
+
+@helper
+def element_kind(x, /):
+    """The kind of elements, of which a greater one has values that a smaller one has not."""
+    for k, names in enumerate(KINDS):
+        for name in names:
+            if x.dtype == name:
+                return k
+    return len(KINDS)
+
+
+@helper
+def each_with_each(a, b, /, f):
+    """f of each element of a with each of b, as outer of NumPy's functions."""
+    for rank in RANKS:
+        if op.ndim(b) == rank:
+            return f(op.reshape(a, a.shape + (1,) * rank), b)
+    raise ValueError(f"outer is of arrays of up to {len(RANKS) - 1} dims")
+
+
+@helper
+def linspace_between(start, stop, /, num=50, endpoint=True, dtype=None):
+    """linspace of ends that are not constants."""
+    start, stop = start + op.zeros_like(stop) + 0.0, stop + op.zeros_like(start) + 0.0
+    steps = num - 1 if endpoint else num
+    along = each_with_each(op.cast_like(op.arange(num), start), op.ones_like(start), op.multiply)
+    between = start + along * ((stop - start) / max(steps, 1))
+    if endpoint and num > 1:
+        between = op.where(along == num - 1, stop, between)
+    return between if dtype is None else op.cast(between, dtype)
+
+
 @helper
 def at_mask(x, mask, value, /, mode):
     """x.at[mask].set(value) and the like."""
@@ -843,6 +878,27 @@ def at_mask(x, mask, value, /, mode):
     if mode == "max":
         new = op.maximum(x, new)
     return op.where(widened(mask, x), new, x)
+
+
+@helper
+def at_mask_each(x, mask, value, /):
+    """x with the elements of the value where a mask is true."""
+    if op.ndim(value) > 0 and value.shape != x.shape:
+        raise ValueError("x[mask] = f(y[mask]) is of arrays x and y of one shape")
+    return op.where(widened(mask, x), op.cast_like(value, x), x)
+
+
+@helper
+def ones_outside(x, mask, /):
+    """x where a mask is true, else 1."""
+    return op.where(widened(mask, x), x, op.ones_like(x))
+
+
+@helper
+def number_beside_mask(x, /):
+    if op.ndim(x) > 0:
+        raise ValueError("x[mask] = f(y[mask], v) needs a number v: how many elements there are depends on values")
+    return x
 
 
 @helper

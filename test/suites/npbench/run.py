@@ -135,12 +135,12 @@ def main():
     infos = sorted(f for f in glob.glob(os.path.join(glob.escape(o.root), "bench_info", "*.json")) if o.filter in f)
     for info in infos:
         try:
-            r = subprocess.run([sys.executable, __file__, o.python, o.root, "--one", info], capture_output=True, text=True, timeout=120, check=False)
+            r = subprocess.run([sys.executable, __file__, o.python, o.root, "--one", info], capture_output=True, text=True, timeout=300, check=False)
             said = r.stdout.split("\n")
             why = (r.stderr.strip().split("\n") or [""])
             why = next((x for x in why if "Error" in x or "error" in x), "")
         except subprocess.TimeoutExpired:
-            said, why = [], "no result in 120 s"
+            said, why = [], "no result in 300 s"
         values += "value" in said
         gradients += "gradient" in said
         print(f"{os.path.basename(info)[:-5]:24} {' '.join(x for x in said if x)} {why[:150]}", flush=True)
