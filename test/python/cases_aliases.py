@@ -369,3 +369,85 @@ def test_masks():
         assert "needs a number" in str(e)
     else:
         raise AssertionError("an array beside elements chosen by a mask")
+
+
+# ---- slices that a loop counts ----
+
+def by_columns(m):
+    m = m.copy()
+    for i in range(m.shape[0]):
+        for j in range(i):
+            m[i, j] -= m[i, :j] @ m[:j, j]
+            m[i, j] /= m[j, j]
+        for j in range(i, m.shape[0]):
+            m[i, j] -= np.dot(m[i, :i], m[:i, j])
+    return m
+
+
+def backwards(m, b):
+    x = np.zeros_like(b)
+    for i in range(m.shape[0] - 1, -1, -1):
+        x[i] = (b[i] - m[i, i + 1:] @ x[i + 1:]) / m[i, i]
+    return x
+
+
+def recursion(r):
+    y = np.zeros_like(r)
+    for k in range(1, r.shape[0]):
+        y[k] = r[k] + np.dot(np.flip(r[:k]), y[:k] + 0.1)
+        y[:k] += 0.3 * np.flip(y[:k])
+    return y
+
+
+def sums(x, n):
+    s, y, i = x[0] * 0, x * 1, -n
+    while i < n:
+        s = s + np.sum(x[i:]) + np.sum(np.sin(x[:i]) * 2 + 1)
+        y[i:] = 3 * x[i:] + s
+        y[:i - 1] *= 2
+        i += 1
+    return s, y
+
+
+def of_different_lengths(x, n):
+    s = x[0]
+    for i in range(n):
+        s = s + np.dot(x[:i], x[1:i])
+    return s
+
+
+def beside_an_array(x, n):
+    s = x[0]
+    for i in range(n):
+        s = s + np.sum(x[:i] * x)
+    return s
+
+
+def total_of_rows(m):
+    return by_columns(m).sum()
+
+
+def test_counted_slices():
+    m = M + 3 * np.eye(4)
+    same(by_columns, m)
+    same(backwards, m, V)
+    same(recursion, V)
+    for n in (0, 3, 6):
+        same(sums, V, n)
+    assert np.allclose(np.asarray(grad(total_of_rows)(m)), differences(total_of_rows, m), atol=1e-5)
+    for f, why in ((of_different_lengths, "slices of different lengths meet"), (beside_an_array, "slice both")):
+        try:
+            jit(f)(V, 3)
+        except (anfora.CompileError, anfora.RunError) as e:
+            assert why in str(e), e
+        else:
+            raise AssertionError(f.__name__)
+
+
+def complex_system(m, b):
+    a = m + 1j * m.T + 3 * np.eye(4)
+    return np.linalg.solve(a, b), np.linalg.solve(a, m), np.linalg.inv(a)
+
+
+def test_complex_system():
+    same(complex_system, M, V)

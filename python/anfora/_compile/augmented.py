@@ -35,6 +35,8 @@ class Augmented:
             of = self.like(node.target.value)
             if is_structure(of) or of is not None and of.kind == "stacked" or not isinstance(node.target.value, ast.Name):
                 return self.assign(node.target, value, node, indent)
+            if self.window(node.target) is not None:
+                return self.assign(node.target, value, node, indent)
             masked = self.masked(node.target, value)
             if masked is not None:
                 return self.store_elements(node.target, "", indent, masked)

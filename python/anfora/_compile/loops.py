@@ -642,6 +642,9 @@ class Loops(Part):
         if s is not None and s.kind == "stacked" and self.owned(target.value, target):
             return self.store_row(target, value, indent)
         if not is_structure(s):
+            row = self.windowed_store(target, value) if isinstance(target.value, ast.Name) else None
+            if row is not None:
+                return self.store_elements(row[0], self.expr(row[1]), indent)
             masked = self.masked(target, value) if isinstance(target.value, ast.Name) else None
             return self.store_elements(target, self.expr(value) if masked is None else "", indent, masked)
         e = self.owned(target.value, target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 from typing import TYPE_CHECKING, Any
+from .windows import call
 
 _CHOOSES = (ast.Name, ast.Compare, ast.BinOp, ast.UnaryOp, ast.Call)  # what a mask is written as
 
@@ -27,7 +28,7 @@ class Masked:
     def each(self, node: Any, key: str) -> Any:
         """An elementwise expression with all elements in place of those of a mask; None: it is another expression."""
         if isinstance(node, ast.Subscript) and ast.dump(node.slice) == key:
-            return _call(node, "ones_outside", [node.value, node.slice])
+            return call(node, "ones_outside", [node.value, node.slice])
         if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult):
             parts = [self.each(node.left, key), self.each(node.right, key)]
             return None if None in parts else ast.copy_location(ast.BinOp(parts[0], node.op, parts[1]), node)
@@ -39,7 +40,7 @@ class Masked:
             return None if None in parts else ast.copy_location(ast.Call(node.func, parts, []), node)
         if self.static(node)[0]:
             return node
-        return _call(node, "number_beside_mask", [node])
+        return call(node, "number_beside_mask", [node])
 
     def masked(self, target: Any, value: Any) -> str | None:
         """The array with those elements written, if the index is a mask; else what the index writes."""
@@ -47,15 +48,9 @@ class Masked:
         if whole is None:
             return None
         array, mask = self.local(target.value.id), self.expr(target.slice)
-        written = self.expr(_call(target, "at_mask_each", [target.value, target.slice, whole]))
+        written = self.expr(call(target, "at_mask_each", [target.value, target.slice, whole]))
         if not isinstance(target.slice, ast.Name):
             return written
         from .static import written_at
         rows = written_at(self, target, target, self.expr(value), "update", array, masks=False)
         return f"(if {mask}.dtype == bool {{ {written} }} else {{ {rows} }})"
-
-
-def _call(node: Any, name: str, args: list) -> Any:
-    """A call of a function of the library."""
-    from .._library.composed import HELPERS
-    return ast.fix_missing_locations(ast.copy_location(ast.Call(ast.Constant(HELPERS[name]), args, []), node))

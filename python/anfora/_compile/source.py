@@ -31,6 +31,7 @@ from .match import Matching, at, has_named
 from .builtins import class_made
 from .static import Call, call_source, emit_call, hyper_mapped, static_text
 from .stores import Stores, whole_position
+from .windows import Windowed
 from .._ops import literal
 from .._tree import Shape, field_names, is_key, quoted
 from .._types import declared, finfo
@@ -116,7 +117,7 @@ def nodes_of(function: Any) -> Any:
             waiting += ast.iter_child_nodes(node)
 
 
-class Writer(Knowing, Loops, Matching, Augmented, Masked):
+class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed):
     """Writes one outermost function and those within it."""
 
     def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
@@ -137,6 +138,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked):
         self.filling = {}
         self.shown: list = []     # values in the message at hand
         self.unused: Any = None  # the expression that a statement is
+        self.in_loops: dict[int, tuple[Any, set[str]]] = {}  # by function: names that its loops change
         self.changed: dict[int, tuple[Any, Stores]] = {}  # by function: which of its arrays change in place
 
     # ---- places, names ----
@@ -202,6 +204,9 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked):
             large = [self.large(e) for e in sides]
             if any(large):
                 return f"({large[0] or self.expr(node.left)} {self.mark(node)}/ {large[1] or self.expr(node.right)})"
+        windowed = self.windowed(node)
+        if windowed is not None:
+            return windowed
         self.no_list_of_rows(node)
         times = self.repeated(node)
         if times is not None:
@@ -442,7 +447,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked):
 
     def expr_Call(self, node: ast.Call) -> str:
         known, f = self.static(node.func)
-        return emit_call(self, Call(node, f if known else None, known))
+        return self.windowed(node) or emit_call(self, Call(node, f if known else None, known))
 
     # ---- statements ----
 

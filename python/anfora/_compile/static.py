@@ -154,6 +154,12 @@ def applied_by(f: Any) -> tuple[Any, str] | None:
     return (found, how) if found is not None and how in ("outer", "reduce", "accumulate") else None
 
 
+def library_word(w: Any, call: ast.Call) -> str | None:
+    """The name of a function of NumPy or its like that a call is of."""
+    known, f = w.static(call.func)
+    return getattr(f, "__name__", None) if known and (isinstance(f, Op) or counterpart(f) is not None or hasattr(f, "_constant")) else None
+
+
 def _applied_by(w: Any, c: Call, f: Any, how: str) -> str:
     if how == "outer" and len(c.args) == 2 and not c.kw:
         from .._library.composed import HELPERS

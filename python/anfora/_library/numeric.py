@@ -379,8 +379,7 @@ def counted(flat, edges, weights, density):
     n = edges.shape[0] - 1
     at = bin_of(flat, edges)
     each = op.ones_like(flat) if weights is None else op.ravel(weights)
-    counts = op.sum(op.where(op.arange(n)[:, None] == at, each, 0), 1)
-    counts = op.zeros_like(edges[1:]) + op.cast_like(counts, edges)
+    counts = op.cast_like(op.zeros((n + 1,)), op.cast_like(each, edges)).at[op.where(op.logical_or(at < 0, at >= n), n, at)].add(each)[:n]
     if density:
         return counts / (op.sum(counts) * (edges[1:] - edges[:-1])), edges
     return counts, edges

@@ -108,7 +108,9 @@ def measure(info, root):
         out = flat(anfora.jit(f, static_argnums=static)(*args))
         for w, o in zip(want, out, strict=True):
             single = w.dtype in (np.float32, np.complex64)
-            if w.shape != o.shape or not np.allclose(o, w, rtol=1e-5 if single else 1e-9, atol=1e-6 if single else 1e-10, equal_nan=True):
+            close = w.shape == o.shape and np.allclose(o, w, rtol=1e-5 if single else 1e-9, atol=1e-6 if single else 1e-10, equal_nan=True)
+            # chaotic and single results, as NPBench compares them: by the norm of the difference
+            if not close and (w.shape != o.shape or not (single or "norm_error" in bench) or np.linalg.norm(o - w) > 1e-5 * np.linalg.norm(w)):
                 print("WRONG VALUE", w.dtype, o.dtype, w.shape, o.shape)
                 return
         print("value")
