@@ -451,3 +451,47 @@ def complex_system(m, b):
 
 def test_complex_system():
     same(complex_system, M, V)
+
+
+# ---- what a mask chooses, and what NumPy writes as calls that change an array ----
+
+def chosen(x, m, k):
+    far = x > k
+    by_row = [m[np.argmax(m, axis=1) == i].sum(0) for i in range(len(m))]
+    return (x[far].sum(), x[x > k].mean(), np.sum(m[m > 0.5]), x[far].max(), np.min(x[~far]), len(x[far]), x[far].std(), m[far].mean(axis=0), m[far].sum(),
+            np.any(x[far] > 3), x[far].prod(), by_row)
+
+
+def chosen_sum(x):
+    return x[x > 2.5].sum() + np.sum((x[x > 1.5] - 0.5) ** 3) + x[x > 1.5].mean() * x[x < 3.5].max() + x[x > 1.5].var()
+
+
+def by_calls(a, i):
+    x, y, z = a[::-1].copy(), np.zeros(4), np.zeros((2, 2))
+    x.sort()
+    y.fill(2.5)
+    np.add(x, a, out=y)
+    np.multiply(y, x, x)
+    np.exp(a[1:], out=y[1:])
+    np.copyto(z[0], a[:2])
+    np.add.at(y, i, a[0])
+    np.add.at(y, [0, 0, 3], 1.0)
+    z[1] = [a[0], 1.5]
+    return x, y, z
+
+
+def another_sees_out(a):
+    x = a * 1
+    y = x[1:]
+    np.add(x, 1.0, out=x)
+    return y
+
+
+def test_chosen_by_masks():
+    same(chosen, V, M, 1.5)
+    assert np.allclose(np.asarray(grad(chosen_sum)(V)), differences(chosen_sum, V), atol=1e-5)
+
+
+def test_calls_of_numpy():
+    same(by_calls, V, np.array([1, 1, 2]))
+    refused(another_sees_out, "np.add(x, 1.0, out=x)", V)

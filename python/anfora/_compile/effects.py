@@ -61,7 +61,8 @@ def resolver(fn: types.FunctionType) -> Callable[[Any], tuple[bool, Any]]:
             return True, node.value
         if isinstance(node, ast.Attribute):
             known, x = called(node.value)
-            return (True, getattr(x, node.attr)) if known and isinstance(x, types.ModuleType) and hasattr(x, node.attr) else (False, None)
+            fields = isinstance(x, types.ModuleType) or type(x).__name__ == "ufunc"
+            return (True, getattr(x, node.attr)) if known and fields and hasattr(x, node.attr) else (False, None)
         if not isinstance(node, ast.Name) or node.id in own:
             return False, None
         if node.id in cells:
@@ -114,6 +115,32 @@ def _is_new(stores: Stores, value: Any, params: tuple[str, ...]) -> bool:
     return value.id not in params and stores.all_fresh(value.id) if isinstance(value, ast.Name) else stores.is_fresh(value)
 
 
+def add_at(x: Any, i: Any, v: Any) -> None:
+    """np.add.at(x, i, v)"""
+    x = x.at[i].add(v)
+
+
+def applied(f: Any) -> str:
+    """Of np.add.at: add."""
+    owner = getattr(f, "__self__", None)
+    return owner.__name__ if getattr(f, "__name__", "") == "at" and type(owner).__name__ == "ufunc" else ""
+
+
+def into(target: Any, value: Any) -> Any:
+    """x[:] = value, or x[i] = value"""
+    if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+        return ast.Assign([ast.copy_location(ast.Subscript(target.value, target.slice, ast.Store()), target)], value)
+    if not isinstance(target, ast.Name):
+        return None
+    return ast.Assign([ast.copy_location(ast.Subscript(target, ast.Slice(None, None, None), ast.Store()), target)], value)
+
+
+def given_back(giving: Giving, call: ast.Call, names: list[str], result: Any) -> ast.Assign:
+    targets = [result, *(ast.Name(n, ast.Store()) for n in names)]
+    value = ast.Call(ast.copy_location(ast.Constant(giving), call.func), call.args, call.keywords)
+    return ast.Assign([ast.Tuple(targets, ast.Store())], ast.copy_location(value, call))
+
+
 class _Rewriter(ast.NodeTransformer):
     def __init__(self, function: Any, called: Callable) -> None:
         self.called, self.count = called, 0
@@ -148,14 +175,44 @@ class _Rewriter(ast.NodeTransformer):
             if effect(giving.fn).returned != giving.names[names.index(result.id)]:
                 return node
             result = None  # it is what is given back
-        self.count += 1
-        targets = [result or ast.Name(f"given{self.count}__", ast.Store()), *(ast.Name(n, ast.Store()) for n in names)]
-        value = ast.Call(ast.copy_location(ast.Constant(giving), call.func), call.args, call.keywords)
-        made = ast.Assign([ast.Tuple(targets, ast.Store())], ast.copy_location(value, call))
+        made = given_back(giving, call, names, result or self.temporary())
         return ast.fix_missing_locations(ast.copy_location(made, node))
 
     def visit_Expr(self, node: ast.Expr) -> Any:
-        return self.rewritten(node, node.value, None)
+        plain_ = self.as_assignment(node.value) if isinstance(node.value, ast.Call) else None
+        return ast.fix_missing_locations(ast.copy_location(plain_, node)) if plain_ is not None else self.rewritten(node, node.value, None)
+
+    def as_assignment(self, call: ast.Call) -> Any:
+        """What NumPy writes as a call that changes an array, as an assignment; None: it is another call."""
+        known, f = self.called(call.func)
+        args, how = call.args, getattr(call.func, "attr", "")
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if not known and how in ("fill", "sort") and isinstance(owner, ast.Name) and owner.id in self.own and len(args) == (how == "fill"):
+            return None if call.keywords else into(owner, args[0] if args else self.library("sort", [owner]))
+        if known and applied(f) == "add" and len(args) == 3 and isinstance(args[0], ast.Name) and args[0].id in self.own:
+            from .builtins import array
+            at = ast.Call(ast.Constant(array), [args[1]], []) if isinstance(args[1], ast.List) else args[1]
+            added = ast.copy_location(ast.Call(call.func, [args[0], at, args[2]], []), call)
+            return given_back(Giving(add_at, ("x",), True), added, [args[0].id], self.temporary())
+        if not known or not is_foreign(f):
+            return None
+        out = next((k.value for k in call.keywords if k.arg == "out"), None)
+        if type(f).__name__ == "ufunc" and len(args) == f.nin + 1:
+            args, out = args[:-1], args[-1]
+        if out is not None:
+            return into(out, ast.Call(call.func, args, [k for k in call.keywords if k.arg != "out"]))
+        if f.__name__ == "copyto" and len(args) == 2 and not call.keywords:
+            return into(args[0], args[1])
+        return None
+
+    @staticmethod
+    def library(name: str, args: list) -> ast.Call:
+        from .._ops import COMPOSED, OPS
+        return ast.Call(ast.Constant(OPS.get(name) or COMPOSED[name]), args, [])
+
+    def temporary(self) -> ast.Name:
+        self.count += 1
+        return ast.Name(f"given{self.count}__", ast.Store())
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         return self.rewritten(node, node.value, node.targets[0]) if len(node.targets) == 1 else node
@@ -180,7 +237,7 @@ def with_given(node: Any, called: Callable) -> Any:
     if not isinstance(node, ast.FunctionDef):
         return node
     rewriter = _Rewriter(node, called)
-    if not any(isinstance(n, ast.Call) and rewriter.given(n) for n in ast.walk(node)):
+    if not any(isinstance(n, ast.Call) and (rewriter.given(n) or rewriter.as_assignment(n) is not None) for n in ast.walk(node)):
         return node
     return with_body(node, [rewriter.visit(copy.deepcopy(s)) for s in node.body])
 

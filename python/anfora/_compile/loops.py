@@ -200,8 +200,6 @@ class Loops(Part):
         if len(node.generators) > 1 or gen.ifs or gen.is_async:
             self.refuse(node, "a comprehension with several for or with if needs parts that are known when the "
                         "function is compiled", "write a loop that fills an array, or use where")
-        if isinstance(gen.iter, ast.Call) and self.static(gen.iter.func) == (True, range):
-            self.refuse(node, "the range of a comprehension must be constant", "write a for loop")
         before, over = self.mapped_over(gen.iter)
         outer, self.scope = self.scope, Scope(bound_names([gen.target]), self.scope)
         params, first = self.mapped_target(gen.target, len(over))
@@ -220,6 +218,10 @@ class Loops(Part):
             before, over = self.mapped_as_one(node.args[0])
             start, t = self.expr(node.args[1]) if len(node.args) > 1 else "0", self.fresh()
             return f"{before}{t} = {over}; ", [f"Unstack({start} + Arange(stop=len({t})))", t]
+        if called is range and 1 <= len(node.args) <= 3 and not node.keywords:
+            ends = [self.expr(a) for a in node.args]
+            start, stop, step = ("0", *ends, "1") if len(ends) == 1 else (*ends, "1")[:3]
+            return "", [f"Unstack(Arange{self.mark(node)}(start={start}, stop={stop}, step={step}))"]
         return "", [self.iterated(node)]
 
     def mapped_as_one(self, node: Any) -> tuple[str, str]:
@@ -642,6 +644,9 @@ class Loops(Part):
         if s is not None and s.kind == "stacked" and self.owned(target.value, target):
             return self.store_row(target, value, indent)
         if not is_structure(s):
+            if is_structure(self.like(value)) or isinstance(value, (ast.List, ast.ListComp)):
+                from .builtins import array
+                value = ast.copy_location(ast.Call(ast.copy_location(ast.Constant(array), value), [value], []), value)
             row = self.windowed_store(target, value) if isinstance(target.value, ast.Name) else None
             if row is not None:
                 return self.store_elements(row[0], self.expr(row[1]), indent)

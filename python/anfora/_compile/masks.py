@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import ast
 from typing import TYPE_CHECKING, Any
+from .static import library_word
 from .windows import call
 
 _CHOOSES = (ast.Name, ast.Compare, ast.BinOp, ast.UnaryOp, ast.Call)  # what a mask is written as
+
+
+_REDUCED = {n: n for n in ("sum", "mean", "prod", "max", "min", "any", "all", "std", "var", "len")} | {"amax": "max", "amin": "min"}
 
 
 class Masked:
@@ -32,6 +36,9 @@ class Masked:
         if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult):
             parts = [self.each(node.left, key), self.each(node.right, key)]
             return None if None in parts else ast.copy_location(ast.BinOp(parts[0], node.op, parts[1]), node)
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and not isinstance(node.ops[0], (ast.In, ast.NotIn, ast.Is, ast.IsNot)):
+            parts = [self.each(node.left, key), self.each(node.comparators[0], key)]
+            return None if None in parts else ast.copy_location(ast.Compare(parts[0], node.ops, parts[1:]), node)
         if isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.Not):
             part = self.each(node.operand, key)
             return None if part is None else ast.copy_location(ast.UnaryOp(node.op, part), node)
@@ -41,6 +48,39 @@ class Masked:
         if self.static(node)[0]:
             return node
         return call(node, "number_beside_mask", [node])
+
+    def reduced(self, node: ast.Call) -> str | None:
+        """A sum or such of x[mask], as one of all elements that the mask chooses; None: it is something else."""
+        method = isinstance(node.func, ast.Attribute) and not self.static(node.func)[0]
+        name = node.func.attr if method else "len" if self.static(node.func) == (True, len) else library_word(self, node)
+        of, *more = [node.func.value, *node.args] if method else node.args or [None]
+        mask = self.mask_read(of) if name in _REDUCED and id(node) not in self.plain else None
+        axis = more[0] if len(more) == 1 else next((k.value for k in node.keywords), ast.Constant(None))
+        known, k = self.static(axis)
+        if mask is None or len(more) + len(node.keywords) > 1 or any(w.arg != "axis" for w in node.keywords) or not known or k not in (None, 0):
+            return None
+        value = of.value if isinstance(of, ast.Subscript) else self.each(of, ast.dump(mask))
+        if value is None:
+            return None
+        by_mask = self.expr(call(node, "reduced_of_mask", [value, mask], how=_REDUCED[name], axis=0 if name == "len" else k))
+        if isinstance(mask, ast.Compare):
+            return by_mask
+        self.plain.add(id(node))
+        return f"(if {self.expr(mask)}.dtype == bool {{ {by_mask} }} else {{ {self.expr(node)} }})"
+
+    def mask_read(self, of: Any) -> Any:
+        """The mask by which an expression reads elements, if there is one."""
+        if not isinstance(of, (ast.Subscript, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call)):
+            return None
+        reads = [of] if isinstance(of, ast.Subscript) else [n for n in ast.walk(of) if isinstance(n, ast.Subscript) and self.is_mask(n.slice)]
+        found = {ast.dump(n.slice): n.slice for n in reads if self.is_mask(n.slice)}
+        return next(iter(found.values())) if len(found) == 1 else None
+
+    def is_mask(self, index: Any) -> bool:
+        """Whether an index may be a mask, by how it is written."""
+        if isinstance(index, ast.BinOp) and not isinstance(index.op, (ast.BitAnd, ast.BitOr, ast.BitXor)):
+            return False
+        return isinstance(index, _CHOOSES) and not self.static(index)[0]
 
     def masked(self, target: Any, value: Any) -> str | None:
         """The array with those elements written, if the index is a mask; else what the index writes."""

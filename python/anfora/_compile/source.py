@@ -139,6 +139,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed):
         self.shown: list = []     # values in the message at hand
         self.unused: Any = None  # the expression that a statement is
         self.in_loops: dict[int, tuple[Any, set[str]]] = {}  # by function: names that its loops change
+        self.plain: set[int] = set()  # calls that are not of what a mask chooses
         self.changed: dict[int, tuple[Any, Stores]] = {}  # by function: which of its arrays change in place
 
     # ---- places, names ----
@@ -447,7 +448,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed):
 
     def expr_Call(self, node: ast.Call) -> str:
         known, f = self.static(node.func)
-        return self.windowed(node) or emit_call(self, Call(node, f if known else None, known))
+        return self.windowed(node) or self.reduced(node) or emit_call(self, Call(node, f if known else None, known))
 
     # ---- statements ----
 

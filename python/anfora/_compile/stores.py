@@ -18,6 +18,8 @@ from __future__ import annotations
 import ast
 from typing import Any, Callable
 
+from .._errors import CompileError
+
 LIBRARIES = {"numpy", "anfora", "jax", "math", "scipy", "builtins"}
 # Functions whose result has memory of its own
 FRESH = set("""
@@ -62,6 +64,13 @@ def library_name(f: Any) -> str | None:
     return getattr(f, "__name__", None) if root in LIBRARIES else None
 
 
+def is_path(node: Any) -> bool:
+    """Whether an expression is a name, or a field of one and so on, or what is put in for such."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, (ast.Name, ast.Constant))
+
+
 def is_whole(index: Any) -> bool:
     """Whether an index may name one element: no part of it is a slice, None or an ellipsis."""
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
@@ -82,7 +91,7 @@ class Stores:
     """The stores by subscript of one function."""
 
     def __init__(self, function: ast.FunctionDef, called: Callable[[Any], tuple[bool, Any]], given: tuple[str, ...] = ()) -> None:
-        self.function, self.called = function, called
+        self.function, self.resolve = function, called
         self.given = given  # arguments that the function may change: it gives them back
         self.parents: dict[int, Any] = {}
         self.elements: set[tuple] = set()  # positions of subscripts that must give one element
@@ -123,6 +132,15 @@ class Stores:
         call = self.parents.get(id(node))
         return isinstance(node, ast.GeneratorExp) and isinstance(call, ast.Call) and call.args == [node] and \
             self.library(call) in ("sum", "max", "min", "all", "any", "list", "tuple")
+
+    def called(self, f: Any) -> tuple[bool, Any]:
+        """What is called, if it is known; what a comprehension calls by a name of its own is not."""
+        if not is_path(f):
+            return False, None
+        try:
+            return self.resolve(f)
+        except CompileError:
+            return False, None
 
     def library(self, call: ast.Call) -> str | None:
         known, f = self.called(call.func)

@@ -21,7 +21,8 @@ class Counting:
             self.passed += 1
         elif report.failed:
             why = str(getattr(report.longrepr, "reprcrash", None) and report.longrepr.reprcrash.message or report.longrepr)
-            self.others.append((report.nodeid.split("/")[-1], " ".join(why.split())[:190]))
+            self.others.append(report.nodeid)
+            print(f"\n{report.nodeid.split('/')[-1]:60} {' '.join(why.split())[:190]}", flush=True)
 
 
 def main():
@@ -35,10 +36,8 @@ def main():
     sys.path[:0] = [os.path.abspath(o.python), os.path.join(os.path.dirname(os.path.abspath(__file__)), "namespace"), tests]
     files = sorted(f for f in os.listdir(tests) if f.startswith("test_") and f.endswith(".py") and f not in OWN)
     counting = Counting()
-    pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:terminal", "-c", os.devnull, "--rootdir", tests, "--noconftest", "-k", o.filter,
+    pytest.main(["-p", "no:cacheprovider", "--continue-on-collection-errors", "-q", "-c", os.devnull, "--rootdir", tests, "--noconftest", "-k", o.filter,
                  *(os.path.join(tests, f) for f in files)], plugins=[counting])
-    for name, why in counting.others:
-        print(f"{name:60} {why}")
     print(f"{counting.passed} pass, {len(counting.others)} do not")
     sys.exit(not o.filter and counting.passed < o.floor)
 

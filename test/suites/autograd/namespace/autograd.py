@@ -6,6 +6,7 @@ import sys
 import types
 
 import anfora
+import anfora.scipy
 import numpy
 import scipy
 import scipy.linalg
@@ -32,7 +33,9 @@ def floats(x):
 
 
 def with_names(f, kw):
-    return (lambda *args: f(*args, **kw)) if kw else f
+    if kw or not builtins.isinstance(f, types.FunctionType) or f.__module__.startswith("numpy"):
+        return lambda *args: f(*args, **kw)
+    return f
 
 
 def operator(transform):
@@ -162,10 +165,23 @@ def check_grads(fun, argnum=None, modes=None, order=2):
         random = numpy.random.default_rng(0)
         weights = [numpy.asarray(w) for w in leaves(noise(want, random))]
 
-        def total(*xs):
-            parts = [numpy.sum(numpy.real(y) * numpy.real(w)) + (numpy.sum(numpy.imag(y) * numpy.imag(w)) if w.dtype.kind == "c" else 0.0)
-                     for y, w in zip(anfora.tree_leaves(f(*xs)), weights)]
-            return sum(parts)
+        def weighed(y, w):
+            real = numpy.sum(numpy.real(y) * numpy.real(w))
+            return real + numpy.sum(numpy.imag(y) * numpy.imag(w)) if complex_ else real
+        complex_ = any(w.dtype.kind == "c" for w in weights)
+        if builtins.isinstance(want, (builtins.tuple, builtins.list)):
+            def total(*xs):
+                y = f(*xs)
+                return sum(weighed(y[i], w) for i, w in enumerate(weights))
+        elif builtins.isinstance(want, builtins.dict):
+            keys = sorted(want)
+
+            def total(*xs):
+                y = f(*xs)
+                return sum(weighed(y[k], w) for k, w in zip(keys, weights))
+        else:
+            def total(*xs):
+                return weighed(f(*xs), weights[0])
         whole = builtins.tuple(range(len(args)))
 
         def slopes(*xs):
@@ -191,8 +207,9 @@ def check_grads(fun, argnum=None, modes=None, order=2):
 
 
 def combo_check(fun, *args, **kw):
+    """All ways to choose arguments, in first order."""
     from itertools import product as ways
-    one = check_grads(fun, *args, **kw)
+    one = check_grads(fun, *args, **kw | {"order": 1})
 
     def check(*lists, **named):
         for xs in ways(*lists):
@@ -235,7 +252,10 @@ for part in ("random", "linalg", "fft"):
 scipy_ = module("scipy", scipy)
 for part in ("special", "stats", "linalg", "signal", "integrate"):
     __import__(f"scipy.{part}")
-    setattr(scipy_, part, module(f"scipy.{part}", getattr(scipy, part)))
+    own = vars(getattr(anfora.scipy, part, types.SimpleNamespace()))
+    setattr(scipy_, part, module(f"scipy.{part}", getattr(scipy, part), {n: f for n, f in own.items() if not n.startswith("_")}))
+for part in ("norm", "multivariate_normal", "dirichlet", "t", "gamma", "beta", "chi2", "poisson"):
+    setattr(scipy_.stats, part, module(f"scipy.stats.{part}", getattr(anfora.scipy.stats, part, None)))
 test_util = module("test_util", None, {"check_grads": check_grads, "combo_check": combo_check, "check_equivalent": check_equivalent,
                                        "scalar_close": scalar_close})
 for part in ("core", "tracer", "extend", "misc", "util", "builtins", "differential_operators", "misc.flatten", "misc.optimizers",
