@@ -7,7 +7,7 @@ from ._library.linalg import TABLE as _LINEAR
 from ._ops import OPS as _OPS
 
 _HERE = {name: _COMPOSED[name] for name in _LINALG}
-_HERE |= {name: _OPS[name] for name in ("inv", "det", "matmul", "triangular_solve")}
+_HERE |= {"inv": _COMPOSED["inv"]} | {name: _OPS[name] for name in ("det", "matmul", "triangular_solve")}
 _HERE |= _DECOMPOSED | _LINEAR
 globals().update(_HERE)
 __all__ = [*_HERE]

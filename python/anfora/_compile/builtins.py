@@ -12,7 +12,7 @@ from typing import Any, Callable
 
 from .. import _core
 from .known import Item
-from .._ops import OPS, accept
+from .._ops import COMPOSED, OPS, accept
 from .static import BUILTINS, BY_NAME, Call, attribute, call_source, hyper_mapped, replaced, stacked, static_text
 from .._tree import REGISTERED, _parts as parts_of_tree, field_names, registered, tree_leaves, tree_map, tree_reduce, tree_unflatten
 from .._types import default_float, dtype_name
@@ -39,6 +39,9 @@ def _class(w: Any, c: Call) -> str:
         return w.record(list((first | {k: w.expr(v) for k, v in c.kw.items()}).items()))
     if f is functools.partial and c.args:
         return _partial(w, c)
+    if f.__name__ == "ndarray" and c.kw.keys() <= {"shape", "dtype", "order"} and len(c.args) <= 2:  # memory that is filled later
+        c.f, c.kw = COMPOSED["empty"], {k: v for k, v in c.kw.items() if k != "order"}
+        return COMPOSED["empty"]._emit_call(w, c)
     if f is slice or f is range:
         w.refuse(c.node, f"{f.__name__}() stands in a for loop or a subscript only")
     if f in REGISTERED:

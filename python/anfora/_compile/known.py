@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable
 
 from .._errors import CompileError
 from .._names import absent
-from .foreign import counterpart
+from .foreign import ROOTS, counterpart, module_of
 from .._ops import literal
 from .static import static_text
 from .._tree import Shape, field_names, made_of, shape_of, tree_flatten, tree_leaves, tree_structure, tree_unflatten
@@ -32,6 +32,7 @@ _ARITHMETIC = {
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: lambda a, b: _power(a, b), ast.LShift: lambda a, b: _shifted(a, b),
     ast.RShift: operator.rshift, ast.BitOr: operator.or_, ast.BitAnd: operator.and_, ast.BitXor: operator.xor,
 }
+GRIDS = {"Grid", "MGridClass", "OGridClass", "nd_grid", "_Mgrid", "_Ogrid"}  # np.mgrid and np.ogrid, whose subscripts make arrays
 MOST_BITS = 4096  # of integers that are computed when code is made
 
 
@@ -274,7 +275,7 @@ class Knowing(Part):
     def static_Subscript(self, node: ast.Subscript) -> tuple[bool, Any]:
         known, x = self.static(node.value)
         key, k = self.static(node.slice)
-        if known and key and isinstance(x, (dict, list, tuple, str)):
+        if known and key and (isinstance(x, (dict, list, tuple, str)) or type(x).__name__ in GRIDS and module_of(x).split(".")[0] in ROOTS | {"anfora"}):
             try:
                 return True, x[k]
             except (KeyError, IndexError, TypeError) as e:

@@ -200,8 +200,6 @@ class Loops(Part):
         if len(node.generators) > 1 or gen.ifs or gen.is_async:
             self.refuse(node, "a comprehension with several for or with if needs parts that are known when the "
                         "function is compiled", "write a loop that fills an array, or use where")
-        if isinstance(gen.iter, ast.Call) and self.static(gen.iter.func) == (True, range):
-            self.refuse(node, "the range of a comprehension must be constant", "write a for loop")
         before, over = self.mapped_over(gen.iter)
         outer, self.scope = self.scope, Scope(bound_names([gen.target]), self.scope)
         params, first = self.mapped_target(gen.target, len(over))
@@ -220,6 +218,10 @@ class Loops(Part):
             before, over = self.mapped_as_one(node.args[0])
             start, t = self.expr(node.args[1]) if len(node.args) > 1 else "0", self.fresh()
             return f"{before}{t} = {over}; ", [f"Unstack({start} + Arange(stop=len({t})))", t]
+        if called is range and 1 <= len(node.args) <= 3 and not node.keywords:
+            ends = [self.expr(a) for a in node.args]
+            start, stop, step = ("0", *ends, "1") if len(ends) == 1 else (*ends, "1")[:3]
+            return "", [f"Unstack(Arange{self.mark(node)}(start={start}, stop={stop}, step={step}))"]
         return "", [self.iterated(node)]
 
     def mapped_as_one(self, node: Any) -> tuple[str, str]:
@@ -307,9 +309,9 @@ class Loops(Part):
             if items is not None:
                 return self.written_out(node, items, indent)
         self.b.rolled |= called == (True, range) and all(self.static(a)[0] for a in node.iter.args)
-        lists = self.filled(node)
-        if lists:
-            return self.write_filling(node, lists, called[1] if called[0] else None, indent)
+        lists, late = self.filled(node), self.first_bound(node)
+        if lists or late:
+            return self.write_filling(node, lists, late, called[1] if called[0] else None, indent)
         names = bound_names([*node.body, node.target])
         text = self.made_variables(names, node, indent)
         rows = self.in_rows(node, indent)
@@ -375,12 +377,23 @@ class Loops(Part):
                 and isinstance(self.entry(x), Like) and self.entry(x).own and self.entry(x).shape.kind == "list"
                 and not self.entry(x).shape.parts]
 
-    def write_filling(self, node: Any, lists: list[str], called: Any, indent: str) -> str:
-        """The first round stands before the loop: it tells what the items are like."""
+    def first_bound(self, node: ast.For) -> list[str]:
+        """Names that the rounds of a loop bind, nothing before it does, and something after it reads."""
+        of = self.scope.node
+        if own_jumps(node.body) or node.orelse or not isinstance(of, ast.FunctionDef):
+            return []
+        bound = {n.id for s in node.body if isinstance(s, (ast.Assign, ast.AnnAssign)) for n in ast.walk(s)
+                 if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        end = node.end_lineno, node.end_col_offset
+        read = {n.id for n in ast.walk(of) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and position(n) >= end}
+        return sorted(x for x in bound & read if not self.bound_before(x, node))
+
+    def write_filling(self, node: Any, lists: list[str], late: list[str], called: Any, indent: str) -> str:
+        """The first round stands before the loop: it tells what the items are like, and what the names that it binds are."""
         n, first, k = self.fresh(), self.fresh(), self.fresh()
         text, item = self.counted(node, called, n, indent)
-        text += (f"{indent}{self.mark(node)}assert({n} > 0, \"the loop does not run, so it is not known what is in "
-                 f"{', '.join(lists)}\")\n{indent}{first} = 0\n")
+        why = f"it is not known what is in {', '.join(lists)}" if lists else f"{', '.join(late)} is not bound"
+        text += f"{indent}{self.mark(node)}assert({n} > 0, \"the loop does not run, so {why}\")\n{indent}{first} = 0\n"
         self.filling |= {x: (n, None) for x in lists}
         text += item(first, indent) + self.block(node.body, indent)
         self.filling |= {x: (n, k) for x in lists}
@@ -631,7 +644,14 @@ class Loops(Part):
         if s is not None and s.kind == "stacked" and self.owned(target.value, target):
             return self.store_row(target, value, indent)
         if not is_structure(s):
-            return self.store_elements(target, self.expr(value), indent)
+            if is_structure(self.like(value)) or isinstance(value, (ast.List, ast.ListComp)):
+                from .builtins import array
+                value = ast.copy_location(ast.Call(ast.copy_location(ast.Constant(array), value), [value], []), value)
+            row = self.windowed_store(target, value) if isinstance(target.value, ast.Name) else None
+            if row is not None:
+                return self.store_elements(row[0], self.expr(row[1]), indent)
+            masked = self.masked(target, value) if isinstance(target.value, ast.Name) else None
+            return self.store_elements(target, self.expr(value) if masked is None else "", indent, masked)
         e = self.owned(target.value, target)
         known, k = self.static(target.slice)
         name, shape = self.local(target.value.id), e.shape
@@ -655,7 +675,7 @@ class Loops(Part):
         if s is None:
             return None
         if id(s.node) not in self.changed:
-            self.changed[id(s.node)] = s.node, Stores(s.node, self.static)
+            self.changed[id(s.node)] = s.node, Stores(s.node, self.static, self.given if s.outer is None else ())
         return self.changed[id(s.node)][1]
 
     def one_element(self, node: ast.Subscript, text: str) -> str:
@@ -664,7 +684,7 @@ class Loops(Part):
         why = static_text(self, node, f"TypeError: {ast.unparse(node)} is a part of {array}, which changes in place; write {ast.unparse(node)}.copy()")
         return f"(fn ({t}) {{ {self.mark(node)}assert(len({t}.shape) == 0, {why}); {t} }})({text})"
 
-    def store_elements(self, target: ast.Subscript, text: str, indent: str) -> str:
+    def store_elements(self, target: ast.Subscript, text: str, indent: str, made: str | None = None) -> str:
         """x[i] = v of an array: the name is bound to the array with other elements, where nothing else has its memory."""
         s, stores = self.like(target.value), self.stores()
         if not isinstance(target.value, ast.Name) or is_structure(s) or s is not None and s.kind == "stacked" or stores is None:
@@ -675,8 +695,11 @@ class Loops(Part):
             else (target, f"{name} comes from outside of the function, where it would change", f"write x = {name}.copy(), and x[...] = ...")
         if why is not None:
             self.refuse(why[0] or target, why[1], why[2])
+        self.seen_by_none(target, name)
         array, value = self.local(name), self.fresh()
         self.bind(name)
+        if made is not None:
+            return f"{indent}{self.mark(target)}{array} = {made}\n"
         return (f"{indent}{self.mark(target)}{value} = {text}\n"
                 f"{indent}{self.mark(target)}{array} = {written_at(self, target, target, value, 'update', array)}\n")
 

@@ -18,16 +18,20 @@ import threading
 import types
 from typing import Any, NoReturn
 
+from .augmented import Augmented
 from .captures import late_change
+from .effects import giving_back, resolver, with_given
 from .emit import Builder, fail, safe_name
 from .._errors import CompileError, Place
 from .explain import CLOSE, OPEN
 from .known import ANY, MOST_PARTS, Is, Knowing, Like, Scope, class_member, is_structure, part_entry, skeleton
 from .loops import Loops, bound_names, grown, local_names, position
+from .masks import Masked
 from .match import Matching, at, has_named
 from .builtins import class_made
 from .static import Call, call_source, emit_call, hyper_mapped, static_text
 from .stores import Stores, whole_position
+from .windows import Windowed
 from .._ops import literal
 from .._tree import Shape, field_names, is_key, quoted
 from .._types import declared, finfo
@@ -113,12 +117,13 @@ def nodes_of(function: Any) -> Any:
             waiting += ast.iter_child_nodes(node)
 
 
-class Writer(Knowing, Loops, Matching):
+class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed):
     """Writes one outermost function and those within it."""
 
     def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
-                 shapes: dict[str, Shape]) -> None:
+                 shapes: dict[str, Shape], given: tuple[str, ...] = ()) -> None:
         self.b, self.fn, self.file = builder, fn, file
+        self.given = given      # parameters that the function changes and gives back
         self.statics = statics  # parameters that are known: functions and texts
         self.shapes = shapes    # the structure of others
         self.scope = None
@@ -133,6 +138,8 @@ class Writer(Knowing, Loops, Matching):
         self.filling = {}
         self.shown: list = []     # values in the message at hand
         self.unused: Any = None  # the expression that a statement is
+        self.in_loops: dict[int, tuple[Any, set[str]]] = {}  # by function: names that its loops change
+        self.plain: set[int] = set()  # calls that are not of what a mask chooses
         self.changed: dict[int, tuple[Any, Stores]] = {}  # by function: which of its arrays change in place
 
     # ---- places, names ----
@@ -198,6 +205,9 @@ class Writer(Knowing, Loops, Matching):
             large = [self.large(e) for e in sides]
             if any(large):
                 return f"({large[0] or self.expr(node.left)} {self.mark(node)}/ {large[1] or self.expr(node.right)})"
+        windowed = self.windowed(node)
+        if windowed is not None:
+            return windowed
         self.no_list_of_rows(node)
         times = self.repeated(node)
         if times is not None:
@@ -438,7 +448,7 @@ class Writer(Knowing, Loops, Matching):
 
     def expr_Call(self, node: ast.Call) -> str:
         known, f = self.static(node.func)
-        return emit_call(self, Call(node, f if known else None, known))
+        return self.windowed(node) or self.reduced(node) or emit_call(self, Call(node, f if known else None, known))
 
     # ---- statements ----
 
@@ -721,15 +731,6 @@ class Writer(Knowing, Loops, Matching):
         except (TypeError, KeyError, IndexError):
             return False, None
 
-    def stmt_AugAssign(self, node: ast.AugAssign, indent: str) -> str:
-        at = ast.copy_location(type(node.target)(**{k: v for k, v in ast.iter_fields(node.target) if k != "ctx"}, ctx=ast.Load()), node.target)
-        shape = self.like(at)
-        if isinstance(node.target, ast.Name) and shape is not None and shape.kind == "list" and isinstance(node.op, ast.Add):
-            extend = ast.Call(ast.Attribute(at, "extend", ast.Load()), [node.value], [])
-            return self.grow(ast.fix_missing_locations(ast.copy_location(extend, node)), indent)
-        value = ast.copy_location(ast.BinOp(at, node.op, node.value), node)
-        return self.assign(node.target, value, node, indent)
-
     def stmt_Assert(self, node: ast.Assert, indent: str) -> str:
         if self.decided(node.test) == (True, True):
             return ""
@@ -980,19 +981,20 @@ def declared_types(fn: types.FunctionType) -> dict[str, Any]:
 
 
 def emit_function(b: Builder, fn: types.FunctionType, statics: dict[str, Any] | None = None,
-                  shapes: dict[str, Shape] | None = None) -> str:
+                  shapes: dict[str, Shape] | None = None, given: tuple[str, ...] = ()) -> str:
     """The function as a unit of the program; gives the unit's name, a mark. `statics` are parameters that are put
-    in, `shapes` the structure of others."""
+    in, `shapes` the structure of others, `given` those that it changes and gives back after its result."""
     statics, shapes = statics or {}, {n: s for n, s in (shapes or {}).items() if s.kind != "any"}
 
     def write(unit: Any) -> str:
         node, file = source_of(fn)
+        node = giving_back(with_given(node, resolver(fn)), given)
         wish = fn.__name__ if fn.__name__.isidentifier() else "lambda_"
         unit.wish = safe_name(wish)
-        w = Writer(b, fn, file, statics, shapes)
+        w = Writer(b, fn, file, statics, shapes, given)
         text = w.write(node, f"\ue001{unit.number}\ue002", declared_types(fn))
         unit.hints = w.hints
         return text
     b.keep.append((statics, shapes))
     return b.unit(fn, "f", write, (tuple((n, id(x)) for n, x in sorted(statics.items())),
-                                   tuple((n, s.key()) for n, s in sorted(shapes.items()))))
+                                   tuple((n, s.key()) for n, s in sorted(shapes.items())), given))

@@ -132,12 +132,51 @@ def emit_call(w: Any, c: Call) -> str:
     name = dtype_name(f)
     if name:
         return f"{name}({w.expr(c.args[0])})"
+    of_ufunc = applied_by(f)
+    if of_ufunc is not None:
+        return _applied_by(w, c, *of_ufunc)
     known, x = w.static(c.node)
     if known:
         return static_text(w, c.node, x)
     if is_foreign(f):
         return _no_counterpart(w, c.node, f)
     return _call_function(w, c, f)
+
+
+REDUCED = {"add": ("sum", "cumsum"), "mul": ("prod", "cumprod"), "maximum": ("max", None), "minimum": ("min", None),
+           "logical_and": ("all", None), "logical_or": ("any", None)}
+
+
+def applied_by(f: Any) -> tuple[Any, str] | None:
+    """Of np.add.outer and the like: the function that is applied, and how."""
+    owner, how = getattr(f, "__self__", None), getattr(f, "__name__", "")
+    found = counterpart(owner) if type(owner).__name__ == "ufunc" else None
+    return (found, how) if found is not None and how in ("outer", "reduce", "accumulate") else None
+
+
+def library_word(w: Any, call: ast.Call) -> str | None:
+    """The name of a function of NumPy or its like that a call is of."""
+    known, f = w.static(call.func)
+    return getattr(f, "__name__", None) if known and (isinstance(f, Op) or counterpart(f) is not None or hasattr(f, "_constant")) else None
+
+
+def _applied_by(w: Any, c: Call, f: Any, how: str) -> str:
+    if how == "outer" and len(c.args) == 2 and not c.kw:
+        from .._library.composed import HELPERS
+        return HELPERS["each_with_each"]._emit_call(w, _with_args(c, [*c.args, ast.copy_location(ast.Constant(f), c.node)], {}))
+    name = REDUCED.get(f.__name__, (None, None))[how == "accumulate"]
+    if how == "outer" or name is None or not c.args or len(c.args) > 2 or c.kw.keys() - {"axis", "keepdims"}:
+        w.refuse(c.node, f"{f.__name__}.{how} cannot be called like this in a compiled function", "write a loop, or a reduction such as np.sum")
+    axis = c.args[1] if len(c.args) == 2 else c.kw.get("axis", ast.copy_location(ast.Constant(0), c.node))
+    inner = _with_args(c, c.args[:1], c.kw | {"axis": axis})
+    inner.f = OPS.get(name) or COMPOSED[name]
+    return emit_call(w, inner)
+
+
+def _with_args(c: Call, args: list, kw: dict) -> Call:
+    inner = Call(c.node, c.f, True)
+    inner.args, inner.kw = args, kw
+    return inner
 
 
 def _call_function(w: Any, c: Call, f: Any) -> str:
@@ -241,7 +280,7 @@ def is_put_in(x: Any) -> bool:
         not (plain or field_names(type(x)) is not None)
 
 
-def call_source(w: Any, c: Call, f: Any, inner: types.FunctionType) -> str:
+def call_source(w: Any, c: Call, f: Any, inner: types.FunctionType, given: tuple[str, ...] = ()) -> str:
     """A call of a Python function. Arguments that are None, texts and such are put in: there is a copy for them."""
     parts, statics, shapes = [], {}, {}
     for name, node in argument_nodes(w, c, inner).items():
@@ -252,10 +291,10 @@ def call_source(w: Any, c: Call, f: Any, inner: types.FunctionType) -> str:
         s = w.like(node) if not known else None
         if s is not None and s.kind not in ("leaf", "any") and s.size() <= MOST_STRUCTURE:
             shapes[name] = s
-        parts.append(w.expr(node))
-    if (statics or shapes) and not hasattr(f, "_emit_with"):
+        parts.append(w.unchanged(c.node, f, name, w.expr(node)))
+    if given or (statics or shapes) and not hasattr(f, "_emit_with"):
         from .source import emit_function
-        text = emit_function(w.b, inner, statics, shapes)
+        text = emit_function(w.b, inner, statics, shapes, given)
     else:
         text = f._emit_with(w.b, statics, shapes) if statics or shapes else static_text(w, c.node.func, f)
     return f"{text}{w.mark(c.node)}({', '.join(parts)})"
@@ -572,6 +611,11 @@ def spread_list(w: Any, node: Any) -> list[str] | None:
 
 def emit_op(w: Any, c: Call, op: Op, args: list, kw: dict) -> str:
     """An operation with its inputs, then its attributes by name."""
+    if op.op == "Linspace":
+        ends = dict(zip(("start", "stop", "num", "endpoint", "dtype"), args)) | kw
+        if "start" in ends and "stop" in ends and not all(w.static(ends[n])[0] for n in ("start", "stop")):
+            from .._library.composed import HELPERS
+            return HELPERS["linspace_between"]._emit_call(w, _with_args(c, [ends.pop("start"), ends.pop("stop")], ends))
     known, first = w.static(args[0]) if args else (False, None)
     if known and isinstance(first, str):
         args = [ast.copy_location(ast.Constant(first), args[0]), *args[1:]]

@@ -18,6 +18,8 @@ from __future__ import annotations
 import ast
 from typing import Any, Callable
 
+from .._errors import CompileError
+
 LIBRARIES = {"numpy", "anfora", "jax", "math", "scipy", "builtins"}
 # Functions whose result has memory of its own
 FRESH = set("""
@@ -26,7 +28,7 @@ array average ceil cholesky clip concatenate conjugate convolve copy copysign co
 deg2rad degrees det diff digitize divide dot empty empty_like equal exp exp2 expm1 eye fabs fft float float32 float64 floor floor_divide
 fmax fmin fmod full full_like geomspace greater greater_equal histogram hypot identity ifft inner int interp inv irfft isclose isfinite isinf
 isnan kron len less less_equal linspace log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor logspace matmul
-matrix_power max maximum mean median min minimum mod multiply nanmax nanmean nanmin nansum negative norm not_equal ones ones_like outer
+matrix_power max maximum mean median min minimum mod multiply ndarray nanmax nanmean nanmin nansum negative norm not_equal ones ones_like outer
 percentile pinv pow power print prod quantile range reciprocal relu remainder repeat rfft rint roll round searchsorted sigmoid sign sin sinh
 softmax solve sort sqrt square stack std subtract sum tan tanh tensordot tile trace trapezoid tri tril triu true_divide trunc var vdot
 vstack hstack where zeros zeros_like
@@ -40,6 +42,12 @@ rot90 diagonal real imag
 """.split())
 NO_VIEW_FIELDS = {"shape", "ndim", "dtype", "size", "at", "itemsize", "nbytes"}
 CONTAINERS = (ast.Tuple, ast.List, ast.Dict, ast.Set, ast.Starred)
+
+def given_by(node: Any) -> Any:
+    """Of a call of a function that gives changed arguments back (effects.py): that function."""
+    f = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Constant) else None
+    return f if type(f).__name__ == "Giving" else None
+
 
 Refusal = tuple[Any, str, str]  # node, message, hint
 
@@ -56,6 +64,13 @@ def library_name(f: Any) -> str | None:
     return getattr(f, "__name__", None) if root in LIBRARIES else None
 
 
+def is_path(node: Any) -> bool:
+    """Whether an expression is a name, or a field of one and so on, or what is put in for such."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, (ast.Name, ast.Constant))
+
+
 def is_whole(index: Any) -> bool:
     """Whether an index may name one element: no part of it is a slice, None or an ellipsis."""
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
@@ -63,19 +78,32 @@ def is_whole(index: Any) -> bool:
                    for p in parts)
 
 
+def changed_names(node: Any) -> list[str]:
+    """The arrays that a node changes: x of x[i] = v, and those that a call gives back."""
+    if isinstance(node, ast.Subscript):
+        return [node.value.id] if isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name) else []
+    if isinstance(node, ast.Assign) and given_by(node.value) is not None:
+        return [t.id for t in node.targets[0].elts[1:]]
+    return []
+
+
 class Stores:
     """The stores by subscript of one function."""
 
-    def __init__(self, function: ast.FunctionDef, called: Callable[[Any], tuple[bool, Any]]) -> None:
-        self.function, self.called = function, called
+    def __init__(self, function: ast.FunctionDef, called: Callable[[Any], tuple[bool, Any]], given: tuple[str, ...] = ()) -> None:
+        self.function, self.resolve = function, called
+        self.given = given  # arguments that the function may change: it gives them back
         self.parents: dict[int, Any] = {}
         self.elements: set[tuple] = set()  # positions of subscripts that must give one element
         self.judged: set[tuple] = set()    # of the name that is judged
         self.names: dict[str, list] = {}   # nodes by the name that they are
         self.inner: dict[int, Any] = {}    # nodes of functions within, and which
         self.visit(function)
-        self.stored = {n.value.id for n in self.nodes if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) and isinstance(n.value, ast.Name)}
+        self.stored = {name for n in self.nodes for name in changed_names(n)}
+        from .aliases import Aliases
         self.refused: dict[str, Refusal | None] = {}
+        self.seen = Aliases(function, self)  # changes that other names see
+        self.numbers: set[str] = set()       # names of parts of arrays that an assertion says are numbers
         for name in sorted(self.stored):
             self.judged = set()
             self.refused[name] = self.judge(name)
@@ -105,6 +133,15 @@ class Stores:
         return isinstance(node, ast.GeneratorExp) and isinstance(call, ast.Call) and call.args == [node] and \
             self.library(call) in ("sum", "max", "min", "all", "any", "list", "tuple")
 
+    def called(self, f: Any) -> tuple[bool, Any]:
+        """What is called, if it is known; what a comprehension calls by a name of its own is not."""
+        if not is_path(f):
+            return False, None
+        try:
+            return self.resolve(f)
+        except CompileError:
+            return False, None
+
     def library(self, call: ast.Call) -> str | None:
         known, f = self.called(call.func)
         return library_name(f) if known else None
@@ -118,16 +155,26 @@ class Stores:
             if any(k.arg in ("copy", "out", None) for k in value.keywords):
                 return False
             f = value.func
-            if self.library(value) in FRESH - {"max", "min"}:
+            if self.library(value) in FRESH - {"max", "min"} or self.is_new(value):
                 return True
+            if self.is_view(value):  # of what has no name
+                return self.is_fresh(value.args[0] if self.library(value) in VIEWS else f.value)
             if not isinstance(f, ast.Attribute):
                 return False
             at = f.value.value if isinstance(f.value, ast.Subscript) else None
             return f.attr in FRESH_METHODS or isinstance(at, ast.Attribute) and at.attr == "at" and f.attr != "get"
+        if isinstance(value, ast.Subscript) or isinstance(value, ast.Attribute) and value.attr in ("T", "mT", "real", "imag"):
+            return isinstance(value.value, (ast.Call, ast.Attribute, ast.Subscript)) and self.is_fresh(value.value)
         if isinstance(value, ast.BinOp):
             return not any(isinstance(e, (*CONTAINERS, ast.ListComp)) for e in (value.left, value.right))
         return isinstance(value, (ast.UnaryOp, ast.Compare)) or \
             isinstance(value, ast.Constant) and isinstance(value.value, (bool, int, float, complex))
+
+    def is_new(self, call: ast.Call) -> bool:
+        """Whether a function of the program gives memory of its own."""
+        from .effects import effect
+        known, f = self.called(call.func)
+        return known and effect(f).fresh
 
     def bound_to(self, name: ast.Name) -> Any:
         """The expression whose value a stored name gets; None: it is not known."""
@@ -144,8 +191,7 @@ class Stores:
 
     def start(self, name: str) -> int:
         """How many statements of the function's body have passed when the array that is changed has been made."""
-        first = next(i for i, s in enumerate(self.function.body) for n in ast.walk(s)
-                     if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) and isinstance(n.value, ast.Name) and n.value.id == name)
+        first = next(i for i, s in enumerate(self.function.body) for n in ast.walk(s) if name in changed_names(n))
         made = [i for i, s in enumerate(self.function.body[:first]) if isinstance(s, ast.Assign) and
                 any(self.binds_fresh(n) for n in ast.walk(s) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store))]
         return made[-1] + 1 if made else 0
@@ -156,17 +202,29 @@ class Stores:
         a = self.function.args
         everyone = [*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg))]
         own = [n for n in self.names[name] if isinstance(n.ctx, ast.Store) and id(n) not in self.inner]
-        if not start and name in {p.arg for p in everyone}:
+        kept = own and any(id(n) in after and not self.is_change(n) for n in own)
+        if not start and name in {p.arg for p in everyone} and (name not in self.given or kept):
             return None, f"{name} is an argument, which the caller would see change", f"write {name} = {name}.copy() before, and return {name}"
-        if not own and not start:
+        if not own and not start and name not in self.given:
             return None, f"{name} comes from outside of the function, where it would change", f"write it as {name} = {name}.copy() under a name of the function"
         for n in own:
-            if id(n) in after and not isinstance(self.parents[id(n)], ast.AugAssign) and not self.binds_fresh(n):
+            if id(n) in after and not self.is_change(n) and not self.binds_fresh(n):
                 return n, f"{name} changes in place by {name}[...] = ..., and may share its memory with what it is bound to here", \
                     f"bind {name} to a copy, x.copy()"
         return next((r for n in self.names[name] if id(n) in after and isinstance(n.ctx, ast.Load) for r in [self.escape(n)] if r), None)
 
+    def is_change(self, name: ast.Name) -> bool:
+        """Whether a binding is a change of the array that the name had: x += v, and what a call has changed and gives back."""
+        parent = self.parents[id(name)]
+        return isinstance(parent, ast.AugAssign) or isinstance(parent, ast.Tuple) and parent.elts[0] is not name and \
+            given_by(getattr(self.parents[id(parent)], "value", None)) is not None
+
     def binds_fresh(self, name: ast.Name) -> bool:
+        parent = self.parents[id(name)]
+        of = self.parents[id(parent)] if isinstance(parent, ast.Tuple) else None
+        giving = given_by(getattr(of, "value", None))
+        if giving is not None:
+            return parent.elts[0] is not name or giving.fresh
         value = self.bound_to(name)
         return value is not None and self.is_fresh(value)
 
@@ -182,7 +240,7 @@ class Stores:
         element, sure = None, True  # the subscript that gives one element; what we have is an array and no list of arrays
         while True:
             parent = self.parents.get(id(node))
-            if self.ends(parent, node, sure):
+            if self.ends(parent, node, sure) or sure and element is None and self.is_name(parent, node):
                 return None
             if isinstance(parent, ast.Subscript) and parent.value is node and isinstance(parent.ctx, ast.Load):
                 element = parent if is_whole(parent.slice) and sure else element
@@ -190,13 +248,37 @@ class Stores:
                 pass
             elif isinstance(parent, (ast.Call, ast.keyword, *CONTAINERS)) or isinstance(parent, (ast.ListComp, ast.GeneratorExp)) and parent.elt is node:
                 sure = False
-            elif not (isinstance(parent, ast.IfExp) and node is not parent.test or isinstance(parent, (ast.BoolOp, ast.NamedExpr))):
+            elif not (isinstance(parent, ast.IfExp) and node is not parent.test or isinstance(parent, ast.BoolOp)):
                 break
             node = parent
         if element is None:
             return shared
-        self.judged.add(whole_position(element))
+        if not (isinstance(parent, ast.Assign) and self.is_name(parent, node)) or not self.unseen({t.id for t in parent.targets}):
+            self.judged.add(whole_position(element))
         return None
+
+    def unseen(self, names: set[str]) -> bool:
+        """Whether parts of an array, by their names, are not read after the array has changed. Else they must be numbers, if that is all
+        the names are."""
+        seen = set().union(*self.seen.found.values())
+        if not names & seen:
+            return True
+        self.numbers |= {n for n in names if all(self.is_part(s) for s in self.names[n] if isinstance(s.ctx, ast.Store))}
+        return False
+
+    def is_part(self, name: ast.Name) -> bool:
+        parent = self.parents[id(name)]
+        value = parent.value if self.is_name(parent, getattr(parent, "value", None)) else None
+        return isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name) and is_whole(value.slice)
+
+    def is_name(self, parent: Any, node: Any) -> bool:
+        """Whether an array gets another name, whose uses after a change are found (aliases.py)."""
+        of = self.parents.get(id(parent))
+        if isinstance(parent, ast.Tuple) and isinstance(of, ast.Assign) and of.value is parent:  # a, b = x, y
+            target = of.targets[0]
+            return len(of.targets) == 1 and isinstance(target, ast.Tuple) and len(target.elts) == len(parent.elts) and \
+                all(isinstance(e, ast.Name) for e in target.elts)
+        return isinstance(parent, ast.Assign) and parent.value is node and all(isinstance(t, ast.Name) for t in parent.targets)
 
     def is_view(self, parent: Any) -> bool:
         """Whether a call gives the same memory as an array, and not a list of arrays."""
@@ -214,8 +296,10 @@ class Stores:
             method = isinstance(call, ast.Call) and call.func is parent
             return parent.attr in NO_VIEW_FIELDS or sure and method and parent.attr in FRESH_METHODS and \
                 not any(k.arg in ("copy", "out", None) for k in call.keywords)
+        if isinstance(parent, ast.keyword) and isinstance(call := self.parents.get(id(parent)), ast.Call):
+            return self.takes(call, node)
         if isinstance(parent, ast.Call):
-            return self.library(parent) in FRESH and not any(k.arg in ("copy", "out", None) for k in parent.keywords)
+            return self.takes(parent, node)
         if isinstance(parent, ast.BinOp):
             return sure or not isinstance(parent.op, (ast.Add, ast.Mult))
         if isinstance(parent, ast.Assign):
@@ -227,6 +311,16 @@ class Stores:
         return sure and isinstance(parent, ast.Expr) or \
             isinstance(parent, (ast.UnaryOp, ast.Compare, ast.Slice, ast.Return, ast.Assert, ast.FormattedValue))
 
+    def takes(self, call: ast.Call, node: Any) -> bool:
+        """Whether a call that is given an array does not give its memory."""
+        giving = given_by(call)
+        if giving is None:
+            return (self.library(call) in FRESH or self.is_new(call)) and not any(k.arg in ("copy", "out", None) for k in call.keywords)
+        targets = {t.id for t in self.parents[id(call)].targets[0].elts[1:]}
+        changed = isinstance(node, ast.Name) and node.id in targets
+        times = sum(isinstance(n, ast.Name) and n.id in targets for a in (*call.args, *call.keywords) for n in ast.walk(a))
+        return changed and times == len(targets) or not changed and giving.fresh
+
     def shares(self, value: Any) -> bool:
         """Whether a value may have the memory of an array that changes."""
         return not self.is_fresh(value) and any(isinstance(n, ast.Name) and self.refused.get(n.id, 0) is None for n in ast.walk(value))
@@ -234,12 +328,12 @@ class Stores:
     def is_store(self, target: Any) -> bool:
         """A part of an array of the function, into which what is stored is copied."""
         return isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name) and \
-            any(isinstance(n.ctx, ast.Store) for n in self.names[target.value.id]) and self.all_fresh(target.value.id)
+            self.all_fresh(target.value.id)
 
     def adds_to_number(self, name: str) -> bool:
         """Whether `name += x` adds, and does not make a list longer."""
         return self.all_fresh(name)
 
     def all_fresh(self, name: str) -> bool:
-        stores = [n for n in self.names.get(name, []) if isinstance(n.ctx, ast.Store) and not isinstance(self.parents[id(n)], ast.AugAssign)]
-        return bool(stores) and all(self.binds_fresh(n) for n in stores)
+        stores = [n for n in self.names.get(name, []) if isinstance(n.ctx, ast.Store) and not self.is_change(n)]
+        return bool(stores or name in self.given and name in self.stored) and all(self.binds_fresh(n) for n in stores)

@@ -10,7 +10,7 @@ from .. import _core
 from .._compile.builtins import asarray
 from .._compile.known import Known
 from .._ops import COMPOSED, _numpy, op
-from .composed import between, composed, helper, moveaxis, with_dims
+from .composed import RANKS, between, composed, helper, limit_of, moveaxis, widened, with_dims
 
 
 # ---- variance ----
@@ -106,6 +106,33 @@ def all_of_some(x, /, axis=None, keepdims=False, where: Any = None):
 def any_of_some(x, /, axis=None, keepdims=False, where: Any = None):
     """Whether an element is true where a condition holds."""
     return op.any(op.logical_and(x != 0, where), axis, keepdims=keepdims)
+
+
+@helper
+def reduced_of_mask(x, mask, /, how, axis=None):
+    """The sum or such of x[mask], all of it or along its first axis."""
+    if axis == 0:
+        for rank in RANKS:
+            if op.ndim(mask) == rank:
+                x = op.reshape(x, (-1,) + x.shape[rank:])
+        mask = op.ravel(mask)
+    chosen_, rest = widened(mask, x), op.sum(op.cast_like(mask, op.arange(1)))
+    if how == "len":
+        return rest
+    if how == "any" or how == "all":
+        return any_of_some(x, axis, where=chosen_) if how == "any" else all_of_some(x, axis, where=chosen_)
+    if how == "sum" or how == "prod":
+        return sum_of_some(x, axis, where=chosen_) if how == "sum" else prod_of_some(x, axis, where=chosen_)
+    if how == "max" or how == "min":
+        if rest == 0:
+            raise ValueError("there is no element of which to take the " + how)
+        none = limit_of(x, "min" if how == "max" else "max")
+        return op.max(chosen(x, chosen_, none), axis) if how == "max" else op.min(chosen(x, chosen_, none), axis)
+    mean = mean_of_some(x, axis, where=chosen_)
+    if how == "mean":
+        return mean
+    var = mean_of_some((x - mean) ** 2, axis, where=chosen_)
+    return op.sqrt(var) if how == "std" else var
 
 
 # ---- running sums ----

@@ -379,23 +379,29 @@ def counted(flat, edges, weights, density):
     n = edges.shape[0] - 1
     at = bin_of(flat, edges)
     each = op.ones_like(flat) if weights is None else op.ravel(weights)
-    counts = op.sum(op.where(op.arange(n)[:, None] == at, each, 0), 1)
-    counts = op.zeros_like(edges[1:]) + op.cast_like(counts, edges)
+    counts = op.cast_like(op.zeros((n + 1,)), op.cast_like(each, edges)).at[op.where(op.logical_or(at < 0, at >= n), n, at)].add(each)[:n]
     if density:
         return counts / (op.sum(counts) * (edges[1:] - edges[:-1])), edges
     return counts, edges
 
 
+@helper
+def whole(found, /, weights: Any = None, density=False):
+    """Counts are whole numbers if nothing is weighed."""
+    counts, edges = found
+    return (op.cast(counts, "int64") if weights is None and not density else counts), edges
+
+
 @composed
 def histogram(a, /, bins=10, range: Any = None, weights: Any = None, density=False):  # noqa: A002
     """(counts, edges) of equally wide bins from the least element to the greatest, or of a range; bins may be the edges."""
-    return counted(op.ravel(a), histogram_bin_edges(a, bins, range), weights, density)
+    return whole(counted(op.ravel(a), histogram_bin_edges(a, bins, range), weights, density), weights, density)
 
 
 @helper
 def histogram_by_edges(a, bins, /, range: Any = None, weights: Any = None, density=False):  # noqa: A002
     """histogram of bins that are given."""
-    return counted(op.ravel(a), op.cast_like(asarray(bins), op.ravel(a) * 1.0), weights, density)
+    return whole(counted(op.ravel(a), op.cast_like(asarray(bins), op.ravel(a) * 1.0), weights, density), weights, density)
 
 
 @composed

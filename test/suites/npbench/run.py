@@ -108,7 +108,9 @@ def measure(info, root):
         out = flat(anfora.jit(f, static_argnums=static)(*args))
         for w, o in zip(want, out, strict=True):
             single = w.dtype in (np.float32, np.complex64)
-            if w.shape != o.shape or not np.allclose(o, w, rtol=1e-5 if single else 1e-9, atol=1e-6 if single else 1e-10, equal_nan=True):
+            close = w.shape == o.shape and np.allclose(o, w, rtol=1e-5 if single else 1e-9, atol=1e-6 if single else 1e-10, equal_nan=True)
+            # chaotic and single results, as NPBench compares them: by the norm of the difference
+            if not close and (w.shape != o.shape or not (single or "norm_error" in bench) or np.linalg.norm(o - w) > 1e-5 * np.linalg.norm(w)):
                 print("WRONG VALUE", w.dtype, o.dtype, w.shape, o.shape)
                 return
         print("value")
@@ -135,12 +137,12 @@ def main():
     infos = sorted(f for f in glob.glob(os.path.join(glob.escape(o.root), "bench_info", "*.json")) if o.filter in f)
     for info in infos:
         try:
-            r = subprocess.run([sys.executable, __file__, o.python, o.root, "--one", info], capture_output=True, text=True, timeout=120, check=False)
+            r = subprocess.run([sys.executable, __file__, o.python, o.root, "--one", info], capture_output=True, text=True, timeout=300, check=False)
             said = r.stdout.split("\n")
             why = (r.stderr.strip().split("\n") or [""])
             why = next((x for x in why if "Error" in x or "error" in x), "")
         except subprocess.TimeoutExpired:
-            said, why = [], "no result in 120 s"
+            said, why = [], "no result in 300 s"
         values += "value" in said
         gradients += "gradient" in said
         print(f"{os.path.basename(info)[:-5]:24} {' '.join(x for x in said if x)} {why[:150]}", flush=True)

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which `x += v` another name would see.
+
+In the program x is bound to a new array. In Python the memory of an array changes, and with it all that shares it:
+
+    y = x             y and x are one array
+    x += 1            y would change too
+    return y          and is read: found
+
+Names are followed along the statements. Each has places of memory: a root, and the way to a part of it, so that the items of
+a tuple are apart and a row is a part of its matrix. A place that is made anew is another than the one that was made there in
+an earlier round of a loop. What a function of the program gives is taken to be new."""
+from __future__ import annotations
+
+import ast
+from typing import Any, Callable
+
+from .stores import NO_VIEW_FIELDS, Stores, given_by
+
+Place = tuple  # (root, step, ...): a step is an index, a field, or ANY_PART
+ANY_PART = "*"
+MOST_ROUNDS = 4  # until what is known of names in a loop stays; each round only adds
+
+SAME = {"T", "mT", "real", "imag", "flat"}  # fields that are the array in another form
+HOLDERS = {"list", "tuple", "dict", "zip", "enumerate", "reversed", "iter", "sorted"}
+PARTS = {"get", "items", "values", "pop", "setdefault"}
+GROWN = {"append", "extend", "insert"}
+
+
+def overlap(a: Place, b: Place) -> bool:
+    """Whether one is the other, or a part of it."""
+    return all(x == y or ANY_PART in (x, y) for x, y in zip(a[1:], b[1:])) and a[0] == b[0]
+
+
+class Name:
+    """Where the memory of a name may be, and the statements that have changed it by another name."""
+
+    def __init__(self, places: frozenset = frozenset(), stale: frozenset = frozenset()) -> None:
+        self.places, self.stale = places, stale
+
+    def joined(self, other: "Name") -> "Name":
+        return Name(self.places | other.places, self.stale | other.stale)
+
+    def __eq__(self, other: Any) -> bool:
+        return (self.places, self.stale) == (other.places, other.stale)
+
+
+class Aliases:
+    """Of one function: `found` has the changes that other names see, and which names."""
+
+    def __init__(self, function: Any, stores: Stores) -> None:
+        self.stores, self.is_view, self.name_of = stores, stores.is_view, stores.library
+        self.found: dict[int, set[str]] = {}  # by the id of the statement, call or subscript
+        self.added: set[str] = set()     # names from outside and arguments whose memory changes by x += v
+        a = function.args
+        params = [*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg))]
+        self.state = {p.arg: Name(frozenset({(p.arg,)})) for p in params}
+        self.block(function.body)
+
+    # ---- expressions ----
+
+    def read(self, node: Any) -> None:
+        """All names that an expression reads."""
+        for n in ast.walk(node):
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n.id in self.state:
+                for change in self.state[n.id].stale:
+                    self.found.setdefault(change, set()).add(n.id)
+        for n in ast.walk(node):
+            if isinstance(n, ast.Call):
+                self.call(n)
+
+    def made(self, node: Any) -> frozenset:
+        """A place that is new; that of an earlier round is another from now on."""
+        root, old = id(node), ("before", id(node))
+        for name, x in self.state.items():
+            if any(p[0] == root for p in x.places):
+                self.state[name] = Name(frozenset((old, *p[1:]) if p[0] == root else p for p in x.places), x.stale)
+        return frozenset({(root,)})
+
+    def places(self, node: Any) -> frozenset:
+        how = getattr(self, "of_" + type(node).__name__, None)
+        return how(node) if how else self.made(node)
+
+    def of_all(self, nodes: Any) -> frozenset:
+        return frozenset().union(*map(self.places, nodes))
+
+    def of_Constant(self, _node: Any) -> frozenset:
+        return frozenset()
+
+    def of_Name(self, node: ast.Name) -> frozenset:
+        known = self.state.get(node.id)
+        return known.places if known else frozenset({(node.id,)})  # an argument, or from outside
+
+    def of_Subscript(self, node: ast.Subscript) -> frozenset:
+        if isinstance(node.slice, (ast.List, ast.Compare)):
+            return self.made(node)  # elements chosen are copies
+        k = node.slice.value if isinstance(node.slice, ast.Constant) else ANY_PART
+        return frozenset((*p, k) for p in self.places(node.value))
+
+    def of_Attribute(self, node: ast.Attribute) -> frozenset:
+        if node.attr in NO_VIEW_FIELDS:
+            return frozenset()
+        return self.places(node.value) if node.attr in SAME else frozenset((*p, node.attr) for p in self.places(node.value))
+
+    def of_Call(self, node: ast.Call) -> frozenset:
+        if isinstance(node.func, ast.Attribute) and node.func.attr in PARTS:
+            return frozenset((*p, ANY_PART) for p in self.places(node.func.value))
+        if self.name_of(node) in HOLDERS:
+            return self.of_all(node.args)
+        if self.is_view(node):
+            method = isinstance(node.func, ast.Attribute) and self.name_of(node) is None
+            return self.places(node.func.value) if method else self.of_all(node.args[:1])
+        return self.made(node)
+
+    def call(self, node: ast.Call) -> None:
+        """A function of the program may change what it is given by x += v."""
+        from .effects import effect, plain
+        known, f = self.stores.called(node.func)
+        added = effect(f).added if known else frozenset()
+        if added:
+            positional = plain(f).__code__.co_varnames
+            given = dict(zip(positional, node.args)) | {k.arg: k.value for k in node.keywords}
+            for name in added & given.keys():
+                self.mark(node, None, self.places(given[name]))
+
+    def of_Tuple(self, node: Any) -> frozenset:
+        return self.of_all(node.elts)
+
+    of_List = of_Set = of_Tuple
+
+    def of_Dict(self, node: ast.Dict) -> frozenset:
+        return self.of_all(node.values)
+
+    def of_Starred(self, node: ast.Starred) -> frozenset:
+        return self.places(node.value)
+
+    def of_IfExp(self, node: ast.IfExp) -> frozenset:
+        return self.of_all((node.body, node.orelse))
+
+    def of_BoolOp(self, node: ast.BoolOp) -> frozenset:
+        return self.of_all(node.values)
+
+    def of_NamedExpr(self, node: ast.NamedExpr) -> frozenset:
+        self.bind(node.target, node.value)
+        return self.of_Name(node.target)
+
+    def of_ListComp(self, node: Any) -> frozenset:
+        for g in node.generators:
+            self.bind_parts(g.target, self.places(g.iter))
+        return self.places(node.elt)
+
+    of_GeneratorExp = of_SetComp = of_ListComp
+
+    def of_BinOp(self, node: ast.BinOp) -> frozenset:
+        sides = (node.left, node.right)
+        return self.of_all(sides) if any(isinstance(e, (ast.List, ast.Tuple, ast.ListComp)) for e in sides) else self.made(node)
+
+    # ---- statements ----
+
+    def bind(self, target: Any, value: Any) -> None:
+        if isinstance(target, ast.Name):
+            self.state[target.id] = Name(self.places(value))
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts):
+                for t, places in zip(target.elts, [self.places(v) for v in value.elts]):
+                    self.bind_places(t, places)
+            else:
+                self.bind_places(target, self.places(value))
+
+    def bind_places(self, target: Any, places: frozenset) -> None:
+        if isinstance(target, ast.Name):
+            self.state[target.id] = Name(places)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            starred = any(isinstance(t, ast.Starred) for t in target.elts)
+            for i, t in enumerate(target.elts):
+                self.bind_places(t.value if isinstance(t, ast.Starred) else t, frozenset((*p, ANY_PART if starred else i) for p in places))
+
+    def bind_parts(self, target: Any, places: frozenset) -> None:
+        """What goes through the parts of something."""
+        if isinstance(target, ast.Name):
+            self.state[target.id] = Name(frozenset((*p, ANY_PART) for p in places))
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            for t in target.elts:
+                self.bind_parts(t, places)
+
+    def change(self, node: ast.AugAssign) -> None:
+        """x += v: all other names of the memory have changed."""
+        if not isinstance(node.target, ast.Name):
+            return
+        own = self.of_Name(node.target)
+        self.state[node.target.id] = Name(own)
+        self.mark(node, node.target.id, own)
+
+    def stored(self, targets: Any) -> None:
+        """x[i] = v, and arrays that a call has changed and gives back."""
+        for t in targets:
+            for n in ast.walk(t):
+                if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) and isinstance(n.value, ast.Name):
+                    self.mark(n, n.value.id, self.of_Name(n.value))
+
+    def mark(self, node: Any, name: str | None, own: frozenset) -> None:
+        """All names of the memory but the one by which it changes have changed."""
+        if not isinstance(node, ast.Subscript):
+            self.added |= {p[0] for p in own if isinstance(p[0], str)}
+        for other, x in list(self.state.items()):
+            if other != name and any(overlap(p, q) for p in own for q in x.places):
+                self.state[other] = Name(x.places, x.stale | {id(node)})
+
+    def block(self, body: list) -> None:
+        for s in body:
+            how = getattr(self, "stmt_" + type(s).__name__, None)
+            if how:
+                how(s)
+            else:
+                self.read(s)
+
+    def stmt_Assign(self, node: ast.Assign) -> None:
+        self.read(node)
+        self.stored(node.targets)
+        if given_by(node.value) is not None:
+            for t in node.targets[0].elts[1:]:  # type: ignore[attr-defined]
+                self.mark(node.value, t.id, self.of_Name(t))
+            self.bind(node.targets[0].elts[0], node.value)  # type: ignore[attr-defined]
+            return
+        places = None
+        for t in node.targets:
+            if len(node.targets) == 1:
+                self.bind(t, node.value)
+            else:
+                places = self.places(node.value) if places is None else places
+                self.bind_places(t, places)
+
+    def stmt_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.read(node.value)
+            self.bind(node.target, node.value)
+
+    def stmt_AugAssign(self, node: ast.AugAssign) -> None:
+        self.read(node)
+        if isinstance(node.target, ast.Name):
+            self.read(ast.Name(node.target.id, ast.Load()))
+        self.stored([node.target])
+        self.change(node)
+
+    def stmt_Expr(self, node: ast.Expr) -> None:
+        self.read(node)
+        call = node.value
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in GROWN and \
+                isinstance(call.func.value, ast.Name) and call.args:
+            name = call.func.value
+            self.state[name.id] = Name(self.of_Name(name) | self.places(call.args[-1]))
+        else:
+            self.places(call)
+
+    def joined(self, states: list[dict[str, Name]]) -> None:
+        out: dict[str, Name] = {}
+        for s in states:
+            for name, x in s.items():
+                out[name] = out[name].joined(x) if name in out else x
+        self.state = out
+
+    def stmt_If(self, node: ast.If) -> None:
+        self.read(node.test)
+        before = dict(self.state)
+        self.block(node.body)
+        one, self.state = self.state, before
+        self.block(node.orelse)
+        self.joined([one, self.state])
+
+    def rounds(self, node: Any, head: Callable[[], None]) -> None:
+        for _ in range(MOST_ROUNDS):
+            before = dict(self.state)
+            head()
+            self.block(node.body)
+            self.joined([before, self.state])
+            if self.state == before:
+                break
+        self.block(node.orelse)
+
+    def stmt_While(self, node: ast.While) -> None:
+        self.rounds(node, lambda: self.read(node.test))
+
+    def stmt_For(self, node: ast.For) -> None:
+        self.read(node.iter)
+        of = node.iter.args if isinstance(node.iter, ast.Call) and self.name_of(node.iter) in HOLDERS else [node.iter]
+        apart = isinstance(node.target, (ast.Tuple, ast.List)) and len(node.target.elts) == len(of) > 1
+
+        def head() -> None:
+            for t, i in zip(node.target.elts, of) if apart else [(node.target, node.iter)]:  # type: ignore[attr-defined]
+                self.bind_parts(t, self.places(i))
+        self.rounds(node, head)
+
+    def stmt_With(self, node: ast.With) -> None:
+        self.block(node.body)
+
+    def stmt_Match(self, node: ast.Match) -> None:
+        self.read(node.subject)
+        before, states = dict(self.state), []
+        for case in node.cases:
+            self.state = dict(before)
+            self.block(case.body)
+            states.append(self.state)
+        self.joined([before, *states])

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""x[mask] = f(y[mask]): how many elements there are depends on values, but each is made of one of y, so all are made and those
+of the mask taken. Where the mask is false y is 1, so that what is computed there has a derivative."""
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+from .static import library_word
+from .windows import call
+
+_CHOOSES = (ast.Name, ast.Compare, ast.BinOp, ast.UnaryOp, ast.Call)  # what a mask is written as
+
+
+_REDUCED = {n: n for n in ("sum", "mean", "prod", "max", "min", "any", "all", "std", "var", "len")} | {"amax": "max", "amin": "min"}
+
+
+class Masked:
+    """The part of Writer for them."""
+
+    if TYPE_CHECKING:
+        def __getattr__(self, name: str) -> Any: ...
+
+    def of_all(self, target: Any, value: Any) -> Any:
+        """The value for all elements, of which the mask of the target chooses; None: it does not read elements by that mask."""
+        mask = target.slice
+        if not isinstance(mask, _CHOOSES) or isinstance(mask, ast.Name) and self.static(mask)[0]:
+            return None
+        key = ast.dump(mask)
+        reads = [n for n in ast.walk(value) if isinstance(n, ast.Subscript) and ast.dump(n.slice) == key]
+        return self.each(value, key) if reads else None
+
+    def each(self, node: Any, key: str) -> Any:
+        """An elementwise expression with all elements in place of those of a mask; None: it is another expression."""
+        if isinstance(node, ast.Subscript) and ast.dump(node.slice) == key:
+            return call(node, "ones_outside", [node.value, node.slice])
+        if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult):
+            parts = [self.each(node.left, key), self.each(node.right, key)]
+            return None if None in parts else ast.copy_location(ast.BinOp(parts[0], node.op, parts[1]), node)
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and not isinstance(node.ops[0], (ast.In, ast.NotIn, ast.Is, ast.IsNot)):
+            parts = [self.each(node.left, key), self.each(node.comparators[0], key)]
+            return None if None in parts else ast.copy_location(ast.Compare(parts[0], node.ops, parts[1:]), node)
+        if isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.Not):
+            part = self.each(node.operand, key)
+            return None if part is None else ast.copy_location(ast.UnaryOp(node.op, part), node)
+        if isinstance(node, ast.Call) and not node.keywords and type(self.static(node.func)[1]).__name__ == "ufunc":
+            parts = [self.each(a, key) for a in node.args]
+            return None if None in parts else ast.copy_location(ast.Call(node.func, parts, []), node)
+        if self.static(node)[0]:
+            return node
+        return call(node, "number_beside_mask", [node])
+
+    def reduced(self, node: ast.Call) -> str | None:
+        """A sum or such of x[mask], as one of all elements that the mask chooses; None: it is something else."""
+        method = isinstance(node.func, ast.Attribute) and not self.static(node.func)[0]
+        name = node.func.attr if method else "len" if self.static(node.func) == (True, len) else library_word(self, node)
+        of, *more = [node.func.value, *node.args] if method else node.args or [None]
+        mask = self.mask_read(of) if name in _REDUCED and id(node) not in self.plain else None
+        axis = more[0] if len(more) == 1 else next((k.value for k in node.keywords), ast.Constant(None))
+        known, k = self.static(axis)
+        if mask is None or len(more) + len(node.keywords) > 1 or any(w.arg != "axis" for w in node.keywords) or not known or k not in (None, 0):
+            return None
+        value = of.value if isinstance(of, ast.Subscript) else self.each(of, ast.dump(mask))
+        if value is None:
+            return None
+        by_mask = self.expr(call(node, "reduced_of_mask", [value, mask], how=_REDUCED[name], axis=0 if name == "len" else k))
+        if isinstance(mask, ast.Compare):
+            return by_mask
+        self.plain.add(id(node))
+        return f"(if {self.expr(mask)}.dtype == bool {{ {by_mask} }} else {{ {self.expr(node)} }})"
+
+    def mask_read(self, of: Any) -> Any:
+        """The mask by which an expression reads elements, if there is one."""
+        if not isinstance(of, (ast.Subscript, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call)):
+            return None
+        reads = [of] if isinstance(of, ast.Subscript) else [n for n in ast.walk(of) if isinstance(n, ast.Subscript) and self.is_mask(n.slice)]
+        found = {ast.dump(n.slice): n.slice for n in reads if self.is_mask(n.slice)}
+        return next(iter(found.values())) if len(found) == 1 else None
+
+    def is_mask(self, index: Any) -> bool:
+        """Whether an index may be a mask, by how it is written."""
+        if isinstance(index, ast.BinOp) and not isinstance(index.op, (ast.BitAnd, ast.BitOr, ast.BitXor)):
+            return False
+        return isinstance(index, _CHOOSES) and not self.static(index)[0]
+
+    def masked(self, target: Any, value: Any) -> str | None:
+        """The array with those elements written, if the index is a mask; else what the index writes."""
+        whole = self.of_all(target, value)
+        if whole is None:
+            return None
+        array, mask = self.local(target.value.id), self.expr(target.slice)
+        written = self.expr(call(target, "at_mask_each", [target.value, target.slice, whole]))
+        if not isinstance(target.slice, ast.Name):
+            return written
+        from .static import written_at
+        rows = written_at(self, target, target, self.expr(value), "update", array, masks=False)
+        return f"(if {mask}.dtype == bool {{ {written} }} else {{ {rows} }})"
