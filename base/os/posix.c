@@ -25,10 +25,9 @@ bool anfi_os_read(anf_ctx *cx, anfi_arena *a, const char *path, char **text, siz
   if (!f) return io_error(cx, "read", path);
   anfi_defer(cx, ANFI_ALWAYS, close_file, f);
   struct stat st;
-  if (fstat(fileno(f), &st) == 0 && S_ISDIR(st.st_mode)) {
-    errno = EISDIR;
-    return io_error(cx, "read", path);
-  }
+  bool known = fstat(fileno(f), &st) == 0;
+  if (known && S_ISDIR(st.st_mode)) errno = EISDIR;
+  if (!known || S_ISDIR(st.st_mode)) return io_error(cx, "read", path);
   size_t cap = st.st_size > 0 ? (size_t)st.st_size + 1 : 4096, n = 0;
   char *p = (char *)anfi_alloc(a, cap);
   for (size_t got; (got = fread(p + n, 1, cap - n, f)) > 0;) {

@@ -15,7 +15,8 @@ from ._errors import AnforaError, CompileError, Finding, RunError
 from ._compile.known import ANY
 from ._compile.explain import with_values
 from ._ops import literal, operate
-from ._compile.source import declared_types, emit_function, joined_hints
+from ._compile.hints import joined_hints
+from ._compile.source import declared_types, emit_function
 from ._compile.static import outside
 from ._tree import Fixed, Maker, Shape, children, field_names, plain_value, shape_of, type_text
 from ._types import AFFECTED, TensorType, default_float

@@ -3,6 +3,7 @@
 import tempfile
 
 import anfora
+import random_mistakes
 import random_programs
 
 
@@ -19,3 +20,11 @@ def test_interpreted():
 
 def test_compiled():
     no_wrong_value(5000, 30, "llvm")
+
+
+def test_mistakes():
+    with tempfile.TemporaryDirectory() as folder:
+        counts, bad = random_mistakes.run(anfora, 1, 60, folder)
+    bad = [x for x in bad if x[1] != "accepted"]  # mistakes in what nothing uses
+    assert not bad, "\n".join(f"program {seed} is {what}: {reason}\n{text}{arguments}" for seed, what, reason, text, arguments in bad[:2])
+    assert counts["same"] + counts["raises"] > 30, counts

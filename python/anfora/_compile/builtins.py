@@ -13,7 +13,7 @@ from typing import Any, Callable
 from .. import _core
 from .known import Item
 from .._ops import COMPOSED, OPS, accept
-from .static import BUILTINS, BY_NAME, Call, attribute, call_source, hyper_mapped, replaced, stacked, static_text
+from .static import BUILTINS, BY_NAME, Call, attribute, call_source, hyper_mapped, replaced, rows_of, stacked, static_text
 from .._tree import REGISTERED, _parts as parts_of_tree, field_names, registered, tree_leaves, tree_map, tree_reduce, tree_unflatten
 from .._types import default_float, dtype_name
 
@@ -367,9 +367,9 @@ def _of_python(x: Any) -> bool:
 def _stacked(w: Any, node: Any) -> str:
     if isinstance(node, (ast.List, ast.Tuple)) and node.elts:
         return f"Stack{w.mark(node)}({', '.join(_stacked(w, e) for e in node.elts)})"
-    s = w.like(node)
-    if s is not None and s.kind == "stacked":
-        return w.expr(node)
+    rows = rows_of(w, node)
+    if rows is not None:
+        return rows
     if isinstance(node, ast.ListComp) and isinstance(node.elt, (ast.List, ast.Tuple, ast.ListComp)):
         elt = ast.Call(ast.Constant(array), [node.elt], [])
         node = ast.copy_location(ast.ListComp(ast.fix_missing_locations(ast.copy_location(elt, node.elt)), node.generators), node)

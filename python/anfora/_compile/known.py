@@ -42,8 +42,8 @@ def _power(a: Any, b: Any) -> Any:
     return a ** b
 
 
-def _shifted(a: int, b: int) -> int:
-    if a.bit_length() + b > MOST_BITS:
+def _shifted(a: Any, b: Any) -> Any:
+    if isinstance(a, int) and isinstance(b, int) and a.bit_length() + b > MOST_BITS:
         raise ValueError("too large")
     return a << b
 
@@ -116,6 +116,19 @@ def is_array(x: Any) -> bool:
 
 def is_structure(s: Shape | None) -> bool:
     return s is not None and s.kind in ("tuple", "list", "dict", "object")
+
+
+def is_tree(s: Shape) -> bool:
+    """Whether it is no array or number, as far as is known."""
+    return is_structure(s) or s.kind in ("mapped", "hinted") or s.kind == "static" and (s.of is None or has_parts(s.of))
+
+
+class Filled(Shape):
+    """Of a list of tuples that a loop has filled: `rows` is a tuple like one of them whose parts have a row for each."""
+
+    def __init__(self, item: Shape, rows: str) -> None:
+        super().__init__("mapped", of=item)
+        self.rows = rows
 
 
 def skeleton(s: Shape) -> Shape:
@@ -513,7 +526,7 @@ class Knowing(Part):
 
     def part_shape(self, node: Any) -> Shape:
         known, x = self.static(node)
-        if known and not is_array(x):
+        if known and not is_array(x) and not isinstance(node, (ast.List, ast.Dict)):  # of these the constant does not tell
             return Shape("static", of=x)
         return self.like(node) or ANY
 
@@ -555,7 +568,15 @@ class Knowing(Part):
     def like_ListComp(self, node: ast.ListComp) -> Shape | None:
         shapes: list[Shape] = []
         texts = self.comprehended(node.generators, [node.elt], shapes)
-        return Shape("mapped") if texts is None else Shape("list", shapes)
+        return Shape("mapped", of=self.like_item(node)) if texts is None else Shape("list", shapes)
+
+    def like_item(self, node: ast.ListComp) -> Shape:
+        """Of an item of a comprehension whose targets are not known."""
+        names = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+        outer, self.scope = self.scope, Scope(names, self.scope)
+        found = self.part_shape(node.elt)
+        self.scope = outer
+        return found
 
     like_GeneratorExp = like_ListComp
 
@@ -593,7 +614,7 @@ class Knowing(Part):
         if known and f in (list, tuple) and len(node.args) == 1:
             given = self.like(node.args[0])
             if given is not None and given.kind in ("tuple", "list", "mapped"):
-                return Shape("mapped") if given.kind == "mapped" else Shape(name, given.parts)
+                return given if given.kind == "mapped" else Shape(name, given.parts)
         if known and getattr(f, "op", "") == "Split" and (parts := self.cut_in(node)):
             return Shape("tuple", [ANY] * parts)
         if known and name in ("tree_map", "hyper_map") and len(node.args) > 1:

@@ -7,7 +7,8 @@ import copy
 import functools
 from typing import Any
 
-from .known import Is, Item, Like, MOST_PARTS, Part, Scope, is_structure
+from .known import Filled, Is, Item, Like, MOST_PARTS, Part, Scope, is_structure, is_tree
+from .signature import refusal
 from .static import hyper_mapped, static_text, written_at
 from .stores import Stores
 from .._tree import Shape, is_key
@@ -143,7 +144,7 @@ class Renamed(ast.NodeTransformer):
 class Loops(Part):
     """The part of the writer for what is repeated."""
 
-    filling: dict[str, tuple]  # lists that the loop at hand fills: how long they become, the round's number
+    filling: dict[str, tuple]  # lists that the loop at hand fills: how long they become, the round's number, what was appended
     ended: bool                # the end of the block at hand is not reached
 
     # ---- comprehensions ----
@@ -394,9 +395,10 @@ class Loops(Part):
         text, item = self.counted(node, called, n, indent)
         why = f"it is not known what is in {', '.join(lists)}" if lists else f"{', '.join(late)} is not bound"
         text += f"{indent}{self.mark(node)}assert({n} > 0, \"the loop does not run, so {why}\")\n{indent}{first} = 0\n"
-        self.filling |= {x: (n, None) for x in lists}
+        items: dict[str, list[Shape]] = {x: [] for x in lists}
+        self.filling |= {x: (n, None, items[x]) for x in lists}
         text += item(first, indent) + self.block(node.body, indent)
-        self.filling |= {x: (n, k) for x in lists}
+        self.filling |= {x: (n, k, items[x]) for x in lists}
         names = bound_names([*node.body, node.target])
         text += self.made_variables(names, node, indent)
         self.forget(names)
@@ -405,13 +407,33 @@ class Loops(Part):
         self.forget(names)
         for x in lists:
             del self.filling[x]
-            self.scope.env[x] = Like(Shape("stacked"), own=items_alone(node, x))
+            text += self.write_filled(node, x, n, items[x][0], indent)
         self.ended = False
         return text
+
+    def write_filled(self, node: Any, x: str, n: str, item: Shape, indent: str) -> str:
+        """A list of numbers or arrays stays an array. A list of tuples, whose parts have a row a round each, becomes a tuple of them; the
+        library's own loops, such as scan's, want the parts."""
+        name, part = self.local(x), self.fresh()
+        row = f"map(fn ({part}) {{ {hyper_mapped(f'fn (e) {{ e[{part}] }}', [name])} }}, Arange(stop={n}))"
+        if (self.fn.__module__ or "").startswith("anfora."):
+            self.scope.env[x] = Like(Shape("stacked"), own=items_alone(node, x))
+            return ""
+        if is_tree(item):
+            rows = self.fresh()
+            self.scope.env[x] = Like(Filled(item, rows))
+            return f"{indent}{rows} = {name}\n{indent}{self.mark(node)}{name} = {row}\n"
+        self.scope.env[x] = Like(Shape("stacked"), own=items_alone(node, x))
+        why = static_text(self, node, f"TypeError: what {x} is filled with are tuples or dictionaries; make them where they are appended: {x}.append((a, b))")
+        tree = f"fn ({part}: %s) {{ {self.mark(node)}assert(false, {why}); {part} }}"
+        return f"{indent}{name} = multitype({tree % 'tuple'}, {tree % 'record'}, fn ({part}) {{ {part} }})({name})\n"
 
     def counted(self, node: Any, called: Any, n: str, indent: str) -> tuple[str, Any]:
         """The number of rounds bound to a name, and what binds the loop's target in round k."""
         target, args = node.target, node.iter.args if isinstance(node.iter, ast.Call) else []
+        why = refusal(called, args, {k.arg: k.value for k in node.iter.keywords}) if args or called is range else None
+        if why:
+            self.refuse(node.iter, why)
         if called is range:
             low, step = (self.expr(args[0]) if len(args) > 1 else "0"), (self.static(args[2])[1] if len(args) > 2 else 1)
             if not isinstance(step, int) or step == 0:
@@ -438,11 +460,14 @@ class Loops(Part):
 
     def fill(self, node: Any, name: str, indent: str) -> str:
         """xs.append(x) in a loop that fills xs."""
-        n, k = self.filling[name]
+        n, k, items = self.filling[name]
         if any(isinstance(x, ast.Lambda) for x in parts_written(node.args[0])):
             self.refuse(node, "functions can be collected only where it is known how many there are",
                         "give range() a constant, or pass the parts on that the functions are made of")
         x, list_ = self.expr(node.args[0]), self.local(name)
+        item = self.part_shape(node.args[0])
+        hint = None if is_tree(item) or item.kind == "stacked" else self.structure(node.args[0])  # of what functions give
+        items.append(Shape("hinted", of=hint) if hint else item)
         if k is None:
             made = hyper_mapped(f"fn (e) {{ BroadcastTo(e, TupleConcat(({n},), e.shape)) }}", [x])
         else:

@@ -24,7 +24,8 @@ from .effects import giving_back, resolver, with_given
 from .emit import Builder, fail, safe_name
 from .._errors import CompileError, Place
 from .explain import CLOSE, OPEN
-from .known import ANY, MOST_PARTS, Is, Knowing, Like, Scope, class_member, is_structure, part_entry, skeleton
+from .hints import joined_hints, mixed_hint, repeated_hint, shape_hint
+from .known import ANY, Is, Knowing, Like, Scope, class_member, is_structure, part_entry, skeleton
 from .loops import Loops, bound_names, grown, local_names, position
 from .masks import Masked
 from .match import Matching, at, has_named
@@ -65,20 +66,6 @@ _INSTEAD = {
 }
 
 
-def joined_hints(hints: list) -> Any:
-    """What several ways give: (kind, hints of the items or None), None if it is not known or they differ. Ways of which
-    nothing is known, such as calls of the function itself, give what the others do."""
-    known = [h for h in hints if h is not None]
-    if not known or any(h[0] != known[0][0] for h in known):
-        return None
-    inside = [h[1] for h in known]
-    if any(x is None for x in inside):
-        return known[0][0], None
-    n = min(map(len, inside))
-    return known[0][0], [joined_hints([x[i] for x in inside]) if any(x[i] is not inside[0][i] for x in inside) else inside[0][i]
-                         for i in range(n)]
-
-
 def met(one: Any, two: Any) -> Like | None:
     """What is known of a name where two ways meet that know different things: it has one type, so a structure that one of
     them knows is that of both."""
@@ -97,14 +84,6 @@ def is_empty_among(target: Any, value: Any) -> bool:
     """Whether [] or {} is bound to one of several names."""
     return isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts) and \
         not any(isinstance(e, ast.Starred) for e in (*target.elts, *value.elts)) and any(map(is_empty, value.elts))
-
-
-def shape_hint(s: Shape | None) -> Any:
-    if s is not None and s.kind == "mapped":
-        return "list", None
-    if s is not None and (s.kind == "object" or s.kind == "dict" and s.of is not None):
-        return s.of, list(map(shape_hint, s.parts))
-    return (s.kind, list(map(shape_hint, s.parts))) if s is not None and s.kind in ("list", "tuple", "dict") else None
 
 
 def nodes_of(function: Any) -> Any:
@@ -569,9 +548,9 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed):
         if isinstance(node, ast.Dict) and all(k is not None and self.static(k)[0] for k in node.keys):
             return "dict", [self.structure(v) for v in {self.static(k)[1]: v for k, v in zip(node.keys, node.values)}.values()]
         if isinstance(node, ast.ListComp):
-            return "list", [self.structure_within(node)] * MOST_PARTS
+            return repeated_hint("list", self.structure_within(node))
         if isinstance(node, ast.DictComp):
-            return "dict", [self.structure_within(node)] * MOST_PARTS
+            return repeated_hint("dict", self.structure_within(node))
         if isinstance(node, ast.IfExp):
             known, test = self.decided(node.test)
             ways = [node.body if test else node.orelse] if known else [node.body, node.orelse]
@@ -580,8 +559,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed):
             return self.structure_called(node)
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) or isinstance(node, ast.BinOp):
             sides = [node.value] if isinstance(node, ast.Subscript) else [node.left, node.right]
-            kinds = {h[0] for n in sides if (h := self.structure(n)) is not None}
-            return shape_hint(self.like(node)) or ((kinds.pop(), None) if len(kinds) == 1 else None)
+            return shape_hint(self.like(node)) or mixed_hint([self.structure(n) for n in sides])
         return shape_hint(self.like(node)) or (self.structure_of_name(node.id) if isinstance(node, ast.Name) else None)
 
     def structure_of_name(self, name: str) -> Any:
@@ -592,8 +570,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed):
         try:
             bound = [n.value for n in nodes_of(self.scope.node) if isinstance(n, ast.Assign)
                      and any(isinstance(t, ast.Name) and t.id == name for t in n.targets)]
-            kinds = {h[0] for n in bound if (h := self.structure(n)) is not None}
-            return (kinds.pop(), None) if len(kinds) == 1 else None
+            return joined_hints([self.structure(n) for n in bound])
         finally:
             self.asking.discard(name)
 

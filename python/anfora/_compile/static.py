@@ -10,6 +10,7 @@ import types
 from typing import Any, Callable
 
 from .foreign import ARGUMENTS, ROOTS, counterpart, module_of
+from .signature import refusal
 from .._ops import COMPOSED, METHODS, OPS, REDUCTIONS, Op, accept, literal
 from .._tree import field_names, registered, tree_map
 from .._types import default_float, dtype_name
@@ -109,6 +110,9 @@ def emit_call(w: Any, c: Call) -> str:
     if not c.known:
         return _unknown(w, c)
     f = c.f
+    why = refusal(f, c.args, c.kw)
+    if why:
+        w.refuse(c.node, why)
     handler = getattr(f, "_emit_call", None)
     if handler:
         return handler(w, c)
@@ -562,6 +566,28 @@ def _method(w: Any, c: Call, node: ast.Attribute) -> str:
     return f"{w.expr(node)}{w.mark(c.node)}({positional(w, c)})"
 
 
+def rows_of(w: Any, node: Any) -> str | None:
+    """The array of the rows of a list that a loop has filled; None: it is another list, or not known what of."""
+    from .known import Filled
+    s = w.like(node)
+    if isinstance(s, Filled):
+        return _rows(s.of, s.rows)
+    return w.expr(node) if s is not None and s.kind == "stacked" else None
+
+
+def _rows(item: Any, rows: str) -> str | None:
+    """Tuples and lists of numbers are rows of one axis more."""
+    if item.kind not in ("tuple", "list", "hinted"):
+        return None if item.kind in ("dict", "object", "mapped", "none") or item.kind == "static" and type(item.of) not in (int, float) else rows
+    if item.kind == "hinted":
+        if item.of[0] not in ("tuple", "list") or not item.of[1] or any(item.of[1]) or len(item.of[1]) > MOST_STRUCTURE:
+            return None
+        parts: list[str | None] = [f"{rows}[{i}]" for i in range(len(item.of[1]))]
+    else:
+        parts = [_rows(p, f"{rows}[{i}]") for i, p in enumerate(item.parts)]
+    return None if None in parts or not parts else f"Stack({', '.join(parts)}, axis=1)"
+
+
 def rows_as_one(w: Any, c: Call, op: Op, rows: Any, axis: Any) -> str:
     """stack and concatenate of one argument: the rows of an array, which a list that a loop has filled is too, or the items of a tuple
     whose length is known when the types of arguments are."""
@@ -572,9 +598,9 @@ def rows_as_one(w: Any, c: Call, op: Op, rows: Any, axis: Any) -> str:
         w.refuse(c.node, f"the axis of {op.__name__}() must be a constant")
     helper = HELPERS["rows_stacked" if op.op == "Stack" else "rows_joined"].__wrapped__
     array = emit_function(w.b, helper, {"axis": k}, {})
-    s = w.like(rows)
-    if s is not None and s.kind == "stacked":
-        return f"{array}{w.mark(c.node)}({w.expr(rows)})"
+    text = rows_of(w, rows)
+    if text is not None:
+        return f"{array}{w.mark(c.node)}({text})"
     row = f"ExpandDims(%s, axis={k})" if op.op == "Stack" else "Flatten(%s)" if k is None else "%s"
     t, total, item = (w.fresh() for _ in range(3))
     items = (f"fn ({t}: tuple) {{ {total} = {row % f'{t}[0]'}; for {item} in {t}[1:] {{ "
@@ -645,8 +671,8 @@ def emit_op(w: Any, c: Call, op: Op, args: list, kw: dict) -> str:
     known = {a[0]: a[1] for a in op.attributes}
     if op.op in ("Stack", "Concat") and args:
         axis = kw.get("axis", args[1] if len(args) == 2 else ast.Constant(0))
-        s, alone = w.like(args[0]), len(args) == 1 or len(args) == 2 and "axis" not in kw and isinstance(w.static(axis)[1], (int, type(None)))
-        if s is not None and s.kind == "stacked":
+        alone = len(args) == 1 or len(args) == 2 and "axis" not in kw and isinstance(w.static(axis)[1], (int, type(None)))
+        if rows_of(w, args[0]) is not None:
             return rows_as_one(w, c, op, args[0], axis)
         if w.is_mapped(args[0]):
             return stacked(w, c.node, args[0], attribute(w, axis, "int"), op.op)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists of tuples, lists and dictionaries: what loops fill, comprehensions make and functions return is what Python gives."""
+import anfora
+import numpy as np
+from anfora import grad, jit
+from random_programs import differs
+
+X = np.array([1.0, 5.0, 7.0])
+
+
+def both(v):
+    return v, 2 * v
+
+
+def tuples(x):
+    out = []
+    for v in x:
+        out.append((v, 2 * v))
+    return out
+
+
+def dictionaries(x):
+    out = []
+    for i, v in enumerate(x):
+        out.append({"i": i, "v": v})
+    return out, out[1]["v"], len(out)
+
+
+def lists(x):
+    out = []
+    for v in x:
+        out.append([v, v, 3.0])
+    return {"r": out}
+
+
+def named(x):
+    out = []
+    for v in x:
+        r = both(v)
+        out.append(r)
+    return out, len(out)
+
+
+def called(x):
+    return len(tuples(x)), tuples(x)[-1]
+
+
+def taken_apart(x):
+    out = []
+    for v in x:
+        out.append((v, v * v))
+    s = 0.0
+    for a, b in out:
+        s += a * b
+    return s, [b for a, b in out], out[0]
+
+
+def arrays(x):
+    out, more = [], []
+    for v in x:
+        out.append([v, (v, 1.0)[1]])
+        more.append(both(v))
+    return np.array(out), np.array(more).sum(axis=0), np.stack(out)
+
+
+def matrix(x):
+    out = []
+    for v in x:
+        row = []
+        for u in x:
+            row.append(u * v)
+        out.append(row)
+    return np.array(out)
+
+
+def nothing(x):
+    out, more = [], []
+    for v in x:
+        out.append(None)
+        more.append((v, None))
+    return len(out), more
+
+
+def one_list(x):
+    y = [x]
+    out = []
+    for _ in x:
+        out.append(y)
+    z = [y for _ in x][1:]
+    return out, [y for _ in x], [y for _, _ in zip(x, [1, 2, 3])][::-1], z
+
+
+def constants(x):
+    z = [[]]
+    z.append(x[0])
+    w = [[x[1]]]
+    for i in range(2):
+        w.append([i])
+    return z, w
+
+
+def like(want, got):
+    """Does a result have Python's structure, dictionaries and None included?"""
+    if isinstance(want, dict):
+        return isinstance(got, dict) and want.keys() == got.keys() and all(like(want[k], got[k]) for k in want)
+    if isinstance(want, (tuple, list)):
+        return type(got) is type(want) and len(got) == len(want) and all(map(like, want, got))
+    return got is None if want is None else differs(want, got) is None
+
+
+def test_structures_are_pythons():
+    for f in (tuples, dictionaries, lists, named, called, taken_apart, arrays, nothing, one_list, constants):
+        want = f(X)
+        for backend in ("interp", "llvm"):
+            got = jit(f, backend=backend)(X)
+            assert like(want, got), f"{f.__name__} by {backend}: {want!r} became {got!r}"
+
+
+def test_rows_of_numbers_stay_arrays():
+    assert np.array_equal(jit(matrix)(X), np.outer(X, X))
+
+
+def test_gradients_go_through_lists_of_tuples():
+    def loss(x):
+        out = []
+        for v in x:
+            out.append((v, v * v))
+        return sum(a * b for a, b in out)
+    assert np.allclose(grad(loss)(X), 3 * X**2)
+
+
+def test_calls_that_python_refuses():
+    for f, why in ((lambda x: np.clip(x), "a_min"), (lambda x: np.stack([x, x], 0, 1, 2), "too many"), (lambda x: sum(), "iterable"),
+                   (lambda x: np.sum(), "'a'"), (lambda x: max(), "at least 1"), (lambda x: len(x, x), "too many")):
+        try:
+            jit(f)(X)
+        except anfora.CompileError as e:
+            assert why in str(e) and "cases_lists.py" in str(e), str(e)
+        else:
+            raise AssertionError(why)
