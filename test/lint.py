@@ -233,6 +233,14 @@ def check_codes(_build):
     yield from (f"{c} occurs twice" for c in sorted({c for c in codes if codes.count(c) > 1}))
 
 
+def check_doubled(_build):
+    """no message, help or page has a word twice in a row"""
+    for path in ["base/diag.def", "cli/option.def", *(p for p in files(".md") if p not in ("docs/ops.md", "docs/c-api.md"))]:
+        prose = re.sub(r"```.*?```", "", re.sub(r'"\s*\n\s*"', "", text(path)), flags=re.S)
+        for m in re.finditer(r"(?<![\w.`(])([A-Za-z]{2,}) \1\b(?! \))", prose):
+            yield f"{path}: {m[0]}"
+
+
 def check_passes(_build):
     """every pass of the optimizer is in the pipeline of a golden case that shows its result"""
     named = {"standard"}
@@ -257,7 +265,7 @@ def check_format(_build):
 
 
 CHECKS = [check_includes, check_links, check_folders, check_spine, check_words, check_adding, check_exports, check_static_names, check_forbidden_calls, check_leftovers,
-          check_arenas, check_pushes, check_c23, check_machine_paths, check_spdx, check_length, check_platform, check_codes, check_passes,
+          check_arenas, check_pushes, check_c23, check_machine_paths, check_spdx, check_length, check_platform, check_codes, check_doubled, check_passes,
           check_format]
 
 
