@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """anfora train --ranks: threads, and processes of MPI where mpirun and libanfora_mpi are, train what one process trains;
-ranks that are killed: ranks_check.py ANFORA [BLAME] [--kills N]. BLAME: the program mpi_blame."""
+ranks that are killed: ranks_check.py ANFORA [BLAME] [--kills N | --valgrind]. BLAME: the program mpi_blame."""
 import glob
 import json
 import os
@@ -39,6 +39,14 @@ def step(s, x: f32[B, 8], y: f32[B, 4]) {
 """
 
 
+SMALL = """import nn
+def init(key: key) { nn.dense_init(key, 8, 4) }
+def loss(p, x, y) { nn.mse(nn.dense(p, x), y) }
+def step(s, x: f32[B, 8], y: f32[B, 4]) {
+  (l, g) = value_and_grad(loss)(s, x, y)
+  ({w = s.w - 0.1 * g.w, b = s.b - 0.1 * g.b}, {loss = l})
+}
+"""
 SPLITS = {"digits": "p.0.w=column, p.1.w=row", "GPT": "qkv=2, attention.out=row, up.w=column, down.w=row"}
 
 
@@ -188,12 +196,28 @@ def kills(tap, anfora, folder, n):
                  problem and f"seed {seed}, case {i}: {problem}")
 
 
+def watched(tap, anfora, folder):
+    """Processes of MPI under valgrind; what is found in MPI is suppressed by the names of its functions."""
+    program = os.path.join(folder, "small.anf")
+    with open(program, "w", encoding="utf-8") as f:
+        f.write(SMALL)
+    known = [os.path.join(HERE, "mpi.supp"), "/usr/share/openmpi/openmpi-valgrind.supp"]
+    watch = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite",
+             *(f"--suppressions={k}" for k in known if os.path.exists(k))]
+    tap.case("valgrind finds nothing but what is MPI's", run(
+        [*MPIRUN, "-n", "2", *watch, anfora, "train", program, "--data", "examples/data/mlp.npz", "--batch", "4", "--steps", "2", "--ranks", "2",
+         "--backend", "tir", "--save", os.path.join(folder, "small.safetensors")], cwd=ROOT, seconds=1200)[1])
+
+
 def main():
     tap, anfora = Tap(), os.path.abspath(sys.argv[1])
     library = glob.glob(os.path.join(os.path.dirname(os.path.dirname(anfora)), "comm", "mpi", "libanfora_mpi.so.0"))
     mpi = bool(library) and shutil.which("mpirun") is not None
     long = int(sys.argv[sys.argv.index("--kills") + 1]) if "--kills" in sys.argv else 0
     with tempfile.TemporaryDirectory() as folder:
+        if "--valgrind" in sys.argv:
+            watched(tap, anfora, folder)
+            return tap.done()
         if not long:
             trains(tap, anfora, mpi, folder)
             splits(tap, anfora, mpi, folder)
@@ -205,7 +229,7 @@ def main():
             kills(tap, anfora, folder, long or 4)
         else:
             tap.skip("processes of MPI", "no mpirun" if library else "the build has no libanfora_mpi")
-    tap.done()
+    return tap.done()
 
 
 main()
