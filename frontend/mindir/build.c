@@ -114,11 +114,34 @@ static bool agrees(const anf_type *got, const anf_type *want) {
   return !want->n && (got->dtype == ANF_INT || got->dtype == ANF_FLOAT);
 }
 
+/* Are all tensors that a node takes of integers or truth values? */
+static bool of_integers(const anfi_mi_build *b, const anfi_mi_node *n) {
+  bool all = n->in.n != 0;
+  for (size_t i = 0; i < n->in.n && all; i++) {
+    const uint64_t *at = find(&b->values, n->in.at[i]);
+    const anf_type *t = at ? anfi_traced_type(b->t, (const anfi_traced *)(uintptr_t)*at) : NULL;
+    all =
+        t && (!anfi_is_tensor(t) || t->dtype == ANF_BOOL || anfi_dtype_is_int((anf_dtype)t->dtype));
+  }
+  return all;
+}
+
+/* A real function of integers is f64 here, and f32 in MindSpore. */
+static const anfi_traced *as_single(anfi_mi_build *b, const anfi_mi_node *n, const anf_type *want,
+                                    const anfi_traced *x) {
+  const anf_type *got = anfi_traced_type(b->t, x);
+  bool rounds = anfi_is_tensor(got) && anfi_is_tensor(want) && got->dtype == ANF_F64 &&
+                want->dtype == ANF_F32 && of_integers(b, n);
+  return rounds ? anfi_trace_call(b->t, anfi_trace_find(b->t, "single"), 1, &x) : x;
+}
+
 /* The file states the type of each result: an operator that gives another one is not what the file means. */
 static const anfi_traced *as_stated(anfi_mi_build *b, const anfi_mi_node *n, const anfi_mi_prim *p,
                                     const anfi_traced *x) {
   const anf_type *want = x ? anfi_mi_abstract_type(b->model, n->stated) : NULL;
-  if (!want || n->number || agrees(anfi_traced_type(b->t, x), want)) return x;
+  if (!want || n->number) return x;
+  x = as_single(b, n, want, x);
+  if (!x || agrees(anfi_traced_type(b->t, x), want)) return x;
   anfi_fail(b->t->cx, b->t->loc, ANF_E1168, p->op->s,
             anfi_type_text(b->t->cx, anfi_traced_type(b->t, x)), anfi_type_text(b->t->cx, want));
   return NULL;

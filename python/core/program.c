@@ -97,9 +97,19 @@ static anf_status load(core *c, const char *path, const char *imports, anf_diag 
   anf_status st = *d ? ANF_OK : ANF_NOMEM;
   if (st == ANF_OK && imports) st = anf_allow_imports(c->cx, imports, *d);
   if (st == ANF_OK) st = anf_load(c->cx, path, *d, m);
-  if (st == ANF_OK) anf_diag_free(*d);
   core_leave(c, ts);
   return st;
+}
+
+/* What was found in a file that was read, as Python's warnings. False: one of them is an error for this program. */
+static bool warned(const anf_diag *d, const char *path) {
+  bool good = true;
+  for (size_t i = 0; good && i < anf_diag_count(d); i++) {
+    const anf_diag_item *w = anf_diag_at(d, i);
+    if (w->severity == ANF_WARNING)
+      good = PyErr_WarnFormat(PyExc_UserWarning, 1, "%s: %s: %s", path, w->code, w->message) == 0;
+  }
+  return good;
 }
 
 /* Program.read(path, imports=None): of any format that anf_load knows */
@@ -111,7 +121,9 @@ static PyObject *program_read(PyObject *type, PyObject *args) {
   anf_module *m = NULL;
   anf_diag *d = NULL;
   anf_status st = load(c, path, imports, &d, &m);
-  r = st == ANF_OK ? PyType_GenericAlloc((PyTypeObject *)type, 0) : core_raise(c, st, d);
+  if (st != ANF_OK) r = core_raise(c, st, d);
+  else if (warned(d, path)) r = PyType_GenericAlloc((PyTypeObject *)type, 0);
+  if (st == ANF_OK) core_free_later(c, (void (*)(void *))anf_diag_free, d);
   if (!r && m) core_free_later(c, (void (*)(void *))anf_module_free, m);
   if (!r) return NULL;
   ((program *)r)->c = c;

@@ -234,8 +234,34 @@ def refusals():
         TAP.case("100 kinds of unknown primitives, each with a node", f"{missing}: {r.stderr[-300:]}" if missing or "and in 2 more" not in r.stderr else "")
 
 
+def element_types():
+    """Types of results as MindSpore 2.10 has them: complex numbers by both of their numbers, integers whose sum wraps, real functions of integers."""
+    def of(kind, *dims):
+        return field(2, b"".join(field(1, d) for d in dims) + field(2, kind))
+
+    def stated(kind, *dims):
+        return field(5, field(1, "shape") + field(12, b"".join(field(1, d) for d in dims) + field(2, kind)) + field(16, 19))
+
+    def one(op, kind, result, dims=(), inputs=("x",), nodes=()):
+        return field(7, graph_of("g", [*nodes, node("y", op + ":1", *inputs, stated=stated(result, *dims))], x=of(kind, 3))) + field(12, field(1, op + ":1") + field(2, op)) + field(10, 1)
+    for number, kind in ((48, 14), (51, 14), (49, 15), (52, 15)):
+        nodes = [constant("t", 7, field(3, number))]
+        gives(f"a cast to the type {number}", one("Cast", FLOAT, kind, (3,), ("x", "t"), nodes), [[1, 0], [2, 0], [-3, 0]], "[1, 2, -3]")
+    _, said = run(one("Cast", FLOAT, FLOAT, (3,), ("x", "t"), [constant("t", 7, field(3, 48))]), "[1, 2, 3]")
+    TAP.case("a type of 8 bits that the file states otherwise", "" if "E1168" in said else said)
+    for kind, x, want in ((3, "[127, 127, 127]", 41), (3, "[-7, 0, 0]", -2), (2, "[255, 0, 0]", 85), (6, "[-1, 0, 0]", 0), (7, "[5, 0, 0]", 1), (13, "[9, 9, 8]", 8)):
+        gives(f"the mean of {x} of kind {kind}", one("ReduceMean", kind, kind), want, x)
+    for op, want in (("SumExt", 6), ("ProdExt", 6)):
+        for kind, result in ((2, 7), (4, 4), (12, 12)):
+            gives(f"{op} of kind {kind}", one(op, kind, result), want, "[1, 2, 3]")
+    gives("a root of integers", one("Sqrt", 6, FLOAT, (3,)), [1, 2, 3], "[1, 4, 9]")
+    _, said = run(one("Sqrt", 11, FLOAT, (3,)), "[1, 4, 9]")
+    TAP.case("a root of f64 is not f32", "" if "E1168" in said else said)
+
+
 def main():
     old_forms()
+    element_types()
     variables()
     fields_by_name()
     refusals()

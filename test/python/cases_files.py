@@ -2,12 +2,13 @@
 """Programs in files: read, called, differentiated, trained, saved."""
 import os
 import tempfile
+import warnings
 
 import anfora
 import anfora.numpy as anp
 import numpy as np
 from anfora import grad, jit, vmap
-from anfora.train import SGD, Step
+from anfora.train import SGD, Adam, Step
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -102,6 +103,33 @@ def test_saved_models():
         assert not os.path.exists(os.path.join(folder, "none.onnx"))
     else:
         raise AssertionError("a model without arguments")
+
+
+def test_mindspore_model():
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fixtures", "mindir")
+    model, x = anfora.read(os.path.join(folder, "mlp.mindir")), np.load(os.path.join(folder, "mlp.in0.npy"))
+    assert np.allclose(np.asarray(model.main(x)), np.load(os.path.join(folder, "mlp.out0.npy")), atol=1e-6)
+    start = model.params()
+    slopes = anfora.grad(lambda p, x: anp.sum(model.net(p, x)))(start, x)
+    assert {k: v.shape for k, v in slopes.items()} == {k: v.shape for k, v in start.items()}
+    assert np.allclose(np.asarray(slopes["fc2.bias"]), len(x))
+    step = Step(lambda p, x, y: anp.mean((model.net(p, x) - y) ** 2), Adam(1e-2), start)
+    y = np.ones((5, 4), "f4")
+    losses = [float(step(x, y)) for _ in range(50)]
+    assert losses[-1] < losses[0] / 10
+
+
+def test_field_that_is_told_of():
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fixtures", "mindir")
+    with open(os.path.join(folder, "mlp.mindir"), "rb") as f:
+        data = f.read() + bytes([99 << 3 & 0x7F | 0x80 | 2, 99 >> 4, 0])  # field 99, of no bytes
+    path = os.path.join(tempfile.mkdtemp(), "x.mindir")
+    with open(path, "wb") as f:
+        f.write(data)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        anfora.read(path)
+    assert [str(w.message) for w in told if "W0102" in str(w.message) and "99 of ModelProto" in str(w.message)], told
 
 
 def test_two_programs():

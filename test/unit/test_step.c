@@ -858,10 +858,106 @@ static void test_threads(void **state) {
   for (int i = 1; i < 4; i++) assert_true(l[i].loss == l[0].loss);
 }
 
+/* ---- models of MindSpore: a file that is known by its content ---- */
+
+static void write_file(const char *name, const char *data, size_t n) {
+  FILE *f = fopen(name, "wb");
+  assert_non_null(f);
+  assert_int_equal(fwrite(data, 1, n, f), n);
+  assert_int_equal(fclose(f), 0);
+}
+
+/* As .mindir, in a file of this name. */
+static void write_model(world *w, const char *text, const char *file) {
+  const anf_type *t[3] = {NULL};
+  anf_module *m = NULL;
+  anf_text out = {w->cx, NULL, 0, 0};
+  assert_int_equal(anf_parse(w->cx, text, "model.anf", w->d, &m), ANF_OK);
+  anf_graph *net = anf_module_find(m, "net");
+  static const char *const types[] = {"{w: f32[4]}", "f32[4]", "f32[4]"};
+  size_t n = anf_graph_param_count(net);
+  for (size_t i = 0; i < n; i++)
+    assert_int_equal(anf_parse_type(w->cx, types[i], w->d, &t[i]), ANF_OK);
+  assert_int_equal(anf_write_mindir(net, n, t, w->d, &out), ANF_OK);
+  write_file(file, out.text, out.len);
+  anf_text_free(&out);
+  anf_module_free(m);
+}
+
+/* Runs a step of a model on the line's data from its own parameters: dw = (w x - y) x / 4, from w = 1. */
+static void check_model_step(world *w, const anf_module *m, const anf_step_opts *o) {
+  static const float want[] = {1, 0.75F, 1, 0.75F};
+  line l = {.x = {1, 2, 0, -1}, .y = {1, 1, 1, 1}};
+  anf_value *start = NULL;
+  anf_array x = f32x4(l.x), y = f32x4(l.y), a;
+  anf_step *s = NULL;
+  assert_int_equal(anf_run(anf_module_find(m, "params"), 0, NULL, NULL, w->d, &start), ANF_OK);
+  anf_status st = anf_step_new(anf_module_find(m, "net"), 1, 0, NULL, o, w->d, &s);
+  if (st != ANF_OK) anf_diag_print(w->d, stderr, false);
+  assert_int_equal(st, ANF_OK);
+  assert_int_equal(anf_step_set(s, 0, start, w->d), ANF_OK);
+  assert_int_equal(anf_step_bind(s, ANF_INPUT, 0, &x, w->d), ANF_OK);
+  assert_int_equal(anf_step_bind(s, ANF_INPUT, 1, &y, w->d), ANF_OK);
+  assert_int_equal(anf_step_run(s, w->d), ANF_OK);
+  assert_int_equal(anf_step_leaf(s, ANF_STATE, 0, &a), ANF_OK);
+  assert_memory_equal(a.data, want, sizeof want);
+  assert_int_equal(anf_step_leaf(s, ANF_OUTPUT, 0, &a), ANF_OK);
+  assert_true(*(const float *)a.data == 0.75F);
+  anf_step_free(s);
+  anf_value_release(start);
+}
+
+/* A model that assigns to its parameter is a step: net(params, x, y) gives (params, loss). */
+static void test_mindir_steps(void **state) {
+  world *w = (world *)*state;
+  static const char text[] = "def loss(w, x, y) { Mean((w * x - y) ** 2) / 2.0 }\n"
+                             "def params() { {w = f32[4]([1, 1, 1, 1])} }\n"
+                             "def net(p: {w: f32[4]}, x: f32[4], y: f32[4]) {\n"
+                             "  (l, dw) = value_and_grad(loss)(p.w, x, y)\n"
+                             "  ({w = p.w - 0.5 * dw}, l)\n"
+                             "}\n";
+  anf_module *m = NULL;
+  anf_step_opts o = interp();
+  write_model(w, text, "step_of_mindspore");
+  assert_int_equal(anf_load(w->cx, "step_of_mindspore", w->d, &m), ANF_OK);
+  check_model_step(w, m, &o);
+  check_model_step(w, m, NULL);
+  anf_module_free(m);
+  assert_int_equal(remove("step_of_mindspore"), 0);
+}
+
+/* A model without a step is a module of a program that has one. */
+static void test_mindir_trains(void **state) {
+  world *w = (world *)*state;
+  static const char net[] = "def params() { {w = f32[4]([1, 1, 1, 1])} }\n"
+                            "def net(p: {w: f32[4]}, x: f32[4]) { p.w * x }\n";
+  static const char text[] =
+      "import \"net_of_mindspore.mindir\" as model\n"
+      "def params() { model.params() }\n"
+      "def net(s: {w: f32[4]}, x: f32[4], y: f32[4]) {\n"
+      "  (l, g) = value_and_grad(fn (p) { Mean((model.net(p, x) - y) ** 2) / 2.0 })(s)\n"
+      "  ({w = s.w - 0.5 * g.w}, l)\n"
+      "}\n";
+  anf_module *m = NULL;
+  anf_step_opts o = interp();
+  write_model(w, net, "net_of_mindspore.mindir");
+  write_file("train_mindspore.anf", text, sizeof text - 1);
+  anf_status read = anf_load(w->cx, "train_mindspore.anf", w->d, &m);
+  if (read != ANF_OK) anf_diag_print(w->d, stderr, false);
+  assert_int_equal(read, ANF_OK);
+  check_model_step(w, m, &o);
+  check_model_step(w, m, NULL);
+  anf_module_free(m);
+  assert_int_equal(remove("net_of_mindspore.mindir"), 0);
+  assert_int_equal(remove("train_mindspore.anf"), 0);
+}
+
 int main(void) {
   static const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_interp, setup, teardown),
       cmocka_unit_test_setup_teardown(test_llvm, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_mindir_steps, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_mindir_trains, setup, teardown),
       cmocka_unit_test_setup_teardown(test_bind_apart, setup, teardown),
       cmocka_unit_test_setup_teardown(test_bind, setup, teardown),
       cmocka_unit_test_setup_teardown(test_arrays, setup, teardown),
