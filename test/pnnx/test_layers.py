@@ -528,6 +528,22 @@ def made():
     check("torch.argsort", "torch.argsort dim=1 descending=True", [x], np.argsort(-x, 1))
     check("torch.sort", "torch.sort dim=0", [x], [np.sort(x, 0), np.argsort(x, 0)], outputs=("v", "at"))
     check("torch.searchsorted", "torch.searchsorted right=True $sorted_sequence=x0 $input=x1", [np.sort(x[0]), x], np.searchsorted(np.sort(x[0]), x, "right"))
+    erfs = np.array([0, 0.25, -2, 1e-4], "f4")
+    for kind in ("aten::erfinv", "aten::special_erfinv"):
+        check(kind, kind, [np.array([*map(math.erf, erfs), 1, -1], "f4")], np.array([*erfs, np.inf, -np.inf], "f4"))
+    wide = np.array([0, -0.5, 7, 19, 22, -80], "f4")
+    for kind in ("aten::i0", "aten::special_i0"):
+        check(kind, kind, [wide], np.i0(wide.astype("f8")).astype("f4"))
+    far = np.array([[-900, 900, 900], [0, -np.inf, 1000]], "f4")
+    for d in (0, 1):
+        check(f"aten::logcumsumexp along {d}", "aten::logcumsumexp", [far], np.logaddexp.accumulate(far.astype("f8"), d).astype("f4"),
+              before=[f"pnnx.Expression d 0 1 d expr={d}"], takes=["x0", "d"])
+    check("aten::meshgrid", "prim::ListUnpack", [x[0], x[1, :3]], np.meshgrid(x[0], x[1, :3], indexing="ij"), outputs=("a", "b"),
+          before=["pnnx.Expression e 2 1 x0 x1 e expr=[@0,@1]", "aten::meshgrid g 1 1 e l"], takes=["l"])
+    check("torch.meshgrid", "prim::ListUnpack", [x[0], x[1, :3]], np.meshgrid(x[0], x[1, :3]), outputs=("a", "b"),
+          before=["pnnx.Expression e 2 1 x0 x1 e expr=[@0,@1]", "torch.meshgrid g 1 1 e l indexing=xy"], takes=["l"])
+    check("aten::unsafe_chunk", "prim::ListUnpack", [x], [x[:, :2], x[:, 2:]], outputs=("a", "b"),
+          before=["pnnx.Expression n 0 1 n expr=2", "pnnx.Expression d 0 1 d expr=1", "aten::unsafe_chunk c 3 1 x0 n d l"], takes=["l"])
     for name, want in (("isnan", np.isnan), ("isinf", np.isinf)):
         odd = np.array([1, np.nan, np.inf, -np.inf], "f4")
         check("torch." + name, "torch." + name, [odd], want(odd))
