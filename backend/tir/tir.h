@@ -314,7 +314,7 @@ tfunc anfi_t_func(tstore *t, const anfi_str *name, tdtype ret, uint32_t n, const
 tfunc anfi_t_with_body(tstore *t, tfunc f, tstmt body);
 
 tfunc anfi_t_func_without(tstore *t, tfunc f, tattr_key k); // that attribute
-bool anfi_t_attr(tattrs a, tattr_key k, int64_t *value); // value may be NULL
+bool anfi_t_attr(tattrs a, tattr_key k, int64_t *value);    // value may be NULL
 tattrs anfi_t_attr_set(tstore *t, tattrs a, tattr_key k, int64_t value);
 tattrs anfi_t_attr_del(tstore *t, tattrs a, tattr_key k);
 tstmt anfi_t_with_attrs(tstore *t, tstmt s, tattrs a);
@@ -533,7 +533,7 @@ enum {
 uint32_t anfi_t_measure(const tmod *m);
 /* Of the properties that the module should have, those that a node contradicts. */
 uint32_t anfi_t_contradicted(const tmod *m, uint32_t have);
-bool anfi_t_computes_in_half(texpr e); // f16 or bf16
+bool anfi_t_computes_in_half(texpr e);                        // f16 or bf16
 bool anfi_t_properties_of(const char *words, uint32_t *bits); // "FLAT CAST"; false: a word is none
 
 /* passes: passes/pass.def, passes/pass.c */

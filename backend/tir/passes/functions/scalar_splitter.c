@@ -326,7 +326,8 @@ const tmod *anfi_t_pass_scalar_splitter(tpass_cx *p, const tmod *m) {
     v.enter = enter;
     v.stmt = leave;
     tfunc f = u.f->body ? anfi_t_visit_func(&v, u.f) : u.f;
-    anfi_t_mod_add(u.out, f == u.f ? f : anfi_t_func_without(p->t, f, TA_pure)); // parts share memory
+    anfi_t_mod_add(u.out,
+                   f == u.f ? f : anfi_t_func_without(p->t, f, TA_pure)); // parts share memory
   }
   return u.out;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Public makers of what is more than a scalar of one type: constants of any type, tensors of any dims and strides, values
  * and scalars of the module, tiles, products, statements and functions made anew. */
-#include "backend/tir/api.h"
+#include "backend/tir/api/api.h"
 
 static bool good_type(tdtype t) { return t.elem < ANF_TIR_ELEM_COUNT && t.lanes; }
 static bool is_number(tdtype t) {
