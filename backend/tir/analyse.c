@@ -177,7 +177,8 @@ static bool effect_expr(tviewer *v, texpr e) {
     return false;
   }
   if (e->kind == TX_intrin_call) touch_intrinsic(u, e);
-  if (e->kind == TX_call) u->e->reads_unknown = u->e->writes_unknown = u->e->effect = true;
+  bool calls = e->kind == TX_call && !(u->a->m && anfi_t_pure_call(u->a->m, e));
+  if (calls) u->e->reads_unknown = u->e->writes_unknown = u->e->effect = true;
   return true;
 }
 

@@ -612,6 +612,14 @@ tfunc anfi_t_with_body(tstore *t, tfunc f, tstmt body) {
   return r;
 }
 
+tfunc anfi_t_func_without(tstore *t, tfunc f, tattr_key k) {
+  if (!anfi_t_attr(f->attrs, k, NULL)) return f;
+  struct anf_tir_func_node *r = ANFI_NEW(&t->arena, struct anf_tir_func_node);
+  *r = *f;
+  r->attrs = anfi_t_attr_del(t, f->attrs, k);
+  return r;
+}
+
 /* ---- attributes ---- */
 
 bool anfi_t_attr(tattrs a, tattr_key k, int64_t *value) {

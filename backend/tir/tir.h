@@ -313,7 +313,8 @@ tfunc anfi_t_func(tstore *t, const anfi_str *name, tdtype ret, uint32_t n, const
                   tstmt body, tattrs attrs);
 tfunc anfi_t_with_body(tstore *t, tfunc f, tstmt body);
 
-bool anfi_t_attr(tattrs a, tattr_key k, int64_t *value); // value may be NULL
+tfunc anfi_t_func_without(tstore *t, tfunc f, tattr_key k); // that attribute
+bool anfi_t_attr(tattrs a, tattr_key k, int64_t *value);    // value may be NULL
 tattrs anfi_t_attr_set(tstore *t, tattrs a, tattr_key k, int64_t value);
 tattrs anfi_t_attr_del(tstore *t, tattrs a, tattr_key k);
 tstmt anfi_t_with_attrs(tstore *t, tstmt s, tattrs a);
@@ -457,6 +458,13 @@ tstmt anfi_t_loop_parallel_merge(tstore *t, anfi_arena *s, tstmt a, tstmt b, tlo
 tstmt anfi_t_call_loops(tstore *t, anfi_arena *s, const tmod *m, tstmt call);
 tstmt anfi_t_map_stmt(const tloop_map *m, tstmt old); // NULL: not recorded
 
+/* pure.c: calls of a function that touches no memory but its own; of one that also ends and cannot trap */
+typedef enum tpure { PURE_NO, PURE, PURE_TOTAL } tpure;
+void anfi_t_infer_pure(const tmod *m, anfi_arena *a, tpure *out); // by place in m->func
+/* A function whose attribute claims more than holds, and why; SIZE_MAX: none. */
+size_t anfi_t_wrongly_pure(const tmod *m, anfi_arena *a, const char **why);
+tpure anfi_t_pure_call(const tmod *m, texpr call); // by the callee's attribute
+
 /* analyse.c: what statements touch. Distinct tensor parameters do not overlap, unless neither is
  * written. */
 typedef struct talias {
@@ -468,6 +476,7 @@ typedef struct talias {
   anfi_map local;    // roots that the function defines
   anfi_map where;    // variable or tensor → its define, or the for_loop it counts
   anfi_map assigned; // variable → how often it is assigned
+  const tmod *m;     // whose functions are called, or NULL: every call may do anything
 } talias;
 void anfi_t_alias_init(talias *a, tstore *t, anfi_arena *scratch, tfunc f);
 texpr anfi_t_root(const talias *a, texpr tensor); // NULL unknown
@@ -522,6 +531,9 @@ enum {
   TPROP_ALL = (1 << TPROP_COUNT) - 1
 };
 uint32_t anfi_t_measure(const tmod *m);
+/* Of the properties that the module should have, those that a node contradicts. */
+uint32_t anfi_t_contradicted(const tmod *m, uint32_t have);
+bool anfi_t_computes_in_half(texpr e);                        // f16 or bf16
 bool anfi_t_properties_of(const char *words, uint32_t *bits); // "FLAT CAST"; false: a word is none
 
 /* passes: passes/pass.def, passes/pass.c */

@@ -233,7 +233,7 @@ ANF_API anf_tir_expr anf_tir_make_var(anf_tir_module *m, anf_tir_dtype t, const 
 ANF_API anf_tir_expr anf_tir_make_tensor(anf_tir_module *m, anf_tir_elem e, const char *name,
                                          size_t rank, const int64_t *dims);
 /* A tensor of any dims, with strides in elements or, NULL, dense. A dim or stride is an integer expression, whose value
- * where the tensor is defined counts. */
+ * where the tensor is defined counts. Elements of void are addresses. */
 ANF_API anf_tir_expr anf_tir_make_tensor_of(anf_tir_module *m, anf_tir_elem e, const char *name,
                                             size_t rank, const anf_tir_expr *dims,
                                             const anf_tir_expr *ANF_NULLABLE strides);

@@ -105,8 +105,14 @@ static bool run_pass(anfi_pass_run *r, size_t pass) {
   return true;
 }
 
+/* The module is valid, and nodes bear out every property that the rows say it has by now. */
 static bool verify(anfi_pass_run *r, size_t pass) {
-  return (void)pass, anfi_t_validate(r->cx, ((tir_run *)r->user)->m);
+  const tmod *m = ((tir_run *)r->user)->m;
+  if (!anfi_t_validate(r->cx, m)) return false;
+  uint32_t lacks = anfi_t_contradicted(m, r->have), bit = 0;
+  if (!lacks) return true;
+  while (!(lacks >> bit & 1)) bit++;
+  return anfi_fail(r->cx, anfi_nowhere(), ANF_E0608, r->set->pass[pass].name, properties[bit]);
 }
 
 static void dump(anf_ctx *cx, const tir_run *u, const char *pass) {

@@ -14,6 +14,7 @@ typedef struct seen {
   tdtype ret;       // of the function
   uint32_t lacks;   // properties that a node contradicts
   bool tiles_known; // has `tiled` been filled?
+  bool were_tiled;  // a tensor of two dims may be one whose tiles a pass took away
   anfi_map tiled;   // tensors that tiles are read from or written to: their last dim stays apart
 } seen;
 
@@ -34,6 +35,7 @@ static void find_tiles(seen *s) {
 
 static bool flat(seen *s, texpr tensor) {
   if (tensor->nidx == 1) return true;
+  if (s->were_tiled && (tensor->nidx == 2 || anfi_t_has_strides(tensor))) return true;
   if (!s->tiles_known) find_tiles(s);
   return anfi_map_find(&s->tiled, anfi_key(tensor)) &&
          (tensor->nidx == 2 || anfi_t_has_strides(tensor));
@@ -70,13 +72,17 @@ static void see_call(seen *s, texpr e) {
   if (!exact_call(s->m, e)) s->lacks |= TPROP_CAST;
 }
 
+bool anfi_t_computes_in_half(texpr e) {
+  tgroup g = anfi_t_group(e);
+  bool math = e->kind == TX_intrin_call &&
+              (anfi_t_lanewise((tintrin)e->sub) || anfi_t_intrins[e->sub].typing == TT_ELEM);
+  return (g == TG_BINARY || g == TG_CMP || math) && anfi_t_is_half(e->in[0]->dtype);
+}
+
 static bool see_expr(tviewer *v, texpr e) {
   seen *s = (seen *)v->user;
-  tgroup g = anfi_t_group(e);
   if (!exact(e)) s->lacks |= TPROP_CAST;
-  if ((g == TG_BINARY || g == TG_CMP || (e->kind == TX_intrin_call && e->n)) &&
-      anfi_t_is_half(e->in[0]->dtype))
-    s->lacks |= TPROP_NO_BF16;
+  if (anfi_t_computes_in_half(e)) s->lacks |= TPROP_NO_BF16;
   if (e->kind == TX_indexing && !flat(s, e->in[0])) s->lacks |= TPROP_FLAT;
   if (e->kind == TX_call) see_call(s, e);
   if (e->kind == TX_indexing || e->kind == TX_tensorptr)
@@ -107,8 +113,10 @@ static bool see_stmt(tviewer *v, tstmt s) {
   return true;
 }
 
-uint32_t anfi_t_measure(const tmod *m) {
-  seen s = {.m = m, .lacks = TPROP_FOLDED | TPROP_SIMPLE | (m->global.n ? TPROP_SCALAR : 0u)};
+static uint32_t measure(const tmod *m, bool were_tiled) {
+  seen s = {.m = m,
+            .were_tiled = were_tiled,
+            .lacks = TPROP_FOLDED | TPROP_SIMPLE | (m->global.n ? TPROP_SCALAR : 0u)};
   tviewer v = {.user = &s, .enter_expr = see_expr, .enter_stmt = see_stmt};
   for (size_t i = 0; i < m->global.n; i++)
     if (!flat(&s, m->global.at[i]->e[0])) s.lacks |= TPROP_FLAT;
@@ -120,6 +128,12 @@ uint32_t anfi_t_measure(const tmod *m) {
     if (f->body) anfi_t_view_stmt(&v, f->body);
   }
   return TPROP_ALL & ~s.lacks;
+}
+
+uint32_t anfi_t_measure(const tmod *m) { return measure(m, false); }
+
+uint32_t anfi_t_contradicted(const tmod *m, uint32_t have) {
+  return have & ~measure(m, true) & ~(uint32_t)(TPROP_FOLDED | TPROP_SIMPLE);
 }
 
 bool anfi_t_properties_of(const char *words, uint32_t *bits) {

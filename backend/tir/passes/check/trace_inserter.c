@@ -50,6 +50,7 @@ const tmod *anfi_t_pass_trace_inserter(tpass_cx *p, const tmod *m) {
     tstmt out[] = {trace(p->t, (int64_t)i, 0), anfi_t_splice(p->t, body->n, body->s),
                    trace(p->t, (int64_t)i, 1)};
     bool returns = body->n && body->s[body->n - 1]->kind == TS_returns;
+    f = anfi_t_func_without(p->t, f, TA_pure); // a trace is an effect
     anfi_t_mod_add(o, anfi_t_with_body(p->t, f, anfi_t_stmts(p->t, returns ? 2 : 3, out)));
   }
   anfi_t_declare_rt(o);

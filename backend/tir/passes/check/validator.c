@@ -575,6 +575,14 @@ static void global(checker *c, tstmt s) {
   c->path.n--;
 }
 
+static void purity(checker *c) {
+  const char *why = NULL;
+  size_t i = anfi_t_wrongly_pure(c->m, c->a, &why);
+  if (i == SIZE_MAX) return;
+  tfunc f = c->m->func.at[i];
+  anfi_fail(c->cx, anfi_t_loc(c->m->t, f->line, f->col), ANF_E0835, f->name->s, why, f->name->s);
+}
+
 bool anfi_t_validate(anf_ctx *cx, const tmod *m) {
   checker *c = ANFI_NEW(anfi_scratch(cx), checker);
   c->cx = cx;
@@ -585,6 +593,7 @@ bool anfi_t_validate(anf_ctx *cx, const tmod *m) {
   uint32_t before = cx->frame->nerror;
   for (size_t i = 0; i < m->global.n; i++) global(c, m->global.at[i]);
   for (size_t i = 0; i < m->func.n && anfi_more_errors(cx); i++) function(c, m->func.at[i]);
+  if (cx->frame->nerror == before) purity(c);
   return cx->frame->nerror == before;
 }
 

@@ -325,7 +325,9 @@ const tmod *anfi_t_pass_scalar_splitter(tpass_cx *p, const tmod *m) {
     anfi_t_visitor_init(&v, p->t, p->scratch, &u);
     v.enter = enter;
     v.stmt = leave;
-    anfi_t_mod_add(u.out, u.f->body ? anfi_t_visit_func(&v, u.f) : u.f);
+    tfunc f = u.f->body ? anfi_t_visit_func(&v, u.f) : u.f;
+    anfi_t_mod_add(u.out,
+                   f == u.f ? f : anfi_t_func_without(p->t, f, TA_pure)); // parts share memory
   }
   return u.out;
 }

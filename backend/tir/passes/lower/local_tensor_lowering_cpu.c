@@ -102,5 +102,8 @@ static tstmt stmt(user *u, tstmt s) {
 
 tfunc anfi_t_pass_local_tensor_lowering_cpu(tpass_cx *p, tfunc f) {
   user u = {.p = p, .f = f};
-  return anfi_t_with_body(p->t, f, sequence(&u, f->body));
+  tstmt body = sequence(&u, f->body);
+  if (body == f->body) return f;
+  f = anfi_t_func_without(p->t, f, TA_pure); // its memory is the run time's now
+  return anfi_t_with_body(p->t, f, body);
 }

@@ -7,10 +7,7 @@
 #include "backend/tir/tir.h"
 
 static texpr legal(tvisitor *v, texpr e) {
-  tgroup g = anfi_t_group(e);
-  bool math = e->kind == TX_intrin_call &&
-              (anfi_t_lanewise((tintrin)e->sub) || anfi_t_intrins[e->sub].typing == TT_ELEM);
-  if ((g != TG_BINARY && g != TG_CMP && !math) || !anfi_t_is_half(e->in[0]->dtype)) return e;
+  if (!anfi_t_computes_in_half(e)) return e;
   texpr in[3];
   for (uint32_t i = 0; i < e->n; i++)
     in[i] = anfi_t_cast(v->t, anfi_t_with(e->in[i]->dtype, ANF_TIR_f32), e->in[i]);

@@ -82,11 +82,11 @@ void anf_tb_free(anf_tb *b) {
 
 anf_tir_module *anf_tb_module(anf_tb *b) { return b ? b->m : NULL; }
 
-/* The file of the builder's nodes; NULL: out of memory, and nodes have no place. */
-static const char *name_file(anf_tb *b, const char *file) {
-  ANFI_ENTRY_ELSE(b->cx, NULL, NULL);
-  b->from = anfi_intern_z(&b->cx->strings, file)->s;
-  return anfi_leave(b->cx) == ANF_OK ? b->from : (b->from = NULL);
+/* The file of the builder's nodes. */
+static anf_status name_file(anf_tb *b, const char *file) {
+  ANFI_ENTRY(b->cx, NULL);
+  b->m->t->file = b->from = anfi_intern_z(&b->cx->strings, file)->s;
+  return anfi_leave(b->cx);
 }
 
 static anf_status push_stmt(anf_tb *b, tstmt s) {
@@ -114,7 +114,8 @@ static texpr checked(anf_tb *b, texpr e) {
 void anf_tb_place(anf_tb *b, const char *file, int line) {
   if (!b) return;
   tstore *t = b->m->t;
-  if (!b->from && file) t->file = name_file(b, file);
+  anf_status st = !b->from && file ? name_file(b, file) : ANF_OK;
+  if (st != ANF_OK) sticks(b, st, ANF_E0868, "a place", file, line);
   bool known = b->from && file && strcmp(b->from, file) == 0 && line > 0;
   t->line = known ? (uint32_t)line : 0;
   t->col = known ? 1 : 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The public readers: what a node is, holds and says, nodes compared, and walks over them. Of NULL they say nothing:
  * "", 0, NULL or false. */
-#include "backend/tir/api.h"
+#include "backend/tir/api/api.h"
 
 /* ---- kinds ---- */
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Public makers of what is more than a scalar of one type: constants of any type, tensors of any dims and strides, values
  * and scalars of the module, tiles, products, statements and functions made anew. */
-#include "backend/tir/api.h"
+#include "backend/tir/api/api.h"
 
 static bool good_type(tdtype t) { return t.elem < ANF_TIR_ELEM_COUNT && t.lanes; }
 static bool is_number(tdtype t) {
@@ -46,7 +46,7 @@ texpr anf_tir_make_values(tmod *m, anf_tir_elem e, size_t n, const void *data) {
 /* ---- tensors ---- */
 
 static bool good_tensor(anf_tir_elem e, const char *name, size_t rank) {
-  return name && rank && rank <= 1024 && e < ANF_TIR_ELEM_COUNT && e != ANF_TIR_void;
+  return name && rank && rank <= 1024 && e < ANF_TIR_ELEM_COUNT;
 }
 
 static void as_indices(tstore *t, size_t n, const texpr *from, texpr *to) {
@@ -59,7 +59,8 @@ static texpr tensor_of(tstore *t, anf_tir_elem e, const char *name, size_t rank,
   texpr *in = ANFI_NEW_N(anfi_scratch(t->cx), texpr, 2 * rank);
   as_indices(t, rank, dims, in);
   if (strides) as_indices(t, rank, strides, in + rank);
-  return anfi_t_tensor(t, e, false, name, (uint32_t)rank, in, strides ? in + rank : NULL);
+  return anfi_t_tensor(t, e, e == ANF_TIR_void, name, (uint32_t)rank, in,
+                       strides ? in + rank : NULL);
 }
 static bool all_integers(size_t n, const texpr *e) {
   for (size_t i = 0; i < n; i++) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a host adds: visitors with hooks of its own, and passes that pipelines of a context name.
  *
- * INVARIANT: a hook runs between our frames, with the makers of the module that it is given; a maker that failed has told
- * the module, and the visit ends there. */
-#include "backend/tir/api.h"
+ * INVARIANT: a hook works with the makers of the module that it is given; one that fails sets the status of the module, which
+ * ends the visit. */
+#include "backend/tir/api/api.h"
 
 /* ---- visitors ---- */
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The public entries: each opens a frame, checks its arguments and calls the maker inside. */
-#include "backend/tir/api.h"
+#include "backend/tir/api/api.h"
 
 static anf_ctx *cx_of(const tmod *m) { return m ? m->t->cx : NULL; }
 
