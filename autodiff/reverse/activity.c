@@ -6,6 +6,9 @@
  * those found so far; when one rises, the specs that use it are queued again: a worklist to a least fixpoint,
  * as in Tapenade (Hascoet, Naumann, Pascual 2005). Masks only rise, so it ends.
  *
+ * A visit waits for the callees that it asks for first, so that it goes on with their masks, not with none: otherwise
+ * chains of calls would be asked for with all masks on the way to the last ones.
+ *
  * Hard case: the branches of one choice are raised to one mask, because their ◀ share one signature; the
  * state of a loop is raised until one iteration maps the mask to itself. */
 #include "autodiff/reverse/j.h"
@@ -480,20 +483,28 @@ void anfi_j_reload(anfi_j *j, anfi_jspec *s) {
   j->useful = s->useful;
 }
 
-static void visit_backward(anfi_j *j, anfi_jspec *s) {
+/* From the node where the walk waited. False: it waits for specs that a node asked for first. */
+static bool visit_backward(anfi_j *j, anfi_jspec *s) {
   const anfi_jgraph *jg = s->jg;
-  s->callees.n = 0;
-  j->useful = s->useful = cleared(j, s->useful, jg->first[jg->order.n]);
-  for (size_t i = 0; i < jg->nresult; i++)
-    if (s->given[i]) use(j, jg->g->result, i);
-  for (size_t i = jg->order.n; i-- > 0;) {
-    size_t first = jg->first[i], n = jg->first[i + 1] - first;
+  size_t end = jg->order.n, asked = j->asked;
+  if (s->visited == end) {
+    s->callees.n = 0;
+    j->useful = s->useful = cleared(j, s->useful, jg->first[end]);
+    for (size_t i = 0; i < jg->nresult; i++)
+      if (s->given[i]) use(j, jg->g->result, i);
+  }
+  j->useful = s->useful;
+  for (; s->visited < 2 * end; s->visited++) {
+    size_t i = 2 * end - 1 - s->visited, first = jg->first[i], n = jg->first[i + 1] - first;
+    size_t callees = s->callees.n;
     if (jg->taped[i]) {
       if (j->useful[first]) anfi_tape_useful(j, jg, i);
     } else if (anfi_any(j->useful + first, n)) {
       back(j, jg->order.at[i], j->useful + first, n);
+      if (j->asked != asked) return s->callees.n = callees, false;
     }
   }
+  return true;
 }
 
 /* The varied mask of an earlier spec with the same `want`; calls alone could change it. */
@@ -505,29 +516,48 @@ static const bool *known_row(const anfi_jspec *s) {
   return NULL;
 }
 
-static void visit_forward(anfi_j *j, const anfi_jgraph *jg, const bool *row) {
-  for (size_t i = 0; i < jg->order.n; i++) {
+static bool visit_forward(anfi_j *j, anfi_jspec *s, const bool *row) {
+  const anfi_jgraph *jg = s->jg;
+  size_t asked = j->asked;
+  for (; s->visited < jg->order.n; s->visited++) {
+    size_t i = s->visited;
     bool *out = j->varied + jg->first[i];
     if (jg->taped[i]) anfi_tape_varied(&jg->tape[i], row, out);
     else forward(j, jg->order.at[i], out, jg->first[i + 1] - jg->first[i]);
+    if (j->asked != asked) return false;
   }
+  return true;
 }
 
-void anfi_j_visit(anfi_j *j, anfi_jspec *s) {
+/* The masks at the start of a visit. */
+static void begin_visit(anfi_j *j, anfi_jspec *s) {
+  const anfi_jgraph *jg = s->jg;
+  size_t nwant = anfi_nwant(jg), slots = anfi_node_slot(jg) + jg->first[jg->order.n];
+  bool *row = cleared(j, s->varied ? s->varied - anfi_node_slot(jg) : NULL, slots);
+  if (nwant) memcpy(row + 1, s->want, nwant);
+  s->varied = row + anfi_node_slot(jg);
+  const bool *known = known_row(s);
+  if (!known) return;
+  memcpy(row, known, slots);
+  s->visited = jg->order.n;
+}
+
+bool anfi_j_visit(anfi_j *j, anfi_jspec *s) {
   const anfi_jgraph *jg = s->jg;
   size_t nwant = anfi_nwant(jg), nout = s->given ? nwant : jg->nresult;
-  bool *before = ANFI_NEW_N(j->a, bool, nout + 1);
-  if (nout) memcpy(before, s->out, nout);
   j->now = s;
-  bool *row = cleared(j, s->varied ? s->varied - anfi_node_slot(jg) : NULL,
-                      anfi_node_slot(jg) + jg->first[jg->order.n]);
-  if (nwant) memcpy(row + 1, s->want, nwant);
-  j->varied = s->varied = row + anfi_node_slot(jg);
-  const bool *known = known_row(s);
-  if (known) memcpy(row, known, anfi_node_slot(jg) + jg->first[jg->order.n]);
-  else visit_forward(j, jg, row);
-  if (s->given) visit_backward(j, s); // raises s->out, which is the mask of the parameters
-  else merge(s->out, anfi_varied(j, jg->g->result), nout);
-  for (size_t i = 0; nout && memcmp(before, s->out, nout) != 0 && i < s->users.n; i++)
+  if (!s->visited) {
+    s->before = s->before ? s->before : ANFI_NEW_N(j->a, bool, nout + 1);
+    if (nout) memcpy(s->before, s->out, nout);
+    begin_visit(j, s);
+  }
+  j->varied = s->varied;
+  if (s->visited < jg->order.n && !visit_forward(j, s, s->varied - anfi_node_slot(jg)))
+    return false;
+  if (s->given && !visit_backward(j, s)) return false; // raises s->out, the mask of the parameters
+  if (!s->given) merge(s->out, anfi_varied(j, jg->g->result), nout);
+  s->visited = 0;
+  for (size_t i = 0; nout && memcmp(s->before, s->out, nout) != 0 && i < s->users.n; i++)
     anfi_j_enqueue(j, s->users.at[i]);
+  return true;
 }

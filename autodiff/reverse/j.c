@@ -73,6 +73,7 @@ static bool is_spec(const anfi_jspec *s, const anfi_jfamily *family, const bool 
 }
 
 void anfi_j_enqueue(anfi_j *j, anfi_jspec *s) {
+  s->rose = true;
   if (s->queued) return;
   s->queued = true;
   anfi_push(j->a, &j->queue, s);
@@ -131,15 +132,24 @@ anfi_jspec *anfi_jspec_of(anfi_j *j, anf_graph *g, const bool *want, const bool 
   s->out = ANFI_NEW_N(j->a, bool, (given ? nwant : jg->nresult) + 1);
   s->next = jg->specs;
   jg->specs = s;
+  j->asked++;
   anfi_j_enqueue(j, s);
   return s;
 }
 
+/* A spec that waits is below those that it asked for. */
 static void settle(anfi_j *j) {
   while (j->queue.n) {
-    anfi_jspec *s = j->queue.at[--j->queue.n];
+    size_t at = --j->queue.n;
+    anfi_jspec *s = j->queue.at[at];
     s->queued = false;
-    anfi_j_visit(j, s);
+    if (s->rose) s->visited = 0;
+    s->rose = false;
+    if (anfi_j_visit(j, s) || s->queued) continue;
+    s->queued = true;
+    anfi_push(j->a, &j->queue, s);
+    for (size_t i = j->queue.n - 1; i > at; i--) j->queue.at[i] = j->queue.at[i - 1];
+    j->queue.at[at] = s;
   }
 }
 

@@ -109,9 +109,11 @@ struct anfi_jspec {
   /* activity */
   bool *out; // with `given`: useful leaves of parameters; else varied leaves of the result
   bool *varied, *useful; // by leaf of nodes; slots before them stand in front of `varied`
+  bool *before;          // `out` when the visit began
+  size_t visited;        // nodes, forward and then backward, of a visit that waits for callees
   ANFI_VEC(anfi_jspec *) users;
   ANFI_VEC(anfi_jcallee) callees; // from the last node to the first, branches in order
-  bool queued;
+  bool queued, rose;              // rose: masks that it sees have risen since its last visit began
 
   /* residuals */
   anfi_residuals how;
@@ -155,6 +157,7 @@ typedef struct anfi_j {
   uint32_t nvisited;                   // graphs that invariant.c has visited
   /* specs */
   ANFI_VEC(anfi_jspec *) queue, done;
+  size_t asked; // specs made so far
   anfi_jfamily *families;
   size_t abandoned; // specs entered in vain
   size_t trying;    // open specs with ANFI_RESIDUALS_NONE
@@ -181,8 +184,9 @@ static inline size_t anfi_node_slot(const anfi_jgraph *jg) { return 1 + anfi_nwa
 /* activity.c */
 /* The plan of a Recompute node; `arguments`: ▶ saves nothing but its arguments. */
 anfi_jplan anfi_plan_of(const anfi_j *j, const anf_node *n, bool *arguments);
-/* Visits all nodes of s, requests its callees, and raises s->out. */
-void anfi_j_visit(anfi_j *j, anfi_jspec *s);
+/* Visits all nodes of s, requests its callees, and raises s->out. False: it goes on after the visits of those that it
+ * asked for first. */
+bool anfi_j_visit(anfi_j *j, anfi_jspec *s);
 /* Restores the masks of s as `now`. */
 void anfi_j_reload(anfi_j *j, anfi_jspec *s);
 const bool *anfi_varied(anfi_j *j, const anf_node *n); // of `now`
