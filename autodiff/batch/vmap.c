@@ -246,8 +246,32 @@ static anf_node *recomputed(anfi_vmap *v, const anf_node *n, anf_node **in) {
   return anfi_ad_typed(v->ad, y, anfi_vmap_type(v, n->type, s->out));
 }
 
-/* A function whose arguments and results are all batched. */
-static anf_graph *all_batched(anfi_vmap *v, anf_graph *g) {
+typedef struct {
+  anfi_vmap *v;
+  anfi_flow_spec *root;
+  anf_graph *made;
+} batch_of;
+
+static batch_of begin(anfi_ad *ad, anf_graph *g, const bool *in, int64_t size);
+static bool fill(const batch_of *q);
+
+static bool raise_result(anfi_vmap *v, const anf_graph *g, anf_graph *made, const bool *in,
+                         const bool *out) {
+  const anf_type *to = anfi_ad_type_of(v->ad, g->result);
+  bool *want = ANFI_NEW_N(v->ad->arena, bool, anfi_item_count(to) + 1);
+  mark_all(to, want);
+  anfi_batch b = anfi_vmap_in(v, made, NULL);
+  for (size_t i = 0; i < g->params.n && !b.like; i++) {
+    const anf_type *t = anfi_ad_type_of(v->ad, g->params.at[i]);
+    b.like = find_lanes(&b, made->params.at[i], t, in);
+    in += anfi_item_count(t);
+  }
+  anf_node *y = anfi_vmap_raise(v, &b, made->result, to, out, want);
+  if (y && y != made->result) anfi_set_result(made, y);
+  return y != NULL;
+}
+
+static anf_graph *make_all_batched(anfi_vmap *v, anf_graph *g) {
   size_t n = 0;
   for (size_t i = 0; i < g->params.n; i++)
     n += anfi_item_count(anfi_ad_type_of(v->ad, g->params.at[i]));
@@ -257,22 +281,20 @@ static anf_graph *all_batched(anfi_vmap *v, anf_graph *g) {
     mark_all(t, at);
     at += anfi_item_count(t);
   }
-  const bool *out;
-  anf_graph *made = anfi_vmap_graph(v->ad, g, in, v->size, &out);
-  if (!made) return NULL;
-  const anf_type *to = anfi_ad_type_of(v->ad, g->result);
-  bool *want = ANFI_NEW_N(v->ad->arena, bool, anfi_item_count(to) + 1);
-  mark_all(to, want);
-  anfi_batch b = anfi_vmap_in(v, made, NULL);
-  at = in;
-  for (size_t i = 0; i < g->params.n && !b.like; i++) {
-    const anf_type *t = anfi_ad_type_of(v->ad, g->params.at[i]);
-    b.like = find_lanes(&b, made->params.at[i], t, at);
-    at += anfi_item_count(t);
-  }
-  anf_node *y = anfi_vmap_raise(v, &b, made->result, to, out, want);
-  if (y && y != made->result) anfi_set_result(made, y);
-  return y ? made : NULL;
+  batch_of q = begin(v->ad, g, in, v->size);
+  *anfi_map_at(&v->ad->lanes, anfi_key(g)) = anfi_key(q.made);
+  return fill(&q) && raise_result(v, g, q.made, in, q.root->out) ? q.made : NULL;
+}
+
+/* A function whose arguments and results are all batched. A rule may call the function that it is for, so what is being made is
+ * known before it has a body; later ones are made anew, since g may be another one then. */
+static anf_graph *all_batched(anfi_vmap *v, anf_graph *g) {
+  const uint64_t *known = v->ad->nlanes ? anfi_map_find(&v->ad->lanes, anfi_key(g)) : NULL;
+  if (known) return (anf_graph *)(uintptr_t)*known;
+  if (!v->ad->nlanes++) anfi_map_init(&v->ad->lanes, v->ad->arena);
+  anf_graph *made = make_all_batched(v, g);
+  v->ad->nlanes--;
+  return made;
 }
 
 /* Custom(f, fwd, bwd, fdata, fwddata, bwddata, args..): the batches of all three, with all arguments batched, so that what
@@ -363,20 +385,29 @@ static void flow_op(anfi_flow *f, const anf_node *n, const bool *const *in, size
   for (size_t i = 0; i < nout; i++) out[i] &= any;
 }
 
-anf_graph *anfi_vmap_graph(anfi_ad *ad, anf_graph *g, const bool *in, int64_t size,
-                           const bool **out) {
+static batch_of begin(anfi_ad *ad, anf_graph *g, const bool *in, int64_t size) {
   anfi_vmap *v = ANFI_NEW(ad->arena, anfi_vmap);
   v->ad = ad;
   v->size = size;
   const anfi_flow_rules rules = {anfi_item_count, flow_op, mark_all, true};
   anfi_flow_spec *root = anfi_flow_solve(&v->f, ad, &rules, g, in);
-  anf_graph *made = anfi_vmap_made(v, root);
-  *out = root->out;
-  if (made != g && anfi_vmap_is_serial(v, root))
-    return anfi_vmap_serially(v, root, made) ? made : NULL;
+  return (batch_of){v, root, anfi_vmap_made(v, root)};
+}
+
+static bool fill(const batch_of *q) {
+  anfi_vmap *v = q->v;
+  if (q->made != q->root->graph && anfi_vmap_is_serial(v, q->root))
+    return anfi_vmap_serially(v, q->root, q->made);
   while (v->todo.n)
-    if (!fill_graph(v, v->todo.at[--v->todo.n])) return NULL;
-  return made;
+    if (!fill_graph(v, v->todo.at[--v->todo.n])) return false;
+  return true;
+}
+
+anf_graph *anfi_vmap_graph(anfi_ad *ad, anf_graph *g, const bool *in, int64_t size,
+                           const bool **out) {
+  batch_of q = begin(ad, g, in, size);
+  *out = q.root->out;
+  return fill(&q) ? q.made : NULL;
 }
 
 /* ---- Derive nodes: axes are ((axis of each item of the arguments..), (of the result..)) ---- */

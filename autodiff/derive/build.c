@@ -16,6 +16,7 @@ anfi_ad *anfi_ad_new(anf_module *m) {
   ad->arena = anfi_scratch(m->cx);
   anfi_map_init(&ad->numbers, ad->arena);
   anfi_map_init(&ad->formulas, ad->arena);
+  anfi_map_init(&ad->lanes, ad->arena);
   ad->work = ANFI_WORK_DCE;
   ad->clean = ANFI_NEW(ad->arena, anfi_rewriter);
   *ad->clean = (anfi_rewriter){

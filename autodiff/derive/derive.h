@@ -44,6 +44,8 @@ typedef struct anfi_ad {
   const struct anfi_recipe *recipe[ANFI_AD_TYPES]; // likewise, and of the wanted operands
   const anf_type *common; // of the last one that was written: a tensor of floats, of known dims
   struct anfi_rewriter *clean; // for nodes that come out simplified
+  anfi_map lanes;              // functions of Custom, while they are batched: graph -> its batch
+  size_t nlanes;               // how many of them are being made
   uint8_t work;                // ANFI_WORK_DCE, or 0: the next nodes are certain to be used
   struct anfi_j *reverse;      // j.c: made when first needed
   const bool

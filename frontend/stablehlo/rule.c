@@ -232,9 +232,10 @@ static anf_node *transformed(const rule *q, anf_graph *to) {
   anfi_trace *t = q->b->t;
   t->to = to;
   anf_value *keep = attr_of(q->op, "anfora.keep");
-  anf_value *attrs[4] = {keep ? anfi_trace_hold(t, anf_value_retain(keep)) : NULL,
-                         anfi_trace_hold(t, anfi_value_new_i64(t->cx, ANF_I64, 0)), NULL, NULL};
-  attrs[2] = attrs[1];
+  anf_value *zero = anfi_trace_hold(t, anfi_value_new_i64(t->cx, ANF_I64, 0));
+  anf_value *all =
+      anfi_trace_hold(t, anfi_value_new_string(t->cx, "arguments", strlen("arguments")));
+  anf_value *attrs[4] = {keep ? keep : all, zero, zero};
   attrs[3] = anfi_trace_hold(t, anfi_value_new_i64(t->cx, ANF_BOOL, 0));
   const anfi_traced *f = anfi_traced_node(t, in[0], NULL);
   const anfi_traced *y = anfi_trace_op(t, ANF_OP_Checkpoint, 1, &f, attrs);

@@ -186,6 +186,61 @@ def values():
         "-> tensor<512x512xf32> {", "-> tensor<2x1xf32> {"), [], "[[1.5], [1.5]]")
 
 
+# x^2 y with its own rules, whose factors 5 and 7 are wrong; %k is an integer, which has no tangent
+RULE = """
+func.func @main(%a: tensor<f64>, %k: tensor<i64>) -> tensor<f64> {
+  %0 = stablehlo.custom_call @anfora.NAME(%k, %a, %a) {called_computations = [NAMES], anfora.captured = 0 : i64} : (tensor<i64>, tensor<f64>, tensor<f64>) -> tensor<f64>
+  return %0 : tensor<f64>
+}
+func.func private @f(%k: tensor<i64>, %x: tensor<f64>, %y: tensor<f64>) -> tensor<f64> {
+  %0 = stablehlo.multiply %x, %x : tensor<f64>
+  %1 = stablehlo.multiply %0, %y : tensor<f64>
+  return %1 : tensor<f64>
+}
+func.func private @jvp(%k: tensor<i64>, %x: tensor<f64>, %y: tensor<f64>, %tx: tensor<f64>, %ty: tensor<f64>) -> (tensor<f64>, tensor<f64>) {
+  %0 = call @f(%k, %x, %y) : (tensor<i64>, tensor<f64>, tensor<f64>) -> tensor<f64>
+  %5 = stablehlo.constant dense<5.0> : tensor<f64>
+  %7 = stablehlo.constant dense<7.0> : tensor<f64>
+  %1 = stablehlo.multiply %tx, %5 : tensor<f64>
+  %2 = stablehlo.multiply %ty, %7 : tensor<f64>
+  %3 = stablehlo.add %1, %2 : tensor<f64>
+  return %0, %3 : tensor<f64>, tensor<f64>
+}
+func.func private @fwd(%k: tensor<i64>, %x: tensor<f64>, %y: tensor<f64>) -> (tensor<f64>, tensor<f64>) {
+  %0 = call @f(%k, %x, %y) : (tensor<i64>, tensor<f64>, tensor<f64>) -> tensor<f64>
+  return %0, %x : tensor<f64>, tensor<f64>
+}
+func.func private @bwd(%x: tensor<f64>, %d: tensor<f64>) -> (tensor<f64>, tensor<f64>) {
+  %5 = stablehlo.constant dense<5.0> : tensor<f64>
+  %0 = stablehlo.multiply %d, %5 : tensor<f64>
+  %1 = stablehlo.multiply %d, %x : tensor<f64>
+  return %0, %1 : tensor<f64>, tensor<f64>
+}
+"""
+
+
+def rule(name, *functions):
+    return RULE.replace("NAMES", ", ".join("@" + f for f in functions)).replace("NAME", name)
+
+
+def rules():
+    """Calls with derivative rules of their own."""
+    for name, text, want in (("a forward rule", rule("custom_jvp", "f", "jvp"), "12.0"), ("a backward rule", rule("custom_vjp", "f", "fwd", "bwd"), "7.0"),
+                             ("what is computed again", rule("checkpoint", "f"), "12.0")):
+        gives(name, text, ["2.0", "3"], "8.0")
+        r = anfora("grad", file_of(text) + ":main", "--wrt", "a", "-o", os.path.join(FOLDER.name, "grad.anf"))
+        r = r if r.returncode else anfora("run", os.path.join(FOLDER.name, "grad.anf") + ":grad_main", "2.0", "3")
+        TAP.case(f"the gradient of {name}", "" if want in r.stdout else f"{r.stdout}{r.stderr} instead of {want}")
+    refused("a rule that is nowhere", rule("custom_jvp", "f", "g"), "E1224", "not in this module")
+    refused("a rule less", rule("custom_vjp", "f", "fwd"), "E1224", "not in this module")
+    refused("a rule of another function", rule("custom_jvp", "f", "bwd"), "E1224", "other arguments")
+    refused("a rule without tangents", rule("custom_jvp", "f", "f"), "E1224", "other arguments")
+    refused("a backward rule that is none", rule("custom_vjp", "f", "fwd", "fwd"), "E1224", "other arguments")
+    refused("a function of other arguments", rule("custom_jvp", "bwd", "jvp"), "E1224", "other arguments")
+    refused("more captured values than arguments", rule("custom_vjp", "f", "fwd", "bwd").replace("captured = 0", "captured = 9"), "E1224", "other arguments")
+    refused("a negative number of captured values", rule("custom_vjp", "f", "fwd", "bwd").replace("captured = 0", "captured = -1"), "E1224", "other arguments")
+
+
 def gradients():
     """Reverse mode through loops that depend on data."""
     for name, text, x, want in (("a loop", function(WHILE, *F64), "2.0", "32.0"), ("a loop until", function(UNTIL, *F64), "3.0", "405.0"),
@@ -304,6 +359,7 @@ def main():
         altered(path)
     values()
     gradients()
+    rules()
     refusals()
     writing()
     TAP.done()
