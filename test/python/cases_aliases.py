@@ -495,3 +495,11 @@ def test_chosen_by_masks():
 def test_calls_of_numpy():
     same(by_calls, V, np.array([1, 1, 2]))
     refused(another_sees_out, "np.add(x, 1.0, out=x)", V)
+
+
+def whole_beside_chosen(x, y):
+    return np.sum(y + np.sum(x[x > 1.5])) + np.sum(y * len(x[x > 2.5]))
+
+
+def test_whole_beside_chosen():
+    same(whole_beside_chosen, V, V * 2)

@@ -209,8 +209,8 @@ def test_what_changes_in_place_is_refused():
     def sort(x):
         x.sort()
         return x
-    refused(fill, V, say="in place")
-    refused(sort, V, say="in place")
+    refused(fill, V, say="the caller would see")
+    refused(sort, V, say="the caller would see")
 
 
 def test_loops_over_numbers_are_refused():

@@ -11,6 +11,7 @@ from .windows import call
 _CHOOSES = (ast.Name, ast.Compare, ast.BinOp, ast.UnaryOp, ast.Call)  # what a mask is written as
 
 
+_OBJECTS = (ast.In, ast.NotIn, ast.Is, ast.IsNot)
 _REDUCED = {n: n for n in ("sum", "mean", "prod", "max", "min", "any", "all", "std", "var", "len")} | {"amax": "max", "amin": "min"}
 
 
@@ -26,27 +27,24 @@ class Masked:
         if not isinstance(mask, _CHOOSES) or isinstance(mask, ast.Name) and self.static(mask)[0]:
             return None
         key = ast.dump(mask)
-        reads = [n for n in ast.walk(value) if isinstance(n, ast.Subscript) and ast.dump(n.slice) == key]
+        reads = [n for n in self.reads(value) if ast.dump(n.slice) == key]
         return self.each(value, key) if reads else None
 
     def each(self, node: Any, key: str) -> Any:
-        """An elementwise expression with all elements in place of those of a mask; None: it is another expression."""
+        """An elementwise expression with all elements in place of those of a mask."""
         if isinstance(node, ast.Subscript) and ast.dump(node.slice) == key:
             return call(node, "ones_outside", [node.value, node.slice])
-        if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult):
-            parts = [self.each(node.left, key), self.each(node.right, key)]
-            return None if None in parts else ast.copy_location(ast.BinOp(parts[0], node.op, parts[1]), node)
-        if isinstance(node, ast.Compare) and len(node.ops) == 1 and not isinstance(node.ops[0], (ast.In, ast.NotIn, ast.Is, ast.IsNot)):
-            parts = [self.each(node.left, key), self.each(node.comparators[0], key)]
-            return None if None in parts else ast.copy_location(ast.Compare(parts[0], node.ops, parts[1:]), node)
-        if isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.Not):
-            part = self.each(node.operand, key)
-            return None if part is None else ast.copy_location(ast.UnaryOp(node.op, part), node)
-        if isinstance(node, ast.Call) and not node.keywords and type(self.static(node.func)[1]).__name__ == "ufunc":
-            parts = [self.each(a, key) for a in node.args]
-            return None if None in parts else ast.copy_location(ast.Call(node.func, parts, []), node)
         if self.static(node)[0]:
             return node
+        parts = [self.each(p, key) for p in self.each_part(node)]
+        if isinstance(node, ast.BinOp) and parts:
+            return ast.copy_location(ast.BinOp(parts[0], node.op, parts[1]), node)
+        if isinstance(node, ast.Compare) and parts:
+            return ast.copy_location(ast.Compare(parts[0], node.ops, parts[1:]), node)
+        if isinstance(node, ast.UnaryOp) and parts:
+            return ast.copy_location(ast.UnaryOp(node.op, parts[0]), node)
+        if isinstance(node, ast.Call) and parts:
+            return ast.copy_location(ast.Call(node.func, parts, []), node)
         return call(node, "number_beside_mask", [node])
 
     def reduced(self, node: ast.Call) -> str | None:
@@ -60,8 +58,6 @@ class Masked:
         if mask is None or len(more) + len(node.keywords) > 1 or any(w.arg != "axis" for w in node.keywords) or not known or k not in (None, 0):
             return None
         value = of.value if isinstance(of, ast.Subscript) else self.each(of, ast.dump(mask))
-        if value is None:
-            return None
         by_mask = self.expr(call(node, "reduced_of_mask", [value, mask], how=_REDUCED[name], axis=0 if name == "len" else k))
         if isinstance(mask, ast.Compare):
             return by_mask
@@ -70,11 +66,25 @@ class Masked:
 
     def mask_read(self, of: Any) -> Any:
         """The mask by which an expression reads elements, if there is one."""
-        if not isinstance(of, (ast.Subscript, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call)):
-            return None
-        reads = [of] if isinstance(of, ast.Subscript) else [n for n in ast.walk(of) if isinstance(n, ast.Subscript) and self.is_mask(n.slice)]
-        found = {ast.dump(n.slice): n.slice for n in reads if self.is_mask(n.slice)}
+        found = {ast.dump(n.slice): n.slice for n in self.reads(of)}
         return next(iter(found.values())) if len(found) == 1 else None
+
+    def reads(self, node: Any) -> list[ast.Subscript]:
+        """Subscripts that may be by masks, of which an expression is made element by element."""
+        if isinstance(node, ast.Subscript):
+            at = isinstance(node.value, ast.Attribute) and node.value.attr == "at"
+            return [node] if self.is_mask(node.slice) and not at else []
+        return [n for part in self.each_part(node) for n in self.reads(part)]
+
+    def each_part(self, node: Any) -> list:
+        """The operands of an elementwise operation."""
+        if isinstance(node, ast.BinOp):
+            return [node.left, node.right] if not isinstance(node.op, ast.MatMult) else []
+        if isinstance(node, ast.Compare):
+            return [node.left, *node.comparators] if len(node.ops) == 1 and not isinstance(node.ops[0], _OBJECTS) else []
+        if isinstance(node, ast.UnaryOp):
+            return [node.operand] if not isinstance(node.op, ast.Not) else []
+        return node.args if isinstance(node, ast.Call) and not node.keywords and type(self.static(node.func)[1]).__name__ == "ufunc" else []
 
     def is_mask(self, index: Any) -> bool:
         """Whether an index may be a mask, by how it is written."""
