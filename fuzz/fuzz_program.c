@@ -107,6 +107,7 @@ static oracle *the_oracle(void) {
   if (o) oracle_free(o);
   FUZZ_CHECK((o = oracle_new()));
   o->several = true;
+  o->max_steps = 20000;
   return o;
 }
 

@@ -73,7 +73,7 @@ static void take_refusal(oracle *o, outcome *to) {
 static anf_status run_main(oracle *o, anf_module *m, int e, size_t n, anf_value *const *args,
                            outcome *to) {
   anf_run_opts ro = {.size = sizeof ro,
-                     .max_steps = 1000000,
+                     .max_steps = o->max_steps ? o->max_steps : 1000000,
                      .max_depth = 10000,
                      .print = take_text,
                      .print_user = to};

@@ -24,6 +24,7 @@ typedef struct oracle {
   size_t earlier;
   size_t unused;        // an error is in a value that nothing uses
   const char *function; // that is run; NULL: main
+  uint64_t max_steps;   // of the interpreter; 0: a million
 } oracle;
 
 oracle *oracle_new(void); // NULL with the reason on standard error
