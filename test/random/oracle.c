@@ -75,11 +75,11 @@ static void take_refusal(oracle *o, outcome *to) {
 static anf_status run_main(oracle *o, anf_module *m, int e, size_t n, anf_value *const *args,
                            outcome *to) {
   anf_run_opts ro = {.size = sizeof ro,
-                     .max_steps = 1000000,
+                     .max_steps = o->max_steps ? o->max_steps : 1000000,
                      .max_depth = 10000,
                      .print = take_text,
                      .print_user = to};
-  anf_graph *g = anf_module_find(m, "main");
+  anf_graph *g = anf_module_find(m, o->function ? o->function : "main");
   if (e == ORACLE_INTERP) return anf_run(g, n, args, &ro, o->d, &to->value);
   anf_exec_opts eo = {.size = sizeof eo, .engine = o->engine[e]};
   anf_exec *x = NULL;
@@ -305,7 +305,7 @@ int oracle_try(oracle *o, const char *text, size_t n, anf_value *const *args, un
   o->refused += want.status != ANF_OK;
   if (want.status == ANF_INTERNAL) bad++, put_outcome(o, names[0], &want), put_program(text);
   for (int e = ORACLE_INTERP + 1; e < ORACLE_ENGINES; e++) {
-    if (!(engines >> e & 1)) continue;
+    if (!(engines >> e & 1) || want.status == ANF_LIMIT) continue; // compiled code has other limits
     find_outcome(o, text, e, n, args, &got);
     const char *what = difference_of(o, text, n, args, &want, &got);
     lacking |= unsupported(&got) && !unsupported(&want);

@@ -22,13 +22,15 @@ typedef struct oracle {
   bool
       several; // programs have several errors: a compiler finds those of types before it runs, in any branch
   size_t earlier;
-  size_t unused; // an error is in a value that nothing uses
+  size_t unused;        // an error is in a value that nothing uses
+  const char *function; // that is run; NULL: main
+  uint64_t max_steps;   // of the interpreter; 0: a million
 } oracle;
 
 oracle *oracle_new(void); // NULL with the reason on standard error
 void oracle_free(oracle *o);
 
-/* Runs `main` of the text by the engines of a set of bits, the interpreter always. Whatever differs is printed as
+/* Runs the function of the text by the engines of a set of bits, the interpreter always. Whatever differs is printed as
  * a TAP comment; the number of engines that differ is returned. */
 int oracle_try(oracle *o, const char *text, size_t n, anf_value *const *args, unsigned engines);
 
