@@ -89,9 +89,11 @@ static anf_graph *entry_of(const anf_module *m) {
   return NULL;
 }
 
-static anf_graph *optimised(const proof *q, anf_graph *program) {
+/* Typed, and its derivatives and batches expanded. No rule rewrites what is proved: one that knows how many terms a sum
+ * has would make a number of the prime. */
+static anf_graph *typed(const proof *q, anf_graph *program) {
   anf_module *m = program->module;
-  anf_status st = anf_optimise(m, "standard", NULL, NULL);
+  anf_status st = anf_optimise(m, "first_order (inline need expand)* dce", NULL, NULL);
   return st == ANF_OK ? entry_of(m) : ((void)anfi_fail_as(q->cx, st), NULL);
 }
 
@@ -102,7 +104,7 @@ static bool asks_no_size(const proof *q, anf_graph *g, size_t n, const anf_type 
   for (size_t i = 0; i < m->nodes.n; i++)
     if (m->nodes.at[i] && chooses_by_type(m->nodes.at[i]))
       return refuse(q, m->nodes.at[i], "a function is chosen by the types of its arguments here");
-  if (!optimised(q, program)) return refuse(q, NULL, "the program needs it as a number");
+  if (!typed(q, program)) return refuse(q, NULL, "the program needs it as a number");
   for (size_t i = 0; i < m->nodes.n; i++)
     if (m->nodes.at[i] && asks_size(m->nodes.at[i]))
       return refuse(q, m->nodes.at[i], "a size is a number of the program here");
@@ -365,7 +367,7 @@ static bool rows_from_rows(proof *q, anf_graph *g, size_t n, const anf_type *con
   anfi_size_set one = {.ndim = 1, .dim = &dim, .name = &q->name, .n = 1, .at = &q->prime};
   const anf_type **large = ANFI_NEW_N(q->a, const anf_type *, n + 1);
   for (size_t i = 0; i < n; i++) large[i] = anfi_sizes_type(q->cx, &one, 0, types[i]);
-  anf_graph *program = copy_of(q, g, n, large), *entry = program ? optimised(q, program) : NULL;
+  anf_graph *program = copy_of(q, g, n, large), *entry = program ? typed(q, program) : NULL;
   if (!entry) return false;
   q->of = ANFI_NEW_N(q->a, anfi_placement, entry->module->nodes.n + 1);
   return place_graph(q, entry, NULL) && gives_rows(q, entry->result);

@@ -10,8 +10,10 @@
 #include "one_heads.h"
 #include "one_image.h"
 #include "one_net.h"
+#include "one_slopes.h"
 #include "one_turned.h"
 #include "one_words.h"
+#include "slopes.h"
 #include "turned.h"
 #include "words.h"
 
@@ -106,11 +108,21 @@ static void heads_of(int64_t rows) {
   EXPECT(same(out[0], out[1], rows, 32));
 }
 
+static void slopes_of(int64_t rows) {
+  static float w[16], x[MOST * 4], out[2][(MOST + 1) * 4];
+  fill(w, 16), fill(x, MOST * 4);
+  clear(out[0], (MOST + 1) * 4);
+  EXPECT(slopes_on(NULL, rows, x, w, out[0]) == ANF_OK);
+  for (int64_t i = 0; i < rows; i++)
+    EXPECT(one_slopes_on(NULL, 1, x + 4 * i, w, out[1] + 4 * i) == ANF_OK);
+  EXPECT(same(out[0], out[1], rows, 4));
+}
+
 int main(void) {
   static const int64_t sizes[] = {0, 1, 2, 7, 8, 9, 63, 64, 65, 72, 127, 128, 150};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     net_of(sizes[i]), image_of(sizes[i]), words_of(sizes[i]), turned_of(sizes[i]);
-    heads_of(sizes[i]);
+    heads_of(sizes[i]), slopes_of(sizes[i]);
   }
   EXPECT(words_on(NULL, -1, NULL, NULL, 1, NULL) != ANF_OK);
   EXPECT(strstr(anf_stream_trap(anf_stream_of_thread())->text, "B = -1"));

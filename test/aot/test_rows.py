@@ -16,7 +16,7 @@ PROGRAM = os.path.join(HERE, "rows.anf")
 ANFORA, RUNTIME = (os.path.abspath(p) for p in sys.argv[1:3])
 CC = sys.argv[4:]
 TAP = Tap()
-APART = ["net", "image", "words", "turned", "heads"]
+APART = ["net", "image", "words", "turned", "heads", "slopes"]
 
 
 def build(folder, name, sizes, *words):
@@ -56,7 +56,7 @@ with tempfile.TemporaryDirectory() as top:
         test_use(where, title, *words)
     test_words(top)
     os.chdir(top)
-    for name, says in (("centred", "Mean"), ("total", "Sum"), ("numbered", "a size is a number"), ("chosen", "a size is a number"),
+    for name, says in (("ones", "Sum"), ("evened", "a size is a number"), ("spread_slope", ""), ("centred", "Mean"), ("total", "Sum"), ("numbered", "a size is a number"), ("chosen", "a size is a number"),
                        ("counted", "a size is a number"), ("first", ""), ("backward", "Flip"), ("summed", "CumSum"), ("compared", "Softmax"),
                        ("weights", "no row for each row"), ("outer", ""), ("second", "not the first dim"), ("ranked", ""), ("spread", ""),
                        ("mixed", ""), ("shown", ""), ("noisy", ""), ("captured", ""), ("looped", "")):
