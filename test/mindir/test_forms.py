@@ -259,8 +259,22 @@ def element_types():
     TAP.case("a root of f64 is not f32", "" if "E1168" in said else said)
 
 
+def trains_with_averages():
+    """A model with running averages, which it assigns to, and a loss: it falls, with an optimiser that would take from the averages, too."""
+    stem = os.path.join(ROOT, "test", "fixtures", "mindir", "zoo_generator")
+    with tempfile.TemporaryDirectory() as folder:
+        data = os.path.join(folder, "d.npz")
+        np.savez(data, z=np.tile(np.load(stem + ".in0.npy"), (4, 1)), y=np.tile(2 * np.load(stem + ".out0.npy"), (4, 1, 1, 1)))
+        for optimizer in ("adamw", "sgd"):
+            r = subprocess.run([ANFORA, "train", stem + ".mindir", "--loss", "mse", "--optimizer", optimizer, "--rate", "0.003", "--data", data, "--epochs", "4", "--batch", "3"],
+                               capture_output=True, text=True, check=False)
+            losses = [float(x) for x in re.findall(r"loss (\S+)", r.stdout)]
+            TAP.case(f"averages and a loss, {optimizer}", "" if len(losses) == 4 and losses[-1] < losses[0] else r.stdout + r.stderr)
+
+
 def main():
     old_forms()
+    trains_with_averages()
     element_types()
     variables()
     fields_by_name()
