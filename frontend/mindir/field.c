@@ -6,7 +6,7 @@ enum { FIELDS = 21 }; // numbers of rows are less
 enum { NUMBERS_PACKED = 16, ENCODING_VARINT = ANFI_WIRE_VARINT, ENCODING_BYTES = ANFI_WIRE_BYTES };
 enum { ENCODING_FIXED32 = ANFI_WIRE_32, ENCODING_FIXED64 = ANFI_WIRE_64 };
 enum { ENCODING_NUMBERS = NUMBERS_PACKED };
-typedef enum { NEWER, READ, IDLE, TOLD, REFUSED } fate;
+typedef enum { NEWER, READ, IDLE, REPORTED, REFUSED } fate;
 
 typedef struct {
   const char *message, *name;
@@ -70,7 +70,7 @@ bool anfi_mi_next(anfi_mi_fields *it, anfi_wire_field *f) {
     if (!known || known->fate == NEWER) anfi_mi_pass(it, f->number);
     else if (!encoded_so(known, f->type)) return !(it->w.bad = true);
     else if (known->fate == READ) return true;
-    else if (known->fate == TOLD) anfi_mi_pass(it, f->number);
+    else if (known->fate == REPORTED) anfi_mi_pass(it, f->number);
     else if (known->fate == REFUSED) return refuse(it, known);
   }
   return false;

@@ -165,7 +165,7 @@ typedef struct anfi_mi_fields {
 anfi_mi_fields anfi_mi_fields_of(anfi_mi_model *m, anfi_mi_message message, const char *data,
                                  size_t len);
 bool anfi_mi_next(anfi_mi_fields *it, anfi_wire_field *f);
-/* Counts a field that is passed over and to be told of. */
+/* Counts a field that is passed over and to be reported. */
 void anfi_mi_pass(anfi_mi_fields *it, uint32_t number);
 /* A warning for each of them, with how often. */
 void anfi_mi_tell_passed(anfi_mi_model *m);
