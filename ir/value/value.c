@@ -439,7 +439,7 @@ bool anfi_value_same(const anf_value *a, const anf_value *b) {
   return same;
 }
 
-/* Of many bytes some, at even distances: weights are not read to be told apart. Equal ones are compared whole. */
+/* A hash of many bytes samples them, so that weights are not read whole; equal hashes are compared. */
 static uint64_t hash_elements(const unsigned char *p, size_t n, uint64_t h) {
   enum { FEW = 1 << 16, PARTS = 64, PART = 64 };
   if (n <= FEW) return anfi_hash(p, n, h);
