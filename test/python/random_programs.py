@@ -33,6 +33,7 @@ class Program:
         self.arguments = [ARGUMENTS[k](self.r) for _, k in params]
         self.names.update(params)
         self.lines.append(f"def f({', '.join(n for n, _ in params)}):")
+        self.lines += [f"    {n} = {n}.copy()" for n, k in params if k == "array"]  # items of it may change
         self.block(1, self.r.randint(2, 7))
         given = self.r.sample(sorted(self.names), min(len(self.names), self.r.randint(1, 4)))
         self.line(1, "return " + self.form.format(", ".join(given)))
@@ -201,7 +202,7 @@ class Program:
             return self.assigned(indent)
         name = self.r.choice(names)
         kind = self.names[name]
-        if kind == "array" and self.r.random() < 0.6:
+        if kind == "array" and self.r.random() < 0.3:
             return self.stored(indent, name)
         if kind == "array":
             return self.line(indent, f"{name} = ({name} {self.r.choice('+-*')} {self.expr(kind, 1)}) % 11.0")
@@ -214,7 +215,7 @@ class Program:
         return self.line(indent, self.r.choice([
             f"{name}[{self.index()}] = {number} % 9.0", f"{name}[{self.index()}] {self.r.choice('+-')}= {number} % 9.0", f"{name}[1:] = {array}[:2]",
             f"{name}[:] = {array}", f"{name}[{name} > {self.number(1)}] = {number} % 9.0", f"{name} {self.r.choice('+-')}= {array} % 9.0",
-            f"{name} = {name}.copy()", f"{name}[{name} < 1.0] = {name}[{name} < 1.0] / 2 - 1.0"]))
+            f"{name}[{name} < 1.0] = {name}[{name} < 1.0] / 2 - 1.0"]))
 
     def unpacked(self, indent):
         a, b, kind = self.fresh(), self.fresh(), self.r.choice(["int", "float"])
