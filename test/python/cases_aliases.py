@@ -503,3 +503,18 @@ def whole_beside_chosen(x, y):
 
 def test_whole_beside_chosen():
     same(whole_beside_chosen, V, V * 2)
+
+
+def test_logaddexp_of_equal_numbers():
+    for f, base in ((np.logaddexp, np.e), (np.logaddexp2, 2)):
+        g = grad(lambda a, b, f=f: np.sum(f(a, b)), argnums=(0, 1))(V, np.array([1.0, 5.0, -np.inf, 4.0]))
+        for got, want in zip(g, ([0.5, base ** 2 / (base ** 2 + base ** 5), 1.0, 0.5], [0.5, base ** 5 / (base ** 2 + base ** 5), 0.0, 0.5])):
+            assert np.allclose(np.asarray(got), want), (got, want)
+        far = np.array([np.inf, -np.inf, np.inf, 1e8])
+        same(lambda a, b, f=f: f(a, b), far, np.array([np.inf, -np.inf, 1.0, -1e8]))
+
+
+def test_kron_of_all_ranks():
+    for a in (V[0], V, M[:2], M.reshape(2, 2, 4)):
+        for b in (V[1], V[:3], M[1:], M.reshape(4, 2, 2)):
+            same(lambda x, y: np.kron(x, y), a, b)

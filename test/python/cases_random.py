@@ -11,7 +11,7 @@ def no_wrong_value(first, count, backend):
     with tempfile.TemporaryDirectory() as folder:
         counts, wrong, why = random_programs.run(anfora, first, count, folder, backend)
     assert not wrong, "\n".join(f"program {seed}: {reason}\n{text}{arguments}" for seed, reason, text, arguments in wrong[:2])
-    assert counts["same"] > 0.8 * count, (counts, why.most_common(5))  # most programs are compiled
+    assert counts["same"] > 0.7 * count, (counts, why.most_common(5))  # most are compiled; what shares the memory of an array that changes is not
 
 
 def test_interpreted():

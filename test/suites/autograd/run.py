@@ -36,7 +36,7 @@ def main():
     sys.path[:0] = [os.path.abspath(o.python), os.path.join(os.path.dirname(os.path.abspath(__file__)), "namespace"), tests]
     files = sorted(f for f in os.listdir(tests) if f.startswith("test_") and f.endswith(".py") and f not in OWN)
     counting = Counting()
-    pytest.main(["-p", "no:cacheprovider", "--continue-on-collection-errors", "-q", "-c", os.devnull, "--rootdir", tests, "--noconftest", "-k", o.filter,
+    pytest.main(["-p", "no:cacheprovider", "--continue-on-collection-errors", "-q", "--tb=no", "-c", os.devnull, "--rootdir", tests, "--noconftest", "-k", o.filter,
                  *(os.path.join(tests, f) for f in files)], plugins=[counting])
     print(f"{counting.passed} pass, {len(counting.others)} do not")
     sys.exit(not o.filter and counting.passed < o.floor)

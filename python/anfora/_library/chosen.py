@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is written of elements that values choose, by masks and by slices whose bounds a loop counts, in terms of all elements
+(_compile/masks.py, _compile/windows.py); and functions of NumPy whose ends are not constants."""
+from __future__ import annotations
+
+from typing import Any
+
+from .._ops import op
+from .composed import RANKS, helper, widened
+
+
+@helper
+def each_with_each(a, b, /, f):
+    """f of each element of a with each of b, as outer of NumPy's functions."""
+    for rank in RANKS:
+        if op.ndim(b) == rank:
+            return f(op.reshape(a, a.shape + (1,) * rank), b)
+    raise ValueError(f"outer is of arrays of up to {len(RANKS) - 1} dims")
+
+
+@helper
+def linspace_between(start, stop, /, num=50, endpoint=True, dtype=None):
+    """linspace of ends that are not constants."""
+    start, stop = start + op.zeros_like(stop) + 0.0, stop + op.zeros_like(start) + 0.0
+    steps = num - 1 if endpoint else num
+    along = each_with_each(op.cast_like(op.arange(num), start), op.ones_like(start), op.multiply)
+    between = start + along * ((stop - start) / max(steps, 1))
+    if endpoint and num > 1:
+        between = op.where(along == num - 1, stop, between)
+    return between if dtype is None else op.cast(between, dtype)
+
+
+@helper
+def at_mask_each(x, mask, value, /):
+    """x with the elements of the value where a mask is true."""
+    if op.ndim(value) > 0 and value.shape != x.shape:
+        raise ValueError("x[mask] = f(y[mask]) is of arrays x and y of one shape")
+    return op.where(widened(mask, x), op.cast_like(value, x), x)
+
+
+@helper
+def ones_outside(x, mask, /):
+    """x where a mask is true, else 1."""
+    return op.where(widened(mask, x), x, op.ones_like(x))
+
+
+@helper
+def number_beside_mask(x, /):
+    if op.ndim(x) > 0:
+        raise ValueError("x[mask] = f(y[mask], v) needs a number v: how many elements there are depends on values")
+    return x
+
+
+def window_ends(n, start, stop):
+    """Where a slice of n elements starts, and how many it has."""
+    first = 0 if start is None else op.clip(op.where(start < 0, start + n, start), 0, n)
+    end = n if stop is None else op.clip(op.where(stop < 0, stop + n, stop), 0, n)
+    return first, op.maximum(end - first, 0)
+
+
+@helper
+def window_count(x, start: Any, stop: Any, /):
+    return window_ends(x.shape[0], start, stop)[1]
+
+
+@helper
+def shortest(*rows):
+    n = rows[0].shape[0]
+    for row in rows[1:]:
+        n = min(n, row.shape[0])
+    return n
+
+
+@helper
+def window_values(x, start: Any, stop: Any, n, /, flipped=False):
+    """x[start:stop], as n elements, of which as many count as there are; some of x stand for the others."""
+    first, count = window_ends(x.shape[0], start, stop)
+    if not flipped and start is None:
+        return x[:n]
+    at = op.arange(n)
+    return x[op.clip(first + (count - 1 - at if flipped else at), 0, x.shape[0] - 1)]
+
+
+def counts_agree(counts):
+    for count in counts[1:]:
+        if count != counts[0]:
+            raise ValueError("slices of different lengths meet")
+
+
+@helper
+def window_sum(values, /, *counts):
+    """The sum of the elements that count."""
+    counts_agree(counts)
+    return op.sum(op.where(op.arange(values.shape[0]) < counts[0], values, op.zeros_like(values)))
+
+
+@helper
+def window_stored(x, start: Any, stop: Any, values, /, *counts):
+    """x with x[start:stop] = values, of which as many count as the slice has."""
+    first, count = window_ends(x.shape[0], start, stop)
+    counts_agree((count, *counts))
+    at = op.arange(x.shape[0])
+    if op.ndim(values) > 0:
+        values = values[op.clip(at - first, 0, values.shape[0] - 1)]
+    return op.where(op.logical_and(at >= first, at < first + count), op.cast_like(values, x), x)
+
+
+@helper
+def number_beside_window(x, /):
+    if op.ndim(x) > 0:
+        raise ValueError("an array beside a slice whose length depends on values: slice both")
+    return x
+
+
+@helper
+def at_mask(x, mask, value, /, mode):
+    """x.at[mask].set(value) and the like."""
+    if op.ndim(value) > 0:
+        raise ValueError("x.at[mask] takes one number: which elements an array would go to depends on values")
+    new = op.cast_like(value, x)
+    if mode == "add":
+        new = x + new
+    if mode == "mul":
+        new = x * new
+    if mode == "min":
+        new = op.minimum(x, new)
+    if mode == "max":
+        new = op.maximum(x, new)
+    return op.where(widened(mask, x), new, x)
+
+
+@helper
+def index_clipped(i, x, /):
+    """Indices of rows; one that is outside is the nearest that is not."""
+    n = x.shape[0]
+    return op.clip(op.where(i < 0, i + n, i), 0, n - 1)
+
+
+@helper
+def index_wrapped(i, x, /):
+    """Indices of rows, counted around."""
+    return op.mod(i, x.shape[0])
+
+
+@helper
+def index_or_length(i, x, /):
+    """Indices of rows; one that is outside is that of a row after the last."""
+    n = x.shape[0]
+    at = op.where(i < 0, i + n, i)
+    return op.where(op.logical_or(at < 0, at >= n), n, at)
+
+
+@helper
+def one_row_longer(x, /):
+    """The array with a row after the last."""
+    return op.concatenate([x, op.zeros_like(x[:1])], 0)
