@@ -171,7 +171,8 @@ def _call(ctx: Any, kind: str, names: list[str], args: Any, **attributes: Any) -
 
 def _lower_jvp(ctx: Any, *args: Any, **params: Any) -> list:
     avals, f = list(ctx.avals_in), _bound(ctx.primitive, params)
-    if not _picked(avals, avals):
+    body = ctx.primitive in (lax.max_p, lax.min_p) and not ctx.avals_out[0].shape  # as that of a scatter, which must be one op
+    if body or not _picked(avals, avals):
         return _plainly(ctx, *args, **params)
     names = _functions(ctx.module_context, ("jvp", ctx.primitive.name), lambda: [
         _traced(_jvp_of(f, avals), avals + [a.to_tangent_aval() for a in _picked(avals, avals)])], _traced(f, avals))
