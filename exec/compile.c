@@ -149,7 +149,7 @@ static void release(void *lowered) {
 
 bool anfi_exec_lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,
                      const anf_exec_opts *o, anfi_variant *v) {
-  if (!anfi_is_built(g->module)) return false;
+  if (g && !anfi_is_built(g->module)) return false;
   anf_status st = lower_framed(cx, g, n, args, o, v);
   if (st != ANF_OK) return anfi_fail_as(cx, st);
   anfi_defer(cx, ANFI_ALWAYS, release, &v->low);

@@ -8,7 +8,7 @@
 #include <math.h>
 
 enum { MOST = 14, WIDTH = 128, ROWS = 8, STEPS = 3 };
-enum { WEIGHT = WIDTH * WIDTH * 8 }; // bytes
+static const int WEIGHT = WIDTH * WIDTH * 8; // bytes
 
 typedef struct plan {
   int layers;
