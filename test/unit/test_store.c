@@ -186,6 +186,26 @@ static void test_full_disk(void **state) {
   assert_int_equal(rmdir(folder), 0); // nothing half written is left
 }
 
+/* The state goes to the file from where it is. */
+static void test_save_takes_no_memory(void **state) {
+  static const char large[] = "def step(p: f32[512, 512], o: f32[2], k: key, x: f32[4, 3]) { (p * "
+                              "0.5, o, k, {loss = Sum(x)}) }\n";
+  enum { STATE = 512 * 512 * 4 };
+  world *w = *state;
+  char folder[TEST_PATH], path[TEST_PATH + 32];
+  assert_true(test_folder(folder));
+  snprintf(path, sizeof path, "%s/c.safetensors", folder);
+  trained t;
+  start(w, &t, large);
+  run_steps(w, &t, 1);
+  uint64_t given = w->heap.given;
+  assert_int_equal(anf_step_save(t.s, path, w->d), ANF_OK);
+  assert_true(w->heap.given - given < STATE / 4);
+  stop(&t);
+  assert_int_equal(unlink(path), 0);
+  assert_int_equal(rmdir(folder), 0);
+}
+
 /* ---- deflate ---- */
 
 /* The same 748 bytes as zlib wrote them: with codes of their own, and with the fixed ones. */
@@ -270,6 +290,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_resume, setup, teardown),
       cmocka_unit_test_setup_teardown(test_other_state, setup, teardown),
       cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_save_takes_no_memory, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
