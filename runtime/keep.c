@@ -64,7 +64,7 @@ void *anf_rt_keep(anf_stream *s, uint64_t bytes) {
   if (n < bytes || k->at > k->end || n > (uint64_t)(k->end - k->at))
     if (n < bytes || !next_chunk(s, (size_t)n)) anf_rt_trap(s, ANF_TRAP_MEMORY, 0, 0, NULL, NULL);
   void *p = k->at;
-  k->at += n;
+  if (n) k->at += n; // no bytes: there may be no chunk
   return p;
 }
 
