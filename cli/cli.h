@@ -137,6 +137,12 @@ bool cli_parameter(cli *c, anf_graph *g, const char *word, size_t *at);
 anf_status cli_arguments(cli *c, anf_graph *g, const char *const *word, size_t n, anf_value ***out);
 
 /* json.c */
+/* Exit statuses and variables of the environment, of option.def; the last has no name. */
+typedef struct cli_fact {
+  const char *name, *text;
+} cli_fact;
+extern const cli_fact cli_statuses[], cli_variables[];
+
 struct json_t;
 /* Inside a frame. Numbers that JSON has not are strings: "nan", "inf", integers above 2^63. */
 struct json_t *cli_json_value(cli *c, const anf_value *v);

@@ -6,19 +6,16 @@
 
 #include "anfora/opt.h"
 
-typedef struct {
-  const char *number, *text;
-} fact;
-static const fact status_facts[] = {
+const cli_fact cli_statuses[] = {
 #define CLI_STATUS(number, text) {#number, text},
 #include "cli/option.def"
 #undef CLI_STATUS
-};
-static const fact variable_facts[] = {
+    {NULL, NULL}};
+const cli_fact cli_variables[] = {
 #define CLI_VARIABLE(name, text) {name, text},
 #include "cli/option.def"
 #undef CLI_VARIABLE
-};
+    {NULL, NULL}};
 
 /* ---- help ---- */
 
@@ -78,9 +75,9 @@ static void options(anf_text *out, const cli_command_info *command) {
     }
 }
 
-static void facts(anf_text *out, const char *title, const fact *f, size_t n) {
+static void facts(anf_text *out, const char *title, const cli_fact *f) {
   anfi_putf(out, "\n%s\n", title);
-  for (size_t i = 0; i < n; i++) row(out, f[i].number, f[i].text);
+  for (; f->name; f++) row(out, f->name, f->text);
 }
 
 static void general_help(anf_text *out) {
@@ -89,8 +86,8 @@ static void general_help(anf_text *out) {
     row(out, cli_command[i].name, cli_command[i].summary);
   anfi_puts(out, "\nOptions of every command\n");
   options(out, NULL);
-  facts(out, "Exit status", status_facts, ANFI_LEN(status_facts));
-  facts(out, "Environment", variable_facts, ANFI_LEN(variable_facts));
+  facts(out, "Exit status", cli_statuses);
+  facts(out, "Environment", cli_variables);
   anfi_puts(out, "\nanfora help COMMAND tells the rest.\n");
 }
 
@@ -153,9 +150,9 @@ static void roff_options(anf_text *out, const cli_command_info *command) {
   }
 }
 
-static void roff_facts(anf_text *o, const char *title, const fact *f, size_t n) {
+static void roff_facts(anf_text *o, const char *title, const cli_fact *f) {
   anfi_putf(o, ".SH %s\n", title);
-  for (size_t i = 0; i < n; i++) roff_item(o, f[i].number, "", f[i].text);
+  for (; f->name; f++) roff_item(o, f->name, "", f->text);
 }
 
 void cli_man(anf_text *o) {
@@ -175,8 +172,8 @@ void cli_man(anf_text *o) {
   }
   anfi_puts(o, ".SH OPTIONS OF EVERY COMMAND\n");
   roff_options(o, NULL);
-  roff_facts(o, "EXIT STATUS", status_facts, ANFI_LEN(status_facts));
-  roff_facts(o, "ENVIRONMENT", variable_facts, ANFI_LEN(variable_facts));
+  roff_facts(o, "EXIT STATUS", cli_statuses);
+  roff_facts(o, "ENVIRONMENT", cli_variables);
 }
 
 /* ---- completions ---- */

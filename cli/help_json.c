@@ -5,20 +5,6 @@
 #include "anfora/opt.h"
 #include <jansson.h>
 
-typedef struct {
-  const char *name, *text;
-} fact;
-static const fact status_facts[] = {
-#define CLI_STATUS(number, text) {#number, text},
-#include "cli/option.def"
-#undef CLI_STATUS
-};
-static const fact variable_facts[] = {
-#define CLI_VARIABLE(name, text) {name, text},
-#include "cli/option.def"
-#undef CLI_VARIABLE
-};
-
 static json_t *text_of(cli *c, const char *s) {
   return s ? cli_json_text(c, s, strlen(s)) : json_null();
 }
@@ -71,9 +57,9 @@ static json_t *command(cli *c, const cli_command_info *of) {
   return o;
 }
 
-static json_t *facts(cli *c, const fact *f, size_t n) {
+static json_t *facts(cli *c, const cli_fact *f) {
   json_t *o = json_object();
-  for (size_t i = 0; i < n; i++) put_text(c, o, f[i].name, f[i].text);
+  for (; f->name; f++) put_text(c, o, f->name, f->text);
   return o;
 }
 
@@ -83,7 +69,7 @@ int cli_help_json(cli *c, const cli_command_info *about) {
   for (size_t i = 0; i < cli_command_count; i++)
     cli_json_append(c, list, command(c, &cli_command[i]));
   cli_json_put(c, o, "commands", list);
-  cli_json_put(c, o, "statuses", facts(c, status_facts, ANFI_LEN(status_facts)));
-  cli_json_put(c, o, "variables", facts(c, variable_facts, ANFI_LEN(variable_facts)));
+  cli_json_put(c, o, "statuses", facts(c, cli_statuses));
+  cli_json_put(c, o, "variables", facts(c, cli_variables));
   return cli_json_write(c, o);
 }

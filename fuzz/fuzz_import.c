@@ -4,13 +4,15 @@
 #define _DEFAULT_SOURCE // mkdtemp
 #include "fuzz.h"
 
+#include "test/unit/folder.h"
+
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FILES = 4, PATH = 300 };
+enum { FILES = 4, PATH = TEST_PATH + 16 };
 static const char *const names[FILES] = {"main.anf", "a.anf", "b.anf", "sub/c.anf"};
 
-static char folder[64];
+static char folder[TEST_PATH];
 
 static void remove_folder(void) {
   char path[PATH];
@@ -26,8 +28,7 @@ static void remove_folder(void) {
 static void make_folder(void) {
   char path[PATH];
   if (*folder) return;
-  snprintf(folder, sizeof folder, "/tmp/anfora-fuzz-XXXXXX");
-  FUZZ_CHECK(mkdtemp(folder));
+  FUZZ_CHECK(test_folder(folder));
   snprintf(path, sizeof path, "%s/sub", folder);
   FUZZ_CHECK(mkdir(path, 0700) == 0);
   atexit(remove_folder);

@@ -223,6 +223,25 @@ bool anfi_t_writes(const teffects *e, const talias *a, texpr x) {
   return exposed(a, x) && (e->writes_unknown || (!x && any_exposed(e, a, 2)));
 }
 
+typedef struct written {
+  const teffects *e;
+  const talias *a;
+  bool variables, yes;
+} written;
+static bool see_written(tviewer *v, texpr x) {
+  written *w = (written *)v->user;
+  if (w->variables && x->kind == TX_var) w->yes |= anfi_t_writes(w->e, w->a, x);
+  if (!w->variables && x->kind == TX_indexing)
+    w->yes |= anfi_t_writes(w->e, w->a, anfi_t_root(w->a, x->in[0]));
+  return true;
+}
+bool anfi_t_writes_part(const teffects *e, const talias *a, texpr x, bool variables) {
+  written w = {e, a, variables, false};
+  tviewer v = {.user = &w, .enter_expr = see_written};
+  anfi_t_view_expr(&v, x);
+  return w.yes;
+}
+
 static bool clash(const teffects *x, const teffects *y, const talias *a) {
   for (size_t i = 0; i < x->all.n; i++) {
     texpr r = x->all.at[i];

@@ -497,6 +497,8 @@ void anfi_t_effects_stmt(teffects *e, const talias *a, tstmt s);
 bool anfi_t_reads(const teffects *e, const talias *a,
                   texpr x); // variable or root; NULL: unknown memory
 bool anfi_t_writes(const teffects *e, const talias *a, texpr x);
+/* Is something in x written: memory that it loads from, or, with `variables`, one of its variables? */
+bool anfi_t_writes_part(const teffects *e, const talias *a, texpr x, bool variables);
 /* Does the order of the two matter? */
 bool anfi_t_conflict(const teffects *x, const teffects *y, const talias *a);
 /* e = coef * var + rest, where rest does not use var; false if it is not so. NULL rest: 0. */

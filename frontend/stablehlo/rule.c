@@ -207,12 +207,12 @@ static anf_graph *backward(const rule *q) {
   size_t n, m = q->op->types.n;
   if (!f || fwd->types.n < m) return f ? refuse(q, "a rule with fewer results") : NULL;
   const anf_type *const *types = argument_types(q, &n), *const *outs = q->op->types.at,
-                        *const *kept = fwd->types.at + m;
+                        *const *residuals = fwd->types.at + m;
   list args = {0}, out = {0}, dx = {0};
   anf_graph *g = enter_new(q, "bwd");
-  const anfi_traced *r = param(q, g, "r", tuple_type(q, fwd->types.n - m, kept)),
+  const anfi_traced *r = param(q, g, "r", tuple_type(q, fwd->types.n - m, residuals)),
                     *dy = param(q, g, "dy", m == 1 ? outs[0] : tuple_type(q, m, outs));
-  bool good = pick(q, r, true, fwd->types.n - m, kept, true, &args) &&
+  bool good = pick(q, r, true, fwd->types.n - m, residuals, true, &args) &&
               pick(q, dy, m != 1, m, outs, false, &args) && call(q, f, &args, &out) &&
               spread(q, &out, 0, n, types, &dx) && give(q, g, anfi_traced_tuple(q->b->t, n, dx.at));
   return good ? g : NULL;

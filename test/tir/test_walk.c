@@ -3,6 +3,7 @@
  * dims that run-time values are, numbers of every C type, and places in the C source. By the public interface alone. */
 #define _XOPEN_SOURCE 700
 #include "test/unit/program.h"
+#include "test/unit/folder.h"
 
 #include "anfora/jit.h"
 #include "test/tir/copy.h"
@@ -353,8 +354,8 @@ static void engines_run_passes_of_the_host(void **state) {
   world *w = *state;
   static anf_tir_pass sub = {.size = sizeof sub, .name = "mine", .func = subtracts};
   static const char passes[] = "auto_caster mine codegen";
-  char dir[] = "/tmp/anfora-walk-XXXXXX", command[64];
-  assert_non_null(mkdtemp(dir));
+  char dir[TEST_PATH], command[TEST_PATH + 8];
+  assert_true(test_folder(dir));
   for (int with = 0; with < 2; with++) {
     world *v = with ? w : calloc(1, sizeof *v);
     if (!with) v->cx = anf_ctx_new(NULL), v->d = anf_diag_new(v->cx);

@@ -3,6 +3,7 @@
  * that has a rule for parts, along each axis, with its derivative; state that is read, written and saved whole; refusals. */
 #define _POSIX_C_SOURCE 200809L // getpid, unlink
 #include "test/unit/ranks.h"
+#include "test/unit/folder.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -276,10 +277,11 @@ static void test_ops(void **state) {
 
 /* A checkpoint is that of one rank: any number of ranks goes on from it, split or not. */
 static void test_checkpoints(void **state) {
-  char path[80];
+  char folder[TEST_PATH], path[TEST_PATH + 32];
   rank r[4], whole[1], other[4];
   (void)state;
-  snprintf(path, sizeof path, "/tmp/anfora-split-%ld.safetensors", (long)getpid());
+  assert_true(test_folder(folder));
+  snprintf(path, sizeof path, "%s/c.safetensors", folder);
   run_ranks(2, NULL, train, &(plan){mlp, "up=column, down=row", 2, BY_TIR, .save = path}, r);
   all_fine(2, r);
   run_ranks(1, NULL, train, &(plan){mlp, NULL, 2, BY_TIR, .load = path}, whole);
@@ -292,6 +294,7 @@ static void test_checkpoints(void **state) {
   free_outs(1, whole);
   free_outs(4, other);
   unlink(path);
+  rmdir(folder);
 }
 
 /* ---- refusals ---- */

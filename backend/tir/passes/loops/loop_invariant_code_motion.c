@@ -73,24 +73,6 @@ static motion motion_of(const user *u, texpr e) {
   return load ? LOADS : worst;
 }
 
-typedef struct written {
-  const user *u;
-  const teffects *e;
-  bool yes;
-} written;
-static bool see_written(tviewer *v, texpr e) {
-  written *w = (written *)v->user;
-  if (e->kind == TX_indexing)
-    w->yes |= anfi_t_writes(w->e, &w->u->alias, anfi_t_root(&w->u->alias, e->in[0]));
-  return true;
-}
-static bool writes_what(const user *u, const teffects *of, texpr e) {
-  written w = {u, of, false};
-  tviewer v = {.user = &w, .enter_expr = see_written};
-  anfi_t_view_expr(&v, e);
-  return w.yes;
-}
-
 /* The outermost level that the value may stand at; `open`: it stays. */
 static uint32_t level_of(const user *u, texpr e, uint32_t open) {
   if (e->kind == TX_constant || e->kind == TX_var || e->kind == TX_tensor ||
@@ -100,7 +82,7 @@ static uint32_t level_of(const user *u, texpr e, uint32_t open) {
   motion m = d < open ? motion_of(u, e) : FIXED;
   if (m == FIXED) return open;
   if (m == LOADS && d < u->sure) d = u->sure;
-  while (m == LOADS && d < open && writes_what(u, &u->effects.at[d], e)) d++;
+  while (m == LOADS && d < open && anfi_t_writes_part(&u->effects.at[d], &u->alias, e, false)) d++;
   return d < open ? d : open;
 }
 

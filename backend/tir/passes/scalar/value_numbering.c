@@ -97,27 +97,13 @@ static void leave_to(user *u, size_t n) {
   }
 }
 
-typedef struct written {
-  const user *u;
-  const teffects *e;
-  bool yes;
-} written;
-static bool see_written(tviewer *v, texpr e) {
-  written *w = (written *)v->user;
-  if (is_load(e)) w->yes |= anfi_t_writes(w->e, &w->u->alias, anfi_t_root(&w->u->alias, e->in[0]));
-  return true;
-}
-
 /* Forgets what was loaded from where these effects write. */
 static void forget(user *u, const teffects *e) {
   size_t n = 0;
   for (size_t i = 0; i < u->loads.n; i++) {
     entry *x = u->loads.at[i];
-    written w = {u, e, x->stale};
-    tviewer v = {.user = &w, .enter_expr = see_written};
-    if (!w.yes) anfi_t_view_expr(&v, x->e);
-    x->stale = w.yes;
-    if (!w.yes) u->loads.at[n++] = x;
+    x->stale = x->stale || anfi_t_writes_part(e, &u->alias, x->e, false);
+    if (!x->stale) u->loads.at[n++] = x;
   }
   u->loads.n = n;
 }

@@ -92,23 +92,11 @@ static bool is_settled(texpr place) {
   return true;
 }
 
-typedef struct moved {
-  const talias *alias;
-  const teffects *e;
-  bool yes;
-} moved;
-static bool see_moved(tviewer *v, texpr e) {
-  moved *m = (moved *)v->user;
-  if (e->kind == TX_var) m->yes |= anfi_t_writes(m->e, m->alias, e);
-  return true;
-}
 /* Does the statement write a variable of the place's indices? */
 static bool moves(const talias *a, const teffects *e, texpr place) {
-  moved m = {a, e, false};
-  tviewer v = {.user = &m, .enter_expr = see_moved};
   for (uint32_t i = 1; place->kind == TX_indexing && i < place->n; i++)
-    anfi_t_view_expr(&v, place->in[i]);
-  return m.yes;
+    if (anfi_t_writes_part(e, a, place->in[i], true)) return true;
+  return false;
 }
 
 /* Does the statement overwrite the place before it reads any of its root? *`on`: nothing of it matters to the place. */
