@@ -93,6 +93,7 @@ typedef struct {
   const bool *mask;       // of all
   const anf_type *result; // for one lane
   bool *all;              // its items that can be batched
+  bool effect;            // the call is one of its graph's effects, and so are those made of it
 } choice;
 
 static bool is_safe_op(const anf_node *n) {
@@ -123,11 +124,16 @@ static lane_branch branch_of(anfi_vmap *v, anfi_flow_spec *s) {
   return a;
 }
 
+static void keep_effect(const choice *c, anf_graph *g, anf_node *call) {
+  if (c->effect && call) anfi_add_effect(g, call);
+}
+
 /* The branch's value with all that can be batched so. */
 static anf_node *call_branch(const choice *c, anfi_batch *b, const lane_branch *a,
                              anf_node *const *args) {
   const anf_type *t = anfi_vmap_type(c->v, a->lane, a->out);
   anf_node *y = anfi_ad_call(c->v->ad, b->g, a->g, t, c->n, args);
+  keep_effect(c, b->g, y);
   return anfi_vmap_raise(c->v, b, y, a->lane, a->out, c->all);
 }
 
@@ -182,8 +188,10 @@ static anf_node *guarded(const choice *c, const anfi_batch *b, anf_node *test, a
   sw->debug = c->v->ad->how;
   in[0] = m;
   memcpy(in + 1, args, c->n * sizeof *in);
-  return anfi_ad_call_node(c->v->ad, b->g, sw, anfi_vmap_type(c->v, c->result, c->all), c->n + 1,
-                           in);
+  anf_node *y = anfi_ad_call_node(c->v->ad, b->g, sw, anfi_vmap_type(c->v, c->result, c->all),
+                                  c->n + 1, in);
+  keep_effect(c, b->g, y);
+  return y;
 }
 
 /* A recursive branch is tested last, so that a batch without lanes terminates too. */
@@ -284,7 +292,7 @@ anf_node *anfi_vmap_choice(anfi_vmap *v, const anf_node *call, const anf_node *s
   size_t n = call->nin - 1u;
   anfi_arena *a = v->ad->arena;
   anf_node **args = ANFI_NEW_N(a, anf_node *, n + 1);
-  choice c = {.v = v, .n = n, .result = call->type};
+  choice c = {.v = v, .n = n, .result = call->type, .effect = call->flags & ANFI_NODE_EFFECT};
   c.lane = ANFI_NEW_N(a, const anf_type *, n + 1);
   c.type = ANFI_NEW_N(a, const anf_type *, n + 1);
   for (size_t i = 0; i < n; i++) args[i] = anfi_vmap_node(v, call->in[i + 1].def);
