@@ -328,6 +328,8 @@ bool oracle_equal(oracle *o, const char *text, const char *variant, size_t n,
   outcome a, b;
   find_outcome(o, text, engine, n, args, &a);
   find_outcome(o, variant, engine, n, args, &b);
+  o->pairs++;
+  o->values += a.status == ANF_OK;
   b.line = a.line, b.col = a.col;
   bool parsed = strncmp(a.code, "E01", 3) != 0 && strncmp(a.code, "E02", 3) != 0;
   if (o->several && a.status != ANF_OK && b.status != ANF_OK) parsed = false;
