@@ -4,6 +4,8 @@
  *   y = (c ? g : h)(x)           ▶: (y, slots..) = (c ? ▷g : ▷h)(x)        ◀: (c ? ◁g : ◁h)(slots.., dy)
  * A choice stays a choice, and ◀ repeats it on the same condition. Residuals of the branches share slots
  * where types agree; the adapters ▷ and ◁ put them there, and slots that a branch does not fill are undefined.
+ * Boxes and stacks do not say what they hold, and vmap joins those of lanes that take different branches: only
+ * those of one callee share a slot.
  * Recompute (checkpoint) runs ▶ again in ◀; Custom calls the pullback or the jvp rule that the program gave. */
 #include "autodiff/reverse/j.h"
 #include "base/mark.h"
@@ -48,15 +50,22 @@ anf_node **anfi_primal_args(anfi_jbuild *q, const anf_node *n, size_t from) {
 typedef struct {
   uint32_t branches;
   ANFI_VEC(const anf_type *) slot;
-  ANFI_VEC(uint32_t) next; // by slot: the next one of its type, or 0
-  anfi_map first;          // by type: 1 + its first slot
+  ANFI_VEC(uint32_t) next; // by slot: the next one of its key, or 0
+  anfi_map first;          // by key: 1 + its first slot
   uint32_t **at;           // by branch and residual: its slot
 } slots;
 
-/* The first slot of type t that the branch does not use yet, or a new one. `last`: by type, 1 + the last
- * one that it uses; a branch takes those of a type in their order. */
-static uint32_t slot_for(anfi_jbuild *q, slots *s, const anf_type *t, anfi_map *last) {
-  uint64_t *used = anfi_map_at(last, anfi_key(t)), *first = anfi_map_at(&s->first, anfi_key(t));
+/* Residuals of one key may share a slot: of a type, but of a callee if the type does not say what is inside. */
+static uint64_t slot_key(const anfi_jspec *s, const anf_type *const *t) {
+  bool opaque = (*t)->kind == ANF_TYPE_BOX || (*t)->kind == ANF_TYPE_STACK;
+  return !opaque ? anfi_key(*t) : anfi_is_boxed(s) ? anfi_key(s) : anfi_key(t);
+}
+
+/* The first slot of the key that the branch does not use yet, or a new one of type t. `last`: by key, 1 + the last
+ * one that it uses; a branch takes those of a key in their order. */
+static uint32_t slot_for(anfi_jbuild *q, slots *s, uint64_t key, const anf_type *t,
+                         anfi_map *last) {
+  uint64_t *used = anfi_map_at(last, key), *first = anfi_map_at(&s->first, key);
   uint32_t i = *used ? s->next.at[*used - 1] : (uint32_t)*first, none = 0;
   if (!i) {
     anfi_push(q->j->a, &s->slot, t);
@@ -77,9 +86,11 @@ static slots slots_of(anfi_jbuild *q, const anf_node *n) {
     const anf_type *const *t;
     anfi_map last;
     anfi_map_init(&last, q->j->a);
-    size_t count = residual_types(q, anfi_j_callee(q->j, n, k), &t);
+    const anfi_jspec *spec = anfi_j_callee(q->j, n, k);
+    size_t count = residual_types(q, spec, &t);
     s.at[k] = ANFI_NEW_N(q->j->a, uint32_t, count + 1);
-    for (size_t i = 0; i < count; i++) s.at[k][i] = slot_for(q, &s, t[i], &last);
+    for (size_t i = 0; i < count; i++)
+      s.at[k][i] = slot_for(q, &s, slot_key(spec, &t[i]), t[i], &last);
   }
   return s;
 }
