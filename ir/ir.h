@@ -243,6 +243,7 @@ static inline bool anfi_type_has_dtype(const anf_type *t) {
   return t->kind == ANF_TYPE_TENSOR || (t->kind == ANF_TYPE_ANY && t->pattern == ANF_PATTERN_RANKS);
 }
 const anf_type *anfi_type_with_dtype(anf_ctx *cx, const anf_type *t, anf_dtype d); // tensors
+bool anfi_type_has_function(const anf_type *t); // over the nesting of types
 /* Elements of a tensor type; false if a dim is not constant. */
 bool anfi_type_elements(const anf_type *t, size_t *n);
 size_t anfi_type_bytes(const anf_type *t); // of a tensor type whose dims are constant

@@ -63,6 +63,13 @@ static bool is_true(const anfi_eval *q, bool *out) {
 
 bool anfi_eval_identity(anfi_eval *q) { return anfi_eval_give(q, q->in[0]); }
 
+bool anfi_eval_data(anfi_eval *q) {
+  const anf_type *t = anfi_value_type(q->cx, q->in[0]);
+  if (anfi_type_has_function(t))
+    return anfi_fail(q->cx, q->loc, ANF_E0525, anfi_op[q->op].name, anfi_type_text(q->cx, t));
+  return anfi_eval_give(q, q->in[0]);
+}
+
 bool anfi_eval_switch(anfi_eval *q) {
   bool yes = false;
   return is_true(q, &yes) && anfi_eval_give(q, q->in[yes ? 1 : 2]);

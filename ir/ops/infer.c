@@ -45,16 +45,8 @@ bool anfi_infer_fail(const anfi_infer *q, const char *why) {
   return anfi_fail(q->cx, q->loc, ANF_E0501, anfi_op[q->op].name, why);
 }
 
-/* Over the nesting of types. */
-static bool has_function(const anf_type *t) {
-  bool found = t->kind == ANF_TYPE_FN;
-  bool nest = t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
-  for (uint32_t i = 0; nest && i < t->n; i++) found |= has_function(t->items[i]);
-  return found;
-}
-
 bool anfi_infer_no_tensor(const anfi_infer *q, size_t i) {
-  if (has_function(q->in[i]))
+  if (anfi_type_has_function(q->in[i]))
     return anfi_fail(q->cx, q->loc, ANF_E0525, anfi_op[q->op].name,
                      anfi_type_text(q->cx, q->in[i]));
   anfi_fail(q->cx, q->loc, ANF_E0502, i + 1, anfi_op[q->op].name, anfi_type_text(q->cx, q->in[i]));

@@ -282,6 +282,13 @@ const anf_type *anfi_type_with_dtype(anf_ctx *cx, const anf_type *t, anf_dtype d
 bool anfi_is_tensor(const anf_type *t) { return t && t->kind == ANF_TYPE_TENSOR; }
 bool anfi_is_scalar(const anf_type *t) { return anfi_is_tensor(t) && t->n == 0; }
 
+bool anfi_type_has_function(const anf_type *t) {
+  bool found = t->kind == ANF_TYPE_FN;
+  bool nest = t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
+  for (uint32_t i = 0; nest && !found && i < t->n; i++) found = anfi_type_has_function(t->items[i]);
+  return found;
+}
+
 bool anfi_type_elements(const anf_type *t, size_t *n) {
   *n = 1;
   for (uint32_t i = 0; i < t->n; i++) {
