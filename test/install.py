@@ -74,7 +74,7 @@ def words_for(tree, env, static, name="anfora"):
 def objects(tap, tree, compiler, env):
     """A program that uses an object builds with anfora_rt.pc."""
     command = find(tree, "anfora")
-    for name, text in (("half.anf", "def half(x: f64) { x / 2.0 }\n"), ("user.c", USER)):
+    for name, text in (("half.anf", "def half(x: f64) { x / 2.0 + Sin(x - 5.0) }\n"), ("user.c", USER)):
         with open(os.path.join(tree, name), "w", encoding="utf-8") as f:
             f.write(text)
     program, files = os.path.join(tree, "user"), [os.path.join(tree, n) for n in ("user.c", "half.o")]
