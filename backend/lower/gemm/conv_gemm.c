@@ -152,6 +152,17 @@ static void copy_phase(const walk *w, const uint64_t *f, texpr tensor, texpr fro
   close(w, &k);
 }
 
+/* Does a tap of the window read this phase? */
+static bool is_read(const walk *w, const uint64_t *f) {
+  const anfi_window *v = &w->c->win;
+  for (size_t d = 0; d < 3; d++) {
+    uint64_t t = 0;
+    while (t < u(v->kernel[d]) && t * u(v->dilation[d]) % u(v->stride[d]) != f[d]) t++;
+    if (t == u(v->kernel[d])) return false;
+  }
+  return true;
+}
+
 /* x by phases: [phases][channels][extent] or [phases][extent][channels] */
 static void copy_input(walk *w, texpr from, bool last) {
   const anfi_window *v = &w->c->win;
@@ -161,7 +172,7 @@ static void copy_input(walk *w, texpr from, bool last) {
   for (f[0] = 0; f[0] < u(v->stride[0]); f[0]++)
     for (f[1] = 0; f[1] < u(v->stride[1]); f[1]++)
       for (f[2] = 0; f[2] < u(v->stride[2]); f[2]++)
-        copy_phase(w, f, w->q->x, from, u(w->c->ci), last);
+        if (is_read(w, f)) copy_phase(w, f, w->q->x, from, u(w->c->ci), last);
 }
 
 /* Of a tap along each dim, as indices: its phase, and what it adds. */
@@ -342,8 +353,45 @@ static uint64_t channel_parts(const walk *w, uint64_t many) {
   return some && co % PARTS == 0 && co >= PARTS * LEAST ? PARTS : 1;
 }
 
+typedef struct point { // of a window of one element
+  const walk *w;
+  const place *p;
+} point;
+
+static void store_point(anfi_low *L, const anfi_mm *q, texpr i, texpr j, texpr sum) {
+  const point *f = (const point *)q->user;
+  const walk *w = f->w;
+  texpr channel = anfi_low_atom(L, add(w, f->p->co0, i));
+  if (w->q->bias) sum = anfi_t_add(L->t, sum, load(w, w->q->bias, channel));
+  if (w->q->root) {
+    anfi_pt at = {0};
+    anfi_pt_push(&at, f->p->image, u(w->c->n));
+    anfi_pt_push(&at, channel, u(w->c->groups * w->c->co));
+    anfi_pt_push(&at, j, w->out);
+    anfi_view_know(L, w->q->product, &at, sum);
+    sum = anfi_view_at(L, w->q->root, &at).re;
+  }
+  store(w, q->c, add(w, q->c0, add(w, mulc(w, i, q->ldc), j)), sum);
+}
+
+/* A window of one element over a dense plane: [co, ci] @ [ci, plane], blocked as products are. */
+static bool one_product(const walk *w, const place *p) {
+  point f = {w, p};
+  uint64_t ci = u(w->c->ci);
+  anfi_mm q = {.elem = w->elem, .m = u(w->c->co), .n = w->out, .k = ci, .user = &f};
+  q.a = w->weights, q.b = w->copy, q.c = w->q->to;
+  q.a0 = w->weights0, q.b0 = w->copy0, q.c0 = p->y;
+  q.lda = ci, q.ldb = w->plane, q.ldc = w->out;
+  q.serial = parallel(w) && w->c->n > 1;
+  if (w->q->bias || w->q->root) q.store_element = store_point;
+  if (w->taps > 1 || w->plane != w->out || !anfi_low_gemm_wanted(&q)) return false;
+  anfi_low_gemm(w->L, &q);
+  return true;
+}
+
 static void all_rows(const walk *w, const place *p) {
   enum { COLUMNS = 128 }; // of a product, or one row
+  if (one_product(w, p)) return;
   uint64_t high = u(w->c->win.out[1]), rows = COLUMNS / w->extent[2];
   if (!rows) rows = 1;
   rows = anfi_mm_up(high, anfi_mm_up(high, rows));
