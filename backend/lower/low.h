@@ -355,8 +355,13 @@ typedef struct anfi_conv_work {
   anf_tir_elem elem;        // of all
   texpr x, w, y, bias, to;  // tensors; the one that is the result is `to`, a bias that is not NULL
   const anf_value *const_w; // the value of w, if that is a constant
+  /* A forward one that is fused into its consumer `root`, which is written to `to`, or NULL for both. */
+  const anfi_view *product, *root;
 } anfi_conv_work;
 struct anfi_conv;
+bool anfi_low_conv_gemm_wanted(const struct anfi_conv *c, const anfi_conv_work *q);
+/* conv.c: do kernels take this convolution, of floats and forward? */
+bool anfi_low_conv_by_kernels(const anf_node *n);
 bool anfi_low_conv_gemm(anfi_low *L, const struct anfi_conv *c, const anfi_conv_work *q);
 /* conv_bytes.c: of bytes, summed in i32. False: it is another one. */
 bool anfi_low_conv_bytes(anfi_low *L, const anfi_low_op *q, const struct anfi_conv *c,

@@ -198,6 +198,40 @@ def with_bias(r):
                109, "f32")
 
 
+def followed_convolutions(r):
+    """Bias, BatchNorm, residual and activation behind a convolution: against NumPy, and against the same with the convolution as a result of
+    its own, whose bytes must be equal. Rows of sums that are dense and that are not, channels in parts, groups, patches, one dim and three."""
+    cases = [(2, 1, 8, 12, (9, 11), (3, 3), 1, 1), (1, 1, 16, 128, (14, 14), (3, 3), 2, 1), (1, 1, 32, 192, (14, 14), (1, 1), 1, 0),
+             (2, 2, 8, 6, (8, 9), (3, 3), 1, 0), (1, 1, 3, 24, (34, 51), (16, 16), 16, 0), (3, 1, 6, 10, (40,), (5,), 3, 2),
+             (1, 1, 4, 8, (5, 6, 7), (2, 3, 3), 1, 1), (1, 1, 8, 9, (6, 140), (3, 3), 1, 1), (1, 8, 1, 1, (10, 10), (3, 3), 1, 1)]
+    for n, groups, ci, co, size, kernel, stride, padding in cases:
+        all_ = groups * co
+        x, w, b = r.data((n, groups * ci, *size)), r.data((all_, ci, *kernel)), r.data((all_,))
+        s, t, m, v = r.data((all_,)), r.data((all_,)), r.data((all_,)), np.abs(r.data((all_,)))
+        X, W, B, S, T, M, V = (a.astype(np.float64) for a in (x, w, b, s, t, m, v))
+        column = (1, -1) + (1,) * len(size)
+        how = (stride, padding, 1, groups)
+        y = conv(X, W, *how) + B.reshape(column)
+        factor = (S / np.sqrt(V + 1e-5)).reshape(column)
+        bound = (conv(np.abs(X), np.abs(W), *how) + np.abs(B.reshape(column)) + np.abs(M.reshape(column))) * np.abs(factor) + 3
+        h = r.data(y.shape)
+        want = np.maximum((y - M.reshape(column)) * factor + T.reshape(column) + h, 0)
+        op = f"Conv{len(size)}D"
+        sig = ", ".join(f"{k}: f32[{text(a.shape)}]" for k, a in zip("xwbhstmv", (x, w, b, h, s, t, m, v)))
+        attrs = f"stride={stride}, padding={padding}, groups={groups}"
+        args, after = [x, w, b, h, s, t, m, v], "Relu(BatchNorm(c, s, t, m, v) + h)"
+        joined = f"def f({sig}) {{ c = {op}(x, w, b, {attrs}); {after} }}"
+        apart = f"def f({sig}) {{ c = {op}(x, w, b, {attrs}); Concat({after}, c, axis=0) }}"
+        for more in ((), ("--fix", "w,b,s,t,m,v"), ("--threads", "2")):
+            name = f"{op} {n}x{groups}x{ci}->{co} {size} by {kernel} {how} {' '.join(more)}, followed"
+            r.case(name, joined, args, want, bound, w[0].size + 8, "f32", *more)
+            one, problem = r.run(joined, args, *more)
+            two, other = r.run(apart, args, *more)
+            if not problem and not other and one.tobytes() != two[:n].tobytes():
+                problem = "another value than the convolution written by itself gives"
+            r.tap.case(f"{name}, bit for bit", problem or other)
+
+
 def softmax(x):
     e = np.exp(x - x.max(-1, keepdims=True))
     return e / e.sum(-1, keepdims=True)
@@ -284,6 +318,7 @@ def main():
         sums_of_loops(r)
         convolutions(r)
         with_bias(r)
+        followed_convolutions(r)
         followed(r)
         strided(r)
         r.tap.done()

@@ -76,7 +76,8 @@ static bool is_plain(const anf_node *n) {
   if (n->kind != ANFI_APPLY || !n->type || n->type->kind != ANF_TYPE_TENSOR) return false;
   const anfi_op_info *o = &anfi_op[n->op];
   if (o->flags & ANFI_IN_ORDER) return true;
-  return o->lower == ANFI_LOWER_POINTWISE && o->scalar && !(o->flags & ANFI_AS_WHOLE);
+  bool by_element = o->scalar || n->op == ANF_OP_BatchNorm;
+  return o->lower == ANFI_LOWER_POINTWISE && by_element && !(o->flags & ANFI_AS_WHOLE);
 }
 
 static bool is_output(const anf_node *n) {
@@ -136,7 +137,8 @@ bool anfi_low_is_of_bytes(const anf_node *n) {
 }
 
 bool anfi_low_is_product(const anf_node *n) {
-  return has(n, ANFI_EPILOGUE) || (is_convolution(n) && anfi_low_is_of_bytes(n));
+  if (!is_convolution(n)) return has(n, ANFI_EPILOGUE);
+  return anfi_low_is_of_bytes(n) || anfi_low_conv_by_kernels(n);
 }
 
 /* Elements of the result for each matrix of a batch of weights: of one row, the columns. */

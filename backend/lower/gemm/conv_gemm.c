@@ -152,6 +152,17 @@ static void copy_phase(const walk *w, const uint64_t *f, texpr tensor, texpr fro
   close(w, &k);
 }
 
+/* Does a tap of the window read this phase? */
+static bool is_read(const walk *w, const uint64_t *f) {
+  const anfi_window *v = &w->c->win;
+  for (size_t d = 0; d < 3; d++) {
+    uint64_t t = 0;
+    while (t < u(v->kernel[d]) && t * u(v->dilation[d]) % u(v->stride[d]) != f[d]) t++;
+    if (t == u(v->kernel[d])) return false;
+  }
+  return true;
+}
+
 /* x by phases: [phases][channels][extent] or [phases][extent][channels] */
 static void copy_input(walk *w, texpr from, bool last) {
   const anfi_window *v = &w->c->win;
@@ -161,7 +172,7 @@ static void copy_input(walk *w, texpr from, bool last) {
   for (f[0] = 0; f[0] < u(v->stride[0]); f[0]++)
     for (f[1] = 0; f[1] < u(v->stride[1]); f[1]++)
       for (f[2] = 0; f[2] < u(v->stride[2]); f[2]++)
-        copy_phase(w, f, w->q->x, from, u(w->c->ci), last);
+        if (is_read(w, f)) copy_phase(w, f, w->q->x, from, u(w->c->ci), last);
 }
 
 /* Of a tap along each dim, as indices: its phase, and what it adds. */
@@ -208,14 +219,14 @@ static void product(const walk *w, texpr a, texpr b, texpr c, const uint64_t *si
   anfi_low_add(w->L, anfi_t_eval(t, anfi_t_brgemm(t, in, attrs)));
 }
 
-/* Rows of results begin with the bias of their channel, if there is one. */
-static void begin_rows(const walk *w, texpr channel0, texpr to, uint64_t m, uint64_t n,
+/* Rows of sums begin with the bias of their channel, if there is one. */
+static void begin_rows(const walk *w, texpr sums, texpr channel0, texpr to, uint64_t m, uint64_t n,
                        uint64_t ld) {
   if (!w->q->bias) return;
   nest k;
   open(w, &k, 2, (uint64_t[]){m, n}, false);
   texpr b = load(w, w->q->bias, add(w, channel0, k.at[0]));
-  store(w, w->q->to, add(w, to, add(w, mulc(w, k.at[0], ld), k.at[1])), b);
+  store(w, sums, add(w, to, add(w, mulc(w, k.at[0], ld), k.at[1])), b);
   close(w, &k);
 }
 
@@ -228,7 +239,7 @@ static texpr first_address(const walk *w, texpr l) {
 
 /* Results of one product: rows from o on, of some channels of a group. */
 typedef struct block {
-  texpr o[2], channel;
+  texpr image, o[2], channel; // channel: of its group
   uint64_t rows, channels;
 } block;
 
@@ -249,14 +260,30 @@ static void list_taps(const walk *w, const block *b, texpr la, texpr lb) {
   }
 }
 
-/* Sums of rows with columns between them, to the rows of results, and the bias. */
-static void end_rows(const walk *w, const block *b, texpr sums, texpr row, texpr channel0) {
+/* What the consumer of the convolution makes of the sum x of this element. */
+static texpr consumed(const walk *w, const block *b, texpr channel, texpr row, texpr col, texpr x) {
+  anfi_low *L = w->L;
+  const int64_t *out = w->c->win.out;
+  anfi_pt p = {0};
+  anfi_pt_push(&p, b->image, u(w->c->n));
+  anfi_pt_push(&p, channel, u(w->c->groups * w->c->co));
+  anfi_pt_push(&p, b->o[0], u(out[0]));
+  anfi_pt_push(&p, anfi_low_atom(L, add(w, b->o[1], row)), u(out[1]));
+  anfi_pt_push(&p, col, u(out[2]));
+  anfi_view_know(L, w->q->product, &p, x);
+  return anfi_view_at(L, w->q->root, &p).re;
+}
+
+/* Sums of rows with columns between them, to the rows of results, with the bias if they have begun without. */
+static void end_rows(const walk *w, const block *b, texpr sums, texpr row, texpr channel0,
+                     bool bias) {
   uint64_t cols = u(w->c->win.out[2]), ld = b->rows * w->extent[2];
   nest k;
   open(w, &k, 3, (uint64_t[]){b->channels, b->rows, cols}, false);
   texpr from = add(w, mulc(w, k.at[0], ld), add(w, mulc(w, k.at[1], w->extent[2]), k.at[2]));
-  texpr x = load(w, sums, from);
-  if (w->q->bias) x = anfi_t_add(w->L->t, x, load(w, w->q->bias, add(w, channel0, k.at[0])));
+  texpr channel = anfi_low_atom(w->L, add(w, channel0, k.at[0])), x = load(w, sums, from);
+  if (bias) x = anfi_t_add(w->L->t, x, load(w, w->q->bias, channel));
+  if (w->q->root) x = consumed(w, b, channel, k.at[1], k.at[2], x);
   texpr to = add(w, mulc(w, k.at[0], w->out), add(w, mulc(w, k.at[1], cols), k.at[2]));
   store(w, w->q->to, add(w, row, to), x);
   close(w, &k);
@@ -272,27 +299,27 @@ static void one_block(const walk *w, texpr to, const block *b, texpr channel0) {
   row = anfi_low_atom(w->L, add(w, add(w, to, mulc(w, b->channel, w->out)), row));
   channel0 = anfi_low_atom(w->L, add(w, channel0, b->channel));
   uint64_t size[] = {1, b->channels, n, ci, ci, w->plane, w->out, 0, 0};
-  bool dense = b->rows == 1 || w->extent[2] == cols;
+  bool dense = b->rows == 1 || w->extent[2] == cols, apart = !dense || w->q->root;
   texpr sums = w->q->to, at0 = row;
-  if (dense) begin_rows(w, channel0, row, b->channels, n, w->out);
-  else {
+  if (apart) {
     size[6] = b->rows * w->extent[2];
     sums = anfi_low_local(w->L, w->elem, b->channels * size[6], "sums");
     at0 = ix(w, 0);
   }
+  if (dense) begin_rows(w, sums, channel0, at0, b->channels, n, size[6]);
   product(w, first_address(w, la), first_address(w, lb), at(w, sums, at0), size, w->taps,
           !dense || !w->q->bias, false);
-  if (!dense) end_rows(w, b, sums, row, channel0);
+  if (apart) end_rows(w, b, sums, row, channel0, w->q->bias && !dense);
 }
 
 /* The image and group that results are of: where its planes start in x and in y. */
 typedef struct place {
-  texpr x, y, ci0, co0;
+  texpr image, x, y, ci0, co0;
 } place;
 static place place_of(const walk *w, texpr n, texpr g) {
   uint64_t ci = u(w->c->ci), co = u(w->c->co), groups = u(w->c->groups);
   texpr ng = add(w, mulc(w, n, groups), g);
-  return (place){anfi_low_atom(w->L, mulc(w, ng, ci * w->in)),
+  return (place){n, anfi_low_atom(w->L, mulc(w, ng, ci * w->in)),
                  anfi_low_atom(w->L, mulc(w, ng, co * w->out)), mulc(w, g, ci), mulc(w, g, co)};
 }
 
@@ -311,22 +338,60 @@ static void blocks(const walk *w, const place *p, uint64_t first, uint64_t rows,
   if (!many) return;
   open(w, &k, 3, e, parallel(w) && w->c->n == 1);
   texpr row = anfi_ix_addc(w->L, mulc(w, k.at[1], rows), (int64_t)first);
-  block b = {.o = {k.at[0], anfi_low_atom(w->L, row)}, .rows = rows, .channels = channels};
+  block b = {.image = p->image, .o = {k.at[0], anfi_low_atom(w->L, row)}, .rows = rows, .channels = channels};
   b.channel = anfi_low_atom(w->L, mulc(w, k.at[2], channels));
   one_block(w, p->y, &b, p->co0);
   close(w, &k);
 }
 
-/* Channels are shared among threads where there are few rows. */
+/* Channels are shared among threads where there are few rows; sums that are consumed stay in the first cache. */
 static uint64_t channel_parts(const walk *w, uint64_t many) {
-  enum { PARTS = 4, LEAST = 16 };
+  enum { PARTS = 4, LEAST = 16, CONSUMED = 64 };
   uint64_t co = u(w->c->co);
+  if (w->q->root && co > CONSUMED && co % CONSUMED == 0) return co / CONSUMED;
   bool some = parallel(w) && w->c->n == 1 && many * u(w->c->win.out[0]) < PARTS;
   return some && co % PARTS == 0 && co >= PARTS * LEAST ? PARTS : 1;
 }
 
+typedef struct point { // of a window of one element
+  const walk *w;
+  const place *p;
+} point;
+
+static void store_point(anfi_low *L, const anfi_mm *q, texpr i, texpr j, texpr sum) {
+  const point *f = (const point *)q->user;
+  const walk *w = f->w;
+  texpr channel = anfi_low_atom(L, add(w, f->p->co0, i));
+  if (w->q->bias) sum = anfi_t_add(L->t, sum, load(w, w->q->bias, channel));
+  if (w->q->root) {
+    anfi_pt at = {0};
+    anfi_pt_push(&at, f->p->image, u(w->c->n));
+    anfi_pt_push(&at, channel, u(w->c->groups * w->c->co));
+    anfi_pt_push(&at, j, w->out);
+    anfi_view_know(L, w->q->product, &at, sum);
+    sum = anfi_view_at(L, w->q->root, &at).re;
+  }
+  store(w, q->c, add(w, q->c0, add(w, mulc(w, i, q->ldc), j)), sum);
+}
+
+/* A window of one element over a dense plane: [co, ci] @ [ci, plane], blocked as products are. */
+static bool one_product(const walk *w, const place *p) {
+  point f = {w, p};
+  uint64_t ci = u(w->c->ci);
+  anfi_mm q = {.elem = w->elem, .m = u(w->c->co), .n = w->out, .k = ci, .user = &f};
+  q.a = w->weights, q.b = w->copy, q.c = w->q->to;
+  q.a0 = w->weights0, q.b0 = w->copy0, q.c0 = p->y;
+  q.lda = ci, q.ldb = w->plane, q.ldc = w->out;
+  q.serial = parallel(w) && w->c->n > 1;
+  if (w->q->bias || w->q->root) q.store_element = store_point;
+  if (w->taps > 1 || w->plane != w->out || !anfi_low_gemm_wanted(&q)) return false;
+  anfi_low_gemm(w->L, &q);
+  return true;
+}
+
 static void all_rows(const walk *w, const place *p) {
   enum { COLUMNS = 128 }; // of a product, or one row
+  if (one_product(w, p)) return;
   uint64_t high = u(w->c->win.out[1]), rows = COLUMNS / w->extent[2];
   if (!rows) rows = 1;
   rows = anfi_mm_up(high, anfi_mm_up(high, rows));
@@ -493,7 +558,7 @@ static void one_phase(const walk *w, const uint64_t *f, texpr to, texpr channel0
   row = anfi_low_atom(w->L, add(w, to, row));
   bool dense = v->stride[2] == 1;
   if (dense) {
-    begin_rows(w, channel0, row, ci, s.n[2], w->in);
+    begin_rows(w, w->q->to, channel0, row, ci, s.n[2], w->in);
     if (!phase_row(w, f, &s, r.at, w->q->to, w->in, row, !w->q->bias) && !w->q->bias) {
       open(w, &k, 2, (uint64_t[]){ci, s.n[2]}, false);
       store(w, w->q->to, add(w, row, add(w, mulc(w, k.at[0], w->in), k.at[1])),
@@ -622,29 +687,39 @@ static void by_weights(walk *w) {
 
 enum { MOST_PHASES = 16, MOST_TAPS = 128, FEW_CHANNELS = 16, FEW = 1 << 13 };
 
-bool anfi_low_conv_gemm(anfi_low *L, const anfi_conv *c, const anfi_conv_work *q) {
+static bool plan_of(walk *w) {
+  const anfi_conv *c = w->c;
   const anfi_window *v = &c->win;
-  walk w = {.L = L, .c = c, .q = q, .elem = q->elem, .taps = 1, .in = 1, .out = 1, .phases = 1};
-  w.plane = 1;
-  w.copy0 = ix(&w, 0);
+  w->taps = w->in = w->out = w->phases = w->plane = 1;
   for (size_t d = 0; d < 3; d++) {
-    w.taps *= u(v->kernel[d]), w.in *= u(v->in[d]), w.out *= u(v->out[d]);
-    w.phases *= u(v->stride[d]);
+    w->taps *= u(v->kernel[d]), w->in *= u(v->in[d]), w->out *= u(v->out[d]);
+    w->phases *= u(v->stride[d]);
     if (v->before[d] < 0) return false;
-    w.reach[d] = v->kernel[d] ? u((v->kernel[d] - 1) * v->dilation[d] / v->stride[d]) : 0;
-    uint64_t most =
-        q->way == ANFI_CONV_BY_INPUT ? u(up(v->in[d] + v->before[d], v->stride[d])) : u(v->out[d]);
+    w->reach[d] = v->kernel[d] ? u((v->kernel[d] - 1) * v->dilation[d] / v->stride[d]) : 0;
+    uint64_t most = w->q->way == ANFI_CONV_BY_INPUT ? u(up(v->in[d] + v->before[d], v->stride[d]))
+                                                    : u(v->out[d]);
     if (most < u(v->out[d])) most = u(v->out[d]);
-    w.extent[d] = most + w.reach[d];
-    w.plane *= w.extent[d];
+    w->extent[d] = most + w->reach[d];
+    w->plane *= w->extent[d];
   }
-  if (q->elem != ANF_TIR_f32 && q->elem != ANF_TIR_f64) return false;
-  bool patches = q->way == ANFI_CONV_FORWARD && of_patches(&w);
-  if (!w.taps || !w.out || !w.in) return false;
-  if (!patches && (w.taps > MOST_TAPS || w.phases > MOST_PHASES)) return false;
-  if (c->ci * c->co < FEW_CHANNELS || u(c->ci * c->co) * w.taps * w.out < FEW) return false;
+  if (w->elem != ANF_TIR_f32 && w->elem != ANF_TIR_f64) return false;
+  if (!w->taps || !w->out || !w->in) return false;
+  bool patches = w->q->way == ANFI_CONV_FORWARD && of_patches(w);
+  if (!patches && (w->taps > MOST_TAPS || w->phases > MOST_PHASES)) return false;
+  return c->ci * c->co >= FEW_CHANNELS && u(c->ci * c->co) * w->taps * w->out >= FEW;
+}
+
+bool anfi_low_conv_gemm_wanted(const anfi_conv *c, const anfi_conv_work *q) {
+  walk w = {.c = c, .q = q, .elem = q->elem};
+  return plan_of(&w);
+}
+
+bool anfi_low_conv_gemm(anfi_low *L, const anfi_conv *c, const anfi_conv_work *q) {
+  walk w = {.L = L, .c = c, .q = q, .elem = q->elem};
+  if (!plan_of(&w)) return false;
+  w.copy0 = ix(&w, 0);
   anfi_low_open(L);
-  if (patches) forward_patches(&w);
+  if (q->way == ANFI_CONV_FORWARD && of_patches(&w)) forward_patches(&w);
   else if (q->way == ANFI_CONV_FORWARD) forward(&w);
   else if (q->way == ANFI_CONV_BY_INPUT) by_input(&w);
   else by_weights(&w);

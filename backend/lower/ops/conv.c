@@ -375,20 +375,75 @@ static const anfi_view *held(anfi_low *L, anfi_view *v) {
   return v;
 }
 
-static bool by_kernels(const walk *v) {
+enum { CONV_ATTRS = 4 }; // stride, padding, dilation, groups
+
+/* The convolution as kernels do it. False: the types are not alike. */
+static bool kernel_work(const walk *v, anfi_conv_work *k) {
   const anfi_low_op *q = v->q;
   anf_dtype d = (anf_dtype)q->type->dtype;
   bool bias =
       q->op != ANF_OP_ConvGradInput && q->op != ANF_OP_ConvGradWeight && q->n > 2 && q->in[2];
   for (size_t i = 0; i < q->n; i++)
     if (q->in[i] && q->in[i]->dtype != d) return false;
-  anfi_conv_work k = {.elem = anfi_lower_elem(d), .to = v->to};
-  k.way = !v->y ? ANFI_CONV_FORWARD : !v->x ? ANFI_CONV_BY_INPUT : ANFI_CONV_BY_WEIGHTS;
-  if (v->x) k.x = v->x->tensor;
-  if (v->w) k.w = v->w->tensor, k.const_w = v->w->constant;
-  if (v->y) k.y = v->y->tensor;
-  if (bias) k.bias = anfi_view_force(v->L, q->in[2]);
-  return anfi_low_conv_gemm(v->L, &v->c, &k);
+  *k = (anfi_conv_work){.elem = anfi_lower_elem(d), .to = v->to};
+  k->way = !v->y ? ANFI_CONV_FORWARD : !v->x ? ANFI_CONV_BY_INPUT : ANFI_CONV_BY_WEIGHTS;
+  if (v->x) k->x = v->x->tensor;
+  if (v->w) k->w = v->w->tensor, k->const_w = v->w->constant;
+  if (v->y) k->y = v->y->tensor;
+  if (bias) k->bias = anfi_view_force(v->L, q->in[2]);
+  return anfi_low_conv_gemm_wanted(&v->c, k);
+}
+
+bool anfi_low_conv_by_kernels(const anf_node *n) {
+  anf_ctx *cx = n->graph->module->cx;
+  const anf_type *in[3] = {NULL};
+  anf_value *attr[CONV_ATTRS] = {NULL};
+  anfi_conv c;
+  size_t narg = anfi_arg_count(n);
+  if (narg > ANFI_LEN(in) || !n->type || n->type->kind != ANF_TYPE_TENSOR) return false;
+  for (size_t i = 0; i < narg; i++) {
+    size_t all;
+    if (!(in[i] = n->in[i].def->type)) return false;
+    if (in[i]->kind == ANF_TYPE_NONE) continue;
+    if (in[i]->kind != ANF_TYPE_TENSOR || in[i]->dtype != n->type->dtype) return false;
+    if (!anfi_type_elements(in[i], &all)) return false;
+  }
+  for (uint32_t k = 0; k < ANFI_LEN(attr); k++)
+    if (!(attr[k] = anfi_attr_value(cx, (anfi_opcode)n->op, n->u.attrs, k))) return false;
+  anfi_infer q = {.cx = cx, .op = (anfi_opcode)n->op, .n = narg, .in = in, .attr = attr};
+  q.loc = anfi_node_loc(n);
+  anfi_conv_work k = {.elem = anfi_lower_elem((anf_dtype)n->type->dtype), .way = ANFI_CONV_FORWARD};
+  return anfi_conv_plan(&q, &c) && anfi_low_conv_gemm_wanted(&c, &k);
+}
+
+/* ---- fused into a consumer ---- */
+
+typedef struct fused {
+  anfi_conv c;
+  anfi_conv_work work;
+  const anf_node *node;
+} fused;
+
+static void write_work(anfi_low *L, const anfi_view *v, const anfi_view *root, texpr to) {
+  const fused *f = (const fused *)v->data;
+  anfi_conv_work work = f->work;
+  bool traced = f->node && L->o.region_begin;
+  work.product = v, work.root = root, work.to = to;
+  size_t region = traced ? L->o.region_begin(L->o.user, f->node) : 0;
+  anfi_low_conv_gemm(L, &f->c, &work);
+  if (traced) L->o.region_end(L->o.user, region);
+}
+static void store_work(anfi_low *L, const anfi_view *v, texpr to) { write_work(L, v, NULL, to); }
+
+static anfi_view *fused_conv(const walk *v, const anfi_conv_work *k) {
+  anfi_view *y = anfi_view_new(v->L, v->q->type, VIEW_LAZY);
+  fused *f = ANFI_NEW(v->L->a, fused);
+  *f = (fused){v->c, *k, v->q->node};
+  y->order = ORDER_OWN;
+  y->op = v->q->op;
+  y->store = store_work, y->write_fused = write_work;
+  y->data = f;
+  return y;
 }
 
 bool anfi_lower_conv(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
@@ -405,13 +460,20 @@ bool anfi_lower_conv(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   v.in = volume(v.c.win.in);
   v.out = volume(v.c.win.out);
   v.kernel = volume(v.c.win.kernel);
-  v.to = anfi_low_result(L, q, 0, q->type);
+  bool any = anfi_low_elements(q->type) > 0, fuse = forward && q->inlined && !L->o.no_fuse;
+  if (any && (forward || weight)) v.x = held(L, q->in[0]);
+  if (any && !weight) v.w = held(L, q->in[1]);
+  if (any && !forward) v.y = held(L, q->in[weight ? 1 : 0]);
+  anfi_conv_work k;
+  bool kernels = any && kernel_work(&v, &k);
+  if (kernels && fuse && !(q->to && q->to[0])) {
+    out[0] = fused_conv(&v, &k);
+    return true;
+  }
+  v.to = k.to = anfi_low_result(L, q, 0, q->type);
   out[0] = anfi_view_of_result(L, q->type, v.to);
-  if (!out[0]->n) return true;
-  if (forward || weight) v.x = held(L, q->in[0]);
-  if (!weight) v.w = held(L, q->in[1]);
-  if (!forward) v.y = held(L, q->in[weight ? 1 : 0]);
-  if (by_kernels(&v)) return true;
+  if (!any) return true;
+  if (kernels) return anfi_low_conv_gemm(L, &v.c, &k);
   if (weight) to_weight(&v);
   else if (forward && has_rows(&v)) by_rows(&v);
   else to_plane(&v, forward);

@@ -325,21 +325,55 @@ static uint32_t all_but(const anfi_low_op *q) {
   return ((UINT32_C(1) << rank) - 1) & ~anfi_axes_mask(q->attr[0], rank);
 }
 
+/* Views of numbers by channel, in double: mean, root of the variance, scale, bias; or, if `joined`, mean, scale over root,
+ * bias. They broadcast to x. */
+enum { BATCH_TABLES = 4 };
+
+static void batch_tables(anfi_low *L, const anfi_low_op *q, bool joined, anfi_view **table) {
+  static const uint8_t OF[BATCH_TABLES] = {3, 4, 1, 2}; // inputs
+  int64_t dims[ANF_MAX_RANK];
+  size_t rank = q->type->n, axis = 0;
+  anfi_loop c;
+  anfi_axis_in(anfi_attr_int(q->attr[0]), rank, &axis);
+  for (size_t k = 0; k < rank; k++) dims[k] = k == axis ? q->type->dims[k] : 1;
+  for (size_t k = 0; k < BATCH_TABLES; k++) {
+    anfi_view_force(L, q->in[OF[k]]);
+    if (joined && k == 1) continue;
+    texpr t = anfi_low_local(L, ANF_TIR_f64, (uint64_t)dims[axis], "table");
+    table[k] = anfi_view_buffer(L, anfi_type_tensor(L->cx, ANF_F64, rank, dims), t);
+  }
+  anfi_low_loop(L, &c, (uint64_t)dims[axis], "c");
+  texpr x[BATCH_TABLES], eps = anfi_low_const(L, ANFI_F64, anfi_attr_float(q->attr[1]));
+  anfi_pt p = anfi_pt_flat(c.var, (uint64_t)dims[axis]);
+  for (size_t k = 0; k < BATCH_TABLES; k++) x[k] = anfi_view_real(L, q->in[OF[k]], &p, ANFI_F64);
+  x[1] = anfi_low_atom(L, anfi_t_add(L->t, x[1], eps));
+  x[1] = anfi_t_intrin(L->t, TI_sqrt, ANFI_F64, 1, &x[1], (tattrs){0});
+  if (joined) x[2] = anfi_t_bin(L->t, TX_div, x[2], anfi_low_atom(L, x[1]));
+  for (size_t k = 0; k < BATCH_TABLES; k++)
+    if (table[k]) anfi_low_put(L, table[k]->tensor, c.var, (anfi_elem){x[k], NULL}, false);
+  anfi_low_loop_end(L, &c);
+}
+
+/* In double and rounded once; of f64 by the steps that the interpreter takes. */
+static anfi_elem at_batch_norm(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
+  texpr by[BATCH_TABLES], x = anfi_view_real(L, v->in[0], p, ANFI_F64);
+  bool joined = v->dtype != ANF_F64;
+  for (size_t k = 0; k < BATCH_TABLES; k++)
+    if (v->in[k + 1])
+      by[k] = anfi_view_at_broadcast(L, v->in[k + 1], v->type->n, v->type->dims, p).re;
+  texpr y = anfi_t_sub(L->t, x, by[0]);
+  if (!joined) y = anfi_t_bin(L->t, TX_div, y, by[1]);
+  y = anfi_t_add(L->t, anfi_t_mul(L->t, y, by[2]), by[3]);
+  return (anfi_elem){anfi_t_cast(L->t, anfi_low_dt(v->dtype), anfi_low_atom(L, y)), NULL};
+}
+
 bool anfi_lower_batch_norm(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
-  texpr to;
-  group g = {0};
-  if (!start(L, q, out, &to)) return true;
-  texpr eps = anfi_low_const(L, ANFI_F64, anfi_attr_float(q->attr[1]));
-  anfi_group_open(&g, L, q, q->in[0], all_but(q));
-  g.real = ANFI_F64;
-  anfi_group_begin(&g);
-  texpr c = anfi_group_number(&g);
-  texpr root =
-      anfi_low_atom(L, math(&g, TI_sqrt, bin(&g, TX_add, element_of(&g, q->in[4], c), eps)));
-  put(&g, to, anfi_group_linear(&g), batch_element(&g, element_of(&g, q->in[3], c), root, c),
-      q->type);
-  anfi_group_end(&g);
-  anfi_group_close(&g);
+  anfi_view *in[1 + BATCH_TABLES] = {q->in[0]};
+  anfi_low_op point = *q;
+  if (anfi_low_elements(q->type)) batch_tables(L, q, q->type->dtype != ANF_F64, in + 1);
+  point.in = in;
+  point.n = anfi_low_elements(q->type) ? ANFI_LEN(in) : 1;
+  out[0] = anfi_view_lazy(L, &point, ORDER_POINT, at_batch_norm);
   return true;
 }
 

@@ -6,22 +6,31 @@
  *
  * One buffer for each region: a function, or the body of a parallel loop. Time is the order of statements; a
  * live range that enters a loop from outside covers the whole loop. Free memory is kept by size class and the
- * block freed last is reused first, since it is still in cache. */
+ * block freed last is reused first, since it is still in cache. Where that takes more than an eighth too much, as with
+ * large tensors of many sizes, a tensor goes into the smallest hole that it fits, whatever was there. */
 #include "backend/tir/tir.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
   ALIGN = 64,
   STEPS = 8,
   CLASSES = 48 * STEPS,
-  MANY = 64
-}; // MANY: tensors that are one buffer in any case
+  MANY = 64, // tensors that are one buffer in any case
+#ifdef ANF_HOSTILE
+  LARGE = 1,
+  MOST_HOLES = 3
+#else
+  LARGE = 1 << 18, // bytes of which holes are worth a search
+  MOST_HOLES = 64
+#endif
+};
 
 typedef struct life {
   texpr tensor;
-  uint64_t bytes, offset;
-  uint32_t from, to; // ticks
+  uint64_t bytes, offset, fitted; // by classes, in holes
+  uint32_t from, to;              // ticks
   uint32_t loops;    // open at the definition
 } life;
 
@@ -141,18 +150,11 @@ static int by_tick(const void *a, const void *b) {
   return (int)x->ends - (int)y->ends; // what ends at a tick is alive through it
 }
 
-static uint64_t place(anfi_arena *a, region *r, event *e) {
+static uint64_t aligned(uint64_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
+
+static uint64_t place_by_class(anfi_arena *a, const event *e, size_t n) {
   ANFI_VEC(uint64_t) room[CLASSES + 1] = {{0}};
-  uint64_t size = 0, separate = 0;
-  size_t n = 0;
-  for (size_t i = 0; i < r->lives.n; i++) {
-    life *l = r->lives.at[i];
-    separate += (l->bytes + ALIGN - 1) / ALIGN * ALIGN;
-    if (l->from == UINT32_MAX) l->from = l->to = 0;
-    e[n++] = (event){l->from, false, l};
-    e[n++] = (event){l->to, true, l};
-  }
-  qsort(e, n, sizeof *e, by_tick);
+  uint64_t size = 0;
   for (size_t i = 0; i < n; i++) {
     uint64_t bytes;
     uint32_t c = class_of(e[i].l->bytes, &bytes);
@@ -162,6 +164,82 @@ static uint64_t place(anfi_arena *a, region *r, event *e) {
       e[i].l->offset = size;
       size += bytes;
     }
+  }
+  return size;
+}
+
+/* Free memory, in order; below `size`. */
+typedef struct holes {
+  struct {
+    uint64_t from, to;
+  } at[MOST_HOLES + 1];
+  size_t n;
+  uint64_t size;
+} holes;
+
+static uint64_t take(holes *h, uint64_t bytes) {
+  size_t best = h->n;
+  for (size_t i = 0; i < h->n; i++) {
+    uint64_t room = h->at[i].to - h->at[i].from;
+    if (room >= bytes && (best == h->n || room < h->at[best].to - h->at[best].from)) best = i;
+  }
+  if (best == h->n && h->n && h->at[h->n - 1].to == h->size) { // the last one grows
+    best = h->n - 1;
+    h->size = h->at[best].to = h->at[best].from + bytes;
+  }
+  if (best == h->n) {
+    h->size += bytes;
+    return h->size - bytes;
+  }
+  uint64_t from = h->at[best].from;
+  h->at[best].from += bytes;
+  if (h->at[best].from == h->at[best].to)
+    memmove(&h->at[best], &h->at[best + 1], (--h->n - best) * sizeof *h->at);
+  return from;
+}
+
+/* Joins what it touches. Of too many holes the smallest is left out: its memory is used no more. */
+static void give_back(holes *h, uint64_t from, uint64_t bytes) {
+  size_t i = h->n, least = 0;
+  while (i > 0 && h->at[i - 1].from > from) i--;
+  memmove(&h->at[i + 1], &h->at[i], (h->n++ - i) * sizeof *h->at);
+  h->at[i].from = from, h->at[i].to = from + bytes;
+  for (size_t k = i + 1; k > 0 && k >= i; k--) // with the one after it, with the one before it
+    if (k < h->n && h->at[k - 1].to == h->at[k].from) {
+      h->at[k - 1].to = h->at[k].to;
+      memmove(&h->at[k], &h->at[k + 1], (--h->n - k) * sizeof *h->at);
+    }
+  if (h->n <= MOST_HOLES) return;
+  for (size_t k = 1; k < h->n; k++)
+    if (h->at[k].to - h->at[k].from < h->at[least].to - h->at[least].from) least = k;
+  memmove(&h->at[least], &h->at[least + 1], (--h->n - least) * sizeof *h->at);
+}
+
+static uint64_t place_in_holes(const event *e, size_t n) {
+  holes h = {.n = 0};
+  for (size_t i = 0; i < n; i++) {
+    uint64_t bytes = aligned(e[i].l->bytes);
+    if (e[i].ends) give_back(&h, e[i].l->fitted, bytes);
+    else e[i].l->fitted = take(&h, bytes);
+  }
+  return h.size;
+}
+
+static uint64_t place(anfi_arena *a, region *r, event *e) {
+  uint64_t separate = 0;
+  size_t n = 0;
+  for (size_t i = 0; i < r->lives.n; i++) {
+    life *l = r->lives.at[i];
+    separate += aligned(l->bytes);
+    if (l->from == UINT32_MAX) l->from = l->to = 0;
+    e[n++] = (event){l->from, false, l};
+    e[n++] = (event){l->to, true, l};
+  }
+  qsort(e, n, sizeof *e, by_tick);
+  uint64_t size = place_by_class(a, e, n), fitted = size < LARGE ? size : place_in_holes(e, n);
+  if (fitted + fitted / 8 < size) {
+    for (size_t i = 0; i < r->lives.n; i++) r->lives.at[i]->offset = r->lives.at[i]->fitted;
+    size = fitted;
   }
   return size < separate || r->lives.n > MANY ? size : 0; // sharing must save something
 }
