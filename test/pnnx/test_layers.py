@@ -12,6 +12,7 @@ import tempfile
 
 import numpy as np
 
+import spectra
 from model import FIXTURES, ROOT, Tap, differ, run, told, write
 
 TAP = Tap()
@@ -622,7 +623,10 @@ def coverage():
 
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    for part in (activations, windowed, norms, shapes, promotion, sequences, yolo, dynamic, any_rank, functions, twins, arithmetic, made, linear_algebra, op_names, coverage):
+    for part in (activations, windowed, norms, shapes, promotion, sequences, yolo, dynamic, any_rank, functions, twins, arithmetic, made, linear_algebra):
         part()
+    spectra.cases(check, rand)
+    op_names()
+    coverage()
     os.chdir("/")
 TAP.done()
