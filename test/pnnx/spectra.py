@@ -31,19 +31,22 @@ def transforms(check, rand):
             z = (x + 1j * rand(3, n)).astype("c8") if is_complex else x
             if kind in ("irfft", "hfft") and n == 1:
                 continue
-            split(check, f"torch.fft_{kind} of {n}", f"torch.fft_{kind}", "n=None dim=-1 norm=None", z, getattr(np.fft, kind)(z))
+            split(check, f"torch.fft.{kind} of {n}", f"torch.fft.{kind}", "n=None dim=-1 norm=None", z, getattr(np.fft, kind)(z))
     x, y = rand(4, 5, 6), rand(2, 4, 5, 6)
     for kind, is_complex in ONE.items():
         for norm in ("backward", "ortho", "forward"):
             z = (x + 1j * x[::-1]).astype("c8") if is_complex else x
-            split(check, f"torch.fft_{kind}, norm {norm}", f"torch.fft_{kind}", f"n=7 dim=1 norm={norm}", z, getattr(np.fft, kind)(z, 7, 1, norm))
+            split(check, f"torch.fft.{kind}, norm {norm}", f"torch.fft.{kind}", f"n=7 dim=1 norm={norm}", z, getattr(np.fft, kind)(z, 7, 1, norm))
     for kind, is_complex in MORE.items():
         z = (y + 1j * y[::-1]).astype("c8") if is_complex else y
-        split(check, f"torch.fft_{kind}2", f"torch.fft_{kind}2", "s=None dim=(-2,-1) norm=None", z, getattr(np.fft, kind + "2")(z))
-        split(check, f"torch.fft_{kind}2 of sizes", f"torch.fft_{kind}2", "s=(6,4) dim=(1,2) norm=ortho", z, getattr(np.fft, kind + "2")(z, (6, 4), (1, 2), "ortho"))
-        split(check, f"torch.fft_{kind}n", f"torch.fft_{kind}n", "s=None dim=None norm=None", z, getattr(np.fft, kind + "n")(z, axes=(0, 1, 2, 3)))
+        split(check, f"torch.fft.{kind}2", f"torch.fft.{kind}2", "s=None dim=(-2,-1) norm=None", z, getattr(np.fft, kind + "2")(z))
+        split(check, f"torch.fft.{kind}2 of sizes", f"torch.fft.{kind}2", "s=(6,4) dim=(1,2) norm=ortho", z, getattr(np.fft, kind + "2")(z, (6, 4), (1, 2), "ortho"))
+        split(check, f"torch.fft.{kind}n", f"torch.fft.{kind}n", "s=None dim=None norm=None", z, getattr(np.fft, kind + "n")(z, axes=(0, 1, 2, 3)))
+    for kind in [*ONE, *(k + n for k in MORE for n in "2n")]:  # as pnnx had it before
+        z = (x + 1j * x[::-1]).astype("c8") if ONE[kind.rstrip("2n")] else x
+        split(check, f"torch.fft_{kind}", f"torch.fft_{kind}", "norm=ortho", z, getattr(np.fft, kind)(z, norm="ortho"))
     whole = np.arange(12, dtype="i8").reshape(3, 4)
-    split(check, "torch.fft_fft of integers", "torch.fft_fft", "n=None dim=-1 norm=None", whole, np.fft.fft(whole))
+    split(check, "torch.fft.fft of integers", "torch.fft.fft", "n=None dim=-1 norm=None", whole, np.fft.fft(whole))
 
 
 def windowed_spectrum(x, n, hop, window, onesided):
