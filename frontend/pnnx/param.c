@@ -201,7 +201,7 @@ static bool shape(const reader *r, const char *s, size_t n, const anf_type **typ
   size_t rank = 0;
   const char *end = s + n, *close = (const char *)memchr(s, ')', n);
   if (!n || *s != '(' || !close) return bad_shape(r, s, "it starts with dims in brackets");
-  for (const char *at = s + 1; at <= close;) {
+  for (const char *at = s + 1; at <= close && close > s + 1;) { // "()" has no dims
     const char *comma = (const char *)memchr(at, ',', (size_t)(close - at));
     if (!comma) comma = close;
     if (rank == ANF_MAX_RANK) return bad_shape(r, at, "it has more than 16 dims");

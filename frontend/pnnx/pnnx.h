@@ -86,6 +86,7 @@ typedef enum anfi_operand_kind {
   ANFI_OPERAND_TENSOR, // numbers too
   ANFI_OPERAND_LIST,
   ANFI_OPERAND_NONE,
+  ANFI_OPERAND_TEXT, // a word, which is its value
 } anfi_operand_kind;
 
 typedef struct anfi_operand {

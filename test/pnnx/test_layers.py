@@ -12,6 +12,8 @@ import tempfile
 
 import numpy as np
 
+import elementary
+import spectra
 from model import FIXTURES, ROOT, Tap, differ, run, told, write
 
 TAP = Tap()
@@ -540,6 +542,8 @@ def made():
               before=[f"pnnx.Expression d 0 1 d expr={d}"], takes=["x0", "d"])
     check("aten::meshgrid", "prim::ListUnpack", [x[0], x[1, :3]], np.meshgrid(x[0], x[1, :3], indexing="ij"), outputs=("a", "b"),
           before=["pnnx.Expression e 2 1 x0 x1 e expr=[@0,@1]", "aten::meshgrid g 1 1 e l"], takes=["l"])
+    check("aten::meshgrid, named indexing", "prim::ListUnpack", [x[0], x[1, :3]], np.meshgrid(x[0], x[1, :3]), outputs=("a", "b"),
+          before=["pnnx.Expression e 2 1 x0 x1 e expr=[@0,@1]", "pnnx.Expression i 0 1 i expr=xy", "aten::meshgrid g 2 1 e i l"], takes=["l"])
     check("torch.meshgrid", "prim::ListUnpack", [x[0], x[1, :3]], np.meshgrid(x[0], x[1, :3]), outputs=("a", "b"),
           before=["pnnx.Expression e 2 1 x0 x1 e expr=[@0,@1]", "torch.meshgrid g 1 1 e l indexing=xy"], takes=["l"])
     check("aten::unsafe_chunk", "prim::ListUnpack", [x], [x[:, :2], x[:, 2:]], outputs=("a", "b"),
@@ -622,7 +626,11 @@ def coverage():
 
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    for part in (activations, windowed, norms, shapes, promotion, sequences, yolo, dynamic, any_rank, functions, twins, arithmetic, made, linear_algebra, op_names, coverage):
+    for part in (activations, windowed, norms, shapes, promotion, sequences, yolo, dynamic, any_rank, functions, twins, arithmetic, made, linear_algebra):
         part()
+    spectra.cases(check, rand)
+    elementary.cases(check, rand)
+    op_names()
+    coverage()
     os.chdir("/")
 TAP.done()

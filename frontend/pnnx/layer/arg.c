@@ -166,6 +166,9 @@ bool anfi_layer_axis_of(const anfi_layer *l, const anfi_operand *x, int64_t v, s
 }
 
 const char *anfi_layer_text(const anfi_layer *l, const char *key) {
+  size_t at;
+  if (named_input(l, key, &at))
+    return l->in[at].kind == ANFI_OPERAND_TEXT ? anf_value_text(l->in[at].value) : NULL;
   anfi_parameter *p = param(l, key);
   return p && !is_none(p) && !p->list ? p->text : NULL;
 }

@@ -23,11 +23,29 @@ bool anfi_pnnx_make_where(anfi_layer *l) {
   return anfi_layer_result(l, ANF_OP_Where, 3, in, 0, NULL);
 }
 
+/* A word that is no number and no operator: a text that an operator takes, such as indexing=xy. */
+static bool is_text(const anfi_layer *l, const anfi_parameter *p) {
+  static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
+  static const char *const constants[] = {"True", "False", "None", "inf", "nan"};
+  size_t n = strlen(p->text);
+  for (size_t i = 0; i < ANFI_LEN(constants); i++)
+    if (strcmp(p->text, constants[i]) == 0) return false;
+  return !l->op->nin && n && strspn(p->text, letters) == n && strspn(p->text, letters + 10) &&
+         !anfi_expr_find(p->text, n);
+}
+
 bool anfi_pnnx_make_expression(anfi_layer *l) {
   const anfi_parameter *p = anfi_pnnx_param(l->op, "expr");
   if (!p) return anfi_fail(l->t->cx, l->t->loc, ANF_E1051, l->op->type, "parameter", "expr");
   anfi_layer_ignore(l, "expr");
   l->nresult = 1;
+  if (is_text(l, p)) {
+    anf_value *v = anfi_layer_v_text(l, p->text);
+    const anf_type *t = anf_value_type(l->t->cx, v);
+    if (!t) anfi_throw_nomem(l->t->cx);
+    l->out[0] = (anfi_operand){.kind = ANFI_OPERAND_TEXT, .type = t, .value = v};
+    return true;
+  }
   if (!anfi_layer_expression(l, p, &l->out[0])) return false;
   for (uint32_t i = 0; i < l->op->nin; i++)
     if (!l->op->in_used[i]) return anfi_layer_error(l, ANF_E1053, "inputs that it does not name");

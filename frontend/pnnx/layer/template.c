@@ -131,6 +131,7 @@ static anfi_trace *trace_of(const anfi_layer *l) {
 /* Numbers are known to templates; weights are nodes, also where their values are known. */
 static const anfi_traced *to_traced(const anfi_layer *l, anfi_trace *t, const anfi_operand *o) {
   if (o->kind == ANFI_OPERAND_NONE) return anfi_traced_none(t);
+  if (o->kind == ANFI_OPERAND_TEXT) return anfi_traced_value(t, anf_value_retain(o->value));
   if (o->kind == ANFI_OPERAND_TENSOR)
     return o->value && o->number ? anfi_traced_value(t, anf_value_retain(o->value))
                                  : anfi_traced_node(t, anfi_torch_node(l->t, o), o->type);
