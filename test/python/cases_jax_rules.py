@@ -127,6 +127,30 @@ def test_forms_of_forward_rules():
         all_orders(name, lambda x, g=g: jnp.sum(g(x)), X)
 
 
+def sines(*factors, backward=False):
+    """sin, whose rule takes the sine of the next factor for its slope: all have the same text but for the last one's."""
+    f = (jax.custom_vjp if backward else jax.custom_jvp)(lambda x: jnp.sin(x))
+    slope = sines(*factors[1:], backward=backward) if len(factors) > 1 else lambda x: factors[0] * jnp.cos(x)
+    if backward:
+        f.defvjp(lambda x: (f(x), x), lambda x, d: (d * slope(x),))
+    else:
+        f.defjvp(lambda p, t: (f(p[0]), t[0] * slope(p[0])))
+    return f
+
+
+def test_rules_that_differ_in_deeper_rules_alone():
+    need_jax()
+    f, g = sines(1.0, 1.0, 3.0), sines(1.0, 1.0, 5.0)
+    mine = want = lambda x: f(x) + 7 * g(x)
+    mine = anfora.from_jax(mine)
+    for _ in range(3):
+        mine, want = anfora.grad(mine), jax.grad(want)
+    same("forward rules", mine(0.7), want(0.7))
+    f, g = sines(1.0, 3.0, backward=True), sines(1.0, 5.0, backward=True)
+    twice = lambda x: f(x) + 7 * g(x)
+    same("backward rules", anfora.grad(anfora.grad(anfora.from_jax(twice)))(0.7), jax.grad(jax.grad(twice))(0.7))
+
+
 # ---- custom_vjp ----
 
 def product():
@@ -196,6 +220,10 @@ def test_ties_have_the_derivative_that_jax_gives_them():
              "sinc": jnp.sinc, "logaddexp": lambda x: jnp.logaddexp(x, x[::-1]), "max": lambda x: jnp.max(x * 0), "sort": lambda x: jnp.sort(x * 0) * jnp.arange(4.0)}
     for name, f in cases.items():
         gradient(name, lambda x, f=f: jnp.sum(f(x)), X)
+    numbers = lambda x: jnp.maximum(x, 1.0) * jnp.maximum(1.0, x) + 3 * jnp.minimum(x, x * x) + lax.fori_loop(0, 2, lambda i, y: jnp.maximum(y, x), x)
+    gradient("numbers", numbers, np.float64(1.0))
+    scattered = lambda x: jnp.zeros(3).at[jnp.array([0, 2, 0])].max(x) + lax.reduce(x, -1.0, lax.max, (0,)) + lax.reduce_window(x, -1.0, lax.max, (1,), (1,), "VALID")
+    same("bodies of scatters and reductions", anfora.from_jax(scattered)(X[:3]), scattered(X[:3]))
 
 
 def test_special_functions():

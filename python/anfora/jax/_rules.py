@@ -19,6 +19,7 @@ import numpy as np
 from jax import lax
 from jax._src import ad_checkpoint, ad_util, core
 from jax._src.interpreters import mlir
+from jax._src.linear_util import WrappedFun
 from jax._src.lib.mlir import ir
 from jax._src.lib.mlir.dialects import hlo
 from jax._src.random import random_gamma_p
@@ -129,6 +130,67 @@ def _text(jaxpr: Any) -> tuple:
     return str(jaxpr), tuple(str(a) for a in jaxpr.in_avals), tuple(_constants(jaxpr))
 
 
+def _jvp_rules(f: Callable, avals: list) -> list:
+    return [_traced(_jvp_of(f, avals), avals + [a.to_tangent_aval() for a in _picked(avals, avals)])]
+
+
+def _vjp_rules(f: Callable, avals: list, captured: int, outs: list) -> list:
+    forward, backward = _vjp_of(f, avals, captured, outs)
+    first = _traced(forward, avals)
+    return [first, _traced(backward, first.out_avals[len(outs):] + [a.to_tangent_aval() for a in _picked(outs, outs)])]
+
+
+def _hidden(jaxpr: Any, depth: int) -> list:
+    """What the text of a program does not tell of the rules of its calls: their texts, and so on to a depth. Where rules call
+    functions with rules still, these are told apart by the functions of Python that they are."""
+    found = []
+    for e in getattr(jaxpr, "jaxpr", jaxpr).eqns:
+        if e.primitive in (custom_jvp_call_p, custom_vjp_call_p):
+            found.append(_rules_of(e, depth - 1) if depth else tuple(_source(v) for v in e.params.values() if isinstance(v, WrappedFun) or callable(v)))
+        found += [x for sub in _programs(e.params) for x in _hidden(sub, depth)]
+    return found
+
+
+def _rules_of(e: Any, depth: int) -> tuple:
+    avals, outs, f = [v.aval for v in e.invars], [v.aval for v in e.outvars], _bound(e.primitive, e.params)
+    try:
+        rules = _jvp_rules(f, avals) if e.primitive is custom_jvp_call_p else _vjp_rules(f, avals, e.params["num_consts"], outs)
+    except Exception:  # whatever a rule raises: no derivative comes of it
+        return ()
+    return tuple((_text(r), tuple(_hidden(r, depth))) for r in rules)
+
+
+def _source(f: Any) -> tuple:
+    """The function that a user gave as a rule, inside of what JAX wraps around it, and the arguments that JAX keeps for it."""
+    kept: list = []
+    while True:
+        if isinstance(f, WrappedFun):
+            kept += [_Same(x) for _, given in f.transforms for x in given]
+            f = f.f
+            continue
+        cells = [c.cell_contents for c in getattr(f, "__closure__", None) or ()] if getattr(f, "__module__", "").startswith("jax._src") else []
+        inner = [c for c in cells if isinstance(c, WrappedFun) or callable(c)]
+        if len(inner) != 1:
+            return (_Same(f), *kept)
+        f = inner[0]
+
+
+class _Same:
+    """Equal to what holds the same object, which lives as long as this does; numbers and texts are equal by value."""
+
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+    def _key(self) -> Any:
+        return self.x if isinstance(self.x, (bool, int, float, str, type(None))) else id(self.x)
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, _Same) and type(self.x) is type(other.x) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+
 def _function(context: Any, name: str, jaxpr: Any) -> None:
     f = mlir.lower_jaxpr_to_fun(context, name, jaxpr, [], num_const_args=0, in_avals=jaxpr.in_avals)
     if f.name.value != name:
@@ -142,7 +204,7 @@ def _functions(context: Any, what: tuple, jaxprs: Callable, first: Any) -> list[
         return None
     try:
         more = jaxprs()
-        key = what, _text(first), tuple(map(_text, more))
+        key = what, _text(first), tuple((_text(m), tuple(_hidden(m, MOST))) for m in more)
     except Exception:  # whatever a rule raises; it is needed only where a derivative is taken, which is refused
         return None
     if key not in _made:
@@ -171,11 +233,9 @@ def _call(ctx: Any, kind: str, names: list[str], args: Any, **attributes: Any) -
 
 def _lower_jvp(ctx: Any, *args: Any, **params: Any) -> list:
     avals, f = list(ctx.avals_in), _bound(ctx.primitive, params)
-    body = ctx.primitive in (lax.max_p, lax.min_p) and not ctx.avals_out[0].shape  # as that of a scatter, which must be one op
-    if body or not _picked(avals, avals):
+    if not _picked(avals, avals):
         return _plainly(ctx, *args, **params)
-    names = _functions(ctx.module_context, ("jvp", ctx.primitive.name), lambda: [
-        _traced(_jvp_of(f, avals), avals + [a.to_tangent_aval() for a in _picked(avals, avals)])], _traced(f, avals))
+    names = _functions(ctx.module_context, ("jvp", ctx.primitive.name), lambda: _jvp_rules(f, avals), _traced(f, avals))
     if names:
         return _call(ctx, "custom_jvp", names, args)
     n = PARAMETERS_FIRST.get(ctx.primitive, 0)
@@ -189,12 +249,7 @@ def _vjp_with(captured: Callable) -> Callable:
         f = _bound(ctx.primitive, params)
         if not _picked(avals[n:], avals[n:]):
             return _plainly(ctx, *args, **params)
-
-        def rules() -> list:
-            forward, backward = _vjp_of(f, avals, n, outs)
-            first = _traced(forward, avals)
-            return [first, _traced(backward, first.out_avals[len(outs):] + [a.to_tangent_aval() for a in _picked(outs, outs)])]
-        names = _functions(ctx.module_context, ("vjp", n), rules, _traced(f, avals))
+        names = _functions(ctx.module_context, ("vjp", n), lambda: _vjp_rules(f, avals, n, outs), _traced(f, avals))
         return _call(ctx, "custom_vjp", names, args, captured=_int(n)) if names else _constant(ctx, f, args)
     return lower
 
@@ -224,6 +279,11 @@ def _lower_checkpoint(ctx: Any, *args: Any, **params: Any) -> list:
     return _call(ctx, "checkpoint", [name], args, keep=ir.StringAttr.get(keep.get(params["policy"], "arguments")))
 
 
+def _lower_reduction(ctx: Any, *args: Any, **params: Any) -> Any:
+    """What is reduced by a body, which must be one operation."""
+    return _plainly(ctx.replace(module_context=_valued(ctx.module_context)), *args, **params)
+
+
 def _lower_stop(ctx: Any, x: Any) -> list:
     return _call(ctx, "stop_gradient", [], [x])
 
@@ -236,13 +296,16 @@ def _plainly(ctx: Any, *args: Any, **params: Any) -> Any:
 
 PARAMETERS_FIRST = {lax.regularized_incomplete_beta_p: 2, lax.zeta_p: 1, lax.polygamma_p: 1}  # arguments without a derivative
 VALUES = _values.values(_plainly)
+REDUCING = (lax.reduce_p, lax.reduce_window_p, lax.scatter_max_p, lax.scatter_min_p, lax.scatter_p, lax.scatter_add_p, lax.scatter_mul_p,
+            lax.scatter_sub_p, lax.select_and_scatter_p)
 RULED = (lax.igamma_p, lax.igammac_p, lax.regularized_incomplete_beta_p, lax.erf_inv_p, lax.zeta_p, lax.polygamma_p, lax.abs_p, lax.max_p,
          lax.min_p, lax.clamp_p, random_gamma_p, *_values.FACTORISATIONS)
 PLAIN = mlir.LoweringParameters(override_lowering_rules=VALUES)
 PARAMETERS = mlir.LoweringParameters(override_lowering_rules=(
     (custom_jvp_call_p, _lower_jvp), (custom_vjp_call_p, _vjp_with(lambda params: params["num_consts"])),
     (lax.linear_solve_p, _vjp_with(lambda params: 0)), (ad_checkpoint.remat_p, _lower_checkpoint),
-    (ad_util.stop_gradient_p, _lower_stop), *((p, _lower_jvp) for p in RULED), *VALUES))
+    (ad_util.stop_gradient_p, _lower_stop), *((p, _lower_jvp) for p in RULED),
+    *((p, _lower_reduction) for p in REDUCING), *VALUES))
 
 
 def lowered(f: Callable, patterns: list) -> Any:
