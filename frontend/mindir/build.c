@@ -535,22 +535,19 @@ static bool graph_nodes(building *q) {
   return all_merged(q, &writers);
 }
 
-/* A result that denotes a parameter, or has such items, has their values at the end. */
-static const anfi_traced * final(building *q, const anfi_mi_node *at, const anfi_str *name,
-                                 int depth) {
+/* A result that denotes a parameter, or has such items, has their values at the end. As deep as tuples nest. */
+static const anfi_traced * final(building *q, const anfi_mi_node *at, const anfi_str *name) {
   const anfi_mi_build *b = q->b;
   int slot = q->threads ? anfi_mi_slot(b, name) : -1;
-  const uint64_t *made = find(&b->nodes, name);
+  const anfi_traced *x = slot >= 0 ? q->state->item[slot] : value_of(q, at, name);
+  const uint64_t *made = find(&b->nodes, anfi_mi_root(b, name));
   const anfi_mi_node *n = made ? (const anfi_mi_node *)(uintptr_t)*made : NULL;
   const uint64_t *p = n ? find(&b->prims, n->op) : NULL;
-  const anfi_traced *x = slot >= 0 ? q->state->item[slot] : value_of(q, at, name);
-  if (slot >= 0 || !q->threads || !p || !x || depth > 16) return x;
-  anfi_mi_role role = ((const anfi_mi_prim *)(uintptr_t)*p)->role;
-  if (role == MI_ROLE_Depend && n->in.n) return final(q, at, n->in.at[0], depth + 1);
-  if (role != MI_ROLE_MakeTuple) return x;
+  bool tuple = p && ((const anfi_mi_prim *)(uintptr_t)*p)->role == MI_ROLE_MakeTuple;
+  if (slot >= 0 || !q->threads || !tuple || !x) return x;
   const anfi_traced **item = ANFI_NEW_N(b->t->arena, const anfi_traced *, n->in.n + 1);
   for (size_t i = 0; i < n->in.n; i++)
-    if (!(item[i] = final(q, at, n->in.at[i], depth + 1))) return NULL;
+    if (!(item[i] = final(q, at, n->in.at[i]))) return NULL;
   return anfi_traced_tuple(b->t, n->in.n, item);
 }
 
@@ -561,7 +558,7 @@ static const anfi_traced *result_of(building *q) {
   anfi_mi_node at = none;
   at.name = g->name;
   for (size_t i = 0; i < g->out.n; i++)
-    if (!(out[i] = final(q, &at, g->out.at[i].name, 0))) return NULL;
+    if (!(out[i] = final(q, &at, g->out.at[i].name))) return NULL;
   return g->out.n == 1 ? out[0] : anfi_traced_tuple(q->b->t, g->out.n, out);
 }
 
@@ -797,8 +794,8 @@ static bool check_names(anfi_mi_build *b) {
 
 static void make_maps(anfi_mi_build *b) {
   anfi_arena *a = b->t->arena;
-  anfi_map *all[] = {&b->graphs, &b->ninput, &b->prims, &b->values,
-                     &b->params, &b->refs,   &b->nodes, &b->bodies};
+  anfi_map *all[] = {&b->graphs, &b->ninput, &b->prims, &b->values, &b->params,
+                     &b->refs,   &b->nodes,  &b->roots, &b->bodies};
   for (size_t i = 0; i < ANFI_LEN(all); i++) anfi_map_init(all[i], a);
   for (size_t i = 0; i < b->model->prims.n; i++)
     *anfi_map_at(&b->prims, anfi_key(b->model->prims.at[i]->name)) =
