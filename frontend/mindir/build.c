@@ -78,8 +78,12 @@ typedef struct {
   anfi_map changed; // name of a value that was changed in place -> 1
 } building;
 
-static void bind(anfi_mi_build *b, const anfi_str *name, const anfi_traced *x) {
-  *anfi_map_at(&b->values, anfi_key(name)) = anfi_key(x);
+/* Values have names of their own in the whole file. */
+static bool bind(anfi_mi_build *b, const anfi_str *name, const anfi_traced *x) {
+  uint64_t *at = anfi_map_at(&b->values, anfi_key(name));
+  if (*at) return anfi_fail(b->t->cx, loc_of(b), ANF_E1561, name->s);
+  *at = anfi_key(x);
+  return true;
 }
 
 static const anfi_traced *value_of(building *q, const anfi_mi_node *n, const anfi_str *name) {
@@ -528,29 +532,25 @@ static bool graph_nodes(building *q) {
           b->m, (anfi_debug){.scope = anfi_intern(&b->m->strings, n->domain->s, n->domain->len)});
     b->effect = n->effect;
     const anfi_traced *x = with_type(b, n, traced(q, n, &writers));
-    if (!x)
+    if (!x || !bind(b, n->name, x))
       return anfi_note(b->t->cx, loc_of(b), "in the node %s, %s", n->name->s, n->op->s), false;
-    bind(b, n->name, x);
   }
   return all_merged(q, &writers);
 }
 
-/* A result that denotes a parameter, or has such items, has their values at the end. */
-static const anfi_traced * final(building *q, const anfi_mi_node *at, const anfi_str *name,
-                                 int depth) {
+/* A result that denotes a parameter, or has such items, has their values at the end. As deep as tuples nest. */
+static const anfi_traced * final(building *q, const anfi_mi_node *at, const anfi_str *name) {
   const anfi_mi_build *b = q->b;
   int slot = q->threads ? anfi_mi_slot(b, name) : -1;
-  const uint64_t *made = find(&b->nodes, name);
+  const anfi_traced *x = slot >= 0 ? q->state->item[slot] : value_of(q, at, name);
+  const uint64_t *made = find(&b->nodes, anfi_mi_root(b, name));
   const anfi_mi_node *n = made ? (const anfi_mi_node *)(uintptr_t)*made : NULL;
   const uint64_t *p = n ? find(&b->prims, n->op) : NULL;
-  const anfi_traced *x = slot >= 0 ? q->state->item[slot] : value_of(q, at, name);
-  if (slot >= 0 || !q->threads || !p || !x || depth > 16) return x;
-  anfi_mi_role role = ((const anfi_mi_prim *)(uintptr_t)*p)->role;
-  if (role == MI_ROLE_Depend && n->in.n) return final(q, at, n->in.at[0], depth + 1);
-  if (role != MI_ROLE_MakeTuple) return x;
+  bool tuple = p && ((const anfi_mi_prim *)(uintptr_t)*p)->role == MI_ROLE_MakeTuple;
+  if (slot >= 0 || !q->threads || !tuple || !x) return x;
   const anfi_traced **item = ANFI_NEW_N(b->t->arena, const anfi_traced *, n->in.n + 1);
   for (size_t i = 0; i < n->in.n; i++)
-    if (!(item[i] = final(q, at, n->in.at[i], depth + 1))) return NULL;
+    if (!(item[i] = final(q, at, n->in.at[i]))) return NULL;
   return anfi_traced_tuple(b->t, n->in.n, item);
 }
 
@@ -561,7 +561,7 @@ static const anfi_traced *result_of(building *q) {
   anfi_mi_node at = none;
   at.name = g->name;
   for (size_t i = 0; i < g->out.n; i++)
-    if (!(out[i] = final(q, &at, g->out.at[i].name, 0))) return NULL;
+    if (!(out[i] = final(q, &at, g->out.at[i].name))) return NULL;
   return g->out.n == 1 ? out[0] : anfi_traced_tuple(q->b->t, g->out.n, out);
 }
 
@@ -579,11 +579,13 @@ static bool graph_inputs(building *q, bool declared) {
     const anfi_str *name = short_name(q->b, in->name);
     anf_node *p = anfi_param(q->to, name, declared ? type : NULL);
     if (anfi_mi_is_monad(in)) *anfi_map_at(&q->monads, anfi_key(in->name)) = 1;
-    else bind(q->b, in->name, taken_apart(q->b, anfi_traced_node(q->b->t, p, type)));
+    else if (!bind(q->b, in->name, taken_apart(q->b, anfi_traced_node(q->b->t, p, type))))
+      return false;
   }
   if (!declared && q->threads) q->first = q->state = parameter_state(q);
   for (size_t i = 0; i < q->g->in.n; i++)
-    if (is_monad(q, q->g->in.at[i].name)) bind(q->b, q->g->in.at[i].name, q->first);
+    if (is_monad(q, q->g->in.at[i].name) && !bind(q->b, q->g->in.at[i].name, q->first))
+      return false;
   return q->first != NULL;
 }
 
@@ -646,8 +648,8 @@ static bool net(anfi_mi_build *b, anf_graph *to, const anf_type *record) {
   anf_node *p = record->n ? anfi_param(to, anfi_intern_z(&b->m->strings, "params"), record) : NULL;
   b->record = p;
   for (size_t i = 0; i < g->params.n; i++) {
-    bind(b, g->params.at[i]->name,
-         anfi_traced_node(b->t, field_of(b, p, record, i), record->items[i]));
+    const anfi_traced *x = anfi_traced_node(b->t, field_of(b, p, record, i), record->items[i]);
+    if (!bind(b, g->params.at[i]->name, x)) return false;
     *anfi_map_at(&b->params, anfi_key(g->params.at[i]->name)) = i + 1;
   }
   anfi_mi_find_state(b);
@@ -774,31 +776,22 @@ static bool twice(anfi_mi_build *b, anfi_map *names, const anfi_str *name) {
   return false;
 }
 
-/* Values have names of their own in the whole file, and so have graphs and primitives. */
+/* Graphs and primitives have names of their own in the whole file. */
 static bool check_names(anfi_mi_build *b) {
   const anfi_mi_model *m = b->model;
-  anfi_map ops, values;
+  anfi_map ops;
   anfi_map_init(&ops, b->t->arena);
-  anfi_map_init(&values, b->t->arena);
   for (size_t i = 0; i < m->prims.n; i++)
     if (twice(b, &ops, m->prims.at[i]->name)) return false;
-  for (size_t i = 0; i <= m->functions.n; i++) {
-    const anfi_mi_graph *g = i ? m->functions.at[i - 1] : m->main;
-    if (twice(b, &ops, g->name)) return false;
-    for (size_t k = 0; k < g->params.n; k++)
-      if (twice(b, &values, g->params.at[k]->name)) return false;
-    for (size_t k = 0; k < g->in.n; k++)
-      if (twice(b, &values, g->in.at[k].name)) return false;
-    for (size_t k = 0; k < g->nodes.n; k++)
-      if (twice(b, &values, g->nodes.at[k]->name)) return false;
-  }
+  for (size_t i = 0; i <= m->functions.n; i++)
+    if (twice(b, &ops, i ? m->functions.at[i - 1]->name : m->main->name)) return false;
   return true;
 }
 
 static void make_maps(anfi_mi_build *b) {
   anfi_arena *a = b->t->arena;
-  anfi_map *all[] = {&b->graphs, &b->ninput, &b->prims, &b->values,
-                     &b->params, &b->refs,   &b->nodes, &b->bodies};
+  anfi_map *all[] = {&b->graphs, &b->ninput, &b->prims, &b->values, &b->params,
+                     &b->refs,   &b->nodes,  &b->roots, &b->bodies};
   for (size_t i = 0; i < ANFI_LEN(all); i++) anfi_map_init(all[i], a);
   for (size_t i = 0; i < b->model->prims.n; i++)
     *anfi_map_at(&b->prims, anfi_key(b->model->prims.at[i]->name)) =

@@ -211,13 +211,16 @@ struct anfi_mi_build {
   int *slot;      // by index of the parameter; -1: none
   bool *threaded; // by slot: functions take it and give it back
   size_t nslot, nthreaded;
-  anfi_map refs;   // name of a function's parameter -> what it denotes, state.c
-  anfi_map nodes;  // name -> anfi_mi_node; empty without assignments
+  anfi_map refs;  // name of a function's parameter -> what it denotes, state.c
+  anfi_map nodes; // name -> anfi_mi_node; empty without assignments
+  anfi_map roots; // name of a Depend or of an item of a tuple -> a name of the same value; likewise
   anfi_map bodies; // name -> anfi_mi_graph; likewise
 };
 
 /* state.c */
 void anfi_mi_find_state(anfi_mi_build *b);
+/* What is no Depend and no item of a tuple, and has the same value. */
+const anfi_str *anfi_mi_root(const anfi_mi_build *b, const anfi_str *name);
 /* The slot of the parameter that a name denotes, or -1. */
 int anfi_mi_slot(const anfi_mi_build *b, const anfi_str *name);
 bool anfi_mi_is_monad(const anfi_mi_input *in); // a UMonad

@@ -10,7 +10,7 @@
 
 /* What a function's parameter denotes: nothing yet, a value, or REF + the index of a parameter. */
 enum { UNSET, VALUE, REF };
-enum { MAX_STEPS = 64, MAX_PATHS = 4096 }; // of following one name
+enum { MAX_STEPS = 64, MAX_PATHS = 4096 }; // of finding the functions of one name
 
 static const void *found(const anfi_map *m, const anfi_str *name) {
   const uint64_t *at = anfi_map_find(m, anfi_key(name));
@@ -32,9 +32,20 @@ static bool is(const anfi_mi_prim *p, anfi_mi_role role) { return p && p->role =
 
 /* ---- references ---- */
 
+const anfi_str *anfi_mi_root(const anfi_mi_build *b, const anfi_str *name) {
+  const anfi_str *root = name, *up;
+  while ((up = found(&b->roots, root))) root = up;
+  for (; name != root; name = up) { // the next time it is one step
+    uint64_t *at = anfi_map_find(&b->roots, anfi_key(name));
+    up = (const anfi_str *)(uintptr_t)*at;
+    *at = anfi_key(root);
+  }
+  return root;
+}
+
 /* TupleGetItem(MakeTuple(a, b, ..), 1): b. */
 static const anfi_str *item_of(const anfi_mi_build *b, const anfi_mi_node *n) {
-  const anfi_mi_node *tuple = n->in.n == 2 ? node_of(b, n->in.at[0]) : NULL;
+  const anfi_mi_node *tuple = n->in.n == 2 ? node_of(b, anfi_mi_root(b, n->in.at[0])) : NULL;
   const anfi_mi_node *index = tuple ? node_of(b, n->in.at[1]) : NULL;
   const anfi_mi_attr *a = index ? anfi_mi_find(&index->attrs, "value") : NULL;
   bool good =
@@ -42,18 +53,21 @@ static const anfi_str *item_of(const anfi_mi_build *b, const anfi_mi_node *n) {
   return good ? tuple->in.at[a->i] : NULL;
 }
 
+/* A cycle, which the builder refuses, has no root beside itself. */
+static void find_root(anfi_mi_build *b, const anfi_mi_node *n) {
+  const anfi_mi_prim *p = prim_of(b, n);
+  const anfi_str *of = is(p, MI_ROLE_Depend) && n->in.n ? n->in.at[0]
+                       : is(p, MI_ROLE_TupleGetItem)    ? item_of(b, n)
+                                                        : NULL;
+  const anfi_str *root = of ? anfi_mi_root(b, of) : n->name;
+  if (root != n->name) *anfi_map_at(&b->roots, anfi_key(n->name)) = anfi_key(root);
+}
+
 static uint64_t denotes(const anfi_mi_build *b, const anfi_str *name) {
-  for (int step = 0; name && step < MAX_STEPS; step++) {
-    const uint64_t *at;
-    if ((at = anfi_map_find(&b->params, anfi_key(name)))) return REF + *at - 1;
-    if ((at = anfi_map_find(&b->refs, anfi_key(name)))) return *at;
-    const anfi_mi_node *n = node_of(b, name);
-    const anfi_mi_prim *p = n ? prim_of(b, n) : NULL;
-    if (is(p, MI_ROLE_Depend) && n->in.n) name = n->in.at[0];
-    else if (is(p, MI_ROLE_TupleGetItem)) name = item_of(b, n);
-    else return VALUE;
-  }
-  return VALUE;
+  const anfi_str *root = anfi_mi_root(b, name);
+  const uint64_t *at = anfi_map_find(&b->params, anfi_key(root));
+  if (at) return REF + *at - 1;
+  return (at = anfi_map_find(&b->refs, anfi_key(root))) ? *at : VALUE;
 }
 
 int anfi_mi_slot(const anfi_mi_build *b, const anfi_str *name) {
@@ -180,8 +194,10 @@ static bool has_assignments(const anfi_mi_build *b) {
 
 static void index_names(anfi_mi_build *b, const anfi_mi_graph *g) {
   if (g != b->model->main) *anfi_map_at(&b->bodies, anfi_key(g->name)) = anfi_key(g);
-  for (size_t i = 0; i < g->nodes.n; i++)
+  for (size_t i = 0; i < g->nodes.n; i++) {
     *anfi_map_at(&b->nodes, anfi_key(g->nodes.at[i]->name)) = anfi_key(g->nodes.at[i]);
+    find_root(b, g->nodes.at[i]);
+  }
 }
 
 /* Slots that a parameter of some function denotes. */

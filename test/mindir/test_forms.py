@@ -272,8 +272,31 @@ def trains_with_averages():
             TAP.case(f"averages and a loss, {optimizer}", "" if len(losses) == 4 and losses[-1] < losses[0] else r.stdout + r.stderr)
 
 
+def references(n=200):
+    """A parameter through many Depends and tuples is still that parameter: what is assigned to it, and what the model gives."""
+    ops = {f"{op}:1": b"" for op in ("Assign", "UpdateState", "Load", "Depend", "MakeTuple", "TupleGetItem")}
+    u, w, zero = constant("u", 23), tensor("g:w"), constant("k", 7, field(3, 0))
+    chain = [node("d0", "Depend:1", "g:w", "u"), *(node(f"d{i + 1}", "Depend:1", f"d{i}", "x") for i in range(n))]
+    tuples = [node("t0", "MakeTuple:1", "g:w"), *(node(f"t{i + 1}", "MakeTuple:1", f"t{i}") for i in range(30))]
+    items = [node("i0", "Depend:1", "t1", "u"), node("i1", "TupleGetItem:1", "i0", "k"), node("i2", "TupleGetItem:1", "i1", "k")]
+
+    def assign(to):
+        return [node("a", "Assign:1", to, "x", "u"), node("s", "UpdateState:1", "u", "a")]
+    read = node("y", "Load:1", "g:w", "s")
+    deep = [3, 4]
+    for _ in range(31):
+        deep = [deep]
+    for name, nodes, out, want in (("given through Depends", [u, *chain, *assign("g:w")], f"d{n}", [3, 4]),
+                                   ("assigned through Depends", [u, *chain, *assign(f"d{n}"), read], "y", [3, 4]),
+                                   ("given in tuples", [u, *tuples, *assign("g:w")], "t30", deep),
+                                   ("given as an item of a tuple", [u, zero, *tuples[:2], *items, *assign("g:w")], "i2", [3, 4]),
+                                   ("assigned as an item of a tuple", [u, zero, *tuples[:2], *items, *assign("i2"), read], "y", [3, 4])):
+        gives(f"a parameter {name}", model(nodes, ops, [w], out), want, "[3, 4]")
+
+
 def main():
     old_forms()
+    references()
     trains_with_averages()
     element_types()
     variables()
