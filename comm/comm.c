@@ -23,7 +23,7 @@ static bool take_options(const anf_comm_opts *o, anf_comm_opts *out) {
   if (o) memcpy(out, o, given && given < sizeof *o ? given : sizeof *o);
   out->size = sizeof *out;
   if (!out->timeout_ms) out->timeout_ms = 60000;
-  if (!out->bucket_bytes) out->bucket_bytes = 256 << 10;
+  if (!out->bucket_bytes) out->bucket_bytes = 64 << 10;
   return true;
 }
 
@@ -69,6 +69,7 @@ static void run_one(anf_comm *c, anfi_comm_job *j) {
 
 static void *serve(void *p) {
   anf_comm *c = (anf_comm *)p;
+  anfi_os_short_turns();
   pthread_mutex_lock(&c->lock);
   for (;;) {
     while (!c->first && !c->quit) pthread_cond_wait(&c->work, &c->lock);

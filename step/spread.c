@@ -6,7 +6,8 @@
  *
  * Afterwards the new state must be the same on all ranks again. A forward dataflow finds what differs between ranks: inputs,
  * and all that is computed of them but sums and copies over all ranks. State that differs is refused: the ranks would
- * train models that drift apart, in silence.
+ * train models that drift apart, in silence. A mean of what is the same on all ranks is left out: the norm of all gradients is
+ * computed as a derivative, too.
  * INVARIANT: derivatives are Derive nodes here; what they are taken of is not looked into. */
 #include "step/step.h"
 
@@ -144,6 +145,15 @@ void anfi_step_spread(anf_graph *g, size_t nstate) {
 
 /* ---- the new state ---- */
 
+static void leave_out_means(const spread *s, const anfi_node_vec *order) {
+  for (size_t i = 0; i < order->n; i++) {
+    anf_node *n = order->at[i];
+    bool mean = anfi_is_op(n, ANF_OP_AllReduce) &&
+                anfi_get_i64(anfi_attr_value(s->cx, ANF_OP_AllReduce, n->u.attrs, 0), 0);
+    if (mean && !differs(s, n->in[0].def)) anfi_replace(n, n->in[0].def);
+  }
+}
+
 static const anf_node *first_that_differs(const spread *s, const anf_node *n) {
   if (!differs(s, n)) return NULL;
   if (!anfi_is_op(n, ANF_OP_MakeTuple) && !anfi_is_op(n, ANF_OP_MakeRecord)) return n;
@@ -154,8 +164,9 @@ static const anf_node *first_that_differs(const spread *s, const anf_node *n) {
 
 bool anfi_step_check_spread(anf_graph *g, size_t nstate) {
   spread s = {.cx = g->module->cx, .m = g->module, .g = g, .a = anfi_scratch(g->module->cx)};
+  anfi_node_vec order = find_differing(&s, nstate);
+  leave_out_means(&s, &order);
   const anf_node *r = g->result;
-  find_differing(&s, nstate);
   for (uint32_t i = 0; nstate && i < nstate; i++) {
     bool tuple = anfi_is_op(r, ANF_OP_MakeTuple) && i < r->nin;
     const anf_node *bad = first_that_differs(&s, tuple ? r->in[i].def : r);

@@ -25,7 +25,7 @@
 #include <time.h>
 
 enum { CHUNK = 1 << 30 }; // bytes of one message of MPI, whose counts are ints
-enum { YIELDS = 100 };    // turns of a wait until it sleeps
+enum { TURNS = 20 };      // of a wait until it sleeps
 enum { REST_MS = 1 };     // until a receive that was withdrawn must have ended
 enum { GRACE_MS = 50 };   // for messages of a rank that has left
 
@@ -204,13 +204,10 @@ static bool settled(const mpi_link *l, request *r, anf_comm_why *why, int32_t *r
   return true;
 }
 
-/* Yields at first, then sleeps longer and longer, so that a core that computes is not taken away. */
+/* Asks again at once a few times, then sleeps longer and longer, so that a core that computes is not taken away. */
 static void rest(int turn) {
-  if (turn < YIELDS) {
-    sched_yield();
-    return;
-  }
-  long ns = turn < 2 * YIELDS ? 10000 : turn < 4 * YIELDS ? 50000 : 200000;
+  if (turn < TURNS) return;
+  long ns = turn < 100 ? 10000 : turn < 400 ? 50000 : 200000;
   nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
 }
 

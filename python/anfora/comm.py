@@ -6,6 +6,9 @@
 """
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 import threading
 import time
 from datetime import timedelta
@@ -130,7 +133,7 @@ def launch(n: int, work: Callable[[Comm], Any], *, timeout: float = 60, bucket_b
 def link(provider: Any, rank: int, ranks: int, *, timeout: float = 60, bucket_bytes: int = 0) -> Comm:
     """A rank whose bytes `provider` moves: its start(send, peer, tag, memory) gives a request, wait(request, ms) gives (why,
     rank), and cancel(request), abort(blame), reinit(ms) and close() are as in anfora/comm.h."""
-    return Comm(_core.comm_link(provider, rank, ranks, *_numbers(timeout, bucket_bytes)))
+    return Comm(_core.comm_link(provider, rank, ranks, *_numbers(timeout, bucket_bytes), None))
 
 
 class _Waits:
@@ -197,20 +200,56 @@ def _peek(store: Any, key: str) -> str:
     return str(store.compare_set(key, "", "").decode())
 
 
+SHARED = "/dev/shm"  # files in memory
+
+
+def _machine() -> str:
+    """What processes that see the same files in memory have in common, and others have not."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as f:
+            at = os.stat(SHARED)
+            return f"{f.read().strip()} {at.st_dev} {at.st_ino} {os.geteuid()}"
+    except OSError:
+        return ""
+
+
+def _area(store: Any, rank: int, ranks: int) -> Any:
+    """Memory that all ranks share, or None: then one of them is on another machine, or has no room."""
+    store.set(f"machine{rank}", _machine())
+    machines = {store.get(f"machine{r}") for r in range(ranks)}
+    if len(machines) > 1 or machines == {b""}:
+        return None
+    if rank == 0:
+        place = tempfile.mkdtemp(prefix="anfora-", dir=SHARED)
+        store.set("area", place)
+    path = os.path.join(store.get("area").decode(), "area")
+    area = _core.comm_area(path, rank, ranks)
+    store.set(f"has{rank}", "yes" if area else "no")
+    every = all([store.get(f"has{r}") == b"yes" for r in range(ranks)])
+    if rank == 0:  # it stays as long as it is mapped
+        shutil.rmtree(os.path.dirname(path), ignore_errors=True)
+    return area if every else None
+
+
 class _Gloo:
     """Messages over gloo, whose pairs of processes notice that one has died. What gloo cannot say, who is to blame, is in the
-    store: the first rank to fail writes it, and the others look there before they blame a peer."""
+    store: the first rank to fail writes it, and the others look there before they blame a peer. Ranks of one machine share
+    memory (`area`) in place of messages."""
 
-    def __init__(self, store: Any, rank: int, ranks: int, seconds: float) -> None:
+    def __init__(self, store: Any, rank: int, ranks: int, seconds: float, shared: bool) -> None:
         import torch
         from torch import distributed
         self._torch, self._dist = torch, distributed
-        self._base, self._seconds, self._age = store, seconds, 0
+        self._base, self._seconds, self._age, self._shared = store, seconds, 0, shared
         self._join(store, rank, ranks)
 
     def _join(self, store: Any, rank: int, ranks: int) -> None:
         self.rank, self.ranks = rank, ranks
         self._store = self._dist.PrefixStore(f"anfora/{self._age}", store)
+        self._waits = self._group = None
+        self.area = _area(self._store, rank, ranks) if self._shared else None
+        if self.area is not None:
+            return
         self._waits = _Waits(self._store, rank, ranks, self._seconds)
         self._group = self._dist.ProcessGroupGloo(self._dist.PrefixStore("gloo", self._store), rank, ranks,
                                                   timedelta(seconds=max(JOIN, self._seconds)))
@@ -267,7 +306,7 @@ class _Gloo:
         if blame < 0:
             self._group = None  # closes the pairs, so that the others find out
 
-    def reinit(self, ms: int) -> tuple[int, int] | None:
+    def reinit(self, ms: int) -> tuple[int, int, Any] | None:
         """The ranks that meet write their numbers; the first that has waited long enough closes the list."""
         s, was = self._store, self.rank
         lost = int(s.get("blame")) if s.check(["blame"]) else -1
@@ -286,15 +325,19 @@ class _Gloo:
         self.close()
         self._age += 1
         self._join(self._base, members.index(was), len(members))
-        return self.rank, self.ranks
+        area, self.area = self.area, None
+        return self.rank, self.ranks, area
 
     def close(self) -> None:
-        self._waits.quit()
+        if self._waits is not None:
+            self._waits.quit()
         self._group = None
 
 
-def gloo(*, timeout: float = 60, bucket_bytes: int = 0, store: Any = None, rank: int | None = None, ranks: int | None = None) -> Comm:
-    """This process of torch.distributed as a rank, over gloo. Of the default process group, which
+def gloo(*, timeout: float = 60, bucket_bytes: int = 0, store: Any = None, rank: int | None = None, ranks: int | None = None,
+         shared_memory: bool = True) -> Comm:
+    """This process of torch.distributed as a rank, over gloo; over memory, if all ranks are processes of this machine and
+    ``shared_memory`` is true, which it is for all of them or none. Of the default process group, which
     ``torch.distributed.init_process_group`` made with any backend; or of a ``store`` with rank and ranks. The store's process must
     outlive failures: with torchrun it is the launcher."""
     from torch import distributed
@@ -303,5 +346,6 @@ def gloo(*, timeout: float = 60, bucket_bytes: int = 0, store: Any = None, rank:
         rank, ranks = distributed.get_rank(), distributed.get_world_size()
     if rank is None or ranks is None:
         raise ValueError("a store needs rank= and ranks=")
-    provider = _Gloo(store, rank, ranks, timeout)
-    return link(provider, rank, ranks, timeout=timeout, bucket_bytes=bucket_bytes)
+    provider = _Gloo(store, rank, ranks, timeout, shared_memory)
+    area, provider.area = provider.area, None
+    return Comm(_core.comm_link(provider, rank, ranks, *_numbers(timeout, bucket_bytes), area))

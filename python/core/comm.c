@@ -3,8 +3,12 @@
  *
  * The object of a link has start(send, peer, tag, memory), wait(request, ms), cancel(request), abort(blame),
  * reinit(ms) and close(). They are called with the GIL, by the communicator's thread; abort and close by any thread.
+ * Where all ranks are processes of one machine, an area of memory that they share moves the bytes, without the GIL; the
+ * object is then asked for abort, reinit and close alone.
  * INVARIANT: whoever waits for a communicator has let go of the GIL before. */
 #include "core.h"
+
+#include "comm/comm.h"
 
 typedef struct comm {
   PyObject_HEAD anf_comm *a;
@@ -12,17 +16,57 @@ typedef struct comm {
 
 /* ---- a link of Python ---- */
 
+typedef struct link_of {
+  PyObject *o;
+  anf_comm_link area; // or no `start`: the object moves the bytes
+} link_of;
+
+/* An area, until a link takes it. */
+static const char area_name[] = "anfora.area";
+
+static void free_area(PyObject *capsule) {
+  anf_comm_link *l = (anf_comm_link *)PyCapsule_GetPointer(capsule, area_name);
+  if (l && l->free) l->free(l->user);
+  free(l);
+}
+
+/* comm_area(path, rank, ranks): the area of memory that processes of this machine share in this file, or None */
+PyObject *comm_area(PyObject *module, PyObject *args) {
+  const char *path;
+  int rank, ranks;
+  (void)module;
+  if (!PyArg_ParseTuple(args, "sii", &path, &rank, &ranks)) return NULL;
+  anf_comm_link *l = (anf_comm_link *)calloc(1, sizeof *l);
+  if (!l) return PyErr_NoMemory();
+  if (anfi_comm_shared(path, rank, ranks, l)) return PyCapsule_New(l, area_name, free_area);
+  free(l);
+  Py_RETURN_NONE;
+}
+
+static bool take_area(link_of *l, PyObject *capsule) {
+  if (l->area.free) l->area.free(l->area.user);
+  l->area = (anf_comm_link){.start = NULL};
+  if (capsule == Py_None) return true;
+  anf_comm_link *a = (anf_comm_link *)PyCapsule_GetPointer(capsule, area_name);
+  if (!a) return false;
+  l->area = *a;
+  a->free = NULL;
+  return true;
+}
+
 static PyObject *call_link(void *user, const char *name, PyObject *args) {
-  PyObject *f = PyObject_GetAttrString((PyObject *)user, name), *r = NULL;
+  PyObject *f = PyObject_GetAttrString(((link_of *)user)->o, name), *r = NULL;
   if (f && args) r = PyObject_CallObject(f, args);
   Py_XDECREF(f);
   Py_XDECREF(args);
-  if (!r) PyErr_WriteUnraisable((PyObject *)user);
+  if (!r) PyErr_WriteUnraisable(((link_of *)user)->o);
   return r;
 }
 
 static void *link_start(void *user, bool send, int32_t peer, int32_t tag, void *at,
                         uint64_t bytes) {
+  const link_of *l = (const link_of *)user;
+  if (l->area.start) return l->area.start(l->area.user, send, peer, tag, at, bytes);
   PyGILState_STATE g = PyGILState_Ensure();
   PyObject *memory = PyMemoryView_FromMemory((char *)at, (Py_ssize_t)bytes, PyBUF_WRITE);
   PyObject *r = NULL;
@@ -36,11 +80,13 @@ static void *link_start(void *user, bool send, int32_t peer, int32_t tag, void *
 
 /* wait gives (why, rank): rank -1 is the peer. */
 static anf_comm_why link_wait(void *user, void *request, uint64_t ms, int32_t *rank) {
+  const link_of *l = (const link_of *)user;
+  if (l->area.start) return l->area.wait(l->area.user, request, ms, rank);
   PyGILState_STATE g = PyGILState_Ensure();
   int why = ANF_COMM_BROKEN, who = -1;
   PyObject *r =
       call_link(user, "wait", Py_BuildValue("(OK)", (PyObject *)request, (unsigned long long)ms));
-  if (r && !PyArg_ParseTuple(r, "ii", &why, &who)) PyErr_WriteUnraisable((PyObject *)user);
+  if (r && !PyArg_ParseTuple(r, "ii", &why, &who)) PyErr_WriteUnraisable(((link_of *)user)->o);
   if (who >= 0) *rank = who;
   if (why != ANF_COMM_LATE) Py_DECREF((PyObject *)request);
   Py_XDECREF(r);
@@ -49,12 +95,19 @@ static anf_comm_why link_wait(void *user, void *request, uint64_t ms, int32_t *r
 }
 
 static void link_cancel(void *user, void *request) {
+  const link_of *l = (const link_of *)user;
+  if (l->area.start) {
+    l->area.cancel(l->area.user, request);
+    return;
+  }
   PyGILState_STATE g = PyGILState_Ensure();
   Py_XDECREF(call_link(user, "cancel", Py_BuildValue("(N)", (PyObject *)request)));
   PyGILState_Release(g);
 }
 
 static void link_abort(void *user, int32_t blame) {
+  const link_of *l = (const link_of *)user;
+  if (l->area.start) l->area.abort(l->area.user, blame);
   PyGILState_STATE g = PyGILState_Ensure();
   Py_XDECREF(call_link(user, "abort", Py_BuildValue("(i)", blame)));
   PyGILState_Release(g);
@@ -63,9 +116,11 @@ static void link_abort(void *user, int32_t blame) {
 static bool link_reinit(void *user, uint64_t ms, anf_comm_link *link) {
   PyGILState_STATE g = PyGILState_Ensure();
   int rank = 0, ranks = 0;
+  PyObject *area = NULL;
   PyObject *r = call_link(user, "reinit", Py_BuildValue("(K)", (unsigned long long)ms));
-  bool good = r && r != Py_None && PyArg_ParseTuple(r, "ii", &rank, &ranks);
-  if (r && r != Py_None && !good) PyErr_WriteUnraisable((PyObject *)user);
+  bool good = r && r != Py_None && PyArg_ParseTuple(r, "ii|O", &rank, &ranks, &area);
+  good = good && take_area((link_of *)user, area ? area : Py_None);
+  if (r && r != Py_None && !good) PyErr_WriteUnraisable(((link_of *)user)->o);
   Py_XDECREF(r);
   PyGILState_Release(g);
   link->rank = rank;
@@ -75,8 +130,11 @@ static bool link_reinit(void *user, uint64_t ms, anf_comm_link *link) {
 
 static void link_free(void *user) {
   PyGILState_STATE g = PyGILState_Ensure();
+  link_of *l = (link_of *)user;
+  if (l->area.free) l->area.free(l->area.user);
   Py_XDECREF(call_link(user, "close", PyTuple_New(0)));
-  Py_DECREF((PyObject *)user);
+  Py_DECREF(l->o);
+  free(l);
   PyGILState_Release(g);
 }
 
@@ -112,16 +170,20 @@ PyObject *comm_threads(PyObject *module, PyObject *args) {
   return list;
 }
 
-/* comm_link(object, rank, ranks, ms, bucket bytes): a communicator over that link */
+/* comm_link(object, rank, ranks, ms, bucket bytes, area or None): a communicator over that link */
 PyObject *comm_link(PyObject *module, PyObject *args) {
   int rank, ranks;
   unsigned long long ms, bucket;
-  PyObject *o;
-  if (!PyArg_ParseTuple(args, "OiiKK", &o, &rank, &ranks, &ms, &bucket)) return NULL;
+  PyObject *o, *area;
+  if (!PyArg_ParseTuple(args, "OiiKKO", &o, &rank, &ranks, &ms, &bucket, &area)) return NULL;
   if (ranks < 1 || rank < 0 || rank >= ranks)
     return PyErr_Format(PyExc_ValueError, "rank %d of %d ranks", rank, ranks);
+  link_of *l = (link_of *)calloc(1, sizeof *l);
+  if (!l) return PyErr_NoMemory();
+  if (!take_area(l, area)) return free(l), NULL;
+  l->o = Py_NewRef(o);
   anf_comm_link link = {.size = sizeof link,
-                        .user = Py_NewRef(o),
+                        .user = l,
                         .rank = rank,
                         .ranks = ranks,
                         .start = link_start,
@@ -133,6 +195,8 @@ PyObject *comm_link(PyObject *module, PyObject *args) {
   anf_comm_opts how = options(ms, bucket);
   anf_comm *a = anf_comm_new(&link, &how);
   if (a) return wrap(core_of(module), a);
+  if (l->area.free) l->area.free(l->area.user);
+  free(l);
   Py_DECREF(o);
   return PyErr_NoMemory();
 }

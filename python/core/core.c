@@ -156,6 +156,7 @@ static PyMethodDef functions[] = {
     {"add_generator", generator_add, METH_VARARGS, "An op whose graphs a function makes."},
     {"build_object", object_build, METH_VARARGS, "The header and the object of a function."},
     {"comm_threads", comm_threads, METH_VARARGS, "The communicators of ranks in this process."},
+    {"comm_area", comm_area, METH_VARARGS, "Memory that processes of this machine share."},
     {"comm_link", comm_link, METH_VARARGS, "A communicator over a link of Python."},
     {"lend", dlpack_lend, METH_O, "A tensor's memory, by the C functions of its class."},
     {"give", dlpack_give, METH_VARARGS, "An array's memory as a tensor of a class, likewise."},

@@ -160,6 +160,7 @@ PyObject *object_build(PyObject *module, PyObject *args);
 /* ---- comm.c: ranks that exchange arrays ---- */
 PyTypeObject *comm_make_type(core *c, PyObject *module);
 PyObject *comm_threads(PyObject *module, PyObject *args);
+PyObject *comm_area(PyObject *module, PyObject *args);
 PyObject *comm_link(PyObject *module, PyObject *args);
 /* The communicator of an object; NULL: it is None, or with an exception no communicator. */
 anf_comm *comm_of(core *c, PyObject *o);

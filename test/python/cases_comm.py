@@ -333,26 +333,26 @@ def torch_or_skip():
 STORE = None  # of a process
 
 
-def run_rank(work, rank, n, port, pipe):
+def run_rank(work, rank, n, port, pipe, shared):
     from torch import distributed
     from datetime import timedelta
     global STORE
     STORE = store = distributed.TCPStore("127.0.0.1", port, None, False, timedelta(seconds=60))
     try:
-        pipe.send(work(ranks_of.gloo(timeout=LIMIT, store=store, rank=rank, ranks=n)))
+        pipe.send(work(ranks_of.gloo(timeout=LIMIT, store=store, rank=rank, ranks=n, shared_memory=shared)))
     except BaseException as e:  # noqa: BLE001: the parent looks at it
         pipe.send(e)
     os._exit(0)
 
 
-def processes(n, work, while_running=lambda workers, store: None):
-    """What each rank gives; None if it died."""
+def processes(n, work, while_running=lambda workers, store: None, shared=True):
+    """What each rank gives; None if it died. ``shared``: over memory, not over messages of gloo."""
     distributed = torch_or_skip()
     store = distributed.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
     multiprocessing.set_forkserver_preload(["torch.distributed", __name__])
     fork = multiprocessing.get_context("forkserver")  # this process has threads
     pipes = [fork.Pipe(False) for _ in range(n)]
-    workers = [fork.Process(target=run_rank, args=(work, i, n, store.port, pipes[i][1])) for i in range(n)]
+    workers = [fork.Process(target=run_rank, args=(work, i, n, store.port, pipes[i][1], shared)) for i in range(n)]
     for w in workers:
         w.start()
     for _, end in pipes:
@@ -376,8 +376,11 @@ def processes(n, work, while_running=lambda workers, store: None):
 def test_steps_of_processes_have_the_bits_of_threads():
     torch_or_skip()
     for n in (2, 4):
-        threads, found = ranks_of.launch(n, trained), processes(n, trained)
-        assert [f[:2] for f in found] == [t[:2] for t in threads], n
+        threads = [t[:2] for t in ranks_of.launch(n, trained)]
+        for shared in (True, False):
+            assert [f[:2] for f in processes(n, trained, shared=shared)] == threads, (n, shared)
+    left = [f for f in os.listdir(ranks_of.SHARED) if f.startswith("anfora-")]
+    assert not left, left
     assert [f[:2] for f in processes(2, split_bits)] == [t[:2] for t in ranks_of.launch(2, trained_split)]
     assert [f[:2] for f in processes(2, sharded_bits)] == [t[:2] for t in ranks_of.launch(2, trained_sharded)]
 
@@ -423,7 +426,7 @@ def test_a_process_that_is_killed_is_named_and_the_others_go_on():
     source = random.Random(seed)
     for case in range(int(os.environ.get("ANFORA_KILLS", "5"))):
         who = source.randrange(4)
-        found = processes(4, until_killed, kill_soon(source, who))
+        found = processes(4, until_killed, kill_soon(source, who), shared=case % 2 == 0)
         left = [f for i, f in enumerate(found) if i != who]
         assert found[who] is None and all(f[0] == who and f[2] == 3 for f in left), (seed, case, who, found)
         assert len(set(left)) == 1 and left[0][1] % 4 == 0 and left[0][3] == left[0][1] + 4, (seed, case, left)
@@ -439,14 +442,15 @@ def hangs(c):
 
 def test_a_process_that_hangs_is_named():
     torch_or_skip()
-    assert processes(4, hangs) == [2, 2, None, 2]
+    for shared in (True, False):
+        assert processes(4, hangs, shared=shared) == [2, 2, None, 2], shared
 
 
 def waits_in_a_row(c):
     """Rank 0 waits for 1, which waits for 2, which waits for 3, each a little later; 3 is silent."""
     from torch import distributed
     limit = 6
-    link = ranks_of._Gloo(distributed.PrefixStore("row", STORE), c.rank, c.ranks, limit)
+    link = ranks_of._Gloo(distributed.PrefixStore("row", STORE), c.rank, c.ranks, limit, False)
     if c.rank == 3:
         time.sleep(2 * limit)
         return None

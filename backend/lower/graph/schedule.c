@@ -196,14 +196,15 @@ static bool find_delayed(sched *s) {
 static void delay(results *r) {
   sched *s = r->s;
   uint32_t last = 0, at;
-  bool any = false;
   for (uint32_t i = 0; i < s->n; i++) {
     s->late[i] = s->waiting[i];
     for (uint32_t k = 0; k < s->order[i]->nin && !s->late[i]; k++)
       s->late[i] = place_of(s, s->order[i]->in[k].def, &at) && s->late[at];
-    if (!s->late[i] && may_stop(s->order[i]) && s->level[i] > last) last = s->level[i];
+    bool first = may_stop(s->order[i]) || is_exchange(s->order[i]);
+    if (!s->late[i] && first && s->level[i] > last) last = s->level[i];
   }
-  uint32_t after = find_delayed(s) ? last + 2 : last + 1;
+  bool any = find_delayed(s);
+  uint32_t after = any ? last + 2 : last + 1;
   for (size_t i = 0; i < r->root.n; i++) {
     root *x = &r->root.at[i];
     uint32_t least = s->late[x->place] ? after : s->delayed[x->place] ? last + 1 : 0;
