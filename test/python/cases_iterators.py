@@ -97,6 +97,13 @@ def test_arguments_that_were_left_out():
     same(lambda x: (pow(x, 2), pow(base=x, exp=3)), 5)
 
 
+def test_print_writes_lines():
+    def part(x):
+        print(x, end="")
+        return x
+    refused(part, 2.0, say="ends the line")
+
+
 def test_least_integer():
     same(lambda x: (-2**63, x + -2**63), 7)
     same(lambda x: x * -2**63, V)

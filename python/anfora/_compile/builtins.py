@@ -482,6 +482,12 @@ def _len(w: Any, c: Call) -> str:
 
 
 def _print(w: Any, c: Call) -> str:
+    usual = {"sep": (None, " "), "end": (None, "\n"), "file": (None,), "flush": (None, False, True)}
+    for name, node in c.kw.items():
+        known, x = w.static(node)
+        if not known or x not in usual.get(name, ()):
+            w.refuse(c.node, f"print takes no {name} in compiled functions: it writes its parts with blanks between, and ends the line",
+                     "return the values, and print them outside")
     parts = []
     for a in c.args:
         for piece in a.values if isinstance(a, ast.JoinedStr) else [a]:
