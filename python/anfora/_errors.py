@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import bisect
 import linecache
+import os
+import re
 from dataclasses import dataclass, field
 
 
@@ -83,6 +85,53 @@ HINTS = {
 }
 
 
+_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_CALLED = re.compile(r"while specialising \W*(?P<call>.*?)(, called here)?$")
+
+
+def of_library(f: Finding) -> bool:
+    """Whether a place is in a function of this package, not in one of its user's."""
+    return f.line > 0 and f.file.startswith(_OWN)
+
+
+def outside_of_library(findings: list[Finding], places: SourceMap | None) -> list[Finding]:
+    """An error in a function of this package stands where the user calls it; the library's line is a note."""
+    if not findings or findings[0].note or not of_library(findings[0]):
+        return findings
+    first, rest = findings[0], findings[1:]
+    n = next((i for i, f in enumerate(rest) if not of_library(f)), len(rest))
+    inner = Finding("", "the library's line", first.file, first.line, first.col, first.end, note=True)
+    called = _CALLED.match(rest[n].message) if n < len(rest) else None
+    if called is None:  # it is not told who called: a program that ran
+        name = _function_at(first.file, first.line)
+        place = _only_call(name, places)
+        if place is None:
+            return findings
+        error = Finding(first.code, f"{name}: {first.message}", place.file, place.line, place.col, place.end, hint=first.hint)
+        return [error, inner, *rest]
+    at = rest[n]
+    error = Finding(first.code, f"{called['call']}: {first.message}", at.file, at.line, at.col, at.end, hint=first.hint)
+    return [error, inner, *rest[n + 1:]]
+
+
+def _function_at(file: str, line: int) -> str:
+    """The name of the outermost function that a line is in."""
+    for text in reversed(linecache.getlines(file)[:line]):
+        if text.startswith("def "):
+            return text[4:].split("(")[0]
+    return ""
+
+
+def _only_call(name: str, places: SourceMap | None) -> Place | None:
+    """The one place of a user's program that calls a function of this name; None: there are several, or none."""
+    found = {}
+    for p in places.places if places and name else ():
+        text = linecache.getline(p.file, p.line)[p.col - 1:p.end - 1]
+        if not p.file.startswith(_OWN) and re.match(rf"[\w.]*\b{name}\(", text):
+            found[p.file, p.line, p.col] = p
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
 def translated(failure: Exception, kind: type[AnforaError], name: str, places: SourceMap | None) -> AnforaError:
     """An exception of the core, with the places of Python. `name` is the program's own file name."""
     status, items = failure.args
@@ -98,6 +147,7 @@ def translated(failure: Exception, kind: type[AnforaError], name: str, places: S
         if place:
             finding.file, finding.line, finding.col, finding.end = place.file, place.line, place.col, place.end
         findings.append(finding)
+    findings = outside_of_library(findings, places)
     if status == "ANF_NOMEM":
         raise MemoryError("\n".join(str(f) for f in findings)) from failure
     return kind(findings, status)

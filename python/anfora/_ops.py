@@ -250,6 +250,8 @@ def literal(x: Any, kind: str = "any") -> str:
     if isinstance(x, int):
         if not -2**63 <= x < 2**64:
             raise TypeError(f"{x if abs(x) < 10**40 else 'this integer'} does not fit into 64 bits; write it with a point, as in 2.0**64")
+        if x == -2**63:  # the language has no negative literals, and 2**63 is too large for one
+            return "(-9223372036854775807 - 1)"
         return str(x) if x < 2**63 else f"u64({x})"
     if isinstance(x, float):
         return repr(float(x))

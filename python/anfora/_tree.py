@@ -453,6 +453,14 @@ def _positional(kind: type) -> bool:
     return all(f.init and not f.kw_only for f in dataclasses.fields(kind))
 
 
+def _with_fields(kind: type, names: tuple, items: tuple) -> Any:
+    """An object of a dataclass some of whose fields __init__ does not take."""
+    made = object.__new__(kind)
+    for name, x in zip(names, items):
+        object.__setattr__(made, name, x)
+    return made
+
+
 def _dict_maker(kind: type, keys: tuple) -> Callable:
     """Of a class of dictionaries that is not dict; of one that is not Python's, dict."""
     def make(*items: Any) -> Any:
@@ -461,4 +469,6 @@ def _dict_maker(kind: type, keys: tuple) -> Callable:
 
 
 def _by_name(kind: type, names: tuple) -> Callable:
+    if dataclasses.is_dataclass(kind) and not all(f.init for f in dataclasses.fields(kind)):
+        return lambda *items: _with_fields(kind, names, items)
     return lambda *items: kind(**dict(zip(names, items)))

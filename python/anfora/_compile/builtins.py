@@ -12,6 +12,7 @@ from typing import Any, Callable
 
 from .. import _core
 from .known import Item
+from .loops import items_of_any
 from .._ops import COMPOSED, OPS, accept
 from .static import BUILTINS, BY_NAME, Call, attribute, call_source, hyper_mapped, replaced, rows_of, stacked, static_text
 from .._tree import REGISTERED, _parts as parts_of_tree, field_names, registered, tree_leaves, tree_map, tree_reduce, tree_unflatten
@@ -33,7 +34,14 @@ def _class(w: Any, c: Call) -> str:
         return f"{dtype_name(f)}({w.expr(c.args[0])})"
     if f in (tuple, list):
         items = w.sequence(c.args[0]) if c.args else []
-        return w.item_text(c.node, Item(parts=items)) if items is not None else w.expr(c.args[0])
+        if items is not None:
+            return w.item_text(c.node, Item(parts=items))
+        s = w.like(c.args[0])
+        if s is not None and s.kind not in ("leaf", "any") or w.is_iterator(c.args[0]) or w.gives_dims(c.args[0]):
+            return w.expr(c.args[0])
+        return items_of_any(w.mark(c.node) + w.expr(c.args[0]))
+    if f is dict and len(c.args) == 1 and isinstance(c.args[0], ast.Call) and w.static(c.args[0].func) == (True, zip):
+        return w.record([(k, t) for k, t in named_items(w, c.args[0])] + [(k, w.expr(v)) for k, v in c.kw.items()])
     if f is dict and len(c.args) <= 1:
         first = w.spread(c.args[0]) if c.args else {}
         return w.record(list((first | {k: w.expr(v) for k, v in c.kw.items()}).items()))
@@ -53,16 +61,47 @@ def _class(w: Any, c: Call) -> str:
     if names is None:
         return w.refuse(c.node, f"objects of class {f.__name__} cannot be made in a compiled function",
                  "make it a dataclass or a named tuple")
-    given = inspect.signature(f).bind(*c.args, **c.kw)
     w.b.classes.append(f)
-    items = []
+    return w.record([(n, static_text(w, c.node, x.value) if isinstance(x, ast.Constant) else w.expr(x)) for n, x in fields_given(w, c.node, f).items()])
+
+
+def fields_given(w: Any, node: ast.Call, f: type) -> dict[str, Any]:
+    """The fields of the object of a dataclass or named tuple that a call makes, as expressions."""
+    names = field_names(f) or ()
+    own = getattr(f, "__post_init__", None) or (f.__init__ if not _is_made(f.__init__) else None)
+    if own or f.__new__ is not object.__new__ and not _is_made(f.__new__):
+        w.refuse(node, f"{f.__name__} has a {'__post_init__' if hasattr(f, '__post_init__') else '__init__ or __new__'} of its own, which compiled functions do not run",
+                 "compute the fields before, and give all of them")
+    try:
+        given = inspect.signature(f).bind(*node.args, **{str(k.arg): k.value for k in node.keywords}).arguments
+    except TypeError as e:
+        w.refuse(node, f"TypeError: {f.__name__}(): {e}")
+    defaults = {x.name: x.default if x.default_factory is dataclasses.MISSING else x.default_factory() for x in dataclasses.fields(f)} \
+        if dataclasses.is_dataclass(f) else f._field_defaults  # type: ignore[attr-defined]
+    found = {}
     for n in names:
-        if n in given.arguments:
-            items.append((n, w.expr(given.arguments[n])))
-        else:
-            default = inspect.signature(f).parameters[n].default
-            items.append((n, static_text(w, c.node, default)))
-    return w.record(items)
+        found[n] = given[n] if n in given else ast.copy_location(ast.Constant(defaults[n]), node)
+        if found[n] is dataclasses.MISSING:
+            w.refuse(node, f"{f.__name__} has a field {n} without a value")
+    return found
+
+
+def _is_made(method: Any) -> bool:
+    """A method that dataclass or namedtuple has made, or that of object."""
+    code = getattr(method, "__code__", None)
+    return code is None or code.co_filename.startswith("<")
+
+
+def named_items(w: Any, node: ast.Call) -> list[tuple[Any, str]]:
+    """The keys and the texts of dict(zip(keys, values)); the values may be the rows of an array."""
+    keys = w.sequence(node.args[0]) if len(node.args) == 2 else None
+    names = [k.entry.value for k in keys or [] if hasattr(k.entry, "value")]
+    if keys is None or len(names) < len(keys):
+        w.refuse(node, "it is not known what keys the dictionary has", "write the dictionary out")
+    values = w.sequence(node.args[1])
+    if values is not None:
+        return [(n, w.item_text(node, v)) for n, v in dict(zip(names, values)).items()]
+    return [(n, f"({w.expr(node.args[1])}){w.mark(node)}[{i}]") for i, n in enumerate(names)]
 
 
 def _partial(w: Any, c: Call) -> str:
@@ -233,9 +272,12 @@ def _tree_reduce(w: Any, c: Call) -> str:
 
 def _reduce(w: Any, c: Call) -> str:
     """functools.reduce over known parts."""
-    texts = items_of(w, c.args[1]) if len(c.args) in (2, 3) and not c.kw else None
+    if len(c.args) not in (2, 3) or c.kw:
+        return w.refuse(c.node, "reduce takes a function, items, and where it starts")
+    texts = items_of(w, c.args[1])
     if texts is None:
-        return w.refuse(c.node, "reduce needs parts that are known when the function is compiled", "write a loop")
+        step = f"({w.expr(c.args[0])}){w.mark(c.node)}({{s}}, {{e}})".replace("{", "{{").replace("}", "}}").replace("{{s}}", "{s}").replace("{{e}}", "{e}").replace("{{{s}}}", "{s}").replace("{{{e}}}", "{e}")
+        return folded(w, c.node, c.args[1], "{t}[0]", step) if len(c.args) == 2 else folded(w, c.node, c.args[1], w.expr(c.args[2]).replace("{", "{{").replace("}", "}}"), step, "")
     return reduced(w, c, texts)
 
 
@@ -247,15 +289,33 @@ def reduced(w: Any, c: Call, texts: list[str]) -> str:
 
 def _sorted(w: Any, c: Call) -> str:
     items = w.sequence(c.node)
-    if items is None:
-        w.refuse(c.node, "sorted needs constants", "anfora.numpy.sort sorts arrays")
-    return w.item_text(c.node, Item(parts=items))
+    if items is not None:
+        return w.item_text(c.node, Item(parts=items))
+    known, back = w.static(c.kw.pop("reverse")) if "reverse" in c.kw else (True, False)
+    if c.kw or len(c.args) != 1 or not known:
+        w.refuse(c.node, "sorted takes items here, and reverse", "sort by a key with xs[np.argsort(keys)]")
+    s = w.like(c.args[0])
+    if s is not None and (s.kind == "dict" or any(x.kind == "static" and not isinstance(x.of, (int, float)) or x.kind in ("tuple", "list", "dict", "object") for x in s.parts)):
+        w.refuse(c.node, "it is not known how these items are sorted", "sort numbers, or constants")
+    t, r = w.fresh(), w.fresh()
+    row = f"Sort({t}, axis=0)" + ("[::-1]" if back else "")
+    why = static_text(w, c.node, "ValueError: rows have no order; write np.sort(x)")
+    return (f"(fn ({t}) {{ {w.mark(c.node)}assert(len({t}.shape) == 1, {why}); {r} = {row}; Unstack({r}) }}){w.mark(c.node)}({_as_array(w, c.args[0])})")
+
+
+def _as_array(w: Any, node: Any) -> str:
+    """What is a list or an array, as an array."""
+    if w.is_iterator(node) and not isinstance(node, ast.GeneratorExp):
+        return f"Stack({w.listed(node)})"
+    return _stacked(w, node)
 
 
 def _map(w: Any, c: Call) -> str:
     all_of: list[Any] = [w.sequence(a) for a in c.args[1:]]
     if c.kw or not all_of or any(x is None for x in all_of):
-        return f"map{w.mark(c.node)}({w.exprs(c.args)})"
+        before, over = w.mapped_zip(ast.copy_location(ast.Call(c.node.func, c.args[1:], []), c.node))
+        text = f"map{w.mark(c.node)}({w.expr(c.args[0])}, {', '.join(over)})"
+        return f"(fn () {{ {before}{text} }})()" if before else text
     f = w.expr(c.args[0])
     texts = [f"({f})({', '.join(w.item_text(c.node, i) for i in t)})" for t in zip(*all_of)]
     return "(" + "".join(t + ", " for t in texts).rstrip(" ") + ")"
@@ -380,16 +440,54 @@ def _stacked(w: Any, node: Any) -> str:
     return f"Stack{w.mark(node)}({', '.join(texts)})" if texts else w.expr(node)
 
 
+def listed_array(w: Any, node: Any) -> str | None:
+    """A list or tuple of numbers, or of arrays, where a function of NumPy takes an array; None: it is another thing."""
+    known, x = w.static(node)
+    s = w.like(node)
+    if known:
+        if not isinstance(x, (list, tuple)) or not x or hasattr(x, "_fields") or not _of_numbers(x):
+            return None
+        return static_text(w, node, _asarray(w, Call(ast.copy_location(ast.Call(node, [], []), node), None, True), x))
+    if s is not None and s.kind in ("list", "tuple") and s.parts or s is not None and s.kind == "mapped":
+        return None if any(p.kind in ("none", "dict", "object") or p.kind == "static" and not _of_numbers([p.of]) for p in s.parts) else _nested(w, node, s)
+    return None
+
+
+def _nested(w: Any, node: Any, s: Any) -> str:
+    """Lists of lists are stacked from within."""
+    if isinstance(node, (ast.List, ast.Tuple, ast.ListComp, ast.GeneratorExp)) or s.kind == "mapped":
+        return _stacked(w, node)
+    t = w.fresh()
+
+    def of(text: str, s: Any) -> str:
+        return f"Stack({', '.join(of(f'{text}[{i}]', p) for i, p in enumerate(s.parts))})" if s.kind in ("list", "tuple") and s.parts else text
+    return f"(fn ({t}) {{ {of(t, s)} }})({w.expr(node)})"
+
+
+def _of_numbers(x: Any) -> bool:
+    return all(_of_numbers(i) if isinstance(i, (list, tuple)) else isinstance(i, (bool, int, float, complex)) or hasattr(i, "__array__") for i in x)
+
+
 def _plain(name: str) -> Callable:
     return lambda w, c: f"{name}{w.mark(c.node)}({w.exprs(c.args)})"
 
 
 def _len(w: Any, c: Call) -> str:
+    w.not_iterator(c.args[0], "has no len()")
+    own = w.own_operator(c.node, c.args[0], "__len__", [])
+    if own is not None:
+        return own
     known, n = w.known_length(c.args[0]) if len(c.args) == 1 else (False, 0)
     return str(n) if known else f"len{w.mark(c.node)}({w.exprs(c.args)})"
 
 
 def _print(w: Any, c: Call) -> str:
+    usual = {"sep": (None, " "), "end": (None, "\n"), "file": (None,), "flush": (None, False, True)}
+    for name, node in c.kw.items():
+        known, x = w.static(node)
+        if not known or x not in usual.get(name, ()):
+            w.refuse(c.node, f"print takes no {name} in compiled functions: it writes its parts with blanks between, and ends the line",
+                     "return the values, and print them outside")
     parts = []
     for a in c.args:
         for piece in a.values if isinstance(a, ast.JoinedStr) else [a]:
@@ -409,11 +507,17 @@ def _divmod(w: Any, c: Call) -> str:
 
 
 def _power(w: Any, c: Call) -> str:
+    kw = dict(c.kw) if c.f is pow else {}
+    c.args = [*c.args, *(kw.pop(n) for n in ("base", "exp", "mod")[len(c.args):] if n in kw)]
+    if len(c.args) != 2 or kw or c.f is not pow and c.kw:
+        w.refuse(c.node, f"{c.f.__name__}() takes a base and an exponent here", "write x ** n % m for pow(x, n, m), or a loop that multiplies and takes % m")
     return f"({w.expr(c.args[0])} {w.mark(c.node)}** {w.expr(c.args[1])})"
 
 
-def _only_in_for(w: Any, c: Call) -> str:
-    return w.refuse(c.node, f"{c.f.__name__}() stands in a for loop only, in compiled functions")
+def _iterator(w: Any, c: Call) -> str:
+    """zip, enumerate and reversed as values: the tuple of their items."""
+    items = w.sequence(c.node)
+    return w.listed(c.node) if items is None else w.item_text(c.node, Item(parts=items))
 
 
 def _replace(w: Any, c: Call) -> str:
@@ -428,8 +532,8 @@ BUILTINS.update({
     abs: _plain("Abs"), len: _len, print: _print, divmod: _divmod, pow: _power, math.pow: _power,
     min: _fold("Minimum", "Min"), max: _fold("Maximum", "Max"), sum: _sum, round: _round, math.floor: _whole("Floor"),
     math.ceil: _whole("Ceil"), math.trunc: _whole("Trunc"), functools.reduce: _reduce, sorted: _sorted, isinstance: _instance,
-    all: _joined("and", "All"), any: _joined("or", "Any"), map: _map, zip: _only_in_for, enumerate: _only_in_for,
-    reversed: _only_in_for, dataclasses.replace: _replace, tree_leaves: _leaves,
+    all: _joined("and", "All"), any: _joined("or", "Any"), map: _map, zip: _iterator, enumerate: _iterator,
+    reversed: _iterator, dataclasses.replace: _replace, tree_leaves: _leaves,
     tree_map: _tree_map, tree_reduce: _tree_reduce, tree_unflatten: _tree_unflatten,
 })
 BY_NAME.update({"array": _array, "asarray": _array, "asanyarray": _array})

@@ -41,7 +41,7 @@ def shape_hint(s: Shape | None) -> Any:
     if s is None:
         return None
     if s.kind == "mapped":
-        return repeated_hint("list", shape_hint(s.of))
+        return repeated_hint(s.names[0] if s.names else "list", shape_hint(s.of))
     if s.kind == "static":
         return value_hint(s.of)
     if s.kind == "hinted":

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable
 from .._errors import CompileError
 from .._names import absent
 from .foreign import ROOTS, counterpart, module_of
+from .signature import enumerated, is_strict
 from .._ops import literal
 from .static import static_text
-from .._tree import Shape, field_names, made_of, shape_of, tree_flatten, tree_leaves, tree_structure, tree_unflatten
+from .._tree import REGISTERED, Shape, field_names, made_of, shape_of, tree_flatten, tree_leaves, tree_structure, tree_unflatten
 from .._types import DType, finfo, iinfo
 
 MOST_PARTS = 1024  # of what is written out
@@ -101,6 +102,7 @@ class Scope:
         self.defs: dict[str, ast.arguments] = {}  # nested functions, of which calls know the parameters
         self.defaults: dict[str, dict[str, str]] = {}
         self.env: dict[str, Is | Like] = {}
+        self.iterators: dict[str, str] = {}  # names of what is gone through once, and its kind
         self.virtual: set[str] = set()  # names that are not variables of the program: they are what `env` says
 
     def owner(self, name: str) -> "Scope | None":
@@ -129,6 +131,11 @@ class Filled(Shape):
     def __init__(self, item: Shape, rows: str) -> None:
         super().__init__("mapped", of=item)
         self.rows = rows
+
+
+def mapped_as(s: Shape, kind: str) -> Shape:
+    """A tuple whose length the types of arguments tell, which is a list or a tuple in Python; one that a loop filled stays so."""
+    return s if isinstance(s, Filled) and kind == "list" else Shape("mapped", of=s.of, names=(kind,))
 
 
 def skeleton(s: Shape) -> Shape:
@@ -340,8 +347,8 @@ class Knowing(Part):
 
     def static_UnaryOp(self, node: ast.UnaryOp) -> tuple[bool, Any]:
         known, x = self.static(node.operand)
-        if known and isinstance(node.op, ast.Not):
-            known, x = self.truth(x)
+        if isinstance(node.op, ast.Not):
+            known, x = self.decided(node.operand)
             return known, not x
         if known and isinstance(node.op, ast.USub) and isinstance(x, (int, float, complex)):
             return True, -x
@@ -399,7 +406,26 @@ class Knowing(Part):
     def decided(self, node: Any) -> tuple[bool, bool]:
         """(True, whether a condition holds) if that is known."""
         known, x = self.static(node)
-        return self.truth(x) if known else (False, False)
+        if known:
+            return self.truth(x)
+        s = self.like(node) if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) else None
+        return (True, bool(s.parts)) if s is not None and s.kind in ("tuple", "list", "dict") else (False, False)
+
+    def remaining(self, node: ast.BoolOp) -> list[Any]:
+        """The parts of `and` or `or` of which any may be what it gives."""
+        ends, rest = isinstance(node.op, ast.Or), []
+        for v in node.values:
+            known, holds = self.decided(v)
+            if known and holds != ends and v is not node.values[-1]:
+                continue
+            rest.append(v)
+            if known and holds == ends:
+                break
+        return rest
+
+    def like_BoolOp(self, node: ast.BoolOp) -> Shape | None:
+        rest = self.remaining(node)
+        return self.like(rest[0]) if len(rest) == 1 else None
 
     def static_Call(self, node: ast.Call) -> tuple[bool, Any]:
         known, f = self.static(node.func)
@@ -424,7 +450,8 @@ class Knowing(Part):
             known, x = self.static(node.args[0])
             return (True, limits(x)) if known and (isinstance(x, type) or not is_array(x)) else (False, None)
         if f is len and len(node.args) == 1:
-            return self.known_length(node.args[0])
+            self.not_iterator(node.args[0], "has no len()")
+            return (False, None) if isinstance(class_member(self.like(node.args[0]), "__len__"), types.FunctionType) else self.known_length(node.args[0])
         if f is tree_structure and len(node.args) == 1 and self.like(node.args[0]) is not None:
             return True, tree_of(self.like(node.args[0]))
         if f is isinstance and len(node.args) == 2:
@@ -441,7 +468,14 @@ class Knowing(Part):
             return self.static(ast.copy_location(ast.Attribute(node.args[0], self.static(node.args[1])[1], ast.Load()), node))
         if getattr(f, "__module__", None) in ("math", "cmath") and callable(f):
             return self.computed(node, f)
-        if isinstance(getattr(f, "__self__", None), str) or f is str:
+        if isinstance(node.func, ast.Attribute) and node.func.attr in ("index", "count") and isinstance(getattr(f, "__self__", None), (list, tuple)):
+            args = [self.static(a) for a in node.args]
+            if all(k and isinstance(x, _PLAIN) for k, x in args):
+                try:
+                    return True, f(*(x for _, x in args))
+                except ValueError as e:
+                    self.refuse(node, f"ValueError: {e}")
+        if isinstance(getattr(f, "__self__", None), str) or f is str or f in (bin, hex, oct, ord, chr):
             args = [self.static(a) for a in node.args]
             if all(k and isinstance(x, _PLAIN) for k, x in args):
                 return True, f(*(x for _, x in args))
@@ -506,7 +540,7 @@ class Knowing(Part):
 
     def like_Subscript(self, node: ast.Subscript) -> Shape | None:
         s = self.like(node.value)
-        if not is_structure(s):
+        if not is_structure(s) or s.kind == "object" and not issubclass(s.of, tuple):
             return None
         if isinstance(node.slice, ast.Slice):
             ends = [self.static(p) if p else (True, None) for p in (node.slice.lower, node.slice.upper, node.slice.step)]
@@ -609,12 +643,20 @@ class Knowing(Part):
         """Of grad(f)(x, ...) and tree_map(f, x): the structure of x."""
         known, f = self.static(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else (False, None)
         name, given = getattr(f, "__name__", ""), None
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "_asdict" and (s := self.like(node.func.value)) is not None:
+            return Shape("dict", s.parts, s.names)
         if known and f is map and len(node.args) > 1:
             return self.like_map(node)
+        if known and isinstance(f, type) and field_names(f) is not None and f not in REGISTERED and not any(isinstance(a, ast.Starred) for a in node.args):
+            from .builtins import fields_given
+            fields = fields_given(self, node, f)
+            return Shape("object", [self.part_shape(x) for x in fields.values()], tuple(fields), f)
         if known and f in (list, tuple) and len(node.args) == 1:
             given = self.like(node.args[0])
             if given is not None and given.kind in ("tuple", "list", "mapped"):
-                return given if given.kind == "mapped" else Shape(name, given.parts)
+                return mapped_as(given, name) if given.kind == "mapped" else Shape(name, given.parts)
+            if given is None and self.is_iterator(node.args[0]):
+                return mapped_as(Shape("mapped", of=self.like_listed(node.args[0])), name)
         if known and getattr(f, "op", "") == "Split" and (parts := self.cut_in(node)):
             return Shape("tuple", [ANY] * parts)
         if known and name in ("tree_map", "hyper_map") and len(node.args) > 1:
@@ -628,6 +670,13 @@ class Knowing(Part):
         given = self.like(node.args[wrt])
         of = ANY if given is None else skeleton(given)
         return of if word == "grad" and given is not None else Shape("tuple", [ANY, of]) if word == "value_and_grad" else None
+
+    @staticmethod
+    def like_listed(node: Any) -> Shape:
+        """Of an item of an iterator: zip and enumerate give tuples."""
+        f = getattr(getattr(node, "func", None), "id", "")
+        n = len(node.args) if f == "zip" else 2 if f == "enumerate" else 0
+        return Shape("tuple", [ANY] * n) if n and not any(isinstance(a, ast.Starred) for a in node.args) else ANY
 
     def like_map(self, node: ast.Call) -> Shape:
         """Of map(f, xs): what a lambda gives of each item, as far as it is known."""
@@ -685,7 +734,7 @@ class Knowing(Part):
             return self.sequence_written(node)
         known, x = self.static(node)
         if known:
-            if isinstance(x, (tuple, list, dict, range)) or (isinstance(x, type) and issubclass(x, enum.Enum)):
+            if isinstance(x, (tuple, list, dict, range, str)) or (isinstance(x, type) and issubclass(x, enum.Enum)):
                 return [Item(entry=Is(v)) for v in x] if len(x) <= MOST_PARTS else None
             return None
         s = self.like(node)
@@ -732,6 +781,7 @@ class Knowing(Part):
         if f is tree_flatten and len(node.args) == 1 and (leaves := self.leaves(node.args[0])) is not None:
             return [Item(parts=leaves, kind="list"), Item(entry=Is(tree_of(self.like(node.args[0]))))]
         if f is zip and node.args:
+            strict = is_strict(self, node)
             all_of: list = []
             for a in node.args:
                 if isinstance(a, ast.Starred):
@@ -741,10 +791,15 @@ class Knowing(Part):
                     all_of.append(self.sequence(a))
             if any(s is None for s in all_of):
                 return None
+            if strict and len(set(map(len, all_of))) > 1:
+                self.refuse(node, f"ValueError: zip(strict=True) is of {' and '.join(str(len(s)) for s in all_of)} items")
             return [Item(parts=list(t)) for t in zip(*all_of)]
-        if f is enumerate and node.args:
-            known, start = self.static(node.args[1]) if len(node.args) > 1 else (True, 0)
-            items = self.sequence(node.args[0])
+        if f is enumerate:
+            parts = enumerated(node)
+            if parts is None:
+                self.refuse(node, "enumerate takes what it goes through, and start")
+            known, start = self.static(parts[1]) if parts[1] is not None else (True, 0)
+            items = self.sequence(parts[0])
             return [Item(parts=[Item(entry=Is(start + i)), x]) for i, x in enumerate(items)] if known and items is not None else None
         if f in (reversed, list, tuple, sorted) and len(node.args) == 1 and not node.keywords:
             items = self.sequence(node.args[0])

@@ -8,7 +8,7 @@ import functools
 from typing import Any
 
 from .known import Filled, Is, Item, Like, MOST_PARTS, Part, Scope, is_structure, is_tree
-from .signature import refusal
+from .signature import enumerated, is_strict, refusal
 from .static import hyper_mapped, static_text, written_at
 from .stores import Stores
 from .._tree import Shape, is_key
@@ -24,6 +24,11 @@ def stored_name(n: Any) -> set[str]:
         return {n.id}
     name = n.name if isinstance(n, (ast.MatchAs, ast.MatchStar)) else n.rest if isinstance(n, ast.MatchMapping) else None
     return {name} if name else set()
+
+
+def items_of_any(text: str) -> str:
+    """The items of a tuple, or the rows of an array, as a tuple."""
+    return f"map(fn (e) {{ e }}, {text})"
 
 
 # b, rows of items like e, with the element type that holds e, too
@@ -213,17 +218,28 @@ class Loops(Part):
         whose rows are the items."""
         called = self.static(node.func)[1] if isinstance(node, ast.Call) and self.static(node.func)[0] else None
         if called is zip and node.args:
-            parts = [self.mapped_as_one(a) for a in node.args]
-            return "".join(before for before, _ in parts), [over for _, over in parts]
-        if called is enumerate and 1 <= len(node.args) <= 2 and not node.keywords:
-            before, over = self.mapped_as_one(node.args[0])
-            start, t = self.expr(node.args[1]) if len(node.args) > 1 else "0", self.fresh()
+            return self.mapped_zip(node)
+        if called is enumerate and (counted := enumerated(node)) is not None:
+            before, over = self.mapped_as_one(counted[0])
+            start, t = self.expr(counted[1]) if counted[1] is not None else "0", self.fresh()
             return f"{before}{t} = {over}; ", [f"Unstack({start} + Arange(stop=len({t})))", t]
         if called is range and 1 <= len(node.args) <= 3 and not node.keywords:
             ends = [self.expr(a) for a in node.args]
             start, stop, step = ("0", *ends, "1") if len(ends) == 1 else (*ends, "1")[:3]
             return "", [f"Unstack(Arange{self.mark(node)}(start={start}, stop={stop}, step={step}))"]
         return "", [self.iterated(node)]
+
+    def mapped_zip(self, node: ast.Call) -> tuple[str, list[str]]:
+        """Of zip: parts as long as the shortest."""
+        strict = is_strict(self, node)
+        parts = [self.mapped_as_one(a) for a in node.args]
+        before = "".join(b for b, _ in parts)
+        if strict or len(parts) == 1:
+            return before, [over for _, over in parts]
+        names = [self.fresh() for _ in parts]
+        before += "".join(f"{t} = {over}; " for t, (_, over) in zip(names, parts))
+        n = functools.reduce(lambda a, b: f"Minimum({a}, {b})", [f"len({t})" for t in names])
+        return before, [f"{t}{self.mark(node)}[:{n}]" for t in names]
 
     def mapped_as_one(self, node: Any) -> tuple[str, str]:
         """The same as one tuple or array."""
@@ -254,8 +270,10 @@ class Loops(Part):
 
     def iterated(self, node: Any) -> str:
         if isinstance(node, ast.Call) and self.static(node.func) == (True, zip):
-            names = [self.fresh() for _ in node.args]
-            return f"map(fn ({', '.join(names)}) {{ ({', '.join(names)}) }}, {self.exprs(node.args)})"
+            before, over = self.mapped_zip(node)
+            names = [self.fresh() for _ in over]
+            text = f"map(fn ({', '.join(names)}) {{ ({', '.join(names)}) }}, {', '.join(over)})"
+            return f"(fn () {{ {before}{text} }})()" if before else text
         if isinstance(node, ast.Call) and self.static(node.func) == (True, reversed):
             return f"({self.expr(node.args[0])})[::-1]"
         return self.expr(node)
@@ -323,7 +341,7 @@ class Loops(Part):
             text += self.for_range(node, indent)
         elif called == (True, zip) and node.iter.args:
             text += self.for_zip(node, indent)
-        elif called == (True, enumerate) and isinstance(node.target, ast.Tuple) and len(node.target.elts) == 2:
+        elif called == (True, enumerate) and isinstance(node.target, ast.Tuple) and len(node.target.elts) == 2 and enumerated(node.iter):
             text += self.for_enumerate(node, indent)
         else:
             inner = indent + "  "
@@ -442,21 +460,34 @@ class Loops(Part):
             text = f"{indent}{start} = {low}\n{indent}{n} = ({end} - {start} + {step - 1 if step > 0 else step + 1}) // {step}\n"
             return text, lambda k, at: self.bind_text(target, f"{start} + {k} * {step}", at)
         count, over = None, [node.iter]
+        starts, strict = None, called is zip and is_strict(self, node.iter)
+        if called is enumerate:
+            first, starts = enumerated(node.iter) or self.refuse(node.iter, "enumerate takes what it goes through, and start")
         if called in (zip, enumerate) and isinstance(target, ast.Tuple):
-            over = list(args[:1] if called is enumerate else args)
-            if len(target.elts) != len(over) + (called is enumerate) or len(args) > len(over):
+            over = [first] if called is enumerate else list(args)
+            if len(target.elts) != len(over) + (called is enumerate):
                 self.refuse(node.iter, "a loop that fills a list takes one name for each part")
             count = target.elts[0] if called is enumerate else None
         names = [self.fresh() for _ in over]
         text = "".join(f"{indent}{t} = {self.iterated(a)}\n" for t, a in zip(names, over))
         lengths = [f"len({t})" for t in names]
+        text += self.strictly(node.iter, lengths, indent) if strict else ""
+        if starts is not None:
+            low = self.fresh()
+            text += f"{indent}{low} = {self.expr(starts)}\n"
         text += f"{indent}{n} = {functools.reduce(lambda a, b: f'Minimum({a}, {b})', lengths)}\n"
         targets = target.elts[-len(over):] if len(over) > 1 or count is not None or called is zip else [target]
 
         def item(k: str, at: str) -> str:
-            counting = self.bind_text(count, k, at) if count is not None else ""
+            number = f"{low} + {k}" if starts is not None else k
+            counting = self.bind_text(count, number, at) if count is not None else ""
             return counting + "".join(self.bind_text(e, f"{t}[{k}]", at) for e, t in zip(targets, names))
         return text, item
+
+    def strictly(self, node: Any, lengths: list[str], indent: str) -> str:
+        """What stops a loop over zip(strict=True) whose parts have several lengths."""
+        same = " and ".join(f"{n} == {lengths[0]}" for n in lengths[1:]) or "true"
+        return f"{indent}{self.mark(node)}assert({same}, \"ValueError: zip(strict=True) is of parts of several lengths\")\n"
 
     def fill(self, node: Any, name: str, indent: str) -> str:
         """xs.append(x) in a loop that fills xs."""
@@ -588,6 +619,8 @@ class Loops(Part):
         inner = indent + "  "
         over = [self.fresh() for _ in node.iter.args]
         text = "".join(f"{indent}{t} = {self.expr(a)}\n" for t, a in zip(over, node.iter.args))
+        if is_strict(self, node.iter):
+            text += self.strictly(node.iter, [f"len({t})" for t in over], indent)
         count = f"len({over[0]})"
         for t in over[1:]:
             count = f"Minimum({count}, len({t}))"
@@ -601,11 +634,12 @@ class Loops(Part):
 
     def for_enumerate(self, node: Any, indent: str) -> str:
         count, item = node.target.elts
-        start = self.expr(node.iter.args[1]) if len(node.iter.args) > 1 else "0"
+        over_, start_ = enumerated(node.iter) or (node.iter, None)
+        start = self.expr(start_) if start_ is not None else "0"
         inner = indent + "  "
         head, first = self.loop_target(item, inner)
         n, t = self.target(count), self.fresh()
-        over = self.iterated(node.iter.args[0])
+        over = self.iterated(over_)
         return (f"{indent}{t} = {start} - 1\n{indent}{self.mark(node)}for {head} in {over} {{\n{inner}{t} = {t} + 1\n"
                 f"{inner}{n} = {t}\n{first}{self.block(node.body, inner)}{indent}}}\n")
 

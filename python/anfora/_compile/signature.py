@@ -2,6 +2,7 @@
 """Calls of functions whose parameters Python knows: a call that Python would refuse is refused, whatever takes its place."""
 from __future__ import annotations
 
+import ast
 import inspect
 from typing import Any
 
@@ -33,6 +34,26 @@ def refusal(f: Any, args: list, kw: dict[str, Any]) -> str | None:
     except ValueError:  # it tells nothing
         return None
     return None
+
+
+def enumerated(call: ast.Call) -> tuple[ast.expr, ast.expr | None] | None:
+    """What enumerate goes through, and the number of the first item if it is given; None: Python would not call it so."""
+    kw: dict[Any, Any] = {k.arg: k.value for k in call.keywords}
+    names = ["iterable", "start"]
+    if len(call.args) > 2 or kw.keys() - names[len(call.args):] or any(isinstance(a, ast.Starred) for a in call.args):
+        return None
+    given = dict(zip(names, call.args)) | kw
+    return (given["iterable"], given.get("start")) if "iterable" in given else None
+
+
+def is_strict(w: Any, call: ast.Call) -> bool:
+    """Whether zip is to refuse parts of other lengths; other arguments by name are refused."""
+    for k in call.keywords:
+        known, strict = w.static(k.value)
+        if k.arg != "strict" or not known:
+            w.refuse(call, "zip takes strict alone by name, which must be known when the function is compiled")
+        return bool(strict)
+    return False
 
 
 def _range(least: int, most: int | None) -> str:

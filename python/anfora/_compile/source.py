@@ -20,13 +20,15 @@ from typing import Any, NoReturn
 
 from .augmented import Augmented
 from .captures import late_change
+from .containers import Containers, METHODS_OF
 from .effects import giving_back, resolver, with_given
 from .emit import Builder, fail, safe_name
 from .._errors import CompileError, Place
 from .explain import CLOSE, OPEN
 from .hints import joined_hints, mixed_hint, repeated_hint, shape_hint
 from .known import ANY, Is, Knowing, Like, Scope, class_member, is_structure, part_entry, skeleton
-from .loops import Loops, bound_names, grown, local_names, position
+from .iterators import Iterators
+from .loops import Loops, items_of_any, bound_names, grown, local_names, position
 from .masks import Masked
 from .match import Matching, at, has_named
 from .builtins import class_made
@@ -96,7 +98,7 @@ def nodes_of(function: Any) -> Any:
             waiting += ast.iter_child_nodes(node)
 
 
-class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed):
+class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, Containers):
     """Writes one outermost function and those within it."""
 
     def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
@@ -188,6 +190,11 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed):
         if windowed is not None:
             return windowed
         self.no_list_of_rows(node)
+        for side in sides:
+            self.not_iterator(side, "has no operators")
+        own = self.own_operator(node, node.left, METHODS_OF.get(type(node.op), ""), [node.right])
+        if own is not None:
+            return own
         times = self.repeated(node)
         if times is not None:
             t = self.fresh()
@@ -221,6 +228,12 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed):
         return repr(float(x)) if known and type(x) is int and not -2**63 <= x < 2**63 and abs(x) < 2**1023 else None
 
     def expr_UnaryOp(self, node: ast.UnaryOp) -> str:
+        known, x = self.static(node)
+        if known and type(x) in (int, bool):
+            return static_text(self, node, x)
+        own = self.own_operator(node, node.operand, "__neg__" if isinstance(node.op, ast.USub) else "", [])
+        if own is not None:
+            return own
         if isinstance(node.op, ast.Not):
             return f"({self.mark(node)}not {self.truth_text(node.operand)})"
         return f"({self.mark(node)}{_UNARY[type(node.op)]}{self.expr(node.operand)})"
@@ -231,8 +244,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed):
             return static_text(self, node, x)
         ends = isinstance(node.op, ast.Or)
         word = " or " if ends else " and "
-        last = node.values[-1]
-        rest = [v for v in node.values if v is last or self.decided(v) != (True, not ends)]
+        rest = self.remaining(node)
         return "(" + (self.mark(node) + word).join(self.expr(v) for v in rest) + ")"
 
     def condition(self, node: Any) -> str:
@@ -274,19 +286,6 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed):
             text += f" {self.mark(node)}{_COMPARE[type(op)]} {self.type_text(right, types)}"
         return f"({text})"
 
-    def membership(self, node: ast.Compare) -> str:
-        items = self.sequence(node.comparators[0])
-        if len(node.ops) > 1 or items is None:
-            self.refuse(node, "in needs a tuple or list whose parts are known", "write x == 1 or x == 2, or np.any(xs == x)")
-        of_type, t = isinstance(node.left, ast.Attribute) and node.left.attr == "dtype", self.fresh()
-        x = self.expr(node.left) if of_type else self.scalar(node.left)
-        parts = [self.item_text(node, i) for i in items]
-        if of_type:
-            parts = [literal(p[1:-1], "dtype") if p.startswith('"') else p for p in parts]
-        tests = " or ".join(f"{t} == {p}" if of_type else f"{t} == Reshape({p}, ())" for p in parts) or "false"
-        text = f"(fn ({t}) {{ {tests} }})({x})"
-        return f"(not {text})" if isinstance(node.ops[0], ast.NotIn) else text
-
     def expr_IfExp(self, node: ast.IfExp) -> str:
         known, test = self.decided(node.test)
         if known:
@@ -296,7 +295,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed):
     def expr_Tuple(self, node: Any) -> str:
         if not any(isinstance(e, ast.Starred) for e in node.elts):
             return "(" + self.exprs(node.elts) + (",)" if len(node.elts) == 1 else ")")
-        return f"TupleConcat({', '.join(self.expr(e.value) if isinstance(e, ast.Starred) else f'({self.expr(e)},)' for e in node.elts)})"
+        return f"TupleConcat{self.mark(node)}({', '.join(self.items_text(e.value) if isinstance(e, ast.Starred) else f'({self.expr(e)},)' for e in node.elts)})"
 
     expr_List = expr_Tuple
 
@@ -356,6 +355,10 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed):
         known, x = self.static(node)
         if known:
             return static_text(self, node, x)
+        self.not_iterator(node.value, "has no parts by index")
+        own = self.own_operator(node, node.value, "__getitem__", [node.slice])
+        if own is not None:
+            return own
         key, k = self.static(node.slice)
         value = self.looked_at(node.value)
         s = self.like(node.value)
@@ -470,15 +473,12 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed):
         popped = self.popped(node.value, indent)
         if popped is not None:
             return popped[0] + popped[1]
+        changed = self.changed_container(node.value, indent)
+        if changed is not None:
+            return changed
         grows = self.grow(node.value, indent)
         self.unused = node.value
         return grows if grows is not None else f"{indent}{self.expr(node.value)}\n"
-
-    def stmt_Delete(self, node: ast.Delete, _indent: str) -> str:
-        for t in node.targets:
-            if not isinstance(t, ast.Name):
-                self.refuse(t, "parts of values cannot be deleted", "make a new tuple or dictionary")
-        return ""
 
     def stmt_Import(self, node: ast.Import, _indent: str) -> str:
         for a in node.names:
@@ -536,6 +536,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed):
         return f"{OPEN}{spec}{CLOSE}"
 
     def stmt_Return(self, node: ast.Return, indent: str) -> str:
+        self.no_iterator_given(node.value)
         text = f"{indent}{self.mark(node)}return{' ' + self.expr(node.value) if node.value else ''}\n"
         if node.value:
             self.returning.append(self.structure(node.value))
@@ -543,7 +544,9 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed):
 
     def structure(self, node: Any) -> Any:
         """The hint for a result: what the text shows, then what is known of its names."""
-        if isinstance(node, (ast.Tuple, ast.List)) and not any(isinstance(e, ast.Starred) for e in node.elts):
+        if isinstance(node, (ast.Tuple, ast.List)):
+            if any(isinstance(e, ast.Starred) for e in node.elts):
+                return shape_hint(self.like(node)) or ("list" if isinstance(node, ast.List) else "tuple", None)
             return ("list" if isinstance(node, ast.List) else "tuple", [self.structure(e) for e in node.elts])
         if isinstance(node, ast.Dict) and all(k is not None and self.static(k)[0] for k in node.keys):
             return "dict", [self.structure(v) for v in {self.static(k)[1]: v for k, v in zip(node.keys, node.values)}.values()]
@@ -551,6 +554,8 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed):
             return repeated_hint("list", self.structure_within(node))
         if isinstance(node, ast.DictComp):
             return repeated_hint("dict", self.structure_within(node))
+        if isinstance(node, ast.BoolOp):
+            return joined_hints([self.structure(n) for n in self.remaining(node)])
         if isinstance(node, ast.IfExp):
             known, test = self.decided(node.test)
             ways = [node.body if test else node.orelse] if known else [node.body, node.orelse]
@@ -585,10 +590,10 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed):
     def structure_called(self, node: ast.Call) -> Any:
         """Of what a call gives: lists of Python's own functions, and what functions of the program return."""
         known, f = self.static(node.func)
-        if known and f in (list, sorted):
-            return "list", None
+        if known and f in (list, sorted, tuple):
+            return shape_hint(self.like(node)) or ("tuple" if f is tuple else "list", None)
         if known and isinstance(f, type) and (made := class_made(self, node, f)) is not None:
-            return made, None
+            return shape_hint(self.like(node)) or (made, None)
         if known and f is dict:
             return "dict", [self.structure(k.value) for k in node.keywords] if not node.args else None
         f = getattr(f, "__wrapped__", f) if known else None
@@ -614,7 +619,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed):
     def bind_text(self, target: Any, text: str, indent: str, s: Shape | None = None) -> str:
         """Binds a target to what a text gives: a tuple or the rows of an array for several names."""
         if isinstance(target, ast.Subscript):
-            return self.store_elements(target, text, indent)
+            return self.store_text(target, text, indent)
         if not isinstance(target, (ast.Tuple, ast.List)):
             text = f"{indent}{self.mark(target)}{self.target(target)} = {text}\n"
             if s is not None and is_structure(s):
@@ -630,7 +635,10 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed):
             end = i - n + 1 or ""
             part = f"{i}:{end}" if i == star else str(i if i < star else i - n)
             of = s.parts[i] if s is not None and star == n and s.kind == "tuple" and len(s.parts) == n else None
-            out += self.bind_text(e.value if i == star else e, f"{t}[{part}]", indent, of)
+            text = items_of_any(f"{t}[{part}]") if i == star else f"{t}[{part}]"  # a list in Python
+            out += self.bind_text(e.value if i == star else e, text, indent, of)
+            if i == star and isinstance(e.value, ast.Name):
+                self.scope.env[e.value.id] = Like(Shape("mapped"))
         return out
 
     def stmt_Assign(self, node: ast.Assign, indent: str) -> str:
@@ -674,6 +682,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed):
         if known:
             return self.bind_static(node, target.id, x, indent)
         shape, text = self.like(value), self.expr(value)
+        self.bind_iterator(target.id, value)
         text = f"{indent}{self.mark(node)}{self.target(target)} = {text}\n"
         if shape is not None:
             self.scope.env[target.id] = Like(shape, own=made)
@@ -831,6 +840,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed):
         inner = local_names(node.body) if isinstance(node, ast.FunctionDef) else set()
         params, _ = self.enter(node.args, inner, node, types_of)
         if isinstance(node, ast.Lambda):
+            self.no_iterator_given(node.body)
             text = f"def {name}({params}) {{\n  {self.expr(node.body)}\n}}\n"
             self.hints.append(self.structure(node.body))
             return text

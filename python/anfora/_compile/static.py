@@ -183,6 +183,12 @@ def _with_args(c: Call, args: list, kw: dict) -> Call:
     return inner
 
 
+def _with_function(c: Call, f: Any) -> Call:
+    inner = _with_args(c, c.args, c.kw)
+    inner.f = f
+    return inner
+
+
 def _call_function(w: Any, c: Call, f: Any) -> str:
     if hasattr(f, "_emit_applied"):
         return f._emit_applied(w, c)
@@ -468,6 +474,10 @@ def _of_object(w: Any, c: Call, node: ast.Attribute) -> str | None:
             inner = Call(c.node, f, True)
             inner.args, inner.kw = [node.value, *c.args], c.kw
             return call_source(w, inner, f, f)
+        if isinstance(f, (staticmethod, classmethod)):
+            return emit_call(w, _with_function(c, getattr(s.of, node.attr)))
+        if node.attr == "_asdict" and issubclass(s.of, tuple):
+            return w.record([(n, w.expr(ast.copy_location(ast.Attribute(node.value, n, ast.Load()), node))) for n in s.names])
         return replaced(w, node.value, s, c.kw) if node.attr == "_replace" else None
     if node.attr == "get" and 1 <= len(c.args) <= 2 and w.static(c.args[0])[0]:
         key = w.static(c.args[0])[1]
@@ -631,6 +641,9 @@ def spread_list(w: Any, node: Any) -> list[str] | None:
     s = w.like(node)
     if known and not isinstance(x, (tuple, list)) or not known and (s is None or s.kind not in ("tuple", "list")):
         return None
+    if isinstance(node, (ast.List, ast.Tuple)) and not any(isinstance(e, ast.Starred) for e in node.elts):
+        from .builtins import listed_array
+        return [listed_array(w, e) or w.expr(e) for e in node.elts]
     items = w.sequence(node)
     return None if items is None else [w.item_text(node, i) for i in items]
 
@@ -700,9 +713,12 @@ def emit_op(w: Any, c: Call, op: Op, args: list, kw: dict) -> str:
             kw.pop("dtype", None)
             if op.floats:
                 kw["dtype"] = ast.Constant(default_float())
+    if op.op == "Full" and args and "dtype" not in kw:  # of a number of Python an array as NumPy makes it
+        number = {int: "i64", float: default_float()}.get(type(w.static(args[0])[1]))
+        kw |= {"dtype": ast.Constant(number)} if number else {}
     if "dtype" in kw and op.op == "Cast":
         return f"cast({w.expr(args[0])}, {attribute(w, kw['dtype'], 'dtype')})"
-    parts = [w.expr(a) for a in args] if parts is None else parts
+    parts = [input_text(w, op, a) for a in args] if parts is None else parts
     if op.op == "Concat" and "axis" in kw and w.static(kw["axis"]) == (True, None):
         parts, kw["axis"] = [f"Flatten({p})" for p in parts], ast.Constant(0)
     if "dtype" in kw and "dtype" not in known and op.op in REDUCTIONS:
@@ -712,6 +728,13 @@ def emit_op(w: Any, c: Call, op: Op, args: list, kw: dict) -> str:
             w.refuse(v, f"{op.__name__}() has no argument {k}", f"it takes {op.__signature__}")
         parts.append(f"{k}={attribute(w, v, known[k])}")
     return f"{op.op}{w.mark(c.node)}({', '.join(parts)})"
+
+
+def input_text(w: Any, op: Op, node: Any) -> str:
+    """An input of an operation: a list is an array there, as in NumPy."""
+    from .builtins import listed_array
+    whole = op.op in ("Identity", "Print", "TupleConcat") or op.inputs and op.inputs[-1][1] == "*"
+    return (None if whole else listed_array(w, node)) or w.expr(node)
 
 
 def attribute(w: Any, node: Any, kind: str) -> str:

@@ -10,7 +10,7 @@ from .. import _core
 from .._compile.builtins import asarray
 from .._compile.known import Known
 from .._ops import COMPOSED, _numpy, op
-from .composed import RANKS, between, composed, helper, limit_of, moveaxis, widened, with_dims
+from .composed import RANKS, between, composed, helper, limit_of, moveaxis, not_narrow, widened, with_dims
 
 
 # ---- variance ----
@@ -458,3 +458,11 @@ def tril_indices(n: int, k: int = 0, m: Any = None) -> None:
 @indices_of
 def diag_indices(n: int, ndim: int = 2) -> None:
     """The indices of the main diagonal of an array of ndim dims of length n."""
+
+
+@composed
+def vander(x, /, n=None):
+    """The powers of a vector as columns, the highest first."""
+    count = x.shape[0] if n is None else n
+    x = not_narrow(x)
+    return x[:, None] ** op.cast_like(op.flip(op.arange(count), 0), x)[None, :]

@@ -11,7 +11,7 @@ import math
 import types
 from typing import Any, Callable
 
-from .._compile.builtins import asarray
+from .._compile.builtins import asarray, listed_array
 from .._function import Jit
 from .._compile.known import Known
 from .._ops import COMPOSED, few, op
@@ -33,6 +33,10 @@ def frozen(x: Any) -> Any:
     return tuple(map(frozen, x)) if type(x) in (list, tuple) else x
 
 
+# Parameters by position that are sequences; a list for another is an array
+SEQUENCES = {"arrays", "choices", "conditions", "default", "spacing", "multi_index", "condlist", "funclist", "function", "keys", "p", "kth"}
+
+
 class Composed(Jit):
     """A function made of operations."""
 
@@ -40,6 +44,7 @@ class Composed(Jit):
 
     def __init__(self, fn: types.FunctionType, **options: Any) -> None:
         signature = vars(fn).setdefault("_first_signature", inspect.signature(fn, follow_wrapped=False))
+        self._arrays = {p.name for p in signature.parameters.values() if p.kind == p.POSITIONAL_ONLY} - SEQUENCES
         self._constant = [p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.annotation != "Any"]
         named = [p.replace(kind=p.POSITIONAL_OR_KEYWORD) if p.kind == p.POSITIONAL_ONLY else p for p in signature.parameters.values()]
         if not any(p.kind == p.VAR_POSITIONAL for p in named):  # arrays may be given by name too
@@ -64,7 +69,12 @@ class Composed(Jit):
             known, x = w.static(node)
             if name in self._constant and not known and name not in SIZES:
                 w.refuse(node, f"{name} of {self.__name__}() must be known when the function is compiled")
-            if known and (name in self._constant or x is None or callable(x) or isinstance(x, (str, tuple, list, dict))):
+            made = listed_array(w, node) if name in self._arrays else None
+            if made is not None:
+                parts.append(made)
+                continue
+            if known and (name in self._constant or x is None or callable(x) or isinstance(x, (str, tuple, list, dict)) or
+                          type(x) is int and not 0 <= x < 128):  # which not all integer types hold
                 statics[name] = x
                 continue
             s = w.like(node)
@@ -626,7 +636,7 @@ def average(a, /, axis=None, weights: Any = None, returned=False, keepdims=False
         return y, op.sum(weights_of(a, weights, axis) + op.zeros_like(a), axis, keepdims=keepdims) + op.zeros_like(y)
     if weights is None:
         return op.mean(a, axis, keepdims)
-    w = asarray(weights)
+    w = asarray(weights) * 1.0  # products of integers would wrap
     if not isinstance(axis, int):
         return op.sum(a * w, axis, keepdims) / op.sum(w + 0 * a, axis, keepdims)
     if w.ndim == a.ndim:
@@ -673,6 +683,7 @@ def axes_of(rank: int, axis: Any) -> tuple:
 def gradient(a, spacing=1.0, /, axis=None):
     """Slopes by central differences along an axis; a tuple, one for each axis, if there are several."""
     assert op.ndim(spacing) == 0, "gradient: spacing is a number"
+    a = a * 1.0  # differences of integers would wrap
     for rank in RANKS:
         if a.ndim == rank:
             if isinstance(axis, int) or rank == 1:
@@ -689,20 +700,22 @@ def trapezoid(y, x=None, /, dx=1.0):
     return op.sum(middle * dx, -1) if x is None else op.sum(middle * (x[..., 1:] - x[..., :-1]), -1)
 
 
+def not_narrow(x):
+    """Integers of 64 bits for narrower ones, whose powers would wrap."""
+    for kind in ("bool", "int8", "int16", "int32", "uint8", "uint16", "uint32"):
+        if x.dtype == kind:
+            return op.cast(x, "int64")
+    return x
+
+
 @composed
 def polyval(p, x, /):
     """A polynomial, the highest power first."""
+    x = not_narrow(x)
     result = op.zeros_like(x)
     for c in p:
         result = result * x + c
     return result
-
-
-@composed
-def vander(x, /, n=None):
-    """The powers of a vector as columns, the highest first."""
-    count = x.shape[0] if n is None else n
-    return x[:, None] ** op.cast_like(op.flip(op.arange(count), 0), x)[None, :]
 
 
 @composed
@@ -810,6 +823,7 @@ def rad2deg(x, /):
 @composed
 def logaddexp(a, b, /):
     """The logarithm of the sum of exponentials."""
+    a, b = a * 1.0, b * 1.0  # of integers too
     first = a >= b
     less = op.where(first, b - a, a - b)  # of infinities that are alike it is NaN
     return op.where(first, a, b) + op.log1p(op.exp(op.where(op.logical_and(a == b, op.isinf(a)), op.zeros_like(less), less)))
