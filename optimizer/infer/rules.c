@@ -481,35 +481,6 @@ static const anfi_abs *function_and_none(const applied *p) {
   return NULL;
 }
 
-enum { MOST_NUMBERS = 64 }; // of a constant that are looked at
-
-/* Whether the result's integers hold the numbers of a program that take its element type: 300 of u8 is none. */
-static bool holds_numbers(const applied *p, const anf_type *t) {
-  bool arithmetic = p->op == ANF_OP_Add || p->op == ANF_OP_Sub || p->op == ANF_OP_Mul ||
-                    p->op == ANF_OP_FloorDiv || p->op == ANF_OP_Mod || p->op == ANF_OP_Maximum ||
-                    p->op == ANF_OP_Minimum || p->op == ANF_OP_Where || p->op == ANF_OP_Concat ||
-                    p->op == ANF_OP_Stack;
-  if (!arithmetic || t->kind != ANF_TYPE_TENSOR || !anfi_dtype_is_int((anf_dtype)t->dtype) ||
-      anfi_dtype_is_weak((anf_dtype)t->dtype))
-    return true;
-  for (size_t i = 0, n; i < p->n; i++) {
-    const anfi_abs *a = p->in[i];
-    if (a->kind != ANFI_ABS_DATA || !a->value || a->type->kind != ANF_TYPE_TENSOR ||
-        a->type->dtype != ANF_INT || !anfi_type_elements(a->type, &n) || n > MOST_NUMBERS)
-      continue;
-    int64_t v = 0;
-    while (n > 0 && anfi_dtype_holds((anf_dtype)t->dtype, v, v))
-      v = anf_value_get_i64(a->value, --n);
-    if (anfi_dtype_holds((anf_dtype)t->dtype, v, v)) continue;
-    const char *name = anf_dtype_name((anf_dtype)t->dtype);
-    anfi_fail(p->q->cx, anfi_node_loc(p->at), ANF_E0106);
-    anfi_hint(p->q->cx, "%lld is no %s: cast the array to a wider type before, or the number to %s",
-              (long long)v, name, name);
-    return false;
-  }
-  return true;
-}
-
 static const anfi_abs *by_hook(const applied *p) {
   anfi_inference *q = p->q;
   for (size_t i = 0; i < p->n; i++)
@@ -519,7 +490,7 @@ static const anfi_abs *by_hook(const applied *p) {
   const anf_type **t = types_of(p);
   if (!t) return NULL;
   anfi_infer hook = hook_of(p, t);
-  if (!anfi_infer_op(&hook) || !holds_numbers(p, hook.out)) return anfi_infer_trace(q), NULL;
+  if (!anfi_infer_op(&hook)) return anfi_infer_trace(q), NULL;
   const anfi_abs *known = by_type(p);
   if (known || (known = by_kind(p, t, hook.out))) return known;
   if (anfi_failed(q->cx)) return anfi_infer_trace(q), NULL;
