@@ -847,7 +847,7 @@ def test_anfora_dump_writes_every_stage():
         try:
             anfora.jit(lambda x: x + 17)(2.0)
             raise AssertionError("a folder that cannot be made was taken")
-        except OSError as e:
+        except anfora.CompileError as e:
             assert "below_a_file" in str(e)
         finally:
             del os.environ["ANFORA_DUMP"]
