@@ -380,14 +380,25 @@ static void put_words(sheet *s, const char *text) {
   while (*text) put(s, *text++);
 }
 
-/* Text of a program must not talk to the terminal: control characters are shown as ?, one for one. */
+/* What a terminal takes for a command: control characters, and marks that turn the direction of text. */
+static bool is_command(const char *text) {
+  const unsigned char *s = (const unsigned char *)text;
+  bool control = (s[0] < ' ' && s[0] != '\t' && s[0] != '\n') || s[0] == 0x7f;
+  bool turn = s[0] == 0xe2 && ((s[1] == 0x80 && s[2] >= 0xaa && s[2] <= 0xae) ||
+                               (s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9));
+  return control || (s[0] == 0xc2 && s[1] < 0xa0) || turn;
+}
+
+/* A character of text that starts here: NUL is none of its later bytes, so that no more than the text is read. */
+static size_t character(const char *s) { return anfi_utf8_len(s, 4); }
+
+/* Text of a program must not talk to the terminal: such characters, and bytes that are no UTF-8, are shown as ?. */
 static void put_text(sheet *to, const char *s) {
-  for (; *s; s++) {
-    bool control = ((unsigned char)*s < ' ' && *s != '\t' && *s != '\n') || *s == 0x7f;
-    bool c1 =
-        (unsigned char)*s == 0xc2 && (unsigned char)s[1] >= 0x80 && (unsigned char)s[1] < 0xa0;
-    put(to, control || c1 ? '?' : *s);
-    s += c1;
+  for (size_t n; *s; s += n ? n : 1) {
+    n = character(s);
+    if (!n || is_command(s)) put(to, '?');
+    else
+      for (size_t i = 0; i < n; i++) put(to, s[i]);
   }
 }
 
@@ -398,7 +409,7 @@ static void put_caret(sheet *to, const anf_diag_item *it) {
   const char *s = it->source;
   for (uint32_t c = 1; c < it->col && *s; c++) { // tabs stay tabs, so that the caret lines up
     put(to, *s == '\t' ? '\t' : ' ');
-    size_t n = anfi_utf8_len(s, strlen(s));
+    size_t n = character(s);
     s += n ? n : 1;
   }
   put_words(to, "^\n");

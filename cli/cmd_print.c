@@ -69,7 +69,9 @@ static int print_lowered(cli *c, const char *as) {
   anf_jit_opts jit = {
       .size = sizeof jit, .debug = lines, .target = tm.cpu || tm.triple ? &tm : NULL};
   o.jit = &jit;
+  if (cli_dump(c)) o.stage = anf_dump_stage, o.stage_user = &c->dump;
   if (st == ANF_OK) st = anf_lowered_print(g, anf_graph_param_count(g), types, as, &o, c->d, &t);
+  if (st == ANF_OK) st = c->dump.status;
   if (st == ANF_OK && lines) cli_interleave(c, &t);
   int status = st == ANF_OK ? cli_write(c, t.text ? t.text : "", t.len) : cli_status(c, st);
   anf_text_free(&t);

@@ -559,6 +559,7 @@ static const anfi_abs *apply(anfi_inference *q, anfi_opcode op, const anfi_attrs
                              const anfi_abs *const *in, anf_node *at) {
   applied p = {.q = q, .op = op, .attrs = attrs, .n = n, .in = in, .at = at};
   if (anfi_op_makes_function(op)) {
+    if (!anfi_is_of_function(q, op, n, in, at)) return NULL;
     const anfi_abs *code = anfi_abs_code(&q->abs, NULL, (uint16_t)op, attrs, n, in);
     return anfi_abs_fn1(&q->abs, code);
   }

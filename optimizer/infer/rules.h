@@ -97,6 +97,9 @@ const anfi_abs *anfi_infer_meta(anfi_inference *q, anfi_opcode op, const anfi_at
 /* transform.c: Grad and the other transforms */
 bool anfi_op_makes_function(anfi_opcode op); // a function value with an environment
 bool anfi_op_transforms_now(anfi_opcode op); // a value at once, as Vjp
+/* False, with an error, if what op transforms, the first of `in`, is data. */
+bool anfi_is_of_function(anfi_inference *q, anfi_opcode op, size_t n, const anfi_abs *const *in,
+                         anf_node *at);
 /* Is the code grad(f), not Grad itself, whose call makes the function? */
 bool anfi_is_transformed(anf_ctx *cx, const anfi_abs *code);
 /* The result of calling, with args, the function that op makes of `bound`. */

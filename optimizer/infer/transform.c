@@ -137,6 +137,19 @@ part anfi_part_as(const walk *w, anfi_opcode op, part p, const anfi_abs *to) {
   return (part){to, w->e ? anfi_emit_coerce(w->e, p.node, p.abs, to) : NULL};
 }
 
+bool anfi_is_of_function(anfi_inference *q, anfi_opcode op, size_t n, const anfi_abs *const *in,
+                         anf_node *at) {
+  anfi_abs_kind kind = n ? (anfi_abs_kind)in[0]->kind : ANFI_ABS_FN;
+  bool data = kind == ANFI_ABS_DATA && in[0]->type->kind != ANF_TYPE_BOX;
+  if (!data && kind != ANFI_ABS_TUPLE && kind != ANFI_ABS_RECORD) return true;
+  walk w = {q, NULL, at};
+  anfi_fail(q->cx, anfi_node_loc(at), ANF_E0514, anfi_show_abs(&w, in[0]));
+  const char *op_name = anfi_op[op].name;
+  anfi_hint(q->cx, "%s is of a function: %s(f)(x), not %s(f(x))", op_name, op_name, op_name);
+  anfi_infer_trace(q);
+  return false;
+}
+
 /* ---- which arguments ---- */
 
 /* The graph whose parameters a function's arguments are, and how many of them are bound. */
@@ -563,7 +576,9 @@ part anfi_transform(const walk *w, anfi_opcode op, const anfi_attrs *attrs, size
     if (bound[i].abs->partial) return (part){w->q->abs.bottom, bound[i].node};
   for (size_t i = 0; i < n; i++)
     if (args[i].abs->partial) return (part){w->q->abs.bottom, args[i].node};
-  if (!check_attrs(w, op, attrs)) return failed();
+  const anfi_abs *f = nbound ? bound[0].abs : NULL;
+  if (!check_attrs(w, op, attrs) || !anfi_is_of_function(w->q, op, nbound != 0, &f, w->at))
+    return failed();
   n = all_arguments(w, op, &nbound, bound, n, &args);
   switch (op) {
   case ANF_OP_Grad:

@@ -47,6 +47,26 @@ static void set_places(anf_module *m, const places *p) {
   }
 }
 
+/* ---- dumps ---- */
+
+/* Where ANFORA_DUMP wants what each stage makes of programs, or NULL. Used by who has the context. */
+static anf_dump *dump_now(void) {
+  static anf_dump dump;
+  dump.folder = getenv("ANFORA_DUMP");
+  return dump.folder && *dump.folder ? &dump : NULL;
+}
+
+/* A folder that cannot be written to is found here, before any pass. */
+static anf_status dump_parsed(anf_ctx *cx, anf_module *m, anf_diag *d) {
+  anf_dump *dump = dump_now();
+  if (!dump) return ANF_OK;
+  dump->status = ANF_OK;
+  dump->diag = d;
+  anf_dump_stage(dump, cx, "parse", m, NULL);
+  dump->diag = NULL;
+  return dump->status;
+}
+
 /* ---- programs ---- */
 
 anf_status program_parse(anf_ctx *cx, const char *text, size_t n, const char *name, const places *p,
@@ -61,6 +81,7 @@ static anf_status parse(core *c, const char *text, size_t n, const char *name, c
   PyThreadState *ts = core_enter(c);
   *d = anf_diag_new(c->cx);
   anf_status st = *d ? program_parse(c->cx, text, n, name, p, *d, m) : ANF_NOMEM;
+  if (st == ANF_OK) st = dump_parsed(c->cx, *m, *d);
   if (st == ANF_OK) anf_diag_free(*d);
   core_leave(c, ts);
   return st;
@@ -97,6 +118,7 @@ static anf_status load(core *c, const char *path, const char *imports, anf_diag 
   anf_status st = *d ? ANF_OK : ANF_NOMEM;
   if (st == ANF_OK && imports) st = anf_allow_imports(c->cx, imports, *d);
   if (st == ANF_OK) st = anf_load(c->cx, path, *d, m);
+  if (st == ANF_OK) st = dump_parsed(c->cx, *m, *d);
   core_leave(c, ts);
   return st;
 }
@@ -283,9 +305,8 @@ static bool read_opts(PyObject *args, anf_exec_opts *o, PyObject **list, const c
     return false;
   *o = (anf_exec_opts){
       .size = sizeof *o, .fast = fast != 0, .parallel = parallel != 0, .tune = tune != 0};
-  static anf_dump dump; // by who has the context
-  dump.folder = getenv("ANFORA_DUMP");
-  if (dump.folder && *dump.folder) o->stage = anf_dump_stage, o->stage_user = &dump;
+  anf_dump *dump = dump_now();
+  if (dump) o->stage = anf_dump_stage, o->stage_user = dump;
   if (anf_jit_kind_of(backend, &o->kind)) return true;
   PyErr_Format(PyExc_ValueError, "there is no backend \"%s\": llvm, cjit or interp", backend);
   return false;

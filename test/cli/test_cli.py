@@ -403,9 +403,9 @@ def test_stages():
     with open("sum.anf", "w", encoding="ascii") as f:
         f.write("def f(x: f64[3]) { Sum(Sin(x) * 2.0) }")
     for words, folder in ((("run", "--backend", "llvm"), "stages/run"), (("opt",), "stages/opt"), (("grad", "-o", "grad.ir"), "stages/grad"),
-                          (("build", "-o", "slope"), "stages/build")):
+                          (("build", "-o", "slope"), "stages/build"), (("print", "--as", "asm"), "stages/print")):
         source = "sum.anf" if words[0] == "grad" else "slope.anf"
-        run, built, written = words[0] == "run", words[0] == "build", words[0] in ("build", "grad")
+        run, built, written = words[0] == "run", words[0] in ("build", "print"), words[0] in ("build", "grad", "print")
         check(f"{words[0]} --dump", anfora(*words, "--dump", folder, source, *(["[1,2,3]"] if run else [])),
               out=re.compile("1.08" if run else "" if written else "Cos"))
         files = sorted(os.listdir(folder))
@@ -428,6 +428,10 @@ def test_stages():
         f.write('def f(x) { y\x1b[31m }\ndef g(x) { Assert(x > 0, "\\x1b[31mred") }')
     for got in (anfora("check", "escape.anf"), anfora("run", "escape.anf:g", "-1")):
         TAP.case("bytes of a program do not reach the terminal", repr(got) if "\x1b" in got[2] or not got[2] else "")
+    with open("bytes.anf", "wb") as f: # a control character of one byte, and in UTF-8; text turned to the left; a letter of two bytes
+        f.write(b'def f(x) { "\x9b31m" + "\xc2\x9b \xe2\x80\xae \xe2\x81\xa6 \xc3\xa9" + y }')
+    written = subprocess.run([ANFORA, "check", "bytes.anf"], capture_output=True, check=False).stderr
+    TAP.case("bytes that are no text do not either", "" if b'"?31m" + "? ? ? \xc3\xa9"' in written and b"\x9b" not in written else repr(written))
 
 
 def test_long_programs():

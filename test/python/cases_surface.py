@@ -842,4 +842,12 @@ def test_anfora_dump_writes_every_stage():
         finally:
             del os.environ["ANFORA_DUMP"]
         stages = {name.split("_", 1)[1] for name in os.listdir(folder)}
-        assert {"specialise.ir", "specialise.dat", "specialise.dot", "expand.ir", "lowered.tir"} <= stages, stages
+        assert {"parse.ir", "specialise.ir", "specialise.dat", "specialise.dot", "expand.ir", "lowered.tir"} <= stages, stages
+        os.environ["ANFORA_DUMP"] = os.path.join(folder, os.listdir(folder)[0], "below_a_file")
+        try:
+            anfora.jit(lambda x: x + 17)(2.0)
+            raise AssertionError("a folder that cannot be made was taken")
+        except anfora.CompileError as e:
+            assert "below_a_file" in str(e)
+        finally:
+            del os.environ["ANFORA_DUMP"]
