@@ -13,6 +13,7 @@ typedef struct {
   size_t pass;
   size_t open;       // of CLOSE: its OPEN
   uint64_t rewrites; // of OPEN: the count when the round began
+  uint64_t ending;   // likewise, of passes that end
 } step;
 
 typedef struct {
@@ -110,6 +111,7 @@ static bool run_pass(anfi_pass_run *r, size_t pass) {
   if (!(row->idle & r->have) && !r->run(r, pass)) return false;
   if (r->rewrites != before) r->have &= ~row->kill;
   r->have |= row->make;
+  if (row->ends) r->ending += r->rewrites - before;
   uint64_t ns = anfi_os_now_ns() - start;
   note_unchanged(r, pass, before);
   if (!verify(r, pass)) return false;
@@ -117,11 +119,13 @@ static bool run_pass(anfi_pass_run *r, size_t pass) {
   return anfi_go_on(r->cx, row->name, 0.0);
 }
 
-/* At the end of a group: the step to go on from. */
+/* At the end of a group: the step to go on from. Rounds with a rewrite of a pass that ends are not limited. */
 static size_t close_group(anfi_pass_run *r, plan *p, size_t at, size_t *rounds) {
   step *open = &p->steps.at[p->steps.at[at].open];
+  if (r->ending != open->ending) rounds[at] = 0;
   bool again = r->rewrites != open->rewrites && ++rounds[at] < MAX_ROUNDS;
   open->rewrites = r->rewrites;
+  open->ending = r->ending;
   if (!again) rounds[at] = 0;
   return again ? p->steps.at[at].open : at;
 }
@@ -133,7 +137,7 @@ bool anfi_run_pipeline(anfi_pass_run *r, const char *text) {
   r->unchanged = ANFI_NEW_N(p.a, uint64_t, r->set->npass);
   for (size_t i = 0; i < p.steps.n; i++) {
     step *s = &p.steps.at[i];
-    if (s->kind == STEP_OPEN) s->rewrites = r->rewrites;
+    if (s->kind == STEP_OPEN) s->rewrites = r->rewrites, s->ending = r->ending;
     else if (s->kind == STEP_CLOSE) i = close_group(r, &p, i, rounds);
     else if (!anfi_pass_is_settled(r, s->pass) && !run_pass(r, s->pass)) return false;
   }

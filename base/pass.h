@@ -20,6 +20,8 @@ typedef struct anfi_pass_info {
   uint32_t make, kill; // hold after; no longer hold if the pass changed anything
   uint32_t idle;       // the pass has nothing to do where one of these holds
   bool once;           // finds nothing more right after itself
+  bool
+      ends; // leaves less to do for itself with each rewrite: a group goes on as long as it has any
 } anfi_pass_info;
 
 typedef struct anfi_pipeline_info {
@@ -41,6 +43,7 @@ typedef struct anfi_pass_run {
   void *user;
   uint32_t have;     // properties that hold now
   uint64_t rewrites; // so far; `run` counts them
+  uint64_t ending;   // those of passes that end
   bool verify_each;
   /* Hooks, by number of the pass. False: failed, with an error recorded. */
   bool (*run)(struct anfi_pass_run *r, size_t pass);

@@ -65,9 +65,8 @@ static anf_value *formed(const forming *c, const anfi_form *f, anf_value *v) {
   if (f->kind == ANFI_FORM_DATA) return anf_value_retain(v);
   if (f->kind == ANFI_FORM_NEST) return nest(c, f, v);
   if (f->n == 1) return function(c, f->item[0], v);
-  int64_t k = anfi_get_i64(v->u.item[0], 0), slot = 1;
-  for (int64_t i = 0; i < k; i++) slot += f->item[i]->n > 0;
-  return function(c, f->item[k], f->item[k]->n ? v->u.item[slot] : NULL);
+  const anfi_form *code = f->item[anfi_get_i64(v->u.item[0], 0)];
+  return function(c, code, code->n ? v->u.item[code->slot] : NULL);
 }
 
 anf_value *anfi_formed(anf_ctx *cx, const anfi_form *f, const anfi_origins *from, anf_value *v) {

@@ -105,7 +105,7 @@ enum {
 /* How a value is represented as data after functions in it became data (defunctionalisation, Reynolds 1972):
  *   (x, fn), fn one of two closures  ->  NEST(DATA, FN(CODE f, CODE g)): (x, (number, captures of f, of g))
  * FN of one CODE is represented by the values that the code binds; of several, by the number of the code and
- * the bound values of each that binds any. Recursion is over the nesting of types. */
+ * tuples of bound values, which codes that bind the like share. Recursion is over the nesting of types. */
 typedef enum anfi_form_kind {
   ANFI_FORM_DATA,
   ANFI_FORM_NEST, // a tuple or record
@@ -116,6 +116,7 @@ typedef struct anfi_form {
   uint8_t kind;
   uint16_t op;    // of a CODE that is a primitive, with attrs
   uint32_t graph; // of a CODE: the id it had before; UINT32_MAX: a primitive
+  uint32_t slot;  // of a CODE of several: the item of the data that has what it binds
   uint32_t n;
   const anfi_attrs *attrs;
   const struct anfi_form *item[];

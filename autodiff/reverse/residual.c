@@ -13,7 +13,7 @@
  * tries to do without residuals. */
 #include "autodiff/reverse/j.h"
 
-enum { EAGER = 64, MUCH = 24, FEW = 16 };
+enum { EAGER = 64, MUCH = 24, FEW = 16, MANY_NUMBERS = 128, MANY = 4096 };
 
 typedef struct {
   anfi_jbuild *q;
@@ -219,13 +219,26 @@ static void name_constants(selection *c) {
     if (q->constant[i]) replace_by(c, q->f->params.at[i], q->constant[i]);
 }
 
-/* A branch of a recursion, as its callers, which come later, will see it. */
+/* The residuals of a branch of a recursion are one box, if they are not few. So are those of a callee that has very many:
+ *   g1(x) = sin(sin(x)); g2(x) = g1(g1(x)); g3(x) = g2(g2(x))      their lists would double at each link
+ * Boxes copy what they hold, so arrays are boxed only where the list alone would be too long. */
+static bool is_much(const selection *c) {
+  const anfi_jspec *s = c->q->s;
+  size_t n = c->residual.n;
+  if (s->family) return s->in_choice && n > MUCH;
+  if (!s->users.n || n <= MANY_NUMBERS) return false;
+  for (size_t i = 0; n <= MANY && i < n; i++) {
+    const anf_type *t = c->residual.at[i]->type;
+    if (t->kind == ANF_TYPE_TENSOR && t->n) return false;
+  }
+  return true;
+}
+
+/* As its callers, which come later, will see it. */
 static void may_box(const selection *c) {
   anfi_jspec *s = c->q->s;
   size_t np = c->q->f->params.n;
-  if (s->how != ANFI_RESIDUALS_LIST || s->splice || !s->family || !s->in_choice ||
-      c->residual.n <= MUCH)
-    return;
+  if (s->how != ANFI_RESIDUALS_LIST || s->splice || !is_much(c)) return;
   s->how = ANFI_RESIDUALS_BOX_ARGS;
   s->passed = ANFI_NEW_N(c->q->j->a, bool, np + 1);
   memset(s->passed, true, np);

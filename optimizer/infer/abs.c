@@ -287,10 +287,36 @@ uint32_t anfi_abs_member(const anfi_abs *set, const anfi_abs *code) {
   return i;
 }
 
-uint32_t anfi_abs_slot(const anfi_abs *set, uint32_t member) {
-  uint32_t slot = 1;
-  for (uint32_t i = 0; i < member; i++) slot += set->item[i]->n > 0;
+/* Does what a member binds go where others of its type do? Choosing between arrays copies them, so those of not so many
+ * members are apart, as is what very few bind. */
+static bool shares(const anfi_abs *a, bool many) {
+  if (a->kind == ANFI_ABS_DATA) return many || a->type->kind != ANF_TYPE_TENSOR || !a->type->n;
+  if (a->kind != ANFI_ABS_TUPLE && a->kind != ANFI_ABS_RECORD) return false;
+  for (uint32_t i = 0; i < a->n; i++)
+    if (!shares(a->item[i], many)) return false;
+  return true;
+}
+
+/* By member: the first slot is the tag's. */
+static const uint32_t *slots_of(anfi_abs_table *t, const anfi_abs *set) {
+  enum { FEW = 3, MANY = 32 };
+  uint32_t *slot = ANFI_NEW_N(t->arena, uint32_t, set->n), next = 1;
+  anfi_map of_type;
+  anfi_map_init(&of_type, t->arena);
+  for (uint32_t i = 0; i < set->n; i++) {
+    const anfi_abs *code = set->item[i];
+    bool shared = code->n && set->n > FEW;
+    for (uint32_t k = 0; k < code->n; k++) shared &= shares(code->item[k], set->n > MANY);
+    uint64_t *had = shared ? anfi_map_at(&of_type, anfi_key(anfi_abs_type(t, code))) : NULL;
+    if (code->n) slot[i] = had && *had ? (uint32_t)*had : next++;
+    if (had) *had = slot[i];
+  }
   return slot;
+}
+
+uint32_t anfi_abs_slot(anfi_abs_table *t, const anfi_abs *set, uint32_t member) {
+  if (!set->slot) ((anfi_abs *)(uintptr_t)set)->slot = slots_of(t, set);
+  return set->slot[member];
 }
 
 static const anf_type *type_of_items(anfi_abs_table *t, const anfi_abs *a) {
@@ -302,7 +328,7 @@ static const anf_type *type_of_items(anfi_abs_table *t, const anfi_abs *a) {
   uint32_t n = 0;
   items[n++] = anfi_type_scalar(t->cx, ANF_I32);
   for (uint32_t i = 0; i < a->n; i++)
-    if (a->item[i]->n) items[n++] = items[i + 1];
+    if (anfi_abs_slot(t, a, i) == n) items[n++] = items[i + 1];
   return anfi_type_tuple(t->cx, n, items);
 }
 

@@ -143,37 +143,64 @@ static anf_node *coerce_items(anfi_emit *e, anf_node *n, const anfi_abs *from, c
   return record ? anfi_emit_record(e, to, items) : anfi_emit_tuple(e, to->n, items);
 }
 
-/* The tag of a set as the tag of a larger one: a table lookup by Switch. */
+/* Is it the same, or a tuple of the same? */
+static bool is_same(const anf_node *a, const anf_node *b) {
+  if (a == b) return true;
+  if (!anfi_is_op(a, ANF_OP_MakeTuple) || !anfi_is_op(b, ANF_OP_MakeTuple) || a->nin != b->nin)
+    return false;
+  for (uint32_t i = 0; i < a->nin; i++)
+    if (a->in[i].def != b->in[i].def) return false;
+  return true;
+}
+
+anf_node *anfi_emit_choose(anfi_emit *e, anfi_opcode op, anf_node *tag, int64_t with, anf_node *yes,
+                           anf_node *no) {
+  if (is_same(yes, no)) return no;
+  anf_node *k[2] = {tag, anfi_emit_i32(e, with)};
+  anf_node *is = anfi_emit_apply(e, op, NULL, anfi_type_scalar(e->q->cx, ANF_BOOL), 2, k);
+  anf_node *in[3] = {is, yes, no};
+  return anfi_emit_apply(e, ANF_OP_Switch, NULL, yes->type, 3, in);
+}
+
+/* The tag of a set as the tag of a larger one: neighbours that stay neighbours are moved together. */
 static anf_node *retag(anfi_emit *e, anf_node *tag, const anfi_abs *from, const anfi_abs *to) {
-  const anf_type *i32 = anfi_type_scalar(e->q->cx, ANF_I32);
-  anf_node *r = anfi_emit_i32(e, anfi_abs_member(to, from->item[from->n - 1]));
-  for (uint32_t i = from->n - 1; i-- > 0;) {
-    anf_node *k[2] = {tag, anfi_emit_i32(e, i)};
-    anf_node *is =
-        anfi_emit_apply(e, ANF_OP_Equal, NULL, anfi_type_scalar(e->q->cx, ANF_BOOL), 2, k);
-    anf_node *pick[3] = {is, anfi_emit_i32(e, anfi_abs_member(to, from->item[i])), r};
-    r = anfi_emit_apply(e, ANF_OP_Switch, NULL, i32, 3, pick);
+  anf_node *r = NULL;
+  int64_t next = 0;
+  for (uint32_t i = from->n; i-- > 0;) {
+    int64_t by = (int64_t)anfi_abs_member(to, from->item[i]) - i;
+    if (r && by == next) continue;
+    anf_node *sum[2] = {tag, anfi_emit_i32(e, by)},
+             *moved = by ? anfi_emit_apply(e, ANF_OP_Add, NULL, tag->type, 2, sum) : tag;
+    r = r ? anfi_emit_choose(e, ANF_OP_LessEqual, tag, i, moved, r) : moved;
+    next = by;
   }
   return r;
 }
 
+/* Members that share an environment in both sets are widened together; where several of `from` come to share one, the
+ * tag chooses. */
 static anf_node *coerce_fn(anfi_emit *e, anf_node *n, const anfi_abs *from, const anfi_abs *to) {
   if (to->n == 1) return coerce_items(e, n, from->item[0], to->item[0]);
-  anf_node **items = ANFI_NEW_N(e->arena, anf_node *, to->n + 1);
+  const anf_type *type = anfi_abs_type(e->abs, to);
+  anf_node **items = ANFI_NEW_N(e->arena, anf_node *, type->n), *tag = NULL;
+  uint32_t *first = ANFI_NEW_N(e->arena, uint32_t, type->n);
   bool one = from->n == 1;
-  items[0] = one ? anfi_emit_i32(e, anfi_abs_member(to, from->item[0]))
-                 : retag(e, anfi_emit_get(e, n, 0), from, to);
-  size_t slot = 1;
-  for (uint32_t i = 0; i < to->n; i++) {
-    const anfi_abs *code = to->item[i];
+  if (!one) tag = anfi_emit_get(e, n, 0);
+  items[0] = one ? anfi_emit_i32(e, anfi_abs_member(to, from->item[0])) : retag(e, tag, from, to);
+  for (uint32_t i = 0; i < from->n; i++) {
+    const anfi_abs *code = from->item[i];
     if (!code->n) continue;
-    uint32_t k = anfi_abs_member(from, code);
-    if (k == from->n) items[slot++] = undefined(e, anfi_abs_type(e->abs, code));
-    else
-      items[slot++] = anfi_emit_coerce(e, one ? n : anfi_emit_get(e, n, anfi_abs_slot(from, k)),
-                                       from->item[k], code);
+    uint32_t k = anfi_abs_member(to, code), slot = anfi_abs_slot(e->abs, to, k),
+             old = one ? 0 : anfi_abs_slot(e->abs, from, i);
+    if (items[slot] && first[slot] == old) continue;
+    anf_node *bound = anfi_emit_coerce(e, one ? n : anfi_emit_get(e, n, old), code, to->item[k]);
+    if (!items[slot]) first[slot] = old;
+    items[slot] =
+        items[slot] ? anfi_emit_choose(e, ANF_OP_Equal, tag, i, bound, items[slot]) : bound;
   }
-  return anfi_emit_tuple(e, slot, items);
+  for (uint32_t i = 1; i < type->n; i++)
+    if (!items[i]) items[i] = undefined(e, type->items[i]);
+  return anfi_emit_tuple(e, type->n, items);
 }
 
 /* The data of `from` in a box, which holds data of `held`. */

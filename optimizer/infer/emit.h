@@ -40,6 +40,9 @@ anf_node *anfi_emit_compared(anfi_emit *e, anf_node *n, anf_dtype with);
  * that it becomes. Gives n. */
 anf_node *anfi_emit_effect(anfi_emit *e, anf_node *n);
 
+/* `yes` where the tag is `with`, or at most that for LessEqual; else `no`. */
+anf_node *anfi_emit_choose(anfi_emit *e, anfi_opcode op, anf_node *tag, int64_t with, anf_node *yes,
+                           anf_node *no);
 /* The environment as the callee takes it: boxes are opened. */
 anf_node *anfi_emit_open(anfi_emit *e, anf_node *n, const anfi_abs *a);
 
@@ -101,6 +104,6 @@ anf_node *anfi_emit_meta(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, 
                          const anfi_abs *const *iabs, anf_node *const *in, anf_node *at);
 
 /* form.c: in the module; NULL if there is no function in it */
-const anfi_form *anfi_abs_form(anf_module *m, const anfi_abs *a);
+const anfi_form *anfi_abs_form(anfi_abs_table *t, anf_module *m, const anfi_abs *a);
 
 #endif

@@ -136,7 +136,8 @@ static anf_node *call_chosen(anfi_emit *e, const site *s, anf_node *chosen) {
 static anf_node **pick_by_tag(anfi_emit *e, const site *s, const anfi_abs *code, size_t branch,
                               anf_node **params) {
   if (!code->n) return NULL;
-  return spread(e, anfi_emit_get(e, params[0], anfi_abs_slot(s->set, (uint32_t)branch)), code->n);
+  return spread(e, anfi_emit_get(e, params[0], anfi_abs_slot(e->abs, s->set, (uint32_t)branch)),
+                code->n);
 }
 
 static anf_node *choose(anfi_emit *e, anf_node *tag, uint32_t n, anf_node *const *branch) {

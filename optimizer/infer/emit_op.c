@@ -46,20 +46,22 @@ static anf_node *emit_partial(anfi_emit *e, size_t n, const anfi_abs *const *iab
                               anf_node *const *in, const anfi_abs *result) {
   const anfi_abs *f = iabs[0], **to = ANFI_NEW_N(e->arena, const anfi_abs *, f->n);
   if (f->n == 1) return bind_more(e, in[0], f->item[0], iabs + 1, in + 1, result->item[0]);
-  anf_node **items = ANFI_NEW_N(e->arena, anf_node *, f->n + 1);
-  size_t slot = 0;
-  items[slot++] = anfi_emit_get(e, in[0], 0);
-  for (uint32_t i = 0; i < f->n; i++) {
-    anf_node *bound = f->item[i]->n ? anfi_emit_get(e, in[0], anfi_abs_slot(f, i)) : NULL;
-    to[i] = bound_in(result, f->item[i], n - 1);
-    if (to[i]->n) items[slot++] = bind_more(e, bound, f->item[i], iabs + 1, in + 1, to[i]);
-  }
+  for (uint32_t i = 0; i < f->n; i++) to[i] = bound_in(result, f->item[i], n - 1);
   const anfi_abs *made = anfi_abs_items(e->abs, ANFI_ABS_FN, NULL, f->n, to); // in the order of f
-  return anfi_emit_coerce(e, anfi_emit_tuple(e, slot, items), made, result);
+  uint32_t count = anfi_abs_type(e->abs, made)->n;
+  anf_node **items = ANFI_NEW_N(e->arena, anf_node *, count);
+  items[0] = anfi_emit_get(e, in[0], 0);
+  for (uint32_t i = 0; i < f->n; i++) {
+    uint32_t slot = anfi_abs_slot(e->abs, made, i), old = anfi_abs_slot(e->abs, f, i);
+    if (!slot || items[slot]) continue; // what shares one here did so before
+    anf_node *bound = old ? anfi_emit_get(e, in[0], old) : NULL;
+    items[slot] = bind_more(e, bound, f->item[i], iabs + 1, in + 1, to[i]);
+  }
+  return anfi_emit_coerce(e, anfi_emit_tuple(e, count, items), made, result);
 }
 
 /* Each branch is one function, another one:
- *   SwitchLayer(k, f, g, h)  ->  (SwitchLayer(k, tag of f, of g, of h), environment of f, of g, of h)
+ *   SwitchLayer(k, f, g, h)  ->  (SwitchLayer(k, tag of f, of g, of h), environments of f, of g, of h)
  * where a tuple of all environments for each branch, most of them undefined, would take the square. */
 typedef struct {
   size_t n;
@@ -76,22 +78,22 @@ static bool are_distinct(const branches *b, const anfi_abs *result) {
 
 static anf_node *choose_tag(anfi_emit *e, anfi_opcode op, anf_node *chooser, const branches *b,
                             const anfi_abs *result) {
+  uint32_t count = anfi_abs_type(e->abs, result)->n;
   anf_node **tag = ANFI_NEW_N(e->arena, anf_node *, b->n + 1);
-  anf_node **items = ANFI_NEW_N(e->arena, anf_node *, b->n + 1);
-  size_t *branch_of = ANFI_NEW_N(e->arena, size_t, b->n), slot = 0;
+  anf_node **items = ANFI_NEW_N(e->arena, anf_node *, count);
   tag[0] = chooser;
+  for (size_t i = 0; i < b->n; i++)
+    tag[i + 1] = anfi_emit_i32(e, anfi_abs_member(result, b->abs[i]->item[0]));
+  items[0] = anfi_emit_apply(e, op, NULL, anfi_type_scalar(e->q->cx, ANF_I32), b->n + 1, tag);
   for (size_t i = 0; i < b->n; i++) {
-    uint32_t k = anfi_abs_member(result, b->abs[i]->item[0]);
-    tag[i + 1] = anfi_emit_i32(e, k);
-    branch_of[k] = i;
+    uint32_t k = anfi_abs_member(result, b->abs[i]->item[0]),
+             slot = anfi_abs_slot(e->abs, result, k);
+    if (!slot) continue;
+    anf_node *bound = anfi_emit_coerce(e, b->node[i], b->abs[i]->item[0], result->item[k]);
+    items[slot] =
+        items[slot] ? anfi_emit_choose(e, ANF_OP_Equal, items[0], k, bound, items[slot]) : bound;
   }
-  items[slot++] = anfi_emit_apply(e, op, NULL, anfi_type_scalar(e->q->cx, ANF_I32), b->n + 1, tag);
-  for (uint32_t k = 0; k < result->n; k++) {
-    size_t i = branch_of[k];
-    if (result->item[k]->n)
-      items[slot++] = anfi_emit_coerce(e, b->node[i], b->abs[i]->item[0], result->item[k]);
-  }
-  return anfi_emit_tuple(e, slot, items);
+  return anfi_emit_tuple(e, count, items);
 }
 
 static anf_node *emit_switch(anfi_emit *e, const anfi_abs *const *iabs, anf_node *const *in,

@@ -3,7 +3,7 @@
  * returned closure, and its form tells how to call it (infer.h). */
 #include "optimizer/infer/emit.h"
 
-static anfi_form *form_of(anf_module *m, const anfi_abs *a) {
+static anfi_form *form_of(anfi_abs_table *t, anf_module *m, const anfi_abs *a) {
   anfi_form *f = (anfi_form *)anfi_zalloc(&m->arena, sizeof *f + a->n * sizeof(const anfi_form *));
   bool fn = a->kind == ANFI_ABS_FN, code = a->kind == ANFI_ABS_CODE;
   bool nest = a->kind == ANFI_ABS_TUPLE || a->kind == ANFI_ABS_RECORD;
@@ -12,10 +12,14 @@ static anfi_form *form_of(anf_module *m, const anfi_abs *a) {
   f->attrs = a->attrs;
   f->graph = a->graph ? a->graph->id : UINT32_MAX;
   f->n = f->kind == ANFI_FORM_DATA ? 0 : a->n;
-  for (uint32_t i = 0; i < f->n; i++) f->item[i] = form_of(m, a->item[i]);
+  for (uint32_t i = 0; i < f->n; i++) {
+    anfi_form *item = form_of(t, m, a->item[i]);
+    if (fn && a->n > 1) item->slot = anfi_abs_slot(t, a, i);
+    f->item[i] = item;
+  }
   return f;
 }
 
-const anfi_form *anfi_abs_form(anf_module *m, const anfi_abs *a) {
-  return anfi_abs_has_fn(a) ? form_of(m, a) : NULL;
+const anfi_form *anfi_abs_form(anfi_abs_table *t, anf_module *m, const anfi_abs *a) {
+  return anfi_abs_has_fn(a) ? form_of(t, m, a) : NULL;
 }

@@ -45,6 +45,7 @@ typedef struct anfi_abs {
   anf_graph *graph;        // of a CODE
   const anf_node *param;   // of BOXED
   const anfi_attrs *attrs; // of a CODE that is a primitive
+  const uint32_t *slot;    // of an FN of several, by member, once asked for
   uint64_t hash;
   const struct anfi_abs *item[];
 } anfi_abs;
@@ -98,8 +99,8 @@ void anfi_put_abs(anf_text *o, anf_ctx *cx, const anfi_abs *a); // "f32[2], fn{f
 
 /* Does `set` have a member with this code, whatever it binds? Its position, or set->n. */
 uint32_t anfi_abs_member(const anfi_abs *set, const anfi_abs *code);
-/* Where the environment of a member that binds values is in the data of a set of several. */
-uint32_t anfi_abs_slot(const anfi_abs *set, uint32_t member);
+/* Where the environment of a member that binds values is in the data of a set of several; 0: it binds none. */
+uint32_t anfi_abs_slot(anfi_abs_table *t, const anfi_abs *set, uint32_t member);
 
 /* infer.c */
 typedef struct anfi_spec anfi_spec;
@@ -238,8 +239,9 @@ bool anfi_endless_closures(anfi_inference *q, anfi_demanded d);
 
 /* The representation of a function value in first-order programs (emit.c):
  *   one code        its environment, a tuple
- *   several codes   (tag, environment of code 0, of code 1, ...), those of other tags undefined; a code that
- *                   binds nothing has no environment there
+ *   several codes   (tag, environments), those of other tags undefined; a code that binds nothing has none. Codes that are
+ *                   not very few share one where they bind values of the same types, no functions, and no arrays if
+ *                   they are not many (abs.c)
  */
 
 #endif

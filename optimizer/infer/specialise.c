@@ -107,7 +107,7 @@ static bool write_body(anfi_emit *e, anfi_spec *s) {
   e->debug = own ? r->debug : s->graph->debug; // of an error about the result
   anf_node *out = anfi_emit_coerce(e, operand(e, r), anfi_spec_abs(e->q, s, r), s->result);
   anfi_set_result(s->made, out);
-  s->made->form = anfi_abs_form(e->q->m, s->result);
+  s->made->form = anfi_abs_form(e->abs, e->q->m, s->result);
   return check_form(e, s);
 }
 

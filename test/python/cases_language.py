@@ -176,6 +176,21 @@ def test_comprehensions():
     assert got == ([2.0, 4.0], [1.0, 2.0, 3.0], [0.0, -3.0]), got
 
 
+def test_comprehensions_over_shapes():
+    def over_shape(x):
+        return sum([x[i, j] * (i + 2 * j) for i in range(x.shape[0]) for j in range(x.shape[1])])
+    def over_rows(x):
+        return sum(r[0] * k * s for r, s in zip(x, x[:, 1]) for k in range(x.shape[0]))
+    def in_order(x):
+        return [10 * r[0] + s[1] for r in x for s in x]
+    x = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    same(over_shape, x)
+    same(over_rows, x)
+    same(in_order, x)
+    assert anfora.grad(over_shape)(x).tolist() == [[0.0, 2.0], [1.0, 3.0], [2.0, 4.0]]
+    assert anfora.grad(over_rows)(x).tolist() == [[6.0, 3.0], [12.0, 9.0], [18.0, 15.0]]
+
+
 def test_indexing():
     def f(x, i):
         return x[i], x[1:3, ::2], x[..., 0], x[-1, -1], x[:, None, 0], x[i, 1]

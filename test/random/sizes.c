@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* FLAT: there is no gradient. */
-typedef enum { LINEAR, FLAT } growth;
+/* FLAT: there is no gradient. LARGE: four times as many, as what is few takes another way. */
+typedef enum { LINEAR, FLAT, LARGE } growth;
 
 typedef struct family {
   growth growth;
@@ -75,6 +75,17 @@ static const family families[] = {
     PROGRAMS(LINEAR, "products", "def main(v: f64[8, 8]) { y = v; ", "y = Tanh(y @ v); ",
              "Sum(y) }"),
     PROGRAMS(LINEAR, "stacked", MAIN "Sum(Stack(x", ", x * #", ")) }"),
+    PROGRAMS(LARGE, "large choice of closures", "def main(x: f64, k: i64) { switch(k, (Sin",
+             ", fn (y) { y * # + x }", "))(x) }"),
+    PROGRAMS(LINEAR, "closures chosen in a row", "def main(x: f64, k: i64) { f = Sin; ",
+             "if k == # { f = fn (y) { y * # + x } }; ", "f(x) }"),
+    PROGRAMS(LINEAR, "chain of branches", "def g0(x) { x }\n",
+             "def g~(x) { if x > # { g#(x) } else { g#(x * 0.5) } }\n", MAIN "g#(x) }"),
+    PROGRAMS(LINEAR, "chain of branches with two arguments", "def g0(x, y) { x * y }\n",
+             "def g~(x, y) { if x > # { g#(x, y) } else { g#(y, x * 0.5) } }\n",
+             MAIN "g#(x, 1.0) }"),
+    PROGRAMS(LINEAR, "chain of branches, each twice", "def g0(x) { Sin(x) }\n",
+             "def g~(x) { if x > # { g#(g#(x)) } else { x } }\n", MAIN "g#(x) }"),
     PROGRAMS(LINEAR, "mutual", "def g0(n, x) { if n > 0 { g1(n - 1, x) } else { x } }\n",
              "def g~(n, x) { if n > 0 { g0(n - ~, x * 1.5) } else { x } }\n", MAIN "g0(3, x) }"),
 };
@@ -188,6 +199,7 @@ static bool is_linear(uint64_t one, uint64_t four) { return four <= 5 * one + 65
 
 static bool try_family(const family *f, size_t n) {
   uint64_t one[STAGES], four[STAGES];
+  if (f->growth == LARGE) n *= 4;
   bool good = count(f, n, one) && count(f, 4 * n, four);
   for (size_t s = 0; good && s < STAGES; s++) {
     if (is_linear(one[s], four[s])) continue;

@@ -35,12 +35,17 @@ gval anfi_glow_target_value(glow *w, const gtarget *r) {
 
 /* ---- one known function ---- */
 
-static bool is_inlined(const glow *w, const anf_graph *g) {
+bool anfi_glow_is_small(const glow *w, const anf_graph *g) {
   const anfi_graph_info *gi = &w->an->graphs[g->id];
+  if (w->uses[g->id] == 1) return true;
+  return !gi->recursive && gi->order.n <= SMALL_GRAPH && w->weight[g->id] <= MAX_COPIED;
+}
+
+static bool is_inlined(const glow *w, const anf_graph *g) {
   if (w->inlined.n >= MAX_INLINED || g == w->self.fn->g) return false;
   for (size_t i = 0; i < w->inlined.n; i++)
     if (w->inlined.at[i] == g) return false;
-  return w->uses[g->id] == 1 || (!gi->recursive && gi->order.n <= SMALL_GRAPH);
+  return anfi_glow_is_small(w, g);
 }
 
 typedef struct site {

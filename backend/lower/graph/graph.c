@@ -608,6 +608,22 @@ static void look_over(glow *w) {
   }
 }
 
+/* Callees first; what a recursion comes back to counts nothing. */
+static void weigh(glow *w) {
+  enum { MOST = 1 << 20 };
+  for (size_t i = 0; i < w->an->by_scc.n; i++) {
+    const anf_graph *g = w->an->by_scc.at[i];
+    const anfi_graph_info *gi = &w->an->graphs[g->id];
+    size_t sum = gi->order.n;
+    for (size_t k = 0; k < gi->order.n; k++)
+      for (uint32_t j = 0; j < gi->order.at[k]->nin; j++) {
+        const anf_graph *h = anfi_value_graph(gi->order.at[k]->in[j].def);
+        if (h && anfi_glow_is_small(w, h)) sum += w->weight[h->id];
+      }
+    w->weight[g->id] = (uint32_t)(sum < MOST ? sum : MOST);
+  }
+}
+
 /* The host has no values that are boxed residuals. */
 static bool check_entry(const glow *w, const gfn *f) {
   for (size_t i = 0; i < f->param.n + f->result.n; i++)
@@ -644,6 +660,7 @@ bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out)
   t->file = anfi_node_loc(g->result).file;
   w.fn = ANFI_NEW_N(a, gfn *, m->graphs.n);
   w.uses = ANFI_NEW_N(a, uint32_t, m->graphs.n);
+  w.weight = ANFI_NEW_N(a, uint32_t, m->graphs.n);
   w.plan = ANFI_NEW_N(a, gplan *, m->graphs.n);
   w.env = ANFI_NEW_N(a, gval, m->nodes.n);
   w.index = ANFI_NEW_N(a, uint32_t, m->nodes.n);
@@ -655,6 +672,7 @@ bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out)
   anfi_order_reads_first(w.an);
   anfi_glow_linear(&w);
   look_over(&w);
+  weigh(&w);
   gfn *entry = anfi_glow_function(&w, g);
   if (!entry || !check_entry(&w, entry)) return false;
   describe_entry(&w, entry);

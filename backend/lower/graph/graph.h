@@ -13,7 +13,9 @@
 #include "backend/lower/lower.h"
 #include "ir/loop.h"
 
-enum { MAX_INLINED = 48, SMALL_GRAPH = 12 };
+/* A graph of at most SMALL_GRAPH nodes is lowered in the place of each of its calls, if it is no more than MAX_COPIED nodes
+ * with what is then lowered in it: a chain of functions that call each other twice does not double at each link. */
+enum { MAX_INLINED = 48, SMALL_GRAPH = 12, MAX_COPIED = 128 };
 
 /* A leaf of what a node gives. */
 typedef struct gsource {
@@ -96,10 +98,12 @@ typedef struct glow {
   anfi_low *L;
   gfn **fn; // by graph id
   ANFI_VEC(gfn *) todo;
-  gval *env;            // by node id
-  uint32_t *index;      // by node id: for anfi_fuse_plan
-  texpr const **to;     // by node id: where the buffers of its leaves are wanted, or NULL
-  uint32_t *uses;       // by graph id: how many nodes refer to it
+  gval *env;        // by node id
+  uint32_t *index;  // by node id: for anfi_fuse_plan
+  texpr const **to; // by node id: where the buffers of its leaves are wanted, or NULL
+  uint32_t *uses;   // by graph id: how many nodes refer to it
+  uint32_t *
+      weight; // by graph id: its nodes, and those of graphs lowered in the place of their calls there
   gplan **plan;         // by graph id, or NULL
   bool tagged;          // boxes and stacks begin with the tag of their type: something walks them
   bool zeroed;          // boxes may be zeros, which are no record: KEPT_ZERO
@@ -170,6 +174,8 @@ typedef struct gtarget {
 void anfi_glow_target_make(glow *w, const anfi_leaves *leaves, const texpr *to, gtarget *r);
 void anfi_glow_target_put(glow *w, const gtarget *r, gval v);
 gval anfi_glow_target_value(glow *w, const gtarget *r);
+/* Is g lowered in the place of its calls, unless it is being lowered there already? */
+bool anfi_glow_is_small(const glow *w, const anf_graph *g);
 bool anfi_glow_call(glow *w, anf_node *n, bool tail, gval *out);
 bool anfi_glow_call_op(glow *w, anf_node *n, gval *out); // Custom and Recompute: f(args..)
 bool anfi_glow_choice(glow *w, anf_node *n, gval *out);  // Switch and SwitchLayer on data

@@ -202,15 +202,24 @@ class Loops(Part):
         texts = self.comprehended(node.generators, [node.elt])
         if texts is not None:
             return "(" + ", ".join(texts) + (",)" if len(texts) == 1 else ")")
-        gen = node.generators[0]
-        if len(node.generators) > 1 or gen.ifs or gen.is_async:
-            self.refuse(node, "a comprehension with several for or with if needs parts that are known when the "
-                        "function is compiled", "write a loop that fills an array, or use where")
+        if any(gen.ifs or gen.is_async for gen in node.generators):
+            self.refuse(node, "a comprehension with if needs parts that are known when the function is compiled",
+                        "write a loop that fills an array, or use where")
+        return self.mapped(node, node.generators)
+
+    def mapped(self, node: Any, generators: list) -> str:
+        """A comprehension as maps of maps, whose tuples become one."""
+        gen = generators[0]
         before, over = self.mapped_over(gen.iter)
         outer, self.scope = self.scope, Scope(bound_names([gen.target]), self.scope)
         params, first = self.mapped_target(gen.target, len(over))
-        text = f"map{self.mark(node)}(fn ({', '.join(params)}) {{ {first}{self.expr(node.elt)} }}, {', '.join(over)})"
+        inner = self.mapped(node, generators[1:]) if len(generators) > 1 else self.expr(node.elt)
+        text = f"map{self.mark(node)}(fn ({', '.join(params)}) {{ {first}{inner} }}, {', '.join(over)})"
         self.scope = outer
+        if len(generators) > 1:
+            join, t, i = self.fresh(), self.fresh(), self.fresh()
+            text = (f"(fn () {{ def {join}({t}, {i}) {{ if {i} == len({t}) {{ () }} else {{ "
+                    f"TupleConcat({t}[{i}], {join}({t}, {i} + 1)) }} }}; {join}({text}, 0) }})()")
         return f"(fn () {{ {before}{text} }})()" if before else text
 
     def mapped_over(self, node: Any) -> tuple[str, list[str]]:
