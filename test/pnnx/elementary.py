@@ -95,6 +95,8 @@ def algebra(named, check, x):
         named("aten::dist", [x, x[::-1].copy()], d, "x0", "x1", p, note=f" {p}")
     norms = np.linalg.norm(x, axis=1, keepdims=True)
     named("aten::renorm", [x], np.where(norms > 1, x / norms, x), "x0", 2, 0, 1.0)
+    named("aten::numpy_T", [x], x.T, "x0")
+    named("aten::numpy_T", [batch], batch.T, "x0", note=" of three dims")
     named("aten::addr", [x, x[:, 0], vector], 0.5 * x + 2 * np.outer(x[:, 0], vector), "x0", "x1", "x2", 0.5, 2.0)
     named("aten::addbmm", [square, batch, batch], square + (batch @ batch).sum(0), "x0", "x1", "x2", 1, 1)
     named("aten::inner", [x, x[:2]], np.inner(x, x[:2]), "x0", "x1")
@@ -145,7 +147,21 @@ def reductions(named, check, x):
             named("aten::scatter_reduce", [x, at, v], want, "x0", 0, "x1", "x2", how, include, note=f" {how} {include}")
 
 
+def last_state(check, rand):
+    """The state alone, where pnnx left the sequence away: by the sizes that the file states."""
+    x, w, u, b, c = rand(2, 5, 3), rand(12, 3), rand(12, 4), rand(12), rand(12)
+    h = np.zeros((2, 4), "f4")
+    for t in range(5):
+        i, j = np.split(x[:, t] @ w.T + b, 3, 1), np.split(h @ u.T + c, 3, 1)
+        r, z = 1 / (1 + np.exp(-i[0] - j[0])), 1 / (1 + np.exp(-i[1] - j[1]))
+        h = (1 - z) * np.tanh(i[2] + r * j[2]) + z * h
+    weights = {"op.weight_ih_l0": w, "op.weight_hh_l0": u, "op.bias_ih_l0": b, "op.bias_hh_l0": c}
+    line = "nn.GRU batch_first=True bias=True bidirectional=False hidden_size=4 input_size=3 num_layers=1"
+    check("nn.GRU of which the state is used", line + " #out=(1,2,4)f32", [x], h[None].astype("f4"), weights=weights)
+
+
 def cases(check, rand):
+    last_state(check, rand)
     named, x = checker(check), rand(3, 4)
     order(named, x)
     elements(named, x)

@@ -166,7 +166,19 @@ static bool read_states(const anfi_layer *l, rnn *m, bool unbatched) {
          (m->kind != LSTM || anfi_layer_along(l, ANF_OP_ExpandDims, 1, &m->c0, 1, &m->c0));
 }
 
-/* Outputs y, h and c; pnnx leaves the last ones away if nobody uses them. */
+/* pnnx leaves away what nobody uses, y too: is the only output the last states, by the sizes that the file states? An
+ * LSTM's might be h or c, so it is refused as a y of other sizes. */
+static bool is_state_alone(const anfi_layer *l, const rnn *m, const anf_type *y, size_t n) {
+  if (m->kind == LSTM || l->op->nout != 1 || y->n != 3) return false;
+  const anf_type *t = l->op->model->operands.at[l->op->out[0]].type;
+  if (!t || t->n != 3) return false;
+  bool as_y = true;
+  for (size_t i = 0; i < 3; i++)
+    as_y &= t->dims[i] < 0 || y->dims[i] < 0 || t->dims[i] == y->dims[i];
+  return !as_y && t->dims[0] == (int64_t)n;
+}
+
+/* Outputs y, h and c; pnnx leaves away what nobody uses. */
 static bool give(anfi_layer *l, const rnn *m, const anfi_operand *y, bool unbatched,
                  bool batch_first) {
   size_t n = (size_t)m->layers * (m->bidirectional ? 2 : 1);
@@ -175,6 +187,8 @@ static bool give(anfi_layer *l, const rnn *m, const anfi_operand *y, bool unbatc
   if (l->op->nout && l->op->nout < l->nresult) l->nresult = l->op->nout;
   if (batch_first && !unbatched && !anfi_layer_swap(l, y, 0, 1, &l->out[0])) return false;
   if (l->nresult != l->op->nout) return true; // the caller checks the number of results
+  if (is_state_alone(l, m, l->out[0].type, n))
+    return anfi_layer_along(l, ANF_OP_Stack, n, m->h, 0, &l->out[0]);
   if (l->nresult > 1 && !anfi_layer_along(l, ANF_OP_Stack, n, m->h, 0, &l->out[1])) return false;
   if (l->nresult > 2 && !anfi_layer_along(l, ANF_OP_Stack, n, m->c, 0, &l->out[2])) return false;
   for (size_t i = 0; unbatched && i < l->nresult; i++)

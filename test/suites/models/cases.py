@@ -6,6 +6,8 @@ import torchvision
 from torch import nn
 from torchvision import models as tv
 
+import operators
+
 CASES = {}
 
 
@@ -627,3 +629,4 @@ op("unbind_stack", lambda x: torch.stack(torch.unbind(x, 1)[::-1], 1), (3, 4))
 op("hstack", lambda a, b: torch.hstack([a, b]), (3, 4), (3, 2))
 op("tile", lambda x: torch.tile(x, (2, 3)), (3, 4))
 op("mish_softshrink", lambda x: F.mish(x) + F.softshrink(x) + F.hardtanh(x), (3, 4))
+operators.add(op)
