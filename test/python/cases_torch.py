@@ -228,7 +228,7 @@ def same_steps(make, steps=3, tol=1e-8, **options):
     assert a.state_dict()["state"].keys() == b.state_dict()["state"].keys()
     for p, q in zip(eager.parameters(), other.parameters()):
         close(p.detach(), q.detach(), tol)
-        for k, v in a.state[p].items():
+        for k, v in a.state.get(p, {}).items():
             if isinstance(v, torch.Tensor):
                 close(v, b.state[q][k], tol)
     for p, q in zip(eager.buffers(), other.buffers()):
@@ -259,7 +259,7 @@ def test_steps_with_adamw_and_clipping():
 
 def test_steps_with_other_optimizers():
     need_torch()
-    for make in (lambda p: torch.optim.RMSprop(p, momentum=0.5, centered=True), lambda p: torch.optim.Adagrad(p, lr_decay=0.1),
+    for make in (lambda p: torch.optim.SGD(p, maximize=True), lambda p: torch.optim.RMSprop(p, momentum=0.5, centered=True), lambda p: torch.optim.Adagrad(p, lr_decay=0.1),
                  lambda p: at.Lion(p, weight_decay=0.1)):
         same_steps(make, steps=2, tol=1e-7)
 

@@ -410,6 +410,9 @@ class Step:
         if key not in self.codes:
             start_state(self.optimizer)
             self.codes[key] = _Code(self, batch)
+            for p in self.params:  # as eager's optimizer has none where it keeps nothing
+                if p in self.optimizer.state and not self.optimizer.state[p]:
+                    del self.optimizer.state[p]
         return self.codes[key]
 
     def __call__(self, *batch: Any) -> float:
