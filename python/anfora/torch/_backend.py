@@ -93,6 +93,7 @@ class Code:
         position = {n: i for i, n in enumerate(of.placeholders)}
         self.sources = [self._source(n, position, sizes) for n in w.inputs]
         place = {n: i for i, n in enumerate(w.inputs)}
+        self.checked = w.checked
         self.plan = [("given", place[o[1]]) if o[0] == "node" else o for o in w.outputs]
         self.function = Traced(of.name, w, **of.options) if w.results else None
 
@@ -109,6 +110,8 @@ class Code:
     def run(self, args: Any) -> Any:
         given = [args[s] if type(s) is int else s() for s in self.sources]
         made = self.function(*map(lent, given)) if self.function else ()
+        for i, shape, more, words in self.checked:
+            aten._linalg_check_errors(_core.give(made[i], torch.Tensor).reshape(shape), *more, **words)
         out = []
         for kind, *more in self.plan:
             if kind == "made":

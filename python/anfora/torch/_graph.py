@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from .._compile.source import emit_function
 from .._errors import CompileError, Finding
 from .._function import Function
 
@@ -156,10 +157,12 @@ class Writer:
 
     ``inputs``: nodes whose values the host gives, in the order of the parameters. ``outputs``: for each output of the
     graph ("node", input node), ("value", a number or None) or ("made", index, shape, order), the index among the
-    results of the program and, if memory is not to be row-major, the order of its axes."""
+    results of the program and, if memory is not to be row-major, the order of its axes. ``checked``: what tells whether
+    factorizations went well: an index among the results, and the arguments of PyTorch's function that raises."""
 
     def __init__(self, graph: Any, attributes: Any, sizes: Sizes, keep_order: bool = True) -> None:
         self.graph, self.attributes, self.sizes, self.keep_order = graph, attributes, sizes, keep_order
+        self.derived = not keep_order  # Anfora differentiates the program, and rows are written such that PyTorch's derivative comes of it
         self.env: dict = {}
         self.lines: list[str] = []
         self.inputs: list = []
@@ -170,6 +173,9 @@ class Writer:
         self.node: Any = None
         self.out: Any = None
         self.places: list = []
+        self.functions: list = []
+        self.checks: list = []
+        self.checked: list = []
 
     # ---- what rows use ----
 
@@ -193,6 +199,11 @@ class Writer:
         if dtype is torch.bool:
             return self.let(f"{x} != {number(0, x.dtype)}", dtype, x.shape)
         return self.let(f"Cast({x}, dtype={DTYPES[dtype]})", dtype, x.shape)
+
+    def function(self, f: Any, **constants: Any) -> str:
+        """What a call of a function of the library is written with; parameters that are constants have these values."""
+        self.functions.append((getattr(f, "__wrapped__", f), constants))
+        return f"\ue004{len(self.functions) - 1}\ue005"
 
     def reshape(self, x: Value, shape: Any) -> Value:
         shape = Dims(shape)
@@ -297,7 +308,9 @@ class Writer:
 
     def placeholder(self, node: Any) -> None:
         meta = node.meta["val"]
-        if isinstance(meta, torch.Tensor):
+        if node.users and all(u.target is torch.ops.higher_order.with_effects and u.args[0] is node for u in node.users):
+            self.env[node] = None  # stands for an order of effects, and is None when the graph runs
+        elif isinstance(meta, torch.Tensor):
             self.given(node)
         else:
             self.env[node] = self.sizes(meta)
@@ -314,6 +327,9 @@ class Writer:
         elif node.target is torch.ops.aten._local_scalar_dense.default:
             x = self.env[node.args[0]]
             self.env[node] = self.reshape(self.cast(x, torch.float64 if x.dtype.is_floating_point else torch.int64), ())
+        elif node.target is torch.ops.higher_order.with_effects and node.args[1] is torch.ops.aten._linalg_check_errors.default:
+            self.checks.append((self.env[node.args[2]], node.args[3:], node.kwargs))
+            self.env[node] = [None]
         elif not isinstance(node.target, torch._ops.OpOverload) and any(isinstance(self.env.get(a), Value) for a in node.all_input_nodes):
             self.env[node] = self._scalar(node)
         elif not isinstance(node.target, torch._ops.OpOverload):
@@ -372,6 +388,9 @@ class Writer:
                 if x not in made:
                     made[x] = self._made(self.env[x], x.meta["val"])
                 self.outputs.append(made[x])
+        for v, args, kwargs in self.checks:
+            self.results.append(v if v.ndim else self.reshape(v, (1,)))
+            self.checked.append((len(self.results) - 1, v.shape, args, kwargs))
 
     def _made(self, v: Value, meta: Any) -> tuple:
         order = self._order(meta) if self.keep_order else None
@@ -403,6 +422,7 @@ class Writer:
         for node, line in self.lines:
             place = place_of(node.meta.get("stack_trace"))
             left, right = line.split(" = ", 1)
+            right = re.sub("\ue004(\\d+)\ue005", lambda m: emit_function(b, *self.functions[int(m[1])]), right)
             parts.append(f"  {left} = {b.mark(*place) if place else ''}{right}\n")
         parts.append(f"  ({''.join(r + ', ' for r in self.results)})\n}}\n")
         return "".join(parts)

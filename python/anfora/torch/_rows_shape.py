@@ -106,20 +106,6 @@ def masked_fill(g: Any, self_: Value, mask: Value, value: Any) -> Any:
     return f"Where({mask}, {g.cast(value, g.out.dtype)}, {self_})"
 
 
-@row("clamp", "clip", "hardtanh")
-def clamp(g: Any, self_: Value, min: Any = None, max: Any = None, min_val: Any = None, max_val: Any = None) -> Any:
-    text: str = g.cast(self_, g.out.dtype)
-    for op, bound in (("Maximum", min_val if min is None else min), ("Minimum", max_val if max is None else max)):
-        if bound is not None:
-            text = f"{op}({text}, {g.cast(bound, g.out.dtype)})"
-    return text if isinstance(text, Value) else Value(text, g.out.dtype, g.out.shape)
-
-
-@row("clamp_min", "clamp_max")
-def clamp_one(g: Any, self_: Value, min: Any = None, max: Any = None) -> Any:
-    return clamp(g, self_, min, max)
-
-
 @row("lerp.Scalar", "lerp.Tensor")
 def lerp(g: Any, self_: Value, end: Value, weight: Any) -> Any:
     w = g.cast(weight, g.out.dtype)
@@ -372,14 +358,6 @@ for _name, _op, _cast in (("sum", "Sum", True), ("sum.dim_IntList", "Sum", True)
                           ("min.default", "Min", True), ("any", "Any", False), ("all", "All", False),
                           ("argmax", "ArgMax", False), ("argmin", "ArgMin", False)):
     row(_name)(reduction(_op, _cast, _op in ("Sum", "Prod")))
-
-
-@row("max.dim", "min.dim")
-def max_dim(g: Any, self_: Value, dim: int, keepdim: bool) -> Any:
-    op = "Max" if "max" in str(g.node.target) else "Min"
-    return [Expr(reduced(g, name, self_, dim), o.dtype, o.shape) if not keepdim else
-            g.let(f"Reshape({reduced(g, name, self_, dim)}, shape={o.shape})", o.dtype, o.shape)
-            for name, o in zip((op, "Arg" + op), g.out)]
 
 
 def centred(g: Any, x: Value, dim: Any, correction: Any) -> tuple[Value, Value, float]:

@@ -121,10 +121,10 @@ def _traced(f: Callable, *args: Any, eager: Any = torch.no_grad) -> Any:
 
 
 def _call_model(model: Any, loss: Callable | None, state: dict, batch: tuple) -> torch.Tensor:
-    x = batch[0]
-    args, kw = ((), x) if isinstance(x, dict) else (x, {}) if isinstance(x, (tuple, list)) else ((x,), {})
     if loss is None:
         return torch.func.functional_call(model, state, batch)
+    x = batch[0]
+    args, kw = ((), x) if isinstance(x, dict) else (x, {}) if isinstance(x, (tuple, list)) else ((x,), {})
     return loss(torch.func.functional_call(model, state, tuple(args), kw), *batch[1:])
 
 
@@ -410,6 +410,9 @@ class Step:
         if key not in self.codes:
             start_state(self.optimizer)
             self.codes[key] = _Code(self, batch)
+            for p in self.params:  # as eager's optimizer has none where it keeps nothing
+                if p in self.optimizer.state and not self.optimizer.state[p]:
+                    del self.optimizer.state[p]
         return self.codes[key]
 
     def __call__(self, *batch: Any) -> float:

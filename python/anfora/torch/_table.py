@@ -39,15 +39,12 @@ POINTWISE = {
     "bitwise_right_shift": "ShiftRight({self}, {other})", "__lshift__": "ShiftLeft({self}, {other})",
     "__rshift__": "ShiftRight({self}, {other})", "copysign": "Copysign({self}, {other})", "fmod": "Fmod({self}, {other})",
     "remainder": "Mod({self}, {other})", "floor_divide": "FloorDiv({self}, {other})", "hypot": "Hypot({self}, {other})",
-    "maximum": "Maximum({self}, {other})", "minimum": "Minimum({self}, {other})", "pow": "Power({self}, {exponent})",
+    "pow": "Power({self}, {exponent})",
     "add": "{self} + {other}", "sub": "{self} - {other}", "rsub": "{other} - {self}",
-    "fmax": "Where({self} != {self}, {other}, Where({other} != {other}, {self}, Maximum({self}, {other})))",
-    "fmin": "Where({self} != {self}, {other}, Where({other} != {other}, {self}, Minimum({self}, {other})))",
     "threshold": "Where({self} <= {threshold}, {value}, {self})",
     "addcmul": "{self} + {value} * {tensor1} * {tensor2}", "addcdiv": "{self} + {value} * ({tensor1} / {tensor2})",
     "leaky_relu": "Where({self} > 0, {self}, {self} * {negative_slope})",
-    "mish": "Mish({self})", "hardsigmoid": "HardSigmoid({self})", "hardswish": "HardSwish({self})",
-    "log_sigmoid": "LogSigmoid({self})",
+    "mish": "Mish({self})", "hardsigmoid": "HardSigmoid({self})",     "log_sigmoid": "LogSigmoid({self})",
     "prims.fma": "Fma({self}, {other}, {addend})",
 }
 # Those of the same name mean the same, but for div of integers
@@ -75,7 +72,6 @@ PLAIN = {
     # linear algebra
     "inverse": "Inverse({self})",
     # parts
-    "embedding": "Take({weight}, {indices}, axis=0)",
     "tril": "Tril({self}, k={diagonal})", "triu": "Triu({self}, k={diagonal})",
 }
 # What the host gives: nothing in a program decides them but the generator's state, so eager's numbers are met
@@ -170,7 +166,7 @@ def plain(template: str) -> Row:
 @functools.cache
 def row_of(target: Any) -> Row | None:
     """The row of an overload, or None."""
-    from . import _rows_index, _rows_nn, _rows_shape  # noqa: F401: they fill ROWS
+    from . import _rows_index, _rows_kinks, _rows_linalg, _rows_nn, _rows_shape  # noqa: F401: they fill ROWS
     namespace, name = target.namespace, target._schema.name.split("::")[1]
     overload = target._overloadname
     if namespace not in ("aten", "prims", "anfora"):
