@@ -256,6 +256,14 @@ static void sleep_until_bell(shared_link *l, uint64_t ms) {
   atomic_store(&s->sleeps, 0);
 }
 
+static void cancel(void *user, void *p) {
+  shared_link *l = (shared_link *)user;
+  request *r = (request *)p;
+  if (!r->done) pop(r->send ? &l->peer[r->peer].out : &l->peer[r->peer].in, r);
+  if (l->peer[r->peer].into == r) l->peer[r->peer].into = NULL;
+  free(r);
+}
+
 static anf_comm_why wait_for(void *user, void *p, uint64_t ms, int32_t *rank) {
   shared_link *l = (shared_link *)user;
   request *r = (request *)p;
@@ -273,8 +281,7 @@ static anf_comm_why wait_for(void *user, void *p, uint64_t ms, int32_t *rank) {
     if (r->done) break;
     if (blame || lost) {
       *rank = blame ? blame - 1 : r->peer;
-      pop(r->send ? &l->peer[r->peer].out : &l->peer[r->peer].in, r);
-      free(r);
+      cancel(l, r);
       return ANF_COMM_LOST;
     }
     if (turn < SPINS) continue;
@@ -288,14 +295,6 @@ static anf_comm_why wait_for(void *user, void *p, uint64_t ms, int32_t *rank) {
   bool broken = r->broken;
   free(r);
   return broken ? ANF_COMM_BROKEN : ANF_COMM_FINE;
-}
-
-static void cancel(void *user, void *p) {
-  shared_link *l = (shared_link *)user;
-  request *r = (request *)p;
-  if (!r->done) pop(r->send ? &l->peer[r->peer].out : &l->peer[r->peer].in, r);
-  if (l->peer[r->peer].into == r) l->peer[r->peer].into = NULL;
-  free(r);
 }
 
 static void give_up(void *user, int32_t blame) {
