@@ -39,12 +39,8 @@ static void join_all(const place *p, uint64_t ms, anf_comm **out) {
 }
 
 static bool reduce(anf_comm *c, double *x, uint64_t n, anf_comm_error *e) {
-  anf_comm_call k = {.size = sizeof k,
-                     .kind = ANF_COMM_ALL_REDUCE,
-                     .dtype = ANF_F64,
-                     .in = x,
-                     .out = x,
-                     .n = n};
+  anf_comm_call k = {
+      .size = sizeof k, .kind = ANF_COMM_ALL_REDUCE, .dtype = ANF_F64, .in = x, .out = x, .n = n};
   return anf_comm_wait(c, anf_comm_start(c, &k), e);
 }
 
