@@ -54,7 +54,7 @@ static void reduce_all_sizes(rank *r) {
     for (uint64_t i = 0; i < sizes[k]; i++) x[i] = (double)i + 0.25 * (r->me + 1);
     if (!reduce(r->comm, x, sizes[k], NULL)) r->status = ANF_INVALID;
     for (uint64_t i = 0; i < sizes[k]; i++)
-      if (x[i] != RANKS * (double)i + 0.25 * 10) r->status = ANF_INTERNAL;
+      if (x[i] != (double)RANKS * (double)i + 0.25 * 10) r->status = ANF_INTERNAL;
   }
   free(x);
 }
