@@ -69,7 +69,7 @@ static void run_one(anf_comm *c, anfi_comm_job *j) {
 
 static void *serve(void *p) {
   anf_comm *c = (anf_comm *)p;
-  anfi_os_short_turns();
+  anfi_comm_short_turns();
   pthread_mutex_lock(&c->lock);
   for (;;) {
     while (!c->first && !c->quit) pthread_cond_wait(&c->work, &c->lock);

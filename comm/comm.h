@@ -100,9 +100,8 @@ uint64_t anfi_comm_now(void);                         // ns of a monotonic clock
  * theirs alone that is empty or not there. False: there are too many ranks, or no room for the file. It has no reinit. */
 bool anfi_comm_shared(const char *path, int32_t rank, int32_t ranks, anf_comm_link *out);
 
-/* base/os/turns.c: the calling thread runs soon after it wakes, and not for long, beside others that compute. Linux 6.12 knows
- * of it. */
-void anfi_os_short_turns(void);
+/* turns.c: the calling thread runs soon after it wakes, and not for long, beside others that compute. Linux 6.12 knows of it. */
+void anfi_comm_short_turns(void);
 struct timespec;
 void anfi_comm_deadline(uint64_t ms, struct timespec *out); // of that clock
 bool anfi_comm_sync_init(pthread_mutex_t *lock, pthread_cond_t *const *cond, size_t n);

@@ -6,7 +6,7 @@
  * A file of zeros is an area that nobody has joined, so no rank makes it for the others. A rank holds a lock on a byte of the
  * file, which the system gives up when its process ends, however it ends.
  * INVARIANT: `written` of a ring is its sender's, `taken` its receiver's; both only grow.
- * INVARIANT: a rank that waits counts its turns, so one that has stopped is told from one that waits. */
+ * INVARIANT: a rank that waits increments `turns`; one that has stopped does not. */
 #define _GNU_SOURCE // futex, posix_fallocate
 #include "comm/comm.h"
 
@@ -20,11 +20,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST = 16 };           // ranks: their rings grow with the square
-enum { RING = 256 << 10 };    // bytes of a ring
-enum { CHUNK = 32 << 10 };    // bytes after which the other side hears of them
-enum { SPINS = 200 };         // looks at the rings until it sleeps
-enum { NAP_MS = 50 };         // until it looks whether its peer is alive
+enum { MOST = 16 };                // ranks: their rings grow with the square
+enum { RING = 256 << 10 };         // bytes of a ring
+enum { CHUNK = 32 << 10 };         // bytes after which the other side hears of them
+enum { SPINS = 200 };              // looks at the rings until it sleeps
+enum { NAP_MS = 50 };              // until it looks whether its peer is alive
 enum { LOOKS = 15, LOOK_MS = 10 }; // at who still waits, when time is up
 
 typedef struct ring {
@@ -71,7 +71,7 @@ typedef struct shared_link {
   int32_t me, ranks;
   struct {
     lane out, in;
-    head now;      // of the message that arrives
+    head now; // of the message that arrives
     bool has_head;
     request *into; // or NULL: nobody has asked for it yet
   } peer[MOST];
@@ -205,8 +205,7 @@ static void *start(void *user, bool send, int32_t peer, int32_t tag, void *at, u
   shared_link *l = (shared_link *)user;
   request *r = (request *)malloc(sizeof *r);
   if (!r) return NULL;
-  *r = (request){
-      .peer = peer, .tag = tag, .send = send, .at = (char *)at, .bytes = bytes};
+  *r = (request){.peer = peer, .tag = tag, .send = send, .at = (char *)at, .bytes = bytes};
   lane *q = send ? &l->peer[peer].out : &l->peer[peer].in;
   *q->last = r;
   q->last = &r->next;
@@ -256,6 +255,14 @@ static void sleep_until_bell(shared_link *l, uint64_t ms) {
   atomic_store(&s->sleeps, 0);
 }
 
+static void cancel(void *user, void *p) {
+  shared_link *l = (shared_link *)user;
+  request *r = (request *)p;
+  if (!r->done) pop(r->send ? &l->peer[r->peer].out : &l->peer[r->peer].in, r);
+  if (l->peer[r->peer].into == r) l->peer[r->peer].into = NULL;
+  free(r);
+}
+
 static anf_comm_why wait_for(void *user, void *p, uint64_t ms, int32_t *rank) {
   shared_link *l = (shared_link *)user;
   request *r = (request *)p;
@@ -273,8 +280,7 @@ static anf_comm_why wait_for(void *user, void *p, uint64_t ms, int32_t *rank) {
     if (r->done) break;
     if (blame || lost) {
       *rank = blame ? blame - 1 : r->peer;
-      pop(r->send ? &l->peer[r->peer].out : &l->peer[r->peer].in, r);
-      free(r);
+      cancel(l, r);
       return ANF_COMM_LOST;
     }
     if (turn < SPINS) continue;
@@ -288,14 +294,6 @@ static anf_comm_why wait_for(void *user, void *p, uint64_t ms, int32_t *rank) {
   bool broken = r->broken;
   free(r);
   return broken ? ANF_COMM_BROKEN : ANF_COMM_FINE;
-}
-
-static void cancel(void *user, void *p) {
-  shared_link *l = (shared_link *)user;
-  request *r = (request *)p;
-  if (!r->done) pop(r->send ? &l->peer[r->peer].out : &l->peer[r->peer].in, r);
-  if (l->peer[r->peer].into == r) l->peer[r->peer].into = NULL;
-  free(r);
 }
 
 static void give_up(void *user, int32_t blame) {

@@ -4,11 +4,11 @@
 steps on 2 and 4 ranks predicted and then measured, in turns. Ranks are threads of one process, 64 rows each of the perceptron
 784-512-512-10. An exchange between threads is work of the same cores, so nothing hides it once they are all busy:
 
-    step(R) = max(1, R / cores) * step(1) + AllReduce(R, bytes of the gradients)
+    step(R) = max(1, R / cores) * step(1) + AllReduce(R, bytes) of each bucket of gradients
 
 On a machine that other programs use, the clock says little: the processor's time of all ranks is predicted, too,
 
-    work(R) = R * work(1) + that of an AllReduce(R, bytes of the gradients)
+    work(R) = R * work(1) + that of these
 """
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ import anfora.numpy as anp  # noqa: E402
 from anfora import comm  # noqa: E402
 from anfora.train import SGD, Step  # noqa: E402
 
-ROWS, TURNS, STEPS, SIZES = 64, 7, 10, [784, 512, 512, 10]
+ROWS, TURNS, STEPS, SIZES, BUCKET = 64, 7, 10, [784, 512, 512, 10], 64 << 10
 
 
 def params() -> list:
@@ -63,22 +63,31 @@ class Ranks:
         return comm.launch(self.ranks, work)[0]
 
 
-def all_reduce_time(ranks: int, n: int) -> float:
-    """Seconds of an AllReduce of n bytes in buckets of 256 KB, from the curve of the link."""
-    curve = comm.launch(ranks, lambda c: c.tune()[1])[0]
-    size, ns = min(curve, key=lambda p: abs(p[0] - (256 << 10)))
-    return n / size * ns / 1e9
+def buckets() -> list[int]:
+    """Bytes of what is sent as one: gradients of the last layer come first, and a bucket has at least BUCKET."""
+    found, n = [], 4
+    for a, b in reversed(list(zip(SIZES, SIZES[1:]))):
+        for more in (4 * a * b, 4 * b):
+            n += more
+            if n >= BUCKET:
+                found.append(n)
+                n = 0
+    return found + [n] * (n > 0)
 
 
-def all_reduce_work(ranks: int, n: int) -> float:
-    """Seconds of the processor, for all ranks, of an AllReduce of n bytes in arrays of 256 KB."""
+def all_reduces(ranks: int) -> tuple[float, float]:
+    """Seconds of AllReduces of those sizes, the median of a few; of the processor, for all ranks."""
     def work(c):
-        x = np.ones((256 << 10) // 4, "f4")
-        c.all_reduce(x)
-        busy = time.process_time()
-        for _ in range(20):
+        arrays, times = [np.ones(n // 4, "f4") for n in buckets()], []
+        for x in arrays:
             c.all_reduce(x)
-        return (time.process_time() - busy) / 20 * n / x.nbytes
+        busy = time.process_time()
+        for _ in range(STEPS):
+            start = time.perf_counter()
+            for x in arrays:
+                c.all_reduce(x)
+            times.append(time.perf_counter() - start)
+        return statistics.median(times), (time.process_time() - busy) / STEPS
     return comm.launch(ranks, work)[0]
 
 
@@ -102,8 +111,9 @@ def main() -> None:
             found[r].append(seconds)
             busy[r].append(cpu)
             if r > 1:
-                work[r].append(all_reduce_work(r, n))
-                link[r].append(all_reduce_time(r, n))
+                seconds, cpu = all_reduces(r)
+                link[r].append(seconds)
+                work[r].append(cpu)
     median = {r: statistics.median(x) for r, x in found.items()}
     print(f"load {os.getloadavg()[0]:.1f} on {cores} cores; gradients {n} bytes; medians of {TURNS} turns")
     for r, t in median.items():

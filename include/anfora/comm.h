@@ -77,7 +77,7 @@ typedef struct anf_comm_opts {
   size_t size;
   uint64_t timeout_ms; // that an operation waits for the other ranks; default 60000
   uint64_t
-      bucket_bytes; // AllReduces are run together until they have this many bytes; default 256 KB; 1: each alone
+      bucket_bytes; // AllReduces are run together until they have this many bytes; default 64 KB; 1: each alone
 } anf_comm_opts;
 
 /* A communicator of this link, which it takes and frees. NULL when out of memory, or when the options set what this

@@ -103,7 +103,7 @@ def _numbers(timeout: float, bucket_bytes: int) -> tuple[int, int]:
 
 def threads(n: int, *, timeout: float = 60, bucket_bytes: int = 0) -> list[Comm]:
     """The ranks of one process: item i is for the thread that is rank i. ``timeout``: seconds until a rank that does not take
-    part is an error; ``bucket_bytes``: gradients that are sent as one (0: 256 KB)."""
+    part is an error; ``bucket_bytes``: gradients that are sent as one (0: 64 KB)."""
     return [Comm(c) for c in _core.comm_threads(n, *_numbers(timeout, bucket_bytes))]
 
 

@@ -39,12 +39,8 @@ static void join_all(const place *p, uint64_t ms, anf_comm **out) {
 }
 
 static bool reduce(anf_comm *c, double *x, uint64_t n, anf_comm_error *e) {
-  anf_comm_call k = {.size = sizeof k,
-                     .kind = ANF_COMM_ALL_REDUCE,
-                     .dtype = ANF_F64,
-                     .in = x,
-                     .out = x,
-                     .n = n};
+  anf_comm_call k = {
+      .size = sizeof k, .kind = ANF_COMM_ALL_REDUCE, .dtype = ANF_F64, .in = x, .out = x, .n = n};
   return anf_comm_wait(c, anf_comm_start(c, &k), e);
 }
 
@@ -58,7 +54,7 @@ static void reduce_all_sizes(rank *r) {
     for (uint64_t i = 0; i < sizes[k]; i++) x[i] = (double)i + 0.25 * (r->me + 1);
     if (!reduce(r->comm, x, sizes[k], NULL)) r->status = ANF_INVALID;
     for (uint64_t i = 0; i < sizes[k]; i++)
-      if (x[i] != RANKS * (double)i + 0.25 * 10) r->status = ANF_INTERNAL;
+      if (x[i] != (double)RANKS * (double)i + 0.25 * 10) r->status = ANF_INTERNAL;
   }
   free(x);
 }

@@ -18,7 +18,7 @@ typedef struct attr {
 
 enum { TURN_NS = 100000, SLACK_NS = 5000 }; // Linux has no shorter turns
 
-void anfi_os_short_turns(void) {
+void anfi_comm_short_turns(void) {
 #if defined(SYS_sched_getattr) && defined(SYS_sched_setattr)
   attr a = {.size = sizeof a};
   if (syscall(SYS_sched_getattr, 0, &a, sizeof a, 0) == 0 && a.policy == 0) {
