@@ -188,8 +188,8 @@ static anf_node *guarded(const choice *c, const anfi_batch *b, anf_node *test, a
   sw->debug = c->v->ad->how;
   in[0] = m;
   memcpy(in + 1, args, c->n * sizeof *in);
-  anf_node *y = anfi_ad_call_node(c->v->ad, b->g, sw, anfi_vmap_type(c->v, c->result, c->all),
-                                  c->n + 1, in);
+  anf_node *y =
+      anfi_ad_call_node(c->v->ad, b->g, sw, anfi_vmap_type(c->v, c->result, c->all), c->n + 1, in);
   keep_effect(c, b->g, y);
   return y;
 }

@@ -364,7 +364,8 @@ static bool fill_graph(anfi_vmap *v, anfi_flow_spec *s) {
     if (!y) return false;
     v->node[i] = y;
     bool effect = (n->flags & ANFI_NODE_EFFECT) && y->graph == s->made;
-    if (effect && y->kind == n->kind) anfi_add_effect(s->made, y); // else the choice has added its calls
+    if (effect && y->kind == n->kind)
+      anfi_add_effect(s->made, y); // else the choice has added its calls
   }
   const anf_node *r = s->graph->result;
   anf_node *y = anfi_vmap_raise(v, &v->b, anfi_vmap_node(v, r), anfi_ad_type_of(v->ad, r),

@@ -18,7 +18,7 @@ typedef struct oracle {
   anf_diag *d;
   anf_jit_engine *engine[ORACLE_ENGINES];
   size_t tried, ran, refused, unsupported, differ; // programs
-  size_t pairs, values; // of oracle_equal, and those that have a value
+  size_t pairs, values;                            // of oracle_equal, and those that have a value
   size_t shown;                                    // of those that differ, in full
   bool
       several; // programs have several errors: a compiler finds those of types before it runs, in any branch

@@ -338,7 +338,10 @@ static void blocks(const walk *w, const place *p, uint64_t first, uint64_t rows,
   if (!many) return;
   open(w, &k, 3, e, parallel(w) && w->c->n == 1);
   texpr row = anfi_ix_addc(w->L, mulc(w, k.at[1], rows), (int64_t)first);
-  block b = {.image = p->image, .o = {k.at[0], anfi_low_atom(w->L, row)}, .rows = rows, .channels = channels};
+  block b = {.image = p->image,
+             .o = {k.at[0], anfi_low_atom(w->L, row)},
+             .rows = rows,
+             .channels = channels};
   b.channel = anfi_low_atom(w->L, mulc(w, k.at[2], channels));
   one_block(w, p->y, &b, p->co0);
   close(w, &k);

@@ -31,7 +31,7 @@ typedef struct life {
   texpr tensor;
   uint64_t bytes, offset, fitted; // by classes, in holes
   uint32_t from, to;              // ticks
-  uint32_t loops;    // open at the definition
+  uint32_t loops;                 // open at the definition
 } life;
 
 typedef struct region {
