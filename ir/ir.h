@@ -183,6 +183,7 @@ struct anf_type {
   uint8_t dtype;   // of a tensor, or of ANF_PATTERN_RANKS
   bool varies;     // a real or complex tensor, or a tuple or record that has one: it has tangents
   uint8_t pattern; // anf_pattern, of ANF_TYPE_ANY: what it asks of a value
+  bool functions;  // a function, or a tuple or record that has one
   uint32_t n;      // rank, items, fields or parameters
   uint64_t hash;
   size_t leaves;                // such tensors in it, and boxes and stacks
@@ -244,7 +245,6 @@ static inline bool anfi_type_has_dtype(const anf_type *t) {
   return t->kind == ANF_TYPE_TENSOR || (t->kind == ANF_TYPE_ANY && t->pattern == ANF_PATTERN_RANKS);
 }
 const anf_type *anfi_type_with_dtype(anf_ctx *cx, const anf_type *t, anf_dtype d); // tensors
-bool anfi_type_has_function(const anf_type *t); // over the nesting of types
 /* Elements of a tensor type; false if a dim is not constant. */
 bool anfi_type_elements(const anf_type *t, size_t *n);
 size_t anfi_type_bytes(const anf_type *t); // of a tensor type whose dims are constant

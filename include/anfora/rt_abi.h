@@ -70,9 +70,9 @@ ANF_API int64_t anf_rt_comm_start(anf_stream *s, int32_t kind, int32_t type, boo
 ANF_API void anf_rt_comm_wait(anf_stream *s, int64_t ticket, void *in, void *out, int64_t site);
 /* The rank, or the number of ranks. */
 ANF_API int64_t anf_rt_comm_rank(anf_stream *s, bool count);
-/* Conversions that the target may lack: bits of the small type, rounded to nearest even. */
 /* Asks the system for tiles of AMX, for all of the process. False: it has none, or refuses. */
 ANF_API bool anf_rt_tiles(void);
+/* Conversions that the target may lack: bits of the small type, rounded to nearest even. */
 ANF_API uint16_t anf_rt_f64_to_f16(double x);
 ANF_API uint16_t anf_rt_f64_to_bf16(double x);
 ANF_API float anf_rt_f16_to_f32(uint16_t x);

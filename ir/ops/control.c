@@ -65,7 +65,7 @@ bool anfi_eval_identity(anfi_eval *q) { return anfi_eval_give(q, q->in[0]); }
 
 bool anfi_eval_data(anfi_eval *q) {
   const anf_type *t = anfi_value_type(q->cx, q->in[0]);
-  if (anfi_type_has_function(t))
+  if (t->functions)
     return anfi_fail(q->cx, q->loc, ANF_E0525, anfi_op[q->op].name, anfi_type_text(q->cx, t));
   return anfi_eval_give(q, q->in[0]);
 }

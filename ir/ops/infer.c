@@ -46,7 +46,7 @@ bool anfi_infer_fail(const anfi_infer *q, const char *why) {
 }
 
 bool anfi_infer_no_tensor(const anfi_infer *q, size_t i) {
-  if (anfi_type_has_function(q->in[i]))
+  if (q->in[i]->functions)
     return anfi_fail(q->cx, q->loc, ANF_E0525, anfi_op[q->op].name,
                      anfi_type_text(q->cx, q->in[i]));
   anfi_fail(q->cx, q->loc, ANF_E0502, i + 1, anfi_op[q->op].name, anfi_type_text(q->cx, q->in[i]));

@@ -135,15 +135,17 @@ static size_t slot_of(const struct anfi_types *ts, const anf_type *t) {
   return i;
 }
 
-static void count_leaves(anf_type *t) {
+static void find_parts(anf_type *t) {
   bool nest = t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
   anfi_class c =
       t->kind == ANF_TYPE_TENSOR ? anfi_dtype_class((anf_dtype)t->dtype) : ANFI_CLASS_BOOL;
   t->varies = c == ANFI_CLASS_FLOAT || c == ANFI_CLASS_COMPLEX;
   t->leaves = t->varies || t->kind == ANF_TYPE_BOX || t->kind == ANF_TYPE_STACK;
+  t->functions = t->kind == ANF_TYPE_FN;
   for (uint32_t i = 0; nest && i < t->n; i++) {
     t->varies |= t->items[i]->varies;
     t->leaves += t->items[i]->leaves;
+    t->functions |= t->items[i]->functions;
   }
 }
 
@@ -159,7 +161,7 @@ static anf_type *copy_of(anf_ctx *cx, const anf_type *t) {
   if (t->dims) p->dims = (const int64_t *)memcpy(p + 1, t->dims, list);
   if (t->items) p->items = (const anf_type *const *)memcpy(p + 1, t->items, list);
   if (t->names) p->names = (const anfi_str *const *)memcpy((char *)(p + 1) + list, t->names, names);
-  count_leaves(p);
+  find_parts(p);
   return p;
 }
 
@@ -281,13 +283,6 @@ const anf_type *anfi_type_with_dtype(anf_ctx *cx, const anf_type *t, anf_dtype d
 
 bool anfi_is_tensor(const anf_type *t) { return t && t->kind == ANF_TYPE_TENSOR; }
 bool anfi_is_scalar(const anf_type *t) { return anfi_is_tensor(t) && t->n == 0; }
-
-bool anfi_type_has_function(const anf_type *t) {
-  bool found = t->kind == ANF_TYPE_FN;
-  bool nest = t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
-  for (uint32_t i = 0; nest && !found && i < t->n; i++) found = anfi_type_has_function(t->items[i]);
-  return found;
-}
 
 bool anfi_type_elements(const anf_type *t, size_t *n) {
   *n = 1;
