@@ -105,17 +105,18 @@ class ByValue:
         return (self.constant if node is None else self.chosen(*w.static(node)))._emit_call(w, c)
 
 
-def into(table: dict[str, Any]) -> Callable:
-    """A decorator: the function is one of a table."""
+def into(table: dict[str, Any], lists: bool = False) -> Callable:
+    """A decorator: the function is one of a table. `lists`: it takes lists of numbers for arrays, as NumPy's do."""
     def add(fn: types.FunctionType) -> Composed:
         name = fn.__name__.rstrip("_")
         table[name] = f = Composed(fn)
+        f._arrays = f._arrays if lists else set()
         f.__name__ = f.__qualname__ = name
         return f
     return add
 
 
-composed, controlled, helper = into(COMPOSED), into(CONTROL), into(HELPERS)
+composed, controlled, helper = into(COMPOSED, lists=True), into(CONTROL), into(HELPERS)
 
 
 @Known

@@ -14,7 +14,7 @@ from .special import betainc, betaln, gammainc, gammaincc, i0e, log_ndtr, ndtr, 
 
 DISTRIBUTIONS: dict[str, dict[str, Any]] = {}
 STATS: dict[str, Any] = {}
-stat = into(STATS)
+stat = into(STATS, lists=True)
 
 
 def of(distribution: str) -> Any:
