@@ -290,7 +290,11 @@ uint32_t anfi_abs_member(const anfi_abs *set, const anfi_abs *code) {
 /* Does what a member binds go where others of its type do? Choosing between arrays copies them, so those of not so many
  * members are apart, as is what very few bind. */
 static bool shares(const anfi_abs *a, bool many) {
-  if (a->kind == ANFI_ABS_DATA) return many || a->type->kind != ANF_TYPE_TENSOR || !a->type->n;
+  if (a->kind == ANFI_ABS_DATA) {
+    if (a->type->kind == ANF_TYPE_BOX || a->type->kind == ANF_TYPE_STACK)
+      return false; // of any content
+    return many || a->type->kind != ANF_TYPE_TENSOR || !a->type->n;
+  }
   if (a->kind != ANFI_ABS_TUPLE && a->kind != ANFI_ABS_RECORD) return false;
   for (uint32_t i = 0; i < a->n; i++)
     if (!shares(a->item[i], many)) return false;
