@@ -20,8 +20,7 @@ typedef struct anfi_pass_info {
   uint32_t make, kill; // hold after; no longer hold if the pass changed anything
   uint32_t idle;       // the pass has nothing to do where one of these holds
   bool once;           // finds nothing more right after itself
-  bool
-      ends; // leaves less to do for itself with each rewrite: a group goes on as long as it has any
+  bool ends;           // each rewrite leaves it less to do: a group goes on as long as it has any
 } anfi_pass_info;
 
 typedef struct anfi_pipeline_info {

@@ -95,6 +95,9 @@ bool anfi_comm_finish(anf_comm *c, uint64_t end,
                       anf_comm_error *e);             // until this time, in ns of the clock
 char *anfi_comm_staging(anf_comm *c, uint64_t bytes); // NULL: no memory
 uint64_t anfi_comm_now(void);                         // ns of a monotonic clock
+struct timespec;
+void anfi_comm_deadline(uint64_t ms, struct timespec *out); // of that clock
+bool anfi_comm_sync_init(pthread_mutex_t *lock, pthread_cond_t *const *cond, size_t n);
 
 /* shared.c: the link of a rank to those of other processes of this machine that call it with the same path, of a file of
  * theirs alone that is empty or not there. False: there are too many ranks, or no room for the file. It has no reinit. */
@@ -102,8 +105,5 @@ bool anfi_comm_shared(const char *path, int32_t rank, int32_t ranks, anf_comm_li
 
 /* turns.c: the calling thread runs soon after it wakes, and not for long, beside others that compute. Linux 6.12 knows of it. */
 void anfi_comm_short_turns(void);
-struct timespec;
-void anfi_comm_deadline(uint64_t ms, struct timespec *out); // of that clock
-bool anfi_comm_sync_init(pthread_mutex_t *lock, pthread_cond_t *const *cond, size_t n);
 
 #endif

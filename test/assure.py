@@ -19,11 +19,12 @@ CAMPAIGNS = {
     "gradients": ("random_gradients", lambda s: ["--programs", "100", "--seed", str(s)], 100),
     "tensors": ("random_tensors", lambda s: ["--programs", "20", "--seed", str(s)], 20),
     "mistakes": ("random_mistakes", lambda s: ["--programs", "100", "--seed", str(s)], 100),
+    "transforms": ("random_transforms", lambda s: ["--programs", "300", "--seed", str(s)], 300),
     "tables": ("engine_tables", lambda s: ["--part", f"{s % PARTS}/{PARTS}"], 1),
 }
 WHAT = {"programs": "random programs, each with every pass and engine", "gradients": "random programs with gradients",
         "mistakes": "programs with mistakes, each also written in other ways",
-        "tensors": "random Tensor IR programs", "tables": f"parts of {PARTS} of the tables derived from the op table"}
+        "tensors": "random Tensor IR programs", "transforms": "random functions under vmap and derivatives", "tables": f"parts of {PARTS} of the tables derived from the op table"}
 
 
 def read_state(path):

@@ -102,7 +102,7 @@ def outside_of_library(findings: list[Finding], places: SourceMap | None) -> lis
     n = next((i for i, f in enumerate(rest) if not of_library(f)), len(rest))
     inner = Finding("", "the library's line", first.file, first.line, first.col, first.end, note=True)
     called = _CALLED.match(rest[n].message) if n < len(rest) else None
-    if called is None:  # it is not told who called: a program that ran
+    if called is None:  # no note says who called: an error of a program that ran
         name = _function_at(first.file, first.line)
         place = _only_call(name, places)
         if place is None:

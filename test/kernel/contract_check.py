@@ -199,7 +199,7 @@ def with_bias(r):
 
 
 def followed_convolutions(r):
-    """Bias, BatchNorm, residual and activation behind a convolution: against NumPy, and against the same with the convolution as a result of
+    """Bias, BatchNorm, residual and activation after a convolution: against NumPy, and against the same with the convolution as a result of
     its own, whose bytes must be equal. Rows of sums that are dense and that are not, channels in parts, groups, patches, one dim and three."""
     cases = [(2, 1, 8, 12, (9, 11), (3, 3), 1, 1), (1, 1, 16, 128, (14, 14), (3, 3), 2, 1), (1, 1, 32, 192, (14, 14), (1, 1), 1, 0),
              (2, 2, 8, 6, (8, 9), (3, 3), 1, 0), (1, 1, 3, 24, (34, 51), (16, 16), 16, 0), (3, 1, 6, 10, (40,), (5,), 3, 2),

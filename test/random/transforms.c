@@ -182,12 +182,13 @@ int main(int argc, char **argv) {
   printf("1..1\n");
   size_t failed = 0;
   for (uint64_t k = 0; k < programs; k++) failed += !try_program(&b, seed + k);
+  bool some = b.o->values * 3 > b.o->pairs; // else it compares little but refusals
   printf("%s 1 - transforms of %llu functions, %zu pairs: %zu have a value, %zu differ in what "
          "nothing "
          "uses, %zu differ\n",
-         failed ? "not ok" : "ok", (unsigned long long)programs, b.o->pairs, b.o->values,
+         failed || !some ? "not ok" : "ok", (unsigned long long)programs, b.o->pairs, b.o->values,
          b.o->unused, failed);
   for (int k = 0; k < 3; k++) anf_value_release(b.arg[k]);
   oracle_free(b.o);
-  return failed > 0;
+  return failed > 0 || !some;
 }

@@ -98,12 +98,11 @@ typedef struct glow {
   anfi_low *L;
   gfn **fn; // by graph id
   ANFI_VEC(gfn *) todo;
-  gval *env;        // by node id
-  uint32_t *index;  // by node id: for anfi_fuse_plan
-  texpr const **to; // by node id: where the buffers of its leaves are wanted, or NULL
-  uint32_t *uses;   // by graph id: how many nodes refer to it
-  uint32_t *
-      weight; // by graph id: its nodes, and those of graphs lowered in the place of their calls there
+  gval *env;            // by node id
+  uint32_t *index;      // by node id: for anfi_fuse_plan
+  texpr const **to;     // by node id: where the buffers of its leaves are wanted, or NULL
+  uint32_t *uses;       // by graph id: how many nodes refer to it
+  uint32_t *weight;     // by graph id: its nodes, and those of graphs lowered in place in it
   gplan **plan;         // by graph id, or NULL
   bool tagged;          // boxes and stacks begin with the tag of their type: something walks them
   bool zeroed;          // boxes may be zeros, which are no record: KEPT_ZERO

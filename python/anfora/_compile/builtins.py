@@ -276,9 +276,16 @@ def _reduce(w: Any, c: Call) -> str:
         return w.refuse(c.node, "reduce takes a function, items, and where it starts")
     texts = items_of(w, c.args[1])
     if texts is None:
-        step = f"({w.expr(c.args[0])}){w.mark(c.node)}({{s}}, {{e}})".replace("{", "{{").replace("}", "}}").replace("{{s}}", "{s}").replace("{{e}}", "{e}").replace("{{{s}}}", "{s}").replace("{{{e}}}", "{e}")
-        return folded(w, c.node, c.args[1], "{t}[0]", step) if len(c.args) == 2 else folded(w, c.node, c.args[1], w.expr(c.args[2]).replace("{", "{{").replace("}", "}}"), step, "")
+        step = _literally(f"({w.expr(c.args[0])}){w.mark(c.node)}") + "({s}, {e})"
+        if len(c.args) == 2:
+            return folded(w, c.node, c.args[1], "{t}[0]", step)
+        return folded(w, c.node, c.args[1], _literally(w.expr(c.args[2])), step, "")
     return reduced(w, c, texts)
+
+
+def _literally(text: str) -> str:
+    """The text as a part of a pattern of `folded`."""
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def reduced(w: Any, c: Call, texts: list[str]) -> str:

@@ -33,7 +33,7 @@ def frozen(x: Any) -> Any:
     return tuple(map(frozen, x)) if type(x) in (list, tuple) else x
 
 
-# Parameters by position that are sequences; a list for another is an array
+# Positional parameters that are sequences themselves
 SEQUENCES = {"arrays", "choices", "conditions", "default", "spacing", "multi_index", "condlist", "funclist", "function", "keys", "p", "kth"}
 
 
@@ -41,10 +41,10 @@ class Composed(Jit):
     """A function made of operations."""
 
     _loops = False  # whether it has loops that are worth compiling for few elements too
+    _arrays: frozenset = frozenset()  # parameters for which a list of numbers is an array
 
     def __init__(self, fn: types.FunctionType, **options: Any) -> None:
         signature = vars(fn).setdefault("_first_signature", inspect.signature(fn, follow_wrapped=False))
-        self._arrays = {p.name for p in signature.parameters.values() if p.kind == p.POSITIONAL_ONLY} - SEQUENCES
         self._constant = [p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.annotation != "Any"]
         named = [p.replace(kind=p.POSITIONAL_OR_KEYWORD) if p.kind == p.POSITIONAL_ONLY else p for p in signature.parameters.values()]
         if not any(p.kind == p.VAR_POSITIONAL for p in named):  # arrays may be given by name too
@@ -110,7 +110,8 @@ def into(table: dict[str, Any], lists: bool = False) -> Callable:
     def add(fn: types.FunctionType) -> Composed:
         name = fn.__name__.rstrip("_")
         table[name] = f = Composed(fn)
-        f._arrays = f._arrays if lists else set()
+        if lists:
+            f._arrays = frozenset(p.name for p in vars(fn)["_first_signature"].parameters.values() if p.kind == p.POSITIONAL_ONLY) - SEQUENCES
         f.__name__ = f.__qualname__ = name
         return f
     return add

@@ -141,8 +141,8 @@ def _vjp_rules(f: Callable, avals: list, captured: int, outs: list) -> list:
 
 
 def _hidden(jaxpr: Any, depth: int) -> list:
-    """What the text of a program does not tell of the rules of its calls: their texts, and so on to a depth. Where rules call
-    functions with rules still, these are told apart by the functions of Python that they are."""
+    """What the text of a program does not show of the rules of its calls: their texts, and so on to a depth. Where rules call
+    functions with rules still, these are distinguished by the functions of Python that they are."""
     found = []
     for e in getattr(jaxpr, "jaxpr", jaxpr).eqns:
         if e.primitive in (custom_jvp_call_p, custom_vjp_call_p):

@@ -120,7 +120,7 @@ def pinv(g: Any, self_: Value, atol: Any, rtol: Any, hermitian: bool) -> Any:
         return none
     real(self_)
     t, x = self_.dtype, self_
-    if hermitian:  # told by the lower half
+    if hermitian:  # given by the lower half
         x = g.let(f"Tril({x}, k=0) + {turned(g, g.let(f'Tril({x}, k=-1)', t, x.shape))}", t, x.shape)
     default = torch.finfo(t).eps * max(self_.shape[-2:]) if atol is None else 0.0
     bounds = [g.let(number(d, t), t, ()) if x is None else g.cast(x, t) for x, d in ((atol, 0.0), (rtol, default))]
@@ -179,30 +179,36 @@ def lu(g: Any, A: Value, pivot: bool) -> Any:
     if (none := nothing(g)) is not None:
         return none
     m, _, order = eliminated(g, A)
-    p, lower, upper = g.out
-    rows, k = A.shape[-2], upper.shape[-2]
+    return [permutation(g, order), *triangles(g, m)]
+
+
+def permutation(g: Any, order: Value) -> Value:
+    """The matrix of an order of rows, the first result."""
+    p, rows = g.out[0], order.shape[-1]
     at = g.let(f"Reshape(Arange(0, {rows}, dtype=i64), shape=({rows}, 1))", torch.int64, (rows, 1))
-    p_ = g.let(f"Cast({at} == {g.reshape(order, (*order.shape[:-1], 1, rows))}, dtype={DTYPES[p.dtype]})", p.dtype, p.shape)
-    below = g.let(f"Tril({g.slice(m, m.ndim - 1, 0, k)}, k=-1) + Eye({rows}, m={k}, dtype={DTYPES[p.dtype]})", p.dtype, lower.shape)
-    return [p_, below, g.let(f"Triu({g.slice(m, m.ndim - 2, 0, k)}, k=0)", p.dtype, upper.shape)]
+    return g.let(f"Cast({at} == {g.reshape(order, (*order.shape[:-1], 1, rows))}, dtype={DTYPES[p.dtype]})", p.dtype, p.shape)
+
+
+def triangles(g: Any, m: Value) -> list:
+    """L and U, the second and third result, of the matrix that holds both."""
+    (rows, columns), (_, lower, upper) = m.shape[-2:], g.out
+    k = min(rows, columns)
+    below = f"Tril({g.slice(m, m.ndim - 1, 0, k)}, k=-1) + Eye({rows}, m={k}, dtype={DTYPES[m.dtype]})"
+    return [g.let(below, m.dtype, lower.shape), g.let(f"Triu({g.slice(m, m.ndim - 2, 0, k)}, k=0)", m.dtype, upper.shape)]
 
 
 @row("lu_unpack")
 def lu_unpack(g: Any, LU_data: Value, LU_pivots: Value, unpack_data: bool, unpack_pivots: bool) -> Any:
     p, lower, upper = g.out
     real(LU_data)
-    rows, columns = LU_data.shape[-2:]
-    k = min(rows, columns)
+    rows = LU_data.shape[-2]
     made = [zeros(p), zeros(lower), zeros(upper)]
     if unpack_pivots:
         like = [(g.let(f"Zeros(shape=({rows},), dtype=i64)", torch.int64, (rows,)), 1), (LU_pivots, 1)]
         order, = each(g, _matrices.order_of, like, [(rows,)], [torch.int64])
-        at = g.let(f"Reshape(Arange(0, {rows}, dtype=i64), shape=({rows}, 1))", torch.int64, (rows, 1))
-        made[0] = g.let(f"Cast({at} == {g.reshape(order, (*order.shape[:-1], 1, rows))}, dtype={DTYPES[p.dtype]})", p.dtype, p.shape)
+        made[0] = permutation(g, order)
     if unpack_data:
-        x = LU_data
-        made[1] = g.let(f"Tril({g.slice(x, x.ndim - 1, 0, k)}, k=-1) + Eye({rows}, m={k}, dtype={DTYPES[x.dtype]})", x.dtype, lower.shape)
-        made[2] = g.let(f"Triu({g.slice(x, x.ndim - 2, 0, k)}, k=0)", x.dtype, upper.shape)
+        made[1:] = triangles(g, LU_data)
     return made
 
 
