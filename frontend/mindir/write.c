@@ -353,7 +353,7 @@ extern const size_t anfi_templates_mindir_export_len;
 
 static bool write_mindir(anf_graph *g, size_t n, const anf_type *const *types, void *beside,
                          anf_text *out) {
-  const anfi_export_form e = {.pipeline = "first_order clean (expand clean)*",
+  const anfi_export_form e = {.pipeline = "first_order eta clean (expand eta clean)*",
                               .name = "export.anf",
                               .text = (const char *)anfi_templates_mindir_export,
                               .len = anfi_templates_mindir_export_len,

@@ -89,6 +89,7 @@ def check(stem):
 
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
+    os.environ["ANFORA_CACHE"] = os.path.join(folder, "cache")  # a loss is compiled once, not for each difference
     stems = [os.path.join(FIXTURES, n) for n in ("mlp", "enc", "resnet")]
     for s in stems:
         check(s)
