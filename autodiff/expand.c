@@ -98,7 +98,7 @@ static void read_derive(reverse *r) {
   r->np = r->f->params.n;
   r->args = ANFI_NEW_N(ad->arena, anf_node *, r->np + 1);
   for (size_t i = 0; i < r->np; i++) r->args[i] = r->n->in[i + 1].def;
-  r->dy = r->n->in[r->np + 1].def;
+  r->dy = r->np + 1 < r->n->nin ? r->n->in[r->np + 1].def : NULL; // the value alone has none
   const size_t *at = positions(ad, r->n, &r->nwrt);
   r->wrt = ANFI_NEW_N(ad->arena, wanted, r->nwrt + 1);
   for (size_t i = 0; i < r->nwrt; i++)

@@ -100,23 +100,22 @@ void anfi_t_import(tmod *to, const tmod *from) {
 
 /* ---- merging ---- */
 
-static texpr table_bits(tstmt define) {
+/* The constant of a private table, or NULL. */
+static texpr table_of(tstmt define) {
   texpr k = define->e[1];
   return define->sub == TL_private && anfi_t_isa(k, TX_constant) ? k : NULL;
 }
 
 static bool same_table(tstmt a, tstmt b) {
-  texpr x = table_bits(a), y = table_bits(b);
-  return anfi_t_same(a->e[0]->dtype, b->e[0]->dtype) && x->sub == y->sub && x->u.k.n == y->u.k.n &&
-         memcmp(x->u.k.bits, y->u.k.bits, x->u.k.n * sizeof *x->u.k.bits) == 0;
+  tcompare c = {0};
+  return anfi_t_same(a->e[0]->dtype, b->e[0]->dtype) &&
+         anfi_t_equal_expr(&c, table_of(a), table_of(b));
 }
 
 /* Private tables are only read, so equal ones are one. */
 static void merge_table(cloner *c, tmod *to, tstmt define, anfi_map *tables) {
-  texpr k = table_bits(define);
-  uint64_t *known = k ? anfi_map_at(tables, anfi_hash(k->u.k.bits, k->u.k.n * sizeof *k->u.k.bits,
-                                                      define->e[0]->dtype.elem))
-                      : NULL;
+  texpr k = table_of(define);
+  uint64_t *known = k ? anfi_map_at(tables, anfi_t_hash_expr(k)) : NULL;
   tstmt have = known ? (tstmt)(uintptr_t)*known : NULL;
   if (have && same_table(have, define)) {
     *anfi_map_at(&c->vars, anfi_key(define->e[0])) = anfi_key(have->e[0]);
