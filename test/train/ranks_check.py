@@ -55,8 +55,7 @@ def train(anfora, words, ranks, launcher, saved, way=()):
     more = ["--ranks", str(ranks), "--timeout", "60", *way] if ranks else []
     folder = os.path.dirname(saved)
     words = [w.replace("FOLDER", folder) for w in words]
-    out, problem = run([*launcher, anfora, "train", *words, *more, "--json", "--save", saved], cwd=ROOT,
-                       env={"ANFORA_CACHE": os.path.join(folder, "cache")})
+    out, problem = run([*launcher, anfora, "train", *words, *more, "--json", "--save", saved], cwd=ROOT)
     if problem:
         return None, None, problem
     with open(saved, "rb") as f:
@@ -215,6 +214,7 @@ def main():
     mpi = bool(library) and shutil.which("mpirun") is not None
     long = int(sys.argv[sys.argv.index("--kills") + 1]) if "--kills" in sys.argv else 0
     with tempfile.TemporaryDirectory() as folder:
+        os.environ["ANFORA_CACHE"] = os.path.join(folder, "cache")  # of this run: a program is compiled once
         if "--valgrind" in sys.argv:
             watched(tap, anfora, folder)
             return tap.done()
