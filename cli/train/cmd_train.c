@@ -293,9 +293,15 @@ static void note_signals(void) {
       sigaction(all[i], &a, NULL); // nohup
 }
 
+static bool save(const cli *c, const training *t) {
+  const char *path = c->value[OPT_SAVE];
+  return (c->value[OPT_SAVE_PARTS] ? anf_step_save_parts(t->s, path, 0, NULL, c->d)
+                                   : anf_step_save(t->s, path, c->d)) == ANF_OK;
+}
+
 static bool save_at(const cli *c, const training *t, uint64_t done) {
   bool due = t->save_every && done % t->save_every == 0 && (!t->me || has_parts(t));
-  return !due || anf_step_save(t->s, c->value[OPT_SAVE], c->d) == ANF_OK;
+  return !due || save(c, t);
 }
 
 /* With other ranks: as all of them know it. */
@@ -414,7 +420,7 @@ static bool finish(cli *c, training *t) {
   if (c->value[OPT_TIME] && c->comm) show_exchanges(c, t);
   if (c->value[OPT_TIME] && !write_table(c, t)) return false;
   if (c->value[OPT_SAVE] && (!t->me || has_parts(t))) {
-    if (anf_step_save(t->s, c->value[OPT_SAVE], c->d) != ANF_OK) return false;
+    if (!save(c, t)) return false;
     if (!t->me) fprintf(stderr, "wrote %s\n", c->value[OPT_SAVE]);
   }
   if (c->value[OPT_CURVE]) {
@@ -456,12 +462,14 @@ int cmd_train(cli *c) {
   training *t = ANFI_NEW(anfi_scratch(c->cx), training);
   if (c->narg != 1) return cli_usage(c, "which program?");
   if (!c->value[OPT_DATA]) return cli_usage(c, "which data? --data FILE");
-  if (c->value[OPT_RANKS] && !c->comm) return train_on_ranks(c);
   t->me = anf_comm_rank(c->comm);
   if (!numbers(c, t)) return EXIT_USAGE;
   if (!is_rate(c->value[OPT_RATE])) return cli_usage(c, "--rate is no number from 0 on");
   if (t->window < 2) return cli_usage(c, "--window must be at least 2");
   if (t->save_every && !c->value[OPT_SAVE]) return cli_usage(c, "--save-every needs --save FILE");
+  if (c->value[OPT_SAVE_PARTS] && !c->value[OPT_SAVE])
+    return cli_usage(c, "--save-parts needs --save FILE");
+  if (c->value[OPT_RANKS] && !c->comm) return train_on_ranks(c); // what is said above, is said once
   if (c->value[OPT_JSON] && !(t->epoch_list = json_array())) anfi_throw_nomem(c->cx);
   if (t->epoch_list) anfi_defer(c->cx, ANFI_ALWAYS, free_json, t->epoch_list);
   bool good = !c->value[OPT_SAVE] || t->me || anfi_os_may_write(c->cx, c->value[OPT_SAVE]);
