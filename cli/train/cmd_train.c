@@ -32,7 +32,9 @@ typedef struct training {
   anf_trace *trace;
   json_t *epoch_list; // of --json, or NULL
   train_ending ending;
-  int32_t me; // this rank
+  int32_t me;             // this rank
+  anf_comm_curve curve;   // of its link, if it was measured
+  anf_comm_counts before; // the steps
 } training;
 
 static void free_json(void *j) { json_decref((json_t *)j); }
@@ -389,11 +391,26 @@ static bool write_tir(cli *c, const training *t) {
   return write_file(c, path, &tir, st);
 }
 
+/* How long an exchange of so many bytes took at the start. */
+static void show_curve(const training *t) {
+  const anf_comm_curve *k = &t->curve;
+  if (!k->bucket_bytes) return;
+  fprintf(stderr, "buckets of %llu KB:", (unsigned long long)k->bucket_bytes >> 10);
+  for (size_t i = 0; i < ANF_COMM_SIZES; i++)
+    fprintf(stderr, "%s %llu KB in %.3f ms", i ? "," : "", (unsigned long long)k->bytes[i] >> 10,
+            (double)k->ns[i] / 1e6);
+  fputc('\n', stderr);
+}
+
 /* What the exchanges of this rank took, and how much of that the steps did not wait for. */
 static void show_exchanges(const cli *c, const training *t) {
   anf_comm_counts n = {.size = sizeof n};
   double steps = t->log.nstep ? (double)t->log.nstep : 1;
+  show_curve(t);
   anf_comm_count(c->comm, &n);
+  n.bytes -= t->before.bytes;
+  n.busy_ns -= t->before.busy_ns;
+  n.waited_ns -= t->before.waited_ns;
   if (!n.busy_ns) return;
   double hidden = n.waited_ns < n.busy_ns ? 1.0 - (double)n.waited_ns / (double)n.busy_ns : 0.0;
   fprintf(stderr, "exchanges: %.0f bytes and %.3f ms a step, %.0f %% of it hidden\n",
@@ -473,7 +490,11 @@ int cmd_train(cli *c) {
   if (c->value[OPT_JSON] && !(t->epoch_list = json_array())) anfi_throw_nomem(c->cx);
   if (t->epoch_list) anfi_defer(c->cx, ANFI_ALWAYS, free_json, t->epoch_list);
   bool good = !c->value[OPT_SAVE] || t->me || anfi_os_may_write(c->cx, c->value[OPT_SAVE]);
+  if (!c->value[OPT_BUCKET])
+    anf_comm_tune(c->comm, &t->curve); // what fails here, fails in the first step
   good = good && make(c, t);
+  t->before.size = sizeof t->before;
+  anf_comm_count(c->comm, &t->before);
   if (good && c->value[OPT_SAVE]) note_signals();
   if (good && c->value[OPT_TIME]) fprintf(stderr, "compile %.1f ms\n", t->compile_ms);
   if (good && c->value[OPT_TIME] && has_parts(t)) show_state_bytes(t);

@@ -104,6 +104,18 @@ def splits(tap, anfora, mpi, folder):
     tap.case("two sums forward and two backward for each of two blocks", "" if len(sums) == 8 and "AllGather" not in said else said)
 
 
+def buckets(tap, anfora, folder):
+    """Their size is measured, or given; the bits do not depend on it."""
+    saved, words = os.path.join(folder, "buckets"), EXAMPLES[0][1] + ["--batch", "32", "--steps", "40"]
+    found = [train(anfora, words, 4, [], saved, ["--bucket", n]) for n in ("1", "4096", "10000000")] + [train(anfora, words, 4, [], saved)]
+    tap.case("buckets of any size give the same bits", "".join(f[2] for f in found) or ("" if found[1:] == found[:-1] else str([f[0] for f in found])))
+    ways = [(more, subprocess.run([anfora, "train", *words, "--ranks", "4", "--time", *more], cwd=ROOT, capture_output=True, text=True, check=False).stderr)
+            for more in ([], ["--bucket", "4096"])]
+    tap.case("the size is measured unless it is given", "" if ("buckets of " in ways[0][1], "buckets of " in ways[1][1]) == (True, False) else str(ways))
+    moved = [[int(line.split()[1]) for line in said.splitlines() if line.startswith("exchanges: ")] for _, said in ways]
+    tap.case("what is measured counts for no step", "" if moved[0] and moved[1] and moved[0][0] < 1.1 * moved[1][0] else str(moved))
+
+
 def parts(tap, anfora, mpi, folder):
     """A checkpoint that each rank writes its part of is that of a whole state, for any number of ranks."""
     words, more = EXAMPLES[0][1], ["--batch", "48", "--steps"]
@@ -239,6 +251,7 @@ def main():
         if not long:
             trains(tap, anfora, mpi, folder)
             splits(tap, anfora, mpi, folder)
+            buckets(tap, anfora, folder)
             parts(tap, anfora, mpi, folder)
             refuses(tap, anfora, mpi)
             ends_together(tap, anfora, folder)
