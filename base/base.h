@@ -436,6 +436,13 @@ bool anfi_os_put(anf_ctx *cx, const char *dir, const char *name, const void *p, 
 /* Reads a file of our own; false, without an error, if it cannot be read or is foreign (or a link). */
 bool anfi_os_get(anf_ctx *cx, const char *path, char **out, size_t *len, bool *foreign);
 bool anfi_os_list(anf_ctx *cx, const char *dir, anfi_files *out); // false: it cannot be read
+/* A lock that threads and processes share by the name of a file. False: it could not be had in so many ms. A cleanup gives it up. */
+typedef struct anfi_claim {
+  const char *path;
+  int f;
+} anfi_claim;
+bool anfi_os_claim(const char *path, uint64_t ms, anfi_claim *out);
+void anfi_os_unclaim(void *c); // once, or again
 void anfi_os_touch(const char *path);
 /* Identifies the build of a loaded object: the one that has the address; and of the library. */
 const char *anfi_os_build_of(anfi_arena *a, uintptr_t address);

@@ -6,7 +6,8 @@
  * A file of zeros is an area that nobody has joined, so no rank makes it for the others. A rank holds a lock on a byte of the
  * file, which the system gives up when its process ends, however it ends.
  * INVARIANT: `written` of a ring is its sender's, `taken` its receiver's; both only grow.
- * INVARIANT: a rank that waits increments `turns`; one that has stopped does not. */
+ * INVARIANT: a rank that waits increments `turns`; one that has stopped does not. One whose wait has failed gives up, and sets
+ * `blame` before it says that it waits no longer. */
 #define _GNU_SOURCE // futex, posix_fallocate
 #include "comm/comm.h"
 
@@ -238,10 +239,11 @@ static int32_t culprit(const shared_link *l, int32_t peer) {
   if (blame) return blame - 1;
   for (int32_t i = 0; i < l->ranks; i++) {
     int32_t next = atomic_load(&s[who].waits);
-    if (!next || atomic_load(&s[who].turns) == turns[who]) return who;
+    if (!next || atomic_load(&s[who].turns) == turns[who]) break;
     who = next - 1;
   }
-  return peer;
+  blame = atomic_load(&l->a->blame); // before it waits no longer, one that gives up says for whom
+  return blame ? blame - 1 : who;
 }
 
 /* ---- waiting ---- */
@@ -300,6 +302,7 @@ static void give_up(void *user, int32_t blame) {
   const shared_link *l = (const shared_link *)user;
   int32_t none = 0;
   atomic_compare_exchange_strong(&l->a->blame, &none, (blame < 0 ? l->me : blame) + 1);
+  atomic_store(&l->a->seat[l->me].waits, 0);
   ring_all(l);
 }
 

@@ -4,7 +4,8 @@
  *   in memory: the last few modules of an engine      on disk: one file for each key
  *
  * A file is written whole and renamed, and holds a checksum of its bytes, so any number of processes may share the
- * folder; a damaged file is deleted and made anew. A folder that is too large loses its least recently used files.
+ * folder; a damaged file is deleted and made anew. Ranks that need the same code at the same time compile it once: who comes
+ * first holds a lock, and the others find the file. A folder that is too large loses its least recently used files.
  * A cache that cannot be used is a warning: compiling goes on without it. */
 #include "backend/jit/jit.h"
 
@@ -176,6 +177,22 @@ bool anfi_jit_recall(anf_ctx *cx, anf_jit_engine *e, anfi_jit_id id, const char 
 void anfi_jit_remember(anf_ctx *cx, anf_jit_engine *e, anfi_jit_id id, const char *p, size_t n) {
   keep(e, id, p, n);
   if (e->o.cache_dir) write_file(cx, e, id, p, n);
+}
+
+bool anfi_jit_claim(anf_ctx *cx, const anf_jit_engine *e, anfi_jit_id id, anfi_claim **out) {
+  enum { PATIENCE_MS = 60000 }; // then it is compiled twice
+  anfi_arena *a = anfi_scratch(cx);
+  anfi_claim *c = *out = ANFI_NEW(a, anfi_claim);
+  const char *dir = e->o.cache_dir;
+  c->f = -1;
+  if (!dir || anfi_os_is_foreign(dir)) return false;
+  anfi_defer(cx, ANFI_ALWAYS, anfi_os_unclaim, c);
+  const char *path = anfi_sprintf(a, "%s/tmp-%016llx%016llx", dir, (unsigned long long)id.word[1],
+                                  (unsigned long long)id.word[0]);
+  if (anfi_os_claim(path, 0, c)) return false;
+  if (errno == EWOULDBLOCK) return anfi_os_claim(path, PATIENCE_MS, c), true;
+  if (errno == ENOENT && anfi_os_make_dirs(cx, dir)) anfi_os_claim(path, 0, c);
+  return false;
 }
 
 /* ---- facts ---- */

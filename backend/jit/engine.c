@@ -291,7 +291,12 @@ static anfi_jit_code *code_of(anf_ctx *cx, anf_jit_engine *e, const tmod *m) {
     return compiled(cx, e, m, NULL);
   anfi_jit_key(cx, e, m, &id);
   anfi_jit_code *code = recalled(cx, e, id);
-  return code || anfi_failed(cx) ? code : compiled(cx, e, m, &id);
+  if (code || anfi_failed(cx)) return code;
+  anfi_claim *claim;
+  if (anfi_jit_claim(cx, e, id, &claim)) code = recalled(cx, e, id);
+  if (!code && !anfi_failed(cx)) code = compiled(cx, e, m, &id);
+  anfi_os_unclaim(claim);
+  return code;
 }
 
 /* The module's, borrowed. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Folders of files that several processes share: written whole by renaming, listed, looked at. What
  * another process has removed meanwhile is no error. */
-#define _GNU_SOURCE // mkstemp, dl_iterate_phdr
+#define _GNU_SOURCE // mkstemp, dl_iterate_phdr, flock
 #include "base/base.h"
 
 #include <dirent.h>
@@ -9,7 +9,9 @@
 #include <fcntl.h>
 #include <link.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 bool anfi_os_make_dirs(anf_ctx *cx, const char *path) {
@@ -91,6 +93,30 @@ bool anfi_os_get(anf_ctx *cx, const char *path, char **out, size_t *len, bool *f
   close(*f);
   *f = -1;
   return true;
+}
+
+/* The system gives the lock up when its process ends. A name that is removed while others wait for it stays theirs; who comes
+ * later makes it anew. */
+bool anfi_os_claim(const char *path, uint64_t ms, anfi_claim *out) {
+  enum { TURN_MS = 2 };
+  *out = (anfi_claim){path, open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
+  if (out->f < 0) return false;
+  for (uint64_t end = anfi_os_now_ns() + ms * 1000000; flock(out->f, LOCK_EX | LOCK_NB) != 0;) {
+    if ((errno != EWOULDBLOCK && errno != EINTR) || anfi_os_now_ns() > end) {
+      close(out->f);
+      return out->f = -1, false;
+    }
+    nanosleep(&(struct timespec){.tv_nsec = TURN_MS * 1000000}, NULL);
+  }
+  return true;
+}
+
+void anfi_os_unclaim(void *p) {
+  anfi_claim *c = (anfi_claim *)p;
+  if (c->f < 0) return;
+  unlink(c->path);
+  close(c->f);
+  c->f = -1;
 }
 
 static void close_dir(void *d) { closedir((DIR *)d); }

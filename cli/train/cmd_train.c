@@ -32,7 +32,9 @@ typedef struct training {
   anf_trace *trace;
   json_t *epoch_list; // of --json, or NULL
   train_ending ending;
-  int32_t me; // this rank
+  int32_t me;             // this rank
+  anf_comm_curve curve;   // of its link, if it was measured
+  anf_comm_counts before; // the steps
 } training;
 
 static void free_json(void *j) { json_decref((json_t *)j); }
@@ -293,9 +295,15 @@ static void note_signals(void) {
       sigaction(all[i], &a, NULL); // nohup
 }
 
+static bool save(const cli *c, const training *t) {
+  const char *path = c->value[OPT_SAVE];
+  return (c->value[OPT_SAVE_PARTS] ? anf_step_save_parts(t->s, path, 0, NULL, c->d)
+                                   : anf_step_save(t->s, path, c->d)) == ANF_OK;
+}
+
 static bool save_at(const cli *c, const training *t, uint64_t done) {
   bool due = t->save_every && done % t->save_every == 0 && (!t->me || has_parts(t));
-  return !due || anf_step_save(t->s, c->value[OPT_SAVE], c->d) == ANF_OK;
+  return !due || save(c, t);
 }
 
 /* With other ranks: as all of them know it. */
@@ -383,11 +391,26 @@ static bool write_tir(cli *c, const training *t) {
   return write_file(c, path, &tir, st);
 }
 
+/* How long an exchange of so many bytes took at the start. */
+static void show_curve(const training *t) {
+  const anf_comm_curve *k = &t->curve;
+  if (!k->bucket_bytes) return;
+  fprintf(stderr, "buckets of %llu KB:", (unsigned long long)k->bucket_bytes >> 10);
+  for (size_t i = 0; i < ANF_COMM_SIZES; i++)
+    fprintf(stderr, "%s %llu KB in %.3f ms", i ? "," : "", (unsigned long long)k->bytes[i] >> 10,
+            (double)k->ns[i] / 1e6);
+  fputc('\n', stderr);
+}
+
 /* What the exchanges of this rank took, and how much of that the steps did not wait for. */
 static void show_exchanges(const cli *c, const training *t) {
   anf_comm_counts n = {.size = sizeof n};
   double steps = t->log.nstep ? (double)t->log.nstep : 1;
+  show_curve(t);
   anf_comm_count(c->comm, &n);
+  n.bytes -= t->before.bytes;
+  n.busy_ns -= t->before.busy_ns;
+  n.waited_ns -= t->before.waited_ns;
   if (!n.busy_ns) return;
   double hidden = n.waited_ns < n.busy_ns ? 1.0 - (double)n.waited_ns / (double)n.busy_ns : 0.0;
   fprintf(stderr, "exchanges: %.0f bytes and %.3f ms a step, %.0f %% of it hidden\n",
@@ -414,7 +437,7 @@ static bool finish(cli *c, training *t) {
   if (c->value[OPT_TIME] && c->comm) show_exchanges(c, t);
   if (c->value[OPT_TIME] && !write_table(c, t)) return false;
   if (c->value[OPT_SAVE] && (!t->me || has_parts(t))) {
-    if (anf_step_save(t->s, c->value[OPT_SAVE], c->d) != ANF_OK) return false;
+    if (!save(c, t)) return false;
     if (!t->me) fprintf(stderr, "wrote %s\n", c->value[OPT_SAVE]);
   }
   if (c->value[OPT_CURVE]) {
@@ -456,16 +479,22 @@ int cmd_train(cli *c) {
   training *t = ANFI_NEW(anfi_scratch(c->cx), training);
   if (c->narg != 1) return cli_usage(c, "which program?");
   if (!c->value[OPT_DATA]) return cli_usage(c, "which data? --data FILE");
-  if (c->value[OPT_RANKS] && !c->comm) return train_on_ranks(c);
   t->me = anf_comm_rank(c->comm);
   if (!numbers(c, t)) return EXIT_USAGE;
   if (!is_rate(c->value[OPT_RATE])) return cli_usage(c, "--rate is no number from 0 on");
   if (t->window < 2) return cli_usage(c, "--window must be at least 2");
   if (t->save_every && !c->value[OPT_SAVE]) return cli_usage(c, "--save-every needs --save FILE");
+  if (c->value[OPT_SAVE_PARTS] && !c->value[OPT_SAVE])
+    return cli_usage(c, "--save-parts needs --save FILE");
+  if (c->value[OPT_RANKS] && !c->comm) return train_on_ranks(c); // what is said above, is said once
   if (c->value[OPT_JSON] && !(t->epoch_list = json_array())) anfi_throw_nomem(c->cx);
   if (t->epoch_list) anfi_defer(c->cx, ANFI_ALWAYS, free_json, t->epoch_list);
   bool good = !c->value[OPT_SAVE] || t->me || anfi_os_may_write(c->cx, c->value[OPT_SAVE]);
+  if (!c->value[OPT_BUCKET])
+    anf_comm_tune(c->comm, &t->curve); // what fails here, fails in the first step
   good = good && make(c, t);
+  t->before.size = sizeof t->before;
+  anf_comm_count(c->comm, &t->before);
   if (good && c->value[OPT_SAVE]) note_signals();
   if (good && c->value[OPT_TIME]) fprintf(stderr, "compile %.1f ms\n", t->compile_ms);
   if (good && c->value[OPT_TIME] && has_parts(t)) show_state_bytes(t);

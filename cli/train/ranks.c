@@ -59,9 +59,10 @@ static bool connect_mpi(cli *c, int32_t ranks, int32_t n, const anf_comm_opts *o
 }
 
 /* The communicators of this process's ranks; *n: how many. */
-static bool connect(cli *c, uint64_t ranks, uint64_t seconds, size_t *n, anf_comm ***out) {
+static bool connect(cli *c, uint64_t ranks, uint64_t seconds, uint64_t bucket, size_t *n,
+                    anf_comm ***out) {
   uint64_t all = processes();
-  anf_comm_opts o = {.size = sizeof o, .timeout_ms = seconds * 1000};
+  anf_comm_opts o = {.size = sizeof o, .timeout_ms = seconds * 1000, .bucket_bytes = bucket};
   if (ranks % all) return anfi_fail(c->cx, anfi_nowhere(), ANF_E1386, ranks, all);
   *n = (size_t)(ranks / all);
   *out = ANFI_NEW_N(anfi_scratch(c->cx), anf_comm *, *n);
@@ -122,15 +123,16 @@ static int run_members(cli *c, member *m, size_t n) {
 }
 
 int train_on_ranks(cli *c) {
-  uint64_t ranks = 1, seconds = 60;
+  uint64_t ranks = 1, seconds = 60, bucket = 0;
   size_t n = 0;
   anf_comm **comm = NULL;
   if (!cli_number(c, OPT_RANKS, 1024, &ranks) ||
-      !cli_number(c, OPT_TIMEOUT, UINT32_MAX / 1000, &seconds))
+      !cli_number(c, OPT_TIMEOUT, UINT32_MAX / 1000, &seconds) ||
+      !cli_number(c, OPT_BUCKET, INT64_MAX, &bucket))
     return EXIT_USAGE;
   if (strcmp(cli_split(c, c->arg[0]).file, "-") == 0)
     return cli_usage(c, "each rank reads the program: standard input is read once");
-  if (!connect(c, ranks, seconds, &n, &comm)) return cli_status(c, ANF_INVALID);
+  if (!connect(c, ranks, seconds, bucket, &n, &comm)) return cli_status(c, ANF_INVALID);
   member *m = ANFI_NEW_N(anfi_scratch(c->cx), member, n);
   for (size_t i = 0; i < n; i++) m[i].c = of_rank(c, comm[i]);
   int status = run_members(c, m, n);

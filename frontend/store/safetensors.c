@@ -286,11 +286,39 @@ anf_status anf_read_safetensors(anf_ctx *cx, const void *data, size_t len, const
   return anfi_leave(cx);
 }
 
-static void load(anf_ctx *cx, const char *path, anf_value **out, anf_value **meta) {
+static void load_one(anf_ctx *cx, const char *path, anf_value **out, anf_value **meta) {
   char *text;
   size_t len;
   if (anfi_os_read(cx, anfi_scratch(cx), path, &text, &len))
     read_all(cx, text, len, path, out, meta);
+}
+
+anf_status anfi_load_one(anf_ctx *cx, const char *path, anf_value **out, anf_value **meta) {
+  ANFI_ENTRY(cx, NULL);
+  load_one(cx, path, out, meta);
+  return anfi_leave(cx);
+}
+
+static bool names_parts(const anf_value *meta) {
+  unsigned seen = 0;
+  for (size_t i = 0; i < meta->n; i++) {
+    const char *name = meta->type->names[i]->s;
+    seen |= (strcmp(name, "turn") == 0 ? 1U : 0) | (strcmp(name, "index") == 0 ? 2U : 0);
+  }
+  return seen == 3;
+}
+
+static void load(anf_ctx *cx, const char *path, anf_value **out, anf_value **meta) {
+  anf_value *v = NULL, *about = NULL;
+  anf_status st = anfi_load_one(cx, path, &v, &about);
+  if (st != ANF_OK) {
+    anfi_fail_as(cx, st);
+    return;
+  }
+  anfi_defer(cx, ANFI_ALWAYS, anfi_release, v);
+  anfi_defer(cx, ANFI_ALWAYS, anfi_release, about);
+  *out = names_parts(about) ? anfi_parts_join(cx, path, v, about) : anf_value_retain(v);
+  if (*out && meta) *meta = anf_value_retain(about);
 }
 
 anf_status anf_load_safetensors(anf_ctx *cx, const char *path, anf_diag *d, anf_value **out,

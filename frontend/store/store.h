@@ -18,4 +18,20 @@ bool anfi_save_fetched(anf_ctx *cx, size_t n, const anfi_stored *t, size_t nmeta
                        const char *const *meta, const char *path,
                        const void *(*fetch)(void *user, size_t i), void *user);
 
+/* Reads one file, without the parts that it may name. */
+anf_status anfi_load_one(anf_ctx *cx, const char *path, anf_value **out, anf_value **meta);
+
+/* parts.c */
+/* The texts of a file that names parts begin with its turn, a or b: its parts' names have it, so that the next ones have other names. */
+#define ANFI_PARTS_START "{\"__metadata__\":{\"turn\":\""
+#define ANFI_PARTS_WHOLE                                                                           \
+  "whole " // and a tensor's name: the text has the axis, -1 in a row, and the dims of the whole
+char anfi_part_turn(const char *path); // 0: it names no parts
+const char *anfi_part_path(anfi_arena *a, const char *path, char turn, int64_t part);
+uint32_t anfi_part_sum(uint32_t sum, const char *name, const void *p,
+                       size_t n); // CRC-32 of both, after `sum`
+/* All its tensors, whole. NULL with an error. */
+anf_value *anfi_parts_join(anf_ctx *cx, const char *path, const anf_value *v,
+                           const anf_value *meta);
+
 #endif

@@ -178,6 +178,11 @@ ANF_API double anf_step_compile_ms(const anf_step *s);
 /* Atomic: an existing file is unchanged if this fails. With the option `shard` all ranks call it: they gather leaf by leaf, and rank 0
  * writes. The file is that of a step that is not sharded, for any number of ranks. */
 ANF_API anf_status anf_step_save(const anf_step *s, const char *path, anf_diag *d);
+/* The same in parts: each rank writes what it holds of the sharded state to a file beside `path`, and rank 0 a file at `path` that
+ * names them. Whenever ranks end, the checkpoint before is there or this one. All ranks call it, on a file system that they share;
+ * any number of ranks loads it. Without sharded leaves rank 0 alone writes. `meta`: texts that rank 0 adds, nmeta pairs. */
+ANF_API anf_status anf_step_save_parts(const anf_step *s, const char *path, size_t nmeta,
+                                       const char *const *ANF_NULLABLE meta, anf_diag *d);
 /* Every leaf must be there, with its type and dims; if not, the state stays as it was. */
 ANF_API anf_status anf_step_load(anf_step *s, const char *path, anf_diag *d);
 

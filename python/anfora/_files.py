@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from typing import Any
 
 from . import _core
@@ -82,7 +83,68 @@ def load(path: Any, like: Any = None) -> Any:
 
 
 def read(path: Any) -> tuple[dict[str, Any], dict[str, str]]:
-    """(arrays by name, texts about them)"""
+    """(arrays by name, texts about them), of one file or of one that names parts beside it"""
+    arrays, about, keys = _read_one(path)
+    if {"turn", "index"} <= about.keys():
+        _join(os.fspath(path), arrays, about, keys)
+    return arrays, about
+
+
+def _sum(total: int, name: str, data: bytes = b"") -> int:
+    return zlib.crc32(data, zlib.crc32(name.encode() + b"\0", total))
+
+
+def _join(path: str, arrays: dict[str, Any], about: dict[str, str], keys: list[str]) -> None:
+    """Adds the tensors whose parts lie in files of their own, whole; frontend/store/parts.c has the format. Sums are CRC-32."""
+    mark = "whole "
+    cuts = {name[len(mark):]: about.pop(name) for name in list(about) if name.startswith(mark)}
+    turn, parts, sums, index = (about.pop(name, "") for name in ("turn", "parts", "sums", "index"))
+    step, count = about.get("step", ""), int(parts)
+    total = _sum(0, f"{step} {parts} {turn} {sums}")
+    for name, text in cuts.items():
+        total = _sum(total, name, text.encode())
+    for name, array in arrays.items():
+        total = _sum(total, name, array.tobytes())
+    if f"{total:08x}" != index or len(sums.split()) != count:
+        raise ValueError(f"{path} is damaged: its sum is another")
+    whole: dict[str, bytearray] = {}
+    for r, want in enumerate(sums.split()):
+        beside = f"{path}.part-{turn}-{r}"
+        found = _read_one(beside)[0]
+        total = _sum(0, f"{step} {r} {parts}")
+        for name in cuts:
+            total = _sum(total, name, found[name].tobytes() if name in found else b"")
+        if f"{total:08x}" != want:
+            raise ValueError(f"{beside} is damaged, or not of this checkpoint: its sum is another")
+        for name, text in cuts.items():
+            _put_part(whole, name, [int(n) for n in text.split()], found[name], r, count)
+    for name, text in cuts.items():
+        kind = "key" if name in keys else str(found[name].dtype)
+        arrays[name] = _core.frombytes(kind, tuple(int(n) for n in text.split()[1:]), bytes(whole[name]))
+
+
+def _put_part(whole: dict[str, bytearray], name: str, cut: list[int], part: Any, r: int, count: int) -> None:
+    """``cut``: the axis, -1 of one in a row, and the dims of the whole."""
+    axis, dims = cut[0], cut[1:]
+    size = part.nbytes // max(1, _product(part.shape))
+    all_of = whole.setdefault(name, bytearray(_product(dims) * size))
+    blocks = _product(dims[:max(axis, 0)])
+    block, data = part.nbytes // blocks, part.tobytes()
+    for i in range(blocks):
+        at = (i * count + r) * block
+        end = min(len(all_of), at + block)
+        if at < end:
+            all_of[at:end] = data[i * block:i * block + end - at]
+
+
+def _product(dims: Any) -> int:
+    n = 1
+    for d in dims:
+        n *= d
+    return n
+
+
+def _read_one(path: Any) -> tuple[dict[str, Any], dict[str, str], list[str]]:
     with open(path, "rb") as f:
         data = f.read()
     size = int.from_bytes(data[:8], "little")
@@ -98,4 +160,4 @@ def read(path: Any) -> tuple[dict[str, Any], dict[str, str]]:
             arrays[name] = _core.frombytes("key" if name in keys else _TYPES[x["dtype"]], tuple(x["shape"]), data[8 + size + start:8 + size + end])
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise ValueError(f"{path} is no whole safetensors file: {e}") from None
-    return arrays, about
+    return arrays, about, keys

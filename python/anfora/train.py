@@ -8,6 +8,7 @@
 """
 from __future__ import annotations
 
+import json
 import os
 import queue
 import random
@@ -19,9 +20,9 @@ from typing import Any, Callable, Iterable, Iterator, Sized
 from . import _core
 from ._compile.emit import Builder
 from ._errors import RunError
-from ._files import load, read, save
+from ._files import KEYS, load, read, save
 from ._function import Function, Jit, as_function
-from ._tree import Shape, tree_leaves, tree_map
+from ._tree import Shape, tree_leaves, tree_map, tree_paths
 from .comm import Comm, CommError
 from .optim import (Accumulated, AdaBelief, Adadelta, Adagrad, Adam, Adamax, AdamW, AMSGrad, Clipped, Lamb, Lion, NAdam, Optimizer,  # noqa: F401
                     RAdam, RMSProp, SGD, only)
@@ -160,6 +161,8 @@ class Step:
             raise ValueError("split is for the ranks of a comm, and without shard")
         self._split = None if split is None else ", ".join(f"{name}={axis}" for name, axis in split.items())
         self._parts = bool(self._shard or shard_params or split)  # all ranks gather the state together
+        named = self._named()
+        self._keys = [name for name, x in zip(tree_paths(named), tree_leaves(named)) if getattr(x, "dtype", None) == "key"]
         self._snapshots: list[tuple[int, tuple]] = []
         if comm is not None:
             self._join(comm)
@@ -242,15 +245,28 @@ class Step:
 
     # ---- checkpoints ----
 
-    def save(self, path: Any) -> None:
-        """Writes parameters, the optimiser's state and the count of steps: a safetensors file, whole or not at all."""
-        self._save(path, count=str(self.count))
+    def save(self, path: Any, parts: bool = False) -> None:
+        """Writes parameters, the optimiser's state and the count of steps: a safetensors file, whole or not at all. ``parts``: each
+        rank writes what it holds of a sharded state, beside ``path``, which names the parts; any number of ranks loads them."""
+        self._save(path, parts, count=str(self.count))
 
-    def _save(self, path: Any, **more: str) -> None:
+    def _save(self, path: Any, parts: bool = False, **more: str) -> None:
         """Of several ranks the first one writes: all have the same state, or gather it."""
+        if parts and self._parts and self._live:
+            self._save_parts(os.fspath(path), more)
+            return
         named = self._named() if self._parts or self.comm is None or self.comm.rank == 0 else None
         if self.comm is None or self.comm.rank == 0:
             save(path, named, **more)
+
+    def _save_parts(self, path: str, more: dict[str, str]) -> None:
+        more |= {KEYS: json.dumps(self._keys)} if self._keys else {}
+        try:
+            self._live[0].save_parts(path, tuple(text for pair in more.items() for text in pair))
+        except _core.Failure as failure:
+            error = self._live[1].error(failure, RunError)
+            assert self.comm is not None
+            raise self._failed(error) if self.comm._core.failure() else OSError(str(error)) from None
 
     def _named(self) -> dict[str, Any]:
         return dict(zip(("params", "state", "extra"), self._read()))

@@ -346,10 +346,34 @@ static PyObject *stepper_bind(PyObject *self, PyObject *list) {
   return done ? Py_NewRef(Py_None) : NULL;
 }
 
+/* save_parts(path, (name, text, ..)): each rank writes what it holds, without the GIL: ranks may be threads of this process. */
+static PyObject *stepper_save_parts(PyObject *self, PyObject *args) {
+  stepper *s = (stepper *)self;
+  const char *path;
+  PyObject *list;
+  if (!PyArg_ParseTuple(args, "sO!", &path, &PyTuple_Type, &list)) return NULL;
+  Py_ssize_t n = PyTuple_Size(list);
+  const char **meta = (const char **)PyMem_Malloc(((size_t)n + 1) * sizeof *meta);
+  bool good = meta != NULL || (PyErr_NoMemory(), false);
+  for (Py_ssize_t i = 0; good && i < n; i++)
+    good = (meta[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(list, i), NULL)) != NULL;
+  if (!good) return PyMem_Free((void *)meta), NULL;
+  PyThreadState *ts = enter(s);
+  anf_diag *d = anf_diag_new(s->cx);
+  PyEval_RestoreThread(ts);
+  ts = PyEval_SaveThread();
+  anf_status st = d ? anf_step_save_parts(s->s, path, (size_t)n / 2, meta, d) : ANF_NOMEM;
+  PyEval_RestoreThread(ts);
+  PyMem_Free((void *)meta);
+  return leave_with(s, PyEval_SaveThread(), st, d) ? Py_NewRef(Py_None) : NULL;
+}
+
 static PyMethodDef methods[] = {
     {"run", stepper_run, METH_VARARGS, "One step; gives the loss."},
     {"exchanges", stepper_exchanges, METH_NOARGS,
      "The parts of the state that this rank holds, and the exchanges of a step."},
+    {"save_parts", stepper_save_parts, METH_VARARGS,
+     "Writes what this rank holds of the state, beside a path."},
     {"read", stepper_read, METH_NOARGS, "Copies of the state's leaves, in order."},
     {"bind", stepper_bind, METH_O, "Memory of the host in place of the state's own."},
     {"write", stepper_write, METH_O, "Other leaves for the state, copied."},

@@ -13,6 +13,7 @@ import time
 
 import numpy as np
 
+import anfora
 import anfora.numpy as anp
 from anfora import CompileError, RunError
 from anfora import comm as ranks_of
@@ -205,6 +206,41 @@ def test_a_sharded_checkpoint_is_that_of_a_whole_state():
             assert f.read() == g.read()
         for n in (1, 2, 3):
             assert ranks_of.launch(n, lambda c: work(c, None, 1, path[1], 6)) == ranks_of.launch(n, lambda c: work(c, None, 0, path[0], 6))
+
+
+def test_a_checkpoint_in_parts_is_that_of_a_whole_state():
+    def work(c, ways, resume, until, how):
+        step = Step(loss, Adam(1e-2), params(), comm=c, **how)
+        if resume:
+            step.load(resume)
+            assert step.count == 3
+        for i in range(step.count, until):
+            step(X[:48][c.rank::c.ranks], Y[:48][c.rank::c.ranks])
+        for path, parts in ways:
+            step.save(path, parts=parts)
+        return bits(step.params), [np.asarray(x).tobytes() for x in tree_leaves(step.state)], step.count
+    with tempfile.TemporaryDirectory() as folder:
+        whole, parts = (os.path.join(folder, name) for name in ("whole", "parts"))
+        sharded = ({"shard": 1}, {"shard": 1, "shard_params": "once"})
+        for how in sharded[1:]:
+            ranks_of.launch(3, lambda c: work(c, [(whole, False), (parts, True)], None, 3, how))
+            names = [f"{parts}.part-{turn}-{r}" for turn in "ab" for r in range(3)]
+            assert sum(map(os.path.exists, names)) == 3
+            here, there = anfora.load(parts), anfora.load(whole)
+            assert here.keys() == there.keys() and all(here[k].tobytes() == there[k].tobytes() for k in here)
+            for n, then in ((1, {}), (2, sharded[1]), (4, sharded[0])):
+                assert ranks_of.launch(n, lambda c: work(c, [], parts, 6, then)) == ranks_of.launch(n, lambda c: work(c, [], whole, 6, then))
+        last = next(name for name in reversed(names) if os.path.exists(name))
+        with open(last, "r+b") as f:
+            f.seek(-1, 2)
+            byte = f.read(1)
+            f.seek(-1, 2)
+            f.write(bytes([byte[0] ^ 1]))
+        raises(ValueError, lambda: anfora.load(parts), "damaged")
+        os.unlink(last)
+        raises(FileNotFoundError, lambda: anfora.load(parts), "part-")
+        found = ranks_of.launch(2, lambda c: raises(OSError, lambda: work(c, [("/nowhere/at/all", True)], None, 1, sharded[0]), "nowhere"))
+        assert len(found) == 2
 
 
 def test_threads_go_on_from_snapshots_of_a_sharded_state():

@@ -55,11 +55,10 @@ def train(anfora, words, ranks, launcher, saved, way=()):
     more = ["--ranks", str(ranks), "--timeout", "60", *way] if ranks else []
     folder = os.path.dirname(saved)
     words = [w.replace("FOLDER", folder) for w in words]
-    out, problem = run([*launcher, anfora, "train", *words, *more, "--json", "--save", saved], cwd=ROOT,
-                       env={"ANFORA_CACHE": os.path.join(folder, "cache")})
+    out, problem = run([*launcher, anfora, "train", *words, *more, "--json", "--save", saved], cwd=ROOT)
     if problem:
         return None, None, problem
-    with open(saved, "rb") as f:
+    with open(saved, "rb") as f:  # a checkpoint in parts: the file that names them
         return [e["loss"] for e in json.loads(out)["epochs"]], f.read(), ""
 
 
@@ -103,6 +102,36 @@ def splits(tap, anfora, mpi, folder):
                           capture_output=True, text=True, check=False).stderr
     sums = [x for x in said.splitlines() if x.startswith("AllReduce of f32[") and "lib/nn.anf" in x]
     tap.case("two sums forward and two backward for each of two blocks", "" if len(sums) == 8 and "AllGather" not in said else said)
+
+
+def buckets(tap, anfora, folder):
+    """Their size is measured, or given; the bits do not depend on it."""
+    saved, words = os.path.join(folder, "buckets"), EXAMPLES[0][1] + ["--batch", "32", "--steps", "40"]
+    found = [train(anfora, words, 4, [], saved, ["--bucket", n]) for n in ("1", "4096", "10000000")] + [train(anfora, words, 4, [], saved)]
+    tap.case("buckets of any size give the same bits", "".join(f[2] for f in found) or ("" if found[1:] == found[:-1] else str([f[0] for f in found])))
+    ways = [(more, subprocess.run([anfora, "train", *words, "--ranks", "4", "--time", *more], cwd=ROOT, capture_output=True, text=True, check=False).stderr)
+            for more in ([], ["--bucket", "4096"])]
+    tap.case("the size is measured unless it is given", "" if ("buckets of " in ways[0][1], "buckets of " in ways[1][1]) == (True, False) else str(ways))
+    moved = [[int(line.split()[1]) for line in said.splitlines() if line.startswith("exchanges: ")] for _, said in ways]
+    tap.case("what is measured counts for no step", "" if moved[0] and moved[1] and moved[0][0] < 1.1 * moved[1][0] else str(moved))
+
+
+def parts(tap, anfora, mpi, folder):
+    """A checkpoint that each rank writes its part of is that of a whole state, for any number of ranks."""
+    words, more = EXAMPLES[0][1], ["--batch", "48", "--steps"]
+    whole, part = os.path.join(folder, "whole"), os.path.join(folder, "part")
+    launcher = [*MPIRUN, "-n", "3"] if mpi else []
+    train(anfora, words + more + ["9"], 3, [], whole, ["--shard"])
+    _, _, problem = train(anfora, words + more + ["9"], 3, launcher, part, ["--shard-params", "again", "--save-parts", "--save-every", "2"])
+    there = [name for name in sorted(os.listdir(folder)) if name.startswith("part.")]
+    tap.case("each rank writes its part", problem or ("" if [n[:7] + n[-1:] for n in there] == [f"part.pa{r}" for r in range(3)] else str(there)))
+    for ranks, way in ((1, []), (2, ["--shard"]), (3, []), (4, ["--shard-params", "once"])):
+        found = [train(anfora, words + more + ["12", "--resume", path], ranks, [], os.path.join(folder, "on"), way) for path in (whole, part)]
+        tap.case(f"{ranks} ranks go on from 3 parts with the bits of a whole checkpoint",
+                 found[0][2] or found[1][2] or ("" if found[0] == found[1] else f"{found[0][0]} {found[1][0]}"))
+    os.unlink(os.path.join(folder, there[1]))
+    problem = run([anfora, "train", *words, *more, "12", "--ranks", "2", "--resume", part], cwd=ROOT)[1]
+    tap.case("a part that is missing is named once", "" if problem.count("error E0301") == 1 and there[1] in problem else problem or "it ran")
 
 
 def refuses(tap, anfora, mpi):
@@ -155,10 +184,10 @@ def goes_on(anfora, saved):
     return run([anfora, "train", *EXAMPLES[0][1], "--batch", "32", "--ranks", "4", "--steps", "1", "--resume", saved], cwd=ROOT)[1]
 
 
-def kill_one(anfora, folder, source, recovery):
+def kill_one(anfora, folder, source, recovery, more):
     """kill -9 of one of four processes at a random moment; what is wrong."""
     saved = os.path.join(folder, f"killed{source.random()}.safetensors")
-    p = start(anfora, [*MPIRUN, *(["--enable-recovery"] if recovery else []), "-n", "4"], saved)
+    p = start(anfora, [*MPIRUN, *(["--enable-recovery"] if recovery else []), "-n", "4"], saved, *more)
     if not wait_for(saved):
         return f"no checkpoint: {finished(p, 0.1)}"
     time.sleep(source.uniform(0, 0.3))
@@ -190,9 +219,9 @@ def kills(tap, anfora, folder, n):
     seed = random.randrange(1 << 32)
     source = random.Random(seed)
     for i in range(n):
-        recovery = i % 2 == 0
-        problem = kill_one(anfora, folder, source, recovery)
-        tap.case(f"{'the others name a rank that was killed' if recovery else 'mpirun names a rank that was killed'}, the checkpoint is whole",
+        recovery, parts = i % 2 == 0, i % 4 > 1
+        problem = kill_one(anfora, folder, source, recovery, ["--shard-params", "again", "--save-parts"] if parts else [])
+        tap.case(f"{'the others name a rank that was killed' if recovery else 'mpirun names a rank that was killed'}, the checkpoint {'in parts ' * parts}is whole",
                  problem and f"seed {seed}, case {i}: {problem}")
 
 
@@ -215,12 +244,15 @@ def main():
     mpi = bool(library) and shutil.which("mpirun") is not None
     long = int(sys.argv[sys.argv.index("--kills") + 1]) if "--kills" in sys.argv else 0
     with tempfile.TemporaryDirectory() as folder:
+        os.environ["ANFORA_CACHE"] = os.path.join(folder, "cache")  # of this run: a program is compiled once
         if "--valgrind" in sys.argv:
             watched(tap, anfora, folder)
             return tap.done()
         if not long:
             trains(tap, anfora, mpi, folder)
             splits(tap, anfora, mpi, folder)
+            buckets(tap, anfora, folder)
+            parts(tap, anfora, mpi, folder)
             refuses(tap, anfora, mpi)
             ends_together(tap, anfora, folder)
         if mpi:

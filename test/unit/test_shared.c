@@ -139,6 +139,70 @@ static void test_killed(void **state) {
   remove_place(&p);
 }
 
+/* ---- one of four processes is killed at a random moment ---- */
+
+enum { KILLS = 50, MOST_MS = 20000, LIMIT_MS = 3000 };
+
+/* Exchanges until that fails. 0: the failure names the rank. */
+static int work_until_killed(const place *p, int me, int victim, int tell) {
+  static const uint64_t sizes[] = {1, MANY, 5000, 3, 40000};
+  double *x = (double *)calloc(MANY, sizeof *x);
+  anf_comm_error e = {.rank = -1};
+  anf_comm *c = join(p, me, RANKS, LIMIT_MS);
+  if (!x || !c || !reduce(c, x, 1, &e) || write(tell, "y", 1) != 1) return 2;
+  for (size_t i = 0; reduce(c, x, sizes[i % 5], &e); i++) memset(x, 0, MANY * sizeof *x);
+  anf_comm_free(c);
+  free(x);
+  return e.why == ANF_COMM_LOST && e.rank == victim ? 0 : 10 + e.rank;
+}
+
+/* Its exit status; -1: it hangs. */
+static int ends(pid_t child) {
+  int status = 0;
+  for (int ms = 0; ms < MOST_MS; ms++) {
+    if (waitpid(child, &status, WNOHANG) == child)
+      return WIFEXITED(status) ? WEXITSTATUS(status) : -2;
+    usleep(1000);
+  }
+  kill(child, SIGKILL);
+  waitpid(child, &status, 0);
+  return -1;
+}
+
+static void kill_one(int victim, unsigned us) {
+  place p;
+  int tell[2], status[RANKS];
+  char byte;
+  pid_t child[RANKS];
+  make_place(&p);
+  assert_int_equal(pipe(tell), 0);
+  for (int i = 0; i < RANKS; i++) {
+    child[i] = fork();
+    assert_true(child[i] >= 0);
+    if (!child[i]) _exit(work_until_killed(&p, i, victim, tell[1]));
+  }
+  for (int i = 0; i < RANKS; i++) assert_int_equal(read(tell[0], &byte, 1), 1);
+  usleep(us);
+  assert_int_equal(kill(child[victim], SIGKILL), 0);
+  for (int i = 0; i < RANKS; i++) status[i] = ends(child[i]);
+  for (int i = 0; i < RANKS; i++)
+    if (status[i] != (i == victim ? -2 : 0))
+      fail_msg("rank %d of which %d was killed after %u us: status %d", i, victim, us, status[i]);
+  close(tell[0]);
+  close(tell[1]);
+  remove_place(&p);
+}
+
+static void test_kills(void **state) {
+  (void)state;
+  unsigned seed = (unsigned)getpid();
+  print_message("# seed %u\n", seed);
+  for (int i = 0; i < KILLS; i++) {
+    seed = seed * 1103515245U + 12345U;
+    kill_one((int)(seed >> 16) % RANKS, (seed >> 8) % 20000U);
+  }
+}
+
 static void test_refused(void **state) {
   (void)state;
   anf_comm_link link;
@@ -149,6 +213,7 @@ static void test_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums), cmocka_unit_test(test_failures),
-                                     cmocka_unit_test(test_killed), cmocka_unit_test(test_refused)};
+                                     cmocka_unit_test(test_killed), cmocka_unit_test(test_kills),
+                                     cmocka_unit_test(test_refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
