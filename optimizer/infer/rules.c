@@ -481,6 +481,16 @@ static const anfi_abs *function_and_none(const applied *p) {
   return NULL;
 }
 
+/* Numbers of the text that the type which they meet does not hold. Others are checked when the program runs (emit_op.c). */
+static bool numbers_fit(const applied *p, const anfi_infer *hook) {
+  for (size_t i = hook->meet[0]; i < hook->meet[1]; i++) {
+    bool literal = i < p->at->nin && p->at->kind == ANFI_APPLY && p->at->in[i].def->kind == ANFI_VALUE;
+    const anf_value *v = literal && p->in[i]->kind == ANFI_ABS_DATA ? p->in[i]->value : NULL;
+    if (v && !anfi_infer_holds(hook, i, v)) return anfi_infer_outside(hook);
+  }
+  return true;
+}
+
 static const anfi_abs *by_hook(const applied *p) {
   anfi_inference *q = p->q;
   for (size_t i = 0; i < p->n; i++)
@@ -490,7 +500,7 @@ static const anfi_abs *by_hook(const applied *p) {
   const anf_type **t = types_of(p);
   if (!t) return NULL;
   anfi_infer hook = hook_of(p, t);
-  if (!anfi_infer_op(&hook)) return anfi_infer_trace(q), NULL;
+  if (!anfi_infer_op(&hook) || !numbers_fit(p, &hook)) return anfi_infer_trace(q), NULL;
   const anfi_abs *known = by_type(p);
   if (known || (known = by_kind(p, t, hook.out))) return known;
   if (anfi_failed(q->cx)) return anfi_infer_trace(q), NULL;
