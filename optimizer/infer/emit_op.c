@@ -271,7 +271,8 @@ static anf_node *const *take_types(anfi_emit *e, anfi_opcode op, const anfi_attr
                                    anf_node *const *in) {
   size_t weak = 0;
   for (size_t i = 0; i < n; i++)
-    weak += in[i]->kind != ANFI_VALUE && anfi_is_tensor(in[i]->type) && in[i]->type->dtype == ANF_INT;
+    weak +=
+        in[i]->kind != ANFI_VALUE && anfi_is_tensor(in[i]->type) && in[i]->type->dtype == ANF_INT;
   if (!weak || weak == n) return in;
   anf_ctx *cx = e->q->cx;
   uint32_t nattr = anfi_op_schema(cx, op)->nattr;

@@ -421,13 +421,23 @@ static bool fail_branches(const applied *p, const anf_type *t) {
   return anfi_infer_trace(p->q), false;
 }
 
+/* 7 // 0 is an error and 7.0 // 0 is not, nor is 7 ** -1: what a constant of the text is not. */
+static bool fails_of_integers(const applied *p, const anf_type *out) {
+  bool floats = anfi_is_tensor(out) && !anfi_dtype_is_int((anf_dtype)out->dtype);
+  if (!(anfi_op[p->op].flags & ANFI_FAILS) || !floats) return false;
+  const anf_value *v = p->n == 2 && p->in[1]->kind == ANFI_ABS_DATA ? p->in[1]->value : NULL;
+  double x = v && v->n == 1 ? anfi_get_f64(v, 0) : 0;
+  return !(x > 0 || (x < 0 && p->op != ANF_OP_Power));
+}
+
 /* What the result is instead of `out`, for arguments of type `t` some of which are `weak` instead. */
 static bool add_weak(const applied *p, const anf_type *const *t, const anf_type *const *u,
                      const anf_type *out, uint8_t *weak) {
   const anf_type *other = type_with(p, u, NULL);
   if (other == out && compares_alike(p, t, u)) return true;
-  bool number = other && compares_alike(p, t, u) && other->kind == ANF_TYPE_TENSOR &&
-                out->kind == ANF_TYPE_TENSOR && anfi_dtype_is_weak((anf_dtype)other->dtype);
+  bool number = !fails_of_integers(p, out) && other && compares_alike(p, t, u) &&
+                other->kind == ANF_TYPE_TENSOR && out->kind == ANF_TYPE_TENSOR &&
+                anfi_dtype_is_weak((anf_dtype)other->dtype);
   if (number) {
     *weak |= other->dtype == ANF_INT ? ANFI_WEAK_INT : ANFI_WEAK_FLOAT;
     if (anfi_dtype_weak_becomes((anf_dtype)other->dtype, (anf_dtype)out->dtype)) return true;
@@ -484,7 +494,8 @@ static const anfi_abs *function_and_none(const applied *p) {
 /* Numbers of the text that the type which they meet does not hold. Others are checked when the program runs (emit_op.c). */
 static bool numbers_fit(const applied *p, const anfi_infer *hook) {
   for (size_t i = hook->meet[0]; i < hook->meet[1]; i++) {
-    bool literal = i < p->at->nin && p->at->kind == ANFI_APPLY && p->at->in[i].def->kind == ANFI_VALUE;
+    bool literal =
+        i < p->at->nin && p->at->kind == ANFI_APPLY && p->at->in[i].def->kind == ANFI_VALUE;
     const anf_value *v = literal && p->in[i]->kind == ANFI_ABS_DATA ? p->in[i]->value : NULL;
     if (v && !anfi_infer_holds(hook, i, v)) return anfi_infer_outside(hook);
   }

@@ -115,11 +115,21 @@ static bool write_body(anfi_emit *e, anfi_spec *s) {
 
 typedef ANFI_VEC(anf_graph *) graphs;
 
+/* Derivatives and batches of a function that prints have its effects where they should be, once; checks may be made again. */
+static bool only_checks(const anf_node *f) {
+  const anf_graph *g = anfi_value_graph(f);
+  for (size_t i = 0; g && i < g->effects.n; i++)
+    if (!anfi_is_op(g->effects.at[i], ANF_OP_Assert) && g->effects.at[i]->kind != ANFI_CALL)
+      return false;
+  return g != NULL;
+}
+
 static void calls_have_effects(anfi_arena *a, graphs *todo, const anf_node *f) {
   for (const anfi_use *u = f->uses; u; u = u->next) {
     anf_node *call = u->user;
-    if (call->kind != ANFI_CALL || call->in[0].def != f || (call->flags & ANFI_NODE_EFFECT))
-      continue;
+    bool derived = anfi_is_op(call, ANF_OP_Derive) && only_checks(f);
+    if (call->kind != ANFI_CALL && !derived) continue;
+    if (call->in[0].def != f || (call->flags & ANFI_NODE_EFFECT)) continue;
     if (!call->graph->effects.n) anfi_push(a, todo, call->graph);
     anfi_add_effect(call->graph, call);
   }
