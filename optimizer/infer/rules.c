@@ -266,12 +266,24 @@ static anfi_infer hook_of(const applied *p, const anf_type *const *in) {
                       .attr = p->attr};
 }
 
-/* The result's type with other types of arguments, or NULL; errors are recorded in `d`, which may be NULL. */
-static const anf_type *type_with(const applied *p, const anf_type *const *t, anf_diag *d) {
-  ANFI_ENTRY_ELSE(p->q->cx, d, NULL);
+static anf_status infer_in(const applied *p, const anf_type *const *t, anf_diag *d,
+                           const anf_type **out) {
+  ANFI_ENTRY(p->q->cx, d);
   anfi_infer hook = hook_of(p, t);
-  const anf_type *out = anfi_infer_op(&hook) ? hook.out : NULL;
-  return anfi_leave(p->q->cx) == ANF_OK ? out : NULL;
+  if (anfi_infer_op(&hook)) *out = hook.out;
+  return anfi_leave(p->q->cx);
+}
+
+/* The result's type with other types of arguments; NULL: refused, for other reasons than functions if `other`. */
+static const anf_type *type_with(const applied *p, const anf_type *const *t, bool *other) {
+  anf_diag *d = anf_diag_new(p->q->cx);
+  if (!d) anfi_throw_nomem(p->q->cx);
+  const anf_type *out = NULL;
+  anf_status st = infer_in(p, t, d, &out);
+  if (other) *other = !out && anf_diag_count(d) && !anfi_diag_has(d, 0, ANF_E0525);
+  anf_diag_free(d);
+  if (st == ANF_NOMEM) anfi_throw_nomem(p->q->cx);
+  return out;
 }
 
 /* ---- functions among the arguments ---- */
@@ -301,10 +313,8 @@ static anfi_code function_given(const applied *p, const anfi_abs *a) {
 
 /* Does the op refuse these types for another reason than their functions? Sub({a = 1}, f) is refused for the record. */
 static bool refused_otherwise(const applied *p, const anf_type *const *t) {
-  anf_diag *d = anf_diag_new(p->q->cx);
-  if (!d) anfi_throw_nomem(p->q->cx);
-  bool other = !type_with(p, t, d) && anf_diag_count(d) && !anfi_diag_has(d, 0, ANF_E0525);
-  anf_diag_free(d);
+  bool other;
+  (void)type_with(p, t, &other);
   return other;
 }
 
@@ -395,6 +405,12 @@ static const anfi_abs *by_kind(const applied *p, const anf_type *const *t, const
 
 /* ---- numbers that have a type or none, depending on the branch that ran ---- */
 
+static uint8_t weak_bits(const applied *p) {
+  uint8_t any = 0;
+  for (size_t i = 0; i < p->n; i++) any |= p->in[i]->kind == ANFI_ABS_DATA ? p->in[i]->weak : 0;
+  return any;
+}
+
 /* Type i if its number is one of `weak` instead. */
 static const anf_type *weak_type(const applied *p, size_t i, const anf_type *t, uint8_t weak) {
   const anfi_abs *a = p->in[i];
@@ -459,8 +475,7 @@ static bool prints_alike(const anfi_abs *a) {
 /* Arguments one by one, and all at once: they may come from different branches. */
 static bool meets_branches(const applied *p, const anf_type *const *t, const anf_type *out,
                            uint8_t *weak) {
-  uint8_t any = 0;
-  for (size_t i = 0; i < p->n; i++) any |= p->in[i]->kind == ANFI_ABS_DATA ? p->in[i]->weak : 0;
+  uint8_t any = weak_bits(p);
   for (size_t i = 0; any && p->op == ANF_OP_Print && i < p->n; i++)
     if (!prints_alike(p->in[i])) return fail_branches(p, p->in[i]->type);
   for (uint8_t bit = 1; bit <= any; bit = (uint8_t)(bit * 2)) {
@@ -476,6 +491,20 @@ static bool meets_branches(const applied *p, const anf_type *const *t, const anf
     }
   }
   return true;
+}
+
+/* Does the op take the number that one branch gives, and not the type that both have, as Mod of 2.5 and c64? */
+static bool takes_one_branch(const applied *p, const anf_type *const *t) {
+  if (!weak_bits(p)) return false;
+  const anf_type **u = ANFI_NEW_N(p->q->arena, const anf_type *, p->n + 1);
+  for (uint8_t bit = ANFI_WEAK_INT; bit <= ANFI_WEAK_FLOAT; bit = (uint8_t)(bit * 2)) {
+    size_t changed = p->n;
+    for (size_t i = 0; i < p->n; i++)
+      if ((u[i] = weak_type(p, i, t[i], bit)) != t[i]) changed = i;
+    if (changed < p->n && !type_with(p, t, NULL) && type_with(p, u, NULL))
+      return fail_branches(p, t[changed]), true;
+  }
+  return false;
 }
 
 /* A function, or what holds one, is not None. */
@@ -510,6 +539,7 @@ static const anfi_abs *by_hook(const applied *p) {
   if (answer) return answer;
   const anf_type **t = types_of(p);
   if (!t) return NULL;
+  if (takes_one_branch(p, t)) return NULL;
   anfi_infer hook = hook_of(p, t);
   if (!anfi_infer_op(&hook) || !numbers_fit(p, &hook)) return anfi_infer_trace(q), NULL;
   const anfi_abs *known = by_type(p);

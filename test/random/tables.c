@@ -152,6 +152,7 @@ static void try_declared(bench *b) {
                                      "y = if c { N } else { T(1) }; y + 100",
                                      "y = if c { N } else { T(1) }; y // 0",
                                      "y = if c { N } else { T(1) }; Fmod(7, y - y)",
+                                     "y = if c { N } else { T(1) }; Maximum(y, y) + 1",
                                      "T(1) + N",
                                      "Stack(T(1), N)",
                                      "Where(c, T(1), N)",
