@@ -44,6 +44,7 @@ bool anfi_infer_cast_like(anfi_infer *q) {
   anf_dtype d = (anf_dtype)q->in[1]->dtype;
   if (q->in[0]->dtype != d && (!number_dtype(q, d) || !number_dtype(q, (anf_dtype)q->in[0]->dtype)))
     return false;
+  anfi_infer_meet(q, 0, 1, d);
   return anfi_infer_is(q, anfi_type_with_dtype(q->cx, q->in[0], d));
 }
 

@@ -520,12 +520,10 @@ static const anfi_abs *function_and_none(const applied *p) {
   return NULL;
 }
 
-/* Numbers of the text that the type which they meet does not hold. Others are checked when the program runs (emit_op.c). */
+/* Known numbers that the type which they meet does not hold. Others are checked when the program runs (emit_op.c). */
 static bool numbers_fit(const applied *p, const anfi_infer *hook) {
   for (size_t i = hook->meet[0]; i < hook->meet[1]; i++) {
-    bool literal =
-        i < p->at->nin && p->at->kind == ANFI_APPLY && p->at->in[i].def->kind == ANFI_VALUE;
-    const anf_value *v = literal && p->in[i]->kind == ANFI_ABS_DATA ? p->in[i]->value : NULL;
+    const anf_value *v = p->in[i]->kind == ANFI_ABS_DATA ? p->in[i]->value : NULL;
     if (v && !anfi_infer_holds(hook, i, v)) return anfi_infer_outside(hook);
   }
   return true;
