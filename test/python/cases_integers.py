@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that the integers of an array cannot hold: an error as in NumPy 2, never another number."""
+"""Numbers that the integers of an array cannot hold: an error as in NumPy 2, never another number. Sums of truth values count them."""
 import anfora
 import anfora.numpy as anp
 import numpy as np
@@ -92,3 +92,27 @@ def test_made_outside_of_functions():
             continue
         raise AssertionError(f"not refused: {got}")
     assert np.array_equal(anp.array([255, 0], dtype="uint8"), np.array([255, 0], np.uint8))
+
+
+COUNTED = [
+    (lambda n: sum([n > 1, n > 2]), 3), (lambda n: sum(i < n for i in range(5)), 3), (lambda n: sum([i < n for i in range(5)]), 3),
+    (lambda n: sum([n > 1, n > 2], 1), 3), (lambda n: sum([n > 1]), 3), (lambda n: (n > 1) + 1, 3), (lambda n: int(n > 1) + int(n > 2), 3),
+    (lambda x: sum(v > 1 for v in x), U), (lambda x: sum([x > 1, x > 2]), U), (lambda x: (x > 1) + (x > 2), U), (lambda x: sum(x > 1), U),
+    (lambda x: sum([x, x]), np.array([-0.0, 1.5], np.float32))]
+
+
+def test_truth_values_are_counted():
+    for backend in ("interp", "llvm"):
+        for n, (f, x) in enumerate(COUNTED):
+            want, got = np.asarray(f(x)), np.asarray(jit(f, backend=backend)(x))
+            assert np.array_equal(want, got) and (want.dtype == bool) == (got.dtype == bool), (n, want, got)
+
+
+def test_sums_of_truth_values():
+    for f in (lambda n: (n > 1) + (n > 2), lambda n: True + (n > 2), lambda n: (not n) + (n > 1 and n < 7)):
+        try:
+            got = jit(f)(3)
+        except anfora.RunError as e:
+            assert "write int(a) + int(b)" in str(e), e
+            continue
+        raise AssertionError(f"not refused: {got}")

@@ -224,7 +224,7 @@ def _sum(w: Any, c: Call) -> str:
     if texts is None:  # of an array: its rows
         text = f"Sum{w.mark(c.node)}({w.expr(c.args[0])}, axis=0)"
         return f"({start[0]} + {text})" if start else text
-    return "(" + f" {w.mark(c.node)}+ ".join([*start, *texts] or ["0"]) + ")"
+    return "(" + f" {w.mark(c.node)}+ ".join([*(start or ["0"]), *texts]) + ")"  # from 0 on: truth values are counted
 
 
 def _leaves(w: Any, c: Call) -> str:
