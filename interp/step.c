@@ -138,6 +138,15 @@ static bool seen_before(const step *s, anf_value *const *in) {
   return s->type != NULL;
 }
 
+/* Is there a number without a type, other than the text's own, that the result's type need not hold? Each one is looked at. */
+static bool has_open_number(const step *s, anf_value *const *in, const anf_value *v) {
+  anf_dtype d = (anf_dtype)v->type->dtype;
+  if (!anfi_dtype_is_int(d) || anfi_dtype_holds(d, INT64_MIN, INT64_MAX)) return false;
+  for (uint32_t i = 0; i < s->nin; i++)
+    if (in[i]->type->dtype == ANF_INT && s->node->in[i].def->kind != ANFI_VALUE) return true;
+  return false;
+}
+
 /* The short way for types that this step has had before: no inference, no frame of its own. */
 static bool elementwise_step(machine *m, const frame *f, step *s) {
   size_t sp = m->sp;
@@ -145,7 +154,7 @@ static bool elementwise_step(machine *m, const frame *f, step *s) {
   if (!seen_before(s, in)) {
     if (!anfi_machine_eval(m, s->op, s->nin, in, NULL, false, &v)) return false;
     for (uint32_t i = 0; i < s->nin; i++) s->seen[i] = in[i]->type;
-    s->type = v->type;
+    s->type = has_open_number(s, in, v) ? NULL : v->type;
     if (m->watch) m->watch(m->watch_user, s->node, s->nin, in, v);
     anfi_machine_drop_to(m, sp);
     return done(m, f, s, v);

@@ -620,9 +620,14 @@ struct anfi_infer {
   const anf_type *const *in; // types of the arguments, never NULL
   anf_value *const *attr;    // attribute values by schema index, defaults filled in
   const anf_type *out;       // set by the hook
+  anf_dtype takes;           // of arguments meet[0] to meet[1] - 1: the integer type that numbers without
+  size_t meet[2];            // one take, which must hold them; ANF_INT: any is fine
 };
 /* Runs the op's hook. False with E05xx recorded. */
 bool anfi_infer_op(anfi_infer *q);
+/* Argument i is a number without a type, `v` (NULL: not known yet): does what it meets hold it? */
+bool anfi_infer_holds(const anfi_infer *q, size_t i, const anf_value *v);
+bool anfi_infer_outside(const anfi_infer *q); // E0561, false
 
 /* eval.c, eval_*.c: reference kernels, plain and obviously right */
 struct anfi_eval {

@@ -49,6 +49,7 @@ bool anfi_infer_where(anfi_infer *q) {
   if (q->in[0]->dtype != ANF_BOOL) return anfi_infer_fail(q, "the condition must be a bool");
   if (!anfi_dtype_promote((anf_dtype)q->in[1]->dtype, (anf_dtype)q->in[2]->dtype, &d))
     return anfi_infer_fail(q, "random keys take no part in arithmetic");
+  anfi_infer_meet(q, 1, 3, d);
   return anfi_infer_broadcast(q, d);
 }
 

@@ -38,6 +38,8 @@ static bool infer(anfi_eval *q) {
   for (size_t i = 0; i < q->n; i++) in[i] = type_of(q->cx, q->in[i]);
   anfi_infer t = {.cx = q->cx, .op = q->op, .loc = q->loc, .n = q->n, .in = in, .attr = q->attr};
   if (!anfi_infer_op(&t)) return false;
+  for (size_t i = t.meet[0]; i < t.meet[1]; i++)
+    if (!anfi_infer_holds(&t, i, q->in[i])) return anfi_infer_outside(&t);
   q->type = t.out;
   return true;
 }

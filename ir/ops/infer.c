@@ -29,12 +29,46 @@ static bool fits_memory(const anfi_infer *q) {
   return true;
 }
 
+/* ---- numbers without a type ---- */
+
+/* Arguments [from, to) become elements of type d. */
+void anfi_infer_meet(anfi_infer *q, size_t from, size_t to, anf_dtype d) {
+  q->meet[0] = from;
+  q->meet[1] = to;
+  q->takes = d;
+}
+
+/* Elementwise code says itself in which type it computes: quotients in f64, comparisons in one that holds both. */
+static void settle_taken(anfi_infer *q) {
+  if (q->meet[1] && anfi_op[q->op].scalar && anfi_is_tensor(q->out))
+    q->takes = q->out->dtype == ANF_BOOL ? ANF_INT : anfi_scalar_dtype(q->n, q->in, q->out);
+  if (!anfi_dtype_is_int(q->takes) || anfi_dtype_holds(q->takes, INT64_MIN, INT64_MAX))
+    anfi_infer_meet(q, 0, 0, ANF_INT);
+}
+
+bool anfi_infer_holds(const anfi_infer *q, size_t i, const anf_value *v) {
+  bool met = i >= q->meet[0] && i < q->meet[1];
+  if (!met || !anfi_is_tensor(q->in[i]) || q->in[i]->dtype != ANF_INT) return true;
+  for (size_t k = 0; v && k < v->n; k++)
+    if (!anfi_dtype_holds(q->takes, anfi_get_i64(v, k), anfi_get_i64(v, k))) return false;
+  return v != NULL;
+}
+
+bool anfi_infer_outside(const anfi_infer *q) {
+  anfi_fail(q->cx, q->loc, ANF_E0561, anf_dtype_name(q->takes));
+  anfi_hint(q->cx, "%s computes in %s here; i64(x) makes it compute in i64", anfi_op[q->op].name,
+            anf_dtype_name(q->takes));
+  return false;
+}
+
 bool anfi_infer_op(anfi_infer *q) {
   const anfi_op_info *op = &anfi_op[q->op];
   q->out = NULL;
+  anfi_infer_meet(q, 0, 0, ANF_INT);
   for (uint32_t k = 0; k < anfi_op_schema(q->cx, q->op)->nattr; k++)
     if (!q->attr[k]) return anfi_infer_any(q); // given by a node whose value is not known yet
   if (!op->infer(q) || !q->out) return false;
+  settle_taken(q);
   if (op->scalar && !scalar_is_defined(q)) return false;
   return !anfi_is_tensor(q->out) || fits_memory(q);
 }
@@ -135,6 +169,7 @@ bool anfi_infer_promoted(anfi_infer *q, anf_dtype *d) {
   for (size_t i = 1; i < q->n; i++)
     if (!anfi_dtype_promote(*d, (anf_dtype)q->in[i]->dtype, d))
       return anfi_infer_fail(q, "random keys take no part in arithmetic");
+  anfi_infer_meet(q, 0, q->n, *d);
   return true;
 }
 
@@ -171,9 +206,10 @@ bool anfi_infer_indices(const anfi_infer *q, size_t i) {
 }
 
 /* A write keeps the type of x: the update must not need a wider class. */
-bool anfi_infer_writable(const anfi_infer *q, size_t i) {
+bool anfi_infer_writable(anfi_infer *q, size_t i) {
   anf_dtype x = (anf_dtype)q->in[0]->dtype, u = (anf_dtype)q->in[i]->dtype;
   bool keys = x == ANF_KEY || u == ANF_KEY;
+  anfi_infer_meet(q, i, i + 1, x);
   if (keys ? x == u
            : anfi_dtype_class(u) <= anfi_dtype_class(x) ||
                  (anfi_dtype_is_int(x) && anfi_dtype_is_int(u)))

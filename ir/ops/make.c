@@ -44,6 +44,7 @@ bool anfi_infer_cast_like(anfi_infer *q) {
   anf_dtype d = (anf_dtype)q->in[1]->dtype;
   if (q->in[0]->dtype != d && (!number_dtype(q, d) || !number_dtype(q, (anf_dtype)q->in[0]->dtype)))
     return false;
+  anfi_infer_meet(q, 0, 1, d);
   return anfi_infer_is(q, anfi_type_with_dtype(q->cx, q->in[0], d));
 }
 
@@ -64,6 +65,7 @@ bool anfi_infer_full(anfi_infer *q) {
   anf_dtype own = (anf_dtype)q->in[0]->dtype,
             d = anfi_attr_given(q->attr[1]) ? anfi_attr_dtype(q->attr[1]) : own;
   if (d != own && (!number_dtype(q, d) || !number_dtype(q, own))) return false;
+  anfi_infer_meet(q, 0, 1, d);
   return anfi_infer_result(q, d, rank, dims);
 }
 
@@ -83,6 +85,7 @@ bool anfi_infer_full_like(anfi_infer *q) {
   if (d != (anf_dtype)q->in[1]->dtype &&
       (!number_dtype(q, d) || !number_dtype(q, (anf_dtype)q->in[1]->dtype)))
     return false;
+  anfi_infer_meet(q, 1, 2, d);
   return anfi_infer_is(q, q->in[0]);
 }
 

@@ -79,10 +79,12 @@ static inline bool anfi_is_any(const anf_type *t) { return t->kind == ANF_TYPE_A
 bool anfi_infer_given(const anfi_infer *q, size_t i);    // neither absent nor None
 bool anfi_infer_tensors(anfi_infer *q);                  // all of them
 bool anfi_infer_indices(const anfi_infer *q, size_t i);  // integers
-bool anfi_infer_writable(const anfi_infer *q, size_t i); // into argument 0: no wider class of dtype
+bool anfi_infer_writable(anfi_infer *q, size_t i);       // into argument 0: no wider class of dtype
 bool anfi_infer_shape_is(const anfi_infer *q, size_t i, size_t rank,
                          const int64_t *dims);         // if given
 bool anfi_infer_promoted(anfi_infer *q, anf_dtype *d); // dtype of all arguments, which are tensors
+/* Arguments [from, to) become elements of type d, which must hold those that are integers without a type. */
+void anfi_infer_meet(anfi_infer *q, size_t from, size_t to, anf_dtype d);
 /* The real dtype of the given arguments [from, to); integers give f64. */
 bool anfi_infer_real(const anfi_infer *q, size_t from, size_t to, anf_dtype *out);
 

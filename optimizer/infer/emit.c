@@ -133,6 +133,12 @@ static anf_node *cast(anfi_emit *e, anf_node *n, const anf_type *to) {
   return anfi_emit_apply(e, ANF_OP_Cast, anfi_attrs_one(e->q->m, ANF_OP_Cast, d), to, 1, &n);
 }
 
+anf_node *anfi_emit_taken(anfi_emit *e, anf_node *n, anf_dtype to) {
+  bool constant = n->kind == ANFI_VALUE && n->u.value->kind == ANF_VALUE_TENSOR;
+  if (constant && in_range(n->u.value, to)) return n;
+  return cast(e, n, anfi_type_with_dtype(e->q->cx, n->type, to));
+}
+
 static anf_node *coerce_items(anfi_emit *e, anf_node *n, const anfi_abs *from, const anfi_abs *to) {
   anf_node **items = ANFI_NEW_N(e->arena, anf_node *, to->n + 1);
   bool record = from->kind == ANFI_ABS_RECORD;

@@ -35,6 +35,8 @@ anf_node *anfi_emit_coerce(anfi_emit *e, anf_node *n, const anfi_abs *from, cons
  * comparison is as exact, and narrower. */
 void anfi_emit_check_index(anfi_emit *e, anf_node *i, size_t n); // stops where i is none of n
 anf_node *anfi_emit_compared(anfi_emit *e, anf_node *n, anf_dtype with);
+/* Integers without a type as ones of `to`, checked to be in its range. */
+anf_node *anfi_emit_taken(anfi_emit *e, anf_node *n, anf_dtype to);
 
 /* Lists n, a call, among the effects of the graph being written if the original is: of a Map, each call
  * that it becomes. Gives n. */

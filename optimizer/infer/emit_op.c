@@ -266,6 +266,28 @@ static anf_node *emit_compare(anfi_emit *e, anfi_opcode op, anf_node *const *in,
   return anfi_emit_apply(e, op, NULL, type, 2, of);
 }
 
+/* Integers without a type that the op makes ones of a narrower type, checked. */
+static anf_node *const *take_types(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, size_t n,
+                                   anf_node *const *in) {
+  size_t weak = 0;
+  for (size_t i = 0; i < n; i++)
+    weak +=
+        in[i]->kind != ANFI_VALUE && anfi_is_tensor(in[i]->type) && in[i]->type->dtype == ANF_INT;
+  if (!weak || weak == n) return in;
+  anf_ctx *cx = e->q->cx;
+  uint32_t nattr = anfi_op_schema(cx, op)->nattr;
+  anf_value **attr = ANFI_NEW_N(e->arena, anf_value *, nattr + 1);
+  const anf_type **t = ANFI_NEW_N(e->arena, const anf_type *, n);
+  for (uint32_t k = 0; k < nattr; k++) attr[k] = anfi_attr_value(cx, op, attrs, k);
+  for (size_t i = 0; i < n; i++) t[i] = in[i]->type;
+  anfi_infer hook = {.cx = cx, .op = op, .n = n, .in = t, .attr = attr};
+  if (!anfi_infer_op(&hook)) return NULL;
+  anf_node **out = ANFI_NEW_N(e->arena, anf_node *, n);
+  for (size_t i = 0; i < n; i++)
+    out[i] = anfi_infer_holds(&hook, i, NULL) ? in[i] : anfi_emit_taken(e, in[i], hook.takes);
+  return out;
+}
+
 anf_node *anfi_emit_op(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, size_t n,
                        const anfi_abs *const *iabs, anf_node *const *in, const anfi_abs *result,
                        anf_node *at) {
@@ -294,6 +316,7 @@ anf_node *anfi_emit_op(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, si
     break;
   default: break;
   }
+  if (!(in = take_types(e, op, attrs, n, in))) return NULL;
   anf_node *p = anfi_emit_apply(e, op, attrs, anfi_abs_type(e->abs, result), n, in);
   return anfi_op[op].flags & (ANFI_EFFECT | ANFI_CALLS) ? anfi_emit_effect(e, p) : p;
 }

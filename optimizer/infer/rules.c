@@ -266,12 +266,24 @@ static anfi_infer hook_of(const applied *p, const anf_type *const *in) {
                       .attr = p->attr};
 }
 
-/* The result's type with other types of arguments, or NULL; errors are recorded in `d`, which may be NULL. */
-static const anf_type *type_with(const applied *p, const anf_type *const *t, anf_diag *d) {
-  ANFI_ENTRY_ELSE(p->q->cx, d, NULL);
+static anf_status infer_in(const applied *p, const anf_type *const *t, anf_diag *d,
+                           const anf_type **out) {
+  ANFI_ENTRY(p->q->cx, d);
   anfi_infer hook = hook_of(p, t);
-  const anf_type *out = anfi_infer_op(&hook) ? hook.out : NULL;
-  return anfi_leave(p->q->cx) == ANF_OK ? out : NULL;
+  if (anfi_infer_op(&hook)) *out = hook.out;
+  return anfi_leave(p->q->cx);
+}
+
+/* The result's type with other types of arguments; NULL: refused, for other reasons than functions if `other`. */
+static const anf_type *type_with(const applied *p, const anf_type *const *t, bool *other) {
+  anf_diag *d = anf_diag_new(p->q->cx);
+  if (!d) anfi_throw_nomem(p->q->cx);
+  const anf_type *out = NULL;
+  anf_status st = infer_in(p, t, d, &out);
+  if (other) *other = !out && anf_diag_count(d) && !anfi_diag_has(d, 0, ANF_E0525);
+  anf_diag_free(d);
+  if (st == ANF_NOMEM) anfi_throw_nomem(p->q->cx);
+  return out;
 }
 
 /* ---- functions among the arguments ---- */
@@ -301,10 +313,8 @@ static anfi_code function_given(const applied *p, const anfi_abs *a) {
 
 /* Does the op refuse these types for another reason than their functions? Sub({a = 1}, f) is refused for the record. */
 static bool refused_otherwise(const applied *p, const anf_type *const *t) {
-  anf_diag *d = anf_diag_new(p->q->cx);
-  if (!d) anfi_throw_nomem(p->q->cx);
-  bool other = !type_with(p, t, d) && anf_diag_count(d) && !anfi_diag_has(d, 0, ANF_E0525);
-  anf_diag_free(d);
+  bool other;
+  (void)type_with(p, t, &other);
   return other;
 }
 
@@ -395,6 +405,12 @@ static const anfi_abs *by_kind(const applied *p, const anf_type *const *t, const
 
 /* ---- numbers that have a type or none, depending on the branch that ran ---- */
 
+static uint8_t weak_bits(const applied *p) {
+  uint8_t any = 0;
+  for (size_t i = 0; i < p->n; i++) any |= p->in[i]->kind == ANFI_ABS_DATA ? p->in[i]->weak : 0;
+  return any;
+}
+
 /* Type i if its number is one of `weak` instead. */
 static const anf_type *weak_type(const applied *p, size_t i, const anf_type *t, uint8_t weak) {
   const anfi_abs *a = p->in[i];
@@ -421,13 +437,23 @@ static bool fail_branches(const applied *p, const anf_type *t) {
   return anfi_infer_trace(p->q), false;
 }
 
+/* 7 // 0 is an error and 7.0 // 0 is not, nor is 7 ** -1: what a constant of the text is not. */
+static bool fails_of_integers(const applied *p, const anf_type *out) {
+  bool floats = anfi_is_tensor(out) && !anfi_dtype_is_int((anf_dtype)out->dtype);
+  if (!(anfi_op[p->op].flags & ANFI_FAILS) || !floats) return false;
+  const anf_value *v = p->n == 2 && p->in[1]->kind == ANFI_ABS_DATA ? p->in[1]->value : NULL;
+  double x = v && v->n == 1 ? anfi_get_f64(v, 0) : 0;
+  return !(x > 0 || (x < 0 && p->op != ANF_OP_Power));
+}
+
 /* What the result is instead of `out`, for arguments of type `t` some of which are `weak` instead. */
 static bool add_weak(const applied *p, const anf_type *const *t, const anf_type *const *u,
                      const anf_type *out, uint8_t *weak) {
   const anf_type *other = type_with(p, u, NULL);
   if (other == out && compares_alike(p, t, u)) return true;
-  bool number = other && compares_alike(p, t, u) && other->kind == ANF_TYPE_TENSOR &&
-                out->kind == ANF_TYPE_TENSOR && anfi_dtype_is_weak((anf_dtype)other->dtype);
+  bool number = !fails_of_integers(p, out) && other && compares_alike(p, t, u) &&
+                other->kind == ANF_TYPE_TENSOR && out->kind == ANF_TYPE_TENSOR &&
+                anfi_dtype_is_weak((anf_dtype)other->dtype);
   if (number) {
     *weak |= other->dtype == ANF_INT ? ANFI_WEAK_INT : ANFI_WEAK_FLOAT;
     if (anfi_dtype_weak_becomes((anf_dtype)other->dtype, (anf_dtype)out->dtype)) return true;
@@ -449,8 +475,7 @@ static bool prints_alike(const anfi_abs *a) {
 /* Arguments one by one, and all at once: they may come from different branches. */
 static bool meets_branches(const applied *p, const anf_type *const *t, const anf_type *out,
                            uint8_t *weak) {
-  uint8_t any = 0;
-  for (size_t i = 0; i < p->n; i++) any |= p->in[i]->kind == ANFI_ABS_DATA ? p->in[i]->weak : 0;
+  uint8_t any = weak_bits(p);
   for (size_t i = 0; any && p->op == ANF_OP_Print && i < p->n; i++)
     if (!prints_alike(p->in[i])) return fail_branches(p, p->in[i]->type);
   for (uint8_t bit = 1; bit <= any; bit = (uint8_t)(bit * 2)) {
@@ -468,6 +493,20 @@ static bool meets_branches(const applied *p, const anf_type *const *t, const anf
   return true;
 }
 
+/* Does the op take the number that one branch gives, and not the type that both have, as Mod of 2.5 and c64? */
+static bool takes_one_branch(const applied *p, const anf_type *const *t) {
+  if (!weak_bits(p)) return false;
+  const anf_type **u = ANFI_NEW_N(p->q->arena, const anf_type *, p->n + 1);
+  for (uint8_t bit = ANFI_WEAK_INT; bit <= ANFI_WEAK_FLOAT; bit = (uint8_t)(bit * 2)) {
+    size_t changed = p->n;
+    for (size_t i = 0; i < p->n; i++)
+      if ((u[i] = weak_type(p, i, t[i], bit)) != t[i]) changed = i;
+    if (changed < p->n && !type_with(p, t, NULL) && type_with(p, u, NULL))
+      return fail_branches(p, t[changed]), true;
+  }
+  return false;
+}
+
 /* A function, or what holds one, is not None. */
 static const anfi_abs *function_and_none(const applied *p) {
   bool equal = p->op == ANF_OP_Equal;
@@ -481,6 +520,15 @@ static const anfi_abs *function_and_none(const applied *p) {
   return NULL;
 }
 
+/* Known numbers that the type which they meet does not hold. Others are checked when the program runs (emit_op.c). */
+static bool numbers_fit(const applied *p, const anfi_infer *hook) {
+  for (size_t i = hook->meet[0]; i < hook->meet[1]; i++) {
+    const anf_value *v = p->in[i]->kind == ANFI_ABS_DATA ? p->in[i]->value : NULL;
+    if (v && !anfi_infer_holds(hook, i, v)) return anfi_infer_outside(hook);
+  }
+  return true;
+}
+
 static const anfi_abs *by_hook(const applied *p) {
   anfi_inference *q = p->q;
   for (size_t i = 0; i < p->n; i++)
@@ -489,8 +537,9 @@ static const anfi_abs *by_hook(const applied *p) {
   if (answer) return answer;
   const anf_type **t = types_of(p);
   if (!t) return NULL;
+  if (takes_one_branch(p, t)) return NULL;
   anfi_infer hook = hook_of(p, t);
-  if (!anfi_infer_op(&hook)) return anfi_infer_trace(q), NULL;
+  if (!anfi_infer_op(&hook) || !numbers_fit(p, &hook)) return anfi_infer_trace(q), NULL;
   const anfi_abs *known = by_type(p);
   if (known || (known = by_kind(p, t, hook.out))) return known;
   if (anfi_failed(q->cx)) return anfi_infer_trace(q), NULL;

@@ -115,11 +115,38 @@ static bool write_body(anfi_emit *e, anfi_spec *s) {
 
 typedef ANFI_VEC(anf_graph *) graphs;
 
-static void calls_have_effects(anfi_arena *a, graphs *todo, const anf_node *f) {
+/* By id: may the graph do more than check? Derivatives and batches of such a one have its effects where they should be,
+ * once; checks may be made again. */
+static bool *find_printing(anfi_arena *a, anf_module *m, size_t first) {
+  bool *prints = ANFI_NEW_N(a, bool, m->graphs.n + 1);
+  graphs todo = {0};
+  for (size_t i = first; i < m->graphs.n; i++) {
+    anf_graph *g = m->graphs.at[i];
+    for (size_t k = 0; g && k < g->effects.n && !prints[i]; k++) {
+      const anf_node *n = g->effects.at[k];
+      prints[i] = n->kind == ANFI_APPLY && n->op != ANF_OP_Assert && n->op != ANF_OP_Derive;
+    }
+    if (prints[i]) anfi_push(a, &todo, g);
+  }
+  while (todo.n) {
+    const anf_node *f = todo.at[--todo.n]->self;
+    for (const anfi_use *u = f ? f->uses : NULL; u; u = u->next) {
+      anf_graph *user = u->user->graph;
+      if (!user || prints[user->id]) continue;
+      prints[user->id] = true;
+      anfi_push(a, &todo, user);
+    }
+  }
+  return prints;
+}
+
+static void calls_have_effects(anfi_arena *a, graphs *todo, const anf_node *f, const bool *prints) {
+  const anf_graph *g = anfi_value_graph(f);
   for (const anfi_use *u = f->uses; u; u = u->next) {
     anf_node *call = u->user;
-    if (call->kind != ANFI_CALL || call->in[0].def != f || (call->flags & ANFI_NODE_EFFECT))
-      continue;
+    bool derived = g && !prints[g->id] && anfi_is_op(call, ANF_OP_Derive);
+    if (call->kind != ANFI_CALL && !derived) continue;
+    if (call->in[0].def != f || (call->flags & ANFI_NODE_EFFECT)) continue;
     if (!call->graph->effects.n) anfi_push(a, todo, call->graph);
     anfi_add_effect(call->graph, call);
   }
@@ -128,15 +155,16 @@ static void calls_have_effects(anfi_arena *a, graphs *todo, const anf_node *f) {
 /* def byte(n: i8) { n };  def g(x) { byte(x + 0) };  g(x):  g checks its number, so calls of g have an effect. */
 static void spread_effects(anfi_arena *a, anf_module *m, size_t first) {
   graphs todo = {0};
+  const bool *prints = find_printing(a, m, first);
   for (size_t i = first; i < m->graphs.n; i++)
     if (m->graphs.at[i] && m->graphs.at[i]->effects.n) anfi_push(a, &todo, m->graphs.at[i]);
   while (todo.n) {
     const anf_node *f = todo.at[--todo.n]->self;
     if (!f) continue; // nobody names it
-    calls_have_effects(a, &todo, f);
+    calls_have_effects(a, &todo, f, prints);
     for (const anfi_use *u = f->uses; u; u = u->next)
       if (anfi_is_op(u->user, ANF_OP_Switch) || anfi_is_op(u->user, ANF_OP_SwitchLayer))
-        calls_have_effects(a, &todo, u->user);
+        calls_have_effects(a, &todo, u->user, prints);
   }
 }
 

@@ -138,3 +138,14 @@ def test_calls_that_python_refuses():
             assert why in str(e) and "cases_lists.py" in str(e), str(e)
         else:
             raise AssertionError(why)
+
+
+def comprehended(n, v):
+    for _ in range(n):
+        v = np.array([x * 2 for x in [n, 2.0, 3.0]])
+    return v * 1.0, [x for x in (1.0, 2.0)]
+
+
+def test_variables_of_comprehensions_are_not_the_loops():
+    for n in (0, 2):
+        assert differs(comprehended(n, X), jit(comprehended)(n, X)) is None

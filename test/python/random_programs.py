@@ -12,7 +12,8 @@ import tempfile
 
 import numpy as np
 
-KINDS = ("int", "float", "bool", "ints", "floats", "array", "matrix")
+KINDS = ("int", "float", "bool", "ints", "floats", "array", "matrix", "small")
+SMALL = ("int8", "uint8", "int16", "int32", "uint32", "int64")  # of arrays of the kind "small", one in each program
 ARGUMENTS = {
     "int": lambda r: r.randint(-4, 6), "float": lambda r: r.choice([0.0, 1.0, -2.5, 0.5, 3.25, r.uniform(-3, 3)]),
     "bool": lambda r: r.random() < 0.5, "floats": lambda r: [round(r.uniform(-3, 3), 2) for _ in range(3)],
@@ -29,11 +30,12 @@ class Program:
         self.lines, self.names, self.count, self.depth = [], {}, 0, 0
         self.functions, self.loops, self.own = [], 0, set()
         self.form = self.r.choice(["({}, )", "[{}]", "({}, 1)"])
+        self.small = self.r.choice(SMALL)
         params = [(self.fresh(), self.r.choice(KINDS)) for _ in range(self.r.randint(1, 4))]
-        self.arguments = [ARGUMENTS[k](self.r) for _, k in params]
+        self.arguments = [self.small_array() if k == "small" else ARGUMENTS[k](self.r) for _, k in params]
         self.names.update(params)
         self.lines.append(f"def f({', '.join(n for n, _ in params)}):")
-        self.lines += [f"    {n} = {n}.copy()" for n, k in params if k == "array"]  # items of it may change
+        self.lines += [f"    {n} = {n}.copy()" for n, k in params if k in ("array", "small")]  # items of it may change
         self.block(1, self.r.randint(2, 7))
         given = self.r.sample(sorted(self.names), min(len(self.names), self.r.randint(1, 4)))
         self.line(1, "return " + self.form.format(", ".join(given)))
@@ -45,6 +47,16 @@ class Program:
 
     def line(self, indent, text):
         self.lines.append("    " * indent + text)
+
+    def least(self):
+        return 0 if self.small[0] == "u" else -100
+
+    def small_array(self):
+        return np.array([self.r.randint(self.least(), 100) for _ in range(3)], self.small)
+
+    def held(self):
+        """A number that the small integers hold."""
+        return str(self.r.choice([1, 2, 3, 7, 100, 127, 0, self.least()]))
 
     def names_of(self, *kinds):
         return [n for n, k in self.names.items() if k in kinds]
@@ -78,7 +90,9 @@ class Program:
             lambda: f"int({self.expr('float', d - 1)} % 50)", lambda: f"(sum({self.expr('ints', d - 1)}) % 23)", lambda: f"(-{e()})",
             lambda: f"({e()} & 7)", lambda: f"({e()} ^ 3) % 9", lambda: f"(~{e()})", lambda: f"(({e()}) % 5 << 2)",
             lambda: f"({e()} {self.r.choice(['and', 'or'])} {e()})", lambda: f"round({self.expr('float', d - 1)})",
-            lambda: f"int({self.expr('bool', d - 1)})", lambda: f"{self.expr('ints', d - 1)}[{self.index()}]",
+            lambda: f"int({self.expr('bool', d - 1)})", lambda: f"int({self.expr('small', d - 1)}[{self.index()}])",
+            lambda: f"(sum([{self.expr('bool', d - 1)}, {e()} < 3]) % 7)", lambda: f"(int(np.sum({self.expr('small', d - 1)})) % 41)",
+            lambda: f"{self.expr('ints', d - 1)}[{self.index()}]",
             lambda: f"sum(x * {e()} % 5 for x in {self.expr('ints', d - 1)})", lambda: self.called("int", d), lambda: str(self.r.randint(-3, 9)))
 
     def make_float(self, d):
@@ -117,8 +131,12 @@ class Program:
         """A call of a function within, or of a lambda."""
         fits = [f for f in self.functions if f[2] == kind]
         if fits and self.r.random() < 0.7:
-            name, params, _ = self.r.choice(fits)
-            return f"{name}({', '.join(self.expr(k, d - 1) for k in params)})"
+            name, params, _, named, defaults = self.r.choice(fits)
+            given = [(p, self.expr(k, d - 1)) for p, k in zip(named, params)]
+            given = given[:len(given) - (self.r.randrange(defaults + 1))]
+            at = self.r.randrange(len(given) + 1) if self.r.random() < 0.4 else len(given)  # by name from there on, in any order
+            late = self.r.sample(given[at:], len(given) - at)
+            return f"{name}({', '.join([e for _, e in given[:at]] + [f'{p}={e}' for p, e in late])})"
         x = self.fresh("x")
         of = self.r.choice(["int", "float"]) if kind == "float" else "int"
         given = self.expr(of, d - 1)
@@ -167,6 +185,20 @@ class Program:
             lambda: f"{self.expr('matrix', d - 1)}[{self.r.choice(['0', '1', '-1'])}]", lambda: f"np.sort({e()})", lambda: f"np.maximum({e()}, {self.number(d - 1)})",
             lambda: f"np.sum({self.expr('matrix', d - 1)}, axis=0)", lambda: f"np.round({e()}, 1)", lambda: f"({self.expr('matrix', d - 1)}.T @ np.array([1.0, 2.0]))")
 
+    def make_small(self, d):
+        if not d:
+            return f"np.array([1, 2, 100], np.{self.small})"
+        e = lambda: self.expr("small", d - 1)  # noqa: E731
+        k, sign = self.held, self.r.choice("+-*")
+        return self.pick(
+            lambda: f"({e()} {sign} {k()})", lambda: f"({k()} {sign} {e()})", lambda: f"({e()} {sign} {e()})", lambda: f"({e()} // {self.r.choice([2, 3, 7])})",
+            lambda: f"({e()} % {self.r.choice([2, 5, 100])})", lambda: f"({e()} {self.r.choice('&|^')} {k()})", lambda: f"(-{e()})", lambda: f"(~{e()})",
+            lambda: f"np.maximum({e()}, {k()})", lambda: f"np.minimum({e()}, {k()})", lambda: f"np.clip({e()}, 1, {self.r.choice([5, 100])})", lambda: f"{e()}[::-1]",
+            lambda: f"np.where({e()} > {self.number(d - 1)}, {e()}, {e()})", lambda: f"np.sort({e()})", lambda: f"np.abs({e()})", lambda: f"np.full_like({e()}, {k()})",
+            lambda: f"({e()} if {self.expr('bool', d - 1)} else {e()})", lambda: f"({e()} << {self.r.choice([1, 3])})", lambda: f"({e()} >> {self.r.choice([1, 3])})",
+            lambda: f"({e()}.astype(np.int64) + {self.expr('int', d - 1)}).astype(np.{self.small})", lambda: f"np.concatenate([{e()}[1:], {e()}[:1]])",
+            lambda: f"np.array([1, {k()}, {k()}], np.{self.small})")
+
     def make_matrix(self, d):
         if not d:
             return "np.array([[1.0, 2.0, 3.0], [0.5, -1.0, 2.0]])"
@@ -197,13 +229,15 @@ class Program:
         self.names[name] = kind
 
     def augmented(self, indent):
-        names = self.names_of("int", "float", "array")
+        names = self.names_of("int", "float", "array", "small")
         if not names:
             return self.assigned(indent)
         name = self.r.choice(names)
         kind = self.names[name]
         if kind == "array" and self.r.random() < 0.3:
             return self.stored(indent, name)
+        if kind == "small":
+            return self.stored_small(indent, name)
         if kind == "array":
             return self.line(indent, f"{name} = ({name} {self.r.choice('+-*')} {self.expr(kind, 1)}) % 11.0")
         self.line(indent, f"{name} {self.r.choice(['+=', '-=', '*='])} {self.expr(kind, 1)}")
@@ -216,6 +250,12 @@ class Program:
             f"{name}[{self.index()}] = {number} % 9.0", f"{name}[{self.index()}] {self.r.choice('+-')}= {number} % 9.0", f"{name}[1:] = {array}[:2]",
             f"{name}[:] = {array}", f"{name}[{name} > {self.number(1)}] = {number} % 9.0", f"{name} {self.r.choice('+-')}= {array} % 9.0",
             f"{name}[{name} < 1.0] = {name}[{name} < 1.0] / 2 - 1.0"]))
+
+    def stored_small(self, indent, name):
+        return self.line(indent, self.r.choice([
+            f"{name}[{self.index()}] = {self.held()}", f"{name}[{self.index()}] {self.r.choice(['+', '-', '//', '&', '*'])}= {self.r.choice([1, 2, 3])}", f"{name}[1:] = {self.expr('small', 1)}[:2]",
+            f"{name}[:] = {self.expr('small', 1)}", f"{name}[{name} > {self.number(1)}] = {self.held()}", f"{name} {self.r.choice(['+', '-', '*', '|'])}= {self.held()}",
+            f"{name}[{self.index()}] = {name}[{self.index()}]", f"{name} += {self.expr('small', 1)}"]))
 
     def unpacked(self, indent):
         a, b, kind = self.fresh(), self.fresh(), self.r.choice(["int", "float"])
@@ -293,7 +333,10 @@ class Program:
             return self.assigned(indent)
         name, kind = self.fresh("g"), self.r.choice(["int", "float"])
         params = [(self.fresh("p"), self.r.choice(["int", "float"])) for _ in range(self.r.randint(1, 2))]
-        self.line(indent, f"def {name}({', '.join(p for p, _ in params)}):")
+        defaults = self.r.choice([0, 0, 1, len(params)])
+        values = [self.expr(k, 0) for _, k in params]  # taken where the function is defined
+        heads = [f"{p}={v}" if i >= len(params) - defaults else p for i, ((p, _), v) in enumerate(zip(params, values))]
+        self.line(indent, f"def {name}({', '.join(heads)}):")
         saved, functions = dict(self.names), list(self.functions)
         self.names.update(params)
         local = self.fresh()
@@ -304,7 +347,7 @@ class Program:
             self.line(indent + 2, f"return {self.expr(kind)}")
         self.line(indent + 1, f"return {self.expr(kind)}")
         self.names, self.functions = saved, functions
-        return self.functions.append((name, [k for _, k in params], kind))
+        return self.functions.append((name, [k for _, k in params], kind, [p for p, _ in params], defaults))
 
 
 def differs(want, got):
@@ -314,6 +357,8 @@ def differs(want, got):
             return f"{want!r} became {got!r}"
         return next((d for w, g in zip(want, got) if (d := differs(w, g))), None)
     w, g = np.asarray(want), np.asarray(got)
+    if isinstance(want, np.ndarray) and w.dtype.kind in "iu" and w.dtype != g.dtype:
+        return f"{want!r} became {got!r}, of another type"
     if w.shape != g.shape or not np.allclose(w.astype(float), g.astype(float), 1e-9, 1e-9, equal_nan=True):
         return f"{want!r} became {got!r}"
     return f"{want!r} became {got!r}, of another type" if w.dtype.kind != g.dtype.kind and w.dtype.kind == "b" else None

@@ -294,6 +294,15 @@ static void put_program(const char *text) {
   }
 }
 
+bool oracle_refuses(oracle *o, const char *text, size_t n, anf_value *const *args,
+                    const char *code) {
+  outcome x;
+  find_outcome(o, text, ORACLE_INTERP, n, args, &x);
+  bool refused = x.status != ANF_OK && strcmp(x.code, code) == 0;
+  free_outcome(&x);
+  return refused;
+}
+
 int oracle_try(oracle *o, const char *text, size_t n, anf_value *const *args, unsigned engines) {
   outcome want, got;
   int bad = 0;

@@ -150,6 +150,9 @@ static void try_declared(bench *b) {
                                      "def f(p: (T, T)) { p[1] }; f((N, N))",
                                      "def f(p: T[2]) { p }; f([N, N])",
                                      "y = if c { N } else { T(1) }; y + 100",
+                                     "y = if c { N } else { T(1) }; y // 0",
+                                     "y = if c { N } else { T(1) }; Fmod(7, y - y)",
+                                     "y = if c { N } else { T(1) }; Maximum(y, y) + 1",
                                      "T(1) + N",
                                      "Stack(T(1), N)",
                                      "Where(c, T(1), N)",
@@ -199,9 +202,8 @@ static void put_constants(char *to, size_t size, const char *op, const char *typ
   static const char *const reals[] = {"0",     "0.5",   "-0.5", "0.0", "-0.0",
                                       "1e300", "1e-40", "3",    "-1"};
   bool real = (type[0] == 'f' || type[0] == 'b'), powers = strcmp(op, "**") == 0;
-  size_t n = real     ? sizeof reals / sizeof *reals
-             : powers ? 7
-                      : sizeof ints / sizeof *ints; // 7: not negative
+  bool natural = powers || type[0] == 'u'; // the first 7 are not negative
+  size_t n = real ? sizeof reals / sizeof *reals : natural ? 7 : sizeof ints / sizeof *ints;
   size_t at = (size_t)snprintf(to, size, "(");
   for (size_t i = 0; i < n; i++) {
     const char *k = real ? reals[i] : ints[i];
@@ -227,6 +229,63 @@ static void try_constants(bench *b) {
       }
 }
 
+/* ---- op, integer type, number that it may not hold ---- */
+
+static const anf_dtype narrow[] = {ANF_I8, ANF_U8, ANF_I16, ANF_U16, ANF_I32, ANF_U32, ANF_U64};
+
+static bool is_refused(bench *b, const char *body) {
+  char text[1400];
+  snprintf(text, sizeof text, "def main(x: f64, v: f64[2, 2], k: i64, c: bool) { %s }\n", body);
+  return oracle_refuses(b->o, text, 4, b->arg, "E0561");
+}
+
+/* Elementwise ops of integers that give integers, but those that compare, refuse what the type does not hold. */
+static void expect_range(bench *b, anfi_opcode op, anf_dtype d, const char *number,
+                         const char *body) {
+  char *end;
+  long long x = strtoll(number, &end, 10);
+  bool integers = anfi_op[op].infer == anfi_infer_arith || anfi_op[op].infer == anfi_infer_number;
+  bool real = strpbrk(number, ".e") != NULL;
+  if (!integers || real || (b->number - 1) % b->parts != b->part) return;
+  bool want = !anfi_dtype_holds(d, x, x);
+  if (is_refused(b, body) == want) return;
+  printf("# %s %s refused: %s\n", body, want ? "is not" : "is", anfi_op[op].name);
+  b->o->differ++;
+}
+
+/* Arguments: one number, the others of the type. */
+static void put_one_number(char *to, size_t size, size_t n, size_t place, const char *number) {
+  size_t at = 0;
+  to[0] = 0;
+  for (size_t i = 0; i < n; i++)
+    at += (size_t)snprintf(to + at, size - at, "%s%s", i ? ", " : "", i == place ? number : "y");
+}
+
+static void try_range(bench *b) {
+  static const char *const numbers[] = {
+      "1",   "-1",         "127",        "128",        "-128",       "-129",
+      "255", "256",        "32768",      "-32769",     "65535",      "65536",
+      "1.0", "2147483648", "4294967295", "4294967296", "-2147483649"};
+  static const char *const range_forms[] = {"y = T(3); F(A)", "y = T([1, 2]); F(A)",
+                                            "y = T(3); n = N + Len(v) - 2; F(A)"};
+  char args[200], body[500];
+  for (int op = 1; op < ANF_OP_COUNT; op++)
+    for (size_t t = 0; t < ANFI_LEN(narrow); t++)
+      for (size_t k = 0; k < ANFI_LEN(numbers); k++)
+        for (size_t f = 0; f < ANFI_LEN(range_forms); f++) {
+          const anfi_schema *s = anfi_op_schema(b->o->cx, (anfi_opcode)op);
+          size_t n = s->variadic ? 2 : s->nin;
+          for (size_t place = 0; n > 1 && n < 5 && place < n; place++) {
+            bool computed = strchr(range_forms[f], 'N') != NULL;
+            put_one_number(args, sizeof args, n, place, computed ? "n" : numbers[k]);
+            expand(body, sizeof body, range_forms[f], "TFAN",
+                   (const char *[]){anf_dtype_name(narrow[t]), anfi_op[op].name, args, numbers[k]});
+            try_it(b, body);
+            expect_range(b, (anfi_opcode)op, narrow[t], numbers[k], body);
+          }
+        }
+}
+
 int main(int argc, char **argv) {
   static const struct {
     const char *name;
@@ -234,7 +293,8 @@ int main(int argc, char **argv) {
   } tables[] = {{"op, number of arguments, form of call", try_arity},
                 {"declared type, number", try_declared},
                 {"op, element type, special values", try_dtypes},
-                {"op, element type, constant", try_constants}};
+                {"op, element type, constant", try_constants},
+                {"op, integer type, number", try_range}};
   enum { TABLES = sizeof tables / sizeof *tables };
   bench b = {.parts = 1};
   const char *only = NULL;

@@ -373,7 +373,12 @@ static bool takes_operands(const glow *w, const anf_node *n) {
     if (!(in[i] = n->in[i].def->type) || in[i]->kind == ANF_TYPE_FN) return true;
   for (uint32_t k = 0; k < s->nattr; k++)
     if (!(attr[k] = anfi_attr_value(w->cx, (anfi_opcode)n->op, n->u.attrs, k))) return true;
-  anfi_infer q = {w->cx, (anfi_opcode)n->op, anfi_node_loc(n), narg, in, attr, NULL};
+  anfi_infer q = {.cx = w->cx,
+                  .op = (anfi_opcode)n->op,
+                  .loc = anfi_node_loc(n),
+                  .n = narg,
+                  .in = in,
+                  .attr = attr};
   return anfi_infer_op(&q);
 }
 

@@ -211,13 +211,25 @@ static bool is_pad_mode(const anf_value *v) {
   return false;
 }
 
+/* A number without a type fills integers only if it is one of their range. */
+static bool fills(anfi_infer *q, const anf_value *v, anf_dtype d) {
+  if (!anfi_infer_number_attr(q, v)) return false;
+  anf_dtype is = (anf_dtype)v->type->dtype;
+  if (!anfi_dtype_is_weak(is) || !anfi_dtype_is_int(d)) return true;
+  double x = is == ANF_FLOAT ? anfi_get_f64(v, 0) : 0;
+  bool whole = x >= -0x1p63 && x < 0x1p63 && x == (double)(int64_t)x;
+  int64_t i = is == ANF_INT ? anfi_get_i64(v, 0) : whole ? (int64_t)x : 0;
+  if (whole && anfi_dtype_holds(d, i, i)) return true;
+  return anfi_fail(q->cx, q->loc, ANF_E0561, anf_dtype_name(d));
+}
+
 bool anfi_infer_pad(anfi_infer *q) {
   if (!anfi_infer_tensors(q)) return false;
   const anf_type *t = q->in[0];
   int64_t w[2 * ANF_MAX_RANK], dims[ANF_MAX_RANK];
   if (anfi_attr_ints(q->attr[0], 2 * ANF_MAX_RANK, w) != 2 * (size_t)t->n)
     return anfi_infer_fail(q, "pad_width needs two numbers for each axis, before and after");
-  if (!anfi_infer_number_attr(q, q->attr[2])) return false;
+  if (!fills(q, q->attr[2], (anf_dtype)t->dtype)) return false;
   if (!is_pad_mode(q->attr[1]))
     return anfi_infer_fail(q, "mode must be constant, edge, reflect, symmetric or wrap");
   bool constant = anfi_attr_is(q->attr[1], "constant");

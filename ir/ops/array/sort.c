@@ -190,6 +190,9 @@ bool anfi_infer_search_sorted(anfi_infer *q) {
   if (q->in[0]->n != 1) return anfi_infer_fail(q, "the sorted array must be of rank 1");
   if (!anfi_attr_is(q->attr[0], "left") && !anfi_attr_is(q->attr[0], "right"))
     return anfi_infer_fail(q, "side is \"left\" or \"right\"");
+  anf_dtype d = ANF_F64; // they are compared in
+  anfi_dtype_promote((anf_dtype)q->in[0]->dtype, (anf_dtype)q->in[1]->dtype, &d);
+  anfi_infer_meet(q, 0, 2, d);
   return anfi_infer_is(q, anfi_type_with_dtype(q->cx, q->in[1], ANF_I64));
 }
 

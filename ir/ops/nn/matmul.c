@@ -41,6 +41,7 @@ bool anfi_infer_linear(anfi_infer *q) {
     if (!anfi_dtype_promote(d, (anf_dtype)q->in[i]->dtype, &d))
       return anfi_infer_fail(q, "random keys take no part in arithmetic");
   }
+  anfi_infer_meet(q, 0, biased ? 3 : 2, d);
   if (x->n < 1 || w->n != 2)
     return anfi_infer_fail(q, "x must be of rank 1 or more and w a matrix [out, in]");
   if (!anfi_infer_agree(x->dims[x->n - 1], w->dims[1])) return anfi_infer_mismatch(q, x, w);

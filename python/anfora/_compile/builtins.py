@@ -13,7 +13,7 @@ from typing import Any, Callable
 from .. import _core
 from .known import Item
 from .loops import items_of_any
-from .._ops import COMPOSED, OPS, accept
+from .._ops import COMPOSED, OPS, accept, literal
 from .static import BUILTINS, BY_NAME, Call, attribute, call_source, hyper_mapped, replaced, rows_of, stacked, static_text
 from .._tree import REGISTERED, _parts as parts_of_tree, field_names, registered, tree_leaves, tree_map, tree_reduce, tree_unflatten
 from .._types import default_float, dtype_name
@@ -224,7 +224,7 @@ def _sum(w: Any, c: Call) -> str:
     if texts is None:  # of an array: its rows
         text = f"Sum{w.mark(c.node)}({w.expr(c.args[0])}, axis=0)"
         return f"({start[0]} + {text})" if start else text
-    return "(" + f" {w.mark(c.node)}+ ".join([*start, *texts] or ["0"]) + ")"
+    return "(" + f" {w.mark(c.node)}+ ".join([*(start or ["0"]), *texts]) + ")"  # from 0 on: truth values are counted
 
 
 def _leaves(w: Any, c: Call) -> str:
@@ -371,7 +371,21 @@ def _array(w: Any, c: Call) -> str:
     if known and hasattr(x, "__array__"):
         text = static_text(w, c.node, x)
     text = text or _stacked(w, c.args[0])
-    return text if dtype is None else f"cast({text}, {attribute(w, dtype, 'dtype')})"
+    return text if dtype is None else _of_dtype(w, text, dtype)
+
+
+def _of_dtype(w: Any, text: str, node: Any) -> str:
+    """Numbers of Python that integers cannot hold are an error, as in NumPy 2; those of an array are converted."""
+    dtype = attribute(w, node, "dtype")
+    known, x = w.static(node)
+    name = literal(x, "dtype") if known else ""
+    return f"CastLike({text}, {name}(0))" if name[:1] in ("i", "u") else f"cast({text}, {dtype})"
+
+
+def _holds(made: Any, numbers: Any) -> bool:
+    from .._ops import _numpy
+    a, b = _numpy().asarray(made), _numpy().asarray(numbers)
+    return a.dtype.kind not in "iu" or b.dtype.kind not in "iu" or bool((a == b).all())
 
 
 class _Maker:
@@ -394,7 +408,10 @@ class _Maker:
             x = of_default_type(x, made)
         a = _core.asarray(x)
         if dtype is not None and a.dtype != dtype:
-            return OPS["cast"](a, dtype=dtype)
+            made = OPS["cast"](a, dtype=dtype)
+            if not lends and not _holds(made, a):
+                raise OverflowError(f"{self.__name__}: a number is outside {made.dtype}")
+            return made
         copied = lends and (self.copies if copy is None else copy)
         return _core.frombytes(str(a.dtype), a.shape, a.tobytes()) if copied else a
 

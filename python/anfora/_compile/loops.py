@@ -410,8 +410,7 @@ class Loops(Part):
         of = self.scope.node
         if own_jumps(node.body) or node.orelse or not isinstance(of, ast.FunctionDef):
             return []
-        bound = {n.id for s in node.body if isinstance(s, (ast.Assign, ast.AnnAssign)) for n in ast.walk(s)
-                 if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        bound = bound_names([s for s in node.body if isinstance(s, (ast.Assign, ast.AnnAssign))])
         end = node.end_lineno, node.end_col_offset
         read = {n.id for n in ast.walk(of) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and position(n) >= end}
         return sorted(x for x in bound & read if not self.bound_before(x, node))

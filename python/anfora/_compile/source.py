@@ -26,7 +26,7 @@ from .emit import Builder, fail, safe_name
 from .._errors import CompileError, Place
 from .explain import CLOSE, OPEN
 from .hints import joined_hints, mixed_hint, repeated_hint, shape_hint
-from .known import ANY, Is, Knowing, Like, Scope, class_member, is_structure, part_entry, skeleton
+from .known import ANY, Is, Knowing, Like, Scope, class_member, is_structure, is_truth, part_entry, skeleton
 from .iterators import Iterators
 from .loops import Loops, items_of_any, bound_names, grown, local_names, position
 from .masks import Masked
@@ -202,7 +202,16 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         if isinstance(node.op, ast.Add) and any(isinstance(x, (ast.Tuple, ast.List, ast.ListComp)) or
                                                 is_structure(self.like(x)) or self.gives_dims(x) for x in sides):
             return f"TupleConcat({self.looked_at(node.left)}, {self.looked_at(node.right)})"
+        if isinstance(node.op, ast.Add) and all(map(is_truth, sides)):
+            return self.truths_added(node)
         return f"({self.expr(node.left)} {self.mark(node)}{_BINARY[type(node.op)]} {self.expr(node.right)})"
+
+    def truths_added(self, node: ast.BinOp) -> str:
+        """The sum of two truth values is 0, 1 or 2 in Python; of arrays it is `or`."""
+        a, b, mark = self.fresh(), self.fresh(), self.mark(node)
+        why = static_text(self, node, "TypeError: + of two truth values is a number in Python and `or` in NumPy; write int(a) + int(b), or a | b")
+        return (f"(fn ({a}, {b}) {{ {mark}assert(len({a}.shape) + len({b}.shape) > 0, {why}); {a} {mark}+ {b} }})"
+                f"({self.expr(node.left)}, {self.expr(node.right)})")
 
     def no_list_of_rows(self, node: ast.BinOp) -> None:
         """xs + ys and xs * 2 make longer lists in Python; of a list that a loop filled, an array, they would add and multiply."""
