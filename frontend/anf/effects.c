@@ -2,7 +2,7 @@
 /* Which calls have effects, and their order. A graph has effects if it holds an op that has, or
  * calls a graph that may have. What a computed function may do is not known: it has effects if any
  * function that has is used as a value in the module. Programs without effectful ops pay one look
- * at each node. Linear: a graph is marked once, and its callers are then looked at once. */
+ * at each node. Linear: a graph is marked once, and its callers are then visited once. */
 #include "frontend/anf/anf.h"
 
 typedef ANFI_VEC(anf_node *) nodes;

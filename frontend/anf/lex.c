@@ -202,7 +202,7 @@ static void lex_number(lexer *lx, token *t) {
   anfi_hint(lx->cx, "numbers are written 3, 1.5, 1e-3, 0xff");
 }
 
-/* To the closing quote, or the end of the line. Escapes are looked at by anfi_lex_string. */
+/* To the closing quote, or the end of the line. Escapes are decoded by anfi_lex_string. */
 static void lex_quoted(lexer *lx, token *t, char quote) {
   lx->at++, lx->col++;
   while (lx->at < lx->len && lx->text[lx->at] != '\n' && lx->text[lx->at] != quote && !lx->stop) {
