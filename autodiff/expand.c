@@ -229,7 +229,7 @@ static anf_node *expand_reverse(anfi_ad *ad, anf_node *n, bool value_alone, bool
   bool effect = n->flags & ANFI_NODE_EFFECT;
   ad->nrules = 0;
   ad->ordered = effect;
-  if (!effect || is_past(n)) r.f = anfi_silent(ad, r.f);
+  if (!effect || is_past(n)) r.f = anfi_without_effects(ad, r.f);
   if (effect && !anfi_has_effects(ad, r.f)) anfi_remove_effect(n);
   else if (effect) anfi_find_rules(ad);
   ad->at = n;
