@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Characters to tokens, on demand. Linear: the column is carried along, never counted again.
- * INVARIANT: an error is recorded once for each bad token and lexing goes on after it.
- * Two spellings mean an operator after an operand and something else elsewhere: `//` starts a
- * comment where no operator can stand, and `%7` is a node without a name there. */
+/* Characters to tokens, on demand.
+ *   x = y // 2      ->   name x, =, name y, //, number 2
+ * Linear: the column is carried along, never counted again. Hard case: two spellings mean an operator after an operand and
+ * something else elsewhere: `//` starts a comment where no operator can stand, and `%7` is a node without a name there.
+ * INVARIANT: an error is recorded once for each bad token and lexing goes on after it. */
 #include "frontend/anf/anf.h"
 
 static const char *const words[] = {
