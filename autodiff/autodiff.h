@@ -78,8 +78,8 @@ typedef struct anfi_vjp_inline {
 bool anfi_vjp_at(anfi_ad *ad, anf_graph *f, const bool *want, const bool *given,
                  anfi_vjp_inline *at);
 
-/* silent.c: f, or a copy without effects if f can reach one; derivative rules keep theirs. */
-anf_graph *anfi_silent(anfi_ad *ad, anf_graph *f);
+/* pure.c: f, or a copy without effects if f can reach one; derivative rules keep theirs. */
+anf_graph *anfi_without_effects(anfi_ad *ad, anf_graph *f);
 bool anfi_has_effects(anfi_ad *ad, const anf_graph *f); // f, or what it calls
 /* Finds the graphs whose ◀ runs a rule with effects, of custom_vjp or custom_jvp, and does not drop them: ad->rules. */
 void anfi_find_rules(anfi_ad *ad);

@@ -38,6 +38,7 @@ typedef struct {
 } wanted;
 
 typedef struct {
+  /* the call */
   anfi_ad *ad;
   anf_node *n;
   anf_graph *f, *g; // the target; the graph of the node
@@ -45,9 +46,11 @@ typedef struct {
   anf_node **args; // of f
   wanted *wrt;
   size_t *first; // by parameter: its first leaf
+  /* its pullback */
   anfi_vjp_pair pair;
   size_t first_given, ngiven; // leaves of the result that dy is for
   bool *want, *given;         // by leaf of the parameters, of the result
+  /* nodes */
   anf_node *dy, *value, **residual;
   anf_node *forward; // the call of ▶
 } reverse;
@@ -226,7 +229,7 @@ static anf_node *expand_reverse(anfi_ad *ad, anf_node *n, bool value_alone, bool
   bool effect = n->flags & ANFI_NODE_EFFECT;
   ad->nrules = 0;
   ad->ordered = effect;
-  if (!effect || is_past(n)) r.f = anfi_silent(ad, r.f);
+  if (!effect || is_past(n)) r.f = anfi_without_effects(ad, r.f);
   if (effect && !anfi_has_effects(ad, r.f)) anfi_remove_effect(n);
   else if (effect) anfi_find_rules(ad);
   ad->at = n;

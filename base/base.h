@@ -188,6 +188,11 @@ anf_status anfi_leave(anf_ctx *cx);
   anfi_frame frame_;                                                                               \
   anfi_enter((cx), (d), &frame_);                                                                  \
   if (setjmp(frame_.jump)) return anfi_leave(cx)
+/* The same in a function that appends x, which has a context `cx`, to a text. */
+#define ANFI_TEXT_ENTRY(x, out)                                                                    \
+  ANFI_NEED_ELSE((out) ? (out)->cx : (x) ? (x)->cx : NULL, ANF_INVALID, x, out);                   \
+  anfi_text_of((out), (x)->cx);                                                                    \
+  ANFI_ENTRY((x)->cx, NULL)
 /* The same in a function that returns a pointer, or `otherwise`. */
 #define ANFI_ENTRY_ELSE(cx, d, otherwise)                                                          \
   anfi_frame frame_;                                                                               \
@@ -197,7 +202,8 @@ anf_status anfi_leave(anf_ctx *cx);
 /* Cleanups run at anfi_leave, last first: ALWAYS, or only when the frame failed. */
 typedef enum { ANFI_ALWAYS, ANFI_ON_FAIL } anfi_when;
 void anfi_defer(anf_ctx *cx, anfi_when when, void (*fn)(void *), void *arg);
-void anfi_free_text(void *text); // cleanups of an anf_text and an anfi_arena
+void anfi_free_text(void *text); // cleanups of an anf_text, an anfi_arena and an anf_diag
+void anfi_free_diag(void *d);
 void anfi_free_arena(void *arena);
 /* Takes back the newest cleanup of `arg`; quick for a recent one. */
 void anfi_undefer(anf_ctx *cx, const void *arg);
@@ -492,23 +498,29 @@ enum {
 };
 
 struct anf_ctx {
+  /* memory and its limits */
   anf_allocator alloc;
   size_t bytes, max_bytes;
   uint32_t max_errors, max_nesting;
+  /* progress and cancellation */
   bool (*progress)(void *, const char *, double);
   void *progress_user;
   atomic_bool cancel;
   _Atomic(const anfi_running *) running; // code that anf_ctx_cancel stops, or NULL
   atomic_uint cancelling;                // threads that look at `running`
-  anfi_frame *frame;                     // innermost, or NULL
-  bool over_limit;                       // max_bytes made an allocation fail
-  bool told_memory;                      // E0871 or E0872 is recorded
-  unsigned without;                      // ANFI_WITHOUT_..
+  /* the current call, and what it reports */
+  anfi_frame *frame;    // innermost, or NULL
+  bool over_limit;      // max_bytes made an allocation fail
+  bool reported_memory; // E0871 or E0872 is recorded
+  /* switches of tests, and what programs are given */
+  unsigned without;      // ANFI_WITHOUT_..
   anfi_folders imports;  // that imports may lead into, beside the program's own: real paths
   struct anf_comm *comm; // of programs that the host runs, or NULL
-  anf_diag *own;     // findings of calls that were given no list, made at the first; may be NULL
-  bool own_is_old;   // a later call begins it anew
-  bool missed;       // a look-up by name found nothing, which no finding has reported yet
+  /* findings of calls that were given no list */
+  anf_diag *own;   // findings of calls that were given no list, made at the first; may be NULL
+  bool own_is_old; // a later call begins it anew
+  bool missed;     // a look-up by name found nothing, which no finding has reported yet
+  /* freed memory, and the blocks that trims visit */
   anfi_chunk *spare; // arena.c; empty outside entries
   uint32_t nspare, nsmall;
   anfi_small *small
@@ -516,6 +528,7 @@ struct anf_ctx {
   anfi_chunk *scanned;    // arena.c: memory that anfi_visit_memory goes over
   anfi_shared *shared;    // trim.c: all such blocks
   size_t nshared;
+  /* what lives as long as the context */
   anfi_arena arena;  // what lives as long as the context
   anfi_arena tables; // that refer to shared blocks without keeping them
   anfi_strtab strings;

@@ -244,13 +244,13 @@ void anfi_enter(anf_ctx *cx, anf_diag *d, anfi_frame *f) {
   f->status = ANF_OK;
   f->nerror = 0;
   f->where = NULL;
-  if (!f->outer) cx->own_is_old = true, cx->over_limit = cx->told_memory = false;
+  if (!f->outer) cx->own_is_old = true, cx->over_limit = cx->reported_memory = false;
   cx->frame = f;
 }
 
 bool anfi_fail_memory(anf_ctx *cx, anfi_loc loc) {
-  if (cx->told_memory) return false;
-  cx->told_memory = true;
+  if (cx->reported_memory) return false;
+  cx->reported_memory = true;
   if (cx->over_limit) return anfi_fail(cx, loc, ANF_E0871, cx->max_bytes);
   return anfi_fail(cx, loc, ANF_E0872);
 }

@@ -50,6 +50,8 @@ void anf_diag_free(anf_diag *d) {
   anfi_raw(cx, d, sizeof *d, 0);
 }
 
+void anfi_free_diag(void *d) { anf_diag_free((anf_diag *)d); }
+
 size_t anf_diag_count(const anf_diag *d) { return d ? d->items.n : 0; }
 const anf_diag_item *anf_diag_at(const anf_diag *d, size_t i) {
   return d && i < d->items.n ? &d->items.at[i] : NULL;

@@ -10,7 +10,7 @@ struct anfi_marking {
   anfi_shared **block; // in the order of addresses
   size_t n;
   uintptr_t low, high; // all of them lie there
-  anfi_shared **todo;  // live ones whose contents are not looked at yet
+  anfi_shared **todo;  // live ones whose contents are not scanned yet
   size_t ntodo;
 };
 

@@ -39,14 +39,17 @@ typedef struct cli_option_info {
 
 /* What one run of the command knows. */
 struct cli {
+  /* context */
   anf_ctx *cx;
   anf_diag *d;
-  anf_dump dump;                   // of stages, see cli_dump
+  anf_dump dump; // of stages, see cli_dump
+  /* the command line */
   const cli_command_info *command; // NULL before it is known
   const char *value[OPT_COUNT];    // NULL: not given; "" for one that takes no argument
   const char **arg;                // words that are no options
   size_t narg, nplain;             // how many, and how many before --
   bool colour, wants_json;
+  /* outcome, input */
   anf_status status; // of the first failure
   int write_errno;   // of standard output, or 0
   char *input;       // standard input, once it is read

@@ -60,7 +60,7 @@ static int print_lowered(cli *c, const char *as) {
   anf_graph *g = st == ANF_OK ? cli_function(c, m, target) : NULL;
   anf_target_machine tm;
   if (!cli_cpu(c, &tm)) return EXIT_USAGE;
-  tm.elsewhere = true; // it is only looked at
+  tm.elsewhere = true; // it is only printed
   if (!g) return cli_status(c, st == ANF_OK ? ANF_INVALID : st);
   const anf_type **types =
       ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, anf_graph_param_count(g) + 1);

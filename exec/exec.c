@@ -90,14 +90,12 @@ static anf_status try_variant(anf_exec *e, size_t n, const anfi_arg *args, anf_d
   return st;
 }
 
-static void free_diag(void *d) { anf_diag_free((anf_diag *)d); }
-
 /* The list that this frame records to, or one that is lost with it. */
 static anf_diag *diag_of(anf_ctx *cx) {
   if (cx->frame->diag) return cx->frame->diag;
   anf_diag *d = anf_diag_new(cx);
   if (!d) anfi_throw_nomem(cx);
-  anfi_defer(cx, ANFI_ALWAYS, free_diag, d);
+  anfi_defer(cx, ANFI_ALWAYS, anfi_free_diag, d);
   return d;
 }
 

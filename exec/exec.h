@@ -41,14 +41,17 @@ typedef struct anfi_job {
 
 /* A function at one signature. */
 struct anfi_variant {
+  /* identity */
   anfi_job job;       // while it is made
   anfi_variant *next; // used before
   anfi_arena arena;   // of all but the code
   const char *name;   // of the function in the code; NULL: the graph's
   anfi_loc loc;       // of the function
+  /* signature */
   anfi_sig sig;
   const char **arg; // by argument: what it is made for, as text
   size_t narg;
+  /* code */
   anfi_lowered low;      // its module is gone
   const anfi_form *form; // of the result, if it contains functions
   anfi_origins origins;  // of the functions that the form names
@@ -61,6 +64,7 @@ struct anfi_variant {
 typedef enum anfi_fixing { ANFI_FIX_NONE, ANFI_FIX_NEEDED, ANFI_FIX_ALL } anfi_fixing;
 
 struct anf_exec {
+  /* context and options */
   anf_ctx *cx;
   anf_exec_opts o;
   anf_jit_engine *engine;

@@ -112,14 +112,14 @@ enum { BATCH, OUTER, INNER }; // axes of a matrix, or of a stack of them
 
 static int role_of(const anfi_placing *p, size_t i) {
   const anf_type *t = type_in(p, i);
-  bool turned = anfi_attr_bool(attr(p, (uint32_t)i));
-  uint32_t inner = t->n - ((i == 0) != turned ? 1 : 2);
+  bool transposed = anfi_attr_bool(attr(p, (uint32_t)i));
+  uint32_t inner = t->n - ((i == 0) != transposed ? 1 : 2);
   return p->in[i].axis + 2 < t->n ? BATCH : p->in[i].axis == inner ? INNER : OUTER;
 }
 
 static size_t inner_axis(const anfi_placing *p, size_t i) {
-  bool turned = anfi_attr_bool(attr(p, (uint32_t)i));
-  return type_in(p, i)->n - ((i == 0) != turned ? 1 : 2);
+  bool transposed = anfi_attr_bool(attr(p, (uint32_t)i));
+  return type_in(p, i)->n - ((i == 0) != transposed ? 1 : 2);
 }
 
 /* Both are cut along what is summed over. */

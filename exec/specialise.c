@@ -62,9 +62,7 @@ void anfi_exec_log(anf_exec *e, anfi_variant *v, size_t n, const anfi_arg *args,
 }
 
 anf_status anf_exec_explain(const anf_exec *e, anf_text *out) {
-  ANFI_NEED_ELSE(out ? out->cx : e ? e->cx : NULL, ANF_INVALID, e, out);
-  anfi_text_of(out, e->cx);
-  ANFI_ENTRY(e->cx, NULL);
+  ANFI_TEXT_ENTRY(e, out);
   if (e->log.len) anfi_put(out, e->log.text, e->log.len);
   size_t said = 0;
   if (e->fixing)

@@ -181,9 +181,7 @@ static void put_trace(const anf_trace *t, anf_text *o) {
 }
 
 anf_status anf_trace_print(const anf_trace *t, anf_text *out) {
-  ANFI_NEED_ELSE(out ? out->cx : t ? t->cx : NULL, ANF_INVALID, t, out);
-  anfi_text_of(out, t->cx);
-  ANFI_ENTRY(t->cx, NULL);
+  ANFI_TEXT_ENTRY(t, out);
   put_trace(t, out);
   return anfi_leave(t->cx);
 }
@@ -247,9 +245,7 @@ static void put_table(const anf_trace *t, bool by_line, anf_text *o) {
 }
 
 anf_status anf_trace_print_table(const anf_trace *t, anf_text *out) {
-  ANFI_NEED_ELSE(out ? out->cx : t ? t->cx : NULL, ANF_INVALID, t, out);
-  anfi_text_of(out, t->cx);
-  ANFI_ENTRY(t->cx, NULL);
+  ANFI_TEXT_ENTRY(t, out);
   put_table(t, false, out);
   anfi_putc(out, '\n');
   put_table(t, true, out);

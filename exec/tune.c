@@ -80,8 +80,8 @@ static void *operand(bench *w, anf_dtype d, uint64_t n) {
 static const anf_type *matrix(bench *w, bool left) {
   const anfi_mm_shape *s = w->s;
   uint64_t m = left ? s->m : s->k, n = left ? s->k : s->n;
-  bool turned = left ? s->ta : s->tb;
-  int64_t dims[] = {(int64_t)(turned ? n : m), (int64_t)(turned ? m : n)};
+  bool transposed = left ? s->ta : s->tb;
+  int64_t dims[] = {(int64_t)(transposed ? n : m), (int64_t)(transposed ? m : n)};
   return anfi_type_checked(w->cx, type_of(s, left), 2, dims);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A function as it is called with certain arguments: a copy of its module, in which a graph of its
- * own calls it with the function arguments substituted. Captures and bound arguments of these are data and
- * become further parameters. */
+/* A function as it is called with certain arguments.
+ *   f(g, 2.0) where f(h, x) = h(h(x))     ->    main(x) = g(g(x)), in a copy of f's module
+ * A graph of the copy calls f with the function arguments substituted. Captures and bound arguments of these are data
+ * and become further parameters. */
 #include "interp/applied.h"
 #include "optimizer/infer/infer.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The reference interpreter: an iterative machine with frames on its own stack.
- * Every value in flight is in a slot, in `acc`, or in a mapping of a frame, so one cleanup frees
- * all of them however a run ends: by an error, a limit, or memory that runs out in the middle of a
- * step. A call that is a graph's last step replaces its frame (tail call), so loops through header graphs
- * run in constant space. */
+ *   f(n) = n == 0 ? 0 : f(n - 1)    one frame, replaced a million times: a call that is a graph's last step (tail call)
+ * Every value in flight is in a slot, in `acc`, or in a mapping of a frame, so one cleanup frees all of them however a
+ * run ends: by an error, a limit, or memory that runs out in the middle of a step. Loops through header graphs run in
+ * constant space. */
 #include "interp/interp.h"
 
 typedef anfi_machine machine;

@@ -36,15 +36,18 @@ typedef enum anfi_step_kind {
 
 #define ANFI_NO_SLOT UINT32_MAX
 typedef struct anfi_step {
+  /* what it does */
   uint8_t kind;
   uint16_t op;
   uint32_t nin, nkill, nattr_in; // the last nattr_in inputs are attributes
-  uint32_t dst;                  // slot of the result, or ANFI_NO_SLOT
-  const uint32_t *in;            // operands, then slots that nothing uses after this step
-  anf_value **attr;              // by schema index; NULL where an input gives it
-  const anf_node *node;          // its origin
-  bool over;                     // input 0 is in a slot that nothing uses after this step
-  bool elementwise;              // the result type follows from input types: caches the last ones
+  /* operands and result */
+  uint32_t dst;       // slot of the result, or ANFI_NO_SLOT
+  const uint32_t *in; // operands, then slots that nothing uses after this step
+  anf_value **attr;   // by schema index; NULL where an input gives it
+  /* its node, and types that it has seen */
+  const anf_node *node; // its origin
+  bool over;            // input 0 is in a slot that nothing uses after this step
+  bool elementwise;     // the result type follows from input types: caches the last ones
   const anf_type *seen[3], *type;
 } anfi_step;
 

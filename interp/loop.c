@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loop(step, [n or go], w.., s.., xs..), as its row says. A frame without a plan holds the step at
- * slot[base] and w.., s.., xs.. after it, the state being replaced in place, so a loop of any
- * length runs in constant space, its stacks excepted. */
+/* Loop(step, [n or go], w.., s.., xs..), as its row says.
+ *   Loop(step, 3, w, s)    s = step(w, s) three times, in slot[base + 2]
+ * A frame without a plan holds the step at slot[base] and w.., s.., xs.. after it, the state being replaced in place, so
+ * a loop of any length runs in constant space, its stacks excepted. */
 #include "interp/interp.h"
 
 struct anfi_looping {

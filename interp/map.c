@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions of functions: HyperMap and Map walk their arguments' nesting with a stack of levels,
- * one machine step a level or call, so a walk of any depth can be cancelled and needs no C stack;
- * and the choice of a multitype function. */
+/* Functions of functions: HyperMap and Map; and the choice of a multitype function.
+ *   HyperMap(f, (1, (2, 3)))   ->   f(1), then f(2), f(3) one level deeper:  (f(1), (f(2), f(3)))
+ * They walk their arguments' nesting with a stack of levels, one machine step a level or call, so a walk of any depth
+ * can be cancelled and needs no C stack. */
 #include "interp/interp.h"
 
 typedef struct {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* From a graph to a plan: CNodes in evaluation order become steps, operands become slots.
- * A slot is free again after the last step that uses it, so a plan has as many slots as values live
- * at one time, and a running program holds no value that it does not need. Linear in the graph and
- * in the captures of the graphs that it makes function values of. */
+ *   %1 = Sin(x); %2 = Cos(%1); return %2    ->    slot 0 = Sin slot 0; slot 0 = Cos slot 0; return slot 0
+ * A slot is free again after the last step that uses it, so a plan has as many slots as values live at one time, and a
+ * running program holds no value that it does not need. Linear in the graph and in the captures of the graphs that it
+ * makes function values of. */
 #include "interp/interp.h"
 
 typedef struct {

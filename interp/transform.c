@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The interpreter knows no transforms: a function that applies one is run as a copy,
- * specialised for its arguments and expanded. The program itself is unchanged. */
+/* Transforms: a function that applies one is run as a copy, specialised for its arguments and expanded.
+ *   grad(f)(2.0)    ->    main(x) = the expanded gradient of f, in a copy of the module, run with 2.0
+ * The interpreter itself knows no transforms. The program is unchanged. */
 #include "autodiff/autodiff.h"
 #include "interp/interp.h"
 #include "interp/applied.h"
@@ -113,8 +114,6 @@ static anf_status prepare_for_values(anf_graph *g, anfi_given_values *v, anf_dia
   return without_transforms(made, n, t, d, out);
 }
 
-static void free_diag(void *d) { anf_diag_free((anf_diag *)d); }
-
 /* Errors of the first attempt are recorded unless another may help. */
 bool anfi_run_prepare(anf_graph *g, anfi_given_values *v, anfi_prepared *out) {
   anf_ctx *cx = g->module->cx;
@@ -123,7 +122,7 @@ bool anfi_run_prepare(anf_graph *g, anfi_given_values *v, anfi_prepared *out) {
   anf_diag *d = cx->frame->diag;
   if (!d) {
     if (!(d = anf_diag_new(cx))) anfi_throw_nomem(cx);
-    anfi_defer(cx, ANFI_ALWAYS, free_diag, d);
+    anfi_defer(cx, ANFI_ALWAYS, anfi_free_diag, d);
   }
   size_t had = anf_diag_count(d);
   anf_status st = prepare_copy(g, v, d, out);

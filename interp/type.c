@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Checks a value against a declared type, and converts it. A number without a type takes the
- * declared one; a value from outside is also converted where that is lossless; else types must
- * match. A dim's name denotes one size throughout a set of values. Two walks with stacks of
- * their own: the first only looks, and almost always finds nothing to convert; the second copies
- * changed parts. Both follow the declared type, so they are as long as it is. */
+/* Checks a value against a declared type, and converts it.
+ *   x: f32 given 1.5, a number without a type     ->   f32(1.5);      x: f32[n], y: f32[n] given 3 and 4 elements: an error
+ * A number without a type takes the declared one; a value from outside is also converted where that is lossless; else
+ * types must match. A dim's name denotes one size throughout a set of values. Two walks with stacks of their own: the
+ * first only reads, and almost always finds nothing to convert; the second copies changed parts. Both follow the
+ * declared type, so they are as long as it is. */
 #include "interp/interp.h"
 
 typedef struct {
@@ -229,7 +230,7 @@ bool anfi_fit_value(anfi_fit *f, anf_value *v, const anf_type *t, anf_value **ou
 bool anfi_fits(anfi_fit *f, const anf_value *v, const anf_type *t) {
   if (!is_compound(t)) return one_fits(f, v, t);
   bool fits = false;
-  anf_value *same = (anf_value *)(uintptr_t)(const void *)v; // only looked at
+  anf_value *same = (anf_value *)(uintptr_t)(const void *)v; // only read
   if (fit_in_frame(f, same, t, &fits, NULL) != ANF_OK) anfi_throw_nomem(f->cx);
   return fits;
 }

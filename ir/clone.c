@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Copying a graph with the graphs nested in it. Graphs are made first, so that references to them
- * and recursion find the copies; then nodes in evaluation order, parents before children, so that
- * every input is there already. */
+/* Copies of a graph with the graphs nested in it.
+ *   f(x): g(y) = x + y; g(1)        ->  f2(x2): g2(y2) = x2 + y2; g2(1)
+ * Graphs are made first, so that references to them and recursion find the copies; then nodes in evaluation order,
+ * parents before children, so that every input is there already. */
 #include "ir/ir.h"
 
 typedef struct {

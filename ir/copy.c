@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A copy of a graph, with all that it refers to, in a module of its own: for those who rewrite a
- * program whose owner wants to keep it. The copy borrows names, attributes and texts of the
- * original, which must outlive it. Graphs and nodes are made when they are first met, and filled in
- * later, from lists: so references may go round. */
+/* Copies of a graph, with all that it refers to, in a module of its own: for those who rewrite a program whose owner
+ * wants to keep it.
+ *   m: f calls g, h        ->  m2: f2 calls g2         h, which f does not reach, is not copied
+ * The copy borrows names, attributes and texts of the original, which must outlive it. Hard case: recursion. Graphs and
+ * nodes are made when they are first met, and filled in later, from lists. */
 #include "ir/ir.h"
 
 typedef struct {

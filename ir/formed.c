@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Results of specialised copies, for the host. A copy gives data for functions (optimizer/infer);
- * the form of its result gives the original function of each part of the data. */
+/* Results of specialised copies, for the host: data become function values again.
+ *   f(x): fn (y) { x + y }      the copy of f(2.0) gives (2.0,)  ->  the function value fn_f with x = 2.0 bound
+ * A copy gives data for functions (optimizer/infer/form.c); the form of its result names the original function of each
+ * part of the data. */
 #include "ir/ir.h"
 
 typedef struct forming {

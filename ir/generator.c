@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* MetaFuncGraphs of the host: a C function makes a graph for the types of a call's arguments. The context owns the
- * graphs, one for each list of types, in modules of their own; programs that call them have copies (copy.c, anfi_merge),
- * which inference asks for (optimizer/infer/specialise.c). */
+/* MetaFuncGraphs of the host: a C function makes a graph for the types of a call's arguments.
+ *   double_all(x, y), x: f32[3], y: i64      the C function makes  g(x, y): (x + x, y + y)  once for these types
+ * The context owns the graphs, one for each list of types, in modules of their own; programs that call them have copies
+ * (copy.c, anfi_merge), which inference asks for (optimizer/infer/specialise.c). */
 #include "ir/ops/op.h"
 
 #include "anfora/host.h"

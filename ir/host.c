@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ops that the host registered: their table, which a context owns, the arguments of their C functions, and the
- * types of their results. An entry is complete when it is added, and is never changed. */
+ * types of their results.
+ *   "fn(f64[N], f64) -> f64[N]", arguments "0 1 N out"   ->   f(const double *, double, int64_t, double *)
+ * An entry is complete when it is added, and is never changed. */
 #include "ir/ops/op.h"
 
 #include "anfora/host.h"

@@ -123,14 +123,17 @@ typedef struct anfi_form {
 } anfi_form;
 
 struct anf_graph {
+  /* identity */
   anf_module *module;
   const anfi_str *name;
   uint32_t id;    // dense in the module
   uint32_t flags; // ANFI_GRAPH_*
+  /* the function */
   ANFI_VEC(anf_node *) params;
   ANFI_VEC(anf_node *) effects; // in order
   anf_node *result;
-  anf_node *self;              // the VALUE node of this graph, or NULL while there is none
+  anf_node *self; // the VALUE node of this graph, or NULL while there is none
+  /* declarations, origin */
   const anf_type *result_type; // declared, or NULL
   const anfi_form *form;       // of a specialised graph whose result contained functions, or NULL
   uint32_t debug;
@@ -147,6 +150,7 @@ typedef struct anfi_gone {
 } anfi_gone;
 
 struct anf_module {
+  /* the module */
   anf_ctx *cx;
   anfi_arena arena;
   anf_diag *diag;
@@ -179,6 +183,7 @@ struct anf_module {
 
 /* type.c */
 struct anf_type {
+  /* kind and what follows from it */
   uint8_t kind;    // anf_type_kind
   uint8_t dtype;   // of a tensor, or of ANF_PATTERN_RANKS
   bool varies;     // a real or complex tensor, or a tuple or record that has one: it has tangents
@@ -186,7 +191,8 @@ struct anf_type {
   bool functions;  // a function, or a tuple or record that has one
   uint32_t n;      // rank, items, fields or parameters
   uint64_t hash;
-  size_t leaves;                // such tensors in it, and boxes and stacks
+  size_t leaves; // such tensors in it, and boxes and stacks
+  /* parts, by kind */
   const anf_type *result;       // of a function
   const int64_t *dims;          // of a tensor
   const anf_type *const *items; // of a tuple, record or function
@@ -458,7 +464,7 @@ struct anf_analysis {
 anf_analysis *anfi_analyse(anf_module *m);
 /* ground.c: no recursion without a base case, or E0518 for each. */
 bool anfi_check_grounded(anf_module *m);
-/* reads_first.c: another order in each graph, in which arrays are read before they are written over. */
+/* reads_first.c: another order in each graph, in which arrays are read before they are overwritten. */
 void anfi_order_reads_first(anf_analysis *an);
 /* The same in the order of g, before what writes alone. `at`: by node id, 0 for nodes of g; changed. */
 void anfi_graph_reads_first(anf_ctx *cx, anfi_arena *a, const anf_graph *g, anf_node **order,
@@ -562,18 +568,23 @@ typedef enum anfi_lower {
 } anfi_lower;
 struct anfi_derive; // autodiff/derive/derive.h
 typedef struct anfi_op_info {
+  /* signature */
   const char *name, *family;
-  const char *in;              // input names: "a b", "x bias?", "xs*"
-  const char *attrs;           // "axis:ints? keepdims:bool=false"
+  const char *in;    // input names: "a b", "x bias?", "xs*"
+  const char *attrs; // "axis:ints? keepdims:bool=false"
+  /* types and values */
   bool (*infer)(anfi_infer *); // type of the result from types of inputs
   bool (*eval)(anfi_eval *);   // fills the result; NULL with `scalar` set: elementwise
   const char *scalar;          // elementwise code in the inputs' names, C operators: "a * b"
-  const char *grad;            // formulas; "_" zero, "!" none, "*" transforms know it, "vjp" hook
+  /* transforms */
+  const char *grad; // formulas; "_" zero, "!" none, "*" transforms know it, "vjp" hook
   bool (*vjp)(struct anfi_derive *); // derivative that no formula gives; autodiff/vjp_*.c
   struct anf_node *(*batch)(struct anfi_batch *); // rule of vmap; NULL: elementwise, or by lane
+  /* compilation */
   anfi_lower lower;
   uint32_t flags;
-  uint32_t cost;                           // of one result element, a multiplication being 1
+  uint32_t cost; // of one result element, a multiplication being 1
+  /* formats, tests, documentation */
   const char *onnx, *mindir, *pnnx, *aten; // their names, space-separated; NULL: none
   const char *sample;                      // inputs for generated tests
   const char *numpy;                       // the same in NumPy, checked by tests
@@ -584,7 +595,7 @@ const anfi_schema *anfi_op_schema(anf_ctx *cx, anfi_opcode op);
 /* Does the op take n arguments, not counting attributes? anfi_op_check_count reports E0202 if not. */
 bool anfi_op_takes(anf_ctx *cx, anfi_opcode op, size_t n);
 bool anfi_op_check_count(anf_ctx *cx, anfi_opcode op, size_t n, anfi_loc loc);
-bool anfi_op_is_comparison(anfi_opcode op); // Equal, Less and their kin
+bool anfi_op_is_comparison(anfi_opcode op); // Equal, Less and the like
 /* Of an op that is applied as a value, to n inputs with those that give attributes: the number of arguments, and no
  * attribute that must be given is missing (E0206). */
 bool anfi_op_check_applied(anf_ctx *cx, anfi_opcode op, const anfi_attrs *at, size_t n,
@@ -680,15 +691,18 @@ typedef struct anfi_generator {
   struct anfi_generator *next;
 } anfi_generator;
 struct anfi_host {
+  /* the op */
   const anfi_str *name, *vjp; // vjp NULL: see zero
   bool zero;                  // the derivative is zero; else there is none
   unsigned flags;             // ANF_HOST_*
+  /* its C function */
   void (*function)(void);
   const anf_type *type; // fn(tensors..) -> a tensor, or a tuple of them
   size_t nslot, nout;
   const anfi_host_slot *slot;
-  const anf_type *const *out;     // parts of the result
-  size_t returned;                // the one that the C function returns, or nout
+  const anf_type *const *out; // parts of the result
+  size_t returned;            // the one that the C function returns, or nout
+  /* how it is called */
   struct anfi_c_signature **call; // made at the first interpreted call
   anfi_generator *generator;      // or NULL; then all from `function` on is not there
 };

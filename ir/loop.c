@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reads a Loop node's attributes once (loop.h); all passes, derivatives and the lowering start here. */
+/* Reads a Loop node's attributes once (loop.h); all passes, derivatives and the lowering start here.
+ *   Loop(step, 10, w, s, xs, invariant=1, stacks=1, counted=true)  ->  n = 10, nw = 1, ns = 1, nx = 1 */
 #include "ir/loop.h"
 
 size_t anfi_loop_attr(const anf_node *loop, uint32_t k) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Modules and graphs: ownership, debug information, the public accessors. */
+/* Modules and graphs: ownership, debug information, the public accessors.
+ *   module { graphs: f, ✓f, ✗f;  nodes: by id }      all in the module's arena, freed at once */
 #include "ir/ir.h"
 
 /* The module's own memory comes first, so that every later failure can free the module. */

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Names and order for printing.
- * INVARIANT: the order of a module that was read from its own print is that of the print, and its
- * names are those of the print; so printing what was read gives the same text. Order is that of
- * ids, except that the operands of a node come first: inputs, what the graphs among its inputs capture,
- * and the effect before it. Names are made unique in order of printing: graphs first, then the
- * nodes of each graph; a name that is taken gets the first free suffix. Linear; no recursion. */
+ *   three nodes named y in f, and one without a name      print as  y, y_1, y_2, %4
+ * INVARIANT: the order of a module that was read from its own print is that of the print, and its names are those of the
+ * print; so printing what was read gives the same text. Order is that of ids, except that the operands of a node come
+ * first: inputs, captures of the graphs among its inputs, and the effect before it. Names are made unique in order of
+ * printing: graphs first, then the nodes of each graph; a name that is taken gets the first free suffix. Linear; no
+ * recursion. */
 #include "ir/ir.h"
 
 typedef struct {
@@ -93,7 +94,7 @@ typedef struct {
 typedef struct {
   naming *q;
   uint8_t *seen;      // nodes
-  uint32_t *captured; // by graph id: 1 + the last graph in which its captures were looked at
+  uint32_t *captured; // by graph id: 1 + the last graph in which its captures were visited
   uint32_t *before;   // by node id: 1 + id of the effect before it, in graphs with effects
   ANFI_VEC(step) st;
 } ordering;
@@ -104,9 +105,9 @@ static void enter(ordering *r, anf_graph *g, anf_node *n) {
   anfi_push(r->q->scratch, &r->st, ((step){.node = n}));
 }
 
-/* The next thing that top's node depends on, or NULL when all were looked at. A function value
- * needs what its graph captures; to go through that once in each graph is enough: what was looked
- * at is emitted, or waits below on the stack for the current node. */
+/* The next thing that top's node depends on, or NULL when all were visited. A function value
+ * needs what its graph captures; to go through captures once in each graph is enough: a node that was
+ * visited is emitted, or waits below on the stack for the current node. */
 static anf_node *next_need(ordering *r, const anf_graph *g, step *top) {
   if (!top->effect_done) {
     top->effect_done = true;

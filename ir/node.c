@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Nodes and edges. Each input is an edge in the use list of its definition, so uses are found and
- * replaced in time linear in their number.
+/* Nodes and edges. Each input is an edge in the use list of its definition, so uses are found and replaced in time linear
+ * in their number.
+ *   %1 = Sin(x);  %2 = Mul(%1, %1)       uses of %1: (input 0 of %2), (input 1 of %2)
  * INVARIANT: a VALUE that holds a primitive has no use list (it would be as long as the module). */
 #include "ir/ir.h"
 #include "ir/worklist.h"
@@ -59,7 +60,7 @@ static void note_unused(const anf_node *n) {
   if (n->graph) anfi_work_add(n, ANFI_WORK_DCE);
 }
 
-/* A rule may ask for an input with no other use: then the last user is to be looked at again. Rules of
+/* A rule may ask for an input with no other use: then the last user is to be simplified again. Rules of
  * elementwise ops do not ask. */
 static void drop_use(anfi_use *u) {
   unlink_use(u);

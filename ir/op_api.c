@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The ops as a host sees them: their names and what docs/ops.md says of each. */
+/* The ops as a host sees them: their names and what docs/ops.md says of each.
+ *   for (i = 0; i < anf_op_count(); i++) anf_op_describe(cx, anf_op_name(i), &info); */
 #include "ir/ir.h"
 
 size_t anf_op_count(void) { return ANF_OP_COUNT; }

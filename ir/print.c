@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A module as .ir text: every node a line, typed where its type is known (docs/language.md).
- * INVARIANT: reading the text and printing again gives the same text. Linear; a type is written out
- * once and copied after. Modules that the verifier rejects can be printed too: what a node lacks
- * shows as `?`. Places and the origin of graphs are comments, so a text with them reads as the same module. */
+ *   Mul of the parameters x and y   ->   %1: f64[3] = Mul(x, y)
+ * INVARIANT: reading the text and printing again gives the same text. Linear; a type is written out once and copied
+ * after. Modules that the verifier rejects can be printed too: what a node lacks shows as `?`. Places and the origin of
+ * graphs are comments, so a text with them reads as the same module. */
 #include "ir/ir.h"
 
 #include "anfora/text.h"
@@ -171,17 +172,13 @@ static void print_ir(anf_text *o, anf_module *m, bool places) {
 void anfi_print_ir(anf_text *o, anf_module *m) { print_ir(o, m, false); }
 
 anf_status anf_print_ir_places(anf_module *m, anf_text *out) {
-  ANFI_NEED_ELSE(out ? out->cx : m ? m->cx : NULL, ANF_INVALID, m, out);
-  anfi_text_of(out, m->cx);
-  ANFI_ENTRY(m->cx, NULL);
+  ANFI_TEXT_ENTRY(m, out);
   print_ir(out, m, true);
   return anfi_leave(m->cx);
 }
 
 anf_status anf_print_ir(anf_module *m, anf_text *out) {
-  ANFI_NEED_ELSE(out ? out->cx : m ? m->cx : NULL, ANF_INVALID, m, out);
-  anfi_text_of(out, m->cx);
-  ANFI_ENTRY(m->cx, NULL);
+  ANFI_TEXT_ENTRY(m, out);
   anfi_print_ir(out, m);
   return anfi_leave(m->cx);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Removes CNodes that nothing needs: mark from the results and effects of all graphs, then delete.
- */
+/* Removes CNodes that nothing needs (mark and sweep).
+ *   %1 = Sin(x); %2 = Cos(x); return %2   ->   %2 = Cos(x); return %2
+ * Marked are the results and effects of all graphs and their operands. */
 #include "ir/ir.h"
 
 /* Room for every node from the start: nothing may fail while marks are set. */

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* anf_ctx_trim: what a context shares between its programs (types, names, symbols, graphs of generators) goes with
- * the last of them that has a use for it. */
+ * the last of them that has a use for it.
+ *   m1 uses f32[3], m2 uses f64: m1 is freed, then trim   ->   the type f32[3] is freed, f64 stays
+ * Conservative marking from the live blocks (base/trim.c). */
 #include "ir/ir.h"
 
 static void trim(anf_ctx *cx) {

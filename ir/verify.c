@@ -449,7 +449,7 @@ typedef struct {
   anf_node *node;
   uint32_t input;
   bool effect_done;
-  const anfi_graph_info *fn; // the function whose captures are looked at, from `capture` on
+  const anfi_graph_info *fn; // the function whose captures are visited, from `capture` on
   size_t capture;
 } step;
 
@@ -458,8 +458,8 @@ typedef struct {
   const anf_analysis *an;
   uint8_t *state;    // of nodes
   uint32_t *before;  // by node id: 1 + id of the effect before it; NULL without effects
-  uint32_t *open_in; // by graph id: 1 + the graph in which its captures are being looked at
-  uint32_t *done_in; // ... were looked at
+  uint32_t *open_in; // by graph id: 1 + the graph in which its captures are being visited
+  uint32_t *done_in; // ... were visited
   ANFI_VEC(step) st;
 } walk;
 
@@ -476,7 +476,7 @@ static uint32_t *effect_order(checker *c) {
 }
 
 /* What top needs next, or NULL. *cycle is set when it needs the captures of a function that are
- * being looked at, which wait for top itself. */
+ * being visited, which wait for top itself. */
 static anf_node *next_need(walk *w, const anf_graph *g, step *top, bool *cycle) {
   if (!top->effect_done) {
     top->effect_done = true;

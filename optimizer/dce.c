@@ -131,7 +131,7 @@ typedef struct {
   anfi_arena *a;
   bool *graph, *node; // by id: needed
   ANFI_VEC(const anf_graph *) graphs;
-  anfi_node_vec nodes; // needed, not looked at yet
+  anfi_node_vec nodes; // needed, not visited yet
 } needs;
 
 static void need_graph(needs *w, const anf_graph *g) {
@@ -212,7 +212,7 @@ static void drop_held(anfi_pass *p, anf_graph *g) {
  *   def each(f, x) { f(x) }    a call of an f that is not known may have an effect; of each(Sin, x) it has none */
 
 static bool is_known(const anf_node *f) {
-  while (anfi_is_op(f, ANF_OP_Switch)) { // both branches, of which one is looked at here
+  while (anfi_is_op(f, ANF_OP_Switch)) { // both branches, of which one is visited here
     if (!anfi_value_graph(f->in[2].def)) return false;
     f = f->in[1].def;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The graph passes on the pass manager (base/pass.h): their rows, the properties of a module, and a frame
- * for each pass, so that its scratch memory goes when it ends. */
+/* The graph passes on the pass manager (base/pass.h).
+ *   "(simplify cse)* dce"    rows simplify and cse of pass.def in turn until neither changes anything, then dce
+ * Here are the rows, the properties of a module, and a frame for each pass, so that its scratch memory goes when it ends. */
 #include "base/pass.h"
 #include "optimizer/rules/rule.h"
 

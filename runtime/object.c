@@ -48,7 +48,7 @@ static anf_status enter(const anf_object *o, anf_stream *s, anf_rt_wrapper f, an
   return st;
 }
 
-/* Objects of version 2 do not say what they need. The one that was looked at last is most often the next. */
+/* Objects of version 2 do not say what they need. The one that was examined last is most often the next. */
 static bool can_run(const anf_object *o, anf_stream *s) {
   static const char *_Atomic good;
   size_t n;

@@ -33,9 +33,11 @@ typedef struct worker {
 } worker;
 
 typedef struct anfi_rt_pool {
+  /* threads and their job */
   worker *w;
   uint32_t n;
   loop job;
+  /* synchronisation */
   atomic_uint generation, pending;
   atomic_uint asleep;        // workers that wait for `wake`
   atomic_bool stop, waiting; // does the stream's own thread wait for `done`?

@@ -56,6 +56,7 @@ typedef struct anfi_rt_kept {
 } anfi_rt_kept;
 
 struct anf_stream {
+  /* what stops a call, and its limits */
   atomic_uintptr_t
       stack_limit;           // ORDER: first, at ANF_RT_STACK_LIMIT; RT_STOP: stop at the next poll
   atomic_int stop;           // why: a trap kind; 0: nobody asked
@@ -63,6 +64,7 @@ struct anf_stream {
   bool armed;                // anfi_rt_arm was called since the last call from outside
   uint64_t steps, max_steps; // of code that counts
   uint64_t depth, max_depth;
+  /* memory: a stack of blocks */
   anfi_rt_frame *frame; // innermost
   char *at, *end;       // free part of the top block
   anfi_rt_block *block, *spare;
@@ -70,10 +72,12 @@ struct anf_stream {
   size_t limit;    // of bytes in this call; 0: none but o.max_bytes
   bool over_limit; // it made an allocation fail
   size_t peak;     // most bytes of blocks in use so far: what the first block of a call asks for
-  char *stack;     // the deep one; NULL: not made yet
+  /* the C stack, and threads */
+  char *stack; // the deep one; NULL: not made yet
   bool on_stack;
   _Atomic(struct anfi_rt_pool *) pool; // who stops the stream walks over it
   anf_stream *parent;                  // of a worker's
+  /* options, and what is reported */
   anf_stream_opts o;
   anf_trap trap;
   anfi_rt_kept kept;

@@ -7,7 +7,7 @@
  * Recursive functions compare the stack pointer with the limit anyhow, and loops poll the same word: a request costs
  * code nothing more to see. Workers of the pool have streams of their own, which are stopped one by one.
  *
- * INVARIANT: the request is stored before the pool is looked at, and anf_rt_parallel looks at the request after it
+ * INVARIANT: the request is stored before the pool is read, and anf_rt_parallel looks at the request after it
  * published the pool, so one of the two sees the other (both sequentially consistent).
  *
  * Code that must not stop half-way says so (ANF_RT_COMMIT): a training step before it writes over its state.

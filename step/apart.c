@@ -3,8 +3,8 @@
  *
  *     state w at 0x1000, 64 bytes;  output y at 0x1020:    the run would write y over half of w
  *
- * Ranges are sorted by address, then each is compared with those before it that end last. Inputs may share memory. It is
- * looked at before a run, and only if something was bound since, so that a host may exchange buffers one by one. */
+ * Ranges are sorted by address, then each is compared with those before it that end last. Inputs may share memory. They are
+ * compared before a run, and only if something was bound since, so that a host may exchange buffers one by one. */
 #include "step/step.h"
 
 #include <stdlib.h>

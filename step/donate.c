@@ -186,7 +186,7 @@ static bool is_recorded(const anfi_lowered *low, const pair *p, tstmt s) {
 /* ---- the whole body ---- */
 
 /* May a statement stop the program? Functions of the run time may; those of the module if they call
- * such. `known` remembers by function: 1 while it is looked at, 2 no, 3 yes. Functions nest in each
+ * such. `known` remembers by function: 1 while it is visited, 2 no, 3 yes. Functions nest in each
  * other no deeper than loops do, for a recursive entry is not donated to. */
 typedef struct stopping {
   const tmod *m;

@@ -55,7 +55,7 @@ anf_status anf_step_exchanges(const anf_step *s, anf_text *out) {
 
 /* ---- inputs ---- */
 
-enum { BLOCK = 64, BLOCKS = 1 << 14 }; // of a larger input so many blocks are looked at
+enum { BLOCK = 64, BLOCKS = 1 << 14 }; // of a larger input so many blocks enter the sum
 
 static uint64_t sum_of(const anfi_step_leaf *l, uint64_t sum) {
   size_t blocks = l->bytes / BLOCK;

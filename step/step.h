@@ -89,7 +89,7 @@ struct anf_step {
   atomic_bool running; // code that anf_step_cancel stops
   bool submitted;
   bool cancelled; // the submitted run did not happen
-  bool apart;     // memory was looked at since something was bound (apart.c)
+  bool apart;     // memory was compared since something was bound (apart.c)
   anf_status status;
   anfi_step_print *print, **print_end;
   bool print_lost;  // no memory for it

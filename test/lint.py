@@ -117,12 +117,13 @@ def check_words(_build):
     words = [w.strip() for row in re.findall(r"^\| ([^|]+) \| [^|]+ \|$", table, re.M)[1:] for w in row.split(",")]
     if len(words) < 8:
         yield f"only {len(words)} words were found: is this the table?"
-    pattern = re.compile(rf"\b({'|'.join(map(re.escape, words))})s?\b")
-    for path in files(".c", ".h", ".def", ".md", ".anf"):
-        if rooms.room_of(path) or (path.startswith("docs/") and path != "docs/glossary.md"):
-            for number, line in enumerate(text(path).split("\n"), 1):
-                if pattern.search(re.sub(r"`[^`]*`", "", line)):
-                    yield f"{path}:{number}: {line.strip()}"
+    phrases = "|".join(re.escape(w).replace(r"\ ", r"[\s*/#]+") for w in words)  # lines of a comment begin with * or #
+    pattern = re.compile(rf"\b({phrases})s?\b")
+    for path in files(".c", ".h", ".def", ".md", ".anf", ".py"):
+        if rooms.room_of(path) or path.startswith("python/anfora/") or (path.startswith("docs/") and path != "docs/glossary.md"):
+            prose = re.sub(r"`[^`\n]*`", "", text(path))
+            for m in pattern.finditer(prose):
+                yield f"{path}:{prose.count(chr(10), 0, m.start()) + 1}: {' '.join(m[0].split())}"
 
 
 def check_adding(_build):

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Subscripts over lanes: x[i, 1:3, :] becomes slices, then one gather of the indexed axes, then new axes.
+/* Batching rule of subscripts.
+ *   x[i, 1:3], i by lane:   Slice(x, 1, 3) of the sliced axis, then one gather of lane and i, then new axes
  * Remaining axes and the dims of indices go where ir/ops/array/getitem.h says. */
 #include "autodiff/batch/batch.h"
 #include "ir/ops/array/getitem.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Batching rules of normalisations: LayerNorm of lanes is LayerNorm with one more leading dim. Statistics belong
- * to a lane: lanes go along, or become more examples or channels. A scale or bias that differs by lane is applied
- * after. */
+/* Batching rules of normalisations.
+ *   vmap(LayerNorm(x)), x: f32[8, 4]   ->   LayerNorm of [lanes, 8, 4]: one more leading dim
+ * Statistics belong to a lane: lanes go along, or become more examples or channels. Hard case: a scale or bias that
+ * differs by lane is applied after. */
 #include "autodiff/batch/batch.h"
 
 static anfi_attr_edit own_attrs(const anfi_batch *b) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Batching rules of ops that take a key. One key for all lanes gives all lanes the same numbers;
- * lanes with keys of their own go one after the other (lanes.c). */
+/* Batching rules of ops that take a key.
+ *   Uniform(key, (3,)), one key        ->  the same node: all lanes have the same numbers
+ *   keys[lane]                         ->  one draw after the other (lanes.c) */
 #include "autodiff/batch/batch.h"
 
 static anfi_attr_edit own_attrs(const anfi_batch *b) {

@@ -464,7 +464,7 @@ static anf_node *to_place(boundary *e, anf_node *x) {
 
 anf_node *anfi_expand_vmap(anfi_ad *ad, anf_node *n) {
   anf_graph *f = anfi_value_graph(n->in[0].def);
-  if (!(n->flags & ANFI_NODE_EFFECT)) f = anfi_silent(ad, f);
+  if (!(n->flags & ANFI_NODE_EFFECT)) f = anfi_without_effects(ad, f);
   const anf_value *axes = anfi_attr_value(ad->m->cx, ANF_OP_Derive, n->u.attrs, 3);
   size_t np = f->params.n;
   ad->at = n;

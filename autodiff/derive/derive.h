@@ -31,11 +31,13 @@ typedef struct anfi_ad_recent {
 
 /* State of building derivatives; one serves a whole transform. Made by anfi_ad_new. */
 typedef struct anfi_ad {
+  /* what is derived */
   anf_module *m;
   anfi_arena *arena;  // scratch of the frame
   const anf_node *at; // whose derivative is being built: for messages
   uint32_t from, how; // its debug entry, and the one derived from it
-  anfi_map numbers;   // scalar constants made so far: one node each
+  /* caches: constants, formulas, attributes, typed rules */
+  anfi_map numbers; // scalar constants made so far: one node each
   anfi_ad_recent recent[ANFI_AD_NUMBERS];
   anfi_map formulas;                               // parsed ones, by the address of their text
   const struct anfi_formula *of_row[ANF_OP_COUNT]; // likewise, of the rows of op.def
@@ -43,11 +45,18 @@ typedef struct anfi_ad {
   anfi_ad_known known[ANFI_AD_TYPES];              // by a hash of op and type
   const struct anfi_recipe *recipe[ANFI_AD_TYPES]; // likewise, and of the wanted operands
   const anf_type *common; // of the last one that was written: a tensor of floats, of known dims
+  /* simplification of new nodes */
   struct anfi_rewriter *clean; // for nodes that come out simplified
-  anfi_map lanes;              // functions of Custom, while they are batched: graph -> its batch
-  size_t nlanes;               // how many of them are being made
-  uint8_t work;                // ANFI_WORK_DCE, or 0: the next nodes are certain to be used
-  struct anfi_j *reverse;      // j.c: made when first needed
+  /* vmap */
+  anfi_map lanes; // functions of Custom, while they are batched: graph -> its batch
+  size_t nlanes;  // how many of them are being made
+  uint8_t work;   // ANFI_WORK_DCE, or 0: the next nodes are certain to be used
+  /* reverse mode, and effects of derivative rules */
+  struct anfi_j *reverse; // j.c: made when first needed
+  bool *
+      effects; // by graph id, of `neffects`: pure.c; does the graph, or one that it calls, have effects?
+  size_t neffects;
+  bool pure; // no graph of the module has effects: derivatives add none
   const bool
       *rules; // by graph id, of `nrules`: can ◀ of it run a rule that has effects? NULL: none
   size_t nrules;

@@ -532,7 +532,7 @@ anf_node *anfi_expand_jvp(anfi_ad *ad, anf_node *n) {
   forward v = {.ad = ad, .a = ad->arena, .g = n->graph};
   anf_graph *f = anfi_value_graph(n->in[0].def);
   ad->ordered = n->flags & ANFI_NODE_EFFECT;
-  if (!ad->ordered) f = anfi_silent(ad, f);
+  if (!ad->ordered) f = anfi_without_effects(ad, f);
   size_t np = f->params.n, count = np, total = 0;
   for (size_t i = 0; i < np; i++) total += leaves(&v, f->params.at[i]);
   size_t *first = ANFI_NEW_N(v.a, size_t, np + 1);

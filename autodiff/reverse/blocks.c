@@ -305,7 +305,7 @@ static anf_graph *backward_block(blocks *b) {
   size_t nk = b->s->nresidual, nd = b->back->ns, n = 0, ns = b->l.ns;
   anf_node *const *adjoint = m.in + b->l.nw, *const *state = adjoint + nd, *rounds = m.in[m.n - 1];
   anfi_loop_op again = {.nw = b->l.nw, .ns = ns, .nout = nk, .n = rounds};
-  again.step = without_again(ad, &b->l, anfi_silent(ad, b->s->fwd), ns + nk);
+  again.step = without_again(ad, &b->l, anfi_without_effects(ad, b->s->fwd), ns + nk);
   anf_node *f = anfi_ad_loop(ad, m.g, &again, state_args(b, &m, state));
   anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, b->l.nw + nd + nk + 1);
   for (size_t i = 0; i < b->l.nw; i++)
@@ -339,7 +339,7 @@ static anf_graph *halves(blocks *b, anf_graph *tree) {
   anf_node *const *state = m.in + b->l.nw + b->back->ns, *rounds = m.in[m.n - 1];
   anf_node *half = anfi_ad_apply2(ad, m.g, ANF_OP_FloorDiv, rounds, number(ad, 2));
   anfi_loop_op ahead = {.nw = b->l.nw, .ns = ns, .n = half};
-  ahead.step = without_again(ad, &b->l, anfi_silent(ad, b->l.step), ns);
+  ahead.step = without_again(ad, &b->l, anfi_without_effects(ad, b->l.step), ns);
   anf_node *s = anfi_ad_loop(ad, m.g, &ahead, state_args(b, &m, state)),
            **middle = ANFI_NEW_N(ad->arena, anf_node *, ns + 1);
   for (size_t i = 0; i < ns; i++) middle[i] = anfi_ad_get(ad, m.g, s, i);

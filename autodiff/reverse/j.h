@@ -146,6 +146,7 @@ typedef struct anfi_jrecursion {
 
 /* The driver of reverse mode; lives as long as an anfi_ad. */
 typedef struct anfi_j {
+  /* the transform */
   anfi_ad *ad;
   anf_ctx *cx;
   anfi_arena *a;

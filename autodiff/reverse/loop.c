@@ -54,15 +54,18 @@ bool anfi_forward_loop(anfi_jbuild *q, anf_node *n) {
  *   constants | adjoints of state, of invariants, counters after the round | residuals, adjoints of written stacks
  *   -> adjoints of state, of invariants, counters before the round | adjoints of read stacks */
 typedef struct {
+  /* the loop */
   anfi_jbuild *q;
   anf_node *n;
   const anfi_jspec *s;
   anfi_loop_op l;
   anf_graph *w;
+  /* its leaves */
   const anf_type **leaf;        // by leaf of the step's parameters
   size_t first_s, first_x, end; // leaves: those of the state, of stacks
   size_t first_out;             // item of the step's result that goes to the first stack
   size_t nk;
+  /* the backward loop */
   anf_node **arg; // the loop's arguments, in the order above
   size_t narg;
   anfi_loop_op back;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pullbacks of the gradients of convolutions, pools and resizing: these are linear, so their pullbacks are
- * the transposes, convolutions, pools and resizing again. Second order starts here. */
+/* Pullbacks of the gradients of convolutions, pools and resizing.
+ *   dx = ConvGradInput(dy, w):   adjoint of dy is Conv2D(adjoint of dx, w)
+ * These are linear, so their pullbacks are their transposes: convolutions, pools and resizing again. Second order starts
+ * here. */
 #include "autodiff/derive/derive.h"
 #include "ir/ops/op.h"
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pullbacks of host ops: a call of the gradient op that the host registered, grad(x.., y, dy). */
+/* Pullbacks of host ops: a call of the gradient op that the host registered.
+ *   y = host_f(a, b), gradient op host_g   ->   (da, db) = host_g(a, b, y, dy)
+ * Parts of a result that is a tuple are separate arguments; integers have no adjoint. */
 #include "autodiff/autodiff.h"
 #include "autodiff/batch/batch.h"
 #include "autodiff/derive/derive.h"

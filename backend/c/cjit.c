@@ -136,8 +136,6 @@ static void close_engine(anf_jit_engine *e) {
   anfi_jit_free(j->argv);
 }
 
-static void free_text(void *t) { anf_text_free((anf_text *)t); }
-
 /* What code of this compiler is kept by: its words, and what it answers to -###, which are its version and the
  * flags that `native` means on this machine. One that does not answer has nothing kept on disk. */
 static void identify(anf_ctx *cx, cjit_engine *j) {
@@ -150,7 +148,7 @@ static void identify(anf_ctx *cx, cjit_engine *j) {
   char *said = NULL;
   anf_text *t = ANFI_NEW(a, anf_text);
   t->cx = cx;
-  anfi_defer(cx, ANFI_ALWAYS, free_text, t);
+  anfi_defer(cx, ANFI_ALWAYS, anfi_free_text, t);
   for (; n < j->nargv; n++) argv[n] = j->argv[n];
   const char *const ask[] = {"-###", "-E", "-x", "c", "/dev/null"};
   for (size_t i = 0; i < ANFI_LEN(ask); i++) argv[n++] = ask[i];

@@ -253,13 +253,11 @@ static anf_status load_apart(anf_ctx *cx, anf_jit_engine *e, anfi_jit_code *c, c
   return anfi_leave(cx);
 }
 
-static void free_diag(void *d) { anf_diag_free((anf_diag *)d); }
-
 /* What is wrong with bytes that were kept is no error: the module is compiled anew. */
 static bool loads(anf_ctx *cx, anf_jit_engine *e, anfi_jit_code *c, const char *p, size_t n) {
   anf_diag *d = anf_diag_new(cx);
   if (!d) anfi_throw_nomem(cx);
-  anfi_defer(cx, ANFI_ALWAYS, free_diag, d);
+  anfi_defer(cx, ANFI_ALWAYS, anfi_free_diag, d);
   bool good = false;
   anf_status st = load_apart(cx, e, c, p, n, d, &good);
   if (st == ANF_NOMEM) anfi_throw_nomem(cx);

@@ -42,12 +42,14 @@ typedef struct anfi_jit_blocks {
 } anfi_jit_blocks;
 
 typedef struct anfi_jit_code {
+  /* functions and globals */
   atomic_uint refs;
   anf_jit_engine *engine;
   anfi_jit_entry *entry;
   size_t nentry;
   anf_jit_global *global;
   size_t nglobal;
+  /* data */
   anfi_jit_address *address; // addresses in the data
   size_t naddress;
   uint8_t *image; // data as it is at first
@@ -55,7 +57,8 @@ typedef struct anfi_jit_code {
   anf_rt_wrapper init; // __tir_init, run for each new instance; NULL: none
   void **data_slot;    // variable of the code that holds the first instance's data; may be NULL
   atomic_bool bound;   // the first instance is made
-  char **temp;         // files
+  /* of the engine */
+  char **temp; // files
   size_t ntemp;
   void *impl; // the engine's own
 } anfi_jit_code;
@@ -154,14 +157,17 @@ typedef struct anfi_jit_fact {
 } anfi_jit_fact;
 
 struct anf_jit_engine {
+  /* kind and target */
   const anfi_jit_vtable *vt;
   anf_jit_kind kind;
   atomic_uint refs;
   anf_jit_opts o; // strings in it are the engine's own
   anfi_target target;
-  anf_target_machine shown;          // the same, as hosts see it
-  char version[320];                 // of Anfora and the compiler
-  anfi_jit_id compiler;              // cjit: its words, version and what `native` means to it
+  anf_target_machine shown; // the same, as hosts see it
+  /* identity of the compiler */
+  char version[320];    // of Anfora and the compiler
+  anfi_jit_id compiler; // cjit: its words, version and what `native` means to it
+  /* code, symbols, facts */
   anfi_jit_kept kept[ANFI_JIT_KEPT]; // code that was made before, as bytes: any of it may be NULL
   uint32_t next_kept;
   pthread_mutex_t lock; // of kept code, symbols and facts

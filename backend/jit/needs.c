@@ -90,7 +90,7 @@ static void look(user *u, texpr e) {
     if (e == u->stream) flag(u, ANF_RT_STREAM);
     if (e == u->data) flag(u, ANF_RT_DATA);
     return;
-  case TX_tensor: return; // its dims were looked at where it is defined
+  case TX_tensor: return; // its dims were visited where it is defined
   case TX_call: call(u, e); return;
   case TX_func_addr: take_address(u, e->u.name); return;
   case TX_div:

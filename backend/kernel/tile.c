@@ -211,7 +211,7 @@ static anfi_tile tile_for(const anfi_isa *isa, const anfi_product *p, uint32_t l
 }
 
 /* A tile starts and ends once in a block of K, which is so long that the tile's rows of A take half of the L1 cache; a
- * group of panels takes half of the L2 cache, a block of A an eighth. B is packed if it is stored by columns, or if more
+ * group of panels takes half of the L2 cache, a block of A an eighth. B is packed if it is transposed, or if more
  * than a few tiles read each panel and unpacked panels do not stay in cache. A is packed if its rows are so many and so
  * far apart that they map to the same sets of L1, or if a tile would read a few values of a line in many steps. */
 anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Arithmetic, comparisons, intrinsics of single lanes. Floats are never contracted or reordered
- * unless the engine's options say so; integer division by zero traps. */
+/* Arithmetic, comparisons, intrinsics of single lanes.
+ *   (a + b), f32x8     ->   %x = fadd <8 x float> %a, %b
+ *   (a / b), s32       ->   a trap if b is 0, then the quotient
+ * Floats are never contracted or reordered unless the engine's options say so; integer division by zero traps. */
 #include "backend/llvm/llvm.h"
 
 #include <math.h>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls: of functions of the module, of the run time, of the host, through pointers. Inside a module the stream
- * travels in LLVM's swiftself register, which calls preserve, so recursion does not pay for it. */
+/* Calls: of functions of the module, of the run time, of the host, through pointers.
+ *   f(x) within the module   ->   call @f.body(ptr swiftself %stream, %x)
+ * Inside a module the stream travels in LLVM's swiftself register, which calls preserve, so recursion does not pay for
+ * it. */
 #include "backend/llvm/llvm.h"
 
 void anfi_ll_attr(lgen *g, LLVMValueRef fn, unsigned place, const char *name, bool call) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Expressions. Nesting is bounded, so they are walked by recursion. */
+/* Expressions to values of LLVM.
+ *   (x[i] * 2.f)   ->   a load, then fmul
+ * Nesting is bounded, so they are walked by recursion. */
 #include "backend/llvm/kernel/emit.h"
 
 LLVMValueRef anfi_ll_unsupported(lgen *g, texpr e, const char *what) {

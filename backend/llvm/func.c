@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Functions: what they look like to each other and to C, and their bodies.
- *
- * `f` of the module becomes f.body, which takes the stream and module data only if it needs them;
- * f_0wrapper, by slots; and f, as C calls it. One that needs neither is f itself. Functions whose
- * address is taken have stream and data first, always. */
+ *   f(x), with tensors of the module    ->   f.body(stream, data, x);  f_0wrapper(slots);  f(x) as C calls it
+ *   g(x), which needs neither           ->   g itself
+ * `f` of the module becomes f.body, which takes the stream and module data only if it needs them. Hard case: functions
+ * whose address is taken have stream and data first, always. */
 #include "backend/llvm/llvm.h"
 
 enum { FN = -1 }; // LLVMAttributeFunctionIndex

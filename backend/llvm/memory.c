@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Variables, tensors, loads and stores. A variable is an alloca, which mem2reg promotes; a tensor is a pointer with
- * dims and strides, computed at its definition. */
+/* Variables, tensors, loads and stores.
+ *   var x: s32           ->   %x = alloca i32, which mem2reg promotes
+ *   tensor t: [f32 * 4 * n]  ->   a pointer, dims and strides, computed at its definition
+ *   t[i, j] = 1.f        ->   a store at t + i n + j */
 #include "backend/llvm/llvm.h"
 
 lslot *anfi_ll_slot(lgen *g, texpr v) {

@@ -31,7 +31,7 @@ typedef struct splitter {
   uint32_t *up;      // union-find, by function: the set's first member
   uint64_t *weight;  // by function, then by set
   bool *plain;       // the same
-  size_t at;         // the function that is looked at
+  size_t at;         // the current function
   uint64_t kernels;  // calls of them
   ANFI_VEC(use) use; // of functions that may be in other groups
 } splitter;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Statements to basic blocks. Code after a return goes to a block without predecessors. */
+/* Statements to basic blocks.
+ *   if (c) { x = 1 }   ->   br c, then, end;  then: store, br end;  end:
+ * Code after a return goes to a block without predecessors. */
 #include "backend/llvm/llvm.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Types, constants and conversions: the meaning of backend/tir/value.c as LLVM IR. */
+/* Types, constants and conversions: the meaning of backend/tir/value.c as LLVM IR.
+ *   bf16 in memory: i16;  as a value: i16;  bf16 -> f32: a shift by 16 bits, as a float */
 #include "backend/llvm/llvm.h"
 
 LLVMTypeRef anfi_ll_lane_type(lgen *g, tdtype d) {

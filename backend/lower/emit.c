@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Statements, values and indices while ops are lowered (low.h has the invariants). A value is put
- * into the outermost list that has its operands, which moves what a loop computes alike each turn
- * out of it as it is made. */
+/* Statements, values and indices while ops are lowered (low.h has the invariants).
+ *   for (i, 0, n) { y[i] = (x[i] * (a + b)) }   ->   t = (a + b); for (i, 0, n) { y[i] = (x[i] * t) }
+ * A value is put into the outermost list that has its operands: loop-invariant code is hoisted as it is made. */
 #include "backend/lower/low.h"
 
 anfi_low *anfi_low_new(anf_ctx *cx, anfi_arena *a, tmod *m, const anfi_low_opts *o) {

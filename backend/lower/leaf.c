@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Types as lists of leaves. Types nest no deeper than inference allows, so counting may recurse;
- * listing keeps a stack of its own. */
+/* Types as lists of leaves.
+ *   (f32[3], (i64, none))   ->   f32[3], i64
+ * Types nest no deeper than inference allows, so counting may recurse; listing keeps a stack of its own. */
 #include "backend/lower/lower.h"
 
 static bool is_compound(const anf_type *t) {

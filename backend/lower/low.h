@@ -42,6 +42,7 @@ typedef enum anfi_order {
 typedef anfi_elem (*anfi_at)(anfi_low *L, const anfi_view *v, const anfi_pt *pt);
 
 struct anfi_view {
+  /* what it is */
   uint32_t id;
   uint8_t kind, order;
   bool complex, owned; // owned: the buffer holds this value alone (graph/linear.c)
@@ -49,16 +50,19 @@ struct anfi_view {
   const anf_type *type;
   anf_dtype dtype;
   uint64_t n; // elements
+  /* its elements, where known or stored */
   anfi_elem value;
   texpr tensor;
   const anf_value *constant; // that the buffer holds, or NULL
+  /* the op that computes them */
   anfi_at at;
   anfi_opcode op;
   anfi_loc loc;
   size_t nin;
   anfi_view **in;
   anf_value *const *attr;
-  void *data;                                               // the hook's own
+  void *data; // the hook's own
+  /* how it is written */
   void (*store)(anfi_low *L, const anfi_view *v, texpr to); // NULL: element by element
   /* A product that is fused into its consumer `root`: writes root, as its epilogue. Nobody else may ask for an
    * element of the product before root is written. */
@@ -101,21 +105,25 @@ typedef struct anfi_packed_b {
 #define ANFI_LOW_CHANGES (UINT64_C(1) << 32)
 
 struct anfi_low {
+  /* the module, and options */
   anf_ctx *cx;
   anfi_arena *a;
   tmod *m;
   tstore *t;
   anfi_low_opts o;
   uint32_t next_view;
+  /* open lists of statements, and variables */
   ANFI_VEC(anfi_low_scope *) scope;
   /* By id of a variable, from the first one that was made for this function: 1 + number of the list
    * that it is defined in, | ANFI_LOW_CHANGES; 0: of another function, or nothing is known. */
   ANFI_VEC(uint64_t) depth;
   uint32_t first_var;
+  /* values that were computed */
   anfi_map memo;      // key → anfi_memo
   anfi_map constants; // hash of a constant → view
   anfi_map row_memo;  // key → anfi_row_memo
   bool in_parallel;
+  /* packed operands, exchanges */
   ANFI_VEC(anfi_packed_b) packed;
   ANFI_VEC(struct anfi_low_exchange *)
   exchange;                       // operations of a communicator, in the order of their start

@@ -59,13 +59,16 @@ typedef struct anfi_region {
 
 /* ---- programs ---- */
 typedef struct anfi_lowered {
+  /* the module */
   anf_ctx *cx;
   anfi_arena *arena; // of the fields below
   tmod *module;
+  /* the entry */
   const char *entry;         // name of the function
   anfi_leaves param, result; // of the entry
   size_t *first;             // of each parameter's leaves in `param`; one more at the end
   const anf_type *result_type;
+  /* tables that code refers to by number */
   ANFI_VEC(anfi_site_info) sites;
   ANFI_VEC(anf_value *) names;    // by number: strings and types
   ANFI_VEC(anfi_region) regions;  // by the number that code tells

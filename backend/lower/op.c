@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From an op to its hook, and what all of them share. */
+/* From an op to its hook, and what all hooks share.
+ *   Softmax  ->  anfi_lower_softmax, by its row of lower.def;   Sin  ->  anfi_lower_pointwise, by its scalar code
+ * A node that is not fused into its consumers is stored when its hook returns. */
 #include "backend/lower/low.h"
 
 typedef bool (*hook)(anfi_low *L, const anfi_low_op *q, anfi_view **out);

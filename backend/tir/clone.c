@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A deep copy of a module in another store. After many passes the copy leaves their garbage behind. */
+/* A deep copy of a module in another store.
+ *   100 nodes, of which the functions use 40     ->     40 nodes
+ * After many passes the copy leaves their garbage behind. */
 #include "backend/tir/tir.h"
 
 typedef struct cloner {

@@ -125,9 +125,9 @@ bool anfi_t_equal_expr(tcompare *c, texpr a, texpr b) {
                   a->kind == TX_constant ? "different values" : "different callees or attributes");
   if (!c->commutative || !commutes(a)) return children(c, a, b);
   /* Sizes say which order can agree, so that deep sums stay cheap. */
-  bool straight = a->in[0]->size == b->in[0]->size, crossed = a->in[0]->size == b->in[1]->size;
+  bool in_order = a->in[0]->size == b->in[0]->size, exchanged = a->in[0]->size == b->in[1]->size;
   tcompare quiet = *c; // a difference in one order is none if the other order agrees
-  if (!straight || !crossed) return crossed ? pair(c, a, b, 1) : pair(c, a, b, 0);
+  if (!in_order || !exchanged) return exchanged ? pair(c, a, b, 1) : pair(c, a, b, 0);
   return pair(&quiet, a, b, 0) || pair(c, a, b, 1);
 }
 

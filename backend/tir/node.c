@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Stores, modules and the makers of nodes.
+ *   anfi_t_add(t, a, b)   ->   the node (a + b): depth 1 + the deeper of both, size 1 + both
  * INVARIANT: every node is made here, whole, with the depth and size of its tree checked. */
 #include "backend/tir/tir.h"
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs a function on values, whatever executes it: tensors are copied in before, and out again after. */
+/* Runs a function on values, whatever executes it.
+ *   f(x), x: f32[3]    ->   x is copied to memory;  the call;  memory is copied to a value
+ * Tensors are copied in before, and out again after. */
 #include "backend/tir/tir.h"
 
 static uint64_t lane_of(tdtype want, const anf_value *v) {

@@ -66,6 +66,7 @@ typedef struct tattrs {
 } tattrs;
 
 struct anf_tir_expr_node {
+  /* what it is */
   uint8_t kind; // tkind
   uint8_t sub; // intrin_call: tintrin · ssa_phi: 1 of a loop · constant: 1 a list, as initial value
   uint16_t depth; // of the tree below
@@ -73,8 +74,10 @@ struct anf_tir_expr_node {
   tdtype dtype;   // tensor: pointer to the element; void: not settled yet
   uint16_t nidx;  // indexing, tensorptr: indices · tensor: rank · call: arguments
   uint32_t n;     // children
-  uint32_t id;    // of a var or tensor: its number in the store
+  /* name and location */
+  uint32_t id; // of a var or tensor: its number in the store
   uint32_t line, col;
+  /* payload, by kind */
   union {
     const anfi_str *name; // var, tensor, func_addr; call, NULL through a pointer
     struct {
@@ -96,11 +99,14 @@ struct anf_tir_expr_node {
 };
 
 struct anf_tir_stmt_node {
+  /* what it is */
   uint8_t kind; // tskind
   uint8_t sub;  // define: tlinkage · for_loop: 1 parallel · stmts: 1 is spliced into its parent
   uint16_t depth;
   uint32_t size;
+  /* location */
   uint32_t line, col;
+  /* payload */
   uint32_t threads; // for_loop: hint, 0 none
   uint32_t n;       // statements held
   tattrs attrs;
@@ -140,16 +146,20 @@ typedef struct tbound {
 } tbound;
 
 struct anf_tir_module {
+  /* functions and global tensors */
   tstore *t;
   ANFI_VEC(tfunc) func;
   ANFI_VEC(tstmt) global; // defines of tensors
   anfi_map by_name;       // interned name → 1 + place in func
-  uint32_t props;         // TPROP_*: what passes have made true
-  const uint8_t *image;   // after module_globals_resolver: initial module data, or NULL
+  /* properties */
+  uint32_t props; // TPROP_*: what passes have made true
+  /* module data */
+  const uint8_t *image; // after module_globals_resolver: initial module data, or NULL
   uint64_t image_size;
   bool
       binds; // module_globals_resolver: private lists in blocks are no part of the image, but of `bound`
   ANFI_VEC(tbound) bound;
+  /* building */
   anf_status status; // of building
   anf_ctx *cx;
   bool keep;
@@ -344,17 +354,19 @@ bool anfi_t_uses(texpr e, texpr var);
 
 /* visit.c: copy on write */
 typedef struct tvisitor {
+  /* hooks */
   tstore *t;
   void *user;
   texpr (*expr)(struct tvisitor *v, texpr e);  // after its children; the replacement
   tstmt (*enter)(struct tvisitor *v, tstmt s); // before; another statement to visit, or the same
   tstmt (*stmt)(struct tvisitor *v, tstmt s);  // after; NULL deletes it
-  anfi_map map;                                // variables and tensors replaced everywhere
-  ANFI_VEC(tstmt) pre;                         // what the hooks want before the current statement
-  uint32_t def_depth;                          // > 0 while at the target of a define or for
-  uint32_t lvalue;                             // > 0 for the node that an assign writes
-  bool fresh;                                  // every definition gets a new variable (a copy)
-  bool in_while;                               // at the condition of a while: `pre` has no place
+  /* state of the walk */
+  anfi_map map;        // variables and tensors replaced everywhere
+  ANFI_VEC(tstmt) pre; // what the hooks want before the current statement
+  uint32_t def_depth;  // > 0 while at the target of a define or for
+  uint32_t lvalue;     // > 0 for the node that an assign writes
+  bool fresh;          // every definition gets a new variable (a copy)
+  bool in_while;       // at the condition of a while: `pre` has no place
   anfi_arena *scratch;
 } tvisitor;
 void anfi_t_visitor_init(tvisitor *v, tstore *t, anfi_arena *scratch, void *user);

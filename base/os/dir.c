@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Folders of files that several processes share: written whole by renaming, listed, looked at. What
+/* Folders of files that several processes share: written whole by renaming, listed, examined. What
  * another process has removed meanwhile is no error. */
 #define _GNU_SOURCE // mkstemp, dl_iterate_phdr, flock
 #include "base/base.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Reading of files that are named by other files. Opening does not wait for a pipe's writer; the file's kind and
- * size are looked at once it is open, so that it cannot be exchanged in between. */
+ * size are examined once it is open, so that it cannot be exchanged in between. */
 #define _DEFAULT_SOURCE
 #include "base/os/source.h"
 

@@ -83,11 +83,13 @@ static inline bool anfi_word_dtype(const anfi_str *w, anf_dtype *d) {
 }
 
 typedef struct lexer {
+  /* the text */
   anf_ctx *cx;
   anfi_arena *a;
   anfi_strtab *words;
   const char *file; // interned in the context
   const char *text;
+  /* where it is */
   uint32_t at, len, line, col;
   token before; // the last one
   const anfi_str *effect;
@@ -191,6 +193,7 @@ typedef struct param {
 
 /* A def or fn. */
 typedef struct func {
+  /* as it is written */
   const anfi_str *name; // NULL: a fn
   uint32_t id;          // from 1
   uint32_t line, col;   // of the name
@@ -246,11 +249,13 @@ typedef struct dotted {
 /* ---- parsing ---- */
 
 typedef struct parser {
+  /* where it is */
   lexer lx;
   token t; // the current token
   anf_ctx *cx;
   anfi_arena *a;
   anfi_strtab words;
+  /* what is around */
   uint32_t depth;    // of brackets and blocks
   uint32_t inside;   // brackets in which a line's end means nothing
   uint32_t prev_end; // end of the token before
@@ -260,11 +265,13 @@ typedef struct parser {
   bool panic;       // an error was recorded since the last good statement
   bool has_effects; // some statement is marked `effect`
   uint16_t exits;   // flags of the text being parsed, gathered upwards
+  /* stacks of subtrees, names that are read and assigned */
   ANFI_VEC(ast *) stack;
   ANFI_VEC(op_at) ops;
   ANFI_VEC(const anfi_str *) assigns;
   ANFI_VEC(uint64_t) reads; // word id << 32 | offset, of the functions around
   anfi_map last_read;       // function id << 32 | word id → offset of the last read
+  /* what was parsed */
   ANFI_VEC(dotted) dots;
   funcs top;
   imports imports;
@@ -324,16 +331,19 @@ typedef struct loop {
 } loop;
 
 typedef struct lower {
+  /* in and out */
   parser *p;
   unit *unit;    // whose functions are being lowered
   funcs pending; // of imported units: used, and not lowered yet
   anf_ctx *cx;
   anf_module *m;
   anf_graph *g; // under construction
+  /* the current function */
   func *fn;
   loop *loop;
-  const anfi_str *file;  // in the module
-  anf_node *bad;         // replaces expressions with errors
+  const anfi_str *file; // in the module
+  anf_node *bad;        // replaces expressions with errors
+  /* names */
   binding *bind;         // by word id
   uint32_t *wanted;      // by word id: id of the function in which a loop around carries it
   const anfi_str **name; // by word id: the module's own string, made when needed
@@ -343,6 +353,7 @@ typedef struct lower {
     uint32_t word;
     binding old;
   }) undo;
+  /* graphs and their parts */
   ANFI_VEC(anf_node *) stack;
   ANFI_VEC(struct mark {
     const anfi_str *base;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which calls have effects, and their order. A graph has effects if it holds an op that has, or
- * calls a graph that may have. What a computed function may do is not known: it has effects if any
- * function that has is used as a value in the module. Programs without effectful ops pay one look
- * at each node. Linear: a graph is marked once, and its callers are then looked at once. */
+/* Which calls have effects, and their order.
+ *   f(x): print(x)           g(x): f(x); f(x)       ->   effects of f: Print;  of g: both calls of f, in order
+ * A graph has effects if it holds an op that has, or calls a graph that may have. Hard case: what a computed function may
+ * do is not known: its call has effects if any function that has is used as a value in the module. Programs without
+ * effectful ops pay one look at each node. Linear: a graph is marked once, and its callers are then visited once. */
 #include "frontend/anf/anf.h"
 
 typedef ANFI_VEC(anf_node *) nodes;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Characters to tokens, on demand. Linear: the column is carried along, never counted again.
- * INVARIANT: an error is recorded once for each bad token and lexing goes on after it.
- * Two spellings mean an operator after an operand and something else elsewhere: `//` starts a
- * comment where no operator can stand, and `%7` is a node without a name there. */
+/* Characters to tokens, on demand.
+ *   x = y // 2      ->   name x, =, name y, //, number 2
+ * Linear: the column is carried along, never counted again. Hard case: two spellings mean an operator after an operand and
+ * something else elsewhere: `//` starts a comment where no operator can stand, and `%7` is a node without a name there.
+ * INVARIANT: an error is recorded once for each bad token and lexing goes on after it. */
 #include "frontend/anf/anf.h"
 
 static const char *const words[] = {
@@ -202,7 +203,7 @@ static void lex_number(lexer *lx, token *t) {
   anfi_hint(lx->cx, "numbers are written 3, 1.5, 1e-3, 0xff");
 }
 
-/* To the closing quote, or the end of the line. Escapes are looked at by anfi_lex_string. */
+/* To the closing quote, or the end of the line. Escapes are decoded by anfi_lex_string. */
 static void lex_quoted(lexer *lx, token *t, char quote) {
   lx->at++, lx->col++;
   while (lx->at < lx->len && lx->text[lx->at] != '\n' && lx->text[lx->at] != quote && !lx->stop) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tree to graphs: modules, functions, names and their bindings.
- * Names are flow-sensitive: a name is bound to the node that computes its value here, and binding
- * it anew changes the table, not a variable. An undo log takes bindings back where a scope ends.
- * INVARIANT: nodes are made in the order in which the text computes them, so ids give the order of
- * effects. */
+ *   def f(x) { y = x * x; y = y + 1; y }     ->    %1 = Mul(x, x);  %2 = Add(%1, 1);  return %2
+ * Names are flow-sensitive: a name is bound to the node that computes its value here, and binding it anew changes the
+ * table, not a variable. An undo log takes bindings back where a scope ends.
+ * INVARIANT: nodes are made in the order in which the text computes them, so ids give the order of effects. */
 #include "frontend/anf/anf.h"
 
 anfi_loc anfi_anf_loc(const lower *lw, const ast *e) {

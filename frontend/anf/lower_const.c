@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Constants: numbers, tensors from nested lists, typed ones. A real number is rounded once, from
- * its decimal digits to its type. */
+/* Constants: numbers, tensors from nested lists, typed ones.
+ *   f32[2]([1, 0.1])   ->   one VALUE node
+ * A real number is rounded once, from its decimal digits to its type. */
 #include "frontend/anf/anf.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Expressions to nodes. Recursion follows the tree, whose depth max_nesting bounds; chains of
- * operators and of calls are loops. */
+/* Expressions to nodes.
+ *   a + b + c   ->   %1 = Add(a, b);  %2 = Add(%1, c)
+ * Recursion follows the tree, whose depth max_nesting bounds; chains of operators and of calls are loops. */
 #include "frontend/anf/anf.h"
 #include "base/mark.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tokens to tree: modules, functions, statements. Recursive descent, bounded by max_nesting.
- * Recovery: after an error the rest of the statement is skipped, brackets and blocks in it
- * included. */
+ *   def f(x) { y = (x; y }      an error at `;`: expected ',' or ')'
+ * Recovery: after an error the rest of the statement is skipped, brackets and blocks in it included. */
 #include "frontend/anf/anf.h"
 
 void anfi_parse_init(parser *p, anf_ctx *cx, anfi_arena *a, const char *file, const char *text,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Expressions, by precedence climbing with Python's levels. Operators of one level that follow each
- * other make one n-ary node, so a sum of 10^6 terms is one node and no depth. */
+/* Expressions, by precedence climbing with Python's levels.
+ *   a + b - c * d    ->   one node for the operators of a level: (a, + b, - (c * d))
+ * Operators of one level that follow each other make one n-ary node, so a sum of 10^6 terms is one node and no depth. */
 #include "frontend/anf/anf.h"
 
 enum { L_NONE, L_OR, L_AND, L_NOT, L_COMPARE, L_PIPE, L_CARET, L_AMP, L_SHIFT, L_ADD, L_MUL };

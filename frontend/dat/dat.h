@@ -53,11 +53,13 @@ typedef struct anfi_dat_entry {
   uint64_t parts; // values in it, those that are shared counted each time
 } anfi_dat_entry;
 typedef struct anfi_reader {
+  /* where it reads, and the module */
   anfi_scan s;
   anf_ctx *cx;
   anf_module *m;
   anfi_arena *a;
-  anf_text *buf;        // the string that was read last
+  anf_text *buf; // the string that was read last
+  /* tables */
   size_t nown, nstring; // the module's strings, then others
   const anfi_str **strings;
   size_t ntype, nentry;

@@ -453,9 +453,7 @@ static void write_dat(anf_text *o, anf_module *m) {
 }
 
 anf_status anf_write_dat(anf_module *m, anf_text *out) {
-  ANFI_NEED_ELSE(out ? out->cx : m ? m->cx : NULL, ANF_INVALID, m, out);
-  anfi_text_of(out, m->cx);
-  ANFI_ENTRY(m->cx, NULL);
+  ANFI_TEXT_ENTRY(m, out);
   write_dat(out, m);
   return anfi_leave(m->cx);
 }

@@ -58,21 +58,26 @@ typedef enum anfi_mi_message {
 } anfi_mi_message;
 
 typedef struct anfi_mi_tensor {
+  /* name, type, and where its elements are */
   const anfi_str *name, *external; // external NULL: `raw` has the elements
   const char *raw;
   size_t raw_len;
   int64_t data_type;
   uint64_t offset, length; // of external data
-  int64_t compressed;      // a kind; 0: it is not
-  bool quantised;          // it has parameters that make numbers of its integers
-  bool apart;              // `raw` is of a file of variables, not of the model's
+  /* how they are stored */
+  int64_t compressed; // a kind; 0: it is not
+  bool quantised;     // it has parameters that make numbers of its integers
+  bool apart;         // `raw` is of a file of variables, not of the model's
+  /* dims, and elements as numbers */
   anfi_wire_ints dims;
   anfi_wire_reals reals; // float_data, double_data
   anfi_wire_ints ints;   // int32_data, int64_data, uint64_data
 } anfi_mi_tensor;
 
 typedef struct anfi_mi_attr {
+  /* name and type */
   const anfi_str *name, *text, *doc, *form; // form: ref_attr_name, of old files
+  /* its value, by type */
   int64_t type, i;
   double f;
   bool has_int, has_real;
@@ -82,6 +87,7 @@ typedef struct anfi_mi_attr {
   anfi_wire_ints ints;
   anfi_wire_reals reals;
   ANFI_VEC(const anfi_str *) strings;
+  /* cache */
   const anf_type *abstract; // the type that it says, once asked for: anfi_mi_abstract_type
   bool asked;
 } anfi_mi_attr;
@@ -138,6 +144,7 @@ typedef struct anfi_mi_prim {
 
 typedef struct anfi_mi_passed anfi_mi_passed; // field.c
 typedef struct anfi_mi_model {
+  /* the file */
   anf_ctx *cx;
   anfi_arena *arena;
   const char *file;
@@ -145,9 +152,11 @@ typedef struct anfi_mi_model {
   const anfi_str *producer;
   int64_t version;
   bool big_endian;
+  /* graphs and primitives */
   anfi_mi_graph *main;
   ANFI_VEC(anfi_mi_graph *) functions;
   ANFI_VEC(anfi_mi_prim *) prims;
+  /* what nodes share */
   anfi_strtab stated; // bytes of types, and by their numbers
   ANFI_VEC(anfi_mi_attr *) types;
   anfi_strtab forms;      // primitives that nodes of old files have in themselves, as bytes,
@@ -197,14 +206,17 @@ bool anfi_mi_resolve(anfi_mi_build *b, anfi_mi_prim *p);
 
 /* build.c */
 struct anfi_mi_build {
+  /* in and out */
   anfi_mi_model *model;
   anf_module *m;
   anfi_trace *t;
-  anfi_map graphs;  // name -> anf_graph
-  anfi_map ninput;  // likewise -> how many inputs it has
-  anfi_map prims;   // name -> anfi_mi_prim
-  anfi_map values;  // name -> anfi_traced
-  anfi_map params;  // name -> 1 + index of the parameter
+  /* by name */
+  anfi_map graphs; // name -> anf_graph
+  anfi_map ninput; // likewise -> how many inputs it has
+  anfi_map prims;  // name -> anfi_mi_prim
+  anfi_map values; // name -> anfi_traced
+  anfi_map params; // name -> 1 + index of the parameter
+  /* the current node */
   bool effect;      // of the node being built
   anf_node *record; // the parameters, first input of the graph `net`; NULL: there are none
   // state.c: parameters that are assigned to, each with a slot of the state

@@ -193,11 +193,13 @@ struct anf_pnnx_op {
 };
 
 struct anf_pnnx {
+  /* the file */
   anf_ctx *cx;
   anfi_arena arena;
   anfi_strtab strings;
   const char *file, *text;
   const anf_pnnx_registry *registry;
+  /* operators and operands */
   ANFI_VEC(anf_pnnx_op *) ops;
   ANFI_VEC(anfi_pnnx_operand) operands;
   anfi_map by_name;                // operand's string id -> 1 + index

@@ -41,8 +41,10 @@ typedef struct anfi_flat_form {
 } anfi_flat_form;
 
 struct anfi_flat {
+  /* format */
   const anfi_flat_form *form;
   void *own; // state of the format
+  /* module and text */
   anf_ctx *cx;
   anf_module *m; // first-order and typed
   anf_analysis *an;
@@ -52,6 +54,7 @@ struct anfi_flat {
     anfi_map name; // graph -> its name in the file
     ANFI_VEC(const anf_graph *) todo;
   } functions;
+  /* names */
   anfi_map named; // node -> anfi_out, in the function that is written
   anfi_strtab words;
   size_t count; // names so far

@@ -3,7 +3,7 @@
  * underscore, and the op's inputs and attributes as parameters; inputs that may be repeated are one tuple:
  *   def SwapAxes_(x, axis1, axis2) { Transpose(x, axes=..) }
  * An attribute that is a list of integers is a tuple even where it is one number. A template that gives None leaves the node
- * as it is. What a template makes is looked at, too. */
+ * as it is. Nodes that a template makes are legalised, too. */
 #include "frontend/trace/trace.h"
 
 typedef struct {

@@ -45,17 +45,21 @@ struct anfi_traced {
 };
 
 typedef struct anfi_trace {
+  /* the templates */
   anf_ctx *cx;
   anfi_arena *arena;
   anf_module *templates;
   anf_analysis *an;
+  /* the graph and the op */
   anf_graph *to;       // the graph that nodes are added to
   anfi_loc loc;        // of the op being traced, for messages
   uint32_t debug;      // likewise, for its nodes
   const char *subject; // what a failed assert names (E1053, E1055); NULL: the model (E1151)
-  size_t most_folded;  // bytes: a larger value becomes a node, to be computed when the program runs
+  /* limits */
+  size_t most_folded; // bytes: a larger value becomes a node, to be computed when the program runs
   size_t depth;
-  size_t turns;       // of loops, since depth was 0
+  size_t turns; // of loops, since depth was 0
+  /* outcome */
   bool unknown;       // an error was that something is not known yet
   bool typed;         // `to` has types, and new nodes get theirs
   anfi_map functions; // interned name -> graph of `templates`

@@ -186,9 +186,7 @@ static void write_html(anf_module *m, const anf_view_opts *opts, anf_text *out) 
 }
 
 anf_status anf_write_html(anf_module *m, const anf_view_opts *o, anf_text *out) {
-  ANFI_NEED_ELSE(out ? out->cx : m ? m->cx : NULL, ANF_INVALID, m, out);
-  anfi_text_of(out, m->cx);
-  ANFI_ENTRY(m->cx, NULL);
+  ANFI_TEXT_ENTRY(m, out);
   write_html(m, o, out);
   return anfi_leave(m->cx);
 }

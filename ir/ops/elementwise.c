@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The elementwise evaluator: runs an op's scalar code on each element of broadcast inputs, one
- * instruction at a time in the computation type (ir/value/scalar.h has the rules). One function for each
- * class of types: integers in 64 bits wrapped after each step, reals in double rounded to float
- * after each step when the type is f32 or narrower, complex as pairs of those. Rounding a double to
- * float after + - * / and sqrt gives the correctly rounded float, since double has more than twice
- * its digits. */
+/* The elementwise evaluator: runs an op's scalar code on each element of broadcast inputs.
+ *   "a * b", a: f32[2], b: f32    ->    2 products in double, each rounded to float
+ * One instruction at a time in the computation type (ir/value/scalar.h has the rules). One function for each class of
+ * types: integers in 64 bits wrapped after each step, reals in double rounded to float after each step when the type is
+ * f32 or narrower, complex as pairs of those. Rounding a double to float after + - * / and sqrt gives the correctly
+ * rounded float, since double has more than twice its digits. */
 #include "ir/ops/kernel.h"
 #include "ir/value/scalar.h"
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One op on values: checks arguments and attributes, types them, makes the result, runs the kernel.
- * Each call is a frame of its own: a kernel may hold scratch memory and guarded values, and all of
- * it is gone when the call returns, however it ends. */
+/* One op on values.
+ *   Add, (1.0, f32[2]([1, 2]))    checks;  types: f32[2];  makes the result;  runs the kernel:  [2, 3]
+ * Each call is a frame of its own: a kernel may hold scratch memory and guarded values, and all of it is gone when the
+ * call returns, however it ends. */
 #include "ir/ops/kernel.h"
 
 /* Attributes that came from nodes have not been checked yet. */

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Small linear algebra on the last two dims, in double and rounded once: elimination with row
- * pivots, Cholesky, triangular systems. A singular matrix gives inf and NaN as the divisions by 0
- * do; one that is not positive definite has NaN for its Cholesky factor. */
+/* Small linear algebra on the last two dims, in double and rounded once: elimination with row pivots, Cholesky,
+ * triangular systems.
+ *   Solve([[2, 0], [0, 4]], [2, 4])  =  [1, 1]
+ * A singular matrix gives inf and NaN as the divisions by 0 do; one that is not positive definite has NaN for its
+ * Cholesky factor. */
 #include <math.h>
 
 #include "ir/ops/kernel.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Constants as text. Two forms: the short one of results ("[[1.0, 2.0]]"), and the
- * exact form of programs, which says the type wherever it is not that of a literal ("f32[1,
- * 2]([[1.0, 2.0]])"). docs/language.md has the table. Values nest without bound, so the
- * unwritten parts are on an explicit stack. */
+/* Constants as text, in two forms.
+ *   f32[1, 2] of 1 and 2    short, of results: [[1.0, 2.0]]      exact, of programs: f32[1, 2]([[1.0, 2.0]])
+ * The exact form says the type wherever it is not that of a literal; docs/language.md has the table. Values nest without
+ * bound, so the unwritten parts are on an explicit stack. */
 #include "ir/ir.h"
 
 /* ---- names and strings ---- */

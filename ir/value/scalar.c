@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Parser of the elementwise language: precedence climbing over C's operators. The texts are rows of
- * op.def, so an error in one is our bug (E0001), and nesting is bounded by ANFI_SCALAR_MAX.
- */
+/* Parser of the elementwise language: precedence climbing over C's operators.
+ *   "a * b + 1"   ->   t0 = a * b;  t1 = t0 + 1
+ * The texts are rows of op.def, so an error in one is our bug (E0001), and nesting is bounded by ANFI_SCALAR_MAX. */
 #include "ir/value/scalar.h"
 
 #include <ctype.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Values: immutable once shared, counted, freed by a loop. One allocation a value: header and
- * payload. */
+/* Values: immutable once shared, counted, freed by a loop.
+ *   f32[2]([1, 2])    one block: header (type, count), then 8 bytes of elements
+ * Hard case: a tuple nests without bound, so releasing one keeps a list of its own. */
 #include "ir/ir.h"
 #include "ir/value/mapped.h"
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Declared types: does an abstract value fit, and what becomes of it. The rules are those that
- * interp/type.c has for values. A number without a type takes the declared one if that holds it; all else
- * must match. A dim's name stands for one size throughout a signature. Where the number or the size is
- * not known yet, it fits: emit.c asserts that the number is in range. Recursion is over the
- * nesting of types. */
+/* Declared types: does an abstract value fit, and what becomes of it.
+ *   f(x: f32[n], y: f32[n]),  f(a, 1.0) with a: f32[3]:    n = 3; 1.0 has no dims: E0511
+ *   g(s: f32),  g(1.0):                                    fits; the number becomes f32
+ * The rules are those that interp/type.c has for values. A number without a type takes the declared one if that holds it;
+ * all else must match. A dim's name stands for one size throughout a signature. Hard case: where the number or the size
+ * is not known yet, it fits, and emit.c asserts that the number is in range. Recursion is over the nesting of types. */
 #include "optimizer/infer/rules.h"
 
 /* The size that a name stands for, or NULL. */
@@ -81,7 +82,7 @@ static const anfi_abs *items(anfi_fitting *f, const anfi_abs *a, const anf_type 
   return anfi_abs_items(&f->q->abs, kind, a->type, a->n, of);
 }
 
-/* Every function that it may be takes so many arguments. Of primitives that is not looked at. */
+/* Every function that it may be takes so many arguments. Primitives are not checked. */
 static bool takes_arguments(const anfi_abs *a, size_t n) {
   if (a->kind != ANFI_ABS_FN) return false;
   for (uint32_t i = 0; i < a->n; i++)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Primitives in first-order form. Add(x, y) is copied, with its attributes made constant; a primitive on
- * function values works on the data that represents them. */
+/* Primitives in first-order form.
+ *   Add(x, y)            ->  Add(x, y), with attributes made constant
+ *   f == g, functions    ->  a comparison of their tags and environments
+ * A primitive on function values works on the data that represents them. */
 #include "optimizer/infer/emit.h"
 
 /* Attribute nodes become constants: inference found their values. */

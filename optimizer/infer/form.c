@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Forms: which part of a result is data of which function. The host gets {tag, environment} for a
- * returned closure, and its form tells how to call it (infer.h). */
+/* Forms: which part of a result is data of which function.
+ *   f(c, x): (x, if c { fn (y) { x + y } } else { Sin })    the copy gives (x, (tag, (x,)))
+ *   its form: a nest of data and a function: fn_f with one value bound, or Sin
+ * The host gets {tag, environment} for a returned closure, and its form tells how to call it (infer.h). */
 #include "optimizer/infer/emit.h"
 
 static anfi_form *form_of(anfi_abs_table *t, anf_module *m, const anfi_abs *a) {

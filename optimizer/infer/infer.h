@@ -32,20 +32,24 @@ typedef enum anfi_abs_kind {
 enum { ANFI_WEAK_INT = 1, ANFI_WEAK_FLOAT = 2 };
 
 typedef struct anfi_abs {
+  /* what it is */
   uint8_t kind;
   bool partial; // BOTTOM, or has one inside
   uint8_t weak; // of DATA: ANFI_WEAK_*, what a number is instead where another branch ran
   uint16_t op;  // of a CODE that is a primitive, else ANF_OP_NONE
   uint32_t id, n;
-  uint32_t depth;          // nesting of codes in environments
-  uint32_t height;         // of the whole abs; bounded, so that walks over it may recurse
-  uint32_t size;           // nodes of a full walk over it, saturating
+  /* sizes, which bound walks */
+  uint32_t depth;  // nesting of codes in environments
+  uint32_t height; // of the whole abs; bounded, so that walks over it may recurse
+  uint32_t size;   // nodes of a full walk over it, saturating
+  /* contents, by kind */
   const anf_type *type;    // of DATA; of a RECORD, for its field names
   anf_value *value;        // of constant DATA
   anf_graph *graph;        // of a CODE
   const anf_node *param;   // of BOXED
   const anfi_attrs *attrs; // of a CODE that is a primitive
   const uint32_t *slot;    // of an FN of several, by member, once asked for
+  /* identity */
   uint64_t hash;
   const struct anfi_abs *item[];
 } anfi_abs;
@@ -111,23 +115,27 @@ struct anfi_site { // who waits for a spec's result
   uint32_t at; // the first of its nodes that calls it, by position
 };
 struct anfi_spec {
+  /* signature and abstract values */
   anf_graph *graph;
   uint32_t id;
   const anfi_abs **arg;  // by parameter
   const anfi_abs **node; // by position in the graph's order
   const anfi_abs *result;
+  /* its place among the specs */
   anfi_spec *forward; // a wider spec that took its place, or NULL
   anfi_spec *root;    // the spec through which its recursion was entered
   anfi_spec *caller;  // who asked first, for messages
   anf_node *call;     // and at which node
   anfi_site *waiting;
-  anfi_spec *next_same;      // specs of one graph
+  anfi_spec *next_same; // specs of one graph
+  /* evaluation */
   uint32_t from, paused;     // evaluated again from here on; one more than the node where it paused
   uint32_t whole;            // specs that there were when it was evaluated as a whole; 0: in parts
   bool queued, entry, opens; // opens boxes
   bool evaluated;            // or paused
   uint64_t turn;             // among the queued
-  anf_graph *made;           // specialise.c: the specialised graph
+  /* outcome */
+  anf_graph *made; // specialise.c: the specialised graph
 };
 
 /* A cached result of an op: programs repeat few signatures of ops many times. */
@@ -158,12 +166,14 @@ typedef struct anfi_generated_graphs {
 } anfi_generated_graphs;
 
 typedef struct anfi_inference {
+  /* the module */
   anf_ctx *cx;
   anf_module *m;
   anfi_arena *arena;
   const anf_analysis *an;
   anfi_abs_table abs;
-  uint32_t *local;      // node id -> position in its graph's order
+  uint32_t *local; // node id -> position in its graph's order
+  /* values that decide types (need.c) */
   uint8_t *need;        // node id -> its value decides types
   uint8_t *exact;       // node id -> and does so in a recursion
   uint8_t *exact_graph; // graph id -> a recursion with such a parameter
@@ -174,14 +184,18 @@ typedef struct anfi_inference {
   bool wishless;        // it made too many signatures: no more of this
   bool conditions;      // those of exact recursions are demanded, too
   bool forget;          // exactness: demands will be made again
+  /* specs */
   anfi_spec **of_graph; // graph id -> its specs
   uint32_t *nspec_of;   // graph id -> their number
   anfi_map by_key;
+  /* results of ops */
   anfi_known known[ANFI_KNOWN]; // direct-mapped, by hash
-  ANFI_VEC(anfi_spec *) specs;  // by id
-  ANFI_VEC(anfi_spec *) queue;  // worklist.c
+  /* the worklist */
+  ANFI_VEC(anfi_spec *) specs; // by id
+  ANFI_VEC(anfi_spec *) queue; // worklist.c
   uint64_t turn;
-  size_t evals;   // evaluations of whole specs, for tests and benchmarks
+  size_t evals; // evaluations of whole specs, for tests and benchmarks
+  /* the current evaluation */
   anfi_spec *now; // being evaluated
   uint32_t at;    // its node, by position
   bool crowded;   // calls of some graph share signatures

@@ -33,7 +33,7 @@ static const char *show(const applied *p, const anfi_abs *a) {
 
 /* ---- constants ---- */
 
-/* Is an input that gives an attribute or an index not known yet, as of a call that was not looked at? */
+/* Is an input that gives an attribute or an index not known yet, as of a call that was not visited? */
 static bool attributes_wait(const applied *p) {
   size_t nodes = 0;
   for (uint32_t k = 0; p->attrs && k < p->attrs->n; k++)

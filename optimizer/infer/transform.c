@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Grad, Vmap and their kin.
+/* Grad, Vmap and the like.
  *   grad(f)(x)                           ->  Derive(g, x, 1.0 :kind "vjp")[1],  g(x) = f(x)
  * A transform of a function is a function value like others, a flow set entry that binds the function.
  * Its result type follows from the function's. The call is emitted as a Derive node that names a closed

@@ -21,7 +21,7 @@ typedef struct {
 typedef struct {
   anfi_inference *q;
   const anfi_spec *s;
-  int budget; // of nodes that are looked at, which bounds how deep the walk goes
+  int budget; // of nodes to visit, which bounds how deep the walk goes
 } reading;
 
 static bool same_factors(const term *a, const term *b) {

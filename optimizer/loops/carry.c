@@ -12,18 +12,21 @@
 #include "optimizer/opt.h"
 
 typedef struct {
+  /* the loop */
   anfi_pass *pass;
   anfi_arena *a;
   anf_node *loop;
   anf_graph *step;
   anfi_node_vec order; // of the step
   bool counted, guarded;
+  /* its parts */
   size_t first_w, nw, ns, nout; // inputs of the loop: w at first_w.., then s, then stacks
   size_t first_item;            // of the step's result: the first of the state, then outs
-  bool *read;                   // by item of the loop's result
-  size_t *to;                   // by item: the one to read in its place
-  anf_node **instead;           // by item: a node outside to read in its place, or NULL
-  anfi_map seen;                // nodes of the step that are needed
+  /* what is needed */
+  bool *read;         // by item of the loop's result
+  size_t *to;         // by item: the one to read in its place
+  anf_node **instead; // by item: a node outside to read in its place, or NULL
+  anfi_map seen;      // nodes of the step that are needed
   anfi_node_vec todo;
   bool *live; // by item of state and outs
 } carried;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the passes of the quantised path share: the walk over a module and the building of nodes. */
+/* What the passes of the quantised path share: the walk over a module and the building of nodes.
+ *   anfi_quantise_each(p, is_product, visit):   visit(MatMul(x, w)) gives a node of its type, which replaces it */
 #include <math.h>
 
 #include "optimizer/quantise/quantise.h"

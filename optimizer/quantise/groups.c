@@ -5,7 +5,7 @@
  *   x @ w   ->   Sum((X @ Cast(q, f32) - Sum(X) * z) * s, axis=0)       X = Reshape(x, (G, 1, B)), one row
  *
  * A row is bound by memory: codes are read once, as bytes, and no dequantised weight is made. The sums of a group are scaled
- * after it, so that rounding is that of the group's terms. Weights stored by columns, q: [N, G, B], are permuted once where
+ * after it, so that rounding is that of the group's terms. Transposed weights, q: [N, G, B], are permuted once where
  * they are constants. Several rows multiply dequantised weights. */
 #include "optimizer/quantise/quantise.h"
 
@@ -32,22 +32,22 @@ static anf_node *by_rows(quantiser *q, anf_node *v) {
   return !v || v->type->n == 0 ? v : anfi_rewrite_transpose(&q->r, q->near, v, perm, 3);
 }
 
-/* w, stored by columns if `turned`, as codes by groups. */
-static bool grouped_of(const anf_node *w, bool turned, grouped *g) {
+/* w, stored transposed if `transposed`, as codes by groups. */
+static bool grouped_of(const anf_node *w, bool transposed, grouped *g) {
   const anf_node *d = anfi_is_op(w, ANF_OP_Reshape) ? w->in[0].def : NULL;
   if (!d || !anfi_is_op(d, ANF_OP_Dequantize) || !anfi_q_count(d) || d->type->n != 3 ||
       !anfi_q_count(w) || w->type->n != 2)
     return false;
   *g = (grouped){d->in[0].def, d->in[1].def, anfi_q_input(d, 2), 0, 0, 0};
   const anf_type *t = g->code->type;
-  uint32_t step = turned ? 2 : 1;
+  uint32_t step = transposed ? 2 : 1;
   if (!anfi_q_is_tensor(g->code) || !anfi_q_is_byte((anf_dtype)t->dtype) || t->n != 3 ||
       anfi_q_count(g->code) != anfi_q_count(d))
     return false;
-  if (turned && g->code->kind != ANFI_VALUE) return false; // a copy in each call
-  g->groups = t->dims[turned ? 1 : 0], g->steps = t->dims[step],
-  g->columns = t->dims[turned ? 0 : 2];
-  if (w->type->dims[turned ? 0 : 1] != g->columns) return false;
+  if (transposed && g->code->kind != ANFI_VALUE) return false; // a copy in each call
+  g->groups = t->dims[transposed ? 1 : 0], g->steps = t->dims[step],
+  g->columns = t->dims[transposed ? 0 : 2];
+  if (w->type->dims[transposed ? 0 : 1] != g->columns) return false;
   if (g->zero && anfi_q_is_no_offset(g->zero)) g->zero = NULL;
   return is_by_group(g->scale, step) && is_by_group(g->zero, step);
 }
@@ -73,14 +73,14 @@ anf_node *anfi_q_reschedule_groups(quantiser *q, anf_node *n) {
   enum { LEAST = 64 }; // columns, and terms of a sum
   grouped g;
   anf_node *x = n->in[0].def, *w = n->in[1].def;
-  bool linear = n->op == ANF_OP_Linear, turned = linear || anfi_q_flag(n, 1);
+  bool linear = n->op == ANF_OP_Linear, transposed = linear || anfi_q_flag(n, 1);
   if (n->type->dtype != ANF_F32 || n->type->n < 2 || (!linear && anfi_q_flag(n, 0)) ||
-      !anfi_q_is_tensor(x) || x->type->dtype != ANF_F32 || !grouped_of(w, turned, &g))
+      !anfi_q_is_tensor(x) || x->type->dtype != ANF_F32 || !grouped_of(w, transposed, &g))
     return NULL;
   if (g.columns < LEAST || g.groups * g.steps < LEAST || anfi_q_count(n) != (size_t)g.columns ||
       anfi_q_count(x) != (size_t)(g.groups * g.steps))
     return NULL;
-  if (turned)
+  if (transposed)
     g.code = by_rows(q, g.code), g.scale = by_rows(q, g.scale), g.zero = by_rows(q, g.zero);
   anf_node *row = reshaped(q, x, 3, (int64_t[]){g.groups, 1, g.steps});
   anf_node *codes = anfi_q_cast(q, g.code, ANF_F32);

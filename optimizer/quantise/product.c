@@ -117,8 +117,8 @@ static anf_node *reschedule_weights(quantiser *q, anf_node *n, bool linear) {
   if (!factor_of(q, w, linear || anfi_q_flag(n, 1), false, &b)) return NULL;
   anf_node *codes = anfi_q_cast(q, b.code, ANF_F32);
   if (b.zero) codes = anfi_q_apply2(q, ANF_OP_Sub, codes, anfi_q_cast(q, b.zero, ANF_F32));
-  bool turned = !linear && anfi_q_flag(n, 0);
-  anf_node *y = codes ? anfi_rewrite_matmul(&q->r, n, x, turned, codes, b.transposed) : NULL;
+  bool transposed = !linear && anfi_q_flag(n, 0);
+  anf_node *y = codes ? anfi_rewrite_matmul(&q->r, n, x, transposed, codes, b.transposed) : NULL;
   anf_node *t = in_product(q, &b, anfi_q_cast(q, b.scale, ANF_F32));
   y = anfi_q_apply2(q, ANF_OP_Mul, y, t);
   anf_node *bias = linear ? anfi_q_input(n, 2) : NULL;

@@ -79,7 +79,7 @@ static anf_node *arranged(const product *p, uint32_t operand, const labels *a, c
 }
 
 /* The result's dims from batches, rows and columns, which are apart again. */
-static anf_node *as_told(const product *p, anf_node *x, const labels *a, const labels *b) {
+static anf_node *in_order(const product *p, anf_node *x, const labels *a, const labels *b) {
   const labels *part[] = {&p->batch, a, b};
   int64_t dims[ANF_MAX_RANK], perm[ANF_MAX_RANK];
   uint32_t n = 0;
@@ -114,8 +114,8 @@ anf_node *anfi_rule_einsum_matmul(anfi_rewriter *r, const anfi_match *m) {
   anf_node *x = arranged(&p, 0, ta ? &p.inner : &p.row, ta ? &p.row : &p.inner),
            *y = arranged(&p, 1, tb ? &p.col : &p.inner, tb ? &p.inner : &p.col);
   if (!x || !y) return NULL;
-  bool turned = p.row.n && p.col.n && p.col.at[0] < p.row.at[0]; // the result has columns first
-  anf_node *z =
-      turned ? anfi_rewrite_matmul(r, n, y, !tb, x, !ta) : anfi_rewrite_matmul(r, n, x, ta, y, tb);
-  return z ? as_told(&p, z, turned ? &p.col : &p.row, turned ? &p.row : &p.col) : NULL;
+  bool transposed = p.row.n && p.col.n && p.col.at[0] < p.row.at[0]; // the result has columns first
+  anf_node *z = transposed ? anfi_rewrite_matmul(r, n, y, !tb, x, !ta)
+                           : anfi_rewrite_matmul(r, n, x, ta, y, tb);
+  return z ? in_order(&p, z, transposed ? &p.col : &p.row, transposed ? &p.row : &p.col) : NULL;
 }

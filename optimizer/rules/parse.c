@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reads rules: (Add x 0) becomes a pattern {Add, {var 0, number 0}}, one bit set of ops to look for.
+/* Reads rules.
+ *   "(Add x 0)" -> "x"    a pattern {Add, {variable 0, number 0}}, and one bit set of the ops to look for
  * Rules are part of the program, so a mistake in one is an internal error: E0001. */
 #include "optimizer/rules/rule.h"
 

@@ -120,7 +120,7 @@ def irfft(x, /, n=None, axis=-1, norm=None):
 
 
 @Known
-def turned(norm: Any) -> Any:
+def inverse_norm(norm: Any) -> Any:
     """The norm of the transform in the other direction."""
     return {"forward": "backward", "ortho": "ortho"}.get(norm, "forward")
 
@@ -128,13 +128,13 @@ def turned(norm: Any) -> Any:
 @transform
 def hfft(x, /, n=None, axis=-1, norm=None):
     """The transform of numbers of which half is given, as the other half is their conjugate: real."""
-    return irfft(op.conj(as_complex(x)), n, axis, turned(norm))
+    return irfft(op.conj(as_complex(x)), n, axis, inverse_norm(norm))
 
 
 @transform
 def ihfft(x, /, n=None, axis=-1, norm=None):
     """Its inverse."""
-    return op.conj(rfft(x, n, axis, turned(norm)))
+    return op.conj(rfft(x, n, axis, inverse_norm(norm)))
 
 
 @Known

@@ -13,10 +13,12 @@ typedef struct out_leaf {
 } out_leaf;
 
 typedef struct plan {
+  /* signature */
   PyObject_HEAD core *c;
   uint64_t *sig;
   size_t nsig;
-  PyObject *refs;     // what words of the signature are addresses of
+  PyObject *refs; // what words of the signature are addresses of
+  /* the call */
   PyObject *slow;     // called in place of the code, or NULL
   PyObject *extra;    // arguments that come after those of the call: what the function captured
   anf_generic *given; // the same for plan_run
@@ -24,6 +26,7 @@ typedef struct plan {
   exec *e;
   anf_jit_function *f; // borrowed from it
   int8_t *to;          // the element type that a number is to have, -1: as it is
+  /* result */
   size_t nin, nout, returned, ncode;
   out_leaf *out;
   int32_t *code;    // the result's structure, parts after the whole: see build

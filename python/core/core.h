@@ -27,15 +27,18 @@ typedef struct garbage {
 } garbage;
 
 typedef struct core {
+  /* the context, which one thread has at a time */
   anf_ctx *cx;
   PyThread_type_lock cx_lock, garbage_lock;
   _Atomic unsigned long owner; // the thread that has cx_lock, or 0
   unsigned nested;             // calls of its that were made within one: by a generator
   garbage *garbage;
+  /* engines and types */
   anf_jit_engine *engine[ANF_JIT_KIND_COUNT]; // made at first use
   PyObject *error;                            // exception: (status, findings)
   PyTypeObject *array_type, *program_type, *exec_type, *plan_type, *fn_type, *callable_type;
   PyTypeObject *step_type, *comm_type;
+  /* hooks and constants */
   PyObject *children; // hook: an object's parts, or None if it is one static thing
   PyObject *write;    // hook: what programs print
   PyObject *operate;  // hook: (name of an operation, arguments)

@@ -44,6 +44,7 @@ static bool leave_with(stepper *s, PyThreadState *ts, anf_status st, anf_diag *d
 /* ---- making ---- */
 
 typedef struct making {
+  /* arguments */
   const char *text, *name, *marks, *start, *backend, *split;
   Py_ssize_t length, nmarks, nstate, shard;
   PyObject *files, *types, *captured, *batch, *comm;

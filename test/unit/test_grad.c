@@ -429,7 +429,7 @@ static void depth(void **state) {
 
 /* ---- work that grows as programs do: nodes that are made, and memory that is used, on the way ---- */
 
-typedef enum { STRAIGHT, CALLS_OF_ONE, LONG_ARMS, LONG_ROUND, SHAPES } shape;
+typedef enum { STRAIGHT, CALLS_OF_ONE, LONG_ARMS, LONG_ROUND, MANY_GRADIENTS, SHAPES } shape;
 
 static anf_node *long_chain(anf_graph *g, anf_node *x, size_t n) {
   anf_node *y = x;
@@ -458,6 +458,18 @@ static anf_graph *rounds_of(anf_module *m, anf_ctx *cx, size_t n) {
   return loop;
 }
 
+/* x + the gradients of n functions at x */
+static anf_node *gradients_of(anf_module *m, anf_graph *g, anf_node *x, size_t n) {
+  anf_node *y = x;
+  for (size_t i = 0; i < n; i++) {
+    anf_graph *d = NULL;
+    assert_int_equal(anf_grad(chain_of(m, scalar(m->cx, ANF_F64), "f", 2 + i % 5), NULL, NULL, &d),
+                     ANF_OK);
+    y = OP(g, "Add", y, CALL(g, anf_graph_node(d), x));
+  }
+  return y;
+}
+
 static anf_graph *program_of(anf_module *m, anf_ctx *cx, shape kind, size_t n) {
   const anf_type *t = scalar(cx, ANF_F64);
   anf_graph *g = anf_graph_new(m, "main");
@@ -475,6 +487,7 @@ static anf_graph *program_of(anf_module *m, anf_ctx *cx, shape kind, size_t n) {
              x);
   if (kind == LONG_ROUND)
     y = CALL(g, anf_graph_node(rounds_of(m, cx, n)), anf_constant(m, rounds), x);
+  if (kind == MANY_GRADIENTS) y = gradients_of(m, g, x, n);
   anf_value_release(rounds);
   anf_return(g, y);
   return g;
@@ -501,10 +514,10 @@ static work work_of(world *w, shape kind, int order, size_t n) {
 /* Four times the program: four times the nodes, and hardly more memory (arrays that double take more
  * at times; what is quadratic takes sixteen times). */
 static void work_is_linear(void **state) {
-  static const size_t size[SHAPES] = {1000, 100, 600, 600};
+  static const size_t size[SHAPES] = {1000, 100, 600, 600, 750};
   world *w = *state;
   for (shape kind = STRAIGHT; kind < SHAPES; kind++)
-    for (int order = 1; order <= 2; order++) {
+    for (int order = kind != MANY_GRADIENTS; order <= 2 * (kind != MANY_GRADIENTS); order++) {
       work few = work_of(w, kind, order, size[kind]),
            many = work_of(w, kind, order, 4 * size[kind]);
       if (10 * many.nodes > 41 * few.nodes || many.bytes > 7 * few.bytes)

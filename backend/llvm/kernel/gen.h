@@ -9,11 +9,14 @@
 enum { SUMS = TILE_SUMS, VECS = TILE_VECS, ROWS = 32 };
 
 typedef struct kgen {
+  /* the product and the processor */
   lgen *g;
   const anfi_gemm *k;
   anfi_isa isa;
+  /* arguments */
   LLVMValueRef fn, a, b, c, len, post[3];
   LLVMValueRef size[GEMM_NSIZE]; // elements
+  /* types */
   uint32_t lanes, bytes_a, bytes_b, bytes_c;
   tdtype sum;
   LLVMTypeRef vec;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How a graph is cut into loops, in words: blocks of ops that go row by row and what ended them, ops that
- * write their results alone, and those computed in their consumers. */
+/* How a graph is cut into loops, in words, for --explain-fusion.
+ *   y = Softmax(x @ w)   ->   a block of ops that go row by row, and the op that ended it
+ * Beside blocks: ops that write their results alone, and ops computed in their consumers. */
 #include "backend/lower/graph/graph.h"
 
 static const char *name_of(const anf_node *n) {

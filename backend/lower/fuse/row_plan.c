@@ -15,7 +15,7 @@
  * readers of that state. (XLA's multi-output fusion and TVM's compute_at are the relatives.)
  *
  * INVARIANT: the new order has inputs first; only readers of state move ahead of its writers. Flat blocks may write
- * state: an optimiser's averages and its weights share a nest. */
+ * state: an optimiser's averages and its weights are fused. */
 #include "backend/lower/graph/graph.h"
 
 enum {
@@ -44,18 +44,22 @@ typedef struct candidate { // a node of the window
 } candidate;
 
 typedef struct finder {
+  /* the graph */
   glow *w;
   gplan *plan;
   bool in_place; // results may take the place of parameters
+  /* the current window of nodes */
   frame f;
   ANFI_VEC(candidate) window;
   anfi_map at;    // node id → 1 + place in the window
   uint64_t bytes; // of a row of all members
   size_t written; // members that are not fused to their readers
+  /* blocks of flat loops */
   bool flat;      // blocks are; what follows is for those
   size_t members; // so many
   anfi_map reads; // ids of what members read at their own points → 1
   anfi_map fused; // ids of products that are fused into their consumers, and of nodes between → 1
+  /* outcome */
   const char *end; // the op at which the window ends, or NULL
   anfi_arena *tmp; // of the current attempt
 } finder;

@@ -93,7 +93,7 @@ static inline void end_tail(gemm *p, const gemm_group *s) {
 /* pack.c */
 /* The task's rows of A for one block of K, packed if the plan says so. */
 gemm_matrix anfi_gemm_pack_a(gemm *p, const gemm_task *t, texpr k0, uint64_t kb);
-/* `m` rows of A, stored by K, as rows `down` and on of the packed copy. */
+/* `m` rows of a transposed A as rows `down` and on of the packed copy. */
 void anfi_gemm_transpose_rows(gemm *p, const gemm_matrix *to, texpr row, texpr down, uint64_t m,
                               texpr k0, uint64_t kb);
 void anfi_gemm_pack_group(gemm *p, gemm_group *s);

@@ -107,14 +107,18 @@ static anfi_elem element(anfi_low *L, const matrix *m, bool left, size_t nb, con
 }
 
 typedef struct matmul {
+  /* operands */
   matrix a, b;
   anfi_view *bias; // by column, or NULL
+  /* sizes */
   uint64_t rows, cols, inner;
   size_t nb;
   int64_t batch[ANF_MAX_RANK];
+  /* result */
   texpr to;
   const anf_type *type;
   const anf_node *node;
+  /* operands of narrow types */
   bool bytes;   // a and b are the operands before conversion to the type
   bool weights; // b alone is bytes, of f32 less `zero`, or NULL
   anfi_view *zero;
@@ -205,7 +209,7 @@ static uint64_t leading(const matrix *x, uint64_t rows, uint64_t cols) {
   return x->transposed ? rows : cols;
 }
 
-/* A slice or a permutation of a tensor in memory, whose rows or columns are contiguous there: kernels read it in its place.
+/* A slice or a permutation of a tensor in memory, whose rows or columns are contiguous there: kernels read it where it is.
  *   x[:, 32:64] @ w             x from element 32 on, with x's leading dim
  *   q @ Transpose(k, (0, 2, 1)) k, stored transposed */
 static void strided_matrix(matrix *x) {
@@ -215,10 +219,10 @@ static void strided_matrix(matrix *x) {
   texpr tensor = anfi_map_strides(x->v, &base, stride);
   int64_t rows = t->dims[t->n - 2], cols = t->dims[t->n - 1];
   int64_t down = stride[t->n - 2], along = stride[t->n - 1];
-  bool forward = along == 1 && down >= cols, turned = down == 1 && along >= rows;
+  bool forward = along == 1 && down >= cols, backward = down == 1 && along >= rows;
   for (size_t k = 0; tensor && k < t->n; k++)
     if (stride[k] < 0) return;
-  if (!tensor || base < 0 || (!forward && !turned)) return;
+  if (!tensor || base < 0 || (!forward && !backward)) return;
   x->tensor = tensor;
   x->base = base;
   memcpy(x->stride, stride, t->n * sizeof *stride);

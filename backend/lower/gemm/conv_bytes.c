@@ -20,6 +20,7 @@
 enum { WORD = 4, FLIP = 128, SAME_SETS = 64 };
 
 typedef struct conv_bytes {
+  /* the convolution */
   anfi_low *L;
   anfi_conv c;
   anfi_view *x, *w;

@@ -17,13 +17,16 @@
 #include "ir/value/mapped.h"
 
 typedef struct walk {
+  /* the op */
   anfi_low *L;
   const anfi_conv *c;
   const anfi_conv_work *q;
   anf_tir_elem elem;
+  /* sizes */
   uint64_t taps, in, out;       // elements of the window, of planes
   uint64_t reach[3], extent[3]; // greatest number that taps add; size of the copy by phases
   uint64_t phases, plane;       // of the copy: how many phases, elements of one channel of one
+  /* memory */
   texpr copy, weights, copy0, weights0; // the last two: where the image and the group start
 } walk;
 

@@ -114,7 +114,7 @@ static void pack_k_group_of_all(gemm *p, const gemm_group *s, texpr from, texpr 
   anfi_low_loop_end(p->L, &i);
 }
 
-/* B stored by rows: K is the outer loop, so that each row, far from the next, is read through once. */
+/* B as it is, not transposed: K is the outer loop, so that each row, far from the next, is read through once. */
 static void pack_by_rows(gemm *p, const gemm_group *s) {
   anfi_loop k;
   texpr from = atom(p, offset_in_b(p, s, column(p, s, ix(p, 0))));
@@ -125,7 +125,7 @@ static void pack_by_rows(gemm *p, const gemm_group *s) {
   if (left) pack_k_group_of_all(p, s, from, ix(p, full), left);
 }
 
-/* `n` columns of a B stored by columns. */
+/* `n` columns of a transposed B. */
 static void transpose_panel(gemm *p, const gemm_group *s, texpr to, texpr from, uint64_t n) {
   const anfi_mm *q = p->q;
   anfi_loop k, j;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Products by the cost model: types that kernels read, cache blocks, roles of A and B. */
+/* Plans of products by the cost model: element types that kernels read, cache blocks, roles of A and B.
+ *   C[2, 4096] = A[2, 512] @ B[4096, 512]^T      ->   exchanged: C^T = B @ A^T, so that B is read as stored */
 #include "backend/lower/gemm/plan.h"
 
 static uint32_t bytes(anf_tir_elem e) { return (uint32_t)anfi_t_bytes(anfi_t_dt(e)); }
@@ -31,10 +32,9 @@ anfi_mm_shape anfi_mm_exchanged(const anfi_mm_shape *s) {
   return x;
 }
 
-/* With swapped roles the result comes out transposed, and is transposed back. That is better where B is stored by
- * columns and A has few rows, for then B is read as stored and only A is packed; and where columns are so few that they
- * leave much of a vector unused. 0.97: at nearly
- * equal cost operands stay (a guard: no row of bench_gemm depends on it). */
+/* With swapped roles the result comes out transposed, and is transposed back. That is better where B is
+ * transposed and A has few rows, for then B is read as stored and only A is packed; and where columns are so few that they
+ * leave much of a vector unused. 0.97: at nearly equal cost operands stay (a guard: no row of bench_gemm depends on it). */
 static bool better_exchanged(const anfi_isa *isa, const anfi_mm_shape *s) {
   static const double PER_CYCLE = 2; // elements transposed
   if (!anfi_mm_may_exchange(s)) return false;

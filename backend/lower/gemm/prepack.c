@@ -105,7 +105,7 @@ static void leave_source(const anfi_mm *q, writer *w, uint64_t read) {
   w->read = 0;
 }
 
-/* Steps of a block that are packed for all panels, before others are: of B stored by rows few, so that rows are read once. */
+/* Steps of a block that are packed for all panels, before others are: of a B that is not transposed few, so that rows are read once. */
 static uint64_t steps_at_once(const gemm *p) {
   uint64_t row = p->q->ldb * source_width(p->q), k = OFTEN / 4 / (row ? row : 1);
   return p->q->tb ? full_groups(p, p->q->k) : k / p->k_group * p->k_group + p->k_group;

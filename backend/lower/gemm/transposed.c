@@ -15,13 +15,13 @@ enum { LEAST = 64 };
 enum { LEAST = 1 << 12 }; // smaller operands stay in the cache
 #endif
 
-typedef struct crossing { // a view that reads so; strides are by digit of the nest
+typedef struct transposed_read { // a view that reads so; strides are by digit of the nest
   const anfi_view *v;
   texpr tensor;
   int64_t base, stride[ANFI_PT_MAX];
-} crossing;
+} transposed_read;
 
-typedef struct crossed {
+typedef struct transposing {
   anfi_low *L;
   const anfi_view *root;
   texpr to;
@@ -32,14 +32,14 @@ typedef struct crossed {
   uint64_t rows, cols; // of a square, along down and last
   bool parallel;
   uint32_t nread;
-  crossing read[MAX_READS];
-} crossed;
+  transposed_read read[MAX_READS];
+} transposing;
 
 /* The strides of v along the digits of the nest, if these are dims of its own. */
-static bool strides_of(const crossed *c, const anfi_view *v, crossing *r) {
+static bool strides_of(const transposing *c, const anfi_view *v, transposed_read *r) {
   int64_t by_dim[ANF_MAX_RANK];
   const anf_type *t = v->type;
-  *r = (crossing){.v = v};
+  *r = (transposed_read){.v = v};
   if (v->complex || v->dtype == ANF_BOOL) return false;
   if (!(r->tensor = anfi_map_strides(v, &r->base, by_dim))) return false;
   size_t k = t->n;
@@ -54,14 +54,14 @@ static bool strides_of(const crossed *c, const anfi_view *v, crossing *r) {
 static uint64_t size_of(int64_t stride) { return (uint64_t)(stride < 0 ? -stride : stride); }
 
 /* The digit along which the tensor's elements are neighbours, or n. */
-static uint32_t neighbours(const crossed *c, const crossing *r) {
+static uint32_t neighbours(const transposing *c, const transposed_read *r) {
   uint32_t d = 0;
   while (d < c->n && size_of(r->stride[d]) != 1) d++;
   return d;
 }
 
-static void take(crossed *c, const anfi_view *v) {
-  crossing r;
+static void take(transposing *c, const anfi_view *v) {
+  transposed_read r;
   if (c->nread == MAX_READS || !strides_of(c, v, &r)) return;
   uint32_t d = neighbours(c, &r);
   if (d + 1 >= c->n || c->extent[d] < SMALLEST_SIDE || c->extent[c->last] < SMALLEST_SIDE ||
@@ -73,7 +73,7 @@ static void take(crossed *c, const anfi_view *v) {
 }
 
 /* The views below the root that are asked at the nest's own points. */
-static void find(crossed *c) {
+static void find(transposing *c) {
   anfi_low *L = c->L;
   ANFI_VEC(const anfi_view *) todo = {0};
   anfi_map seen;
@@ -98,7 +98,7 @@ static texpr moved(anfi_low *L, texpr at, int64_t stride) {
 
 /* The array of a square: [row along down][column along last]. Where the tensor runs against `down`,
  * its rows are in the opposite order. */
-static texpr fetch(crossed *c, const crossing *r) {
+static texpr fetch(transposing *c, const transposed_read *r) {
   anfi_low *L = c->L;
   anf_tir_elem e = anfi_lower_elem(r->v->dtype);
   texpr square = anfi_low_local(L, e, c->rows * c->cols, "square");
@@ -117,19 +117,19 @@ static texpr fetch(crossed *c, const crossing *r) {
   return square;
 }
 
-static anfi_pt point_at(const crossed *c, texpr down, texpr last) {
+static anfi_pt point_at(const transposing *c, texpr down, texpr last) {
   anfi_pt p = {0};
   for (uint32_t d = 0; d < c->n; d++)
     anfi_pt_push(&p, d == c->down ? down : d == c->last ? last : c->at[d], c->extent[d]);
   return p;
 }
 
-static void put(crossed *c, const anfi_pt *p) {
+static void put(transposing *c, const anfi_pt *p) {
   anfi_low_put(c->L, c->to, anfi_pt_linear(c->L, p), anfi_view_at(c->L, c->root, p),
                c->root->complex);
 }
 
-static void one_square(crossed *c) {
+static void one_square(transposing *c) {
   anfi_low *L = c->L;
   texpr square[MAX_READS];
   anfi_loop i, j;
@@ -150,7 +150,7 @@ static void one_square(crossed *c) {
 }
 
 /* What is left, element by element. */
-static void strip(crossed *c, uint64_t d0, uint64_t d1, uint64_t l0, uint64_t l1) {
+static void strip(transposing *c, uint64_t d0, uint64_t d1, uint64_t l0, uint64_t l1) {
   anfi_low *L = c->L;
   anfi_loop i, j;
   if (d0 == d1 || l0 == l1) return;
@@ -164,7 +164,7 @@ static void strip(crossed *c, uint64_t d0, uint64_t d1, uint64_t l0, uint64_t l1
 
 static uint64_t side(uint64_t extent) { return extent <= LARGEST_SIDE ? extent : SIDE; }
 
-static void squares(crossed *c) {
+static void squares(transposing *c) {
   anfi_low *L = c->L;
   anfi_loop i, j;
   uint64_t down = c->extent[c->down], last = c->extent[c->last];
@@ -185,7 +185,7 @@ enum { PARALLEL_WORK = 1 << 15 };
 
 bool anfi_low_store_transposed(anfi_low *L, const anfi_view *v, texpr to) {
   if (v->n < LEAST) return false;
-  crossed c = {.L = L, .root = v, .to = to};
+  transposing c = {.L = L, .root = v, .to = to};
   c.n = anfi_view_digits(L, v, 0, NULL, c.extent);
   if (c.n < 2) return false;
   c.last = c.n - 1;

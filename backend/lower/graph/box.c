@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Boxes: records in the stream's memory for what derivatives keep, which lasts until the call from
- * outside ends. A box is the address of a record: the leaves of its contents, each at a place that
- * its type fits; buffers lie in it as they are. A box is immutable, so a view reads it in place. */
+/* Boxes: records in the stream's memory for residuals, which last until the call from outside ends.
+ *   Box((x, y)), x: f64, y: f32[3]    ->    p = keep(..);  p: tag | x | padding | y
+ * A box is the address of a record: the leaves of its contents, each aligned to its type; buffers are copied in as they
+ * are. INVARIANT: a box is immutable, so a view reads it without a copy. */
 #include "backend/lower/graph/graph.h"
 
 enum { BUFFER_ALIGN = 64, RECORD_ALIGN = 8 };

@@ -343,7 +343,7 @@ static gval passed(glow *w, const anf_node *n, uint32_t i) {
   return r;
 }
 
-/* Does v, which the call gives, stay as it is when the inputs with bits in `written` are written over? */
+/* Does v, which the call gives, stay as it is when the inputs with bits in `written` are overwritten? */
 static bool is_apart(const site *s, const anfi_view *v, uint64_t written, bool inlined) {
   if (v->owned) return true;
   if (v->kind != VIEW_BUFFER) return v->kind == VIEW_SCALAR;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Effects, and what stops a program: calls of the run time with the number of a site. Sites
- * are in a table beside the code, so that code holds neither texts nor places. */
+/* Effects, and what stops a program: calls of the run time with the number of a site.
+ *   assert(x > 0, "positive")    ->    if (!(x > 0)) { anf_rt_stop(7, 0, 0) }     site 7: E0442, its location and text
+ * Sites are in a table beside the code, so that code holds neither texts nor locations. */
 #include "backend/lower/graph/graph.h"
 
 static texpr number(glow *w, int64_t v) { return anfi_t_int(w->t, ANFI_S64, v); }

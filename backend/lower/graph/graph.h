@@ -68,7 +68,7 @@ typedef struct growblock {
   const int64_t *lead; // the dims that all of them begin with
   uint64_t rows;       // their product
   bool flat;           // all dims are such, and all nodes pointwise: one nest
-  const char *end;     // the op that ends what was looked at, or NULL
+  const char *end;     // the op that ends the scan, or NULL
 } growblock;
 /* How a graph is lowered. */
 typedef struct gplan {
@@ -87,6 +87,7 @@ typedef struct gwish {
 } gwish;
 
 typedef struct glow {
+  /* in and out */
   anf_ctx *cx;
   anf_module *m;
   anf_analysis *an;
@@ -96,29 +97,33 @@ typedef struct glow {
   tmod *tm;
   tstore *t;
   anfi_low *L;
+  /* by id: functions, values, plans */
   gfn **fn; // by graph id
   ANFI_VEC(gfn *) todo;
-  gval *env;            // by node id
-  uint32_t *index;      // by node id: for anfi_fuse_plan
-  texpr const **to;     // by node id: where the buffers of its leaves are wanted, or NULL
-  uint32_t *uses;       // by graph id: how many nodes refer to it
-  uint32_t *weight;     // by graph id: its nodes, and those of graphs lowered in place in it
-  gplan **plan;         // by graph id, or NULL
+  gval *env;        // by node id
+  uint32_t *index;  // by node id: for anfi_fuse_plan
+  texpr const **to; // by node id: where the buffers of its leaves are wanted, or NULL
+  uint32_t *uses;   // by graph id: how many nodes refer to it
+  uint32_t *weight; // by graph id: its nodes, and those of graphs lowered in place in it
+  gplan **plan;     // by graph id, or NULL
+  /* boxes and stacks */
   bool tagged;          // boxes and stacks begin with the tag of their type: something walks them
   bool zeroed;          // boxes may be zeros, which are no record: KEPT_ZERO
   anfi_map tag;         // type, or that and 1 for a stack → tag
   ANFI_VEC(gkept) tags; // by tag - 1
   ANFI_VEC(gwalk *) walks; // functions of box_walk.c
+  /* the current function and loop */
   gself self;
   const anf_graph *turn; // of the current innermost loop: its parameters are no state of a step
   ANFI_VEC(gwish) wish;  // of the body that is lowered next
   anfi_map wished;       // node id → 1 + place in `wish`
   anfi_map left;         // node ids: what a loop computes after its rounds (loopsum.c), in no plan
-  bool linear;           // linear.c: are there ops that write over their input?
-  uint32_t *at;          // by node id: 1 + place in the order of its graph; 0: nothing needs it
-  size_t **carry;        // by graph id and leaf of its result, or NULL
+  /* arrays that are written in place */
+  bool linear;    // linear.c: are there ops that write over their input?
+  uint32_t *at;   // by node id: 1 + place in the order of its graph; 0: nothing needs it
+  size_t **carry; // by graph id and leaf of its result, or NULL
   anfi_map
-      forced; // node id -> bits of its inputs, arrays that are written over after it: it is copied out of them
+      forced; // node id -> bits of its inputs, arrays that are overwritten after it: it is copied out of them
   ANFI_VEC(anf_graph *) inlined; // those being lowered now, outermost first
 } glow;
 

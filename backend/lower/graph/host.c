@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls of the host's C functions: declared without a body under the name that the host gave, called
- * as C calls them. INVARIANT: all are declared before a function of the module gets its name. */
+/* Calls of the host's C functions: declared without a body under the name that the host gave, called as C calls them.
+ *   y = host_f(x), x: f64[3]    ->    evaluate f(x, y), with y a tensor of 3
+ * INVARIANT: all are declared before a function of the module gets its name. */
 #include "anfora/host.h"
 #include "backend/lower/low.h"
 

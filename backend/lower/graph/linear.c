@@ -7,7 +7,7 @@
  * at any link would make the loop quadratic. It is Futhark's and Dex's accumulator, found by analysis and not by a type.
  *
  * Two facts make it sound.
- *   static    `carry`: leaf k of a graph's result is leaf p of its parameters, written over by a chain of writes,
+ *   static    `carry`: leaf k of a graph's result is leaf p of its parameters, overwritten by a chain of writes,
  *             calls and loops, where each link is the last reader of the one before. A greatest fixpoint over
  *             graphs, as recursions and branches name each other.
  *   dynamic   `owned` of a view: its buffer holds this value alone. Whoever reads an owned view last

@@ -28,35 +28,43 @@ typedef enum ghome {
   HOME_STACK // the record of the round in a stack that keeps it
 } ghome;
 typedef struct gplace {
+  /* what it is */
   ghome home;
   gsource param, next; // of the step; what gives the next may be unknown
   bool in_place;       // HOME_ROOM: may be written while the round is computed
   bool linear;         // in_place: by a chain of writes, branches and loops (linear.c)
   bool fresh;          // HOME_TURN: given what a round makes, not what another leaf had
+  /* where it is */
   size_t takes, taker; // if not fresh: that leaf; 1 + the leaf that takes this one's, or 0
   size_t group;        // HOME_TURN: leaf whose buffer its places are in
   size_t slot;         // HOME_STACK: which stack written
   texpr room;          // HOME_ROOM, HOME_TURN: the buffer
   texpr at, spare;     // HOME_TURN: variables: where it is, where the next is written if fresh
-  texpr was, will;     // the same, in the current round
-  texpr now, to; // in the current iteration: the view that is read; where the next goes, or NULL
+  /* the current round */
+  texpr was, will; // the same, in the current round
+  texpr now, to;   // in the current iteration: the view that is read; where the next goes, or NULL
 } gplace;
 
 typedef struct looping {
+  /* the node */
   glow *w;
   anf_node *n;
   anf_graph *step;
   size_t nw, ns, nx, nout;
   bool counted, guarded, reverse, tells; // tells: gives the number of rounds
-  const anfi_use *arg;                   // the first invariant
-  anfi_leaves leaves;                    // of the state
-  gplace *place;                         // by leaf
-  bool ahead;   // records of a round more than there are: the state after the last
-  size_t *same; // by leaf of the state: 1 + the one that it equals after each round, or 0
+  /* the state */
+  const anfi_use *arg; // the first invariant
+  anfi_leaves leaves;  // of the state
+  gplace *place;       // by leaf
+  bool ahead;          // records of a round more than there are: the state after the last
+  size_t *same;        // by leaf of the state: 1 + the one that it equals after each round, or 0
+  /* stacks */
   gstack *x, *out;
+  /* the current round */
   texpr again, rounds; // rounds: all of them, if counted
   texpr i, next;       // the current round; the one after, as a variable of the loop
   gsums *sums;
+  /* records of stacks written */
   texpr base, cap; // array of `out`, and how many records it has room for, if not counted
   uint64_t stride; // of its records
 } looping;

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where the state of a loop is, so that rounds do not copy it.
- *
- * A round reads the state as the round before left it, and what it makes must be somewhere else until it is
- * over. So a buffer of the state has a second one beside it: a round writes that, and then they exchange
- * their places, which are numbers. Leaves that pass their values on, as in (u, v) = (v, f(u, v)), are places
- * in one buffer: only the numbers move. What a stack keeps of each round, the state before it or after
- * it, lives in the stack: the record of a round has the state before it, that of the next one is written.
- *
- * A leaf is written where it is if one op alone reads it, element by element or to write some of its elements
- * anew; if nothing reads it; or if it is small, when the round is over.
+/* Buffers of a loop's state: rounds exchange buffers, and copy nothing.
+ *   while ..: x = f(x)       buffers b[0], b[1]:   a round reads b[k], writes b[1 - k], then k = 1 - k
+ *   (u, v) = (v, f(u, v))    three slots of one buffer: only the numbers of u and v move
+ *   w[i] = v                 one buffer: written in place
+ * A leaf is written in place if one op alone reads it, element by element or to write some of its elements anew; if
+ * nothing reads it; or if it is small, when the round is over. Hard case: residuals on a stack. The state before a round
+ * or after it lives in the stack: a round reads its record, and writes that of the next one.
  * INVARIANT: what a round wants written (`to`) is read by nothing in the round. */
 #include "backend/lower/graph/loop.h"
 

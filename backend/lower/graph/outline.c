@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loops of large functions become functions of their own, equal ones the same: machine code for a
- * function takes longer than in proportion to its size, and networks repeat themselves. Outlined are
- * outermost loops that assign no variable of outside and do not leave the function. What they use of
- * outside are parameters, in the order in which they use it.
+/* Outlining: loops of large functions become functions of their own, equal ones the same.
+ *   for (i, ..) { y1[i] = f(x1[i]) }  for (i, ..) { y2[i] = f(x2[i]) }   ->   loop_1(x1, y1)  loop_1(x2, y2)
+ * Machine code for a function takes longer than in proportion to its size, and networks repeat themselves. Outlined are
+ * outermost loops that assign no variable of outside and do not leave the function. What they use of outside are
+ * parameters, in the order in which they use it.
  * INVARIANT: tensors are parameters once each, so that different ones do not overlap. */
 #include "backend/lower/lower.h"
 
@@ -17,7 +18,7 @@ typedef struct maker {
   ANFI_VEC(uint32_t) next; // of the same hash: 1 + place in `made`, by place
   const anfi_str *name;
   tattrs attrs;
-  tfunc f; // whose loops are looked at
+  tfunc f; // whose loops are visited
 } maker;
 
 /* ---- what a loop uses ---- */

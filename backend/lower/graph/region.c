@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Regions: the statements of each node between two calls that tell a trace where the program is. What
- * a node leaves to its readers is traced with them; what they do while they write its product, with it. */
+/* Regions of a trace: the statements of each node between two calls that say where the program is.
+ *   y = Sin(x)    ->    anf_rt_trace(3, 0);  for .. { .. };  anf_rt_trace(3, 1)
+ * Nodes fused into a consumer are traced with it, and so is an epilogue with its product. */
 #include "backend/lower/graph/graph.h"
 
 static void add_call(glow *w, size_t id, bool leaves) {

@@ -22,12 +22,14 @@ typedef struct root {
 } root;
 
 typedef struct sched {
+  /* the graph */
   anf_ctx *cx;
   anfi_arena *a;
   anf_graph *g;
   anf_node *const *order; // as it was
   size_t n;
-  anfi_map index;  // node id → 1 + place in `order`
+  anfi_map index; // node id → 1 + place in `order`
+  /* nodes, by place */
   uint32_t *level; // by place: depth in the graph
   uint8_t *seen;   // by place: 1 under way, 2 done
   bool *waiting;   // by place: replaces a leaf of the state
@@ -36,6 +38,7 @@ typedef struct sched {
   places *after;   // by place: what reads the leaf that it replaces
   bool *of_layer;  // by place: gathered for a layer, or an arrangement of that
   places *ahead;   // by place: gathers of the next layer, if a layer begins here; NULL: not known
+  /* the new order */
   bool wait;
   places out;
 } sched;

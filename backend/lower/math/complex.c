@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Elementwise code on complex numbers: pairs of reals, each instruction computed in double and
- * rounded to the part's type, as ir/ops/elementwise.c does it. Functions that C's library has for
- * complex numbers (powers, roots, exponentials) are calls of the run time, one for each part. */
+/* Elementwise code on complex numbers: pairs of reals.
+ *   z * w, both c64    ->    (re, im) = (a c - b d, a d + b c) in double, each rounded to float
+ * Each instruction is computed in double and rounded to the part's type, as ir/ops/elementwise.c does it. Functions that
+ * C's library has for complex numbers (powers, roots, exponentials) are calls of the run time, one for each part. */
 #include "backend/lower/math/scalar.h"
 
 static const uint8_t knows[] = {

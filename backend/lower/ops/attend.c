@@ -11,12 +11,14 @@
 enum { AT_ONCE = 4 }; // parts of a query that one pass over the scores takes
 
 typedef struct attend {
+  /* the op */
   anfi_low *L;
   const anfi_low_op *q;
   const anfi_view *query, *key, *value, *mask;
   uint64_t l, s, d, dv;
   bool causal;
   double scale;
+  /* the current query */
   texpr at[ANF_MAX_RANK]; // of the batch, and the query
   texpr columns;          // keys: part p of key j is at p s + j
   texpr score;            // array

@@ -11,12 +11,15 @@
 #include "ir/ops/nn/window.h"
 
 typedef struct walk {
+  /* the op */
   anfi_low *L;
   const anfi_low_op *q;
   anfi_conv c;
   const anfi_view *x, *w, *y; // the one that is the result is NULL
-  texpr to, acc;              // result; sums of a plane, or a variable
+  /* what the loops write */
+  texpr to, acc; // result; sums of a plane, or a variable
   tdtype type;
+  /* sizes and indices */
   uint64_t in, out, kernel; // elements of a plane
   texpr shift[3], lo[3], hi[3], at[3], step[3];
 } walk;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Passes over groups of elements (group.h). */
+/* Passes over groups of elements (group.h).
+ *   Sum(x, axis=1), x: [m, n]    rows:     for i { s = 0; for j { s += x[i, j] }; y[i] = s }
+ *   Sum(x, axis=0)               columns:  for i { for j { s[j] += x[i, j] } } */
 #include "backend/lower/ops/group.h"
 
 #include "ir/ops/kernel.h"

@@ -14,19 +14,23 @@
 
 enum { GROUP_STATES = 8 };
 typedef struct group {
+  /* the op, and the sizes of groups */
   anfi_low *L;
   const anfi_low_op *q;
   const anfi_view *x;
   uint64_t size, count; // elements of a group; groups
   uint64_t whole;       // elements that a mean is of, if these are sums of slices; else 0
-  uint32_t n;           // digits of x, outermost first
+  /* the nest, by digit of x */
+  uint32_t n; // digits of x, outermost first
   uint64_t extent[ANFI_PT_MAX];
   bool inside[ANFI_PT_MAX]; // belongs to the group
   texpr at[ANFI_PT_MAX];
   anfi_loop loop[ANFI_PT_MAX];
+  /* groups side by side */
   uint32_t side; // digits from here on are side by side; n: none are
   uint64_t width;
   bool reverse;
+  /* states of a group */
   uint32_t nstate;
   texpr state[GROUP_STATES];
   tdtype type[GROUP_STATES];

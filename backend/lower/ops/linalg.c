@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Linear algebra on the last two dims, in double and rounded once: each matrix is brought into an
- * array, a helper works on it, and the result is written out. */
+/* Linear algebra on the last two dims, in double and rounded once.
+ *   Cholesky(a), a: f32[5, 3, 3]   ->   5 rounds:  a to f64[3, 3];  the helper;  the factor, rounded, to the result */
 #include <math.h>
 
 #include "backend/lower/low.h"

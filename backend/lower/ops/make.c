@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tensors made of a shape or a range: constants of every element, or functions of the index. */
+/* Tensors made of a shape or a range: constants of every element, or functions of the index.
+ *   Zeros((3,))  ->  0 at each i;    Arange(2, 10, 3)  ->  2 + 3 i at i */
 #include "backend/lower/low.h"
 
 static bool splat(anfi_low *L, const anfi_low_op *q, anfi_elem e, anfi_view **out) {

@@ -493,15 +493,15 @@ bool anfi_lower_diag(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
 static void store_roll(anfi_low *L, const anfi_view *v, texpr to) {
   const anf_type *t = v->type;
   uint64_t by[ANF_MAX_RANK] = {0};
-  size_t turned[ANF_MAX_RANK], n = 0;
+  size_t rolled[ANF_MAX_RANK], n = 0;
   int64_t first[ANF_MAX_RANK] = {0}, from[ANF_MAX_RANK] = {0}, dims[ANF_MAX_RANK];
   rotations(v, by);
   memcpy(dims, t->dims, t->n * sizeof *dims);
   for (size_t k = 0; k < t->n; k++)
-    if (by[k]) turned[n++] = k;
+    if (by[k]) rolled[n++] = k;
   for (uint32_t part = 0; part < UINT32_C(1) << n; part++) {
     for (size_t i = 0; i < n; i++) {
-      size_t k = turned[i];
+      size_t k = rolled[i];
       int64_t far = (int64_t)by[k], near = t->dims[k] - far;
       bool start = part >> i & 1; // of the result, what was the end
       first[k] = start ? 0 : far;
@@ -516,12 +516,12 @@ static void store_roll(anfi_low *L, const anfi_view *v, texpr to) {
 bool anfi_lower_roll(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   enum { MOST = 3 }; // axes
   uint64_t by[ANF_MAX_RANK] = {0};
-  size_t turned = 0;
+  size_t rolled = 0;
   out[0] = anfi_view_lazy(L, q, ORDER_OWN, at_roll);
   if (!anfi_attr_given(q->attr[1]) || !out[0]->n) return true;
   rotations(out[0], by);
-  for (size_t k = 0; k < q->type->n; k++) turned += by[k] != 0;
-  if (turned <= MOST) out[0]->store = store_roll;
+  for (size_t k = 0; k < q->type->n; k++) rolled += by[k] != 0;
+  if (rolled <= MOST) out[0]->store = store_roll;
   return true;
 }
 

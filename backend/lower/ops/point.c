@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pointwise ops: their scalar code on the elements of inputs that broadcast. */
+/* Pointwise ops: their scalar code on the elements of inputs that broadcast.
+ *   Mul(x, y), x: f64[3, 4], y: f64[4]   ->   x[i, j] * y[j] at (i, j) */
 #include "backend/lower/math/scalar.h"
 
 static anfi_elem at_point(anfi_low *L, const anfi_view *v, const anfi_pt *p) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rows of windows by vectors (slide.h). With a stride of 2 a tap takes every second lane of a load
- * that is twice as wide and starts at an even distance, so that two taps share it. */
+/* Rows of windows by vectors (slide.h).
+ *   y[i] = x[i] + x[i + 1], 16 lanes   ->   y[0..16] = x[0..16] + x[1..17]: two loads and an addition
+ * Hard case: with a stride of 2 a tap takes every second lane of a load that is twice as wide and starts at an even
+ * distance, so that two taps share it. */
 #include "backend/lower/ops/slide.h"
 
 enum { WIDEST = 16, NARROWEST = 4, MAX_TAPS = 16, MAX_EDGES = 4 };

@@ -20,12 +20,14 @@ typedef struct bscope {
 } bscope;
 
 struct anf_tb {
+  /* the function */
   anf_ctx *cx;
   tmod *m;
   anfi_arena arena;
   ANFI_VEC(bscope *) stack;
   texpr *param;
   size_t nparam;
+  /* the first error */
   anf_status status;
   anfi_code code;          // of the first error
   const char *file, *what; // where it was

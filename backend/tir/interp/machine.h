@@ -14,10 +14,12 @@ typedef struct iframe {
 } iframe;
 
 typedef struct imachine {
+  /* program and memory */
   anf_ctx *cx;
   iprog prog;
   imem mem;
   anfi_arena *a;
+  /* registers and frames */
   uint64_t *r;  // all registers
   uint8_t *set; // has the variable a value?
   size_t nreg;
@@ -25,6 +27,7 @@ typedef struct imachine {
   ANFI_VEC(uint64_t) tensors; // blocks of local tensors, by scope
   uint64_t **global;          // registers of the tensors of the module
   uint64_t data;              // module data, after module_globals_resolver
+  /* options, and where it is */
   const anf_tir_run_opts *o;
   const icode *code;
   uint32_t pc, base;

@@ -32,6 +32,7 @@ typedef struct later {
 } later;
 
 typedef struct tparser {
+  /* where it is */
   anf_ctx *cx;
   tstore *t;
   anfi_arena *a;
@@ -40,6 +41,7 @@ typedef struct tparser {
   uint32_t last_line; // of the token before
   token tok;
   ANFI_VEC(char) comment;
+  /* names */
   anfi_map vars;    // name → texpr
   anfi_map returns; // name → 1 + place in sigs
   ANFI_VEC(tdtype) sigs;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tensor IR as text. What is printed reads back to the same module: every constant shows its type
- * and all of its bits, and a variable whose name would hide another's gets a name of its own. */
+/* Tensor IR as text.
+ *   a store of f32 1.0 in x at i     ->    x[i] = 1.f
+ * What is printed reads back to the same module: every constant shows its type and all of its bits, and a variable whose
+ * name would hide another's gets a name of its own. */
 #include "backend/tir/tir.h"
 
 #include <math.h>

@@ -213,25 +213,19 @@ static void put_dot(anf_text *o, const anf_expr *e) {
 }
 
 anf_status anf_expr_print(const anf_expr *e, anf_text *out) {
-  ANFI_NEED_ELSE(out ? out->cx : e ? e->cx : NULL, ANF_INVALID, e, out);
-  anfi_text_of(out, e->cx);
-  ANFI_ENTRY(e->cx, NULL);
+  ANFI_TEXT_ENTRY(e, out);
   put_expr(out, e);
   return anfi_leave(e->cx);
 }
 
 anf_status anf_expr_print_node(const anf_expr *e, size_t node, anf_text *out) {
-  ANFI_NEED_ELSE(out ? out->cx : e ? e->cx : NULL, ANF_INVALID, e, out);
-  anfi_text_of(out, e->cx);
-  ANFI_ENTRY(e->cx, NULL);
+  ANFI_TEXT_ENTRY(e, out);
   if (node < e->nodes.n) put_node(out, e, node);
   return anfi_leave(e->cx);
 }
 
 anf_status anf_expr_write_dot(const anf_expr *e, anf_text *out) {
-  ANFI_NEED_ELSE(out ? out->cx : e ? e->cx : NULL, ANF_INVALID, e, out);
-  anfi_text_of(out, e->cx);
-  ANFI_ENTRY(e->cx, NULL);
+  ANFI_TEXT_ENTRY(e, out);
   put_dot(out, e);
   return anfi_leave(e->cx);
 }

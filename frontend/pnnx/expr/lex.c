@@ -16,7 +16,7 @@ static bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-/* The text ends with a NUL, so one character ahead may always be looked at. */
+/* The text ends with a NUL, so one character ahead may always be read. */
 static char peek(const lexer *x) { return x->e->text[x->at]; }
 
 /* The character at `at`, to be shown. */

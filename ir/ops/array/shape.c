@@ -222,7 +222,7 @@ bool anfi_eval_len(anfi_eval *q) {
 }
 
 bool anfi_eval_copy(anfi_eval *q) {
-  if (q->out == q->in[0]) return true; // it is written over
+  if (q->out == q->in[0]) return true; // it is overwritten
   memcpy(q->out->data, q->in[0]->data, q->out->n * anf_dtype_bytes((anf_dtype)q->type->dtype));
   return true;
 }

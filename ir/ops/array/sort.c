@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sorting and searching. Orders are stable; a NaN comes after all numbers, in both directions; -0
- * and 0 are equal. */
+/* Sorting and searching.
+ *   Sort([2, nan, 1]) = [1, 2, nan];   ArgSort([1, 0, 1]) = [1, 0, 2]
+ * Orders are stable; a NaN comes after all numbers, in both directions; -0 and 0 are equal. */
 #include "ir/ops/kernel.h"
 
 typedef bool (*comes_before)(const void *user, size_t a, size_t b);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions of other libraries that compiled functions may call: which operation each one is. A name stands here only
 if the operation means what the library's function does, for the arguments that both take; every other function is
-refused. Functions are told by what they are, not by their names alone."""
+refused. Functions are recognised by what they are, not by their names alone."""
 from __future__ import annotations
 
 import sys
@@ -80,5 +80,5 @@ def counterpart(f: Any) -> Any:
 
 def module_of(f: Any) -> str:
     """The library that a function is of; ufuncs do not tell it."""
-    told = getattr(f, "__module__", None)
-    return told or ("numpy" if type(f).__name__ == "ufunc" else "")
+    module = getattr(f, "__module__", None)
+    return module or ("numpy" if type(f).__name__ == "ufunc" else "")

@@ -181,7 +181,7 @@ def _virtual_kind(x: Any) -> bool:
 class Part:
     """One part of the writer; what it has not, the others have."""
 
-    scope: Any  # the Scope at hand; None outside of all
+    scope: Any  # the current Scope; None outside of all
 
     if TYPE_CHECKING:
         def __getattr__(self, name: str) -> Any: ...

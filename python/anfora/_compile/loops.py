@@ -149,8 +149,8 @@ class Renamed(ast.NodeTransformer):
 class Loops(Part):
     """The part of the writer for what is repeated."""
 
-    filling: dict[str, tuple]  # lists that the loop at hand fills: how long they become, the round's number, what was appended
-    ended: bool                # the end of the block at hand is not reached
+    filling: dict[str, tuple]  # lists that the current loop fills: how long they become, the round's number, what was appended
+    ended: bool                # the end of the current block is not reached
 
     # ---- comprehensions ----
 

@@ -112,12 +112,12 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         self.temp = 0
         self.ended = False
         self.hints: list = []
-        self.asking: set[str] = set()               # names whose bindings are being looked at
-        self.returning: list = self.hints           # of the function at hand: the structures that it returns
+        self.asking: set[str] = set()               # names whose bindings are being visited
+        self.returning: list = self.hints           # of the current function: the structures that it returns
         self.returned: dict[str, list] = {}         # of functions within, by name
         self.flags: list[str | None] = []  # of loops with an else: what break sets
         self.filling = {}
-        self.shown: list = []     # values in the message at hand
+        self.shown: list = []     # values in the current message
         self.unused: Any = None  # the expression that a statement is
         self.in_loops: dict[int, tuple[Any, set[str]]] = {}  # by function: names that its loops change
         self.plain: set[int] = set()  # calls that are not of what a mask chooses
@@ -963,7 +963,7 @@ def source_of(fn: types.FunctionType) -> tuple[Any, str]:
 
 def _no_source(fn: types.FunctionType) -> Any:
     from .._errors import Finding
-    return Finding("", f"the source of {fn.__name__} is not at hand",
+    return Finding("", f"the source of {fn.__name__} cannot be read",
                    hint="define it in a file or in a notebook; functions made by exec have no source")
 
 

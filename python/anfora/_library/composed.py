@@ -9,7 +9,7 @@ import functools
 import inspect
 import math
 import types
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 from .._compile.builtins import asarray, listed_array
 from .._function import Jit
@@ -23,7 +23,7 @@ from .._types import default_float
 CONTROL: dict[str, Any] = {}
 HELPERS: dict[str, Any] = {}  # what functions of other libraries mean that have no name here
 LINALG = ("solve", "matrix_power", "multi_dot", "outer", "tensordot")
-# Constants that may be told by the types of arguments too, such as x.shape[0] and x.dtype
+# Constants that the types of arguments may give too, such as x.shape[0] and x.dtype
 SIZES = {"shape", "n", "m", "num", "num_classes", "slice_size", "slice_sizes", "length", "sizes", "new_sizes", "size", "dtype", "new_dtype"}
 RANKS, SOME = range(9), range(1, 7)
 
@@ -31,10 +31,6 @@ RANKS, SOME = range(9), range(1, 7)
 def frozen(x: Any) -> Any:
     """A list as a tuple, which can be a constant."""
     return tuple(map(frozen, x)) if type(x) in (list, tuple) else x
-
-
-# Positional parameters that are sequences themselves
-SEQUENCES = {"arrays", "choices", "conditions", "default", "spacing", "multi_index", "condlist", "funclist", "function", "keys", "p", "kth"}
 
 
 class Composed(Jit):
@@ -106,12 +102,14 @@ class ByValue:
 
 
 def into(table: dict[str, Any], lists: bool = False) -> Callable:
-    """A decorator: the function is one of a table. `lists`: it takes lists of numbers for arrays, as NumPy's do."""
+    """A decorator: the function is one of a table. `lists`: it takes lists of numbers for arrays, as NumPy's do, but for
+    parameters that are a Sequence."""
     def add(fn: types.FunctionType) -> Composed:
         name = fn.__name__.rstrip("_")
         table[name] = f = Composed(fn)
         if lists:
-            f._arrays = frozenset(p.name for p in vars(fn)["_first_signature"].parameters.values() if p.kind == p.POSITIONAL_ONLY) - SEQUENCES
+            parameters = vars(fn)["_first_signature"].parameters.values()
+            f._arrays = frozenset(p.name for p in parameters if p.kind == p.POSITIONAL_ONLY and p.annotation != "Sequence")
         f.__name__ = f.__qualname__ = name
         return f
     return add
@@ -221,13 +219,13 @@ def rot90(m, /, k=1, axes=(0, 1)):
 # ---- putting together, taking apart ----
 
 @composed
-def vstack(arrays, /):
+def vstack(arrays: Sequence, /):
     """Rows under each other."""
     return op.concatenate([atleast_2d(a) for a in arrays], 0)
 
 
 @composed
-def hstack(arrays, /):
+def hstack(arrays: Sequence, /):
     """Arrays beside each other."""
     whole = [atleast_1d(a) for a in arrays]
     if whole[0].ndim == 1:
@@ -236,13 +234,13 @@ def hstack(arrays, /):
 
 
 @composed
-def dstack(arrays, /):
+def dstack(arrays: Sequence, /):
     """Arrays one after the other."""
     return op.concatenate([atleast_3d(a) for a in arrays], 2)
 
 
 @composed
-def column_stack(arrays, /):
+def column_stack(arrays: Sequence, /):
     """Vectors as columns."""
     return op.concatenate([a[:, None] if a.ndim == 1 else a for a in arrays], 1)
 
@@ -310,7 +308,7 @@ def broadcast_arrays(*arrays):
 
 
 @composed
-def select(conditions, choices, default=0, /):
+def select(conditions: Sequence, choices: Sequence, default=0, /):
     """The first choice whose condition holds, element by element."""
     result = default
     for c, x in zip(reversed(conditions), reversed(choices)):
@@ -559,7 +557,7 @@ def matrix_power(a, /, n):
 
 
 @composed
-def multi_dot(arrays, /):
+def multi_dot(arrays: Sequence, /):
     """The product of several matrices."""
     result = arrays[0]
     for a in arrays[1:]:
@@ -711,7 +709,7 @@ def not_narrow(x):
 
 
 @composed
-def polyval(p, x, /):
+def polyval(p: Sequence, x, /):
     """A polynomial, the highest power first."""
     x = not_narrow(x)
     result = op.zeros_like(x)
@@ -841,16 +839,18 @@ def logaddexp2(a, b, /):
 def nan_to_num(x, /, copy=True, nan=0.0, posinf=None, neginf=None):
     """Numbers in place of NaN and infinities: the largest ones if no others are given."""
     y = op.where(op.isnan(x), nan, x)
-    high = largest(x) if posinf is None else posinf
-    low = -largest(x) if neginf is None else neginf
+    high = limit(x, "max") if posinf is None else posinf
+    low = limit(x, "min") if neginf is None else neginf
     return op.where(y == math.inf, high, op.where(y == -math.inf, low, y))
 
 
-def largest(x):
-    """The largest number of the element type of x."""
+def limit(x, name):
+    """What finfo(x.dtype) tells: eps, max, min, tiny."""
     found = op.cast_like(1.0, x)
-    for most in (65504.0, 3.3895313892515355e38, 3.4028234663852886e38, 1.7976931348623157e308):
-        found = op.where(op.isfinite(op.cast_like(most, x)), op.cast_like(most, x), found)
+    for most, eps, tiny in ((65504.0, 2.0 ** -10, 2.0 ** -14), (3.3895313892515355e38, 2.0 ** -7, 2.0 ** -126),
+                            (3.4028234663852886e38, 2.0 ** -23, 2.0 ** -126), (1.7976931348623157e308, 2.0 ** -52, 2.0 ** -1022)):
+        number = eps if name == "eps" else most if name == "max" else -most if name == "min" else tiny
+        found = op.where(op.isfinite(op.cast_like(most, x)), op.cast_like(number, x), found)
     return found
 
 
@@ -865,13 +865,8 @@ def round_(a, /, decimals=0):
 
 @helper
 def limit_of(x, /, name):
-    """What finfo(x.dtype) tells: eps, max, min, tiny."""
-    found = op.cast_like(1.0, x)
-    for most, eps, tiny in ((65504.0, 2.0 ** -10, 2.0 ** -14), (3.3895313892515355e38, 2.0 ** -7, 2.0 ** -126),
-                            (3.4028234663852886e38, 2.0 ** -23, 2.0 ** -126), (1.7976931348623157e308, 2.0 ** -52, 2.0 ** -1022)):
-        limit = eps if name == "eps" else most if name == "max" else -most if name == "min" else tiny
-        found = op.where(op.isfinite(op.cast_like(most, x)), op.cast_like(limit, x), found)
-    return found
+    """An entry of finfo(x.dtype)."""
+    return limit(x, name)
 
 
 def widened(mask, x):

@@ -36,7 +36,7 @@ def partners(n, turn):
     return op.where(i == m - 1, turn * (m // 2) % (m - 1), odd)
 
 
-def turned(own, other, both, partner):
+def rotations(own, other, both, partner):
     """(c, s) that make a pair orthogonal, for each row: the new row is c times itself minus s times its partner. `own` and
     `other` are the squares of the pair, `both` its product."""
     i = op.arange(partner.shape[0])
@@ -76,7 +76,7 @@ def eigh_sweeps(a):
             partner = partners(n, turn)
             d = on_diagonal(a)
             both = op.squeeze(op.take_along_axis(a, op.broadcast_to(partner[:, None], tuple(a.shape[:-1]) + (1,)), -1), -1)
-            c, s = turned(d, paired(d, partner), both, partner)
+            c, s = rotations(d, paired(d, partner), both, partner)
             columns = a * c[..., None, :] - paired(a, partner) * s[..., None, :]
             a = transposed(columns) * c[..., None, :] - paired(transposed(columns), partner) * s[..., None, :]
             v = v * c[..., None, :] - paired(v, partner) * s[..., None, :]
@@ -213,7 +213,7 @@ def svd_sweeps(a):
             own = op.sum(a * a, -2)
             other, beside = paired(own, partner), paired(a, partner)
             both = op.sum(a * beside, -2)
-            c, s = turned(own, other, both, partner)
+            c, s = rotations(own, other, both, partner)
             size = op.sqrt(own) * op.sqrt(other)
             noise = op.max(own, -1, keepdims=True) * (n * eps) ** 2  # columns as short as this are rounding errors
             apart = op.logical_and(op.abs(both) > 4 * eps * size, op.logical_and(size > noise, partner != op.arange(n)))

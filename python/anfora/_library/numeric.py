@@ -4,7 +4,7 @@ composed.py are."""
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Sequence
 
 from .._compile.known import Known, has_parts
 from .._compile.builtins import asarray
@@ -71,7 +71,7 @@ def unwrap(p, /, discont=None, axis=-1, period=2 * math.pi):
 
 
 @composed
-def ravel_multi_index(multi_index, /, dims):
+def ravel_multi_index(multi_index: Sequence, /, dims):
     """The place of elements in the flat array of these dims."""
     at = multi_index[0] * math.prod(dims[1:])
     for k in range(1, len(dims)):
@@ -137,7 +137,7 @@ def spacing(x, /):
 
 
 @composed
-def piecewise(x, condlist, funclist, /, *args):
+def piecewise(x, condlist: Sequence, funclist: Sequence, /, *args):
     """Of each element the function, or the number, of the last condition that holds; one more is for those for which none does."""
     y = op.zeros_like(x)
     if len(funclist) > len(condlist):
@@ -148,7 +148,7 @@ def piecewise(x, condlist, funclist, /, *args):
 
 
 @composed
-def choose(a, choices, /, mode="raise"):
+def choose(a, choices: Sequence, /, mode="raise"):
     """Of each element the choice of its number; mode "raise", "clip" or "wrap" for numbers that there are not."""
     n = len(choices)
     assert mode in ("raise", "clip", "wrap"), "choose: mode is raise, clip or wrap"
@@ -217,7 +217,7 @@ def joined(x, n):
 
 
 @composed
-def block(arrays, /):
+def block(arrays: Sequence, /):
     """An array of nested lists of arrays: those of the innermost lists along the last axis, and so on."""
     return joined(arrays, op.ndim(at_least(highest(arrays), nested(arrays))))
 
@@ -312,19 +312,19 @@ def apply_along_axis(func1d: Any, axis, arr: Any, *args):
 # ---- order ----
 
 @composed
-def partition(a, kth, /, axis=-1):
+def partition(a, kth: Sequence, /, axis=-1):
     """In order along an axis, so the kth element has the smaller ones before it."""
     return op.sort(a, axis)
 
 
 @composed
-def argpartition(a, kth, /, axis=-1):
+def argpartition(a, kth: Sequence, /, axis=-1):
     """The indices of partition."""
     return op.argsort(a, axis)
 
 
 @composed
-def lexsort(keys, /, axis=-1):
+def lexsort(keys: Sequence, /, axis=-1):
     """The order by the last key; of equals by the one before it, and so on."""
     order = op.argsort(keys[0], axis)
     for k in range(1, len(keys)):
@@ -494,7 +494,7 @@ def polymul(a1, a2, /):
 
 
 @composed
-def polyder(p, /, m=1):
+def polyder(p: Sequence, /, m=1):
     """The m-th derivative of a polynomial."""
     for _ in range(m):
         p = p[:-1] * op.arange(p.shape[0] - 1, 0, -1)
@@ -502,7 +502,7 @@ def polyder(p, /, m=1):
 
 
 @composed
-def polyint(p, /, m=1):
+def polyint(p: Sequence, /, m=1):
     """The m-th integral of a polynomial, with constants of 0."""
     for _ in range(m):
         p = op.concatenate((p / op.arange(p.shape[0], 0, -1), op.zeros_like(p[:1])), 0)

@@ -85,7 +85,7 @@ def _partners(n: int, turn: Any) -> Any:
     return jnp.where(i == m - 1, turn * (m // 2) % (m - 1), odd)
 
 
-def _turned(own: Any, other: Any, both: Any, partner: Any) -> tuple:
+def _rotations(own: Any, other: Any, both: Any, partner: Any) -> tuple:
     """(c, s) that make a pair orthogonal, for each row: the new row is c times itself minus s times its partner."""
     i = jnp.arange(partner.shape[0])
     still = (both == 0) | (partner == i)
@@ -111,7 +111,7 @@ def _eigh_sweep(state: tuple) -> tuple:
         a, v = state
         partner = _partners(n, k)
         d = jnp.diagonal(a)
-        c, s = _turned(d, d[partner], a[jnp.arange(n), partner], partner)
+        c, s = _rotations(d, d[partner], a[jnp.arange(n), partner], partner)
         columns = a * c - a[:, partner] * s
         a = columns.T * c - columns.T[:, partner] * s
         return a, v * c - v[:, partner] * s
@@ -138,7 +138,7 @@ def _svd_sweep(state: tuple) -> tuple:
         partner = _partners(n, k)
         own, beside = jnp.sum(a * a, 0), a[:, partner]
         other, both = own[partner], jnp.sum(a * beside, 0)
-        c, s = _turned(own, other, both, partner)
+        c, s = _rotations(own, other, both, partner)
         size = jnp.sqrt(own) * jnp.sqrt(other)
         noise = jnp.max(own) * (n * eps) ** 2  # columns as short as this are rounding errors
         apart = (jnp.abs(both) > 4 * eps * size) & (size > noise) & (partner != jnp.arange(n))

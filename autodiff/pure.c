@@ -19,16 +19,29 @@ void anfi_spread_to_users(anfi_ad *ad, bool *has) {
   }
 }
 
-static bool *with_effects(anfi_ad *ad) {
+/* By graph id; NULL: no graph has effects. It holds until the next call.
+ * INVARIANT: a derivative has no effects if the program has none, so that this needs to be found once. */
+static const bool *with_effects(anfi_ad *ad) {
   const anf_module *m = ad->m;
-  bool *has = ANFI_NEW_N(ad->arena, bool, m->graphs.n + 1);
-  for (size_t i = 0; i < m->graphs.n; i++)
-    has[i] = m->graphs.at[i] && m->graphs.at[i]->effects.n > 0;
-  anfi_spread_to_users(ad, has);
-  return has;
+  if (ad->pure) return NULL;
+  if (m->graphs.n > ad->neffects) {
+    ad->neffects = 2 * m->graphs.n;
+    ad->effects = ANFI_NEW_N(ad->arena, bool, ad->neffects);
+  }
+  ad->pure = true;
+  for (size_t i = 0; i < m->graphs.n; i++) {
+    ad->effects[i] = m->graphs.at[i] && m->graphs.at[i]->effects.n > 0;
+    ad->pure &= !ad->effects[i];
+  }
+  if (ad->pure) return NULL;
+  anfi_spread_to_users(ad, ad->effects);
+  return ad->effects;
 }
 
-bool anfi_has_effects(anfi_ad *ad, const anf_graph *g) { return with_effects(ad)[g->id]; }
+bool anfi_has_effects(anfi_ad *ad, const anf_graph *g) {
+  const bool *has = with_effects(ad);
+  return has && has[g->id];
+}
 
 /* Is input k of n the rule that a backward sweep runs? */
 static bool is_rule(const anf_node *n, size_t k) {
@@ -39,6 +52,7 @@ static bool is_rule(const anf_node *n, size_t k) {
 
 void anfi_find_rules(anfi_ad *ad) {
   const bool *has = with_effects(ad);
+  if (!has) return;
   bool *rules = ANFI_NEW_N(ad->arena, bool, ad->m->graphs.n + 1);
   for (size_t i = 0; i < ad->m->graphs.n; i++) {
     const anf_graph *g = ad->m->graphs.at[i];
@@ -102,9 +116,9 @@ static void fill(copying *c, anf_graph *g) {
   anfi_set_result(to, anfi_copy_of(&copies, g->result));
 }
 
-anf_graph *anfi_silent(anfi_ad *ad, anf_graph *g) {
+anf_graph *anfi_without_effects(anfi_ad *ad, anf_graph *g) {
   copying c = {.ad = ad, .has = with_effects(ad), .nhas = ad->m->graphs.n};
-  if (!c.has[g->id]) return g;
+  if (!c.has || !c.has[g->id]) return g;
   anfi_map_init(&c.copy, ad->arena);
   anf_graph *to = copy_of(&c, g);
   while (c.todo.n) fill(&c, c.todo.at[--c.todo.n]);
