@@ -20,9 +20,9 @@ from tap import ROOT, Tap, run  # noqa: E402
 MPIRUN = ["mpirun", "--oversubscribe", "--allow-run-as-root"]
 LIMIT = 3  # seconds that ranks wait for one another
 EXAMPLES = [  # what, program and data, options, how near losses of several ranks are to those of one
-    ("digits", ["examples/digits_mlp.anf", "--data", "examples/data/digits.npz"], ["--batch", "32", "--steps", "40"], 1e-5),
-    ("MLP", ["FOLDER/mlp.anf", "--data", "examples/data/mlp.npz"], ["--batch", "20", "--steps", "30"], 1e-5),
-    ("GPT", ["examples/chars.anf", "--data", "LICENSE", "--window", "49"], ["--batch", "16", "--steps", "8"], 1e-4),
+    ("digits", ["examples/digits_mlp.anf", "--data", "examples/data/digits.npz"], ["--batch", "32", "--steps", "40", "--bucket", "65536"], 1e-5),
+    ("MLP", ["FOLDER/mlp.anf", "--data", "examples/data/mlp.npz"], ["--batch", "20", "--steps", "30", "--bucket", "65536"], 1e-5),
+    ("GPT", ["examples/chars.anf", "--data", "LICENSE", "--window", "49"], ["--batch", "16", "--steps", "8", "--bucket", "65536"], 1e-4),
 ]
 MLP = """import nn, optim
 def init(key: key) {

@@ -194,7 +194,7 @@ static void test_resumes(void **state) {
         all_fine(ranks, whole);
         all_fine(ranks, r);
         for (int32_t i = 0; i < ranks; i++) assert_true(equal(&r[i], &whole[i]));
-        assert_true(r[0].out[r[0].nout - 1] == STEPS);
+        assert_true(r[0].out[r[0].nout - 1] == (double)STEPS);
         free_outs(ranks, whole);
         free_outs(ranks, r);
       }
@@ -335,7 +335,7 @@ static void test_ends_anywhere(void **state) {
     p = (plan){.shard = 1, .load = f.parts};
     run(2, p, r);
     all_fine(2, r);
-    bool is_new = r[0].out[r[0].nout - 1] == STEPS;
+    bool is_new = r[0].out[r[0].nout - 1] == (double)STEPS;
     assert_true(equal(&r[0], is_new ? &new[0] : &old[0]));
     seen[is_new]++;
     free_outs(2, r);
