@@ -138,7 +138,7 @@ static bool seen_before(const step *s, anf_value *const *in) {
   return s->type != NULL;
 }
 
-/* Is there a number without a type, other than the text's own, that the result's type need not hold? Each one is looked at. */
+/* Is there a number without a type, other than the text's own, that the result's type need not hold? Each one is checked. */
 static bool has_open_number(const step *s, anf_value *const *in, const anf_value *v) {
   anf_dtype d = (anf_dtype)v->type->dtype;
   if (!anfi_dtype_is_int(d) || anfi_dtype_holds(d, INT64_MIN, INT64_MAX)) return false;

@@ -631,8 +631,9 @@ struct anfi_infer {
   const anf_type *const *in; // types of the arguments, never NULL
   anf_value *const *attr;    // attribute values by schema index, defaults filled in
   const anf_type *out;       // set by the hook
-  anf_dtype takes;           // of arguments meet[0] to meet[1] - 1: the integer type that numbers without
-  size_t meet[2];            // one take, which must hold them; ANF_INT: any is fine
+  anf_dtype
+      takes; // the integer type that numbers without a type take, and must fit; ANF_INT: any is fine
+  size_t meet[2]; // of these arguments: meet[0] to meet[1] - 1
 };
 /* Runs the op's hook. False with E05xx recorded. */
 bool anfi_infer_op(anfi_infer *q);

@@ -6,7 +6,7 @@
  *   net.safetensors.part-a-0   w: f32[2048]: elements 0 to 2047 of w in row-major order, or a block of its axis
  *
  * Part r of n elements in a row begins at r c, with c = ceil(n / parts); what the last part has past the end is not read.
- * INVARIANT: a part is looked at after its sum: it is the one that was written with the file that names it. */
+ * INVARIANT: a part is read after its sum is checked: it is the one that was written with the file that names it. */
 #include "anfora/store.h"
 #include "frontend/store/store.h"
 

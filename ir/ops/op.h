@@ -76,10 +76,10 @@ int64_t anfi_dims_elements(const anf_type *t, size_t from, size_t to); // produc
 
 /* ---- inference: checks of arguments ---- */
 static inline bool anfi_is_any(const anf_type *t) { return t->kind == ANF_TYPE_ANY; }
-bool anfi_infer_given(const anfi_infer *q, size_t i);    // neither absent nor None
-bool anfi_infer_tensors(anfi_infer *q);                  // all of them
-bool anfi_infer_indices(const anfi_infer *q, size_t i);  // integers
-bool anfi_infer_writable(anfi_infer *q, size_t i);       // into argument 0: no wider class of dtype
+bool anfi_infer_given(const anfi_infer *q, size_t i);   // neither absent nor None
+bool anfi_infer_tensors(anfi_infer *q);                 // all of them
+bool anfi_infer_indices(const anfi_infer *q, size_t i); // integers
+bool anfi_infer_writable(anfi_infer *q, size_t i);      // into argument 0: no wider class of dtype
 bool anfi_infer_shape_is(const anfi_infer *q, size_t i, size_t rank,
                          const int64_t *dims);         // if given
 bool anfi_infer_promoted(anfi_infer *q, anf_dtype *d); // dtype of all arguments, which are tensors

@@ -36,7 +36,8 @@ void oracle_free(oracle *o);
 int oracle_try(oracle *o, const char *text, size_t n, anf_value *const *args, unsigned engines);
 
 /* Does the interpreter refuse the program with this code? */
-bool oracle_refuses(oracle *o, const char *text, size_t n, anf_value *const *args, const char *code);
+bool oracle_refuses(oracle *o, const char *text, size_t n, anf_value *const *args,
+                    const char *code);
 
 /* The same for two texts that mean the same, by one engine. Places may differ. */
 bool oracle_equal(oracle *o, const char *text, const char *variant, size_t n,
