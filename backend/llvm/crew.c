@@ -71,11 +71,20 @@ void anfi_ll_crew_end(lcrew *c) {
   join(c);
 }
 
+static void drop(ljob *j) {
+  if (j->code) ll.DisposeMemoryBuffer(j->code);
+  if (j->err) ll.ConsumeError(j->err);
+  if (j->why) ll.DisposeMessage(j->why);
+  j->code = NULL, j->err = NULL, j->why = NULL;
+}
+
 void anfi_ll_crew_stop(void *crew) {
   lcrew *c = (lcrew *)crew;
-  if (c->over) return;
-  pthread_mutex_lock(&c->lock);
-  c->ready = c->next;
-  pthread_mutex_unlock(&c->lock);
-  join(c);
+  if (!c->over) {
+    pthread_mutex_lock(&c->lock);
+    c->ready = c->next;
+    pthread_mutex_unlock(&c->lock);
+    join(c);
+  }
+  for (size_t i = 0; i < c->next; i++) drop(&c->job[i]);
 }

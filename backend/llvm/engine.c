@@ -336,13 +336,12 @@ static bool build_jobs(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, const 
   return true;
 }
 
-/* What became of a job, in the frame's care */
-static bool settle(anf_ctx *cx, ljob *j) {
-  if (j->code) anfi_defer(cx, ANFI_ALWAYS, dispose_buffer, j->code);
-  if (j->err) anfi_ll_fail(cx, j->err);
-  else if (!j->code) anfi_fail(cx, anfi_nowhere(), ANF_E0911, j->why ? j->why : "");
-  if (j->why) ll.DisposeMessage(j->why);
-  return j->code != NULL;
+/* Has the job an object file? */
+static bool is_done(anf_ctx *cx, ljob *j) {
+  LLVMErrorRef err = j->err;
+  j->err = NULL;
+  if (err) return anfi_ll_fail(cx, err);
+  return j->code || anfi_fail(cx, anfi_nowhere(), ANF_E0911, j->why ? j->why : "");
 }
 
 static size_t threads_for(const engine *e, size_t njob) {
@@ -381,7 +380,7 @@ static bool emit_groups(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, const
   if (!build_jobs(cx, e, l, s, hand[0].tm, crew)) return false;
   anfi_ll_crew_end(crew);
   bool good = true;
-  for (uint32_t i = 0; i < n; i++) good &= settle(cx, &job[i]);
+  for (uint32_t i = 0; i < n; i++) good &= is_done(cx, &job[i]);
   for (uint32_t i = 0; good && i < n; i++) put_object(out, job[i].code);
   return good;
 }

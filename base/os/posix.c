@@ -160,14 +160,22 @@ static output *new_output(anf_ctx *cx) {
   return o;
 }
 
+/* .NAME.tmp-PID-N, or .NAME.part-*.tmp-PID-N of a part of the file (frontend/store/parts.c) */
+static bool is_new_file(const char *file, const char *name) {
+  size_t n = strlen(name);
+  if (*file != '.' || strncmp(file + 1, name, n) != 0) return false;
+  const char *end = file + 1 + n;
+  if (strncmp(end, ".part-", 6) == 0) end = strstr(end, ".tmp-");
+  return end && strncmp(end, ".tmp-", 5) == 0;
+}
+
 /* What processes left that died while they wrote this file. */
 static void remove_left(anf_ctx *cx, const output *o) {
   anfi_arena *a = anfi_scratch(cx);
-  const char *start = anfi_sprintf(a, ".%s.tmp-", o->name);
   anfi_files all = {0};
   if (!anfi_os_list(cx, o->dir, &all)) return;
   for (size_t i = 0; i < all.n; i++) {
-    if (strncmp(all.at[i].name, start, strlen(start)) != 0) continue;
+    if (!is_new_file(all.at[i].name, o->name)) continue;
     const char *path = anfi_sprintf(a, "%s/%s", o->dir, all.at[i].name);
     int f = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (f < 0) continue;

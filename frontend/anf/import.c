@@ -122,6 +122,7 @@ static void enter(parser *p, const unit *u) {
   anfi_lex_init(&p->lx, p->cx, p->a, &p->words, u->file, u->text, (uint32_t)u->len);
   p->panic = false;
   p->inside = 0;
+  p->prev_end = 0; // in this text
   anfi_lex_next(&p->lx, &p->t);
 }
 

@@ -210,6 +210,18 @@ static bool same_code(const char *a, const char *b) {
   return false;
 }
 
+/* Hostile settings verify Tensor IR after each pass, which refuses a known index outside before the program meets it, or
+ * another error of the same operation. */
+static bool is_verified(const outcome *want, const outcome *got) {
+#ifdef ANF_HOSTILE
+  bool stops = strncmp(want->code, "E04", 3) == 0 || strcmp(want->code, "E0561") == 0;
+  return stops && strcmp(got->code, "E0826") == 0;
+#else
+  (void)want, (void)got;
+  return false;
+#endif
+}
+
 /* Inference looks at a whole program: it may find another error than the one that is met first, or one in a branch
  * that is not taken. */
 static bool found_earlier(oracle *o, const outcome *want, const outcome *got) {
@@ -238,7 +250,7 @@ static const char *difference(oracle *o, const outcome *want, const outcome *got
   if (unsupported(got) || unsupported(want) || found_earlier(o, want, got)) return NULL;
   if (want->status != got->status) return "another status";
   if (want->status != ANF_OK) {
-    if (!same_code(want->code, got->code)) return "another code";
+    if (!same_code(want->code, got->code) && !is_verified(want, got)) return "another code";
     if (want->line != got->line || want->col != got->col) return "another place";
     return NULL; // what is printed before an error that is found early is not
   }

@@ -181,7 +181,7 @@ def ends_together(tap, anfora, folder):
 
 
 def goes_on(anfora, saved):
-    return run([anfora, "train", *EXAMPLES[0][1], "--batch", "32", "--ranks", "4", "--steps", "1", "--resume", saved], cwd=ROOT)[1]
+    return run([anfora, "train", *EXAMPLES[0][1], "--batch", "32", "--ranks", "4", "--steps", "1", "--resume", saved, "--save", saved], cwd=ROOT)[1]
 
 
 def kill_one(anfora, folder, source, recovery, more):
@@ -200,10 +200,11 @@ def kill_one(anfora, folder, source, recovery, more):
     if err is None:
         return "the other ranks hang"
     named = [line for line in err.splitlines() if f"rank {who} " in line and ("error E120" in line or "process rank" in line)]
-    left = glob.glob(os.path.join(folder, "*.tmp*"))
     if len(named) < (3 if recovery else 1) or took > LIMIT + 20:
         return f"rank {who}, {took:.1f} s, status {p.returncode}\n{err}"
-    return goes_on(anfora, saved) or "".join(left)
+    problem = goes_on(anfora, saved)  # and removes what the one that was killed left
+    left = glob.glob(os.path.join(folder, ".*.tmp*"))
+    return problem or (f"left are {left}" if left else "")
 
 
 def names_the_last(tap, program):
