@@ -516,7 +516,7 @@ struct anf_ctx {
   unsigned without;      // ANFI_WITHOUT_..
   anfi_folders imports;  // that imports may lead into, beside the program's own: real paths
   struct anf_comm *comm; // of programs that the host runs, or NULL
-  /* findings of calls that were given no list */
+  /* findings of the context's own */
   anf_diag *own;   // findings of calls that were given no list, made at the first; may be NULL
   bool own_is_old; // a later call begins it anew
   bool missed;     // a look-up by name found nothing, which no finding has reported yet
@@ -528,7 +528,7 @@ struct anf_ctx {
   anfi_chunk *scanned;    // arena.c: memory that anfi_visit_memory goes over
   anfi_shared *shared;    // trim.c: all such blocks
   size_t nshared;
-  /* what lives as long as the context */
+  /* tables */
   anfi_arena arena;  // what lives as long as the context
   anfi_arena tables; // that refer to shared blocks without keeping them
   anfi_strtab strings;

@@ -77,7 +77,7 @@ struct anf_stream {
   bool on_stack;
   _Atomic(struct anfi_rt_pool *) pool; // who stops the stream walks over it
   anf_stream *parent;                  // of a worker's
-  /* options, and what is reported */
+  /* options and reports */
   anf_stream_opts o;
   anf_trap trap;
   anfi_rt_kept kept;

@@ -3,7 +3,7 @@
  * leaves that all hold (frontend/store/parts.c says how they look, and reads them).
  *
  *   rank 0: turn, Broadcast | each rank: its part, on the disk | AllGather of sums | rank 0: the file that names them |
- *   each rank removes the part that was named before
+ *   rank 0 removes the parts that were named before
  *
  * INVARIANT: a file that is named is neither written to nor removed before another set is named, whose files have other names:
  * wherever the ranks end, the checkpoint before is whole, or this one. */
@@ -158,7 +158,8 @@ anf_status anf_step_save_parts(const anf_step *s, const char *path, size_t nmeta
                                const char *const *meta, anf_diag *d) {
   ANFI_NEED(d, s, path);
   if (nmeta) ANFI_NEED(d, meta);
-  if (!s->nsharded) return s->o.comm && s->rank ? ANF_OK : anf_step_save(s, path, d);
+  bool saves = anfi_step_saves_together(s) || !s->o.comm || !s->rank;
+  if (!s->nsharded) return saves ? anf_step_save(s, path, d) : ANF_OK;
   ANFI_ENTRY(s->cx, d);
   if (anfi_step_idle(s)) save(s, path, nmeta, meta);
   return anfi_leave(s->cx);

@@ -104,13 +104,16 @@ static void save_sharded(const anf_step *s, const char *path) {
   if (!agree(s, good) && !anfi_failed(s->cx)) anfi_fail(s->cx, anfi_nowhere(), ANF_E1228, path);
 }
 
+bool anfi_step_saves_together(const anf_step *s) {
+  return s->o.comm && (s->o.shard || s->split) && s->ranks > 1;
+}
+
 anf_status anf_step_save(const anf_step *s, const char *path, anf_diag *d) {
   ANFI_NEED(d, s, path);
   ANFI_ENTRY(s->cx, d);
-  bool together = s->o.comm && (s->o.shard || s->split) && s->ranks > 1;
   if (!anfi_step_idle(s)) return anfi_leave(s->cx);
   bool parts = (!s->o.comm || !s->rank) && anfi_part_turn(path);
-  if (together) save_sharded(s, path);
+  if (anfi_step_saves_together(s)) save_sharded(s, path);
   else save(s, path);
   if (parts && !anfi_failed(s->cx)) anfi_step_remove_parts(s->cx, path);
   return anfi_leave(s->cx);

@@ -226,6 +226,8 @@ bool anfi_step_whole(const anf_step *s, const anfi_step_leaf *l, void *out);
 
 /* parts.c: of a checkpoint in parts, whose file is no longer the one that names them. */
 void anfi_step_remove_parts(anf_ctx *cx, const char *path);
+bool anfi_step_saves_together(
+    const anf_step *s); // save.c: all ranks take part in anf_step_save, or rank 0 alone
 
 const char *anfi_step_param_path(anf_step *s, size_t i);
 const char **anfi_step_state_names(anf_step *s); // by leaf; in scratch memory

@@ -31,7 +31,7 @@ typedef struct anfi_ad_recent {
 
 /* State of building derivatives; one serves a whole transform. Made by anfi_ad_new. */
 typedef struct anfi_ad {
-  /* what is derived */
+  /* module and place */
   anf_module *m;
   anfi_arena *arena;  // scratch of the frame
   const anf_node *at; // whose derivative is being built: for messages

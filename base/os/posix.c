@@ -160,13 +160,11 @@ static output *new_output(anf_ctx *cx) {
   return o;
 }
 
-/* .NAME.tmp-PID-N, or .NAME.part-*.tmp-PID-N of a part of the file (frontend/store/parts.c) */
+/* .NAME.tmp-PID-N, or that of a file beside it whose name goes on: .NAME.MORE.tmp-PID-N */
 static bool is_new_file(const char *file, const char *name) {
   size_t n = strlen(name);
-  if (*file != '.' || strncmp(file + 1, name, n) != 0) return false;
-  const char *end = file + 1 + n;
-  if (strncmp(end, ".part-", 6) == 0) end = strstr(end, ".tmp-");
-  return end && strncmp(end, ".tmp-", 5) == 0;
+  return *file == '.' && strncmp(file + 1, name, n) == 0 && file[n + 1] == '.' &&
+         strstr(file + n + 1, ".tmp-");
 }
 
 /* What processes left that died while they wrote this file. */

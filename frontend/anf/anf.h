@@ -255,7 +255,7 @@ typedef struct parser {
   anf_ctx *cx;
   anfi_arena *a;
   anfi_strtab words;
-  /* what is around */
+  /* surroundings */
   uint32_t depth;    // of brackets and blocks
   uint32_t inside;   // brackets in which a line's end means nothing
   uint32_t prev_end; // end of the token before

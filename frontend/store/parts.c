@@ -128,20 +128,20 @@ static bool take_index(joining *j, const anf_value *v, const anf_value *meta) {
 
 /* ---- parts ---- */
 
-/* Elements of a block of the part, and how many blocks it has; 0: it is no part of the whole. */
-static size_t block_of(const joining *j, const cut *c, const anf_type *t, size_t *blocks) {
+/* Elements of a block of the part, and how many blocks it has. False: it is no part of the whole. */
+static bool find_blocks(const joining *j, const cut *c, const anf_type *t, size_t *block,
+                        size_t *blocks) {
   size_t n = 1;
   for (size_t i = 0; i < c->rank; i++) n *= (size_t)c->dims[i];
   *blocks = 1;
-  if (c->axis < 0) {
-    size_t each = (n + (size_t)j->parts - 1) / (size_t)j->parts;
-    return t->n == 1 && t->dims[0] == (int64_t)each ? each : 0;
-  }
+  *block = (n + (size_t)j->parts - 1) / (size_t)j->parts;
+  if (c->axis < 0) return t->n == 1 && t->dims[0] == (int64_t)*block;
   bool same = t->n == c->rank;
   for (size_t i = 0; i < c->rank && same; i++)
     same = t->dims[i] == c->dims[i] / ((int64_t)i == c->axis ? j->parts : 1);
   for (int64_t i = 0; i < c->axis; i++) *blocks *= (size_t)c->dims[i];
-  return same && *blocks ? n / (size_t)j->parts / *blocks : 0;
+  *block = *blocks ? n / (size_t)j->parts / *blocks : 0;
+  return same;
 }
 
 static void make_whole(const joining *j, cut *c, anf_dtype d) {
@@ -151,8 +151,9 @@ static void make_whole(const joining *j, cut *c, anf_dtype d) {
 }
 
 static bool copy_part(joining *j, cut *c, const anf_value *part, int64_t r, const char *path) {
-  size_t blocks, n = 0, block = part ? block_of(j, c, part->type, &blocks) : 0;
-  if (!block) return bad(j, path, "it has no such part of a tensor as the file that names it says");
+  size_t blocks, n = 0, block;
+  if (!part || !find_blocks(j, c, part->type, &block, &blocks))
+    return bad(j, path, "it has no such part of a tensor as the file that names it says");
   if (!c->whole) make_whole(j, c, (anf_dtype)part->type->dtype);
   if (c->whole->type->dtype != part->type->dtype)
     return bad(j, path, "its element type is another than that of the first part");

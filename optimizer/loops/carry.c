@@ -22,7 +22,7 @@ typedef struct {
   /* its parts */
   size_t first_w, nw, ns, nout; // inputs of the loop: w at first_w.., then s, then stacks
   size_t first_item;            // of the step's result: the first of the state, then outs
-  /* what is needed */
+  /* liveness */
   bool *read;         // by item of the loop's result
   size_t *to;         // by item: the one to read in its place
   anf_node **instead; // by item: a node outside to read in its place, or NULL

@@ -129,7 +129,7 @@ def _put_part(whole: dict[str, bytearray], name: str, cut: list[int], part: Any,
     size = part.nbytes // max(1, _product(part.shape))
     all_of = whole.setdefault(name, bytearray(_product(dims) * size))
     blocks = _product(dims[:max(axis, 0)])
-    block, data = part.nbytes // blocks, part.tobytes()
+    block, data = part.nbytes // max(1, blocks), part.tobytes()
     for i in range(blocks):
         at = (i * count + r) * block
         end = min(len(all_of), at + block)

@@ -361,12 +361,10 @@ static PyObject *stepper_save_parts(PyObject *self, PyObject *args) {
   if (!good) return PyMem_Free((void *)meta), NULL;
   PyThreadState *ts = enter(s);
   anf_diag *d = anf_diag_new(s->cx);
-  PyEval_RestoreThread(ts);
-  ts = PyEval_SaveThread();
   anf_status st = d ? anf_step_save_parts(s->s, path, (size_t)n / 2, meta, d) : ANF_NOMEM;
-  PyEval_RestoreThread(ts);
+  bool done = leave_with(s, ts, st, d);
   PyMem_Free((void *)meta);
-  return leave_with(s, PyEval_SaveThread(), st, d) ? Py_NewRef(Py_None) : NULL;
+  return done ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyMethodDef methods[] = {

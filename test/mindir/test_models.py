@@ -446,7 +446,7 @@ def written(folder, source, name):
 
 
 def settles(folder, source):
-    """Written three times, each from the one before; what is wrong with that."""
+    """Written three times, each from the one before; the problem, or nothing."""
     for k in (1, 2, 3):
         source, problem = written(folder, source, f"{k}.mindir")
         if problem:

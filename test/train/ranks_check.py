@@ -113,7 +113,7 @@ def buckets(tap, anfora, folder):
             for more in ([], ["--bucket", "4096"])]
     tap.case("the size is measured unless it is given", "" if ("buckets of " in ways[0][1], "buckets of " in ways[1][1]) == (True, False) else str(ways))
     moved = [[int(line.split()[1]) for line in said.splitlines() if line.startswith("exchanges: ")] for _, said in ways]
-    tap.case("what is measured counts for no step", "" if moved[0] and moved[1] and moved[0][0] < 1.1 * moved[1][0] else str(moved))
+    tap.case("exchanges of the measurement count for no step", "" if moved[0] and moved[1] and moved[0][0] < 1.1 * moved[1][0] else str(moved))
 
 
 def parts(tap, anfora, mpi, folder):

@@ -219,7 +219,7 @@ static void test_what_is_left(void **state) {
   remove_files(&f);
 }
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 
 static void refused(const files *f, const char *code, const char *name) {
   rank r[2], as_it_was[2];
