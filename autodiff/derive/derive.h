@@ -53,8 +53,7 @@ typedef struct anfi_ad {
   uint8_t work;   // ANFI_WORK_DCE, or 0: the next nodes are certain to be used
   /* reverse mode, and effects of derivative rules */
   struct anfi_j *reverse; // j.c: made when first needed
-  bool *
-      effects; // by graph id, of `neffects`: pure.c; does the graph, or one that it calls, have effects?
+  bool *effects; // pure.c, by graph id, of `neffects`: has the graph effects, or one that it calls?
   size_t neffects;
   bool pure; // no graph of the module has effects: derivatives add none
   const bool

@@ -226,11 +226,25 @@ def kills(tap, anfora, folder, n):
                  problem and f"seed {seed}, case {i}: {problem}")
 
 
-def watched(tap, anfora, folder):
-    """Processes of MPI under valgrind; what is found in MPI is suppressed by the names of its functions."""
+def small(folder):
     program = os.path.join(folder, "small.anf")
     with open(program, "w", encoding="utf-8") as f:
         f.write(SMALL)
+    return program
+
+
+def parts_of_none(tap, anfora, folder):
+    """A state too small to be sharded is one file, with --save-parts too."""
+    saved = os.path.join(folder, "none.safetensors")
+    words = [anfora, "train", small(folder), "--data", "examples/data/mlp.npz", "--batch", "4", "--ranks", "2", "--shard", "--save-parts", "--save", saved]
+    problem = run([*words, "--steps", "2"], cwd=ROOT)[1] or run([*words, "--steps", "3", "--resume", saved], cwd=ROOT)[1]
+    beside = glob.glob(saved + ".part-*")
+    tap.case("--save-parts where nothing is sharded", problem or (f"there are {beside}" if beside else ""))
+
+
+def watched(tap, anfora, folder):
+    """Processes of MPI under valgrind; what is found in MPI is suppressed by the names of its functions."""
+    program = small(folder)
     known = [os.path.join(HERE, "mpi.supp"), "/usr/share/openmpi/openmpi-valgrind.supp"]
     watch = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite",
              *(f"--suppressions={k}" for k in known if os.path.exists(k))]
@@ -254,6 +268,7 @@ def main():
             splits(tap, anfora, mpi, folder)
             buckets(tap, anfora, folder)
             parts(tap, anfora, mpi, folder)
+            parts_of_none(tap, anfora, folder)
             refuses(tap, anfora, mpi)
             ends_together(tap, anfora, folder)
         if mpi:
