@@ -164,7 +164,7 @@ anf_node *anfi_derive_reshape(anfi_derive *q, anf_node *x, size_t rank, const in
 /* Are the dims of argument i known? Else E0722 for it. */
 bool anfi_derive_static(const anfi_derive *q, size_t i);
 
-/* formula.c, for derive.c: the derivative of an input, and adjoints by formulas */
+/* formula.c and evaluate.c, for derive.c: the derivative of an input, and adjoints by formulas */
 typedef struct anfi_formula anfi_formula;
 const anfi_formula *anfi_formula_of_row(anfi_ad *ad, anfi_opcode op); // NULL: E0001 recorded
 int anfi_formula_says(const anfi_formula *f, size_t input); // anfi_derivative, or ANFI_BY_HOOK

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Formulas of derivatives, parsed: the form that formula.c builds node by node and recipe.c compiles.
+/* Formulas of derivatives, parsed, and their evaluation: to nodes, or to the steps of a recipe.
  *   "(Mul dy (Conj b))"                  terms dy, b, Conj(b), Mul(dy, Conj(b)); root: the last */
 #ifndef ANFI_FORMULA_H
 #define ANFI_FORMULA_H
@@ -46,7 +46,35 @@ enum { ROOT_ZERO = -1, ROOT_NONE = -2, ROOT_GRAPH = -3, ROOT_HOOK = -4 };
 static inline int anfi_formula_root(const anfi_formula *f, size_t input) {
   return f->roots.at[input < f->roots.n ? input : f->roots.n - 1];
 }
-/* Ops on numbers alone; false when it is none of them. */
-bool anfi_on_numbers(anfi_opcode op, const double *x, double *out);
+/* The parsed form of a text, made once; NULL with E0001 recorded. */
+const anfi_formula *anfi_formula_parse(anfi_ad *ad, anfi_opcode op, const char *text);
+
+/* ---- evaluation ---- */
+
+/* What a term is: a number, which takes the type of its neighbours, or a node, or a place of a recipe. */
+typedef struct anfi_operand {
+  bool known, is_number;
+  uint16_t place;
+  double number;
+  const anf_type *type; // NULL: a number
+  anf_node *node;
+} anfi_operand;
+
+typedef struct anfi_evaluation {
+  anfi_ad *ad;
+  const anfi_formula *f;
+  anfi_operand *at;    // by term
+  anf_dtype of_dy;     // the type of numbers without neighbours
+  anfi_recipe *recipe; // the target; NULL: nodes, for `q`, with what a hook passes
+  anfi_derive *q;
+  anf_node *const *nodes;
+  anf_value *const *values;
+} anfi_evaluation;
+
+/* Evaluates term i, and those that it needs first, into e->at. */
+bool anfi_evaluate(anfi_evaluation *e, uint32_t i);
+/* recipe.c: the place of a name; a new step for the op t. False: recipes have no such name or op. */
+bool anfi_recipe_place(const anfi_recipe *r, const anfi_term *t, anfi_operand *out);
+bool anfi_recipe_step(anfi_evaluation *e, const anfi_term *t, anf_dtype number, anfi_operand *out);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Recipes: the formulas of a row compiled for operands that all have one type, as most have.
+/* Recipes: the evaluation of a row's formulas, recorded for operands that all have one type, as most have.
  *   Sub 1 (Square y), y: f64[3]          step 0: Square(y): f64[3];  step 1: Sub(1, step 0): f64[3]
  * A list of ops with known result types, made once per transform. Following it takes a fraction of the time
- * of building from terms, and makes the same nodes in the same order. */
+ * of an evaluation (evaluate.c), and makes the same nodes in the same order. */
 #include "autodiff/derive/formula.h"
 #include "ir/ops/op.h"
 
@@ -34,101 +34,46 @@ struct anfi_recipe {
   step at[];
 };
 
-/* ---- writing ---- */
-
-typedef struct {
-  bool known;
-  source from;
-} slot;
-
-typedef struct {
-  anfi_ad *ad;
-  const anfi_formula *f;
-  anfi_recipe *r;
-  slot *of; // by term
-} writer;
+/* ---- recording: the steps of an evaluation ---- */
 
 static const anf_type *type_at(const anfi_recipe *r, uint32_t index) {
   return index < r->n + 2 ? r->type : r->at[index - r->n - 2].type;
 }
 
-static bool write_term(writer *w, uint32_t i);
-
-/* The conjugate of a real is itself; ops on numbers are numbers. */
-static bool is_done(writer *w, const anfi_term *t, source *out) {
-  double x[2] = {0, 0};
-  const source *first = &w->of[t->in[0]].from;
-  if (t->op == ANF_OP_Conj && t->n == 1 && !first->is_number) return *out = *first, true;
-  for (uint32_t i = 0; i < t->n; i++) {
-    if (!w->of[t->in[i]].from.is_number || i == ANFI_LEN(x)) return false;
-    x[i] = w->of[t->in[i]].from.number;
-  }
-  out->is_number = true;
-  return t->n && anfi_on_numbers(t->op, x, &out->number);
+bool anfi_recipe_place(const anfi_recipe *r, const anfi_term *t, anfi_operand *out) {
+  uint32_t at = t->kind == OF_INPUT ? t->index : t->kind == OF_Y ? r->n : r->n + 1;
+  bool good = t->kind == OF_INPUT ? at < r->n && !t->many
+                                  : t->kind == OF_Y || (t->kind == OF_DY && t->index == 0);
+  out->place = (uint16_t)at;
+  out->type = r->type;
+  return good;
 }
 
-/* Numbers take the type of their neighbours: one that all of these have, or the operands'. */
-static void give_types(const anfi_recipe *r, step *s) {
-  anf_dtype d = ANF_BOOL;
-  for (uint32_t i = 0; i < s->n; i++)
-    if (!s->in[i].is_number)
-      anfi_dtype_promote(d, (anf_dtype)type_at(r, s->in[i].index)->dtype, &d);
-  for (uint32_t i = 0; i < s->n; i++)
-    s->in[i].dtype = (uint16_t)(d == ANF_BOOL ? (anf_dtype)r->type->dtype : d);
-}
-
-static bool infer(writer *w, step *s) {
-  anf_ctx *cx = w->ad->m->cx;
+static bool infer(anf_ctx *cx, const anfi_recipe *r, step *s) {
   const anf_type *t[ARGS];
   for (uint32_t i = 0; i < s->n; i++)
     t[i] = s->in[i].is_number ? anfi_type_scalar(cx, (anf_dtype)s->in[i].dtype)
-                              : type_at(w->r, s->in[i].index);
+                              : type_at(r, s->in[i].index);
   anfi_infer q = {.cx = cx, .op = s->op, .n = s->n, .in = t};
   if (!anfi_infer_op(&q) || q.out->kind != ANF_TYPE_TENSOR) return false;
   s->type = q.out;
   return true;
 }
 
-static bool write_op(writer *w, const anfi_term *t, source *out) {
-  anfi_recipe *r = w->r;
-  if (t->n > ARGS || t->nattr || anfi_op_schema(w->ad->m->cx, t->op)->nattr) return false;
-  for (uint32_t i = 0; i < t->n; i++)
-    if (!write_term(w, t->in[i])) return false;
-  if (is_done(w, t, out)) return true;
-  if (r->nstep == STEPS) return false;
+bool anfi_recipe_step(anfi_evaluation *e, const anfi_term *t, anf_dtype number, anfi_operand *out) {
+  anfi_recipe *r = e->recipe;
+  if (t->n > ARGS || anfi_op_schema(e->ad->m->cx, t->op)->nattr || r->nstep == STEPS) return false;
   step *s = &r->at[r->nstep];
   *s = (step){.op = t->op, .n = t->n};
-  for (uint32_t i = 0; i < t->n; i++) s->in[i] = w->of[t->in[i]].from;
-  give_types(r, s);
-  if (!infer(w, s)) return false;
-  *out = (source){.index = (uint16_t)(r->n + 2 + r->nstep++)};
-  return true;
-}
-
-static bool write_term(writer *w, uint32_t i) {
-  const anfi_term *t = &w->f->terms.at[i];
-  source s = {0};
-  bool good = !t->many;
-  if (w->of[i].known) return true;
-  switch (t->kind) {
-  case OF_INPUT:
-    s.index = (uint16_t)t->index;
-    good &= t->index < w->r->n;
-    break;
-  case OF_Y: s.index = (uint16_t)w->r->n; break;
-  case OF_DY:
-    s.index = (uint16_t)(w->r->n + 1);
-    good &= t->index == 0;
-    break;
-  case OF_NUMBER:
-    s.is_number = true;
-    s.number = t->number;
-    break;
-  case OF_OP: good = good && write_op(w, t, &s); break;
-  default: good = false;
+  for (uint32_t i = 0; i < t->n; i++) {
+    const anfi_operand *o = &e->at[t->in[i]];
+    if (!o->known) return false; // a repeated input
+    s->in[i] = (source){o->is_number, (uint16_t)number, o->place, o->number};
   }
-  w->of[i] = (slot){true, s};
-  return good;
+  if (!infer(e->ad->m->cx, r, s)) return false;
+  out->type = s->type;
+  out->place = (uint16_t)(r->n + 2 + r->nstep++);
+  return true;
 }
 
 /* Negations move into the sums of adjoints, where most become differences. */
@@ -141,27 +86,26 @@ static uint32_t without_sign(const anfi_formula *f, uint32_t root, uint32_t i, u
   return root;
 }
 
-static bool write_all(anfi_ad *ad, const anfi_formula *f, anfi_recipe *r) {
-  writer w = {ad, f, r, ANFI_NEW_N(ad->arena, slot, f->terms.n + 1)};
+static bool record_all(anfi_ad *ad, const anfi_formula *f, anfi_recipe *r) {
+  anfi_evaluation e = {.ad = ad, .f = f, .recipe = r, .of_dy = (anf_dtype)r->type->dtype};
+  e.at = ANFI_NEW_N(ad->arena, anfi_operand, f->terms.n + 1);
   for (uint32_t i = 0; i < r->n; i++) {
     if (!(r->want >> i & 1)) continue;
     if (anfi_formula_says(f, i) != ANFI_DERIVATIVE) return false;
     uint32_t root = without_sign(f, (uint32_t)anfi_formula_root(f, i), i, &r->minus);
-    if (!write_term(&w, root)) return false;
-    const source *s = &w.of[root].from;
-    if (s->is_number || type_at(r, s->index) != r->type) return false;
-    r->out[i] = s->index;
+    if (!anfi_evaluate(&e, root) || e.at[root].type != r->type) return false;
+    r->out[i] = e.at[root].place;
   }
   return true;
 }
 
-/* In a frame of its own: failing to compile is no error, the formula is built from terms instead. */
-static anf_status write_quietly(anfi_ad *ad, const anfi_formula *f, anfi_recipe *r) {
+/* In a frame of its own: failing to record is no error, the formula is built from terms instead. */
+static anf_status record_quietly(anfi_ad *ad, const anfi_formula *f, anfi_recipe *r) {
   anf_ctx *cx = ad->m->cx;
   anf_diag *nothing = NULL;
   ANFI_ENTRY(cx, nothing);
   cx->frame->diag = NULL;
-  r->none = !write_all(ad, f, r);
+  r->none = !record_all(ad, f, r);
   return anfi_leave(cx);
 }
 
@@ -177,7 +121,7 @@ static const anfi_recipe *new_recipe(anfi_ad *ad, anfi_opcode op, uint32_t want,
   *r = (anfi_recipe){.op = op, .want = want, .n = n, .type = t, .none = true};
   const anfi_formula *f = anfi_formula_of_row(ad, op); // which holds on to constants of this frame
   if (!f || anfi_op_schema(ad->m->cx, op)->nattr) return r;
-  anf_status st = write_quietly(ad, f, r);
+  anf_status st = record_quietly(ad, f, r);
   if (st == ANF_NOMEM) anfi_throw_nomem(ad->m->cx);
   r->none |= st != ANF_OK;
   return r;
@@ -185,8 +129,8 @@ static const anfi_recipe *new_recipe(anfi_ad *ad, anfi_opcode op, uint32_t want,
 
 /* ---- following ---- */
 
-static const anfi_recipe *write_recipe(anfi_ad *ad, const anfi_recipe **at, anfi_opcode op,
-                                       uint32_t n, const anf_type *t, uint32_t want) {
+static const anfi_recipe *record_recipe(anfi_ad *ad, const anfi_recipe **at, anfi_opcode op,
+                                        uint32_t n, const anf_type *t, uint32_t want) {
   if (n > INPUTS || !is_common(t)) return NULL;
   *at = new_recipe(ad, op, want, n, t);
   ad->common = t;
@@ -197,7 +141,7 @@ const anfi_recipe *anfi_recipe_for(anfi_ad *ad, anfi_opcode op, uint32_t n, cons
                                    uint32_t want) {
   const anfi_recipe **at = &ad->recipe[(t->hash ^ op ^ want * 67) % ANFI_AD_TYPES], *r = *at;
   if (!r || r->type != t || r->op != op || r->want != want || r->n != n)
-    return write_recipe(ad, at, op, n, t, want);
+    return record_recipe(ad, at, op, n, t, want);
   return r->none ? NULL : r;
 }
 
