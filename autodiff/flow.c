@@ -2,13 +2,14 @@
 /* The fixpoint over specs (flow.h).
  *   f(x) = n == 0 ? x : f(x * 2):  in {x}: out {} at first, then {result} by the base case, then stable
  * A worklist, no recursion over calls: nodes are visited in order; a call takes the callee's mask as far
- * as it is known and is visited again when that rises. */
+ * as it is known, and its graph is visited again when that rises. */
 #include "autodiff/flow.h"
 #include "ir/ops/op.h"
 
-void anfi_flow_init(anfi_flow *f, anfi_ad *ad) {
+void anfi_flow_init(anfi_flow *f, anfi_ad *ad, const anfi_flow_rules *rules) {
   f->ad = ad;
   f->a = ad->arena;
+  f->rules = *rules;
   anfi_map_init(&f->of_graph, f->a);
   anfi_map_init(&f->order, f->a);
   anfi_map_init(&f->local, f->a);
@@ -21,6 +22,15 @@ bool anfi_flow_any(const bool *mask, size_t n) {
   return false;
 }
 
+bool anfi_flow_merge(bool *to, const bool *from, size_t n) {
+  bool rose = false;
+  for (size_t i = 0; i < n; i++) {
+    rose |= from[i] && !to[i];
+    to[i] |= from[i];
+  }
+  return rose;
+}
+
 const anfi_node_vec *anfi_flow_order(anfi_flow *f, anf_graph *g) {
   uint64_t *at = anfi_map_at(&f->order, anfi_key(g));
   if (*at) return (const anfi_node_vec *)(uintptr_t)*at;
@@ -31,13 +41,54 @@ const anfi_node_vec *anfi_flow_order(anfi_flow *f, anf_graph *g) {
   return v;
 }
 
-/* ---- specs ---- */
+/* ---- the worklist ---- */
 
-static void enqueue(anfi_flow *f, anfi_flow_spec *s) {
+void anfi_flow_enqueue(anfi_flow *f, anfi_flow_spec *s) {
+  s->rose = true;
   if (s->queued) return;
   s->queued = true;
   anfi_push(f->a, &f->queue, s);
 }
+
+anfi_flow_spec *anfi_flow_use(anfi_flow *f, anfi_flow_spec *s) {
+  bool known = !f->now;
+  for (size_t i = s->users.n; !known && i-- > 0;) known = s->users.at[i] == f->now;
+  if (!known) anfi_push(f->a, &s->users, f->now);
+  return s;
+}
+
+void anfi_flow_rose(anfi_flow *f, const anfi_flow_spec *s) {
+  for (size_t i = 0; i < s->users.n; i++) anfi_flow_enqueue(f, s->users.at[i]);
+}
+
+void anfi_flow_raise(anfi_flow *f, anfi_flow_spec *s, const bool *out) {
+  if (anfi_flow_merge(s->out, out, s->nout)) anfi_flow_rose(f, s);
+}
+
+static bool own_visit(anfi_flow *f, anfi_flow_spec *s) {
+  anfi_flow_visit(f, s);
+  anfi_flow_raise(f, s, anfi_flow_mask(f, s->graph->result));
+  return true;
+}
+
+/* A spec that waits is below those that it asked for. */
+void anfi_flow_run(anfi_flow *f) {
+  while (f->queue.n) {
+    size_t at = --f->queue.n;
+    anfi_flow_spec *s = f->queue.at[at];
+    s->queued = false;
+    if (s->rose) s->visited = 0;
+    s->rose = false;
+    if ((f->rules.visit ? f->rules.visit : own_visit)(f, s) || s->queued) continue;
+    s->queued = true;
+    anfi_push(f->a, &f->queue, s);
+    for (size_t i = f->queue.n - 1; i > at; i--) f->queue.at[i] = f->queue.at[i - 1];
+    f->queue.at[at] = s;
+  }
+  f->now = NULL;
+}
+
+/* ---- specs ---- */
 
 static size_t param_parts(const anfi_flow *f, const anf_graph *g) {
   size_t n = 0;
@@ -50,7 +101,7 @@ static const anf_type *type_of(const anfi_flow *f, const anf_node *n) {
   return anfi_ad_type_of(f->ad, n);
 }
 
-anfi_flow_spec *anfi_flow_spec_of(anfi_flow *f, anf_graph *g, const bool *in) {
+static anfi_flow_spec *own_spec(anfi_flow *f, anf_graph *g, const bool *in) {
   uint64_t *first = anfi_map_at(&f->of_graph, anfi_key(g));
   size_t n = param_parts(f, g);
   anfi_flow_spec *s = (anfi_flow_spec *)(uintptr_t)*first;
@@ -66,30 +117,18 @@ anfi_flow_spec *anfi_flow_spec_of(anfi_flow *f, anf_graph *g, const bool *in) {
   s->next = (anfi_flow_spec *)(uintptr_t)*first;
   *first = anfi_key(s);
   anfi_push(f->a, &f->specs, s);
-  enqueue(f, s);
+  anfi_flow_enqueue(f, s);
   return s;
 }
 
-static void add_user(anfi_flow *f, anfi_flow_spec *s) {
-  if (!f->now || (s->users.n && s->users.at[s->users.n - 1] == f->now)) return;
-  for (size_t i = 0; i < s->users.n; i++)
-    if (s->users.at[i] == f->now) return;
-  anfi_push(f->a, &s->users, f->now);
-}
-
-/* Raises the result mask of s to at least `out`. */
-static void raise_out(anfi_flow *f, anfi_flow_spec *s, const bool *out) {
-  bool rose = false;
-  for (size_t i = 0; i < s->nout; i++) {
-    rose |= out[i] && !s->out[i];
-    s->out[i] |= out[i];
-  }
-  for (size_t i = 0; rose && i < s->users.n; i++) enqueue(f, s->users.at[i]);
+anfi_flow_spec *anfi_flow_spec_of(anfi_flow *f, anf_graph *g, const bool *in) {
+  return (f->rules.spec ? f->rules.spec : own_spec)(f, g, in);
 }
 
 /* ---- masks of nodes ---- */
 
 const bool *anfi_flow_mask(anfi_flow *f, const anf_node *n) {
+  if (f->rules.mask) return f->rules.mask(f, n);
   if (n->kind == ANFI_PARAM) {
     size_t at = 0;
     for (uint64_t i = 0; i < n->u.index; i++)
@@ -119,34 +158,30 @@ const anf_node *anfi_flow_choice(const anf_node *call) {
   return anfi_is_op(c, ANF_OP_Switch) || anfi_is_op(c, ANF_OP_SwitchLayer) ? c : NULL;
 }
 
-anfi_flow_spec *anfi_flow_callee(anfi_flow *f, const anf_node *call, uint32_t k) {
-  const anf_node *choice = anfi_flow_choice(call);
-  const anf_node *code = k ? choice->in[k].def : call->in[0].def;
-  anfi_flow_spec *s = anfi_flow_spec_of(f, anfi_value_graph(code), anfi_flow_join_args(f, call, 1));
-  add_user(f, s);
-  return s;
+static anfi_flow_spec *callee(anfi_flow *f, const anf_node *call, uint32_t k, const bool *in) {
+  const anf_node *code = call->in[0].def;
+  if (k) code = code->in[k].def;
+  return anfi_flow_use(f, anfi_flow_spec_of(f, anfi_value_graph(code), in));
 }
 
-static void flow_choice(anfi_flow *f, const anf_node *n, const anf_node *choice, bool *out) {
-  size_t nout = f->rules.count(n->type);
+anfi_flow_spec *anfi_flow_callee(anfi_flow *f, const anf_node *call, uint32_t k) {
+  return callee(f, call, k, anfi_flow_join_args(f, call, 1));
+}
+
+static void flow_choice(anfi_flow *f, const anf_node *n, const anf_node *choice, size_t nout,
+                        bool *out) {
+  const bool *in = anfi_flow_join_args(f, n, 1);
   bool differs = f->rules.batch && anfi_flow_mask(f, choice->in[0].def)[0];
   if (differs) f->rules.all(n->type, out);
-  for (uint32_t k = 1; k < choice->nin; k++) {
-    const anfi_flow_spec *s = anfi_flow_callee(f, n, k);
-    for (size_t i = 0; i < nout; i++) out[i] |= s->out[i];
-  }
-  if (differs) return; // the branches need not agree: their results are selected by lane
-  for (uint32_t k = 1; k < choice->nin; k++) raise_out(f, anfi_flow_callee(f, n, k), out);
+  for (uint32_t k = 1; k < choice->nin; k++) anfi_flow_merge(out, callee(f, n, k, in)->out, nout);
+  if (differs || f->rules.exact) return; // differs: the results are selected by lane
+  for (uint32_t k = 1; k < choice->nin; k++) anfi_flow_raise(f, callee(f, n, k, in), out);
 }
 
-static void flow_call(anfi_flow *f, const anf_node *n, bool *out) {
-  const anf_node *choice = anfi_flow_choice(n);
-  if (choice) {
-    flow_choice(f, n, choice, out);
-    return;
-  }
-  const anfi_flow_spec *s = anfi_flow_callee(f, n, 0);
-  if (s->nout) memcpy(out, s->out, s->nout);
+static void flow_call(anfi_flow *f, const anf_node *n, size_t nout, bool *out) {
+  const anf_node *choice = n->kind == ANFI_CALL ? anfi_flow_choice(n) : NULL;
+  if (choice) flow_choice(f, n, choice, nout, out);
+  else anfi_flow_merge(out, anfi_flow_callee(f, n, 0)->out, nout);
 }
 
 /* ---- loops ---- */
@@ -181,7 +216,7 @@ static bool *step_mask(anfi_flow *f, const anf_node *n, const anfi_flow_loop *p)
   return m;
 }
 
-/* Raises the step's result: the state to the loop's mask, each stack wholly or not at all. */
+/* Which stacks are touched. Raises the step's result: the state to the loop's mask, each stack wholly or not at all. */
 static void settle_step(anfi_flow *f, anfi_flow_loop *p) {
   const anf_type *t = type_of(f, p->l.step->result);
   bool *out = ANFI_NEW_N(f->a, bool, p->step->nout + 1), *at = out + p->again + p->ps;
@@ -194,7 +229,7 @@ static void settle_step(anfi_flow *f, anfi_flow_loop *p) {
     if (p->outs[i]) f->rules.all(o, at);
     at += k;
   }
-  raise_out(f, p->step, out);
+  if (!f->rules.exact) anfi_flow_raise(f, p->step, out);
 }
 
 anfi_flow_loop anfi_flow_loop_of(anfi_flow *f, const anf_node *n) {
@@ -206,14 +241,9 @@ anfi_flow_loop anfi_flow_loop_of(anfi_flow *f, const anf_node *n) {
   const anf_node *first = p.l.n ? p.l.n : p.l.go;
   p.freeze = f->rules.batch && first && anfi_flow_mask(f, first)[0];
   for (bool rose = true; rose;) {
-    rose = false;
     if (p.freeze) freeze_state(f, &p);
-    p.step = anfi_flow_spec_of(f, p.l.step, p.in);
-    add_user(f, p.step);
-    for (size_t i = 0; i < p.ps; i++) {
-      rose |= p.step->out[p.again + i] && !p.in[p.pw + i];
-      p.in[p.pw + i] |= p.step->out[p.again + i];
-    }
+    p.step = anfi_flow_use(f, anfi_flow_spec_of(f, p.l.step, p.in));
+    rose = anfi_flow_merge(p.in + p.pw, p.step->out + p.again, p.ps);
     if (f->rules.batch && p.again && p.step->out[0] && !p.freeze) p.freeze = rose = true;
   }
   settle_step(f, &p);
@@ -333,33 +363,19 @@ const anfi_flow_from *anfi_flow_parts(anfi_flow *f, const anf_node *n) {
 /* A choice of data. */
 static void flow_switch(anfi_flow *f, const anf_node *n, size_t nout, bool *out) {
   if (f->rules.batch && anfi_flow_mask(f, n->in[0].def)[0]) f->rules.all(n->type, out);
-  for (uint32_t k = 1; k < n->nin; k++) {
-    const bool *branch = anfi_flow_mask(f, n->in[k].def);
-    for (size_t i = 0; i < nout; i++) out[i] |= branch[i];
-  }
+  for (uint32_t k = 1; k < n->nin; k++) anfi_flow_merge(out, anfi_flow_mask(f, n->in[k].def), nout);
 }
 
-static void flow_apply(anfi_flow *f, const anf_node *n, size_t nout, bool *out) {
-  if (n->op == ANF_OP_Switch || n->op == ANF_OP_SwitchLayer) {
+void anfi_flow_forward(anfi_flow *f, const anf_node *n, size_t nout, bool *out) {
+  const anfi_flow_from *from;
+  if (n->kind == ANFI_CALL || n->op == ANF_OP_Recompute) flow_call(f, n, nout, out);
+  else if (n->op == ANF_OP_Switch || n->op == ANF_OP_SwitchLayer) {
     if (!anfi_value_graph(n->in[1].def)) flow_switch(f, n, nout, out);
-    return;
-  }
-  if (n->op == ANF_OP_Loop) {
-    flow_loop(f, n, nout, out);
-    return;
-  }
-  if (n->op == ANF_OP_Recompute) {
-    anfi_flow_spec *s = anfi_flow_callee(f, n, 0);
-    memcpy(out, s->out, nout);
-    return;
-  }
-  const anfi_flow_from *from = anfi_flow_parts(f, n);
-  for (size_t i = 0; from && i < nout; i++)
-    out[i] = anfi_flow_mask(f, n->in[from[i].in].def)[from[i].part];
-  if (from) return;
-  const bool **in = ANFI_NEW_N(f->a, const bool *, n->nin + 1u);
-  for (uint32_t i = 0; i < n->nin; i++) in[i] = anfi_flow_mask(f, n->in[i].def);
-  f->rules.op(f, n, in, nout, out);
+  } else if (n->op == ANF_OP_Loop) flow_loop(f, n, nout, out);
+  else if ((from = anfi_flow_parts(f, n)))
+    for (size_t i = 0; i < nout; i++)
+      out[i] = anfi_flow_mask(f, n->in[from[i].in].def)[from[i].part];
+  else f->rules.op(f, n, nout, out);
 }
 
 void anfi_flow_visit(anfi_flow *f, anfi_flow_spec *s) {
@@ -371,26 +387,41 @@ void anfi_flow_visit(anfi_flow *f, anfi_flow_spec *s) {
     bool callee = !n->type || n->type->kind == ANF_TYPE_FN; // Switch of graphs
     size_t nout = callee ? 0 : f->rules.count(n->type);
     f->mask[i] = ANFI_NEW_N(f->a, bool, nout + 1);
-    if (n->kind == ANFI_CALL) flow_call(f, n, f->mask[i]);
-    else flow_apply(f, n, nout, f->mask[i]);
+    anfi_flow_forward(f, n, nout, f->mask[i]);
   }
-}
-
-static void run(anfi_flow *f) {
-  while (f->queue.n) {
-    anfi_flow_spec *s = f->queue.at[--f->queue.n];
-    s->queued = false;
-    anfi_flow_visit(f, s);
-    raise_out(f, s, anfi_flow_mask(f, s->graph->result));
-  }
-  f->now = NULL;
 }
 
 anfi_flow_spec *anfi_flow_solve(anfi_flow *f, anfi_ad *ad, const anfi_flow_rules *rules,
                                 anf_graph *g, const bool *in) {
-  anfi_flow_init(f, ad);
-  f->rules = *rules;
+  anfi_flow_init(f, ad, rules);
   anfi_flow_spec *s = anfi_flow_spec_of(f, g, in);
-  run(f);
+  anfi_flow_run(f);
   return s;
+}
+
+/* ---- leaves ---- */
+
+void anfi_flow_all_leaves(const anf_type *t, bool *out) { memset(out, true, anfi_ad_leaves(t)); }
+
+/* Does every input that has leaves count, with a derivative or not? */
+static bool takes_all(uint32_t op) {
+  switch (op) {
+  case ANF_OP_Box:
+  case ANF_OP_Unbox:
+  case ANF_OP_ResidualAdd:
+  case ANF_OP_ResidualSelect:
+  case ANF_OP_ResidualSpread:
+  case ANF_OP_Custom: return true;
+  default: return false;
+  }
+}
+
+void anfi_flow_leaf_op(anfi_flow *f, const anf_node *n, size_t nout, bool *out) {
+  if (n->op == ANF_OP_Undef || n->op == ANF_OP_ResidualZeros) return;
+  bool all = takes_all(n->op), some = false;
+  for (uint32_t i = 0; !some && i < n->nin; i++)
+    some = (all || !anfi_ad_is_inactive(f->ad, (anfi_opcode)n->op, i)) &&
+           anfi_flow_any(anfi_flow_mask(f, n->in[i].def),
+                         anfi_ad_leaves(anfi_ad_type_of(f->ad, n->in[i].def)));
+  if (some) memset(out, true, nout);
 }

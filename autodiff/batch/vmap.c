@@ -376,11 +376,11 @@ static bool fill_graph(anfi_vmap *v, anfi_flow_spec *s) {
 
 /* ---- the transform ---- */
 
-static void flow_op(anfi_flow *f, const anf_node *n, const bool *const *in, size_t nout,
-                    bool *out) {
+static void flow_op(anfi_flow *f, const anf_node *n, size_t nout, bool *out) {
   bool *batched = ANFI_NEW_N(f->a, bool, n->nin + 1u), any;
   for (uint32_t i = 0; i < n->nin; i++)
-    batched[i] = anfi_flow_any(in[i], anfi_item_count(anfi_ad_type_of(f->ad, n->in[i].def)));
+    batched[i] = anfi_flow_any(anfi_flow_mask(f, n->in[i].def),
+                               anfi_item_count(anfi_ad_type_of(f->ad, n->in[i].def)));
   any = anfi_batch_flows(f->ad, n, batched);
   mark_all(n->type, out);
   for (size_t i = 0; i < nout; i++) out[i] &= any;
@@ -390,7 +390,8 @@ static batch_of begin(anfi_ad *ad, anf_graph *g, const bool *in, int64_t size) {
   anfi_vmap *v = ANFI_NEW(ad->arena, anfi_vmap);
   v->ad = ad;
   v->size = size;
-  const anfi_flow_rules rules = {anfi_item_count, flow_op, mark_all, true};
+  const anfi_flow_rules rules = {
+      .count = anfi_item_count, .op = flow_op, .all = mark_all, .batch = true};
   anfi_flow_spec *root = anfi_flow_solve(&v->f, ad, &rules, g, in);
   return (batch_of){v, root, anfi_vmap_made(v, root)};
 }

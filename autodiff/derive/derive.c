@@ -71,6 +71,13 @@ anfi_derivative anfi_derivative_of(anf_ctx *cx, anfi_opcode op, size_t input) {
                         : ANFI_DERIVATIVE;
 }
 
+uint16_t anfi_ad_inactive_inputs(anfi_ad *ad, anfi_opcode op) {
+  unsigned bits = 1;
+  for (size_t k = 0; k < ANFI_AD_INPUTS; k++)
+    if (anfi_derivative_of(ad->m->cx, op, k) == ANFI_DERIVATIVE_ZERO) bits |= 2u << k;
+  return ad->inactive[op] = (uint16_t)bits;
+}
+
 bool anfi_derive_refuse(anfi_ad *ad, const anf_node *primal, size_t input, anfi_derivative why) {
   anf_ctx *cx = ad->m->cx;
   const anfi_schema *s = anfi_op_schema(cx, (anfi_opcode)primal->op);

@@ -44,6 +44,7 @@ typedef struct anfi_ad {
   ANFI_VEC(const anfi_attrs *) gets;               // attributes of TupleGet by index
   anfi_ad_known known[ANFI_AD_TYPES];              // by a hash of op and type
   const struct anfi_recipe *recipe[ANFI_AD_TYPES]; // likewise, and of the wanted operands
+  uint16_t inactive[ANF_OP_COUNT]; // 1 + bits: inputs without derivative; 0: not computed yet
   const anf_type *common; // of the last one that was written: a tensor of floats, of known dims
   /* simplification of new nodes */
   struct anfi_rewriter *clean; // for nodes that come out simplified
@@ -72,6 +73,13 @@ typedef enum anfi_derivative {
   ANFI_DERIVATIVE_MISSING,
 } anfi_derivative;
 anfi_derivative anfi_derivative_of(anf_ctx *cx, anfi_opcode op, size_t input);
+/* Which inputs of an op have no derivative: bit i + 1; the last bit is for all later inputs. */
+uint16_t anfi_ad_inactive_inputs(anfi_ad *ad, anfi_opcode op);
+enum { ANFI_AD_INPUTS = 15 };
+static inline bool anfi_ad_is_inactive(anfi_ad *ad, anfi_opcode op, size_t i) {
+  unsigned bits = ad->inactive[op] ? ad->inactive[op] : anfi_ad_inactive_inputs(ad, op);
+  return bits >> ((i < ANFI_AD_INPUTS ? i : ANFI_AD_INPUTS - 1) + 1) & 1;
+}
 
 /* Has a value of this type tangents? Real and complex tensors, and types with such a part. */
 static inline bool anfi_ad_varies(const anf_type *t) { return t->varies; }

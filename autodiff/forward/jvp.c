@@ -478,29 +478,14 @@ static bool fill(forward *v, anfi_flow_spec *s) {
   return true;
 }
 
-/* ---- masks ---- */
-
-static void mark_all(const anf_type *t, bool *out) { memset(out, true, anfi_ad_leaves(t)); }
-
-static void flow_op(anfi_flow *f, const anf_node *n, const bool *const *in, size_t nout,
-                    bool *out) {
-  bool some = false;
-  if (n->op == ANF_OP_Undef || n->op == ANF_OP_ResidualZeros) return;
-  bool all = n->op == ANF_OP_Box || n->op == ANF_OP_Unbox || n->op == ANF_OP_ResidualAdd ||
-             n->op == ANF_OP_ResidualSelect || n->op == ANF_OP_ResidualSpread ||
-             n->op == ANF_OP_Custom;
-  for (uint32_t i = 0; !some && i < n->nin; i++) {
-    if (!anfi_flow_any(in[i], anfi_ad_leaves(anfi_ad_type_of(f->ad, n->in[i].def)))) continue;
-    some = all || anfi_derivative_of(f->ad->m->cx, (anfi_opcode)n->op, i) != ANFI_DERIVATIVE_ZERO;
-  }
-  for (size_t i = 0; i < nout; i++) out[i] = some;
-}
+/* ---- the transform ---- */
 
 anf_graph *anfi_jvp_graph(anfi_ad *ad, anf_graph *g, const bool *mask, const bool **out) {
   forward *v = ANFI_NEW(ad->arena, forward);
   v->ad = ad;
   v->a = ad->arena;
-  const anfi_flow_rules rules = {anfi_ad_leaves, flow_op, mark_all, false};
+  const anfi_flow_rules rules = {
+      .count = anfi_ad_leaves, .op = anfi_flow_leaf_op, .all = anfi_flow_all_leaves};
   anfi_flow_spec *root = anfi_flow_solve(&v->f, ad, &rules, g, mask);
   anf_graph *t = made(v, root);
   while (v->todo.n)

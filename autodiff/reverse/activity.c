@@ -2,9 +2,10 @@
 /* Activity analysis: which leaves are varied, and which of those are useful.
  *   f(x, n, w) = x * cos(w) + n,  gradient for x:    varied x, x * cos(w), the sum; useful the same
  *   gradient for w:                                  varied w, cos(w), ...; n and x have no adjoint
- * A spec is visited node by node, forward for `varied` and backward for `useful`. The masks of callees are
+ * A spec is visited node by node, forward for `varied` and backward for `useful`. The engine and the transfer
+ * forward are those of flow.h; here are the transfer backward and the tables. The masks of callees are
  * those found so far; when one rises, the specs that use it are queued again: a worklist to a least fixpoint,
- * as in Tapenade (Hascoet, Naumann, Pascual 2005). Masks only rise, so it ends.
+ * as in Tapenade (Hascoet, Naumann, Pascual 2005).
  *
  * A visit waits for the callees that it asks for first, so that it goes on with their masks, not with none: otherwise
  * chains of calls would be asked for with all masks on the way to the last ones.
@@ -12,21 +13,6 @@
  * Hard case: the branches of one choice are raised to one mask, because their ◀ share one signature; the
  * state of a loop is raised until one iteration maps the mask to itself. */
 #include "autodiff/reverse/j.h"
-
-bool anfi_any(const bool *m, size_t n) {
-  for (size_t i = 0; i < n; i++)
-    if (m[i]) return true;
-  return false;
-}
-
-static bool merge(bool *to, const bool *from, size_t n) {
-  bool rose = false;
-  for (size_t i = 0; i < n; i++) {
-    rose |= from[i] && !to[i];
-    to[i] |= from[i];
-  }
-  return rose;
-}
 
 size_t anfi_count(anfi_j *j, const anf_node *n) {
   const anf_type *t = anfi_ad_type_of(j->ad, n);
@@ -46,17 +32,23 @@ static bool *mask_of(anfi_j *j, bool *nodes, bool *params, const anf_node *n) {
 }
 
 const bool *anfi_varied(anfi_j *j, const anf_node *n) {
-  return mask_of(j, j->varied, j->now->want, n);
+  return mask_of(j, j->varied, j->now->flow.in, n);
+}
+
+const bool *anfi_j_mask(anfi_flow *f, const anf_node *n) { return anfi_varied((anfi_j *)f, n); }
+
+anfi_flow_spec *anfi_j_forward_spec(anfi_flow *f, anf_graph *g, const bool *in) {
+  return &anfi_jspec_of((anfi_j *)f, g, in, NULL, NULL, NULL, false)->flow;
 }
 
 const bool *anfi_useful(anfi_j *j, const anf_node *n) {
-  return mask_of(j, j->useful, j->now->out, n);
+  return mask_of(j, j->useful, j->now->flow.out, n);
 }
 
 /* Leaf k of n has an adjoint, if it is varied. */
 static bool use(anfi_j *j, const anf_node *n, size_t k) {
   if (n->kind == ANFI_VALUE || !anfi_varied(j, n)[k]) return false;
-  bool *at = mask_of(j, j->useful, j->now->out, n) + k, rose = !*at;
+  bool *at = mask_of(j, j->useful, j->now->flow.out, n) + k, rose = !*at;
   *at = true;
   return rose;
 }
@@ -65,35 +57,15 @@ static void use_all(anfi_j *j, const anf_node *n) {
   for (size_t i = anfi_count(j, n); i-- > 0;) use(j, n, i);
 }
 
-uint16_t anfi_inactive_inputs(anfi_j *j, anfi_opcode op) {
-  unsigned bits = 1;
-  for (size_t k = 0; k < ANFI_J_INPUTS; k++)
-    if (anfi_derivative_of(j->cx, op, k) == ANFI_DERIVATIVE_ZERO) bits |= 2u << k;
-  return j->inactive[op] = (uint16_t)bits;
-}
-
 /* ---- calls ---- */
 
 uint32_t anfi_j_branches(const anf_node *call) {
-  const anf_node *c = call->in[0].def;
-  if (call->kind != ANFI_CALL || c->kind == ANFI_VALUE) return 0;
-  return c->nin - 1u;
+  const anf_node *choice = call->kind == ANFI_CALL ? anfi_flow_choice(call) : NULL;
+  return choice ? choice->nin - 1u : 0;
 }
 
 static anf_graph *callee(const anf_node *n, uint32_t branch) {
   return anfi_value_graph(branch ? n->in[0].def->in[branch].def : n->in[0].def);
-}
-
-static bool *join_args(anfi_j *j, const anf_node *n, size_t from) {
-  size_t total = 0, at = 0;
-  for (size_t i = from; i < n->nin; i++) total += anfi_count(j, n->in[i].def);
-  bool *m = ANFI_NEW_N(j->a, bool, total + 1);
-  for (size_t i = from; i < n->nin; i++) {
-    size_t k = anfi_count(j, n->in[i].def);
-    if (k) memcpy(m + at, anfi_varied(j, n->in[i].def), k);
-    at += k;
-  }
-  return m;
 }
 
 static void use_args(anfi_j *j, const anf_node *n, size_t from, const bool *out) {
@@ -105,16 +77,10 @@ static void use_args(anfi_j *j, const anf_node *n, size_t from, const bool *out)
   }
 }
 
-static anfi_jspec *ask(anfi_j *j, anfi_jspec *s) {
-  bool known = false;
-  for (size_t i = s->users.n; !known && i-- > 0;) known = s->users.at[i] == j->now;
-  if (!known) anfi_push(j->a, &s->users, j->now);
-  return s;
-}
-
 static anfi_jspec *ask_back(anfi_j *j, const anf_node *n, uint32_t branch, anfi_jspec *s) {
   anfi_push(j->a, &j->now->callees, ((anfi_jcallee){j->local.at[n->id], branch, s}));
-  return ask(j, s);
+  anfi_flow_use(&j->flow, &s->flow);
+  return s;
 }
 
 anfi_jspec *anfi_j_callee(const anfi_j *j, const anf_node *n, uint32_t branch) {
@@ -130,20 +96,6 @@ anfi_jspec *anfi_j_callee(const anfi_j *j, const anf_node *n, uint32_t branch) {
   if (low == s->callees.n) return NULL;
   const anfi_jcallee *c = &s->callees.at[low];
   return c->at == at && c->branch == branch ? c->spec : NULL;
-}
-
-static void raise_out(anfi_j *j, anfi_jspec *s, const bool *out, size_t n) {
-  if (!merge(s->out, out, n)) return;
-  for (size_t i = 0; i < s->users.n; i++) anfi_j_enqueue(j, s->users.at[i]);
-}
-
-static void call_forward(anfi_j *j, const anf_node *n, bool *out) {
-  const bool *want = join_args(j, n, 1);
-  uint32_t branches = anfi_j_branches(n);
-  for (uint32_t k = branches ? 1 : 0; k <= branches; k++) {
-    const anfi_jspec *s = ask(j, anfi_jspec_of(j, callee(n, k), want, NULL, NULL, NULL, false));
-    merge(out, s->out, s->jg->nresult);
-  }
 }
 
 /* May a recursion that passes it on unchanged sum its adjoint in place, from zeros? */
@@ -183,7 +135,7 @@ static bool reads_items(anfi_j *j, readings *all, const anfi_use *u) {
 static bool is_used_after(anfi_j *j, const anf_node *n, const anf_node *x) {
   for (const anfi_use *u = x->uses; u; u = u->next)
     if (u->user->graph == n->graph && j->local.at[u->user->id] > j->local.at[n->id] &&
-        anfi_any(anfi_useful(j, u->user), anfi_count(j, u->user)))
+        anfi_flow_any(anfi_useful(j, u->user), anfi_count(j, u->user)))
       return true;
   return x == n->graph->result;
 }
@@ -235,7 +187,7 @@ static uint8_t *constants(anfi_j *j, const anf_node *n) {
 }
 
 static void call_back(anfi_j *j, const anf_node *n, const bool *given) {
-  const bool *want = join_args(j, n, 1);
+  const bool *want = anfi_flow_join_args(&j->flow, n, 1);
   const uint8_t *constant = constants(j, n);
   uint32_t branches = anfi_j_branches(n);
   bool *out = NULL;
@@ -245,9 +197,10 @@ static void call_back(anfi_j *j, const anf_node *n, const bool *given) {
         j, n, k, anfi_jspec_of(j, callee(n, k), want, given, constant, &j->now->plan, false));
     nout = anfi_nwant(s->jg);
     if (!out) out = ANFI_NEW_N(j->a, bool, nout + 1);
-    merge(out, s->out, nout);
+    anfi_flow_merge(out, s->flow.out, nout);
   }
-  for (uint32_t k = 1; k <= branches; k++) raise_out(j, anfi_j_callee(j, n, k), out, nout);
+  for (uint32_t k = 1; k <= branches; k++)
+    anfi_flow_raise(&j->flow, &anfi_j_callee(j, n, k)->flow, out);
   use_args(j, n, 1, out);
 }
 
@@ -272,53 +225,30 @@ static size_t spread(const anf_type *t, bool on, bool *out) {
   return k;
 }
 
-anfi_jloop anfi_jloop_of(anfi_j *j, const anf_node *n) {
-  anfi_jloop p = {.l = anfi_loop_parts(n)};
-  p.step = anfi_jgraph_of(j, p.l.step);
-  p.again = !p.l.counted;
-  p.in = ANFI_NEW_N(j->a, bool, anfi_nwant(p.step) + 1);
-  for (size_t i = 0; i < p.l.nw + p.l.ns + p.l.nx; i++) {
-    const anf_node *arg = n->in[p.l.first_w + i].def;
-    bool *at = p.in + p.step->pfirst[i];
-    size_t k = anfi_count(j, arg);
-    if (i >= p.l.nw + p.l.ns) spread(p.l.step->params.at[i]->type, anfi_varied(j, arg)[0], at);
-    else if (k) memcpy(at, anfi_varied(j, arg), k);
-  }
-  size_t from = p.step->pfirst[p.l.nw], ns = p.step->pfirst[p.l.nw + p.l.ns] - from;
-  const anfi_jspec *s;
-  do s = ask(j, anfi_jspec_of(j, p.l.step, p.in, NULL, NULL, NULL, false));
-  while (merge(p.in + from, s->out, ns)); // `again` has no leaf
-  return p;
-}
-
-static size_t state_leaves(const anfi_jloop *p) {
-  return p->step->pfirst[p->l.nw + p->l.ns] - p->step->pfirst[p->l.nw];
-}
-
-static const anf_type *out_type(const anfi_jloop *p, size_t i) {
-  return p->l.step->result->type->items[p->again + p->l.ns + i];
-}
-
-static void loop_forward(anfi_j *j, const anf_node *n, bool *out) {
-  anfi_jloop p = anfi_jloop_of(j, n);
-  size_t ns = state_leaves(&p);
-  const bool *got = anfi_jspec_of(j, p.l.step, p.in, NULL, NULL, NULL, false)->out + ns;
-  memcpy(out, p.in + p.step->pfirst[p.l.nw], ns);
-  for (size_t i = 0; i < p.l.nout; i++) {
-    size_t k = anfi_ad_leaves(out_type(&p, i));
-    out[ns + i] = anfi_any(got, k);
-    got += k;
-  }
+/* By leaf of the loop's arguments: is it useful? A stack is if a leaf of its element is. */
+static bool *loop_uses(anfi_j *j, const anf_node *n, const anfi_flow_loop *p, const bool *of_step,
+                       const bool *given) {
+  const anfi_jgraph *step = anfi_jgraph_of(j, p->l.step);
+  bool *out = ANFI_NEW_N(j->a, bool, n->nin + anfi_nwant(step));
+  size_t to = p->pw + p->ps;
+  memcpy(out, of_step, p->pw);
+  memcpy(out + p->pw, given, p->ps);
+  for (size_t i = p->l.nw + p->l.ns; i < p->l.nw + p->l.ns + p->l.nx; i++)
+    out[to++] = anfi_flow_any(of_step + step->pfirst[i], step->pfirst[i + 1] - step->pfirst[i]);
+  return out;
 }
 
 static void loop_back(anfi_j *j, const anf_node *n, const bool *useful) {
-  anfi_jloop p = anfi_jloop_of(j, n);
-  size_t ns = state_leaves(&p), from = p.step->pfirst[p.l.nw], at = ns;
-  bool *given = ANFI_NEW_N(j->a, bool, p.step->nresult + 1);
+  anfi_flow_loop p = anfi_flow_loop_of(&j->flow, n);
+  const anfi_jgraph *step = anfi_jgraph_of(j, p.l.step);
+  const anf_type *t = p.l.step->result->type;
+  size_t at = p.ps;
+  bool *given = ANFI_NEW_N(j->a, bool, step->nresult + 1);
   uint8_t *constant = ANFI_NEW_N(j->a, uint8_t, p.l.step->params.n + 1);
   int64_t by;
-  memcpy(given, useful, ns);
-  for (size_t i = 0; i < p.l.nout; i++) at += spread(out_type(&p, i), useful[ns + i], given + at);
+  memcpy(given, useful, p.ps);
+  for (size_t i = 0; i < p.l.nout; i++)
+    at += spread(t->items[t->n - p.l.nout + i], useful[p.ps + i], given + at);
   for (size_t i = 0; i < p.l.nw; i++) {
     constant[i] = ANFI_J_CONSTANT | ANFI_J_ADDS;
     if (is_read_of_state(j, n->in[p.l.first_w + i].def, p.l.step->params.at[i]))
@@ -327,31 +257,17 @@ static void loop_back(anfi_j *j, const anf_node *n, const bool *useful) {
   for (size_t i = 0; i < p.l.ns; i++)
     if (anfi_loop_counts(&p.l, i, &by)) constant[p.l.nw + i] = ANFI_J_CONSTANT;
   anfi_jspec *s;
-  do s = ask(j, anfi_jspec_of(j, p.l.step, p.in, given, constant, &j->now->plan, true));
-  while (merge(given, s->out + from, ns));
-  ask_back(j, n, 0, s);
-  bool *out = ANFI_NEW_N(j->a, bool, n->nin + anfi_nwant(p.step)), *to = out;
-  for (size_t i = 0; i < p.l.nw + p.l.ns + p.l.nx; i++) {
-    size_t k = p.step->pfirst[i + 1] - p.step->pfirst[i];
-    if (i >= p.l.nw + p.l.ns) *to++ = anfi_any(s->out + p.step->pfirst[i], k);
-    for (size_t l = 0; i < p.l.nw + p.l.ns && l < k; l++) {
-      size_t leaf = p.step->pfirst[i] + l;
-      *to++ = i < p.l.nw ? s->out[leaf] : given[leaf - from];
-    }
-  }
-  use_args(j, n, p.l.first_w, out);
+  do {
+    s = anfi_jspec_of(j, p.l.step, p.in, given, constant, &j->now->plan, true);
+    anfi_flow_use(&j->flow, &s->flow);
+  } while (anfi_flow_merge(given, s->flow.out + p.pw, p.ps));
+  use_args(j, n, p.l.first_w, loop_uses(j, n, &p, ask_back(j, n, 0, s)->flow.out, given));
 }
 
 /* ---- calls with rules of their own ---- */
 
 static bool is_jvp_rule(anfi_j *j, const anf_node *n) {
   return strcmp(anfi_attr_value(j->cx, ANF_OP_Custom, n->u.attrs, 0)->u.text, "jvp") == 0;
-}
-
-static bool any_varied(anfi_j *j, const anf_node *n, size_t from) {
-  for (size_t i = from; i < n->nin; i++)
-    if (anfi_any(anfi_varied(j, n->in[i].def), anfi_count(j, n->in[i].def))) return true;
-  return false;
 }
 
 /* The rule of a CustomJvp is linear in the tangents, so its pullback for them is the pullback of the call. */
@@ -386,8 +302,9 @@ anfi_jplan anfi_plan_of(const anfi_j *j, const anf_node *n, bool *arguments) {
 static void recompute_back(anfi_j *j, const anf_node *n, const bool *given) {
   bool arguments;
   anfi_jplan plan = anfi_plan_of(j, n, &arguments);
-  anfi_jspec *s = anfi_jspec_of(j, callee(n, 0), join_args(j, n, 1), given, NULL, &plan, false);
-  use_args(j, n, 1, ask_back(j, n, 0, s)->out);
+  anfi_jspec *s = anfi_jspec_of(j, callee(n, 0), anfi_flow_join_args(&j->flow, n, 1), given, NULL,
+                                &plan, false);
+  use_args(j, n, 1, ask_back(j, n, 0, s)->flow.out);
 }
 
 /* ---- single nodes ---- */
@@ -395,47 +312,6 @@ static void recompute_back(anfi_j *j, const anf_node *n, const bool *given) {
 static bool is_choice_of_data(const anf_node *n) {
   return (n->op == ANF_OP_Switch || n->op == ANF_OP_SwitchLayer) && n->type &&
          !anfi_value_graph(n->in[1].def);
-}
-
-static void spread_forward(anfi_j *j, const anf_node *n, bool *out, size_t nout) {
-  bool some = false;
-  for (uint32_t i = 0; !some && i < n->nin; i++)
-    some = !anfi_is_inactive(j, (anfi_opcode)n->op, i) &&
-           anfi_any(anfi_varied(j, n->in[i].def), anfi_count(j, n->in[i].def));
-  if (some) memset(out, true, nout);
-}
-
-static void forward(anfi_j *j, const anf_node *n, bool *out, size_t nout) {
-  if (!nout) return;
-  if (n->kind == ANFI_CALL) {
-    call_forward(j, n, out);
-    return;
-  }
-  const anfi_flow_from *from;
-  switch (n->op) {
-  case ANF_OP_Undef:
-  case ANF_OP_ResidualZeros: return;
-  case ANF_OP_Loop: loop_forward(j, n, out); return;
-  case ANF_OP_Recompute: {
-    anfi_jspec *s = anfi_jspec_of(j, callee(n, 0), join_args(j, n, 1), NULL, NULL, NULL, false);
-    memcpy(out, ask(j, s)->out, nout);
-    return;
-  }
-  case ANF_OP_Custom: memset(out, any_varied(j, n, 3), nout); return;
-  case ANF_OP_Box:
-  case ANF_OP_Unbox:
-  case ANF_OP_ResidualAdd: memset(out, any_varied(j, n, 0), nout); return;
-  default: break;
-  }
-  if (is_choice_of_data(n)) {
-    for (uint32_t k = 1; k < n->nin; k++) merge(out, anfi_varied(j, n->in[k].def), nout);
-    return;
-  }
-  if (!(from = anfi_flow_parts(&j->parts, n))) {
-    spread_forward(j, n, out, nout);
-    return;
-  }
-  for (size_t i = 0; i < nout; i++) out[i] = anfi_varied(j, n->in[from[i].in].def)[from[i].part];
 }
 
 static void back(anfi_j *j, const anf_node *n, const bool *useful, size_t nout) {
@@ -461,13 +337,13 @@ static void back(anfi_j *j, const anf_node *n, const bool *useful, size_t nout) 
         if (useful[i]) use(j, n->in[k].def, i);
     return;
   }
-  if ((from = anfi_flow_parts(&j->parts, n))) {
+  if ((from = anfi_flow_parts(&j->flow, n))) {
     for (size_t i = 0; i < nout; i++)
       if (useful[i]) use(j, n->in[from[i].in].def, from[i].part);
     return;
   }
   for (uint32_t i = 0; i < n->nin; i++)
-    if (!anfi_is_inactive(j, (anfi_opcode)n->op, i)) use_all(j, n->in[i].def);
+    if (!anfi_ad_is_inactive(j->ad, (anfi_opcode)n->op, i)) use_all(j, n->in[i].def);
 }
 
 /* ---- a whole spec ---- */
@@ -479,29 +355,30 @@ static bool *cleared(anfi_j *j, bool *old, size_t n) {
 
 void anfi_j_reload(anfi_j *j, anfi_jspec *s) {
   j->now = s;
-  j->varied = s->varied;
-  j->useful = s->useful;
+  j->flow.now = s ? &s->flow : NULL;
+  j->varied = s ? s->varied : NULL;
+  j->useful = s ? s->useful : NULL;
 }
 
 /* From the node where the walk waited. False: it waits for specs that a node asked for first. */
 static bool visit_backward(anfi_j *j, anfi_jspec *s) {
   const anfi_jgraph *jg = s->jg;
-  size_t end = jg->order.n, asked = j->asked;
-  if (s->visited == end) {
+  size_t end = jg->order.n, asked = j->flow.asked;
+  if (s->flow.visited == end) {
     s->callees.n = 0;
     j->useful = s->useful = cleared(j, s->useful, jg->first[end]);
     for (size_t i = 0; i < jg->nresult; i++)
       if (s->given[i]) use(j, jg->g->result, i);
   }
   j->useful = s->useful;
-  for (; s->visited < 2 * end; s->visited++) {
-    size_t i = 2 * end - 1 - s->visited, first = jg->first[i], n = jg->first[i + 1] - first;
+  for (; s->flow.visited < 2 * end; s->flow.visited++) {
+    size_t i = 2 * end - 1 - s->flow.visited, first = jg->first[i], n = jg->first[i + 1] - first;
     size_t callees = s->callees.n;
     if (jg->taped[i]) {
       if (j->useful[first]) anfi_tape_useful(j, jg, i);
-    } else if (anfi_any(j->useful + first, n)) {
+    } else if (anfi_flow_any(j->useful + first, n)) {
       back(j, jg->order.at[i], j->useful + first, n);
-      if (j->asked != asked) return s->callees.n = callees, false;
+      if (j->flow.asked != asked) return s->callees.n = callees, false;
     }
   }
   return true;
@@ -511,20 +388,21 @@ static bool visit_backward(anfi_j *j, anfi_jspec *s) {
 static const bool *known_row(const anfi_jspec *s) {
   const anfi_jgraph *jg = s->jg;
   for (const anfi_jspec *v = jg->all_taped && s->given ? jg->specs : NULL; v; v = v->next)
-    if (!v->given && v->varied && memcmp(v->want, s->want, anfi_nwant(jg)) == 0)
+    if (!v->given && v->varied && memcmp(v->flow.in, s->flow.in, anfi_nwant(jg)) == 0)
       return v->varied - anfi_node_slot(jg);
   return NULL;
 }
 
 static bool visit_forward(anfi_j *j, anfi_jspec *s, const bool *row) {
   const anfi_jgraph *jg = s->jg;
-  size_t asked = j->asked;
-  for (; s->visited < jg->order.n; s->visited++) {
-    size_t i = s->visited;
+  size_t asked = j->flow.asked;
+  for (; s->flow.visited < jg->order.n; s->flow.visited++) {
+    size_t i = s->flow.visited;
     bool *out = j->varied + jg->first[i];
     if (jg->taped[i]) anfi_tape_varied(&jg->tape[i], row, out);
-    else forward(j, jg->order.at[i], out, jg->first[i + 1] - jg->first[i]);
-    if (j->asked != asked) return false;
+    else if (jg->first[i + 1] > jg->first[i])
+      anfi_flow_forward(&j->flow, jg->order.at[i], jg->first[i + 1] - jg->first[i], out);
+    if (j->flow.asked != asked) return false;
   }
   return true;
 }
@@ -534,30 +412,30 @@ static void begin_visit(anfi_j *j, anfi_jspec *s) {
   const anfi_jgraph *jg = s->jg;
   size_t nwant = anfi_nwant(jg), slots = anfi_node_slot(jg) + jg->first[jg->order.n];
   bool *row = cleared(j, s->varied ? s->varied - anfi_node_slot(jg) : NULL, slots);
-  if (nwant) memcpy(row + 1, s->want, nwant);
+  if (nwant) memcpy(row + 1, s->flow.in, nwant);
   s->varied = row + anfi_node_slot(jg);
   const bool *known = known_row(s);
   if (!known) return;
   memcpy(row, known, slots);
-  s->visited = jg->order.n;
+  s->flow.visited = jg->order.n;
 }
 
-bool anfi_j_visit(anfi_j *j, anfi_jspec *s) {
+bool anfi_j_visit(anfi_flow *f, anfi_flow_spec *spec) {
+  anfi_j *j = (anfi_j *)f;
+  anfi_jspec *s = (anfi_jspec *)spec;
   const anfi_jgraph *jg = s->jg;
-  size_t nwant = anfi_nwant(jg), nout = s->given ? nwant : jg->nresult;
-  j->now = s;
-  if (!s->visited) {
+  size_t nout = spec->nout;
+  if (!spec->visited) {
     s->before = s->before ? s->before : ANFI_NEW_N(j->a, bool, nout + 1);
-    if (nout) memcpy(s->before, s->out, nout);
+    if (nout) memcpy(s->before, spec->out, nout);
     begin_visit(j, s);
   }
-  j->varied = s->varied;
-  if (s->visited < jg->order.n && !visit_forward(j, s, s->varied - anfi_node_slot(jg)))
+  anfi_j_reload(j, s);
+  if (spec->visited < jg->order.n && !visit_forward(j, s, s->varied - anfi_node_slot(jg)))
     return false;
-  if (s->given && !visit_backward(j, s)) return false; // raises s->out, the mask of the parameters
-  if (!s->given) merge(s->out, anfi_varied(j, jg->g->result), nout);
-  s->visited = 0;
-  for (size_t i = 0; nout && memcmp(s->before, s->out, nout) != 0 && i < s->users.n; i++)
-    anfi_j_enqueue(j, s->users.at[i]);
+  if (s->given && !visit_backward(j, s)) return false; // raises the mask of the parameters
+  if (!s->given) anfi_flow_merge(spec->out, anfi_varied(j, jg->g->result), nout);
+  spec->visited = 0;
+  if (nout && memcmp(s->before, spec->out, nout) != 0) anfi_flow_rose(f, spec);
   return true;
 }

@@ -28,7 +28,7 @@ bool anfi_is_passed(const anfi_jspec *s, size_t i) {
 }
 
 bool anfi_adds(const anfi_jspec *s, size_t i, size_t k) {
-  return (s->constant[i] & ANFI_J_ADDS) && s->out[s->jg->pfirst[i] + k];
+  return (s->constant[i] & ANFI_J_ADDS) && s->flow.out[s->jg->pfirst[i] + k];
 }
 
 static const anf_type *with_residuals(const anfi_jbuild *q, const anf_type *value, size_t n,
@@ -184,7 +184,7 @@ static bool is_vjp_rule(const anfi_jbuild *q, const anf_node *n) {
 /* Custom(f, fwd, bwd, fdata, fwddata, bwddata, args..) */
 static bool forward_custom(anfi_jbuild *q, anf_node *n) {
   for (uint32_t i = 3; i < 6; i++)
-    if (anfi_any(anfi_varied(q->j, n->in[i].def), anfi_count(q->j, n->in[i].def)))
+    if (anfi_flow_any(anfi_varied(q->j, n->in[i].def), anfi_count(q->j, n->in[i].def)))
       return anfi_fail(q->j->cx, anfi_node_loc(n), ANF_E0701,
                        anfi_value_graph(n->in[0].def)->name->s);
   if (!is_vjp_rule(q, n)) return copy_rule(q, n);
@@ -261,7 +261,7 @@ const anf_type *anfi_pullback_type(anfi_jbuild *q, const anfi_jspec *s) {
     const anf_type **leaf = ANFI_NEW_N(q->j->a, const anf_type *, k + 1);
     anfi_leaf_types(jg->g->params.at[i]->type, leaf);
     for (size_t l = 0; l < k; l++)
-      if (s->out[jg->pfirst[i] + l]) t[n++] = leaf[l];
+      if (s->flow.out[jg->pfirst[i] + l]) t[n++] = leaf[l];
   }
   return anfi_type_tuple(q->j->cx, n, t);
 }
@@ -271,7 +271,7 @@ const anf_type *anfi_pullback_type(anfi_jbuild *q, const anfi_jspec *s) {
 static void distribute(anfi_jbuild *q, anf_node *n, size_t from, const anfi_jspec *s, size_t param,
                        anf_node *r) {
   size_t item = 0;
-  const bool *out = s->out + s->jg->pfirst[param];
+  const bool *out = s->flow.out + s->jg->pfirst[param];
   for (size_t i = from; i < n->nin; i++) {
     anf_node *arg = n->in[i].def;
     size_t k = anfi_count(q->j, arg);

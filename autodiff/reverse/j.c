@@ -49,7 +49,7 @@ static bool *copy(anfi_j *j, const bool *m, size_t n) {
 }
 
 static bool same(const bool *a, const bool *b, size_t n) { // b NULL: all false
-  return b ? !n || memcmp(a, b, n) == 0 : !anfi_any(a, n);
+  return b ? !n || memcmp(a, b, n) == 0 : !anfi_flow_any(a, n);
 }
 
 static bool same_flags(const uint8_t *a, const uint8_t *b, size_t n) {
@@ -67,22 +67,15 @@ static bool is_spec(const anfi_jspec *s, const anfi_jfamily *family, const bool 
                     const bool *given, const uint8_t *constant, const anfi_jplan *plan,
                     bool splice) {
   return same_plan(&s->plan, plan) && s->family == family &&
-         (family || same(s->want, want, anfi_nwant(s->jg))) && !s->given == !given &&
+         (family || same(s->flow.in, want, anfi_nwant(s->jg))) && !s->given == !given &&
          s->splice == splice && (!given || same(s->given, given, s->jg->nresult)) &&
          same_flags(s->constant, constant, s->jg->g->params.n);
-}
-
-void anfi_j_enqueue(anfi_j *j, anfi_jspec *s) {
-  s->rose = true;
-  if (s->queued) return;
-  s->queued = true;
-  anfi_push(j->a, &j->queue, s);
 }
 
 /* The family of a spec of g requested by `now`, or from outside. */
 static anfi_jfamily *family_of(anfi_j *j, const anfi_jgraph *jg, const bool *want) {
   anf_graph *g = jg->g;
-  if (!anfi_recursion_invariants(j, g) || !anfi_any(want, anfi_nwant(jg))) return NULL;
+  if (!anfi_recursion_invariants(j, g) || !anfi_flow_any(want, anfi_nwant(jg))) return NULL;
   if (j->now && j->now->family && anfi_same_recursion(j, j->now->jg->g, g)) return j->now->family;
   for (anfi_jfamily *f = j->families; f; f = f->next)
     if (f->entry == g && same(f->want, want, anfi_nwant(jg))) return f;
@@ -98,15 +91,11 @@ static anfi_jfamily *family_of(anfi_j *j, const anfi_jgraph *jg, const bool *wan
 static bool *mask_in(anfi_j *j, anfi_jfamily *f, const anfi_jgraph *jg, const bool *want) {
   uint64_t *at = anfi_map_at(&f->masks, jg->g->id);
   size_t n = anfi_nwant(jg);
-  bool rose = false;
   if (!*at) *at = anfi_key(copy(j, want, n));
   bool *mask = (bool *)(uintptr_t)*at;
-  for (size_t i = 0; i < n; i++) {
-    rose |= want[i] && !mask[i];
-    mask[i] |= want[i];
-  }
+  bool rose = anfi_flow_merge(mask, want, n);
   for (anfi_jspec *s = rose ? jg->specs : NULL; s; s = s->next)
-    if (s->family == f) anfi_j_enqueue(j, s);
+    if (s->family == f) anfi_flow_enqueue(&j->flow, &s->flow);
   return mask;
 }
 
@@ -123,34 +112,21 @@ anfi_jspec *anfi_jspec_of(anfi_j *j, anf_graph *g, const bool *want, const bool 
   size_t nwant = anfi_nwant(jg);
   s->jg = jg;
   s->family = family;
-  s->want = family ? mask : copy(j, want, nwant);
+  s->flow.graph = g;
+  s->flow.nin = nwant;
+  s->flow.nout = given ? nwant : jg->nresult;
+  s->flow.in = family ? mask : copy(j, want, nwant);
   s->given = given ? copy(j, given, jg->nresult) : NULL;
   s->constant = ANFI_NEW_N(j->a, uint8_t, g->params.n + 1);
   if (constant && g->params.n) memcpy(s->constant, constant, g->params.n);
   s->plan = *plan;
   s->splice = splice;
-  s->out = ANFI_NEW_N(j->a, bool, (given ? nwant : jg->nresult) + 1);
+  s->flow.out = ANFI_NEW_N(j->a, bool, s->flow.nout + 1);
   s->next = jg->specs;
   jg->specs = s;
-  j->asked++;
-  anfi_j_enqueue(j, s);
+  j->flow.asked++;
+  anfi_flow_enqueue(&j->flow, &s->flow);
   return s;
-}
-
-/* A spec that waits is below those that it asked for. */
-static void settle(anfi_j *j) {
-  while (j->queue.n) {
-    size_t at = --j->queue.n;
-    anfi_jspec *s = j->queue.at[at];
-    s->queued = false;
-    if (s->rose) s->visited = 0;
-    s->rose = false;
-    if (anfi_j_visit(j, s) || s->queued) continue;
-    s->queued = true;
-    anfi_push(j->a, &j->queue, s);
-    for (size_t i = j->queue.n - 1; i > at; i--) j->queue.at[i] = j->queue.at[i - 1];
-    j->queue.at[at] = s;
-  }
 }
 
 /* ---- callees first ---- */
@@ -278,21 +254,27 @@ static anfi_j *driver(anfi_ad *ad) {
   j->ad = ad;
   j->cx = ad->m->cx;
   j->a = ad->arena;
-  anfi_flow_init(&j->parts, ad);
-  j->parts.rules.count = anfi_ad_leaves;
+  const anfi_flow_rules rules = {.count = anfi_ad_leaves,
+                                 .op = anfi_flow_leaf_op,
+                                 .all = anfi_flow_all_leaves,
+                                 .exact = true,
+                                 .mask = anfi_j_mask,
+                                 .spec = anfi_j_forward_spec,
+                                 .visit = anfi_j_visit};
+  anfi_flow_init(&j->flow, ad, &rules);
   return j;
 }
 
 /* The spec of f for these masks; leaves of the result that do not depend on `want` are not given. */
 static anfi_jspec *settled(anfi_j *j, anf_graph *f, const bool *want, const bool *given) {
-  j->now = NULL;
+  anfi_j_reload(j, NULL);
   anfi_jspec *v = anfi_jspec_of(j, f, want, NULL, NULL, NULL, false);
-  settle(j);
-  j->now = NULL;
+  anfi_flow_run(&j->flow);
+  anfi_j_reload(j, NULL);
   bool *both = copy(j, given, v->jg->nresult);
-  for (size_t i = 0; i < v->jg->nresult; i++) both[i] &= v->out[i];
+  for (size_t i = 0; i < v->jg->nresult; i++) both[i] &= v->flow.out[i];
   anfi_jspec *s = anfi_jspec_of(j, f, want, both, NULL, NULL, false);
-  settle(j);
+  anfi_flow_run(&j->flow);
   return s;
 }
 
@@ -301,7 +283,7 @@ bool anfi_vjp_graphs(anfi_ad *ad, anf_graph *f, const bool *want, const bool *gi
   anfi_j *j = driver(ad);
   anfi_jspec *s = settled(j, f, want, given);
   if (!build_all(j, s, false)) return false;
-  *out = (anfi_vjp_pair){s->fwd, s->bwd, s->nresidual, s->passed, s->given, s->out};
+  *out = (anfi_vjp_pair){s->fwd, s->bwd, s->nresidual, s->passed, s->given, s->flow.out};
   return true;
 }
 

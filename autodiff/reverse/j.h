@@ -96,24 +96,22 @@ typedef enum anfi_residuals {
 typedef enum anfi_jstate { ANFI_J_NEW, ANFI_J_OPEN, ANFI_J_DONE } anfi_jstate;
 
 struct anfi_jspec {
-  /* key: graph, activity at its ends, checkpoint */
+  /* Forward, without `given`: from varied leaves of the parameters (in) to those of the result (out). Backward:
+   * from `in` and `given` to the useful leaves of the parameters. */
+  anfi_flow_spec flow;
+  /* key, with flow.in */
   anfi_jgraph *jg;
   anfi_jfamily *family; // NULL: no recursion
-  bool *want;           // by leaf of the parameters
-  bool *given;          // by leaf of the result; NULL: the spec only asks which leaves are varied
+  bool *given;          // by leaf of the result, or NULL
   uint8_t *constant;    // by parameter: ANFI_J_CONSTANT, ANFI_J_ADDS
   anfi_jplan plan;
   bool splice; // a loop's step: ▶ gives the items of its value and then residuals, in one tuple
   anfi_jspec *next;
 
   /* activity */
-  bool *out; // with `given`: useful leaves of parameters; else varied leaves of the result
-  bool *varied, *useful; // by leaf of nodes; slots before them stand in front of `varied`
-  bool *before;          // `out` when the visit began
-  size_t visited;        // nodes, forward and then backward, of a visit that waits for callees
-  ANFI_VEC(anfi_jspec *) users;
+  bool *varied, *useful;          // by leaf of nodes; slots before them stand in front of `varied`
+  bool *before;                   // flow.out when the visit began
   ANFI_VEC(anfi_jcallee) callees; // from the last node to the first, branches in order
-  bool queued, rose;              // rose: masks that it sees have risen since its last visit began
 
   /* residuals */
   anfi_residuals how;
@@ -146,19 +144,18 @@ typedef struct anfi_jrecursion {
 
 /* The driver of reverse mode; lives as long as an anfi_ad. */
 typedef struct anfi_j {
+  anfi_flow flow; // activity analysis; its specs are anfi_jspec's
   /* the transform */
   anfi_ad *ad;
   anf_ctx *cx;
   anfi_arena *a;
-  anfi_flow parts; // for anfi_flow_parts
   /* graphs */
   ANFI_VEC(anfi_jgraph *) of_graph;
   ANFI_VEC(uint32_t) local;            // node id -> position in its graph's order
   ANFI_VEC(anfi_jrecursion) recursion; // by graph id
   uint32_t nvisited;                   // graphs that invariant.c has visited
   /* specs */
-  ANFI_VEC(anfi_jspec *) queue, done;
-  size_t asked; // specs made so far
+  ANFI_VEC(anfi_jspec *) done;
   anfi_jfamily *families;
   size_t abandoned; // specs entered in vain
   size_t trying;    // open specs with ANFI_RESIDUALS_NONE
@@ -167,7 +164,6 @@ typedef struct anfi_j {
   bool *varied, *useful; // by leaf of its nodes
   bool *none;            // `nnone` false leaves, for constants
   size_t nnone;
-  uint16_t inactive[ANF_OP_COUNT]; // 1 + bits: inputs without derivative; 0: not computed yet
 } anfi_j;
 
 /* j.c */
@@ -175,9 +171,7 @@ anfi_jgraph *anfi_jgraph_of(anfi_j *j, anf_graph *g);
 /* The spec, made and queued if new; `given`, `constant`, `plan` may be NULL. All is copied. */
 anfi_jspec *anfi_jspec_of(anfi_j *j, anf_graph *g, const bool *want, const bool *given,
                           const uint8_t *constant, const anfi_jplan *plan, bool splice);
-void anfi_j_enqueue(anfi_j *j, anfi_jspec *s);
 size_t anfi_count(anfi_j *j, const anf_node *n); // leaves of a node
-bool anfi_any(const bool *m, size_t n);
 static inline size_t anfi_nwant(const anfi_jgraph *jg) { return jg->pfirst[jg->g->params.n]; }
 /* The slot of the first node's first leaf. */
 static inline size_t anfi_node_slot(const anfi_jgraph *jg) { return 1 + anfi_nwant(jg); }
@@ -185,10 +179,11 @@ static inline size_t anfi_node_slot(const anfi_jgraph *jg) { return 1 + anfi_nwa
 /* activity.c */
 /* The plan of a Recompute node; `arguments`: ▶ saves nothing but its arguments. */
 anfi_jplan anfi_plan_of(const anfi_j *j, const anf_node *n, bool *arguments);
-/* Visits all nodes of s, requests its callees, and raises s->out. False: it goes on after the visits of those that it
- * asked for first. */
-bool anfi_j_visit(anfi_j *j, anfi_jspec *s);
-/* Restores the masks of s as `now`. */
+/* What the engine of flow.h asks for: anfi_flow_rules. A visit goes over all nodes of s, forward and then backward. */
+bool anfi_j_visit(anfi_flow *f, anfi_flow_spec *s);
+const bool *anfi_j_mask(anfi_flow *f, const anf_node *n);
+anfi_flow_spec *anfi_j_forward_spec(anfi_flow *f, anf_graph *g, const bool *in);
+/* Makes s the spec being visited, with its masks; NULL: none is. */
 void anfi_j_reload(anfi_j *j, anfi_jspec *s);
 const bool *anfi_varied(anfi_j *j, const anf_node *n); // of `now`
 const bool *anfi_useful(anfi_j *j, const anf_node *n);
@@ -198,21 +193,6 @@ anfi_jspec *anfi_j_callee(const anfi_j *j, const anf_node *n, uint32_t branch);
 uint32_t anfi_j_branches(const anf_node *call);
 /* Is it a loop's step, or called by one with sums of adjoints? */
 bool anfi_j_repeated(const anfi_jspec *s);
-/* Which inputs of an op have no derivative: bit i + 1; the last bit is for all later inputs. */
-uint16_t anfi_inactive_inputs(anfi_j *j, anfi_opcode op);
-enum { ANFI_J_INPUTS = 15 };
-static inline bool anfi_is_inactive(anfi_j *j, anfi_opcode op, size_t i) {
-  unsigned bits = j->inactive[op] ? j->inactive[op] : anfi_inactive_inputs(j, op);
-  return bits >> ((i < ANFI_J_INPUTS ? i : ANFI_J_INPUTS - 1) + 1) & 1;
-}
-/* Masks of a Loop for its step: `in` by leaf of the step's parameters. */
-typedef struct anfi_jloop {
-  anfi_loop_op l;
-  anfi_jgraph *step;
-  bool *in;
-  size_t again; // 1 when not counted: the step's first item
-} anfi_jloop;
-anfi_jloop anfi_jloop_of(anfi_j *j, const anf_node *n);
 
 /* invariant.c */
 /* Are they in one recursion? After anfi_recursion_invariants of both. */

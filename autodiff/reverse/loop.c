@@ -73,14 +73,14 @@ typedef struct {
 
 static bool writes(const backward *b, size_t i, size_t *leaf) {
   size_t k = anfi_ad_leaves(b->l.step->result->type->items[b->first_out + i]);
-  bool some = anfi_any(b->s->given + *leaf, k);
+  bool some = anfi_flow_any(b->s->given + *leaf, k);
   *leaf += k;
   return some;
 }
 
 static bool reads(const backward *b, size_t i) {
   const uint32_t *first = b->s->jg->pfirst + b->l.nw + b->l.ns + i;
-  return anfi_any(b->s->out + first[0], first[1] - first[0]);
+  return anfi_flow_any(b->s->flow.out + first[0], first[1] - first[0]);
 }
 
 static anf_node *leaf_of(backward *b, size_t i, size_t at) { // of the loop's argument i, in f
@@ -153,7 +153,7 @@ static void add_state(backward *b, anf_node *const *leaf) {
           leaf[i] ? leaf[i] : anfi_zero_leaf(q->ad, q->b, b->leaf[b->first_s + i], final[i]);
   for (size_t i = 0; i < b->l.nw; i++)
     for (size_t k = b->s->jg->pfirst[i]; k < b->s->jg->pfirst[i + 1]; k++)
-      if (b->s->out[k]) b->arg[b->narg++] = first_sum(b, i, k - b->s->jg->pfirst[i]);
+      if (b->s->flow.out[k]) b->arg[b->narg++] = first_sum(b, i, k - b->s->jg->pfirst[i]);
   int64_t by;
   for (size_t i = 0; i < b->l.ns; i++)
     if (counts(b, i, &by)) b->arg[b->narg++] = last_count(b, i, by);
@@ -204,7 +204,7 @@ static step_params make_params(backward *b) {
   for (size_t i = b->first_s; i < b->first_x; i++)
     if (b->s->given[i - b->first_s]) p.given[p.ngiven++] = p.ds[p.nds++] = param(b, b->leaf[i]);
   for (size_t i = 0; i < b->first_s; i++)
-    if (b->s->out[i]) p.dw[p.ndw++] = param(b, b->leaf[i]);
+    if (b->s->flow.out[i]) p.dw[p.ndw++] = param(b, b->leaf[i]);
   int64_t by;
   for (size_t i = 0; i < b->l.ns; i++)
     if (counts(b, i, &by)) p.constant[b->l.nw + i] = count_back(b, i, by);
@@ -236,7 +236,7 @@ static void make_step(backward *b) {
   anf_node *r = anfi_ad_call(ad, b->w, b->s->bwd, anfi_pullback_type(q, b->s), nin, in);
   if (anfi_runs_rule(ad, b->s->jg->g)) anfi_add_effect(b->w, r);
   for (size_t i = 0; i < b->end; i++)
-    if (b->s->out[i]) dx[i] = anfi_ad_get(ad, b->w, r, item++);
+    if (b->s->flow.out[i]) dx[i] = anfi_ad_get(ad, b->w, r, item++);
   for (size_t i = b->first_s, k = 0; i < b->first_x; i++) {
     if (!b->s->given[i - b->first_s]) continue;
     out[n++] = dx[i] ? dx[i] : anfi_zero_leaf(ad, b->w, b->leaf[i], p.ds[k]);
@@ -303,7 +303,7 @@ static void distribute(backward *b, anf_node *loop) {
                          anfi_ad_get(q->ad, q->b, loop, item++));
   for (size_t i = 0; i < b->l.nw; i++)
     for (size_t k = first[i]; k < first[i + 1]; k++) {
-      if (!b->s->out[k]) continue;
+      if (!b->s->flow.out[k]) continue;
       anf_node *dw = anfi_ad_get(q->ad, q->b, loop, item++),
                **outer = outer_sum(b, i, k - first[i]);
       if (outer) *outer = dw;

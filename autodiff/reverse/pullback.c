@@ -63,7 +63,7 @@ static void give(anfi_jbuild *q) {
     anfi_adjoint(q, jg->g->params.at[i], leaf);
     for (size_t l = 0; l < k; l++)
       if (q->sum[jg->pfirst[i] + l]) leaf[l] = q->sum[jg->pfirst[i] + l];
-    n += anfi_given_list(q, q->s->out + jg->pfirst[i], q->param[i], leaf, out + n);
+    n += anfi_given_list(q, q->s->flow.out + jg->pfirst[i], q->param[i], leaf, out + n);
   }
   anfi_set_result(q->b, anfi_ad_tuple(q->ad, q->b, n, out));
 }

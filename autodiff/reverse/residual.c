@@ -226,7 +226,7 @@ static bool is_much(const selection *c) {
   const anfi_jspec *s = c->q->s;
   size_t n = c->residual.n;
   if (s->family) return s->in_choice && n > MUCH;
-  if (!s->users.n || n <= MANY_NUMBERS) return false;
+  if (!s->flow.users.n || n <= MANY_NUMBERS) return false;
   for (size_t i = 0; n <= MANY && i < n; i++) {
     const anf_type *t = c->residual.at[i]->type;
     if (t->kind == ANF_TYPE_TENSOR && t->n) return false;

@@ -13,7 +13,7 @@
 /* ---- single nodes, back ---- */
 
 static bool back_parts(anfi_jbuild *q, anf_node *n, anf_node *const *leaf, size_t k) {
-  const anfi_flow_from *from = anfi_flow_parts(&q->j->parts, n);
+  const anfi_flow_from *from = anfi_flow_parts(&q->j->flow, n);
   for (size_t i = 0; from && i < k; i++)
     anfi_add_adjoint(q, n->in[from[i].in].def, from[i].part, leaf[i]);
   return from != NULL;
@@ -72,8 +72,8 @@ static bool back_op(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
                          **dy = by_item(q, n, leaf, &ndy);
   for (size_t i = 0; i < n->nin; i++) in[i] = anfi_primal(q, n->in[i].def);
   for (size_t i = 0; i < args; i++)
-    want[i] = !anfi_is_inactive(q->j, (anfi_opcode)n->op, i) &&
-              anfi_any(anfi_varied(q->j, n->in[i].def), anfi_count(q->j, n->in[i].def));
+    want[i] = !anfi_ad_is_inactive(q->ad, (anfi_opcode)n->op, i) &&
+              anfi_flow_any(anfi_varied(q->j, n->in[i].def), anfi_count(q->j, n->in[i].def));
   if (!anfi_vjp_op(q->ad, q->b, n, in, anfi_primal(q, n), ndy, dy, want, out)) return false;
   for (size_t i = args; i-- > 0;) {
     size_t k = anfi_count(q->j, n->in[i].def);
@@ -104,7 +104,7 @@ static bool back(anfi_jbuild *q, anf_node *n, anf_node *const *leaf, size_t k) {
 /* ---- one step ---- */
 
 static bool is_useful(anfi_jbuild *q, const anf_node *n) {
-  return anfi_any(anfi_useful(q->j, n), anfi_count(q->j, n));
+  return anfi_flow_any(anfi_useful(q->j, n), anfi_count(q->j, n));
 }
 
 static void copy_node(anfi_jbuild *q, anf_node *n) {
@@ -140,7 +140,7 @@ static bool step_back(anfi_jbuild *q, size_t i) {
   const anfi_jgraph *jg = q->s->jg;
   anf_node *n = jg->order.at[i], *few[4], **leaf = few;
   size_t k = jg->first[i + 1] - jg->first[i];
-  if (!k || !anfi_any(q->j->useful + jg->first[i], k)) return true;
+  if (!k || !anfi_flow_any(q->j->useful + jg->first[i], k)) return true;
   if (k > ANFI_LEN(few)) leaf = ANFI_NEW_N(q->j->a, anf_node *, k);
   if (!anfi_adjoint(q, n, leaf)) return true;
   anfi_derives_from(q, n, n->debug);

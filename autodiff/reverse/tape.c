@@ -42,7 +42,7 @@ static bool record(anfi_j *j, const anfi_jgraph *jg, const anf_node *n, anfi_tap
     const anf_node *x = n->in[i].def;
     if (x->kind == ANFI_VALUE) continue;
     if (!is_one_leaf(x)) return false;
-    if (!anfi_is_inactive(j, (anfi_opcode)n->op, i) && !is_never_taken(n, i))
+    if (!anfi_ad_is_inactive(j->ad, (anfi_opcode)n->op, i) && !is_never_taken(n, i))
       out->in[i] = slot_of(j, jg, x);
   }
   return true;
@@ -73,7 +73,7 @@ void anfi_tape_useful(anfi_j *j, const anfi_jgraph *jg, size_t k) {
   for (uint32_t i = 0; i < ANFI_TAPE_OPERANDS; i++) {
     uint32_t at = jg->tape[k].in[i];
     if (!slot[at]) continue;
-    if (at < nodes) j->now->out[at - 1] = true;
+    if (at < nodes) j->now->flow.out[at - 1] = true;
     else j->useful[at - nodes] = true;
   }
 }
