@@ -82,8 +82,7 @@ static const anfi_abs *items(anfi_fitting *f, const anfi_abs *a, const anf_type 
   return anfi_abs_items(&f->q->abs, kind, a->type, a->n, of);
 }
 
-/* Every function that it may be takes so many arguments. Primitives are not checked. */
-static bool takes_arguments(const anfi_abs *a, size_t n) {
+bool anfi_abs_takes_n(const anfi_abs *a, size_t n) {
   if (a->kind != ANFI_ABS_FN) return false;
   for (uint32_t i = 0; i < a->n; i++)
     if (a->item[i]->graph && a->item[i]->graph->params.n != a->item[i]->n + n) return false;
@@ -103,7 +102,7 @@ static const anfi_abs *pattern(anfi_fitting *f, const anfi_abs *a, const anf_typ
 const anfi_abs *anfi_abs_declared(anfi_fitting *f, const anfi_abs *a, const anf_type *type) {
   if (a->kind == ANFI_ABS_BOTTOM) return a;
   if (type->kind == ANF_TYPE_ANY) return pattern(f, a, type);
-  if (type->kind == ANF_TYPE_FN) return takes_arguments(a, type->n) ? a : NULL;
+  if (type->kind == ANF_TYPE_FN) return anfi_abs_takes_n(a, type->n) ? a : NULL;
   if (type->kind == ANF_TYPE_TUPLE || type->kind == ANF_TYPE_RECORD) return items(f, a, type);
   if (a->kind != ANFI_ABS_DATA || a->type->kind != type->kind) return NULL;
   if (type->kind != ANF_TYPE_TENSOR) return a;

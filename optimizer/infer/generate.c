@@ -62,8 +62,8 @@ static bool map_items(const walk *w, size_t n, const part *xs, size_t i, bool de
     }
     size_t from = nest ? place_of(xs[0].abs, xs[k].abs, i) : 0;
     if (!nest || from == xs[k].abs->n) {
-      anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0527, k + 2, anfi_show_abs(w, xs[k].abs),
-                anfi_show_abs(w, xs[0].abs));
+      anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0527, k + 2, anfi_show_abs(w->q, xs[k].abs),
+                anfi_show_abs(w->q, xs[0].abs));
       return anfi_infer_trace(w->q), false;
     }
     out[k] = item(w, xs[k], from);
@@ -98,7 +98,7 @@ static bool have_items(const walk *w, size_t n, part *xs) {
 static part map(const walk *w, part f, size_t n, const part *xs, bool deep) {
   if (!is_nest(xs[0].abs) && deep) return anfi_part_call(w, f, n, xs);
   if (!is_nest(xs[0].abs))
-    return anfi_transform_fail(w, ANF_E0539, anfi_show_abs(w, xs[0].abs), "");
+    return anfi_transform_fail(w, ANF_E0539, anfi_show_abs(w->q, xs[0].abs), "");
   part *items = ANFI_NEW_N(w->q->arena, part, xs[0].abs->n + 1),
        *args = ANFI_NEW_N(w->q->arena, part, n + 1);
   for (uint32_t i = 0; i < xs[0].abs->n; i++) {
@@ -125,19 +125,12 @@ static taking graph_takes(const walk *w, const anfi_abs *code, size_t n, const p
 
 static taking takes(const walk *w, const anfi_abs *f, size_t n, const part *args);
 
-static bool has_arity(const anfi_abs *f, size_t n) {
-  if (f->kind != ANFI_ABS_FN) return false;
-  for (uint32_t i = 0; i < f->n; i++)
-    if (f->item[i]->graph && f->item[i]->graph->params.n != f->item[i]->n + n) return false;
-  return true;
-}
-
 /* grad(f) takes the arguments of f. Those of vmap(f) have other shapes: their number decides, as it does for primitives. */
 static taking transformed_takes(const walk *w, const anfi_abs *code, size_t n, const part *args) {
   const anfi_schema *s = anfi_op_schema(w->q->cx, (anfi_opcode)code->op);
   size_t own = code->n < s->nin ? code->n : s->nin, first = code->n - own;
   if (s->variadic) return TAKES;
-  if (code->op == ANF_OP_Vmap) return has_arity(code->item[0], first + n) ? TAKES : REFUSES;
+  if (code->op == ANF_OP_Vmap) return anfi_abs_takes_n(code->item[0], first + n) ? TAKES : REFUSES;
   part *all = ANFI_NEW_N(w->q->arena, part, first + n + 1);
   for (size_t i = 0; i < first; i++) all[i] = (part){code->item[own + i], NULL};
   if (n) memcpy(all + first, args, n * sizeof *all);
@@ -162,7 +155,7 @@ static taking takes(const walk *w, const anfi_abs *f, size_t n, const part *args
 static const char *show_all(const walk *w, size_t n, const part *args) {
   const char *all = "(";
   for (size_t i = 0; i < n; i++)
-    all = anfi_sprintf(w->q->arena, "%s%s%s", all, i ? ", " : "", anfi_show_abs(w, args[i].abs));
+    all = anfi_sprintf(w->q->arena, "%s%s%s", all, i ? ", " : "", anfi_show_abs(w->q, args[i].abs));
   return anfi_sprintf(w->q->arena, "%s)", all);
 }
 
@@ -178,7 +171,7 @@ static part choose_and_call(const walk *w, part fs, size_t n, const part *args) 
   for (uint32_t i = 0; i < fs.abs->n; i++) {
     taking how = takes(w, fs.abs->item[i], n, args);
     if (how == UNSURE)
-      return anfi_transform_fail(w, ANF_E0538, anfi_show_abs(w, fs.abs->item[i]), "");
+      return anfi_transform_fail(w, ANF_E0538, anfi_show_abs(w->q, fs.abs->item[i]), "");
     if (how == TAKES) {
       first = i;
       break;

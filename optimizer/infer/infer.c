@@ -11,7 +11,7 @@ enum { MAX_LOOSE = 32, MAX_EXACT = 1024, MANY_SPECS = 8 };
 
 static anfi_loc loc_of(const anf_node *n) { return n ? anfi_node_loc(n) : anfi_nowhere(); }
 
-static const char *show(anfi_inference *q, const anfi_abs *a) {
+const char *anfi_show_abs(anfi_inference *q, const anfi_abs *a) {
   anf_text *o = anfi_text_begin(q->cx);
   anfi_put_abs(o, q->cx, a);
   char *s = anfi_strndup(q->arena, o->text, o->len);
@@ -205,7 +205,7 @@ static bool fit_declared(anfi_inference *q, anf_graph *g, const anfi_abs **args,
       if (f.outside) fail_range(q, loc_of(at), &f);
       else
         anfi_fail(q->cx, loc_of(at), ANF_E0511, i + 1, g->name->s, anfi_type_text(q->cx, p->type),
-                  show(q, args[i]));
+                  anfi_show_abs(q, args[i]));
       anfi_note(q->cx, anfi_node_loc(p), "the parameter is declared here");
       anfi_infer_trace(q);
       return false;
@@ -262,7 +262,7 @@ const anfi_abs *anfi_infer_call(anfi_inference *q, const anfi_abs *f, size_t n,
   for (size_t i = 0; i < n; i++)
     if (args[i]->kind == ANFI_ABS_BOTTOM) return args[i];
   if (f->kind != ANFI_ABS_FN) {
-    anfi_fail(q->cx, loc_of(at), ANF_E0514, show(q, f));
+    anfi_fail(q->cx, loc_of(at), ANF_E0514, anfi_show_abs(q, f));
     return anfi_infer_trace(q), NULL;
   }
   const anfi_abs *result = q->abs.bottom;
@@ -271,7 +271,7 @@ const anfi_abs *anfi_infer_call(anfi_inference *q, const anfi_abs *f, size_t n,
     const anfi_abs *both = r ? anfi_abs_join_branches(&q->abs, result, r) : NULL;
     if (r && !both && anfi_demand_by_round(q, at, result, r)) return NULL;
     if (r && !both) {
-      anfi_fail(q->cx, loc_of(at), ANF_E0515, show(q, result), show(q, r));
+      anfi_fail(q->cx, loc_of(at), ANF_E0515, anfi_show_abs(q, result), anfi_show_abs(q, r));
       anfi_hint_type(q->cx, result, r);
       anfi_infer_trace(q);
     }
@@ -338,7 +338,8 @@ const anfi_abs *anfi_fit_result(anfi_inference *q, const anfi_spec *s, const anf
     anfi_loc loc = result_loc(q, s->graph);
     if (f.outside) fail_range(q, loc, &f);
     else
-      anfi_fail(q->cx, loc, ANF_E0516, s->graph->name->s, anfi_type_text(q->cx, type), show(q, r));
+      anfi_fail(q->cx, loc, ANF_E0516, s->graph->name->s, anfi_type_text(q->cx, type),
+                anfi_show_abs(q, r));
     anfi_infer_trace(q);
   } else if (f.open && q->emitting) {
     anfi_fail(q->cx, result_loc(q, s->graph), ANF_E0563, s->graph->name->s,
@@ -355,7 +356,8 @@ static bool set_result(anfi_inference *q, anfi_spec *s, const anfi_abs *r) {
   const anfi_abs *up = anfi_abs_join(&q->abs, s->result, r, true);
   if (!up && anfi_demand_by_round(q, s->graph->result, s->result, r)) return false;
   if (!up) {
-    anfi_fail(q->cx, loc_of(s->graph->result), ANF_E0515, show(q, s->result), show(q, r));
+    anfi_fail(q->cx, loc_of(s->graph->result), ANF_E0515, anfi_show_abs(q, s->result),
+              anfi_show_abs(q, r));
     return false;
   }
   if (up == s->result) return true;

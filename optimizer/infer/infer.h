@@ -28,7 +28,7 @@ typedef enum anfi_abs_kind {
 } anfi_abs_kind;
 
 /* `if c { 100 } else { k }` with k: i64 is data of type i64 that may be an `int`. Both give the same as long as nothing
- * that they meet makes another type of one than of the other (rules.c, meets_branches). */
+ * that they meet makes another type of one than of the other (ops/weak.c). */
 enum { ANFI_WEAK_INT = 1, ANFI_WEAK_FLOAT = 2 };
 
 typedef struct anfi_abs {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the worklist (infer.c) and the rules of single nodes (rules.c, generate.c) ask of each
- * other. */
+/* What the worklist (infer.c) and the rules of single nodes (ops/, generate.c) ask of each other. */
 #ifndef ANFI_INFER_RULES_H
 #define ANFI_INFER_RULES_H
 
@@ -12,6 +11,7 @@ const anfi_abs *anfi_infer_call(anfi_inference *q, const anfi_abs *f, size_t n,
                                 const anfi_abs *const *args, anf_node *at);
 const anfi_abs *anfi_infer_code(anfi_inference *q, const anfi_abs *code, size_t n,
                                 const anfi_abs *const *args, anf_node *at);
+const char *anfi_show_abs(anfi_inference *q, const anfi_abs *a); // in the arena, for messages
 void anfi_infer_trace(
     anfi_inference *q); // notes: the chain of specialisations and their call sites
 void anfi_infer_definition(anfi_inference *q, const anf_graph *g); // a note: where g is, if known
@@ -29,12 +29,14 @@ typedef struct anfi_fitting {
   bool choosing;  // whether it fits chooses a function: numbers of several types are unsure
   const anf_type *outside; // the type would do, a constant is outside
 } anfi_fitting;
+/* Does every function that `a` may be take n arguments? Primitives are not checked. */
+bool anfi_abs_takes_n(const anfi_abs *a, size_t n);
 const anfi_abs *anfi_abs_declared(anfi_fitting *f, const anfi_abs *a, const anf_type *type);
 
 /* infer.c: the same for the result of s, NULL with an error if it does not fit. */
 const anfi_abs *anfi_fit_result(anfi_inference *q, const anfi_spec *s, const anfi_abs *r);
 
-/* rules.c: a primitive applied to `n` abs (attribute nodes' included) */
+/* ops/apply.c: a primitive applied to `n` abs (attribute nodes' included) */
 const anfi_abs *anfi_infer_apply(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs,
                                  size_t n, const anfi_abs *const *in, anf_node *at);
 

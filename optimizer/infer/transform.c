@@ -29,14 +29,6 @@ part anfi_transform_fail(const walk *w, anfi_code code, const char *a, const cha
   return failed();
 }
 
-const char *anfi_show_abs(const walk *w, const anfi_abs *a) {
-  anf_text *o = anfi_text_begin(w->q->cx);
-  anfi_put_abs(o, w->q->cx, a);
-  char *s = anfi_strndup(w->q->arena, o->text, o->len);
-  anfi_text_done(o);
-  return s;
-}
-
 const anfi_abs *anfi_whole_abs(const walk *w, const anfi_abs *a) {
   return a && a->partial ? w->q->abs.bottom : a;
 }
@@ -129,8 +121,8 @@ static part in_order(const walk *w, part p, const anfi_abs *to) {
 part anfi_part_as(const walk *w, anfi_opcode op, part p, const anfi_abs *to) {
   if (!anfi_abs_takes(w, to, p.abs)) p = in_order(w, p, to);
   if (!anfi_abs_takes(w, to, p.abs)) {
-    anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0533, anfi_op[op].name, anfi_show_abs(w, p.abs),
-              anfi_show_abs(w, to));
+    anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0533, anfi_op[op].name,
+              anfi_show_abs(w->q, p.abs), anfi_show_abs(w->q, to));
     anfi_infer_trace(w->q);
     return failed();
   }
@@ -142,8 +134,7 @@ bool anfi_is_of_function(anfi_inference *q, anfi_opcode op, size_t n, const anfi
   anfi_abs_kind kind = n ? (anfi_abs_kind)in[0]->kind : ANFI_ABS_FN;
   bool data = kind == ANFI_ABS_DATA && in[0]->type->kind != ANF_TYPE_BOX;
   if (!data && kind != ANFI_ABS_TUPLE && kind != ANFI_ABS_RECORD) return true;
-  walk w = {q, NULL, at};
-  anfi_fail(q->cx, anfi_node_loc(at), ANF_E0514, anfi_show_abs(&w, in[0]));
+  anfi_fail(q->cx, anfi_node_loc(at), ANF_E0514, anfi_show_abs(q, in[0]));
   const char *op_name = anfi_op[op].name;
   anfi_hint(q->cx, "%s is of a function: %s(f)(x), not %s(f(x))", op_name, op_name, op_name);
   anfi_infer_trace(q);
@@ -318,7 +309,8 @@ static part one(const walk *w, const anfi_abs *like) {
 
 /* The error is in the function, which may be far from the gradient call. */
 static part no_number(const walk *w, anfi_opcode op, const anfi_abs *f, const anfi_abs *gives) {
-  anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0530, anfi_op[op].name, anfi_show_abs(w, gives));
+  anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0530, anfi_op[op].name,
+            anfi_show_abs(w->q, gives));
   for (uint32_t i = 0; f->kind == ANFI_ABS_FN && i < f->n; i++)
     if (f->item[i]->graph) anfi_infer_definition(w->q, f->item[i]->graph);
   anfi_infer_trace(w->q);
@@ -331,7 +323,7 @@ static part number_vjp(const walk *w, anfi_opcode op, part f, size_t n, const pa
   const anfi_abs *y = anfi_part_value_abs(w, f, n, args);
   if (!y || y->kind == ANFI_ABS_BOTTOM) return (part){y, f.node};
   if (aux && (y->kind != ANFI_ABS_TUPLE || y->n != 2))
-    return anfi_transform_fail(w, ANF_E0534, anfi_op[op].name, anfi_show_abs(w, y));
+    return anfi_transform_fail(w, ANF_E0534, anfi_op[op].name, anfi_show_abs(w->q, y));
   const anfi_abs *number = aux ? y->item[0] : y;
   if (number->kind == ANFI_ABS_BOTTOM) return (part){number, f.node};
   if (!is_real_number(number)) return no_number(w, op, f.abs, number);
@@ -431,7 +423,7 @@ static part vjp(const walk *w, const anfi_attrs *attrs, part f, size_t n, const 
   const anfi_abs *r = anfi_part_value_abs(w, f, n, args);
   if (!r || r->kind == ANFI_ABS_BOTTOM) return (part){r, f.node};
   if (aux && (r->kind != ANFI_ABS_TUPLE || r->n != 2))
-    return anfi_transform_fail(w, ANF_E0534, "Vjp", anfi_show_abs(w, r));
+    return anfi_transform_fail(w, ANF_E0534, "Vjp", anfi_show_abs(w->q, r));
   size_t *pos = anfi_all_positions(w, n);
   if (!anfi_check_wrt(w, n, args, n, pos, false)) return failed();
   part *of = ANFI_NEW_N(w->q->arena, part, n + 1);
@@ -539,7 +531,7 @@ static part jvp(const walk *w, anfi_opcode op, const anfi_attrs *attrs, const pa
   if (!aux) return r;
   part y = anfi_part_item(w, r, 0), ty = anfi_part_item(w, r, 1);
   if (y.abs->kind != ANFI_ABS_TUPLE || y.abs->n != 2)
-    return anfi_transform_fail(w, ANF_E0534, "Jvp", anfi_show_abs(w, y.abs));
+    return anfi_transform_fail(w, ANF_E0534, "Jvp", anfi_show_abs(w->q, y.abs));
   return anfi_part_tuple(
       w, 3,
       (const part[]){anfi_part_item(w, y, 0), anfi_part_item(w, ty, 0), anfi_part_item(w, y, 1)});

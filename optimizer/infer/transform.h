@@ -12,7 +12,6 @@ typedef anfi_arg part;
 /* transform.c */
 static inline part failed(void) { return (part){NULL, NULL}; }
 part anfi_transform_fail(const walk *w, anfi_code code, const char *a, const char *b);
-const char *anfi_show_abs(const walk *w, const anfi_abs *a);
 part anfi_part_tuple(const walk *w, size_t n, const part *items);
 part anfi_part_record(const walk *w, const anf_type *names, size_t n, const part *items);
 part anfi_part_item(const walk *w, part t, size_t i); // of a tuple or a record

@@ -206,7 +206,7 @@ static part by_argument(const jacobian *j, bool forward, const leaf *y, size_t p
   const anfi_abs *x = j->args[pos].abs;
   if (!find_leaves(j->w, x, &in))
     return anfi_transform_fail(j->w, ANF_E0535, forward ? "JacFwd" : "JacRev",
-                               anfi_show_abs(j->w, x));
+                               anfi_show_abs(j->w->q, x));
   part *r = ANFI_NEW_N(j->w->q->arena, part, in.n + 1);
   for (size_t i = 0; i < in.n; i++)
     if (!(r[i] = one_jacobian(j, &(place){pos, &in.at[i], y, forward})).abs) return failed();
@@ -234,12 +234,13 @@ part anfi_part_jacobian(const walk *w, bool forward, anfi_opcode op, part f, siz
   y.abs = anfi_whole_abs(w, y.abs);
   if (!y.abs || anfi_is_bottom(y)) return (part){y.abs, f.node};
   if (aux && (y.abs->kind != ANFI_ABS_TUPLE || y.abs->n != 2))
-    return anfi_transform_fail(w, ANF_E0534, anfi_op[op].name, anfi_show_abs(w, y.abs));
+    return anfi_transform_fail(w, ANF_E0534, anfi_op[op].name, anfi_show_abs(w->q, y.abs));
   const anfi_abs *number = aux ? y.abs->item[0] : y.abs;
   leaves out = {0};
   bool good = find_leaves(w, number, &out);
   for (size_t i = 0; good && i < out.n; i++) good = has_derivative(out.at[i].abs);
-  if (!good) return anfi_transform_fail(w, ANF_E0535, anfi_op[op].name, anfi_show_abs(w, number));
+  if (!good)
+    return anfi_transform_fail(w, ANF_E0535, anfi_op[op].name, anfi_show_abs(w->q, number));
   jacobian j = {w, f, n, args, y.abs, number, aux ? 0 : -1};
   bool effect = w->e && w->e->effect;
   part value = aux || effect ? anfi_part_call(w, f, n, args) : y; // has the effects, once

@@ -51,8 +51,8 @@ static anf_node *emit_custom(const walk *w, const char *kind, anf_graph *const *
 /* A rule's result must have the types of the primal. */
 static bool check_rule(const walk *w, const char *what, const anfi_abs *got, const anfi_abs *want) {
   if (got->kind == ANFI_ABS_BOTTOM || anfi_abs_takes(w, want, got)) return true;
-  anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0533, what, anfi_show_abs(w, got),
-            anfi_show_abs(w, want));
+  anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0533, what, anfi_show_abs(w->q, got),
+            anfi_show_abs(w->q, want));
   anfi_infer_trace(w->q);
   return false;
 }
