@@ -55,7 +55,7 @@ typedef struct {
   anf_node *forward; // the call of ▶
 } reverse;
 
-/* The call that is all that f does, with its parameters each once at most; else NULL. */
+/* The one call that f consists of, if it takes each parameter of f at most once; else NULL. */
 static const anf_node *only_call(const anf_graph *f) {
   const anf_node *c = f->result;
   size_t effects = c->flags & ANFI_NODE_EFFECT ? 1 : 0;

@@ -114,6 +114,11 @@ size_t anfi_flow_item(anfi_flow *f, const anf_node *n);
 
 /* A choice (Switch or SwitchLayer node) between graphs that is called; else NULL. */
 const anf_node *anfi_flow_choice(const anf_node *call);
+/* Is n a choice between graphs, which a call makes use of? It is no value. */
+static inline bool anfi_flow_is_callee(const anf_node *n) {
+  return n->kind == ANFI_APPLY && (n->op == ANF_OP_Switch || n->op == ANF_OP_SwitchLayer) &&
+         anfi_value_graph(n->in[1].def);
+}
 /* The spec of each branch k = 1.. of a choice, or of the one callee (k = 0). */
 anfi_flow_spec *anfi_flow_callee(anfi_flow *f, const anf_node *call, uint32_t k);
 

@@ -9,13 +9,9 @@ bool anfi_is_leaf(const anf_type *t) {
   return t->kind == ANF_TYPE_TENSOR && anfi_ad_varies(t);
 }
 
-static bool is_nest(const anf_type *t) {
-  return t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
-}
-
 static void put_types(const anf_type *t, const anf_type **out, size_t *at) {
   if (anfi_is_leaf(t)) out[(*at)++] = t;
-  for (uint32_t i = 0; is_nest(t) && i < t->n; i++) put_types(t->items[i], out, at);
+  for (uint32_t i = 0; anfi_is_nest(t) && i < t->n; i++) put_types(t->items[i], out, at);
 }
 
 void anfi_leaf_types(const anf_type *t, const anf_type **out) {
@@ -123,7 +119,7 @@ anf_graph *anfi_ad_graph(anfi_ad *ad, const char *mark, const anf_graph *like) {
 static void put_leaves(anfi_ad *ad, anf_graph *g, anf_node *x, anf_node **out, size_t *at) {
   const anf_type *t = anfi_ad_type_of(ad, x);
   if (anfi_is_leaf(t)) out[(*at)++] = x;
-  for (uint32_t i = 0; is_nest(t) && i < t->n; i++)
+  for (uint32_t i = 0; anfi_is_nest(t) && i < t->n; i++)
     if (anfi_ad_leaves(t->items[i])) put_leaves(ad, g, item(ad, g, x, i), out, at);
 }
 
@@ -167,7 +163,7 @@ static anf_node *nothing(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node 
 
 static anf_node *from_leaves(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node *like,
                              anf_node *const **leaf) {
-  if (is_nest(t)) {
+  if (anfi_is_nest(t)) {
     anf_node **items = ANFI_NEW_N(ad->arena, anf_node *, t->n + 1);
     for (uint32_t i = 0; i < t->n; i++)
       items[i] = from_leaves(ad, g, t->items[i], like ? item(ad, g, like, i) : NULL, leaf);

@@ -255,8 +255,8 @@ bool anfi_fail_memory(anf_ctx *cx, anfi_loc loc) {
   return anfi_fail(cx, loc, ANF_E0872);
 }
 
-/* With the memory that the frame gave back: in the list of the call, and that of the context if only the limit
- * is worth a word. */
+/* Records that memory ended, once the frame has given its own back: in the list of errors that the call was given, else in
+ * that of the context, if the memory limit was the cause. */
 static void record_memory(anf_ctx *cx, anfi_frame *f, anfi_loc at) {
   bool list = f->diag || cx->over_limit;
   if (list && (f->where || !f->outer)) anfi_fail_memory(cx, at);

@@ -30,6 +30,14 @@ static inline double bench_cpu(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* A number below n, by xorshift, as peers draw theirs. */
+static inline size_t bench_below(uint64_t *state, size_t n) {
+  *state ^= *state << 13;
+  *state ^= *state >> 7;
+  *state ^= *state << 17;
+  return (size_t)(*state % n);
+}
+
 static inline void bench_check(bool claim, const char *what) {
   if (claim) return;
   printf("WRONG: %s\n", what);
@@ -39,6 +47,12 @@ static inline void bench_check(bool claim, const char *what) {
 static inline int bench_order(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
+}
+
+/* The slowest of the fastest tenth of rates, which sorts them. */
+static inline double bench_fast_tenth(size_t n, double *v) {
+  qsort(v, n, sizeof *v, bench_order);
+  return v[n - 1 - n / 10];
 }
 
 /* Sorts the samples; prints median, spread and limit (0: none). */

@@ -143,11 +143,6 @@ static void check(const work *w, const char *who) {
   }
 }
 
-static double fast_tenth(size_t n, double *v) {
-  qsort(v, n, sizeof *v, bench_order);
-  return v[n - 1 - n / 10];
-}
-
 static void measure(const work *w) {
   static double took[WHO][TURNS];
   static const char *const label[WHO] = {"peak", "kernel", "plain", "prepacked"};
@@ -158,11 +153,11 @@ static void measure(const work *w) {
   for (double start = bench_cpu(); n < TURNS && (n < 10 || bench_cpu() - start < patience); n++)
     for (int who = 0; who < WHO; who++)
       if (here[who]) took[who][n] = rate(w, who);
-  double top = fast_tenth(n, took[PEAK]);
+  double top = bench_fast_tenth(n, took[PEAK]);
   printf("  %-9s %5dx%dx%-6d peak %6.1f GOP/s", kinds[w->kind].name, w->s.m, w->s.n, w->s.k, top);
   for (int who = KERNEL; who < WHO; who++)
     if (here[who]) {
-      double v = fast_tenth(n, took[who]);
+      double v = bench_fast_tenth(n, took[who]);
       printf("; %s %6.1f, %5.1f %%", label[who], v, 100 * v / top);
     }
   putchar('\n');

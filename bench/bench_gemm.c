@@ -113,11 +113,6 @@ static void check(const work *w, const char *who) {
   }
 }
 
-static double fast_tenth(size_t n, double *v) {
-  qsort(v, n, sizeof *v, bench_order);
-  return v[n - 1 - n / 10];
-}
-
 static void measure(work *w) {
   static double took[WHO][TURNS];
   size_t n = 0;
@@ -130,13 +125,14 @@ static void measure(work *w) {
   for (double start = bench_cpu(); n < TURNS && (n < 10 || bench_cpu() - start < patience); n++)
     for (int who = 0; who < WHO; who++)
       if (here[who]) took[who][n] = rate(w, who);
-  double top = fast_tenth(n, took[PEAK]), ours = fast_tenth(n, took[PLAIN]),
-         fixed = fast_tenth(n, took[FIXED]);
+  double top = bench_fast_tenth(n, took[PEAK]), ours = bench_fast_tenth(n, took[PLAIN]),
+         fixed = bench_fast_tenth(n, took[FIXED]);
   printf("  %5dx%dx%-6d %6.1f GF/s, prepacked %6.1f", w->s.m, w->s.n, w->s.k, ours, fixed);
   if (top > 0) printf("; %5.1f %% and %5.1f %% of %.1f", 100 * ours / top, 100 * fixed / top, top);
   for (int who = FIRST_PEER; who < WHO; who++)
-    if (here[who]) printf("  %s %.1f", peers[who - FIRST_PEER].name, fast_tenth(n, took[who]));
-  double best[2] = {fast_tenth(n, took[TUNED]), fast_tenth(n, took[TUNED_FIXED])};
+    if (here[who])
+      printf("  %s %.1f", peers[who - FIRST_PEER].name, bench_fast_tenth(n, took[who]));
+  double best[2] = {bench_fast_tenth(n, took[TUNED]), bench_fast_tenth(n, took[TUNED_FIXED])};
   printf("  of the measured plan %.3f and %.3f\n", ours / best[0], fixed / best[1]);
   fflush(stdout);
 }
@@ -169,7 +165,7 @@ static void measure_threads(work *w) {
   for (double start = bench_now(); n < TURNS && (n < 10 || bench_now() - start < patience); n++)
     for (uint32_t i = 0; i < 2; i++) took[i][n] = -spent(w, i + 1);
   check(w, "our product on two threads");
-  double one = -fast_tenth(n, took[0]), two = -fast_tenth(n, took[1]);
+  double one = -bench_fast_tenth(n, took[0]), two = -bench_fast_tenth(n, took[1]);
   printf("  %5dx%dx%-6d two threads %.2fx one\n", w->s.m, w->s.n, w->s.k, one / two);
   fflush(stdout);
 }

@@ -12,13 +12,6 @@ enum { SIZES = 3, WINDOW = 50 };
 static const double LIMIT_NS = 150, LIMIT_SIZE = 3, LIMIT_GROWTH = 2;
 
 static uint64_t random_state;
-static size_t next_below(size_t n) { // xorshift, as in peer_grad.py
-  random_state ^= random_state << 13;
-  random_state ^= random_state >> 7;
-  random_state ^= random_state << 17;
-  return (size_t)(random_state % n);
-}
-
 /* Each node uses the one before, so none is dead, and a binary one another of the last 50. Sin and
  * Tanh keep values small and the gradient alive. */
 static anf_module *straight(anf_ctx *cx, size_t n) {
@@ -30,7 +23,8 @@ static anf_module *straight(anf_ctx *cx, size_t n) {
   random_state = 88172645463325252u;
   node[0] = anf_param(g, "x", anf_type_scalar(cx, ANF_F64));
   for (size_t i = 1; i <= n; i++) {
-    size_t k = next_below(8), back = 1 + next_below(i < WINDOW ? i : WINDOW);
+    size_t k = bench_below(&random_state, 8),
+           back = 1 + bench_below(&random_state, i < WINDOW ? i : WINDOW);
     node[i] = anf_op(g, op[k], k < 4 ? 2 : 1, (anf_node *[]){node[i - 1], node[i - back]});
   }
   anf_return(g, node[n]);

@@ -16,13 +16,6 @@ typedef struct {
 } samples;
 
 static uint64_t random_state;
-static size_t next_below(size_t n) { // xorshift
-  random_state ^= random_state << 13;
-  random_state ^= random_state >> 7;
-  random_state ^= random_state << 17;
-  return (size_t)(random_state % n);
-}
-
 /* Node i is the sum of the one before and of the parameter (chain) or of any two before it. */
 static anf_module *build(anf_ctx *cx, bool chain) {
   anf_module *m = anf_module_new(cx);
@@ -35,8 +28,8 @@ static anf_module *build(anf_ctx *cx, bool chain) {
     size_t far = i > 1000
                      ? 1000
                      : i; // a DAG of some width: every node is near the end of it when it is made
-    anf_node *a = chain ? node[i - 1] : node[i - 1 - next_below(far)];
-    anf_node *b = chain ? node[0] : node[next_below(i)];
+    anf_node *a = chain ? node[i - 1] : node[i - 1 - bench_below(&random_state, far)];
+    anf_node *b = chain ? node[0] : node[bench_below(&random_state, i)];
     node[i] = anf_op(g, "Add", 2, (anf_node *[]){a, b});
   }
   anf_return(g, node[N - 1]);

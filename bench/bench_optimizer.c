@@ -34,13 +34,6 @@ static void note_pass(void *user, anf_module *m, const char *pass, double ms, ui
 }
 
 static uint64_t random_state;
-static size_t next_below(size_t n) { // xorshift, as in peer_optimizer.py
-  random_state ^= random_state << 13;
-  random_state ^= random_state >> 7;
-  random_state ^= random_state << 17;
-  return (size_t)(random_state % n);
-}
-
 /* Each node uses the one before, so none is dead, and a binary one another of the last 50. */
 static anf_module *straight(anf_ctx *cx, size_t n) {
   static const char *const op[] = {"Add",  "Mul", "Sub",     "Maximum",
@@ -52,7 +45,8 @@ static anf_module *straight(anf_ctx *cx, size_t n) {
   random_state = 88172645463325252u;
   node[0] = anf_param(g, "x", anf_type_tensor(cx, ANF_F32, 1, (int64_t[]){4}));
   for (size_t i = 1; i <= n; i++) {
-    size_t k = next_below(8), back = 1 + next_below(i < WINDOW ? i : WINDOW);
+    size_t k = bench_below(&random_state, 8),
+           back = 1 + bench_below(&random_state, i < WINDOW ? i : WINDOW);
     node[i] = anf_op(g, op[k], k < 4 ? 2 : 1, (anf_node *[]){node[i - 1], node[i - back]});
   }
   anf_return(g, node[n]);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ahead-of-time compilation of a graph or of Tensor IR: an object file with a header, or LLVM IR, assembly or C.
+ *   def f(x: f32[3]) { x * 2 }     f.o;  f.h: void f(const float *x, float *out)
  *
  * The code is the same as for this process, except that it finds its data and reports its sites by itself
  * (anf_object in anfora/rt.h). */

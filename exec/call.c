@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls of a variant: values to slots of compiled code and back; its errors and printed text in the words of the
- * reference interpreter. */
+/* Calls of a variant: values to slots of compiled code and back.
+ *   f((x, 3)), x: f32[2]     slots: the address of x's elements, the bits of 3; then one for each leaf of the result
+ * Errors and printed text come from sites of the code, in the words of the reference interpreter. A string or type is a name
+ * in compiled code: a number, of the program's own first and then of the arguments'. */
 #include "exec/exec.h"
 #include "runtime/rt.h"
 
@@ -168,7 +170,7 @@ static void put_printed(calling *c, int64_t site, const uint64_t *leaf, anf_text
   anfi_putc(out, '\n');
 }
 
-/* Compiled code is below on the stack: a failure must not jump over it. */
+/* In a frame of its own: a failure must not jump over the compiled code that is on the stack below. */
 static anf_status printed_in_frame(calling *c, int64_t site, const uint64_t *leaf, anf_text *out) {
   ANFI_ENTRY(c->cx, NULL);
   c->a = anfi_scratch(c->cx);

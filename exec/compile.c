@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Compiles a variant: copy of the graph → optimiser → Tensor IR → code.
+/* Compiles a variant.
+ *   f for (f32[3]):   copy of the graph  ->  optimiser  ->  Tensor IR  ->  code
  *
  * The program is copied because passes rewrite it. Graphs and analyses are freed before code is made. */
 #include "exec/exec.h"

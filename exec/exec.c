@@ -110,7 +110,7 @@ static bool fix_more(anf_exec *e, size_t n, const anfi_arg *args) {
   return false;
 }
 
-/* Nothing, without an error, if the values of arguments have to be known. */
+/* NULL without an error: values of arguments have to be known, too. */
 static anfi_variant *compiled(anf_exec *e, size_t n, const anfi_arg *args) {
   anf_diag *d = diag_of(e->cx);
   size_t had = anf_diag_count(d);

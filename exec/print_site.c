@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a Print of a program shows, as text for the table of sites of an object (anf_site in
- * anfora/rt.h): all but the numbers, which code passes along. INVARIANT: libanfora_rt makes of it
- * what put_printed in call.c makes of the same values. */
+/* What a Print of a program shows, as text for the table of sites of an object (anf_site in anfora/rt.h).
+ *   Print("loss", y), y: f32[2]     text: "loss ", then a mark with f32[2] where the numbers go
+ * Code passes the numbers along when it runs. INVARIANT: libanfora_rt makes of it what put_printed in call.c makes of
+ * the same values. */
 #include "exec/exec.h"
 
 typedef struct writer {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Proves that rows are apart, in two steps. Of the program whose dim B is a symbol, no node may ask for a size: the program
+/* Proves that rows are apart: that row i of the result is what the program gives for row i alone.
+ *   f(x: f32[B,4]) = tanh(x * 2)      they are: a batch of any size may be cut and run in parts
+ *   f(x: f32[B,4]) = x - mean(x, 0)   they are not: the mean needs all rows
+ * In two steps. Of the program whose dim B is a symbol, no node may ask for a size: the program
  * is then the same for all sizes. Of the program where B is a large prime, the rules of placement.c, with a row for each of
  * as many ranks, must give each row of the result from rows of the parameters, without an exchange.
  *

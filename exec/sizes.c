@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sizes of symbolic dims: reads them, gives types their sizes, joins what was lowered for each combination. */
+/* Sizes of symbolic dims: reads them, gives types their sizes, joins what was lowered for each combination.
+ *   f(x: f32[B,4]) for "B=1,8-9"     f_1, f_8 and f_9 for f32[1,4], f32[8,4], f32[9,4], and f(B, x), which calls one */
 #include "exec/sizes.h"
 #include "backend/lower/low.h"
 

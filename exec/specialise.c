@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a function is compiled for: types, and values where types do not suffice, as where a bound of
- * a slice or an axis is an argument. And a log that says why it was compiled each time. */
+/* What a function is compiled for: types, and values where types do not suffice. And a log that says why it was compiled
+ * each time.
+ *   f(x, n) = x + n       for (f32[3], i64)
+ *   f(x, n) = x[0:n]      for (f32[3], 2): the shape of the result depends on n
+ *   log                   "2. (f32[3], 3) in 4.1 ms: n is 3 and was 2" */
 #include "exec/exec.h"
 
 bool anfi_exec_fixes(const anf_exec *e, size_t i, const anf_type *t) {

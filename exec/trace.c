@@ -38,10 +38,12 @@ struct anf_trace {
   anf_ctx *cx;
   anfi_arena arena;
   uint64_t start;
+  /* events */
   event *e;
   size_t cap;
   atomic_size_t n;
   anfi_strtab names;
+  /* regions of compiled code */
   region_time *region; // by id
   size_t nregion;
   opened open[MOST_DEEP]; // those that were entered and not left

@@ -18,13 +18,8 @@ enum { MAX_DEPTH = 10000000, MAX_NOTES = 10 };
 
 /* ---- operands ---- */
 
-static anfi_loc graph_loc(const anf_graph *g) {
-  const anfi_debug *d = &g->module->debugs.at[g->debug];
-  return d->file ? (anfi_loc){d->file->s, d->line, d->col} : anfi_nowhere();
-}
-
 static anfi_loc loc_of(const frame *f) {
-  return f->pc ? anfi_node_loc(f->plan->step[f->pc - 1].node) : graph_loc(f->plan->graph);
+  return f->pc ? anfi_node_loc(f->plan->step[f->pc - 1].node) : anfi_graph_loc(f->plan->graph);
 }
 
 anfi_loc anfi_machine_loc(const machine *m) {
@@ -168,7 +163,7 @@ static bool fit_result(machine *m, const frame *f) {
   for (size_t i = f->first_dim; i < m->kept.n; i++) anfi_push(&m->arena, &fit->dims, m->kept.at[i]);
   if (!anfi_fit_value(fit, v, g->result_type, &fitting)) {
     anfi_loc loc = g->result->graph == g && g->result->kind != ANFI_PARAM ? anfi_node_loc(g->result)
-                                                                          : graph_loc(g);
+                                                                          : anfi_graph_loc(g);
     return anfi_fit_fail_result(fit, loc, g->name->s);
   }
   m->acc = fitting;
@@ -211,7 +206,7 @@ static bool check_call(machine *m, const anfi_plan *pl, const anfi_fn *fn, size_
                      "it was changed after the function value was made");
   if (n == pl->nparam) return true;
   anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0510, g->name->s, (size_t)pl->nparam, n);
-  anfi_note(m->cx, graph_loc(g), "%s is defined here", g->name->s);
+  anfi_note(m->cx, anfi_graph_loc(g), "%s is defined here", g->name->s);
   return false;
 }
 

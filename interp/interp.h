@@ -62,10 +62,12 @@ typedef struct anfi_closure {
 typedef struct anfi_plan {
   anf_graph *graph;
   uint32_t nparam, ncapture, nslot, nstep, nunused;
-  bool checked; // does a parameter have a declared type?
+  /* parameters */
+  bool checked;              // does one have a declared type?
+  const anf_type **declared; // by parameter, or NULL
+  const uint32_t *unused;    // those that nothing uses
+  /* steps, and what they use */
   anfi_step *step;
-  const anf_type **declared;    // by parameter, or NULL
-  const uint32_t *unused;       // parameters that nothing uses
   ANFI_VEC(anf_value *) consts; // borrowed
   ANFI_VEC(anfi_closure) closures;
 } anfi_plan;

@@ -18,12 +18,8 @@ struct anfi_mapping {
   size_t n, cap;
 };
 
-static bool is_compound(const anf_value *v) {
-  return v->kind == ANF_VALUE_TUPLE || v->kind == ANF_VALUE_RECORD;
-}
-
 bool anfi_map_is_leaf(uint16_t op, const anf_value *first) {
-  return op == ANF_OP_HyperMap && !is_compound(first);
+  return op == ANF_OP_HyperMap && !anfi_value_is_nest(first);
 }
 
 void anfi_map_free(anf_ctx *cx, anfi_mapping *map) {
@@ -88,8 +84,8 @@ static bool fail_kinds(const anfi_machine *m, anfi_code code, size_t at, const a
 static bool open_level(anfi_machine *m, anfi_mapping *map) {
   anf_value *const *in = map->in + map->n * map->nargs;
   for (size_t i = 0; i < map->nargs; i++) {
-    bool everywhere = map->op == ANF_OP_HyperMap && !is_compound(in[i]);
-    if (!everywhere && !is_compound(in[0])) return fail_kinds(m, ANF_E0539, 0, in[0], NULL);
+    bool everywhere = map->op == ANF_OP_HyperMap && !anfi_value_is_nest(in[i]);
+    if (!everywhere && !anfi_value_is_nest(in[0])) return fail_kinds(m, ANF_E0539, 0, in[0], NULL);
     if (!everywhere && !is_alike(in[0], in[i]))
       return fail_kinds(m, ANF_E0527, i + 2, in[i], in[0]);
   }
@@ -127,7 +123,7 @@ bool anfi_map_start(anfi_machine *m, size_t p, uint16_t op) {
 static anf_value *item(const anfi_mapping *map, size_t i) {
   const level *l = &map->levels[map->n - 1];
   anf_value *const *in = map->in + (map->n - 1) * map->nargs, *v = in[i];
-  return is_compound(v) ? v->u.item[place_of(in[0], v, l->next)] : v;
+  return anfi_value_is_nest(v) ? v->u.item[place_of(in[0], v, l->next)] : v;
 }
 
 /* The record's type follows from its new fields. */
@@ -154,7 +150,7 @@ static bool close_level(anfi_machine *m, anfi_mapping *map) {
 bool anfi_map_step(anfi_machine *m, anfi_mapping *map, size_t base) {
   const level *l = &map->levels[map->n - 1];
   if (l->next == l->out->n) return close_level(m, map);
-  if (map->op == ANF_OP_HyperMap && is_compound(item(map, 0))) {
+  if (map->op == ANF_OP_HyperMap && anfi_value_is_nest(item(map, 0))) {
     if (map->n == map->cap) grow(m->cx, map);
     for (size_t i = 0; i < map->nargs; i++) map->in[map->n * map->nargs + i] = item(map, i);
     return open_level(m, map);

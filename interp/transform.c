@@ -35,25 +35,12 @@ static bool has_transform(const anf_module *m) {
   return false;
 }
 
-/* Was the module specialised before? Then its calls of transforms are Derive nodes. */
-static bool is_specialised(const anf_module *m) {
-  for (size_t i = 0; i < m->nodes.n; i++)
-    if (m->nodes.at[i] && anfi_is_op(m->nodes.at[i], ANF_OP_Derive)) return true;
-  return false;
-}
-
-static const anf_type *type_of(anf_ctx *cx, const anf_value *v) {
-  const anf_type *t = anf_value_type(cx, v);
-  if (!t) anfi_throw_nomem(cx);
-  return t;
-}
-
 /* Types as declared, and where dims are left open or nothing is declared, those of the values. */
 static const anf_type **types_of(anf_ctx *cx, const anf_graph *g, anf_value *const *args) {
   const anf_type **t = ANFI_NEW_N(anfi_scratch(cx), const anf_type *, g->params.n + 1);
   for (size_t i = 0; i < g->params.n; i++) {
     const anf_type *declared = g->params.at[i]->type;
-    t[i] = type_of(cx, args[i]);
+    t[i] = anfi_value_type(cx, args[i]);
     size_t n;
     bool whole = declared && declared->kind == ANF_TYPE_TENSOR && anfi_type_elements(declared, &n);
     if (whole) t[i] = declared;
@@ -70,7 +57,8 @@ static anf_status without_transforms(anf_graph *g, size_t n, const anf_type *con
                                      anf_diag *d, anfi_prepared *out) {
   anf_module *m = g->module;
   anf_graph *made = g;
-  anf_status st = is_specialised(m) ? ANF_OK : anf_specialise(m, g, n, types, d, &made);
+  bool derives = anfi_module_has_op(m, ANF_OP_Derive); // it was specialised before
+  anf_status st = derives ? ANF_OK : anf_specialise(m, g, n, types, d, &made);
   if (st == ANF_OK) st = anf_optimise(m, "loop (expand clean)*", NULL, d);
   if (st == ANF_OK) out->g = made;
   return st;
@@ -170,12 +158,12 @@ bool anfi_run_prepare_value(anf_value *f, anfi_given_values *v, anfi_prepared *o
   anfi_given *of = ANFI_NEW_N(a, anfi_given, n + 1);
   for (size_t i = 0; i <= n; i++) {
     bool fn = all[i]->kind == ANF_VALUE_FN;
-    of[i] = (anfi_given){.type = fn ? NULL : type_of(cx, all[i]), .fn = fn ? all[i] : NULL};
+    of[i] = (anfi_given){.type = fn ? NULL : anfi_value_type(cx, all[i]), .fn = fn ? all[i] : NULL};
   }
   anf_graph *g = anfi_applied(cx, NULL, n + 1, of, a, &out->origins);
   if (!g || !has_transform(g->module)) return g != NULL; // others of its module have one
   const anf_type **t = ANFI_NEW_N(a, const anf_type *, data.n + 1);
-  for (size_t i = 0; i < data.n; i++) t[i] = type_of(cx, data.at[i]);
+  for (size_t i = 0; i < data.n; i++) t[i] = anfi_value_type(cx, data.at[i]);
   *v = (anfi_given_values){data.n, data.at};
   anf_status st = without_transforms(g, data.n, t, NULL, out);
   return st == ANF_OK || anfi_fail_as(cx, st);

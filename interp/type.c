@@ -123,10 +123,6 @@ static bool shallow_fits(anfi_fit *f, const anf_value *v, const anf_type *t) {
   return false;
 }
 
-static bool is_compound(const anf_type *t) {
-  return t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
-}
-
 static bool one_fits(anfi_fit *f, const anf_value *v, const anf_type *t) {
   f->symbol = 0;
   f->range = false;
@@ -146,7 +142,7 @@ static bool all_fit(anfi_fit *f, anf_value *v, const anf_type *t, bool *same) {
     pair p = st.at[--st.n];
     if (!one_fits(f, p.v, p.t)) return false;
     if (anfi_type_has_dtype(p.t)) *same &= p.v->type->dtype == p.t->dtype;
-    for (uint32_t i = is_compound(p.t) ? p.t->n : 0; i-- > 0;)
+    for (uint32_t i = anfi_is_nest(p.t) ? p.t->n : 0; i-- > 0;)
       anfi_push(a, &st, ((pair){p.v->u.item[i], p.t->items[i]}));
   }
   return true;
@@ -176,7 +172,7 @@ static void settle_record(anf_ctx *cx, anfi_arena *a, anf_value *v) {
 }
 
 static anf_value *convert_all(anf_ctx *cx, anf_value *v, const anf_type *t) {
-  if (!is_compound(t))
+  if (!anfi_is_nest(t))
     return anfi_type_has_dtype(t) ? anfi_value_cast(v, (anf_dtype)t->dtype) : anf_value_retain(v);
   anfi_arena *a = anfi_scratch(cx);
   ANFI_VEC(copying) st = {0};
@@ -193,7 +189,7 @@ static anf_value *convert_all(anf_ctx *cx, anf_value *v, const anf_type *t) {
     size_t i = c->next++;
     anf_value *from = c->from->u.item[i], **to = &c->to->u.item[i];
     const anf_type *ti = c->t->items[i];
-    if (is_compound(ti)) {
+    if (anfi_is_nest(ti)) {
       *to = new_like(from);
       anfi_push(a, &st, ((copying){from, *to, ti, 0}));
     } else *to = convert_all(cx, from, ti); // one level: not a compound
@@ -228,7 +224,7 @@ bool anfi_fit_value(anfi_fit *f, anf_value *v, const anf_type *t, anf_value **ou
 }
 
 bool anfi_fits(anfi_fit *f, const anf_value *v, const anf_type *t) {
-  if (!is_compound(t)) return one_fits(f, v, t);
+  if (!anfi_is_nest(t)) return one_fits(f, v, t);
   bool fits = false;
   anf_value *same = (anf_value *)(uintptr_t)(const void *)v; // only read
   if (fit_in_frame(f, same, t, &fits, NULL) != ANF_OK) anfi_throw_nomem(f->cx);
@@ -280,22 +276,14 @@ static bool fail_range(const anfi_fit *f, anfi_loc loc) {
   return anfi_fail(f->cx, loc, ANF_E0561, anf_dtype_name((anf_dtype)f->want->dtype));
 }
 
-/* A text that the frame frees, also if memory ends while it is written. */
-static anf_text *new_text(anf_ctx *cx) {
-  anf_text *t = ANFI_NEW(anfi_scratch(cx), anf_text);
-  t->cx = cx;
-  anfi_defer(cx, ANFI_ALWAYS, anfi_free_text, t);
-  return t;
-}
-
 bool anfi_fit_fail_argument(const anfi_fit *f, anfi_loc loc, size_t i, const char *of) {
   if (f->range) return fail_range(f, loc);
-  anf_text *want = new_text(f->cx), *got = new_text(f->cx);
+  anf_text *want = anfi_text_begin(f->cx), *got = anfi_text_begin(f->cx);
   return anfi_fail(f->cx, loc, ANF_E0511, i + 1, of, wanted(f, want), given(f, got));
 }
 
 bool anfi_fit_fail_result(const anfi_fit *f, anfi_loc loc, const char *of) {
   if (f->range) return fail_range(f, loc);
-  anf_text *want = new_text(f->cx), *got = new_text(f->cx);
+  anf_text *want = anfi_text_begin(f->cx), *got = anfi_text_begin(f->cx);
   return anfi_fail(f->cx, loc, ANF_E0516, of, wanted(f, want), given(f, got));
 }

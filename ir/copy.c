@@ -12,8 +12,10 @@ typedef struct {
   uint32_t debug; // added to the numbers of names and locations
   bool whole;     // `to` has copies alone, and says of which graphs
   anfi_arena *scratch;
-  anf_graph **graph; // by old id; NULL: not reached
-  anf_node **node;   // by old id
+  /* by old id */
+  anf_graph **graph; // NULL: not reached
+  anf_node **node;
+  /* the worklist */
   ANFI_VEC(anf_graph *) reached;
   ANFI_VEC(anf_node *) unlinked; // old nodes
   size_t bodies, links;          // of `reached` and `unlinked`, those that are done

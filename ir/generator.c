@@ -86,18 +86,12 @@ static bool is_part(const anfi_generator *g, const anf_module *m) {
   return false;
 }
 
-static bool has_effects(const anf_module *m) {
-  for (size_t i = 0; i < m->graphs.n; i++)
-    if (m->graphs.at[i] && m->graphs.at[i]->effects.n) return true;
-  return false;
-}
-
 static bool check(const anfi_generated *e, anf_ctx *cx, anf_graph *g, anfi_loc loc) {
   if (!g->result) return refuse(e, cx, loc, "it has no result");
   if (g->params.n != e->n) return refuse(e, cx, loc, "it has another number of parameters");
   if (anfi_analyse(g->module)->graphs[g->id].free.n)
     return refuse(e, cx, loc, "it refers to nodes of a function around it");
-  if (has_effects(g->module)) return refuse(e, cx, loc, "it has effects");
+  if (anfi_module_has_effects(g->module)) return refuse(e, cx, loc, "it has effects");
   anf_status st = anf_verify(g->module, cx->frame->diag);
   return st == ANF_OK || (refuse(e, cx, loc, "it is not well formed"), false);
 }

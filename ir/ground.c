@@ -93,11 +93,6 @@ static bool settle(grounding *q, size_t from, size_t to) {
   return true;
 }
 
-static anfi_loc graph_loc(const anf_graph *g) {
-  const anfi_debug *d = &g->module->debugs.at[g->debug];
-  return d->file ? (anfi_loc){d->file->s, d->line, d->col} : anfi_nowhere();
-}
-
 /* The function that the user wrote, one with a name of his if there is one; a loop without an end is his to write. */
 static bool tell(const grounding *q, size_t from, size_t to) {
   const anf_graph *found = NULL;
@@ -107,7 +102,7 @@ static bool tell(const grounding *q, size_t from, size_t to) {
     if (q->returns[g->id] || anfi_mark_word(g->name->s, &len)) continue;
     if (!found || (found->flags & ~g->flags & ANFI_GRAPH_PRIVATE)) found = g;
   }
-  return !found || anfi_fail(found->module->cx, graph_loc(found), ANF_E0518, found->name->s);
+  return !found || anfi_fail(found->module->cx, anfi_graph_loc(found), ANF_E0518, found->name->s);
 }
 
 bool anfi_check_grounded(anf_module *m) {

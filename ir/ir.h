@@ -258,6 +258,12 @@ void anfi_put_type(anf_text *o, anf_ctx *cx, const anf_type *t);
 /* For messages: text that lives as long as the frame. */
 const char *anfi_type_text(anf_ctx *cx, const anf_type *t);
 const char *anfi_value_text(anf_ctx *cx, const anf_value *v);
+static inline bool anfi_is_nest(const anf_type *t) { // a tuple or a record
+  return t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
+}
+static inline bool anfi_same_dims(const anf_type *a, const anf_type *b) { // of tensors
+  return a->n == b->n && (!a->n || memcmp(a->dims, b->dims, a->n * sizeof *a->dims) == 0);
+}
 bool anfi_is_tensor(const anf_type *t);
 bool anfi_is_scalar(const anf_type *t);
 int64_t anfi_dim_symbol(anf_ctx *cx, const anfi_str *name);
@@ -340,6 +346,11 @@ bool anfi_value_is_int(const anf_value *v, int64_t *out); // an integer scalar
 uint64_t anfi_value_hash(const anf_value *v);
 /* Within a frame, which fails when memory runs out: never NULL. */
 const anf_type *anfi_value_type(anf_ctx *cx, const anf_value *v);
+static inline bool anfi_value_is_nest(const anf_value *v) { // a tuple or a record
+  return v->kind == ANF_VALUE_TUPLE || v->kind == ANF_VALUE_RECORD;
+}
+/* The item of a record with this name; NULL: it has none. */
+const anf_value *anfi_record_item(const anf_value *record, const char *name);
 bool anfi_value_same(const anf_value *a, const anf_value *b);
 /* The value with another dtype (conversion as Cast does), or itself retained if it has it. */
 anf_value *anfi_value_cast(anf_value *v, anf_dtype d);
@@ -356,6 +367,9 @@ uint32_t anfi_debug_new(anf_module *m, anfi_debug d);
 /* A debug entry for a node derived from `from`, such as how = "gradient of". */
 uint32_t anfi_debug_derive(anf_module *m, uint32_t from, const char *how);
 anfi_loc anfi_node_loc(const anf_node *n);
+anfi_loc anfi_graph_loc(const anf_graph *g);
+bool anfi_module_has_op(const anf_module *m, anfi_opcode op); // a node of it
+bool anfi_module_has_effects(const anf_module *m);
 
 /* node.c: building inside a frame; never NULL, operands never NULL */
 /* Reserves memory for n more nodes: the list of all nodes does not move while they are made. */
@@ -705,7 +719,7 @@ struct anfi_host {
   size_t returned;            // the one that the C function returns, or nout
   /* how it is called */
   struct anfi_c_signature **call; // made at the first interpreted call
-  anfi_generator *generator;      // or NULL; then all from `function` on is not there
+  anfi_generator *generator;      // or NULL: then the fields from `function` on are unused
 };
 /* By value to C, as opposed to a dense array? */
 bool anfi_host_by_value(const anf_type *t);

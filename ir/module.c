@@ -92,6 +92,23 @@ anfi_loc anfi_node_loc(const anf_node *n) {
   return d && d->file ? (anfi_loc){d->file->s, d->line, d->col} : anfi_nowhere();
 }
 
+bool anfi_module_has_op(const anf_module *m, anfi_opcode op) {
+  for (size_t i = 0; i < m->nodes.n; i++)
+    if (m->nodes.at[i] && anfi_is_op(m->nodes.at[i], op)) return true;
+  return false;
+}
+
+bool anfi_module_has_effects(const anf_module *m) {
+  for (size_t i = 0; i < m->graphs.n; i++)
+    if (m->graphs.at[i] && m->graphs.at[i]->effects.n) return true;
+  return false;
+}
+
+anfi_loc anfi_graph_loc(const anf_graph *g) {
+  const anfi_debug *d = &g->module->debugs.at[g->debug];
+  return d->file ? (anfi_loc){d->file->s, d->line, d->col} : anfi_nowhere();
+}
+
 bool anfi_is_built(const anf_module *m) {
   if (m->status == ANF_OK) return true;
   if (!anfi_repeat(m->cx, m->diag)) return anfi_fail_as(m->cx, m->status);

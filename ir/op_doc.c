@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* docs/ops.md and docs/status.md, written from the op table. A column that a row lacks is a red
- * cell. */
+/* docs/ops.md and docs/status.md, written from the op table.
+ *   the row of Tanh in op.def   ->   a row of the table: its signature, what it computes, and a cell for each engine and format
+ * A column that a row lacks is a red cell. */
 #include "ir/ops/op.h"
 
 #define RED "🟥"

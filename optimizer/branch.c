@@ -11,12 +11,6 @@
 
 enum { CHEAP = 4 };
 
-static bool is_derived(const anf_module *m) {
-  for (size_t i = 0; i < m->nodes.n; i++)
-    if (m->nodes.at[i] && anfi_is_op(m->nodes.at[i], ANF_OP_Derive)) return true;
-  return false;
-}
-
 static bool is_linear(const anf_node *n) {
   return !n->type || n->type->kind != ANF_TYPE_TENSOR || !n->type->varies ||
          (anfi_op[n->op].flags & (ANFI_LINEAR | ANFI_MOVES));
@@ -64,7 +58,7 @@ static void flatten(anfi_pass *p, bool derived, anfi_arena *a, anf_node *call) {
 bool anfi_opt_branch(anfi_pass *p) {
   anfi_arena *a = anfi_scratch(p->m->cx);
   size_t n = anfi_has_calls(p->m) ? p->m->nodes.n : 0;
-  bool derived = n && is_derived(p->m);
+  bool derived = n && anfi_module_has_op(p->m, ANF_OP_Derive);
   for (size_t i = 0; i < n; i++) {
     anf_node *c = p->m->nodes.at[i];
     if (c && c->kind == ANFI_CALL) flatten(p, derived, a, c);

@@ -226,12 +226,6 @@ static bool has_own_effect(const anf_node *n) {
   return !n->nin || !is_known(n->in[0].def);
 }
 
-static bool has_effects(const anf_module *m) {
-  for (size_t i = 0; i < m->graphs.n; i++)
-    if (m->graphs.at[i] && m->graphs.at[i]->effects.n) return true;
-  return false;
-}
-
 static void drop_effects(anfi_pass *p, anf_graph *g) {
   for (size_t i = 0; i < g->effects.n; i++) {
     g->effects.at[i]->flags &= (uint8_t)~ANFI_NODE_EFFECT;
@@ -243,7 +237,7 @@ static void drop_effects(anfi_pass *p, anf_graph *g) {
 
 /* A graph is pure if no node of it, or of a graph that it names, has an effect itself. */
 static void drop_pure_calls(anfi_pass *p) {
-  if (!has_effects(p->m)) return;
+  if (!anfi_module_has_effects(p->m)) return;
   const anf_analysis *an = anfi_analyse(p->m);
   bool *effect = ANFI_NEW_N(anfi_scratch(p->m->cx), bool, an->ngraph + 1); // by strong component
   for (size_t i = 0; i < an->by_scc.n; i++) {

@@ -116,7 +116,7 @@ static anf_status make_framed(trial *t) {
   return anfi_leave(t->s->r->cx);
 }
 
-/* Tries the edits [from, from + count) of a kind; `*sites` is how many there are. */
+/* Tries the edits number from to from + count - 1 of a kind, together; *sites: how many edits of the kind there are. */
 static bool try_edits(state *s, uint32_t kind, size_t from, size_t count, size_t *sites) {
   trial t = {
       .s = s, .edit = {kind, from, count}, .diag = anf_diag_new(s->r->cx), .out = {.cx = s->r->cx}};

@@ -41,7 +41,8 @@ static void open_chunk(anfi_rt_kept *k, chunk *c) {
 static bool next_chunk(anf_stream *s, size_t bytes) {
   anfi_rt_kept *k = &s->kept;
   chunk **at = k->now ? &k->now->next : &k->first;
-  for (; *at; at = &(*at)->next) // those too small for this stay empty until the next call
+  for (; *at;
+       at = &(*at)->next) // blocks that are too small for this are skipped, and serve the next call
     if ((*at)->bytes - RT_ALIGN >= bytes) {
       open_chunk(k, *at);
       return true;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Training steps ahead of time: the function of an anf_step, which itself copies the state that cannot be donated.
+ *   def step(p, x) { (p - 0.1 * grad(loss)(p, x), loss(p, x)) }
+ *   step_run(stream, &state, x, &out)     writes the new p over the old
  */
 #include "step/build.h"
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Leaves of a step by DLPack. */
+/* Leaves of a step by DLPack.
+ *   bind   the step reads, and of the state writes, the memory of somebody else's tensor, until another is bound
+ *   lend   a tensor of DLPack that shows the leaf where it is */
 #include "ir/value/dlpack.h"
 #include "step/step.h"
 

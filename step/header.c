@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The header of a step that is compiled ahead of time: structures that hold its state and outputs, and
  * the function that runs it on them.
+ *   step(p: {w: f32[2,3]}, x: f32[3])     typedef struct step_state { struct { float w[2][3]; } p; } step_state;
+ *                                         anf_status step_run(anf_stream *, step_state *, const float *x, step_out *)
  * INVARIANT: members of structures stand in the order of the leaves; what has no elements has none. */
 #include "step/build.h"
 
@@ -18,16 +20,13 @@ typedef struct stephead {
   const char *name; // of the function
   const anfi_step_built *b;
   const anfi_lowered *low; // for all sizes
-  const char **size;       // sizes of dims, which are the first parameters: their names in C
+  /* what the structures and the function are made of */
+  const char **size; // sizes of dims, which are the first parameters: their names in C
   size_t nsize;
   members state, in, out; // leaves, in order
   bool has_state, has_out;
   const char **param; // of inputs: their names in C
 } stephead;
-
-static bool nests(const anf_type *t) {
-  return t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
-}
 
 static bool has_members(const anfi_leaf *l, size_t n) {
   for (size_t i = 0; i < n; i++)
@@ -77,7 +76,7 @@ static const anfi_leaf *put_member(cgen *c, const anf_type *t, const anfi_leaf *
     return l + n;
   }
   OUT("%*s", 2 * depth, "");
-  if (!nests(t)) {
+  if (!anfi_is_nest(t)) {
     put_leaf(c, l, name);
     anfi_push(c->a, to, ((member){l, path}));
     return l + 1;
@@ -122,7 +121,7 @@ static void put_inputs(stephead *h, tfunc f) {
     const anfi_leaf *l = &h->low->param.at[h->low->first[i]];
     size_t many = anfi_leaf_count(t);
     const char *name = h->param[i] = name_of(c, anf_node_name(h->b->g->params.at[i]));
-    bool made = nests(t) && has_members(l, many);
+    bool made = anfi_is_nest(t) && has_members(l, many);
     if (made) {
       OUT("\ntypedef struct %s_%s {\n", h->name, name);
       put_items(c, t, l, "", 1, &h->in);
@@ -142,7 +141,7 @@ static void put_out(stephead *h) {
   if (!h->has_out) return;
   OUT("\n/* Its outputs */\ntypedef struct %s_out {\n", h->name);
   anfi_map_init(&c->local, c->a);
-  if (nests(h->b->out)) put_items(c, h->b->out, l, "", 1, &h->out);
+  if (anfi_is_nest(h->b->out)) put_items(c, h->b->out, l, "", 1, &h->out);
   else put_member(c, h->b->out, l, "out", "out", 1, &h->out);
   OUT("} %s_out;\n", h->name);
 }
@@ -159,7 +158,7 @@ static void put_params(stephead *h) {
     const anfi_leaf *l = &h->low->param.at[h->low->first[i]];
     if (!has_members(l, anfi_leaf_count(t))) continue;
     const char *elem = anfi_c_host_type(anfi_t_dt(l->elem));
-    if (nests(t)) OUT(", const %s_%s *%s", h->name, h->param[i], h->param[i]);
+    if (anfi_is_nest(t)) OUT(", const %s_%s *%s", h->name, h->param[i], h->param[i]);
     else if (l->scalar) OUT(", %s %s", elem, h->param[i]);
     else {
       OUT(", const %s *%s /* ", elem, h->param[i]);
@@ -222,7 +221,8 @@ static void put_run(stephead *h, tfunc f, uint32_t flags) {
   for (size_t i = 0; i < h->state.n; i++) put_slot(c, at++, &h->state.at[i], "state->");
   for (size_t i = 0; i < h->in.n; i++) {
     while (h->low->first[input + 1] <= at - h->nsize) input++;
-    put_slot(c, at++, &h->in.at[i], nests(h->b->param[input]) ? SAY("%s->", h->param[input]) : "");
+    put_slot(c, at++, &h->in.at[i],
+             anfi_is_nest(h->b->param[input]) ? SAY("%s->", h->param[input]) : "");
   }
   at = put_rooms(h, at, returned);
   OUT("  args[%zu].bits = 0;\n", at);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Leaves: their memory, arrays of the host bound in its place, copies in and out. */
+/* Leaves: their memory, arrays of the host bound in its place, copies in and out.
+ *   own     memory of the step, aligned for vectors
+ *   bound   an array of the host: the step reads and writes it where it is if it is dense, else copies it in and out */
 #include "step/step.h"
 
 #include <stdlib.h>

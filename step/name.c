@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Paths of leaves: {params: (w, b)} has params.0 and params.1. The depth of types is bounded, so walks recurse. */
+/* Paths of leaves.
+ *   {params: (w, b)}     params.0 and params.1
+ * The depth of types is bounded, so walks recurse. */
 #include "step/step.h"
 
 static const char *below(anf_step *s, const anf_type *t, const char *path, uint32_t i) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Nodes that the transforms of a step add to the optimised graph: nothing infers them any more, so each is given its type. */
+/* Nodes that the transforms of a step add to the optimised graph.
+ *   anfi_reshaped(g, x, f32[6]), x: f32[2,3]     Reshape(x, (6)): f32[6]
+ * Nothing infers them any more, so each is given its type. */
 #include "step/step.h"
 
 anf_node *anfi_typed_op(anf_graph *g, anfi_opcode op, const anfi_attrs *at, anf_node *x,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Checkpoints: the leaves of the state as a safetensors file, with the number of steps done. A step that resumes from
- * one computes the same bits as without the interruption. */
+/* Checkpoints: the leaves of the state as a safetensors file, with the number of steps done.
+ *   p: {w: f32[2,3], b: f32[3]}     tensors p.w and p.b;  metadata: format, step 120, sum of names and bytes
+ * A step that resumes from one computes the same bits as without the interruption. */
 #include "anfora/store.h"
 #include "frontend/store/store.h"
 #include "step/step.h"
@@ -119,12 +120,6 @@ anf_status anf_step_save(const anf_step *s, const char *path, anf_diag *d) {
   return anfi_leave(s->cx);
 }
 
-static const anf_value *field(const anf_value *record, const char *name) {
-  for (size_t i = 0; i < record->n; i++)
-    if (strcmp(record->type->names[i]->s, name) == 0) return record->u.item[i];
-  return NULL;
-}
-
 /* Random keys are saved as U64. */
 static bool fits(const anf_step *s, const anfi_step_leaf *l, const anf_value *v, const char *path) {
   if (!v) return anfi_fail(s->cx, anfi_nowhere(), ANF_E1121, path, l->name);
@@ -136,7 +131,7 @@ static bool fits(const anf_step *s, const anfi_step_leaf *l, const anf_value *v,
 }
 
 static const char *text_field(const anf_value *meta, const char *name) {
-  const anf_value *v = field(meta, name);
+  const anf_value *v = anfi_record_item(meta, name);
   return v && v->kind == ANF_VALUE_STRING ? v->u.text : NULL;
 }
 
@@ -159,7 +154,7 @@ static bool sum_fits(const anf_step *s, const anf_value *v, const anf_value *met
   if (!text) return true;
   for (size_t i = 0; i < s->nleaf[ANF_STATE]; i++) {
     const anfi_step_leaf *l = &s->leaf[ANF_STATE][i];
-    sum = sum_of(sum, l->name, field(v, l->name)->data, saved_bytes(l));
+    sum = sum_of(sum, l->name, anfi_record_item(v, l->name)->data, saved_bytes(l));
   }
   const char *mine = anfi_sprintf(anfi_scratch(s->cx), "%016llx", (unsigned long long)sum);
   return strcmp(mine, text) == 0 || anfi_fail(s->cx, anfi_nowhere(), ANF_E1124, path);
@@ -177,11 +172,12 @@ static void load(anf_step *s, const char *path) {
   anfi_defer(s->cx, ANFI_ALWAYS, anfi_release, v);
   anfi_defer(s->cx, ANFI_ALWAYS, anfi_release, meta);
   for (size_t i = 0; i < s->nleaf[ANF_STATE]; i++) // all, before anything changes
-    if (!fits(s, &s->leaf[ANF_STATE][i], field(v, s->leaf[ANF_STATE][i].name), path)) return;
+    if (!fits(s, &s->leaf[ANF_STATE][i], anfi_record_item(v, s->leaf[ANF_STATE][i].name), path))
+      return;
   if (!take_count(s, meta, path, &count) || !sum_fits(s, v, meta, count, path)) return;
   for (size_t i = 0; i < s->nleaf[ANF_STATE]; i++) {
     const anfi_step_leaf *l = &s->leaf[ANF_STATE][i];
-    anfi_step_take(s, l, field(v, l->name)->data);
+    anfi_step_take(s, l, anfi_record_item(v, l->name)->data);
   }
   s->count = count;
   s->torn = false;

@@ -30,19 +30,16 @@ typedef struct shard {
   anf_shard_params params;
   size_t old; // nodes that were there have ids below this
   anfi_state st;
-  anfi_map differs;     // by node: its value is not the same on all ranks
-  anfi_map local;       // by node: computed for the part alone
-  anfi_map part, whole; // by node: the nodes that compute its part, and all of it from parts
+  /* by node */
+  anfi_map differs;     // its value is not the same on all ranks
+  anfi_map local;       // computed for the part alone
+  anfi_map part, whole; // the nodes that compute its part, and all of it from parts
 } shard;
 
 static bool has(const anfi_map *m, const anf_node *n) { return anfi_map_find(m, n->id) != NULL; }
 static void put(anfi_map *m, const anf_node *n, uint64_t x) { *anfi_map_at(m, n->id) = x; }
 
 /* ---- which leaves are sharded ---- */
-
-static bool same_dims(const anf_type *a, const anf_type *b) {
-  return a->n == b->n && (!a->n || memcmp(a->dims, b->dims, a->n * sizeof *a->dims) == 0);
-}
 
 /* Can it be computed part by part, alike on all ranks? */
 static bool is_splittable(const shard *s, const anf_node *n) {
@@ -55,7 +52,7 @@ static bool is_splittable(const shard *s, const anf_node *n) {
        good = n->type->kind == ANF_TYPE_TENSOR && n->type->n && anfi_arg_count(n) == n->nin;
   for (uint32_t i = 0; i < n->nin && good; i++) {
     const anf_type *t = n->in[i].def->type;
-    bool same = t->kind == ANF_TYPE_TENSOR && same_dims(t, n->type);
+    bool same = t->kind == ANF_TYPE_TENSOR && anfi_same_dims(t, n->type);
     any |= same;
     good = same || (t->kind == ANF_TYPE_TENSOR && !t->n);
   }

@@ -27,15 +27,18 @@ typedef struct split {
   anf_graph *g;
   anfi_arena *a;
   int64_t ranks;
+  /* by leaf of the state */
   anfi_state st;
-  anfi_placement *leaf;  // by leaf of the state
-  bool *fixed;           // by leaf: the host said so
-  anfi_placement *of;    // by node
-  anf_node **local;      // by node: what this rank has of it
-  anf_node **whole;      // by node: all of it, from the parts
-  anfi_placement **want; // by node: of its inputs
-  bool *one_use;         // by node
-  anfi_placement *input; // of one node
+  anfi_placement *leaf;
+  bool *fixed; // the host said so
+  /* by node */
+  anfi_placement *of;
+  anf_node **local;      // what this rank has of it
+  anf_node **whole;      // all of it, from the parts
+  anfi_placement **want; // of its inputs
+  bool *one_use;
+  /* by input of the node that is placed */
+  anfi_placement *input;
   bool *alone;
 } split;
 

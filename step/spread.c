@@ -96,7 +96,8 @@ static anf_node *made(spread *s, const anf_type *t, anf_node **items) {
   return anfi_typed(anfi_apply(s->g, ANF_OP_MakeRecord, at, t->n, items), t);
 }
 
-/* The real leaves of n as means; `scalars`: only those without dims. Types nest no deeper than inference allows. */
+/* n with means over the ranks in the place of its real leaves; `scalars`: of those without dims only. Types nest no deeper
+ * than inference allows. */
 static anf_node *means(spread *s, anf_node *n, bool scalars) {
   const anf_type *t = n->type;
   if (t->kind == ANF_TYPE_TENSOR) return t->varies && (!scalars || !t->n) ? mean(s, n) : n;

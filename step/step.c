@@ -13,9 +13,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum {
-  SHARD_LEAST = 4096
-}; // bytes of a tensor that the option params cuts: less is not worth a message
+/* The least bytes of a tensor that the option `params` shards: a smaller one is not worth a message. */
+enum { SHARD_LEAST = 4096 };
 
 /* ---- making ---- */
 

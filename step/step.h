@@ -59,38 +59,44 @@ struct anf_step {
   anf_ctx *cx;
   anfi_arena arena;
   anf_step_opts o;
+  /* the program and its code */
   anf_exec *exec;
   anfi_variant *v;
   anf_graph *g;
-  anf_stream *stream;
-  anfi_worker *worker;
-  size_t nstate;           // parameters
+  const char *exchanges; // with other ranks, as text
+  /* parameters and outputs */
+  size_t nstate;          // parameters that are state
+  const anf_type **param; // as the host knows them
+  const anf_type **held;  // as they are in the code: of sharded states the parts
+  const anf_type *out;    // of the outputs
+  /* leaves */
   anfi_step_leaf *leaf[3]; // by role
   size_t nleaf[3];
   size_t *first; // by parameter: its first leaf among all leaves of parameters; one more at the end
-  const anf_type **param;  // as the host knows them
-  const anf_type **held;   // as they are in the code: of sharded states the parts
+  anf_generic *slot;
+  size_t returned; // slot of the leaf that is returned; or none
+  anfi_step_leaf *returned_leaf;
+  bool apart; // memory was compared since something was bound (apart.c)
+  /* sharded states, split steps */
+  int32_t rank, ranks;     // that its parts are made for
   size_t nsharded;         // leaves of the state
   const anfi_split *split; // o.split as it was read; or NULL
   int32_t *axis;           // by leaf of the state that is split
   uint64_t *sums;          // of a split step: room for the inputs' hashes of all ranks
   int32_t uneven;          // a rank whose inputs are not those of rank 0; or -1
-  const char *exchanges;   // text
-  int32_t rank, ranks;     // that its parts are made for
   bool torn;               // a run failed between updates of a sharded state
-  const anf_type *out;     // of the outputs
-  anf_generic *slot;
-  size_t returned; // slot of the leaf that is returned; or none
-  anfi_step_leaf *returned_leaf;
+  /* runs */
+  anf_stream *stream;
+  anfi_worker *worker;
   uint64_t count;
-  double ms;           // of the last run
+  double ms; // of the last run
+  anf_status status;
   anf_run_opts limits; // of a run, if o.stops
   atomic_bool cancel;
   atomic_bool running; // code that anf_step_cancel stops
   bool submitted;
   bool cancelled; // the submitted run did not happen
-  bool apart;     // memory was compared since something was bound (apart.c)
-  anf_status status;
+  /* what they print */
   anfi_step_print *print, **print_end;
   bool print_lost;  // no memory for it
   size_t **printed; // by site and leaf: bytes of a tensor, 0 for a number

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The leaves of the state in the optimised graph of a step: the nodes that read them, and the tuples and records of the result
- * with their new values. Transforms that give each rank a part (shard.c, split.c) change their types. */
+ * with their new values.
+ *   step(p, x) = ({w: p.w - d}, l)     leaf w: read by RecordGet(p, w), its new value is p.w - d
+ * Transforms that give each rank a part (shard.c, split.c) change their types. */
 #include "step/step.h"
 
 #include "optimizer/opt.h"
@@ -8,9 +10,6 @@
 static bool has(const anfi_map *m, const anf_node *n) { return anfi_map_find(m, n->id) != NULL; }
 static void put(anfi_map *m, const anf_node *n, uint64_t x) { *anfi_map_at(m, n->id) = x; }
 
-static bool is_nest(const anf_type *t) {
-  return t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
-}
 static bool is_made(const anf_node *n) {
   return anfi_is_op(n, ANF_OP_MakeTuple) || anfi_is_op(n, ANF_OP_MakeRecord);
 }
@@ -18,7 +17,7 @@ static bool is_made(const anf_node *n) {
 /* Types nest no deeper than inference allows. */
 static size_t count_leaves(const anf_type *t) {
   size_t n = t->kind == ANF_TYPE_TENSOR;
-  for (uint32_t i = 0; is_nest(t) && i < t->n; i++) n += count_leaves(t->items[i]);
+  for (uint32_t i = 0; anfi_is_nest(t) && i < t->n; i++) n += count_leaves(t->items[i]);
   return n;
 }
 
@@ -30,7 +29,7 @@ size_t anfi_state_count(size_t nstate, const anf_type *const *param) {
 
 static void put_types(const anf_type *t, const anf_type **out, size_t *at) {
   if (t->kind == ANF_TYPE_TENSOR) out[(*at)++] = t;
-  for (uint32_t i = 0; is_nest(t) && i < t->n; i++) put_types(t->items[i], out, at);
+  for (uint32_t i = 0; anfi_is_nest(t) && i < t->n; i++) put_types(t->items[i], out, at);
 }
 
 const anf_type **anfi_state_types(anfi_arena *a, size_t nstate, const anf_type *const *param) {
@@ -41,10 +40,10 @@ const anf_type **anfi_state_types(anfi_arena *a, size_t nstate, const anf_type *
 }
 
 static void add_leaves(anfi_state *s, const anf_type *t, anf_node *next) {
-  bool made = next && is_nest(t) && has(&s->tree, next);
+  bool made = next && anfi_is_nest(t) && has(&s->tree, next);
   if (t->kind == ANF_TYPE_TENSOR)
     anfi_push(s->a, &s->leaf, ((anfi_state_leaf){.type = t, .next = next}));
-  for (uint32_t i = 0; is_nest(t) && i < t->n; i++)
+  for (uint32_t i = 0; anfi_is_nest(t) && i < t->n; i++)
     add_leaves(s, t->items[i], made ? next->in[i].def : NULL);
 }
 
@@ -69,7 +68,7 @@ static uint32_t item_taken(const anfi_state *s, const anf_node *n) {
   const anf_type *t = n->in[0].def->type;
   const anf_value *v = anfi_attr_value(s->cx, (anfi_opcode)n->op, n->u.attrs, 0);
   uint32_t i = 0;
-  if (!v || !is_nest(t)) return UINT32_MAX;
+  if (!v || !anfi_is_nest(t)) return UINT32_MAX;
   if (tuple) {
     int64_t k = anfi_get_i64(v, 0);
     return k >= 0 && k < (int64_t)t->n ? (uint32_t)k : UINT32_MAX;
@@ -126,7 +125,7 @@ static const anf_type *type_with_parts(anfi_state *s, const anf_type *t, size_t 
     const anfi_state_leaf *l = &s->leaf.at[(*at)++];
     return l->part ? l->part : t;
   }
-  if (!is_nest(t)) return t;
+  if (!anfi_is_nest(t)) return t;
   const anf_type **item = ANFI_NEW_N(s->a, const anf_type *, t->n + 1);
   for (uint32_t i = 0; i < t->n; i++) item[i] = type_with_parts(s, t->items[i], at);
   return t->kind == ANF_TYPE_TUPLE ? anfi_type_tuple(s->cx, t->n, item)

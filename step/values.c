@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whole parameters and outputs as values: leaves gathered, and values scattered to leaves. */
+/* Whole parameters and outputs as values: leaves gathered, and values scattered to leaves.
+ *   fill    {w: .., b: ..}   ->   the bytes of leaves w and b
+ *   value   leaves w and b   ->   {w: .., b: ..} */
 #include "step/step.h"
 
 #include "interp/interp.h"

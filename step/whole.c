@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sharded leaves of the state as hosts know them, whole: a part is copied out of a tensor, or gathered from all ranks. Part r
- * of n elements begins at r c, with c = ceil(n / ranks); past the end come the first elements again (shard.c). Along an axis (split.c) a part is a block of each row of it. */
+/* Sharded leaves of the state as hosts know them, whole: a part is copied out of a tensor, or gathered from all ranks.
+ *   5 elements on 2 ranks     part 0: elements 0 1 2;  part 1: elements 3 4 0
+ * Part r of n elements begins at r c, with c = ceil(n / ranks); past the end come the first elements again
+ * (shard.c). Along an axis (split.c) a part is a block of each row of it. */
 #include "step/step.h"
 
 #include "ir/ops/op.h"

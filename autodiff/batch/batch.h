@@ -73,6 +73,10 @@ anf_node *anfi_b_permute(const anfi_batch *b, anf_node *x, const int64_t *axes);
 /* Axis `from` moved to `to`; the others keep their order. */
 anf_node *anfi_b_move(const anfi_batch *b, anf_node *x, size_t from, size_t to);
 anf_node *anfi_b_reshape(const anfi_batch *b, anf_node *x, size_t rank, const int64_t *dims);
+/* The primal's attributes, to be changed. */
+static inline anfi_attr_edit anfi_b_attrs(const anfi_batch *b) {
+  return anfi_edit_attrs(b->ad, (anfi_opcode)b->primal->op, b->primal->u.attrs);
+}
 /* The primal's op and attributes on other operands. */
 anf_node *anfi_b_again(const anfi_batch *b, anf_node *const *in);
 

@@ -8,10 +8,6 @@
 #include "autodiff/batch/vmap.h"
 #include "base/mark.h"
 
-static bool is_nest(const anf_type *t) {
-  return t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
-}
-
 /* ---- lanes that count ---- */
 
 static anf_node *any_of(const anfi_batch *b, anf_node *m) { return anfi_b_1(b, ANF_OP_Any, m); }
@@ -30,7 +26,7 @@ static anf_node *fill_item(anfi_batch *b, anf_node *m, anf_node *first, anf_node
 
 static anf_node *fill_nest(anfi_vmap *v, anfi_batch *b, anf_node *m, anf_node *first, anf_node *x,
                            const anf_type *t, const bool **mask) {
-  if (!is_nest(t)) {
+  if (!anfi_is_nest(t)) {
     bool batched = *(*mask)++;
     return batched && t->kind == ANF_TYPE_TENSOR ? fill_item(b, m, first, x) : x;
   }
@@ -64,7 +60,7 @@ anf_node *anfi_vmap_select(anfi_vmap *v, anfi_batch *b, anf_node *c, anf_node *x
     if (x == y || anfi_is_op(y, ANF_OP_Undef)) return x;
     return anfi_is_op(x, ANF_OP_Undef) ? y : anfi_b_3(b, ANF_OP_ResidualSelect, x, y, c);
   }
-  if (!is_nest(t)) return x;
+  if (!anfi_is_nest(t)) return x;
   anf_node **items = ANFI_NEW_N(v->ad->arena, anf_node *, t->n + 1);
   for (uint32_t i = 0; i < t->n; i++) {
     items[i] =

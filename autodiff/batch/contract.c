@@ -4,10 +4,6 @@
  *   Conv(x, w), x batched                more examples;  w batched: more groups */
 #include "autodiff/batch/batch.h"
 
-static anfi_attr_edit own_attrs(const anfi_batch *b) {
-  return anfi_edit_attrs(b->ad, (anfi_opcode)b->primal->op, b->primal->u.attrs);
-}
-
 static anf_node *product(const anfi_batch *b, anf_node *x, anf_node *y, bool tx, bool ty) {
   anfi_attr_edit e = anfi_edit_attrs(b->ad, ANF_OP_MatMul, NULL);
   anfi_edit_bool(&e, "ta", tx);
@@ -55,7 +51,7 @@ static anf_node *multiply(const anfi_batch *b, factor x, factor y) {
 }
 
 anf_node *anfi_batch_matmul(anfi_batch *b) {
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   factor f[2];
   for (size_t i = 0; i < 2; i++)
     f[i] = (factor){b->in[i], b->batched[i], anfi_attr_bool(e.v[i]), anfi_lane_type(b, i)->n};
@@ -101,7 +97,7 @@ static void put_implicit(equation *q, const anf_value *v) {
 }
 
 anf_node *anfi_batch_einsum(anfi_batch *b) {
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   const anf_value *v = anfi_edit_get(&e, "equation");
   char lane = unused_letter(v);
   equation q = {.n = 0};
@@ -149,7 +145,7 @@ static bool fold_shape(anfi_batch *b, anfi_attr_edit *e) {
 }
 
 anf_node *anfi_batch_fold(anfi_batch *b) {
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   anf_node *in[2];
   if (b->n > 2 || !fold_shape(b, &e)) return NULL;
   for (size_t i = 0; i < b->n; i++) in[i] = join_axes(b, anfi_b_operand(b, i), 0);
@@ -191,7 +187,7 @@ static anf_node *add_bias(anfi_batch *b, anf_node *y, size_t i) {
 
 /* x w bias?: also transposed convolutions, whose weights have the input's channels first. */
 anf_node *anfi_batch_conv(anfi_batch *b) {
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   bool biased = b->n > 2 && anfi_is_tensor(anfi_lane_type(b, 2));
   bool own_bias = biased && b->batched[2];
   anf_node *in[3] = {b->in[0], b->in[1], biased ? b->in[2] : NULL}, *y;
@@ -210,7 +206,7 @@ anf_node *anfi_batch_conv(anfi_batch *b) {
 }
 
 anf_node *anfi_batch_conv_grad_input(anfi_batch *b) { // dy w
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   int64_t shape[ANF_MAX_RANK];
   if (!b->batched[1]) {
     anf_node *in[2] = {join_axes(b, b->in[0], 0), b->in[1]};
@@ -226,7 +222,7 @@ anf_node *anfi_batch_conv_grad_input(anfi_batch *b) { // dy w
 }
 
 anf_node *anfi_batch_conv_grad_weight(anfi_batch *b) { // x dy
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   int64_t shape[ANF_MAX_RANK];
   if (!group_by_lane(b, &e)) return NULL;
   size_t n = anfi_attr_ints(anfi_edit_get(&e, "shape"), ANF_MAX_RANK, shape);

@@ -5,10 +5,6 @@
  * does all lanes at once. */
 #include "autodiff/batch/batch.h"
 
-static anfi_attr_edit own_attrs(const anfi_batch *b) {
-  return anfi_edit_attrs(b->ad, (anfi_opcode)b->primal->op, b->primal->u.attrs);
-}
-
 static anf_node *join(const anfi_batch *b, anfi_opcode op, anf_node *x, anf_node *y, int64_t axis) {
   anfi_attr_edit e = anfi_edit_attrs(b->ad, op, NULL);
   anfi_edit_int(&e, "axis", axis);
@@ -77,7 +73,7 @@ static anf_node *flat_operand(anfi_batch *b, size_t i) {
 
 anf_node *anfi_batch_take(anfi_batch *b) {
   size_t axis = 0;
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   const anf_value *v = anfi_edit_get(&e, "axis");
   bool flat = !v || !anfi_attr_given(v);
   if (!flat) anfi_axis_in(anfi_attr_int(v), anfi_lane_type(b, 0)->n, &axis);
@@ -99,7 +95,7 @@ static anf_node *scatter(const anfi_batch *b, anf_node *x, anf_node *index, anf_
 
 /* x, index, updates: all of the batch but perhaps the index. */
 static anf_node *write_lanes(anfi_batch *b, anf_node *x, anf_node *updates, size_t axis) {
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   if (!b->batched[1]) {
     anfi_edit_int(&e, "axis", (int64_t)axis + 1);
     anf_node *in[3] = {x, b->in[1], updates};
@@ -114,7 +110,7 @@ static anf_node *write_lanes(anfi_batch *b, anf_node *x, anf_node *updates, size
 
 anf_node *anfi_batch_index_write(anfi_batch *b) {
   size_t axis = 0;
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   const anf_value *v = anfi_edit_get(&e, "axis");
   anf_node *x = anfi_b_operand(b, 0), *updates = anfi_b_operand(b, 2);
   if (v && anfi_attr_given(v)) {
@@ -134,7 +130,7 @@ anf_node *anfi_batch_gather_nd(anfi_batch *b) {
 }
 
 anf_node *anfi_batch_scatter_nd(anfi_batch *b) {
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   anf_node *index = anfi_b_lane_first(b, anfi_b_operand(b, 1));
   return scatter(b, anfi_b_operand(b, 0), index, anfi_b_operand(b, 2), anfi_edit_get(&e, "mode"));
 }
@@ -142,7 +138,7 @@ anf_node *anfi_batch_scatter_nd(anfi_batch *b) {
 /* ---- slices ---- */
 
 anf_node *anfi_batch_slice_update(anfi_batch *b) {
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   int64_t axis = anfi_attr_int(anfi_edit_get(&e, "axis"));
   anfi_edit_int(&e, "axis", axis >= 0 ? axis + 1 : axis);
   anf_node *in[2] = {anfi_b_operand(b, 0), anfi_b_aligned(b, 1, anfi_lane_type(b, 0)->n)};
@@ -184,7 +180,7 @@ static bool starts_differ(const anfi_batch *b, size_t from) {
 }
 
 anf_node *anfi_batch_dynamic_slice(anfi_batch *b) {
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   const anf_type *t = anfi_lane_type(b, 0);
   int64_t sizes[ANF_MAX_RANK + 1];
   anfi_attr_ints(anfi_edit_get(&e, "sizes"), ANF_MAX_RANK, sizes + 1);
@@ -263,7 +259,7 @@ anf_node *anfi_batch_dynamic_update_slice(anfi_batch *b) {
 
 /* Counts of each lane in a part of its own; one outside a lane's part must stay outside all. */
 anf_node *anfi_batch_bincount(anfi_batch *b) {
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   int64_t length = anfi_attr_int(anfi_edit_get(&e, "length"));
   if (b->size < 0) return NULL;
   anf_node *x = anfi_b_cast(b, anfi_b_operand(b, 0), ANF_I64), *in[2];

@@ -5,10 +5,6 @@
  * differs by lane is applied after. */
 #include "autodiff/batch/batch.h"
 
-static anfi_attr_edit own_attrs(const anfi_batch *b) {
-  return anfi_edit_attrs(b->ad, (anfi_opcode)b->primal->op, b->primal->u.attrs);
-}
-
 static bool has(const anfi_batch *b, size_t i) {
   return i < b->n && anfi_is_tensor(anfi_lane_type(b, i));
 }
@@ -48,7 +44,7 @@ static anf_node *apply_affine(anfi_batch *b, const affine *f, anf_node *y, uint3
 }
 
 anf_node *anfi_batch_layer_norm(anfi_batch *b) { // x scale? bias?
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   int64_t at[ANF_MAX_RANK];
   affine f = affine_of(b);
   uint32_t mask = anfi_reduced_axes(anfi_edit_get(&e, "axis"), anfi_lane_type(b, 0)->n);
@@ -75,7 +71,7 @@ anf_node *anfi_batch_group_norm(anfi_batch *b) { // x scale? bias?
 
 /* Statistics are given, so this is elementwise. */
 anf_node *anfi_batch_batch_norm(anfi_batch *b) { // x scale bias mean var
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   size_t axis = 0;
   const anf_type *t = b->primal->type;
   anfi_axis_in(anfi_attr_int(anfi_edit_get(&e, "axis")), t->n, &axis);
@@ -97,7 +93,7 @@ anf_node *anfi_batch_batch_norm(anfi_batch *b) { // x scale bias mean var
 
 /* Statistics are of all examples of a lane: lanes are more channels. */
 anf_node *anfi_batch_batch_norm_train(anfi_batch *b) { // x scale bias -> (y, mean, var)
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   const anf_type *t = b->primal->type->items[0];
   size_t axis = 0;
   int64_t dims[ANF_MAX_RANK + 1] = {0};

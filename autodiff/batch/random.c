@@ -4,10 +4,6 @@
  *   keys[lane]                         ->  one draw after the other (lanes.c) */
 #include "autodiff/batch/batch.h"
 
-static anfi_attr_edit own_attrs(const anfi_batch *b) {
-  return anfi_edit_attrs(b->ad, (anfi_opcode)b->primal->op, b->primal->u.attrs);
-}
-
 /* The 32 random bits below p * 2^32, as the op itself compares them. */
 anf_node *anfi_batch_bernoulli(anfi_batch *b) { // key p
   const anf_type *t = b->primal->type;
@@ -39,7 +35,7 @@ anf_node *anfi_batch_dropout(anfi_batch *b) { // x key
 }
 
 anf_node *anfi_batch_shuffle(anfi_batch *b) { // key x
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   int64_t axis = anfi_attr_int(anfi_edit_get(&e, "axis"));
   if (b->batched[0]) return NULL;
   anfi_edit_int(&e, "axis", axis >= 0 ? axis + 1 : axis);

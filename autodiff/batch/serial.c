@@ -126,14 +126,10 @@ bool anfi_vmap_is_serial(anfi_vmap *v, const anfi_flow_spec *root) {
 
 /* ---- the loop over lanes ---- */
 
-static bool is_nest(const anf_type *t) {
-  return t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
-}
-
 /* Lane i of x, of type t for one lane. */
 static anf_node *lane_of(const anfi_batch *b, anf_node *x, const anf_type *t, const bool **mask,
                          anf_node *i) {
-  if (!is_nest(t)) {
+  if (!anfi_is_nest(t)) {
     bool batched = *(*mask)++;
     anfi_attr_edit e = anfi_edit_attrs(b->ad, ANF_OP_Take, NULL);
     if (!batched || t->kind != ANF_TYPE_TENSOR) return x;
@@ -148,7 +144,7 @@ static anf_node *lane_of(const anfi_batch *b, anf_node *x, const anf_type *t, co
 
 /* The tensors of x, which is of type t, in order. */
 static size_t put_items(const anfi_batch *b, anf_node *x, const anf_type *t, anf_node **out) {
-  if (!is_nest(t)) return *out = x, 1;
+  if (!anfi_is_nest(t)) return *out = x, 1;
   size_t n = 0;
   for (uint32_t k = 0; k < t->n; k++)
     n += put_items(b, anfi_nest_item(b, x, k), t->items[k], out + n);
@@ -156,7 +152,7 @@ static size_t put_items(const anfi_batch *b, anf_node *x, const anf_type *t, anf
 }
 
 static size_t put_types(const anf_type *t, const anf_type **out) {
-  if (!is_nest(t)) return *out = t, 1;
+  if (!anfi_is_nest(t)) return *out = t, 1;
   size_t n = 0;
   for (uint32_t k = 0; k < t->n; k++) n += put_types(t->items[k], out + n);
   return n;
@@ -164,7 +160,7 @@ static size_t put_types(const anf_type *t, const anf_type **out) {
 
 /* A value of type t of its tensors; *at moves on. */
 static anf_node *of_items(const anfi_batch *b, const anf_type *t, anf_node ***at) {
-  if (!is_nest(t)) return *(*at)++;
+  if (!anfi_is_nest(t)) return *(*at)++;
   anf_node **items = ANFI_NEW_N(b->ad->arena, anf_node *, t->n + 1);
   for (uint32_t k = 0; k < t->n; k++) items[k] = of_items(b, t->items[k], at);
   return anfi_nest_of(b, t, items);

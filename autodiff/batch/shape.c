@@ -29,10 +29,6 @@ static anf_node **all_batched(anfi_batch *b) {
   return in;
 }
 
-static anfi_attr_edit own_attrs(const anfi_batch *b) {
-  return anfi_edit_attrs(b->ad, (anfi_opcode)b->primal->op, b->primal->u.attrs);
-}
-
 static anf_node *with_attrs(const anfi_batch *b, anfi_attr_edit *e, anf_node *const *in) {
   return anfi_b_apply(b, e->op, anfi_edit_done(e), b->n, in);
 }
@@ -44,7 +40,7 @@ static void all_axes(anfi_attr_edit *e, size_t rank) {
 }
 
 anf_node *anfi_batch_axes(anfi_batch *b) {
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   anf_node **in = all_batched(b);
   if (!anfi_edit_get(&e, "axis")) return with_attrs(b, &e, in);
   if (given(anfi_edit_get(&e, "axis"))) shift(&e, "axis");
@@ -56,7 +52,7 @@ anf_node *anfi_batch_axes(anfi_batch *b) {
 
 /* Without an axis these take the elements in row-major order. */
 anf_node *anfi_batch_axis(anfi_batch *b) {
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   anf_node **in = all_batched(b);
   if (given(anfi_edit_get(&e, "axis"))) {
     shift(&e, "axis");
@@ -72,7 +68,7 @@ anf_node *anfi_batch_axis(anfi_batch *b) {
 }
 
 anf_node *anfi_batch_roll(anfi_batch *b) {
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   if (given(anfi_edit_get(&e, "axis"))) {
     shift(&e, "axis");
     return with_attrs(b, &e, b->in);
@@ -86,14 +82,14 @@ anf_node *anfi_batch_transpose(anfi_batch *b) {
   const anf_type *t = anfi_lane_type(b, 0);
   size_t perm[ANF_MAX_RANK];
   int64_t axes[ANF_MAX_RANK + 1] = {0};
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   anfi_permutation(anfi_edit_get(&e, "axes"), t->n, perm);
   for (size_t k = 0; k < t->n; k++) axes[k + 1] = (int64_t)perm[k] + 1;
   return anfi_b_permute(b, b->in[0], axes);
 }
 
 anf_node *anfi_batch_swap_axes(anfi_batch *b) {
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   shift(&e, "axis1");
   shift(&e, "axis2");
   return with_attrs(b, &e, b->in);
@@ -108,7 +104,7 @@ anf_node *anfi_batch_get_field(anfi_batch *b) {
 }
 
 anf_node *anfi_batch_flatten(anfi_batch *b) {
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   if (!anfi_lane_type(b, 0)->n) return anfi_b_flat(b, b->in[0]);
   shift(&e, "start");
   shift(&e, "end");
@@ -116,7 +112,7 @@ anf_node *anfi_batch_flatten(anfi_batch *b) {
 }
 
 anf_node *anfi_batch_squeeze(anfi_batch *b) {
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   const anf_type *t = anfi_lane_type(b, 0);
   int64_t at[ANF_MAX_RANK];
   size_t n = 0;
@@ -197,7 +193,7 @@ anf_node *anfi_batch_sum_to(anfi_batch *b) {
 
 anf_node *anfi_batch_pad(anfi_batch *b) {
   int64_t w[2 * ANF_MAX_RANK + 2] = {0, 0};
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   size_t n = anfi_attr_ints(anfi_edit_get(&e, "pad_width"), 2 * ANF_MAX_RANK, w + 2);
   anfi_edit_ints(&e, "pad_width", n + 2, w);
   return with_attrs(b, &e, b->in);
@@ -205,7 +201,7 @@ anf_node *anfi_batch_pad(anfi_batch *b) {
 
 anf_node *anfi_batch_tile(anfi_batch *b) {
   int64_t given_reps[ANF_MAX_RANK], reps[ANF_MAX_RANK + 1];
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   size_t n = anfi_attr_ints(anfi_edit_get(&e, "reps"), ANF_MAX_RANK, given_reps);
   size_t rank = anfi_lane_type(b, 0)->n, to = n > rank ? n : rank;
   if (to >= ANF_MAX_RANK) return NULL;
@@ -233,7 +229,7 @@ static anf_node *diagonal(anfi_batch *b, int64_t k, int64_t m, int64_t n) {
 anf_node *anfi_batch_diag(anfi_batch *b) {
   const anf_type *t = anfi_lane_type(b, 0);
   anf_ctx *cx = b->ad->m->cx;
-  anfi_attr_edit e = own_attrs(b);
+  anfi_attr_edit e = anfi_b_attrs(b);
   int64_t k = anfi_attr_int(anfi_edit_get(&e, "k"));
   if (!anfi_is_static(t)) return NULL;
   if (t->n == 2) return diagonal(b, k, t->dims[0], t->dims[1]);

@@ -9,13 +9,9 @@
 
 /* ---- items ---- */
 
-static bool is_nest(const anf_type *t) {
-  return t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
-}
-
 size_t anfi_item_count(const anf_type *t) {
   size_t n = 0;
-  if (!is_nest(t)) return 1;
+  if (!anfi_is_nest(t)) return 1;
   for (uint32_t i = 0; i < t->n; i++) n += anfi_item_count(t->items[i]);
   return n;
 }
@@ -25,7 +21,7 @@ bool anfi_can_batch(const anf_type *t) {
 }
 
 static void mark_all(const anf_type *t, bool *out) {
-  if (!is_nest(t)) {
+  if (!anfi_is_nest(t)) {
     *out = anfi_can_batch(t);
     return;
   }
@@ -36,7 +32,7 @@ static void mark_all(const anf_type *t, bool *out) {
 }
 
 static const anf_type *batched_type(anfi_vmap *v, const anf_type *t, const bool **mask) {
-  if (!is_nest(t)) {
+  if (!anfi_is_nest(t)) {
     bool batched = *(*mask)++;
     return batched && t->kind == ANF_TYPE_TENSOR ? anfi_batched_type(v->ad->m->cx, t, v->size) : t;
   }
@@ -106,7 +102,7 @@ anf_node *anfi_nest_of(const anfi_batch *b, const anf_type *t, anf_node **items)
 
 /* Any batched tensor among the parts of x. */
 static anf_node *find_lanes(const anfi_batch *b, anf_node *x, const anf_type *t, const bool *mask) {
-  if (!is_nest(t)) return *mask && t->kind == ANF_TYPE_TENSOR ? x : NULL;
+  if (!anfi_is_nest(t)) return *mask && t->kind == ANF_TYPE_TENSOR ? x : NULL;
   for (uint32_t i = 0; i < t->n; i++) {
     size_t n = anfi_item_count(t->items[i]);
     if (anfi_flow_any(mask, n)) {
@@ -138,7 +134,7 @@ static anf_node *raise_item(raising *r, anf_node *x, const anf_type *t) {
 }
 
 static anf_node *raise_nest(raising *r, anf_node *x, const anf_type *t) {
-  if (!is_nest(t)) return raise_item(r, x, t);
+  if (!anfi_is_nest(t)) return raise_item(r, x, t);
   size_t n = anfi_item_count(t);
   if (!x || memcmp(r->has, r->want, n) == 0) {
     r->has += n;
@@ -336,11 +332,6 @@ static anf_node *apply_of(anfi_vmap *v, const anf_node *n) {
   return is_storage_op(n) ? storage_op(v, n, in) : by_rule(v, n, in);
 }
 
-static bool is_callee(const anf_node *n) {
-  return n->kind == ANFI_APPLY && (n->op == ANF_OP_Switch || n->op == ANF_OP_SwitchLayer) &&
-         anfi_value_graph(n->in[1].def);
-}
-
 /* A user raises an input that is less batched than its mask: masks are exact here but
  * for results that had to be raised. */
 static bool fill_graph(anfi_vmap *v, anfi_flow_spec *s) {
@@ -358,7 +349,7 @@ static bool fill_graph(anfi_vmap *v, anfi_flow_spec *s) {
   }
   for (size_t i = 0; i < order->n; i++) {
     anf_node *n = order->at[i];
-    if (is_callee(n)) continue;
+    if (anfi_flow_is_callee(n)) continue;
     v->ad->at = n;
     anf_node *y = n->kind == ANFI_CALL ? call_of(v, n) : apply_of(v, n);
     if (!y) return false;
@@ -426,7 +417,7 @@ static int64_t next_axis(boundary *e) { return anfi_get_i64(e->axes->u.item[e->n
 /* Items with their batch axis in front. */
 static anf_node *to_front(boundary *e, anf_node *x) {
   const anf_type *t = anfi_ad_type_of(e->b.ad, x);
-  if (!is_nest(t)) {
+  if (!anfi_is_nest(t)) {
     int64_t axis = next_axis(e);
     e->mask[e->next++] = axis >= 0;
     if (axis < 0) return x;
@@ -447,7 +438,7 @@ static anf_node *to_front(boundary *e, anf_node *x) {
 
 static anf_node *to_place(boundary *e, anf_node *x) {
   const anf_type *t = anfi_ad_type_of(e->b.ad, x);
-  if (!is_nest(t)) {
+  if (!anfi_is_nest(t)) {
     int64_t axis = next_axis(e);
     bool batched = e->mask[e->next++];
     if (axis < 0 && batched && t->kind == ANF_TYPE_TENSOR) {

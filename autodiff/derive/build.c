@@ -265,10 +265,6 @@ static anf_node *shorter_choice(const plan *p) {
   return is_whole(p, k) ? p->in[k] : NULL;
 }
 
-static bool is_complex(const anf_type *t) {
-  return anfi_dtype_class((anf_dtype)t->dtype) == ANFI_CLASS_COMPLEX;
-}
-
 /* Ops that read only the type of their last argument. */
 static anf_node *without_like(const plan *p) {
   const anf_type *x = type_in(p, 0), *like = type_in(p, p->n - 1);
@@ -294,7 +290,9 @@ static anf_node *shorter_negation(const plan *p) {
   return anfi_is_op(p->in[0], ANF_OP_Neg) ? p->in[0]->in[0].def : NULL;
 }
 
-static anf_node *if_real(const plan *p) { return is_complex(type_in(p, 0)) ? NULL : p->in[0]; }
+static anf_node *if_real(const plan *p) {
+  return anfi_ad_is_complex(type_in(p, 0)) ? NULL : p->in[0];
+}
 
 static anf_node *if_of_type(const plan *p) { return type_in(p, 0) == p->type ? p->in[0] : NULL; }
 

@@ -23,9 +23,19 @@ anf_value *anfi_derive_int(const anfi_derive *q, int64_t x) {
   return v;
 }
 
+anf_value *anfi_derive_bool(const anfi_derive *q, bool x) {
+  anf_value *v = anfi_value_new_i64(q->ad->m->cx, ANF_BOOL, x);
+  anfi_value_guard(v);
+  return v;
+}
+
 anf_value *anfi_derive_attr(const anfi_derive *q, const char *name) {
   int k = anfi_attr_index(q->ad->m->cx, q->op, name);
   return anfi_attr_value(q->ad->m->cx, q->op, q->primal->u.attrs, (uint32_t)k);
+}
+
+bool anfi_derive_flag(const anfi_derive *q, const char *name) {
+  return anfi_attr_bool(anfi_derive_attr(q, name));
 }
 
 const anf_type *anfi_derive_type(const anfi_derive *q, size_t i) {
@@ -113,14 +123,6 @@ static bool operand_adjoints(anfi_derive *q) {
   return !hook || anfi_op[q->op].vjp(q);
 }
 
-static bool is_complex(const anf_type *t) {
-  return anfi_dtype_class((anf_dtype)t->dtype) == ANFI_CLASS_COMPLEX;
-}
-
-static bool same_dims(const anf_type *a, const anf_type *b) {
-  return a->n == b->n && (!a->n || memcmp(a->dims, b->dims, a->n * sizeof *a->dims) == 0);
-}
-
 static bool has_unknown(const anf_type *t) {
   for (uint32_t k = 0; k < t->n; k++)
     if (t->dims[k] == ANF_DIM_UNKNOWN) return true;
@@ -132,14 +134,14 @@ static bool has_unknown(const anf_type *t) {
 static anf_node *fit(anfi_ad *ad, anf_graph *g, anf_node *c, anf_node *like, bool alone) {
   const anf_type *t = anfi_ad_type_of(ad, c), *to = anfi_ad_type_of(ad, like);
   if (t == to && (alone || !has_unknown(to))) return c;
-  if (is_complex(t) && !is_complex(to)) c = anfi_ad_apply1(ad, g, ANF_OP_Real, c);
+  if (anfi_ad_is_complex(t) && !anfi_ad_is_complex(to)) c = anfi_ad_apply1(ad, g, ANF_OP_Real, c);
   bool more = t->n > to->n, less = t->n < to->n;
   for (uint32_t k = 0; t->n == to->n && k < t->n; k++) {
     more |= to->dims[k] == 1 && t->dims[k] != 1;
     less |= t->dims[k] == 1 && to->dims[k] != 1;
   }
   if (c && less) c = anfi_ad_apply2(ad, g, ANF_OP_BroadcastLike, c, like);
-  else if (c && (more || !same_dims(t, to) || (!alone && has_unknown(to))))
+  else if (c && (more || !anfi_same_dims(t, to) || (!alone && has_unknown(to))))
     c = anfi_ad_apply2(ad, g, ANF_OP_SumTo, c, like);
   return c ? anfi_ad_apply2(ad, g, ANF_OP_CastLike, c, like) : NULL;
 }
@@ -230,9 +232,9 @@ static bool apply_linear(const forward *q) {
 }
 
 static bool is_elementwise(const forward *q) {
-  if (!anfi_op[q->primal->op].scalar || is_complex(q->type)) return false;
+  if (!anfi_op[q->primal->op].scalar || anfi_ad_is_complex(q->type)) return false;
   for (size_t i = 0; i < q->n; i++)
-    if (is_complex(anfi_ad_type_of(q->ad, q->in[i]))) return false;
+    if (anfi_ad_is_complex(anfi_ad_type_of(q->ad, q->in[i]))) return false;
   return true;
 }
 

@@ -84,6 +84,10 @@ static inline bool anfi_ad_is_inactive(anfi_ad *ad, anfi_opcode op, size_t i) {
 /* Has a value of this type tangents? Real and complex tensors, and types with such a part. */
 static inline bool anfi_ad_varies(const anf_type *t) { return t->varies; }
 
+static inline bool anfi_ad_is_complex(const anf_type *t) {
+  return anfi_dtype_class((anf_dtype)t->dtype) == ANFI_CLASS_COMPLEX;
+}
+
 /* ---- building ---- */
 
 /* A typed node, or an older equal one. Nodes that change nothing are not built (factors of 1,
@@ -138,12 +142,14 @@ bool anfi_derive_refuse(anfi_ad *ad, const anf_node *primal, size_t input, anfi_
 
 typedef struct anfi_derive {
   anfi_ad *ad;
-  anf_graph *g;
+  anf_graph *g; // of the derivative
+  /* the op: its node, and the counterparts in g of its inputs and result */
   const anf_node *primal;
   anfi_opcode op;
   size_t n, ndy;
   anf_node *const *in, *const *dy;
   anf_node *y;
+  /* adjoints, by input */
   const bool *want;
   anf_node **out; // all NULL at first; shape and type may still be those of the broadcast result
 } anfi_derive;
@@ -162,8 +168,10 @@ anf_node *anfi_derive_build(anfi_derive *q, const char *formula, anf_node *const
 /* For `values`: it is released with the frame if that fails before it is passed on. */
 anf_value *anfi_derive_ints(const anfi_derive *q, size_t n, const int64_t *x);
 anf_value *anfi_derive_int(const anfi_derive *q, int64_t x);
+anf_value *anfi_derive_bool(const anfi_derive *q, bool x);
 /* An attribute of the primal, by name; never NULL. */
 anf_value *anfi_derive_attr(const anfi_derive *q, const char *name);
+bool anfi_derive_flag(const anfi_derive *q, const char *name);
 /* Is argument i there, and does it vary and want its adjoint? */
 bool anfi_derive_given(const anfi_derive *q, size_t i);
 bool anfi_derive_wants(const anfi_derive *q, size_t i);

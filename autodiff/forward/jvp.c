@@ -434,11 +434,6 @@ static pair apply_of(forward *v, const anf_node *n) {
   }
 }
 
-static bool is_callee(const anf_node *n) {
-  return n->kind == ANFI_APPLY && (n->op == ANF_OP_Switch || n->op == ANF_OP_SwitchLayer) &&
-         anfi_value_graph(n->in[1].def);
-}
-
 static void open_params(forward *v, const anfi_flow_spec *s) {
   size_t np = s->graph->params.n, at = 0, next = np;
   v->param = v->g->params.at;
@@ -461,7 +456,7 @@ static bool fill(forward *v, anfi_flow_spec *s) {
   v->tan = ANFI_NEW_N(v->a, anf_node **, order->n + 1);
   for (size_t i = 0; i < order->n; i++) {
     const anf_node *n = order->at[i];
-    if (is_callee(n)) continue;
+    if (anfi_flow_is_callee(n)) continue;
     v->ad->at = n;
     v->ad->how = anfi_debug_derive(v->ad->m, n->debug, "tangent of");
     pair p = n->kind == ANFI_CALL ? call_of(v, n) : apply_of(v, n);

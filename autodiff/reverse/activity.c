@@ -206,8 +206,8 @@ static void call_back(anfi_j *j, const anf_node *n, const bool *given) {
 
 /* ---- loops ---- */
 
-/* An array of an iteration that changes from one to the next, of which a step of an inner loop reads items alone: the inner
- * loop saves the items. As its invariant the array would be saved whole in each iteration outside. */
+/* Is `arg` an array that changes with each iteration of the loop around, while the step p of an inner loop only reads items
+ * of it? Then the inner loop saves the items: as its invariant, the array would be saved whole in each iteration around. */
 static bool is_read_of_state(anfi_j *j, const anf_node *arg, const anf_node *p) {
   readings none = {0};
   if (!j->now->splice || !is_array(arg)) return false;

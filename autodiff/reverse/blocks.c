@@ -370,7 +370,7 @@ static anf_node *back_over(blocks *b, anf_graph *g, size_t n, anf_node *const *i
   return anfi_ad_loop(b->q->ad, g, &over, in);
 }
 
-/* A graph of back_over, or one that gives the adjoints as they are. */
+/* A branch for the rest of the rounds: back_over as a graph of its own; without a rest it returns the adjoints unchanged. */
 static anf_graph *back_arm(blocks *b, size_t n, anf_node *const *in, bool rest) {
   making m = begin(b->q->ad, rest ? ANFI_BACKWARD : ANFI_ADJOINT, b->l.step, n);
   for (size_t i = 0; i < n; i++) take(&m, anfi_ad_type_of(b->q->ad, in[i]));

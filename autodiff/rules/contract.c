@@ -4,10 +4,6 @@
 #include "autodiff/derive/derive.h"
 #include "ir/ops/op.h"
 
-static bool flag(const anfi_derive *q, const char *name) {
-  return anfi_attr_bool(anfi_derive_attr(q, name));
-}
-
 static anf_node *matmul(anfi_derive *q, anf_node *a, bool ta, anf_node *b, bool tb) {
   anf_node *in[2] = {a, b};
   anf_value *v[2] = {anfi_value_new_i64(q->ad->m->cx, ANF_BOOL, ta), NULL};
@@ -51,7 +47,7 @@ static anf_node *matrix_arg(anfi_derive *q, size_t i) {
 }
 
 bool anfi_vjp_matmul(anfi_derive *q) {
-  bool ta = flag(q, "ta"), tb = flag(q, "tb");
+  bool ta = anfi_derive_flag(q, "ta"), tb = anfi_derive_flag(q, "tb");
   const anf_type *a = anfi_derive_type(q, 0), *b = anfi_derive_type(q, 1);
   anf_node *dy = matrix_dy(q);
   if (!dy) return false;

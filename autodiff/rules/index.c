@@ -45,7 +45,8 @@ static bool may_collide(const anfi_derive *q) {
   return n > 1;
 }
 
-/* Which updates are in the result: the number of each is written as the update was, and read. */
+/* Which updates are in the result, where several were written to one place: the number of each is written as the update
+ * was, and read back. */
 static anf_node *winners(anfi_derive *q) {
   const anf_type *u = anfi_derive_type(q, 2);
   size_t n;

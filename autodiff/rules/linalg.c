@@ -40,18 +40,12 @@ bool anfi_vjp_det(anfi_derive *q) {
   return q->out[0] != NULL;
 }
 
-static anf_value *truth(const anfi_derive *q, bool x) {
-  anf_value *v = anfi_value_new_i64(q->ad->m->cx, ANF_BOOL, x);
-  anfi_value_guard(v);
-  return v;
-}
-
 /* db solves the transposed system; da is - db x', of which only the half that was read counts. */
 bool anfi_vjp_triangular_solve(anfi_derive *q) { // a b
   bool lower = anfi_attr_bool(anfi_derive_attr(q, "lower")),
        transposed = anfi_attr_bool(anfi_derive_attr(q, "transpose")),
        unit = anfi_attr_bool(anfi_derive_attr(q, "unit"));
-  anf_value *v = truth(q, !transposed);
+  anf_value *v = anfi_derive_bool(q, !transposed);
   anf_node *b = anfi_derive_build(q, "(TriangularSolve a dy lower=lower transpose=$0 unit=unit)",
                                   NULL, 1, &v);
   if (!b) return false;

@@ -5,16 +5,6 @@
 #include "autodiff/derive/derive.h"
 #include "ir/ops/op.h"
 
-static bool flag(const anfi_derive *q, const char *name) {
-  return anfi_attr_bool(anfi_derive_attr(q, name));
-}
-
-static anf_value *truth(const anfi_derive *q, bool x) {
-  anf_value *v = anfi_value_new_i64(q->ad->m->cx, ANF_BOOL, x);
-  anfi_value_guard(v);
-  return v;
-}
-
 /* ---- running along an axis; without one along all elements ---- */
 
 /* x, or its elements in one line. */
@@ -29,7 +19,7 @@ static anf_node *in_line(anfi_derive *q, anf_node *x, size_t *axis) {
 }
 
 bool anfi_vjp_cumsum(anfi_derive *q) {
-  anf_value *v = truth(q, !flag(q, "reverse"));
+  anf_value *v = anfi_derive_bool(q, !anfi_derive_flag(q, "reverse"));
   q->out[0] = anfi_derive_build(
       q, "(ReshapeLike (CumSum dy axis=axis reverse=$0 exclusive=exclusive) x)", NULL, 1, &v);
   return q->out[0] != NULL;
@@ -52,14 +42,14 @@ static anf_node *moved(anfi_derive *q, anf_node *x, size_t axis, bool up) {
 /* t_i = b_i + a_i t_before, against the direction of the run. */
 static anf_node *recurrence(anfi_derive *q, anf_node *a, anf_node *b, size_t axis, bool reverse) {
   anf_node *in[2] = {a, b};
-  anf_value *v[2] = {anfi_derive_int(q, (int64_t)axis), truth(q, reverse)};
+  anf_value *v[2] = {anfi_derive_int(q, (int64_t)axis), anfi_derive_bool(q, reverse)};
   return anfi_derive_build(q, "(LinearScan (Conj @0) @1 axis=$0 reverse=$1)", in, 2, v);
 }
 
 /* y_i = b_i + a_i y_before: the adjoint of y_i flows on to y_before times a_i. */
 bool anfi_vjp_linear_scan(anfi_derive *q) {
   size_t axis = 0;
-  bool back = flag(q, "reverse");
+  bool back = anfi_derive_flag(q, "reverse");
   anfi_axis_in(anfi_attr_int(anfi_derive_attr(q, "axis")), anfi_derive_type(q, 0)->n, &axis);
   anf_node *a = moved(q, q->in[0], axis, back);
   anf_node *t = a ? recurrence(q, a, q->dy[0], axis, !back) : NULL;
@@ -74,7 +64,7 @@ bool anfi_vjp_linear_scan(anfi_derive *q) {
  * gathers dy_j x_i+1..x_j from the end. */
 bool anfi_vjp_cumprod(anfi_derive *q) {
   size_t axis;
-  bool back = flag(q, "reverse"), exclusive = flag(q, "exclusive");
+  bool back = anfi_derive_flag(q, "reverse"), exclusive = anfi_derive_flag(q, "exclusive");
   anf_node *x = in_line(q, q->in[0], &axis), *s;
   if (!x) return false;
   if (exclusive) { // y_j ends before x_j
@@ -85,7 +75,7 @@ bool anfi_vjp_cumprod(anfi_derive *q) {
     s = next ? recurrence(q, next, q->dy[0], axis, !back) : NULL;
   }
   anf_node *in[2] = {x, s};
-  anf_value *v[2] = {anfi_derive_int(q, (int64_t)axis), truth(q, back)};
+  anf_value *v[2] = {anfi_derive_int(q, (int64_t)axis), anfi_derive_bool(q, back)};
   anf_node *before =
       anfi_derive_build(q, "(CumProd (Conj @0) axis=$0 reverse=$1 exclusive=true)", in, 2, v);
   in[0] = before;
@@ -96,7 +86,7 @@ bool anfi_vjp_cumprod(anfi_derive *q) {
 /* The extreme so far is where x equals it last: that place gets dy. */
 bool anfi_vjp_cumextreme(anfi_derive *q) {
   size_t axis;
-  bool back = flag(q, "reverse");
+  bool back = anfi_derive_flag(q, "reverse");
   anf_node *x = in_line(q, q->in[0], &axis), *in[3] = {x, NULL, NULL};
   if (!x || !anfi_derive_static(q, 0)) return false;
   const anf_type *t = anfi_ad_type_of(q->ad, x);

@@ -263,18 +263,12 @@ static void module_data(cgen *c, const char *init) {
 
 /* ---- all ---- */
 
-static anf_text *new_text(anf_ctx *cx) {
-  anf_text *t = ANFI_NEW(anfi_scratch(cx), anf_text);
-  t->cx = cx;
-  anfi_defer(cx, ANFI_ALWAYS, anfi_free_text, t);
-  return t;
-}
-
 static void start(cgen *c, anf_ctx *cx, const anfi_jit_lowered *l, const anf_c_opts *o) {
   *c = (cgen){.cx = cx, .a = anfi_scratch(cx), .m = l->m, .o = o, .aot = l->aot, .need = l->need};
   c->prefix = o->prefix ? o->prefix : "anf_module";
-  c->helper = new_text(cx), c->code = new_text(cx), c->body = new_text(cx), c->tmp = new_text(cx);
-  c->head = new_text(cx);
+  c->helper = anfi_text_begin(cx), c->code = anfi_text_begin(cx), c->body = anfi_text_begin(cx),
+  c->tmp = anfi_text_begin(cx);
+  c->head = anfi_text_begin(cx);
   anfi_map_init(&c->have, c->a);
   anfi_map_init(&c->shown, c->a);
   anfi_map_init(&c->strides, c->a);

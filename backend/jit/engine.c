@@ -221,13 +221,6 @@ void anfi_jit_code_release(anfi_jit_code *c) {
 
 static void release_code(void *c) { anfi_jit_code_release((anfi_jit_code *)c); }
 
-static anf_text *new_text(anf_ctx *cx) {
-  anf_text *t = ANFI_NEW(anfi_scratch(cx), anf_text);
-  t->cx = cx;
-  anfi_defer(cx, ANFI_ALWAYS, anfi_free_text, t);
-  return t;
-}
-
 /* Of the frame: whoever keeps the code takes a reference. */
 static anfi_jit_code *compiled(anf_ctx *cx, anf_jit_engine *e, const tmod *m,
                                const anfi_jit_id *id) {
@@ -237,7 +230,7 @@ static anfi_jit_code *compiled(anf_ctx *cx, anf_jit_engine *e, const tmod *m,
   if (!code) anfi_throw_nomem(cx);
   anfi_defer(cx, ANFI_ALWAYS, release_code, code);
   if (e->vt->compile) return e->vt->compile(cx, e, &l, code) ? code : NULL;
-  anf_text *bytes = new_text(cx), *packed = new_text(cx);
+  anf_text *bytes = anfi_text_begin(cx), *packed = anfi_text_begin(cx);
   if (!e->vt->make(cx, e, &l, code, bytes) || !e->vt->load(cx, e, code, bytes->text, bytes->len))
     return NULL;
   if (!id) return code;

@@ -248,6 +248,6 @@ void anfi_ll_crew_start(lcrew *c, ljob *job, anf_jit_level o, const lhand *hand,
 /* The jobs before `ready` may be taken. The caller may do one of them before it comes back. */
 void anfi_ll_crew_give(lcrew *c, size_t ready);
 void anfi_ll_crew_end(lcrew *c);    // when all that were given are done
-void anfi_ll_crew_stop(void *crew); // what was not begun is left; what came of the others goes
+void anfi_ll_crew_stop(void *crew); // jobs not begun stay undone; results of the others are freed
 
 #endif

@@ -61,7 +61,8 @@ static size_t barrier(const anfi_low *L) {
   return k;
 }
 
-/* What is assigned again has its value of now only here. */
+/* The innermost scope of what e uses, where e can be computed. A variable that is assigned again has its present value in the
+ * current scope alone. */
 static void deepest(const anfi_low *L, texpr e, size_t *depth) {
   if (e->kind == TX_var || e->kind == TX_tensor) {
     uint64_t d = anfi_low_depth(L, e);

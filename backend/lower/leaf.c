@@ -4,10 +4,6 @@
  * Types nest no deeper than inference allows, so counting may recurse; listing keeps a stack of its own. */
 #include "backend/lower/lower.h"
 
-static bool is_compound(const anf_type *t) {
-  return t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
-}
-
 static bool not_compiled(anf_ctx *cx, anfi_loc loc, const anf_type *t) {
   anf_text *name = anfi_text_begin(cx);
   anfi_put_type(name, cx, t);
@@ -38,15 +34,15 @@ static bool add_leaf(anf_ctx *cx, anfi_arena *a, const anf_type *t, anfi_loc loc
 
 bool anfi_leaves_of(anf_ctx *cx, anfi_arena *a, const anf_type *t, anfi_loc loc, anfi_leaves *out) {
   ANFI_VEC(const anf_type *) st = {0};
-  if (anfi_leaf_count(t) == 1 && !is_compound(t)) {
+  if (anfi_leaf_count(t) == 1 && !anfi_is_nest(t)) {
     if (!out->cap) *out = (anfi_leaves){.at = ANFI_NEW(a, anfi_leaf), .cap = 1}; // most have one
     return add_leaf(cx, a, t, loc, out);
   }
   anfi_push(a, &st, t);
   while (st.n) {
     const anf_type *x = st.at[--st.n];
-    for (uint32_t i = is_compound(x) ? x->n : 0; i-- > 0;) anfi_push(a, &st, x->items[i]);
-    bool good = is_compound(x) || x->kind == ANF_TYPE_NONE ||
+    for (uint32_t i = anfi_is_nest(x) ? x->n : 0; i-- > 0;) anfi_push(a, &st, x->items[i]);
+    bool good = anfi_is_nest(x) || x->kind == ANF_TYPE_NONE ||
                 (anfi_leaf_count(x) && add_leaf(cx, a, x, loc, out));
     if (good) continue;
     return anfi_failed(cx) ? false : not_compiled(cx, loc, x);
@@ -57,7 +53,7 @@ bool anfi_leaves_of(anf_ctx *cx, anfi_arena *a, const anf_type *t, anfi_loc loc,
 size_t anfi_leaf_count(const anf_type *t) {
   if (t->kind == ANF_TYPE_TENSOR || is_boxed(t) || is_name(t)) return 1;
   size_t n = 0;
-  for (uint32_t i = 0; is_compound(t) && i < t->n; i++) n += anfi_leaf_count(t->items[i]);
+  for (uint32_t i = 0; anfi_is_nest(t) && i < t->n; i++) n += anfi_leaf_count(t->items[i]);
   return n;
 }
 

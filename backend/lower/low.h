@@ -207,8 +207,9 @@ void anfi_pt_dims(anfi_low *L, const anfi_pt *p, size_t rank, const int64_t *dim
 /* view.c */
 anfi_view *anfi_view_new(anfi_low *L, const anf_type *t, anfi_view_kind k);
 anfi_view *anfi_view_lazy(anfi_low *L, const anfi_low_op *q, anfi_order order, anfi_at at);
+anfi_elem anfi_view_zero(anfi_low *L, const anfi_view *v); // a zero of its element type
 anfi_elem anfi_view_at(anfi_low *L, const anfi_view *v, const anfi_pt *p);
-/* A view of one element that nobody has asked for is computed here, and is its value from now on. */
+/* Computes a view of one element here, unless it was computed before; from now on it is that value. */
 void anfi_view_settle(anfi_low *L, anfi_view *v);
 anfi_elem anfi_view_at_dims(anfi_low *L, const anfi_view *v, const texpr *at); // one for each dim
 anfi_elem anfi_view_at_flat(anfi_low *L, const anfi_view *v, texpr at);

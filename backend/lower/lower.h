@@ -77,14 +77,16 @@ typedef struct anfi_lowered {
 } anfi_lowered;
 
 typedef struct anfi_lower_opts {
+  const char *name; // of the entry; NULL: the graph's
+  size_t nstate;    // parameters that the first items of the result replace
+  /* how */
   bool fast, parallel;
-  const char *name;                  // of the entry; NULL: the graph's
   const struct anfi_isa *isa;        // of the machine that code is made for; NULL: a common one
   const struct anfi_mm_plans *plans; // of products (plan.h); NULL: the cost model's
-  bool regions;                      // code tells a trace where it is
-  size_t first_site;                 // the number that code has for the first of out->sites
-  size_t nstate;                     // parameters that the first items of the result replace
-  anf_text *fusion;                  // a report of the loops that ops share; or NULL
+  /* what else is told */
+  bool regions;             // code tells a trace where it is
+  size_t first_site;        // the number that code has for the first of out->sites
+  anf_text *fusion;         // a report of the loops that ops share; or NULL
   void (*edit)(void *user); // changes out->module before its loops become functions; or NULL
   void *user;
 } anfi_lower_opts;

@@ -205,15 +205,15 @@ static anfi_elem load(anfi_low *L, const anfi_view *v, texpr i) {
                      anfi_low_atom(L, anfi_low_load(L, v->tensor, anfi_ix_addc(L, twice, 1)))};
 }
 
-/* x[i] of an x without elements: a trap of the index stands before the code that reads it, or a loop
- * without rounds is around it. The code is there, and never runs. */
-static anfi_elem absent(anfi_low *L, const anfi_view *v) {
+anfi_elem anfi_view_zero(anfi_low *L, const anfi_view *v) {
   texpr zero = anfi_low_const(L, anfi_low_dt(v->dtype), 0);
   return (anfi_elem){zero, v->complex ? zero : NULL};
 }
 
 static anfi_elem computed(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
-  if (v->n == 0) return absent(L, v);
+  /* A trap of the index stands before the code that reads it, or a loop without rounds is around it: the code is there,
+   * and never runs. */
+  if (v->n == 0) return anfi_view_zero(L, v);
   if (v->tensor) return load(L, v, anfi_pt_linear(L, p));
   anfi_elem e = v->at(L, v, p);
   e.re = anfi_low_atom(L, e.re);

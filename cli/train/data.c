@@ -36,14 +36,8 @@ anf_value *train_data(cli *c, const char *path, size_t window) {
   return v;
 }
 
-static const anf_value *field(const anf_value *record, const char *name) {
-  for (size_t i = 0; i < record->n; i++)
-    if (strcmp(record->type->names[i]->s, name) == 0) return record->u.item[i];
-  return NULL;
-}
-
 static bool take(cli *c, const anf_value *data, const char *name, train_set *set, train_input *in) {
-  in->data = field(data, name);
+  in->data = anfi_record_item(data, name);
   if (!in->data) {
     anfi_fail(c->cx, anfi_nowhere(), ANF_E0021, name);
     for (size_t i = 0; i < data->n; i++)

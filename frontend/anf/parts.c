@@ -20,16 +20,12 @@ typedef struct taking {
   size_t narg;
 } taking;
 
-static bool is_structure(const anf_type *t) {
-  return t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
-}
-
 bool anfi_anf_has_parts(const anf_type *t) {
   if (t->kind != ANF_TYPE_FN) return false;
   for (uint32_t i = 0; i < t->n; i++)
-    if (is_structure(t->items[i])) return true;
+    if (anfi_is_nest(t->items[i])) return true;
   for (uint32_t i = 0; t->result->kind == ANF_TYPE_TUPLE && i < t->result->n; i++)
-    if (is_structure(t->result->items[i])) return true;
+    if (anfi_is_nest(t->result->items[i])) return true;
   return t->result->kind == ANF_TYPE_RECORD;
 }
 
@@ -40,18 +36,18 @@ static const char *path_of(const taking *q, const anf_type *t, uint32_t i, const
 
 /* The leaves of a parameter as words. Types nest no deeper than their text may. */
 static void take(taking *q, const anf_type *t, const char *path, anf_text *out) {
-  if (!is_structure(t)) {
+  if (!anfi_is_nest(t)) {
     anfi_putf(out, "%s%s", q->leaf.n ? ", " : "", path);
     anfi_push(q->a, &q->leaf, t);
   }
-  for (uint32_t i = 0; is_structure(t) && i < t->n; i++)
+  for (uint32_t i = 0; anfi_is_nest(t) && i < t->n; i++)
     take(q, t->items[i], path_of(q, t, i, path), out);
 }
 
 /* The result of the parts r[0], r[1] and so on; of a single one it is r. */
 static void give(taking *q, const anf_type *t, bool alone, anf_text *out) {
   bool record = t->kind == ANF_TYPE_RECORD;
-  if (!is_structure(t)) {
+  if (!anfi_is_nest(t)) {
     if (alone) anfi_puts(out, "r");
     else anfi_putf(out, "r[%zu]", q->leaf.n - q->narg);
     anfi_push(q->a, &q->leaf, t);
@@ -67,8 +63,8 @@ static void give(taking *q, const anf_type *t, bool alone, anf_text *out) {
 }
 
 static size_t leaves_of(const anf_type *t) {
-  size_t n = !is_structure(t);
-  for (uint32_t i = 0; is_structure(t) && i < t->n; i++) n += leaves_of(t->items[i]);
+  size_t n = !anfi_is_nest(t);
+  for (uint32_t i = 0; anfi_is_nest(t) && i < t->n; i++) n += leaves_of(t->items[i]);
   return n;
 }
 
@@ -88,7 +84,7 @@ static const anf_type *flat(taking *q, const char *name, const anf_type *t, anf_
 
 /* Are the arguments nested as the parameters are? What leaves they have, the op of them looks at. */
 static bool nests_like(const anf_type *t, const anf_type *want) {
-  if (!is_structure(want)) return !is_structure(t);
+  if (!anfi_is_nest(want)) return !anfi_is_nest(t);
   if (t->kind != want->kind || t->n != want->n) return false;
   for (uint32_t i = 0; i < t->n; i++) {
     bool named = t->kind != ANF_TYPE_RECORD || strcmp(t->names[i]->s, want->names[i]->s) == 0;

@@ -88,10 +88,6 @@ bool anfi_scan_word(anfi_scan *s, const char **word, size_t *len) {
   return true;
 }
 
-static int hex_digit(char c) {
-  return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static bool scan_escape(anfi_scan *s, anf_text *out) {
   static const char from[] = "ntr\"\\`", to[] = "\n\t\r\"\\`";
   const char *k = s->at < s->end && *s->at ? strchr(from, *s->at) : NULL;
@@ -100,8 +96,8 @@ static bool scan_escape(anfi_scan *s, anf_text *out) {
     s->at++;
     return true;
   }
-  int hi = s->end - s->at >= 3 && *s->at == 'x' ? hex_digit(s->at[1]) : -1,
-      lo = hi < 0 ? -1 : hex_digit(s->at[2]);
+  int hi = s->end - s->at >= 3 && *s->at == 'x' ? anfi_dat_hex(s->at[1]) : -1,
+      lo = hi < 0 ? -1 : anfi_dat_hex(s->at[2]);
   if (lo < 0)
     return anfi_scan_expected(s, "an escape: \\n \\t \\r \\\" \\\\ or \\x and two digits");
   anfi_putc(out, (char)(hi * 16 + lo));
@@ -164,7 +160,7 @@ static bool check_sum(anfi_scan *s, const char *end) {
     return FAIL_HERE(s, ANF_E0312);
   uint64_t stated = 0, has = anfi_hash(s->text, (size_t)(s->at - s->text), 0);
   for (size_t i = 0; i < ANFI_DAT_HEX; i++) {
-    int d = hex_digit(s->at[word + i]);
+    int d = anfi_dat_hex(s->at[word + i]);
     if (d < 0) return FAIL_HERE(s, ANF_E0312);
     stated = stated << 4 | (uint64_t)d;
   }

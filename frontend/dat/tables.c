@@ -220,14 +220,10 @@ bool anfi_dat_types(anfi_reader *r) {
 
 /* ---- constants ---- */
 
-static int hex_digit(char c) {
-  return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static bool read_number(anfi_reader *r, size_t bytes, void *to) {
   uint64_t x = 0;
   for (size_t k = 0; k < 2 * bytes; k++, r->s.at++) {
-    int d = hex_digit(*r->s.at);
+    int d = anfi_dat_hex(*r->s.at);
     if (d < 0) return anfi_scan_expected(&r->s, "a digit of 0-9 a-f");
     x = x << 4 | (uint64_t)d;
   }

@@ -22,16 +22,9 @@ static uint32_t writes_of(const anfi_mi_prim *p) {
   return 0;
 }
 
-/* `name` is one of the words of `list`. */
-static bool has_word(const char *list, const char *name, size_t len) {
-  for (const char *p = list; p && *p; p += strcspn(p, " "), p += *p == ' ')
-    if (strcspn(p, " ") == len && memcmp(p, name, len) == 0) return true;
-  return false;
-}
-
 anfi_opcode anfi_mi_op_named(const char *name, size_t len) {
   for (size_t i = 0; i < ANF_OP_COUNT; i++)
-    if (has_word(anfi_op[i].mindir, name, len)) return (anfi_opcode)i;
+    if (anfi_has_word(anfi_op[i].mindir, name, len)) return (anfi_opcode)i;
   return ANF_OP_NONE;
 }
 
@@ -105,16 +98,12 @@ static const struct {
 static bool is_remark(const anfi_mi_prim *p, const anfi_str *name) {
   static const char any[] = "input_names output_names cust_aicpu primitive_target target_device "
                             "dyn_input_sizes op_adaptation_processed grad_scale";
-  if (strncmp(name->s, "side_effect_", 12) == 0 || has_word(any, name->s, name->len)) return true;
+  if (strncmp(name->s, "side_effect_", 12) == 0 || anfi_has_word(any, name->s, name->len))
+    return true;
   for (size_t i = 0; i < ANFI_LEN(remarks); i++)
     if (strcmp(remarks[i].op, p->op->s) == 0)
-      return has_word(remarks[i].attributes, name->s, name->len);
+      return anfi_has_word(remarks[i].attributes, name->s, name->len);
   return false;
-}
-
-static const char *param_name(const anf_graph *f, size_t i) {
-  const anfi_str *s = f->module->debugs.at[f->params.at[i]->debug].name;
-  return s ? s->s : "";
 }
 
 /* An attribute that neither the template nor the op has could change the value. */
@@ -124,7 +113,7 @@ static bool takes_attributes(anfi_mi_build *b, const anfi_mi_prim *p, const anf_
     const char *name = p->attrs.at[i]->name->s;
     bool known = is_remark(p, p->attrs.at[i]->name);
     for (size_t k = 0; f && !known && k < f->params.n; k++)
-      known = strcmp(param_name(f, k), name) == 0;
+      known = strcmp(anfi_template_param(f, k), name) == 0;
     for (uint32_t k = 0; s && !known && k < s->nattr; k++)
       known = strcmp(s->attr[k].name->s, name) == 0;
     if (!known) return anfi_fail(b->t->cx, b->t->loc, ANF_E1169, name, p->op->s);
@@ -135,7 +124,7 @@ static bool takes_attributes(anfi_mi_build *b, const anfi_mi_prim *p, const anf_
 /* What the parameters of a template stand for: inputs, then attributes by name, then None. */
 static const anfi_traced *argument(anfi_mi_build *b, const anfi_mi_prim *p, const anf_graph *f,
                                    size_t i) {
-  const anfi_mi_attr *a = anfi_mi_find(&p->attrs, param_name(f, i));
+  const anfi_mi_attr *a = anfi_mi_find(&p->attrs, anfi_template_param(f, i));
   if (!a) return anfi_traced_none(b->t);
   anf_value *v = anfi_mi_attr_value(b->model, a);
   return v ? anfi_traced_value(b->t, v) : NULL;

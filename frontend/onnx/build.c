@@ -238,7 +238,7 @@ static const anfi_traced *parameter(anfi_ox_place *p, const anfi_ox_value *v) {
   return anfi_traced_node(p->b->t, anfi_param(p->to, name, type), type);
 }
 
-/* One parameter for all inputs, a tuple: templates pass on as many as there are. */
+/* A subgraph takes its inputs as one tuple, for templates that pass on any number of them. */
 static bool subgraph_inputs(anfi_ox_place *p, const anfi_ox_graph *g) {
   anfi_trace *t = p->b->t;
   anf_node *all = anfi_param(p->to, anfi_intern_z(&p->b->m->strings, "inputs"), NULL);

@@ -24,16 +24,9 @@ static anf_graph *template_of(anfi_ox_build *b, const anfi_ox_node *n, const cha
       b->t, anfi_sprintf(b->t->arena, "%s%s%s%s", word, *word ? "_" : "", n->op->s, end));
 }
 
-/* `name` is one of the words of `list`. */
-static bool has_word(const char *list, const char *name, size_t len) {
-  for (const char *p = list; p && *p; p += strcspn(p, " "), p += *p == ' ')
-    if (strcspn(p, " ") == len && memcmp(p, name, len) == 0) return true;
-  return false;
-}
-
 static anfi_opcode op_of(const anfi_ox_node *n) {
   for (size_t i = 0; !*domain_word(n->domain) && i < ANF_OP_COUNT; i++)
-    if (!(anfi_op[i].flags & ANFI_RANDOM) && has_word(anfi_op[i].onnx, n->op->s, n->op->len))
+    if (!(anfi_op[i].flags & ANFI_RANDOM) && anfi_has_word(anfi_op[i].onnx, n->op->s, n->op->len))
       return (anfi_opcode)i;
   return ANF_OP_NONE;
 }
@@ -65,15 +58,6 @@ static int64_t version_of(const anfi_ox_place *p, const anfi_ox_node *n) {
   return 1;
 }
 
-static const anfi_traced *number(anfi_trace *t, int64_t v) {
-  return anfi_traced_value(t, anfi_value_new_i64(t->cx, ANF_INT, v));
-}
-
-static const char *param_name(const anf_graph *f, size_t i) {
-  const anfi_str *s = f->module->debugs.at[f->params.at[i]->debug].name;
-  return s ? s->s : "";
-}
-
 /* The element types of inputs that are narrow, 0 for others. */
 static const anfi_traced *formats(anfi_ox_place *p, const anfi_ox_node *n) {
   anfi_trace *t = p->b->t;
@@ -85,8 +69,8 @@ static const anfi_traced *formats(anfi_ox_place *p, const anfi_ox_node *n) {
 static const anfi_traced *attribute(anfi_ox_place *p, const anfi_ox_node *n, const char *name) {
   anfi_trace *t = p->b->t;
   const anfi_ox_attr *a = anfi_ox_attr_of(p, n, name);
-  if (!a && strcmp(name, "opset") == 0) return number(t, version_of(p, n));
-  if (!a && strcmp(name, "nout") == 0) return number(t, (int64_t)n->out.n);
+  if (!a && strcmp(name, "opset") == 0) return anfi_traced_int(t, version_of(p, n));
+  if (!a && strcmp(name, "nout") == 0) return anfi_traced_int(t, (int64_t)n->out.n);
   if (!a && strcmp(name, "formats") == 0) return formats(p, n);
   if (!a) return anfi_traced_none(t);
   if (a->kind == OX_ATTR_GRAPH && a->graph) return anfi_ox_subgraph(p, a->graph);
@@ -99,7 +83,8 @@ static bool takes_all(const anfi_ox_place *p, const anfi_ox_node *n, const anf_g
   for (size_t k = 0; k < n->attrs.n; k++) {
     const char *name = n->attrs.at[k]->name->s;
     bool found = !anfi_ox_attr_of(p, n, name);
-    for (size_t i = 0; i < f->params.n && !found; i++) found = strcmp(param_name(f, i), name) == 0;
+    for (size_t i = 0; i < f->params.n && !found; i++)
+      found = strcmp(anfi_template_param(f, i), name) == 0;
     if (!found) return refuse(p, n, "the attribute", name);
   }
   return true;
@@ -111,11 +96,11 @@ static const anfi_traced **arguments(anfi_ox_place *p, const anfi_ox_node *n, co
   const anfi_traced **all = ANFI_NEW_N(t->arena, const anfi_traced *, f->params.n + 1);
   size_t used = 0, have = n->in.n;
   for (size_t i = 0; i < f->params.n; i++) {
-    if (strcmp(param_name(f, i), "xs") == 0) {
+    if (strcmp(anfi_template_param(f, i), "xs") == 0) {
       all[i] = anfi_traced_tuple(t, have - used, in + used);
       used = have;
     } else if (used < have) all[i] = in[used++];
-    else all[i] = attribute(p, n, param_name(f, i));
+    else all[i] = attribute(p, n, anfi_template_param(f, i));
     if (!all[i]) return NULL;
   }
   while (used < have && anfi_traced_is_none(in[used])) used++;

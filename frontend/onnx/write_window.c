@@ -190,13 +190,6 @@ static bool put_conv(anfi_flat *w, const anf_node *n) {
   return true;
 }
 
-static size_t kernel_of(const anf_value *v, size_t rank, int64_t *to) {
-  int64_t got[3];
-  size_t n = anfi_attr_ints(v, 3, got);
-  for (size_t k = 0; k < rank; k++) to[3 - rank + k] = got[n == 1 ? 0 : k];
-  return n;
-}
-
 /* A sliding pool; windows that ceil_mode lets reach further are padded. */
 static bool pool_window(anfi_flat *w, const anf_node *n, bool mean, window *out) {
   enum { KERNEL, STRIDE, PADDING, CEIL, DILATION };
@@ -205,7 +198,7 @@ static bool pool_window(anfi_flat *w, const anf_node *n, bool mean, window *out)
   anfi_window v = {.rank = x->n - 2};
   bool ceil_mode = anfi_attr_bool(q.attr[CEIL]);
   for (size_t k = 0; k < v.rank; k++) v.in[3 - v.rank + k] = x->dims[2 + k];
-  kernel_of(q.attr[KERNEL], v.rank, v.kernel);
+  anfi_export_sizes(q.attr[KERNEL], v.rank, v.kernel);
   const anf_value *stride =
       q.attr[STRIDE]->kind == ANF_VALUE_NONE ? q.attr[KERNEL] : q.attr[STRIDE];
   if (!anfi_window_plan(&q, &v, stride, q.attr[PADDING], mean ? NULL : q.attr[DILATION], ceil_mode))

@@ -10,6 +10,17 @@ anfi_loc anfi_sh_op_loc(const anfi_sh_build *b, const anfi_sh_op *op) {
   return (anfi_loc){b->model->file, op->line, op->col};
 }
 
+anf_value *anfi_sh_op_attr(const anfi_sh_op *op, const char *name) {
+  for (size_t i = 0; i < op->attrs.n; i++)
+    if (strcmp(op->attrs.at[i].name->s, name) == 0) return op->attrs.at[i].value;
+  return NULL;
+}
+
+const anfi_traced *anfi_sh_refuse(anfi_sh_build *b, const anfi_sh_op *op, const char *what) {
+  anfi_fail(b->t->cx, anfi_sh_op_loc(b, op), ANF_E1224, op->name->s, what);
+  return NULL;
+}
+
 static bool fail_value(anfi_sh_build *b, const anfi_sh_op *op, const anfi_str *name,
                        const char *what) {
   return anfi_fail(b->t->cx, anfi_sh_op_loc(b, op), ANF_E1223,

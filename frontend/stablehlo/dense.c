@@ -109,7 +109,7 @@ static bool element(dense *q) {
 
 /* ---- lists ---- */
 
-/* Each list has as many items as its dim says. */
+/* Reads nested lists, each with as many items as its dim says. */
 static bool lists(dense *q) {
   size_t count[ANF_MAX_RANK + 1] = {0}, depth = 0;
   do {

@@ -18,11 +18,6 @@ bool anfi_sh_is_flow(const anfi_sh_op *op) {
          is(op, "stablehlo.case") || anfi_sh_has_rule(op);
 }
 
-static const anfi_traced *refuse(anfi_sh_build *b, const anfi_sh_op *op, const char *what) {
-  anfi_fail(b->t->cx, anfi_sh_op_loc(b, op), ANF_E1224, op->name->s, what);
-  return NULL;
-}
-
 /* The result of a call, taken apart. */
 const anfi_traced *anfi_sh_results(anfi_sh_build *b, const anfi_sh_op *op, anf_node *call) {
   anfi_trace *t = b->t;
@@ -53,7 +48,8 @@ static void enter(anfi_sh_build *b, anf_graph *g) { b->to = b->t->to = g; }
 /* The values as those of the types: items of a tuple, or the one value. */
 static anf_node *as_result(anfi_sh_build *b, const anfi_sh_op *op, const anfi_traced *x) {
   size_t n = op->types.n;
-  if (x->n != n) return (void)refuse(b, op, "a region that returns another number of values"), NULL;
+  if (x->n != n)
+    return (void)anfi_sh_refuse(b, op, "a region that returns another number of values"), NULL;
   const anfi_traced **item = ANFI_NEW_N(b->t->arena, const anfi_traced *, n + 1);
   for (size_t i = 0; i < n; i++)
     if (!(item[i] = anfi_sh_conform(b, op, x->item[i], op->types.at[i]))) return NULL;
@@ -67,9 +63,9 @@ static const anfi_traced *call(anfi_sh_build *b, anfi_sh_scope *s, const anfi_sh
                                const anfi_traced *const *in) {
   const uint64_t *at = op->symbol ? anfi_map_find(&b->model->by_name, anfi_key(op->symbol)) : NULL;
   const anfi_sh_func *f = at ? (const anfi_sh_func *)(uintptr_t)*at : NULL;
-  if (!f) return refuse(b, op, "a function that is not in this module");
+  if (!f) return anfi_sh_refuse(b, op, "a function that is not in this module");
   if (f->body->params.n != op->in.n || f->types.n != op->types.n)
-    return refuse(b, op, "other arguments or results than its function has");
+    return anfi_sh_refuse(b, op, "other arguments or results than its function has");
   (void)s;
   if (b->lifted) return anfi_sh_inline(b, NULL, f->body, op->in.n, in);
   anf_node **all = ANFI_NEW_N(b->t->arena, anf_node *, op->in.n + 1);
@@ -110,7 +106,7 @@ static const anfi_traced *choice(anfi_sh_build *b, anfi_sh_scope *s, const anfi_
   bool two = is(op, "stablehlo.if");
   size_t n = op->regions.n;
   if (op->in.n != 1 || !n || (two && n != 2))
-    return refuse(b, op, "one operand and a region for each branch only");
+    return anfi_sh_refuse(b, op, "one operand and a region for each branch only");
   anf_node **part = ANFI_NEW_N(b->t->arena, anf_node *, n + 1), *all[1];
   if (!(part[0] = two ? anfi_traced_to_node(b->t, in[0]) : branch_index(b, op, in))) return NULL;
   for (size_t i = 0; i < n; i++)
@@ -126,7 +122,8 @@ static bool loop_body(anfi_sh_build *b, anfi_sh_scope *s, const anfi_sh_op *op, 
   size_t n = op->in.n;
   const anfi_traced *x = anfi_sh_inline(b, s, op->regions.at[1], n, carried);
   if (!x) return false;
-  if (x->n != n) return refuse(b, op, "a body that returns another number of values") != NULL;
+  if (x->n != n)
+    return anfi_sh_refuse(b, op, "a body that returns another number of values") != NULL;
   anf_node **next = ANFI_NEW_N(b->t->arena, anf_node *, n + 1);
   next[0] = anfi_graph_value(header);
   for (size_t i = 0; i < n; i++) {
@@ -153,7 +150,7 @@ static bool loop_graphs(anfi_sh_build *b, anfi_sh_scope *s, const anfi_sh_op *op
   enter(b, header);
   const anfi_traced *c = anfi_sh_inline(b, s, op->regions.at[0], n, carried);
   if (!c) return false;
-  if (c->n != 1) return refuse(b, op, "a condition of one value only") != NULL;
+  if (c->n != 1) return anfi_sh_refuse(b, op, "a condition of one value only") != NULL;
   enter(b, header);
   anf_node *choose[3] = {anfi_traced_to_node(b->t, c->item[0]), anfi_graph_value(body),
                          anfi_graph_value(after)},
@@ -175,7 +172,8 @@ static const anfi_traced *loop(anfi_sh_build *b, anfi_sh_scope *s, const anfi_sh
   size_t n = op->in.n;
   if (op->regions.n != 2 || op->types.n != n || op->regions.at[0]->params.n != n ||
       op->regions.at[1]->params.n != n)
-    return refuse(b, op, "a condition and a body with the carried values as parameters only");
+    return anfi_sh_refuse(b, op,
+                          "a condition and a body with the carried values as parameters only");
   anf_graph *header = anfi_sh_graph(b, "while"), *outer = b->to;
   const uint32_t debug = b->t->debug;
   bool good = loop_graphs(b, s, op, header);
@@ -196,7 +194,7 @@ const anfi_traced *anfi_sh_flow(anfi_sh_build *b, anfi_sh_scope *s, const anfi_s
   if (is_call(op)) return call(b, s, op, in);
   if (anfi_sh_has_rule(op)) return anfi_sh_rule(b, op, in);
   if (b->lifted)
-    return refuse(b, op,
-                  "a place in the body of another op: only elementwise ops are supported there");
+    return anfi_sh_refuse(
+        b, op, "a place in the body of another op: only elementwise ops are supported there");
   return is(op, "stablehlo.while") ? loop(b, s, op, in) : choice(b, s, op, in);
 }

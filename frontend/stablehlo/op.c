@@ -33,11 +33,6 @@ bool anfi_sh_knows(const anfi_sh_model *m, const anfi_sh_op *op) {
   return template_of(m, op) != NULL;
 }
 
-static const anfi_traced *refuse(anfi_sh_build *b, const anfi_sh_op *op, const char *what) {
-  anfi_fail(b->t->cx, anfi_sh_op_loc(b, op), ANF_E1224, op->name->s, what);
-  return NULL;
-}
-
 /* ---- bodies ---- */
 
 /* Ops that give, of tensors, what they give of each of their elements. */
@@ -126,7 +121,7 @@ static const anfi_traced *apply_body(void *user, size_t n, const anfi_traced *co
   const anfi_traced **in = ANFI_NEW_N(b->t->arena, const anfi_traced *, most + 1);
   for (size_t i = 0; i < n; i++)
     if (!flatten(b, args[i], in, &have, most))
-      return refuse(b, q->op, "a region with fewer parameters");
+      return anfi_sh_refuse(b, q->op, "a region with fewer parameters");
   bool lifted = b->lifted;
   b->lifted = true;
   const anfi_traced *x = anfi_sh_inline(b, q->scope, q->region, have, in);
@@ -141,7 +136,7 @@ static const anfi_traced *apply_body(void *user, size_t n, const anfi_traced *co
 
 static const anfi_traced *region(anfi_sh_build *b, anfi_sh_scope *s, const anfi_sh_op *op,
                                  size_t i) {
-  if (i >= op->regions.n) return refuse(b, op, "fewer regions than it needs");
+  if (i >= op->regions.n) return anfi_sh_refuse(b, op, "fewer regions than it needs");
   body *q = ANFI_NEW(b->t->arena, body);
   *q = (body){b, s, op, op->regions.at[i]};
   return anfi_traced_host(b->t, apply_body, q);
@@ -172,24 +167,18 @@ static const anfi_sh_op *defining(const anfi_sh_region *g, const anfi_str *name)
   return NULL;
 }
 
-static const anf_value *attr_of(const anfi_sh_op *op, const char *name) {
-  for (size_t i = 0; op && i < op->attrs.n; i++)
-    if (strcmp(op->attrs.at[i].name->s, name) == 0) return op->attrs.at[i].value;
-  return NULL;
-}
-
 static bool is_op(const anfi_sh_op *op, const char *name, size_t n) {
   return op && strcmp(short_name(op), name) == 0 && op->in.n == n;
 }
 
 static bool compares(const anfi_sh_op *op, const char *direction) {
-  const anf_value *v = is_op(op, "compare", 2) ? attr_of(op, "comparison_direction") : NULL;
+  const anf_value *v = is_op(op, "compare", 2) ? anfi_sh_op_attr(op, "comparison_direction") : NULL;
   return v && v->kind == ANF_VALUE_STRING && strcmp(v->u.text, direction) == 0;
 }
 
 static bool is_number(const anfi_sh_region *g, const anfi_str *name, bool nan) {
   const anfi_sh_op *op = defining(g, name);
-  const anf_value *v = is_op(op, "constant", 0) ? attr_of(op, "value") : NULL;
+  const anf_value *v = is_op(op, "constant", 0) ? anfi_sh_op_attr(op, "value") : NULL;
   if (!v || v->kind != ANF_VALUE_TENSOR || v->n != 1 ||
       !anfi_dtype_is_float((anf_dtype)v->type->dtype))
     return false;
@@ -250,17 +239,14 @@ static bool is_ignored(const char *name) {
   return false;
 }
 
-static const char *param_name(const anf_graph *f, size_t i) {
-  const anfi_str *s = f->module->debugs.at[f->params.at[i]->debug].name;
-  return s ? s->s : "";
-}
-
 static bool takes_all(anfi_sh_build *b, const anfi_sh_op *op, const anf_graph *f) {
   for (size_t k = 0; k < op->attrs.n; k++) {
     const char *name = op->attrs.at[k].name->s;
     bool found = is_ignored(name);
-    for (size_t i = 0; i < f->params.n && !found; i++) found = strcmp(param_name(f, i), name) == 0;
-    if (!found) return refuse(b, op, anfi_sprintf(b->t->arena, "the attribute %s", name)) != NULL;
+    for (size_t i = 0; i < f->params.n && !found; i++)
+      found = strcmp(anfi_template_param(f, i), name) == 0;
+    if (!found)
+      return anfi_sh_refuse(b, op, anfi_sprintf(b->t->arena, "the attribute %s", name)) != NULL;
   }
   return true;
 }
@@ -299,24 +285,24 @@ static const anfi_traced **arguments(anfi_sh_build *b, anfi_sh_scope *s, const a
   size_t used = 0, have = op->in.n;
   for (size_t i = 0; i < f->params.n; i++) {
     bool is;
-    const char *name = param_name(f, i);
+    const char *name = anfi_template_param(f, i);
     all[i] = special(b, s, op, name, &is);
     if (!is && strcmp(name, "xs") == 0)
       all[i] = anfi_traced_tuple(t, have - used, in + used), used = have;
     else if (!is) all[i] = used < have ? in[used++] : attribute(b, op, name);
     if (!all[i]) return NULL;
   }
-  if (used < have) return (void)refuse(b, op, "more operands than it takes"), NULL;
+  if (used < have) return (void)anfi_sh_refuse(b, op, "more operands than it takes"), NULL;
   return takes_all(b, op, f) ? all : NULL;
 }
 
 const anfi_traced *anfi_sh_operation(anfi_sh_build *b, anfi_sh_scope *s, const anfi_sh_op *op,
                                      const anfi_traced *const *in) {
   anf_graph *f = template_of(b->model, op);
-  if (!f) return refuse(b, op, "a name that no template has");
+  if (!f) return anfi_sh_refuse(b, op, "a name that no template has");
   if (b->lifted && !is_elementwise(op))
-    return refuse(b, op,
-                  "a place in the body of another op: only elementwise ops are supported there");
+    return anfi_sh_refuse(
+        b, op, "a place in the body of another op: only elementwise ops are supported there");
   const anfi_traced *const *all = arguments(b, s, op, f, in);
   b->t->subject = op->name->s;
   return all ? anfi_trace_call(b->t, f, f->params.n, all) : NULL;

@@ -354,17 +354,11 @@ static const anfi_str *full_name(anfi_sh_text *r, const anfi_str *s) {
   return strcmp(s->s, "return") == 0 ? intern(r, "func.return") : s;
 }
 
-static const anf_value *attr_of(const anfi_sh_op *op, const char *name) {
-  for (size_t i = 0; i < op->attrs.n; i++)
-    if (strcmp(op->attrs.at[i].name->s, name) == 0) return op->attrs.at[i].value;
-  return NULL;
-}
-
 /* The function of a call in the generic form, and of a composite. */
 static void find_symbol(anfi_sh_text *r, anfi_sh_op *op) {
   static const char *const name[] = {"callee", "call_target_name", "decomposition"};
   for (size_t i = 0; i < ANFI_LEN(name) && !op->symbol; i++) {
-    const anf_value *v = attr_of(op, name[i]);
+    const anf_value *v = anfi_sh_op_attr(op, name[i]);
     if (v && v->kind == ANF_VALUE_STRING) op->symbol = intern(r, v->u.text);
   }
 }

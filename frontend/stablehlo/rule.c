@@ -22,12 +22,6 @@ static void *refuse(const rule *q, const char *what) {
   return NULL;
 }
 
-static anf_value *attr_of(const anfi_sh_op *op, const char *name) {
-  for (size_t i = 0; i < op->attrs.n; i++)
-    if (strcmp(op->attrs.at[i].name->s, name) == 0) return op->attrs.at[i].value;
-  return NULL;
-}
-
 static bool is(const anfi_sh_op *op, const char *name) {
   return op->symbol && strcmp(op->symbol->s, name) == 0;
 }
@@ -40,7 +34,7 @@ bool anfi_sh_has_rule(const anfi_sh_op *op) {
 
 /* Function number i of those that the call names. */
 static const anfi_sh_func *function(const rule *q, size_t i) {
-  const anf_value *v = attr_of(q->op, "called_computations");
+  const anf_value *v = anfi_sh_op_attr(q->op, "called_computations");
   const anf_value *name = v && v->kind == ANF_VALUE_TUPLE && i < v->n ? v->u.item[i] : NULL;
   const anfi_str *s = name && name->kind == ANF_VALUE_STRING
                           ? anfi_intern_z(&q->b->t->cx->strings, name->u.text)
@@ -231,7 +225,7 @@ static anf_node *transformed(const rule *q, anf_graph *to) {
   if (n > 1) return anfi_apply(to, is_jvp ? ANF_OP_CustomJvp : ANF_OP_CustomVjp, NULL, n, in);
   anfi_trace *t = q->b->t;
   t->to = to;
-  anf_value *keep = attr_of(q->op, "anfora.keep");
+  anf_value *keep = anfi_sh_op_attr(q->op, "anfora.keep");
   anf_value *zero = anfi_trace_hold(t, anfi_value_new_i64(t->cx, ANF_I64, 0));
   anf_value *all =
       anfi_trace_hold(t, anfi_value_new_string(t->cx, "arguments", strlen("arguments")));
@@ -244,7 +238,7 @@ static anf_node *transformed(const rule *q, anf_graph *to) {
 
 const anfi_traced *anfi_sh_rule(anfi_sh_build *b, const anfi_sh_op *op,
                                 const anfi_traced *const *in) {
-  anf_value *captured = attr_of(op, "anfora.captured");
+  anf_value *captured = anfi_sh_op_attr(op, "anfora.captured");
   rule q = {b, op, captured ? (size_t)anfi_get_i64(captured, 0) : 0, in};
   const anfi_sh_func *f = function(&q, 0);
   if (!f) return NULL;

@@ -130,6 +130,10 @@ const anfi_traced *anfi_sh_inline(anfi_sh_build *b, anfi_sh_scope *outer, const 
 const anfi_traced *anfi_sh_conform(anfi_sh_build *b, const anfi_sh_op *op, const anfi_traced *x,
                                    const anf_type *type);
 anfi_loc anfi_sh_op_loc(const anfi_sh_build *b, const anfi_sh_op *op);
+/* An attribute of op by its name, or NULL. */
+anf_value *anfi_sh_op_attr(const anfi_sh_op *op, const char *name);
+/* E1224: op has what is not read. NULL. */
+const anfi_traced *anfi_sh_refuse(anfi_sh_build *b, const anfi_sh_op *op, const char *what);
 
 /* flow.c: while, if, case, call */
 bool anfi_sh_is_flow(const anfi_sh_op *op);

@@ -224,20 +224,13 @@ static const anfi_out *means(anfi_sw_apply *a, bool back) {
 
 /* ---- the greatest ---- */
 
-static size_t kernel_of(const anf_value *v, size_t rank, int64_t *to) {
-  int64_t got[3];
-  size_t n = anfi_attr_ints(v, 3, got);
-  for (size_t k = 0; k < rank; k++) to[3 - rank + k] = got[n == 1 ? 0 : k];
-  return n;
-}
-
 static bool pool_window(anfi_sw_apply *a, bool mean, window *out) {
   enum { KERNEL, STRIDE, PADDING, CEIL, DILATION };
   anfi_infer q = anfi_export_question(a->w->cx, a->w->arena, a->n);
   const anf_type *x = q.in[0];
   anfi_window v = {.rank = x->n - 2};
   for (size_t k = 0; k < v.rank; k++) v.in[3 - v.rank + k] = x->dims[2 + k];
-  kernel_of(q.attr[KERNEL], v.rank, v.kernel);
+  anfi_export_sizes(q.attr[KERNEL], v.rank, v.kernel);
   const anf_value *stride =
       q.attr[STRIDE]->kind == ANF_VALUE_NONE ? q.attr[KERNEL] : q.attr[STRIDE];
   if (!anfi_window_plan(&q, &v, stride, q.attr[PADDING], mean ? NULL : q.attr[DILATION],

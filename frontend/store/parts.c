@@ -55,14 +55,8 @@ static bool bad(const joining *j, const char *path, const char *why) {
   return anfi_fail(j->cx, anfi_nowhere(), ANF_E0351, path, why);
 }
 
-static const anf_value *field(const anf_value *record, const char *name) {
-  for (size_t i = 0; i < record->n; i++)
-    if (strcmp(record->type->names[i]->s, name) == 0) return record->u.item[i];
-  return NULL;
-}
-
 static const char *text_of(const anf_value *meta, const char *name) {
-  const anf_value *v = field(meta, name);
+  const anf_value *v = anfi_record_item(meta, name);
   return v && v->kind == ANF_VALUE_STRING ? v->u.text : "";
 }
 
@@ -172,14 +166,14 @@ static bool copy_parts(joining *j, const anf_value *v, int64_t r, const char *pa
   const char *seed = anfi_sprintf(j->a, "%s %lld %lld", j->step, (long long)r, (long long)j->parts);
   uint32_t sum = anfi_part_sum(0, seed, NULL, 0);
   for (size_t i = 0; i < j->cut.n; i++) {
-    const anf_value *t = field(v, j->cut.at[i].name);
+    const anf_value *t = anfi_record_item(v, j->cut.at[i].name);
     if (t) sum = anfi_part_sum(sum, j->cut.at[i].name, t->data, anfi_type_bytes(t->type));
   }
   if (strncmp(anfi_sprintf(j->a, "%08x", sum), j->sums + 9 * r, 8) != 0)
     return anfi_fail(j->cx, anfi_nowhere(), ANF_E1124, path);
   bool good = true;
   for (size_t i = 0; i < j->cut.n && good; i++)
-    good = copy_part(j, &j->cut.at[i], field(v, j->cut.at[i].name), r, path);
+    good = copy_part(j, &j->cut.at[i], anfi_record_item(v, j->cut.at[i].name), r, path);
   return good;
 }
 
@@ -208,7 +202,7 @@ anf_value *anfi_parts_join(anf_ctx *cx, const char *path, const anf_value *v,
   for (size_t i = 0; i < n; i++) {
     name[i] = i < v->n ? v->type->names[i]->s : j.cut.at[i - v->n].name;
     all[i] = i < v->n ? v->u.item[i] : j.cut.at[i - v->n].whole;
-    if (i >= v->n && field(v, name[i]))
+    if (i >= v->n && anfi_record_item(v, name[i]))
       return bad(&j, path, "a tensor is whole and in parts"), NULL;
   }
   anf_value *out = anf_value_record(cx, n, name, all);

@@ -398,13 +398,6 @@ static bool collect(writer *w, const anf_value *v, tensors *out) {
   return true;
 }
 
-static anf_text *new_text(anf_ctx *cx) {
-  anf_text *t = ANFI_NEW(anfi_scratch(cx), anf_text);
-  t->cx = cx;
-  anfi_defer(cx, ANFI_ALWAYS, anfi_free_text, t);
-  return t;
-}
-
 static void put_meta(anf_text *head, size_t n, const char *const *meta) {
   for (size_t i = 0; i < n; i++) {
     anfi_puts(head, i ? "," : "\"__metadata__\":{");
@@ -416,7 +409,7 @@ static void put_meta(anf_text *head, size_t n, const char *const *meta) {
 }
 
 static writer new_writer(anf_ctx *cx) {
-  return (writer){.cx = cx, .a = anfi_scratch(cx), .head = new_text(cx)};
+  return (writer){.cx = cx, .a = anfi_scratch(cx), .head = anfi_text_begin(cx)};
 }
 
 /* The header is two parts of the file. */

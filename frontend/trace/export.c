@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Preparing a program for a writer (export.h). */
 #include "frontend/trace/export.h"
+#include "ir/ops/op.h"
 
 #include "anfora/opt.h"
 
@@ -119,4 +120,11 @@ anf_status anfi_export(anfi_export_write *write, anf_graph *g, size_t n,
   ANFI_ENTRY(g->module->cx, d);
   if (!write(g, n, types, user, out)) out->len = before;
   return anfi_leave(g->module->cx);
+}
+
+size_t anfi_export_sizes(const anf_value *v, size_t rank, int64_t *to) {
+  int64_t got[3];
+  size_t n = anfi_attr_ints(v, 3, got);
+  for (size_t k = 0; k < rank; k++) to[3 - rank + k] = got[n == 1 ? 0 : k];
+  return n;
 }

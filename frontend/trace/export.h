@@ -40,5 +40,7 @@ bool anfi_export_is_plain(anf_ctx *cx, const anf_node *n);
 anf_dtype anfi_export_dtype_beside(const anf_node *n, const anf_type *t);
 /* The question of inference about n, for plans of windows. */
 anfi_infer anfi_export_question(anf_ctx *cx, anfi_arena *a, const anf_node *n);
+/* The sizes that an attribute gives for the last `rank` of three dims: one for all, or one for each. How many it gives. */
+size_t anfi_export_sizes(const anf_value *v, size_t rank, int64_t *to);
 
 #endif

@@ -16,10 +16,6 @@ typedef struct {
   anf_value *const *attr;
 } call;
 
-static const anfi_traced *number(anfi_trace *t, int64_t v) {
-  return anfi_traced_value(t, anfi_value_new_i64(t->cx, ANF_INT, v));
-}
-
 static const anfi_traced *truth(anfi_trace *t, bool b) {
   return anfi_traced_value(t, anfi_value_new_i64(t->cx, ANF_BOOL, b));
 }
@@ -73,7 +69,7 @@ static const anfi_traced *build(const call *c, const anf_type *type) {
   if (type->kind != ANF_TYPE_TUPLE) return anfi_traced_node(c->t, n, type);
   const anfi_traced **item = ANFI_NEW_N(c->t->arena, const anfi_traced *, type->n + 1);
   for (size_t i = 0; i < type->n; i++) {
-    anf_value *v[1] = {number(c->t, (int64_t)i)->value};
+    anf_value *v[1] = {anfi_traced_int(c->t, (int64_t)i)->value};
     const anfi_traced *whole = anfi_traced_node(c->t, n, NULL);
     const call get = {c->t, ANF_OP_TupleGet, 1, &whole, v};
     if (!(item[i] = build(&get, type->items[i]))) return NULL;
@@ -134,11 +130,11 @@ static const anfi_traced *ordinary(const call *c) {
 
 static const anfi_traced *dim(const call *c, size_t i) {
   const anf_type *type = c->in[0]->type;
-  if (type->dims[i] >= 0) return number(c->t, type->dims[i]);
+  if (type->dims[i] >= 0) return anfi_traced_int(c->t, type->dims[i]);
   const anfi_schema *s = anfi_op_schema(c->t->cx, ANF_OP_Shape);
   anf_value **none = ANFI_NEW_N(c->t->arena, anf_value *, s->nattr + 1);
   const call shape = {c->t, ANF_OP_Shape, 1, c->in, none};
-  anf_value *v[1] = {number(c->t, (int64_t)i)->value};
+  anf_value *v[1] = {anfi_traced_int(c->t, (int64_t)i)->value};
   const anfi_traced *whole =
       build(&shape, c->t->typed ? result_type(&shape) : anfi_type_simple(c->t->cx, ANF_TYPE_ANY));
   if (c->t->typed) return whole ? whole->item[i] : NULL;
@@ -162,7 +158,7 @@ static const anfi_traced *dims(const call *c) {
 
 static const anfi_traced *length(const call *c) {
   const anfi_traced *x = c->in[0];
-  if (x->kind == ANFI_TRACED_TUPLE) return number(c->t, (int64_t)x->n);
+  if (x->kind == ANFI_TRACED_TUPLE) return anfi_traced_int(c->t, (int64_t)x->n);
   return x->type && anfi_is_tensor(x->type) && x->type->n ? dim(c, 0) : ordinary(c);
 }
 
@@ -175,11 +171,12 @@ static const anfi_traced *field(const call *c) {
   if (strcmp(name, "known") == 0) return truth(c->t, anfi_traced_known(c->t, x) != NULL);
   if (strcmp(name, "shape") == 0) return shape(c);
   if (strcmp(name, "dims") == 0) return dims(c);
-  if (strcmp(name, "ndim") == 0) return number(c->t, x->type->n);
+  if (strcmp(name, "ndim") == 0) return anfi_traced_int(c->t, x->type->n);
   if (strcmp(name, "dtype") == 0)
     return anfi_traced_value(
         c->t, anfi_value_new_type(c->t->cx, anfi_type_scalar(c->t->cx, (anf_dtype)x->type->dtype)));
-  if (strcmp(name, "size") == 0 && anfi_type_elements(x->type, &n)) return number(c->t, (int64_t)n);
+  if (strcmp(name, "size") == 0 && anfi_type_elements(x->type, &n))
+    return anfi_traced_int(c->t, (int64_t)n);
   return ordinary(c);
 }
 
@@ -322,7 +319,7 @@ const anfi_traced *anfi_trace_op(anfi_trace *t, anfi_opcode op, size_t n,
   case ANF_OP_TupleLen:
   case ANF_OP_Len: return length(&c);
   case ANF_OP_Shape: return typed ? shape(&c) : ordinary(&c);
-  case ANF_OP_Rank: return typed ? number(t, in[0]->type->n) : ordinary(&c);
+  case ANF_OP_Rank: return typed ? anfi_traced_int(t, in[0]->type->n) : ordinary(&c);
   case ANF_OP_RecordGet:
   case ANF_OP_GetField: return field(&c);
   case ANF_OP_TupleSet: return tuple ? set_item(&c) : ordinary(&c);

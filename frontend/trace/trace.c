@@ -171,6 +171,10 @@ const anfi_traced *anfi_traced_host(anfi_trace *t, anfi_trace_host *f, void *use
   return x;
 }
 
+const anfi_traced *anfi_traced_int(anfi_trace *t, int64_t v) {
+  return anfi_traced_value(t, anfi_value_new_i64(t->cx, ANF_INT, v));
+}
+
 const anfi_traced *anfi_traced_none(anfi_trace *t) {
   return anfi_traced_value(t, anfi_value_new_none(t->cx));
 }
@@ -350,7 +354,7 @@ static anfi_trace_frame *tail(anfi_trace *t, anfi_trace_frame *fr, const anf_nod
   return NULL;
 }
 
-/* One turn: all nodes of a frame's graph. The next frame if the graph ends with a call. */
+/* Builds all nodes of a frame's graph. The frame of its last call, if it ends with one. */
 static anfi_trace_frame *turn(anfi_trace *t, anfi_trace_frame *fr, const anfi_traced **out) {
   const anfi_graph_info *gi = &t->an->graphs[fr->graph->id];
   for (size_t i = 0; i < gi->order.n; i++) {
@@ -384,4 +388,17 @@ const anfi_traced *anfi_trace_call(anfi_trace *t, anf_graph *f, size_t n,
                                    const anfi_traced *const *args) {
   anfi_trace_frame *fr = enter(t, f, NULL, n, args);
   return fr ? run(t, fr) : NULL;
+}
+
+/* ---- templates ---- */
+
+const char *anfi_template_param(const anf_graph *f, size_t i) {
+  const anfi_str *s = f->module->debugs.at[f->params.at[i]->debug].name;
+  return s ? s->s : "";
+}
+
+bool anfi_has_word(const char *list, const char *name, size_t len) {
+  for (const char *p = list; p && *p; p += strcspn(p, " "), p += *p == ' ')
+    if (strcspn(p, " ") == len && memcmp(p, name, len) == 0) return true;
+  return false;
 }

@@ -68,8 +68,8 @@ typedef struct anfi_trace {
 
 /* The templates are parsed once for a context; `text` is the key. NULL with an error recorded; it lives as long as the frame. */
 anfi_trace *anfi_trace_new(anf_ctx *cx, const char *text, size_t len, const char *file);
-/* The trace goes on with a copy of the templates that is the caller's, which may add to it; it is freed with the frame if the
- * frame fails. */
+/* Goes on with a copy of the templates that belongs to the caller, who may add graphs to it. It is freed if the frame
+ * fails. */
 anf_module *anfi_trace_own(anfi_trace *t);
 anf_graph *anfi_trace_find(const anfi_trace *t, const char *name); // or NULL
 
@@ -77,6 +77,7 @@ const anfi_traced *anfi_traced_value(anfi_trace *t, anf_value *v); // takes the 
 const anfi_traced *anfi_traced_node(anfi_trace *t, anf_node *n, const anf_type *type);
 /* NULL with E1151 if it nests too deeply or has too many leaves: what walks tuples recurses. */
 const anfi_traced *anfi_traced_tuple(anfi_trace *t, size_t n, const anfi_traced *const *items);
+const anfi_traced *anfi_traced_int(anfi_trace *t, int64_t v); // a number without a type
 const anfi_traced *anfi_traced_none(anfi_trace *t);
 const anfi_traced *anfi_traced_host(anfi_trace *t, anfi_trace_host *f, void *user);
 
@@ -92,6 +93,10 @@ anf_value *anfi_traced_known(anfi_trace *t, const anfi_traced *x);
 anf_node *anfi_traced_to_node(anfi_trace *t, const anfi_traced *x);
 /* Its type as far as it is known, never NULL. */
 const anf_type *anfi_traced_type(anfi_trace *t, const anfi_traced *x);
+
+/* For readers whose ops are rows and templates. The name of parameter i of a template; is `name` a word of `list`? */
+const char *anfi_template_param(const anf_graph *f, size_t i);
+bool anfi_has_word(const char *list, const char *name, size_t len);
 
 /* Calls a template. NULL with an error recorded. */
 const anfi_traced *anfi_trace_call(anfi_trace *t, anf_graph *f, size_t n,

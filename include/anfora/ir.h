@@ -180,7 +180,7 @@ ANF_API bool anf_node_is_used(const anf_node *n);
 ANF_API anf_status anf_node_set_input(anf_node *n, size_t i, anf_node *to);
 /* Every use of `n`, results of graphs too, becomes a use of `by`. */
 ANF_API anf_status anf_node_replace(anf_node *n, anf_node *by);
-/* Moves a parameterless part: the node now belongs to `to`. */
+/* Makes n a node of the graph `to`; n is no parameter. */
 ANF_API anf_status anf_node_move(anf_node *n, anf_graph *to);
 /* Removes nodes that no result, effect or used node needs. Returns how many. */
 ANF_API size_t anf_module_sweep(anf_module *m);

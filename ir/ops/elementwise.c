@@ -458,7 +458,7 @@ static bool prepare(machine *m, const anfi_eval *q) {
 bool anfi_eval_scalar(anfi_eval *q) {
   machine m;
   anfi_nd it;
-  bool flat = true; // each input is one element, or in step with the result
+  bool flat = true; // each input is one element, or is read at the index of the result
   if (!prepare(&m, q)) return false;
   for (size_t k = 0; k < q->n; k++) flat &= q->in[k]->n == 1 || q->in[k]->n == q->out->n;
   if (flat) {

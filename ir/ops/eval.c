@@ -27,16 +27,10 @@ bool anfi_eval_give(anfi_eval *q, anf_value *v) {
   return true;
 }
 
-static const anf_type *type_of(anf_ctx *cx, const anf_value *v) {
-  const anf_type *t = anf_value_type(cx, v);
-  if (!t) anfi_throw_nomem(cx);
-  return t;
-}
-
 static bool infer(anfi_eval *q) {
   const anf_type *few[8], **in = few;
   if (q->n > ANFI_LEN(few)) in = ANFI_NEW_N(anfi_scratch(q->cx), const anf_type *, q->n);
-  for (size_t i = 0; i < q->n; i++) in[i] = type_of(q->cx, q->in[i]);
+  for (size_t i = 0; i < q->n; i++) in[i] = anfi_value_type(q->cx, q->in[i]);
   anfi_infer t = {.cx = q->cx, .op = q->op, .loc = q->loc, .n = q->n, .in = in, .attr = q->attr};
   if (!anfi_infer_op(&t)) return false;
   for (size_t i = t.meet[0]; i < t.meet[1]; i++)

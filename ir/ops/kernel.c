@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Helpers of reference evaluation (ir/ops/kernel.h). */
+/* Helpers of reference evaluation (ir/ops/kernel.h).
+ *   x[2,3] + y[3]     a walk over 2 * 3 indices with an offset for each operand: x's strides are 3 and 1, y's 0 and 1
+ * So one loop serves ops that broadcast, permute and take parts. */
 #define _DEFAULT_SOURCE // lgamma_r
 #include "ir/ops/kernel.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What hooks read from attributes and from arguments that may be absent. The schema has checked the
- * attributes' types, so reading cannot fail; only ranges are left to check. */
+/* What hooks read from attributes and from arguments that may be absent.
+ *   Sum(x, axis=-1), x: f32[2,3]     anfi_infer_axis gives axis 1; axis=2 is E0540
+ * The schema has checked the attributes' types, so reading cannot fail; only ranges are left to check. */
 #include "ir/ops/op.h"
 
 bool anfi_attr_given(const anf_value *v) { return v && v->kind != ANF_VALUE_NONE; }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Arrays of the host as values, and values as arrays of other libraries, by DLPack. */
+/* Arrays of the host as values, and values as arrays of other libraries, by DLPack.
+ *   {code float, bits 32, lanes 1}, shape (2, 3), strides (3, 1)   <->   f32[2,3] in the same memory
+ * When the memory is not used any more, the deleter of the tensor is called. */
 #include "ir/value/dlpack.h"
 
 #include <stdlib.h>

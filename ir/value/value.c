@@ -162,12 +162,8 @@ anf_value *anf_value_retain(anf_value *v) {
 void anfi_value_guard(anf_value *v) { anfi_defer(v->cx, ANFI_ON_FAIL, anfi_release, v); }
 void anfi_value_unguard(anf_value *v) { anfi_undefer(v->cx, v); }
 
-static bool is_composite(const anf_value *v) {
-  return v->kind == ANF_VALUE_TUPLE || v->kind == ANF_VALUE_RECORD;
-}
-
 static anf_value *chain(anf_value *v, anf_value *next) {
-  if (is_composite(v) && v->known) anfi_unpin(v->known);
+  if (anfi_value_is_nest(v) && v->known) anfi_unpin(v->known);
   v->next = next;
   return v;
 }
@@ -504,7 +500,7 @@ static const anf_type *shallow_type(anf_ctx *cx, const anf_value *v, const anf_t
 
 /* Of a value without items or whose type is known; else NULL. */
 static const anf_type *at_hand(anf_ctx *cx, const anf_value *v) {
-  if (!is_composite(v)) return shallow_type(cx, v, NULL);
+  if (!anfi_value_is_nest(v)) return shallow_type(cx, v, NULL);
   return v->cx == cx ? v->known : NULL;
 }
 
@@ -543,6 +539,12 @@ const anf_type *anf_value_type(anf_ctx *cx, const anf_value *v) {
   ANFI_ENTRY_ELSE(cx, NULL, NULL);
   const anf_type *t = type_of(cx, (anf_value *)(uintptr_t)v); // which is remembered
   return anfi_leave(cx) == ANF_OK ? t : NULL;
+}
+
+const anf_value *anfi_record_item(const anf_value *record, const char *name) {
+  for (size_t i = 0; i < record->n; i++)
+    if (strcmp(record->type->names[i]->s, name) == 0) return record->u.item[i];
+  return NULL;
 }
 
 const anf_type *anfi_value_type(anf_ctx *cx, const anf_value *v) {

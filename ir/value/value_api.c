@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The public constructors and accessors of values. */
+/* The public constructors and accessors of values.
+ *   anf_value_f32(cx, 1.5f)     a scalar tensor of type f32;   anf_value_get_f64(v, 0) reads it as 1.5
+ * Each is an entry of the library (base/base.h): what fails inside, such as memory, comes back as NULL. */
 #include "ir/ir.h"
 
 #include <math.h>

@@ -168,7 +168,7 @@ anf_node *anfi_emit_choose(anfi_emit *e, anfi_opcode op, anf_node *tag, int64_t 
   return anfi_emit_apply(e, ANF_OP_Switch, NULL, yes->type, 3, in);
 }
 
-/* The tag of a set as the tag of a larger one: neighbours that stay neighbours are moved together. */
+/* Translates the tag of a set to that of a larger one. A run of members that is a run there, too, is shifted by one Add. */
 static anf_node *retag(anfi_emit *e, anf_node *tag, const anfi_abs *from, const anfi_abs *to) {
   anf_node *r = NULL;
   int64_t next = 0;

@@ -292,18 +292,12 @@ static part expand(const walk *w, anfi_opcode op, const anfi_attrs *attrs, size_
   return map(w, in[0], n - 1, xs, op == ANF_OP_HyperMap);
 }
 
-static part *parts(anfi_inference *q, size_t n, const anfi_abs *const *abs, anf_node *const *in) {
-  part *p = ANFI_NEW_N(q->arena, part, n + 1);
-  for (size_t i = 0; i < n; i++) p[i] = (part){abs[i], in ? in[i] : NULL};
-  return p;
-}
-
 const anfi_abs *anfi_infer_meta(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs,
                                 size_t n, const anfi_abs *const *in, anf_node *at) {
-  return expand(&(walk){q, NULL, at}, op, attrs, n, parts(q, n, in, NULL)).abs;
+  return expand(&(walk){q, NULL, at}, op, attrs, n, anfi_parts_of(q, n, in, NULL)).abs;
 }
 
 anf_node *anfi_emit_meta(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, size_t n,
                          const anfi_abs *const *iabs, anf_node *const *in, anf_node *at) {
-  return expand(&(walk){e->q, e, at}, op, attrs, n, parts(e->q, n, iabs, in)).node;
+  return expand(&(walk){e->q, e, at}, op, attrs, n, anfi_parts_of(e->q, n, iabs, in)).node;
 }

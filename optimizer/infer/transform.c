@@ -593,7 +593,7 @@ part anfi_transform(const walk *w, anfi_opcode op, const anfi_attrs *attrs, size
   }
 }
 
-static part *parts(anfi_inference *q, size_t n, const anfi_abs *const *abs, anf_node *const *in) {
+part *anfi_parts_of(anfi_inference *q, size_t n, const anfi_abs *const *abs, anf_node *const *in) {
   part *p = ANFI_NEW_N(q->arena, part, n + 1);
   for (size_t i = 0; i < n; i++) p[i] = (part){abs[i], in ? in[i] : NULL};
   return p;
@@ -603,7 +603,8 @@ const anfi_abs *anfi_infer_transformed(anfi_inference *q, const anfi_abs *code, 
                                        const anfi_abs *const *args, anf_node *at) {
   walk w = {q, NULL, at};
   return anfi_transform(&w, (anfi_opcode)code->op, code->attrs, code->n,
-                        parts(q, code->n, code->item, NULL), n, parts(q, n, args, NULL))
+                        anfi_parts_of(q, code->n, code->item, NULL), n,
+                        anfi_parts_of(q, n, args, NULL))
       .abs;
 }
 
@@ -612,6 +613,7 @@ anf_node *anfi_emit_transformed(anfi_emit *e, const anfi_abs *code, anf_node *co
                                 anf_node *at) {
   walk w = {e->q, e, at};
   return anfi_transform(&w, (anfi_opcode)code->op, code->attrs, code->n,
-                        parts(e->q, code->n, code->item, bound), n, parts(e->q, n, aabs, args))
+                        anfi_parts_of(e->q, code->n, code->item, bound), n,
+                        anfi_parts_of(e->q, n, aabs, args))
       .node;
 }

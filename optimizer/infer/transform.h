@@ -15,6 +15,8 @@ part anfi_transform_fail(const walk *w, anfi_code code, const char *a, const cha
 part anfi_part_tuple(const walk *w, size_t n, const part *items);
 part anfi_part_record(const walk *w, const anf_type *names, size_t n, const part *items);
 part anfi_part_item(const walk *w, part t, size_t i); // of a tuple or a record
+part *anfi_parts_of(anfi_inference *q, size_t n, const anfi_abs *const *abs,
+                    anf_node *const *in); // `in` may be NULL
 bool anfi_is_bottom(part p);
 /* BOTTOM for a value with a BOTTOM inside: a derivative's type depends on the whole value. */
 const anfi_abs *anfi_whole_abs(const walk *w, const anfi_abs *a);

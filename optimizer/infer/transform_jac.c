@@ -24,7 +24,7 @@ static anf_node *reshaped(const walk *w, anf_node *x, const anf_type *t) {
                       : op1(w, ANF_OP_Reshape, anfi_value_new_ints(w->q->cx, t->n, t->dims), t, x);
 }
 
-/* An op without inputs whose first attribute is the size and whose attribute `last` the dtype. */
+/* An op without inputs, such as Zeros: its first attribute is the size, attribute number `last` the dtype. */
 static anf_node *filled(const walk *w, anfi_opcode op, anf_value *size, uint32_t last,
                         const anf_type *t) {
   anf_value *v[4] = {size, NULL, NULL, NULL};

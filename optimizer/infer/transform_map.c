@@ -11,10 +11,6 @@ static part fail_map(const walk *w, const char *why) {
   return anfi_transform_fail(w, ANF_E0536, why, "");
 }
 
-static bool is_nest(const anf_type *t) {
-  return t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
-}
-
 /* ---- axes ---- */
 
 typedef struct {
@@ -53,7 +49,7 @@ static const anf_value *axes_of(const anf_type *t, const anf_value *v, uint32_t 
 
 /* Axes of the items of t, which nests as types do: not deep. */
 static bool find_axes(batching *b, const anf_type *t, const anf_value *v) {
-  if (is_nest(t)) {
+  if (anfi_is_nest(t)) {
     bool each = v->kind == ANF_VALUE_TUPLE || v->kind == ANF_VALUE_RECORD;
     if (each && v->n != t->n) return fail_map(b->w, "not as many axes as items").abs;
     for (uint32_t i = 0; i < t->n; i++) {
@@ -70,7 +66,7 @@ static bool find_axes(batching *b, const anf_type *t, const anf_value *v) {
 }
 
 void anfi_no_axes(const walk *w, const anf_type *t, anfi_axes *axes) {
-  if (is_nest(t))
+  if (anfi_is_nest(t))
     for (uint32_t i = 0; i < t->n; i++) anfi_no_axes(w, t->items[i], axes);
   else anfi_push(w->q->arena, axes, NO_AXIS);
 }
@@ -79,7 +75,7 @@ void anfi_no_axes(const walk *w, const anf_type *t, anfi_axes *axes) {
 static const anf_type *with_axes(const walk *w, const anf_type *t, const anfi_axes *axes,
                                  size_t *next, bool in, int64_t size) {
   anf_ctx *cx = w->q->cx;
-  if (is_nest(t)) {
+  if (anfi_is_nest(t)) {
     const anf_type **items = ANFI_NEW_N(w->q->arena, const anf_type *, t->n + 1);
     for (uint32_t i = 0; i < t->n; i++) items[i] = with_axes(w, t->items[i], axes, next, in, size);
     return t->kind == ANF_TYPE_TUPLE ? anfi_type_tuple(cx, t->n, items)

@@ -16,6 +16,7 @@ typedef struct {
   anfi_arena *a;
   anf_node *loop;
   anfi_loop_op l;
+  /* the counter and its test */
   anfi_opcode test;
   int64_t by;                // what a round adds to the counter
   anf_node *from, *to;       // before the loop: the first counter, and what it is compared with

@@ -13,10 +13,12 @@ typedef struct {
   anfi_arena *a;
   anf_node *loop;
   anf_graph *step;
-  bool may_skip;        // counted or guarded: it has one more input
-  anf_node *go;         // the guard, or NULL
-  size_t nw;            // invariants so far
-  bool *keep;           // by invariant: the rest of the step uses it
+  /* its parts */
+  bool may_skip; // counted or guarded: it has one more input
+  anf_node *go;  // the guard, or NULL
+  size_t nw;     // invariants so far
+  bool *keep;    // by invariant: the rest of the step uses it
+  /* what moves */
   anfi_node_vec order;  // of the step
   anfi_map outer;       // step node id -> its counterpart before the loop
   anfi_node_vec handed; // moved nodes that the rest of the step needs

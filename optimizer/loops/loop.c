@@ -25,9 +25,11 @@ typedef struct {
   anf_module *m;
   anfi_arena *a;
   const anf_analysis *an;
+  /* the component */
   ANFI_VEC(anf_graph *) member;
   anf_graph *header, *exit; // exit: NULL if there is not one alone
   uint32_t scc;
+  /* what becomes of it */
   int64_t **origin;     // by member: which parameter of the header a parameter is
   bool *invariant;      // by parameter of the header
   anf_graph **step;     // by member: its step form

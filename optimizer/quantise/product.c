@@ -29,10 +29,6 @@ static bool is_uniform(const anf_node *v, const anf_type *code, size_t axis) {
   return axis < ahead || v->type->dims[axis - ahead] == 1;
 }
 
-static bool is_same_shape(const anf_type *a, const anf_type *b) {
-  return a->n == b->n && (!a->n || memcmp(a->dims, b->dims, a->n * sizeof *a->dims) == 0);
-}
-
 anf_node *anfi_q_code_of(quantiser *q, anf_node *n) {
   if (anfi_is_op(n, ANF_OP_Dequantize)) return n->in[0].def;
   if (!anfi_is_op(n, ANF_OP_FakeQuantize) || n->uses->next) return NULL;
@@ -54,7 +50,7 @@ static bool factor_of(quantiser *q, anf_node *n, bool transposed, bool left, fac
   if (!anfi_q_is_tensor(n) || n->type->n < 2 || n->nin < 2) return false;
   *f = (factor){.code = anfi_q_code_of(q, n), .transposed = transposed};
   if (!f->code || !anfi_q_is_tensor(f->code) || !anfi_q_is_byte((anf_dtype)f->code->type->dtype) ||
-      !is_same_shape(f->code->type, n->type))
+      !anfi_same_dims(f->code->type, n->type))
     return false;
   f->scale = n->in[1].def, f->zero = anfi_q_input(n, 2);
   if (f->zero && anfi_q_is_no_offset(f->zero)) f->zero = NULL;
@@ -162,7 +158,7 @@ static bool offset_factor(anf_node *n, bool transposed, bool left, factor *f) {
   *f = (factor){.code = n, .transposed = transposed};
   if (anfi_is_op(n, ANF_OP_Sub) && anfi_q_is_byte_cast(n->in[0].def)) {
     f->code = n->in[0].def, f->zero = n->in[1].def;
-    if (!anfi_q_is_tensor(f->zero) || !is_same_shape(f->code->type, n->type) ||
+    if (!anfi_q_is_tensor(f->zero) || !anfi_same_dims(f->code->type, n->type) ||
         !anfi_dtype_is_int((anf_dtype)f->zero->type->dtype))
       return false;
   }

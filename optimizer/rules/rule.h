@@ -32,12 +32,13 @@ typedef enum anfi_pat_kind {
 typedef struct anfi_pat anfi_pat;
 struct anfi_pat {
   anfi_pat_kind kind;
+  int var;       // of a variable
+  double number; // of a number
+  /* of an op */
   anfi_opcode op;
   uint32_t n;
   anfi_pat **in;
   bool twins; // the first two are one variable
-  int var;    // of a variable
-  double number;
   uint32_t nattr;
   struct {
     uint32_t index;   // in the op's schema

@@ -3,6 +3,7 @@
  * with derivatives; how often they are made, and what may be wrong with them. Expected values are sums done by hand. */
 #include "anfora/host.h"
 #include "test/unit/program.h"
+#include "test/exec/text.h"
 
 /* ---- generators ---- */
 
@@ -91,20 +92,6 @@ static anf_status run_way(world *w, anf_graph *g, int way, anf_value *arg, anf_v
   if (st == ANF_OK) st = anf_exec_run(e, 1, &arg, NULL, w->d, out);
   anf_exec_free(e);
   return st;
-}
-
-static anf_module *parsed(world *w, const char *text) {
-  anf_module *m = NULL;
-  anf_status st = anf_parse(w->cx, text, "t.anf", w->d, &m);
-  if (st != ANF_OK) anf_diag_print(w->d, stderr, false);
-  assert_int_equal(st, ANF_OK);
-  return m;
-}
-
-static anf_value *value(world *w, const char *text) {
-  anf_value *v = NULL;
-  assert_int_equal(anf_parse_value(w->cx, text, w->d, &v), ANF_OK);
-  return v;
 }
 
 /* f of the program gives this of the argument, however it is run. */

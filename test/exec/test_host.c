@@ -3,6 +3,7 @@
  * what may be wrong with them. Expected values are those of C and of calculus done by hand. */
 #include "anfora/host.h"
 #include "test/unit/program.h"
+#include "test/exec/text.h"
 
 #include <math.h>
 
@@ -151,14 +152,6 @@ static anf_status run_way(world *w, anf_graph *g, int way, size_t n, anf_value *
   return st;
 }
 
-static anf_module *parsed(world *w, const char *text) {
-  anf_module *m = NULL;
-  anf_status st = anf_parse(w->cx, text, "t.anf", w->d, &m);
-  if (st != ANF_OK) anf_diag_print(w->d, stderr, false);
-  assert_int_equal(st, ANF_OK);
-  return m;
-}
-
 /* f of the program gives this, however it is run. Takes the arguments. */
 static void everywhere(world *w, const char *text, size_t n, anf_value **args, const char *value,
                        const char *type) {
@@ -185,12 +178,6 @@ static void nowhere(world *w, const char *text, size_t n, anf_value **args, cons
   }
   for (size_t i = 0; i < n; i++) anf_value_release(args[i]);
   anf_module_free(m);
-}
-
-static anf_value *value(world *w, const char *text) {
-  anf_value *v = NULL;
-  assert_int_equal(anf_parse_value(w->cx, text, w->d, &v), ANF_OK);
-  return v;
 }
 
 /* A number as values are printed. */

@@ -34,6 +34,12 @@ typedef struct rank {
   pthread_t thread;
 } rank;
 
+static inline size_t elements(const anf_array *a) {
+  size_t n = 1;
+  for (size_t k = 0; k < a->rank; k++) n *= (size_t)a->dims[k];
+  return n;
+}
+
 static inline void *rank_thread(void *p) {
   rank *r = (rank *)p;
   r->work(r);

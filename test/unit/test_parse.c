@@ -10,26 +10,10 @@
 
 #include "anfora/anfora.h"
 #include "test/unit/fault.h"
+#include "test/unit/context.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static anf_ctx *cx;
-static anf_diag *d;
-
-static int setup(void **state) {
-  (void)state;
-  cx = anf_ctx_new(NULL);
-  d = cx ? anf_diag_new(cx) : NULL;
-  return d ? 0 : -1;
-}
-
-static int teardown(void **state) {
-  (void)state;
-  anf_diag_free(d);
-  anf_ctx_free(cx);
-  return 0;
-}
 
 /* ---- errors: the first one's code and place ---- */
 

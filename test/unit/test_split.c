@@ -23,12 +23,6 @@ typedef struct plan {
 
 static double number_at(size_t i) { return sin((double)(i * i % 97) + 0.5 * (double)i); }
 
-static size_t elements(const anf_array *a) {
-  size_t n = 1;
-  for (size_t k = 0; k < a->rank; k++) n *= (size_t)a->dims[k];
-  return n;
-}
-
 /* All leaves are f64. */
 static anf_status set(anf_step *s, anf_role r, size_t from) {
   anf_status st = ANF_OK;

@@ -89,12 +89,6 @@ static char *program_for(const char *text, int32_t rows) {
   return out;
 }
 
-static size_t elements(const anf_array *a) {
-  size_t n = 1;
-  for (size_t k = 0; k < a->rank; k++) n *= (size_t)a->dims[k];
-  return n;
-}
-
 /* Sharded or not: as a whole. Second moments are not below 0. */
 static anf_status set_state(anf_step *s) {
   anf_status st = ANF_OK;

@@ -13,6 +13,7 @@
 #include "frontend/dat/dat.h"
 #include "base/mark.h"
 #include "test/unit/fault.h"
+#include "test/unit/context.h"
 
 #include <math.h>
 #include <string.h>
@@ -23,23 +24,6 @@
 #define CALL(g, f, ...)                                                                            \
   anf_call((g), (f), sizeof NODES(__VA_ARGS__) / sizeof(anf_node *), NODES(__VA_ARGS__))
 #define CALL0(g, f) anf_call((g), (f), 0, NULL)
-
-static anf_ctx *cx;
-static anf_diag *d;
-
-static int setup(void **state) {
-  (void)state;
-  cx = anf_ctx_new(NULL);
-  d = cx ? anf_diag_new(cx) : NULL;
-  return d ? 0 : -1;
-}
-
-static int teardown(void **state) {
-  (void)state;
-  anf_diag_free(d);
-  anf_ctx_free(cx);
-  return 0;
-}
 
 static anf_node *named(anf_node *n, const char *name) {
   anf_node_set_name(n, name);

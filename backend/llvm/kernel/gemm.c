@@ -115,8 +115,8 @@ static void sum_list(const kgen *k, ktile *t, const V *row) {
 
 /* ---- tiles ---- */
 
-/* What the tile will write is on its way to the cache while it is computed; what it starts from has
- * to be there already, so then it is the next tile's that is fetched. */
+/* Prefetches rows of C while a tile is computed: those of this tile if it only writes them; those of the next tile if tiles
+ * start from C, as this one's had to be there before. */
 static void fetch_c(const kgen *k, const ktile *t, V ldc) {
   enum { LINE = 64 };
   uint32_t first = k->k->flags & GEMM_INIT ? 0 : t->rows;

@@ -485,7 +485,7 @@ static void forward(walk *w) {
 
 /* ---- by the input ---- */
 
-/* dy with zeros around: [co][extent], number o of each dim at o + reach. */
+/* Copies dy to [co][extent] with zeros around it: index o of each dim goes to o + reach. */
 static void copy_dy(walk *w, texpr from) {
   const anfi_window *v = &w->c->win;
   uint64_t co = u(w->c->co), e[4] = {co, u(v->out[0]), u(v->out[1]), u(v->out[2])};

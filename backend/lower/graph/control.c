@@ -197,8 +197,8 @@ static texpr layer(glow *w, const anf_node *sw, size_t n) {
   return at;
 }
 
-/* The branches of a choice, each lowered by itself; then what they give is known, and with it what has
- * to be brought together after them. */
+/* The branches of a choice. Each is lowered by itself; what each gives is known only then, and so which results must be
+ * copied to one place for what follows. */
 typedef struct branches {
   const site *s;
   size_t n;

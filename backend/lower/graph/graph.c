@@ -309,7 +309,7 @@ static bool lower_node(glow *w, anf_node *n, bool inlined, bool tail, gval *out)
   return good;
 }
 
-/* Exchanges that the node reads are done before it; all are before what it calls begins. */
+/* Waits for the exchanges whose results n reads; if n calls code, for all exchanges. */
 static void wait_for_inputs(glow *w, const anf_node *n, size_t base) {
   bool calls = n->kind == ANFI_CALL || (anfi_op[n->op].flags & (ANFI_CALLS | ANFI_EFFECT));
   if (anfi_lower_under_way(w->L) == base) return;

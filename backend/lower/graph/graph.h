@@ -250,4 +250,9 @@ int64_t anfi_glow_sites(void *user, size_t n, const anfi_code *code, anfi_opcode
 bool anfi_glow_print(glow *w, anf_node *n);
 bool anfi_glow_assert(glow *w, anf_node *n);
 
+/* The node that alone uses n; NULL: there are none or more. */
+static inline anf_node *anfi_only_user(const anf_node *n) {
+  return n->uses && !n->uses->next ? n->uses->user : NULL;
+}
+
 #endif

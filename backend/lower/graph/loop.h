@@ -10,13 +10,15 @@
 typedef struct gstack {
   anfi_leaves leaves;
   const anf_type *type;
-  uint64_t *at;       // by leaf: its place in the record
-  uint64_t from;      // where the record lies in that of the loop that writes it
-  texpr base, stride; // of one that is read
-  gsource kept;       // of one written: what it keeps, if that is one leaf
-  size_t state;       // of one written, 1 + leaf of the state that lives in it, or 0
-  bool later;         // that leaf as the round leaves it, not as the round finds it
-  texpr record;       // of one written, in a round: the record, and by leaf where it goes
+  uint64_t *at;  // by leaf: its place in the record
+  uint64_t from; // where the record lies in that of the loop that writes it
+  /* of one that is read */
+  texpr base, stride;
+  /* of one that is written */
+  gsource kept; // what it keeps, if that is one leaf
+  size_t state; // 1 + leaf of the state that lives in it, or 0
+  bool later;   // that leaf as the round leaves it, not as the round finds it
+  texpr record; // in a round: the record, and by leaf where it goes
   const texpr *to;
 } gstack;
 

@@ -70,10 +70,6 @@ static void find_sources(looping *l) {
       l->out[i].kept = source_of(l->w->cx, (gsource){l->step->result, at}, 0);
 }
 
-static anf_node *only_user(const anf_node *n) {
-  return n->uses && !n->uses->next ? n->uses->user : NULL;
-}
-
 /* Is x a number that is computed in its place, which is before `n`? */
 static bool is_early_number(const looping *l, const anf_node *x, const anf_node *n) {
   const anfi_graph_info *gi = &l->w->an->graphs[l->step->id];
@@ -101,9 +97,10 @@ static bool writes_over(const looping *l, const anf_node *p, const anf_node *nex
 /* The one that reads it makes the next state of it in its place. */
 static bool is_in_place(const looping *l, const gplace *g) {
   const anf_node *p = g->param.n, *next = g->next.n;
-  if (!next || next->kind != ANFI_APPLY || p->type != next->type || !only_user(next)) return false;
+  if (!next || next->kind != ANFI_APPLY || p->type != next->type || !anfi_only_user(next))
+    return false;
   if (writes_over(l, p, next)) return true;
-  return only_user(p) == next && anfi_lower_is_scalar((anfi_opcode)next->op);
+  return anfi_only_user(p) == next && anfi_lower_is_scalar((anfi_opcode)next->op);
 }
 
 /* Does a round write it in place, by whatever chain of ops? Then what the round makes last is wanted there. */

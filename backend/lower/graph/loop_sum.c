@@ -33,10 +33,6 @@ struct gsums {
 
 /* ---- which ---- */
 
-static anf_node *only_user(const anf_node *n) {
-  return n->uses && !n->uses->next ? n->uses->user : NULL;
-}
-
 static bool is_matrix(const anf_type *t, anf_dtype d) {
   return t && t->kind == ANF_TYPE_TENSOR && t->n == 2 && t->dtype == d && t->dims[0] > 0 &&
          t->dims[1] > 0;
@@ -49,15 +45,15 @@ static bool flag(anf_ctx *cx, const anf_node *n, uint32_t k) {
 /* x = aᵀ b of few rows, which only the sum reads? */
 static bool is_product(const glow *w, const anf_node *x, anf_dtype d) {
   enum { TA, TB };
-  return anfi_is_op(x, ANF_OP_MatMul) && only_user(x) && flag(w->cx, x, TA) &&
+  return anfi_is_op(x, ANF_OP_MatMul) && anfi_only_user(x) && flag(w->cx, x, TA) &&
          !flag(w->cx, x, TB) && is_matrix(x->in[0].def->type, d) &&
          is_matrix(x->in[1].def->type, d) && x->in[0].def->type->dims[0] <= FEW_ROWS;
 }
 
 static bool is_sum(const glow *w, anf_node *state, const anf_node *next, rowsum *r) {
   const anf_type *t = state->type;
-  anf_node *add = only_user(state);
-  if (!add || add != next || !anfi_is_op(add, ANF_OP_Add) || !only_user(add)) return false;
+  anf_node *add = anfi_only_user(state);
+  if (!add || add != next || !anfi_is_op(add, ANF_OP_Add) || !anfi_only_user(add)) return false;
   if (add->type != t || !t || (t->dtype != ANF_F32 && t->dtype != ANF_F64)) return false;
   anf_node *x = add->in[add->in[0].def == state].def;
   if (!is_matrix(t, (anf_dtype)t->dtype) || x->type != t) return false;

@@ -252,11 +252,6 @@ static anfi_elem at_roll(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
 
 /* ---- elements that are there or not ---- */
 
-static anfi_elem zero_of(anfi_low *L, const anfi_view *v) {
-  texpr zero = anfi_low_const(L, anfi_low_dt(v->dtype), 0);
-  return (anfi_elem){zero, v->complex ? zero : NULL};
-}
-
 anfi_elem anfi_low_choose(anfi_low *L, texpr cond, anfi_elem a, anfi_elem b) {
   anfi_elem r = {anfi_t_select(L->t, cond, a.re, b.re), NULL};
   if (a.im) r.im = anfi_t_select(L->t, cond, a.im, b.im);
@@ -277,7 +272,7 @@ static anfi_elem at_tri(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
   own_dims(L, v, p, at);
   tkind k = v->op == ANF_OP_Tril ? TX_cmp_le : TX_cmp_ge;
   texpr in = side(L, k, at[r - 2], at[r - 1], anfi_attr_int(v->attr[0]));
-  return anfi_low_choose(L, in, anfi_view_at(L, v->in[0], p), zero_of(L, v));
+  return anfi_low_choose(L, in, anfi_view_at(L, v->in[0], p), anfi_view_zero(L, v));
 }
 
 bool anfi_lower_tri(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
@@ -301,7 +296,7 @@ static anfi_elem at_diag(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
   int64_t k = anfi_attr_int(v->attr[0]);
   texpr at[2];
   own_dims(L, v, p, at);
-  anfi_elem r = begin_maybe(L, v, zero_of(L, v));
+  anfi_elem r = begin_maybe(L, v, anfi_view_zero(L, v));
   texpr in = side(L, TX_cmp_eq, at[0], at[1], k);
   anfi_low_if(L);
   assign(L, r, anfi_view_at_flat(L, v->in[0], k < 0 ? at[1] : at[0]));
@@ -475,7 +470,7 @@ static void store_diag(anfi_low *L, const anfi_view *v, texpr to) {
            n = (uint64_t)v->type->dims[1];
   anfi_loop l;
   anfi_low_loop(L, &l, v->n, "i");
-  anfi_low_put(L, to, l.var, zero_of(L, v), v->complex);
+  anfi_low_put(L, to, l.var, anfi_view_zero(L, v), v->complex);
   anfi_low_loop_end(L, &l);
   anfi_low_loop(L, &l, v->in[0]->n, "i");
   texpr at = anfi_ix_addc(L, anfi_ix_mulc(L, l.var, n + 1), (int64_t)(row * n + column));
@@ -547,7 +542,7 @@ static anfi_elem at_concat(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
   anfi_axis_in(anfi_attr_int(v->attr[0]), v->type->n, &axis);
   own_dims(L, v, p, at);
   texpr i = at[axis] = anfi_low_atom(L, at[axis]);
-  anfi_elem r = begin_maybe(L, v, zero_of(L, v));
+  anfi_elem r = begin_maybe(L, v, anfi_view_zero(L, v));
   for (size_t k = 0; k < v->nin; k++) {
     int64_t size = v->op == ANF_OP_Stack ? 1 : v->in[k]->type->dims[axis];
     if (!size) continue;

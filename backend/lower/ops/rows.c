@@ -23,7 +23,7 @@ bool anfi_rows_arg_fit(const group *g) {
          g->x->dtype != ANF_BOOL && !g->x->complex;
 }
 
-/* What extremes are compared in: narrow floats in f32. */
+/* The type in which a maximum or minimum is compared: f32 for narrow floats. */
 static tdtype compared(const group *g) {
   tdtype d = anfi_low_dt(g->x->dtype);
   return anfi_t_accumulator(d);

@@ -48,7 +48,8 @@ typedef struct using {
   user *u;
   anfi_map params, seen; // seen: in the current call
   ANFI_VEC(texpr) param;
-  ANFI_VEC(tstmt) body; // calls, and before each its views, each after what it is a place in
+  ANFI_VEC(tstmt)
+      body; // calls; before each the definitions of its views, a view after the one that it points into
 }
 using;
 
