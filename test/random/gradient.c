@@ -402,26 +402,19 @@ static int report(const bench *b, size_t programs) {
 }
 
 int main(int argc, char **argv) {
-  uint64_t seed = 1;
-  size_t programs = 600, size = 30;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    uint64_t v = strtoull(argv[i + 1], NULL, 10);
-    if (strcmp(argv[i], "--programs") == 0) programs = (size_t)v;
-    else if (strcmp(argv[i], "--seed") == 0) seed = v;
-    else if (strcmp(argv[i], "--size") == 0) size = (size_t)v;
-    else if (strcmp(argv[i], "--show") == 0) {
-      char *text = with_tail(v, size, first, others);
-      fputs(text, stdout);
-      free(text);
-      return 0;
-    }
+  generate_opts given = generate_read_opts(argc, argv, 600, 30);
+  if (given.show) {
+    char *text = with_tail(given.seed, given.size, first, others);
+    fputs(text, stdout);
+    free(text);
+    return 0;
   }
   bench b = {.cx = anf_ctx_new(NULL)};
   anf_jit_opts o = {.size = sizeof o, .level = ANF_JIT_O1};
   b.d = anf_diag_new(b.cx);
   if (anf_jit_engine_new(b.cx, ANF_JIT_LLVM, &o, b.d, &b.engine) != ANF_OK) return 1;
-  for (size_t i = 0; i < programs; i++) try_program(&b, seed + i, size);
-  int rc = report(&b, programs);
+  for (size_t i = 0; i < given.programs; i++) try_program(&b, given.seed + i, given.size);
+  int rc = report(&b, given.programs);
   anf_jit_engine_free(b.engine);
   anf_diag_free(b.d);
   anf_ctx_free(b.cx);

@@ -183,19 +183,12 @@ static void try_program(bench *b, uint64_t seed, size_t size) {
 }
 
 int main(int argc, char **argv) {
-  uint64_t seed = 1;
-  size_t programs = 300, size = 40;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    uint64_t v = strtoull(argv[i + 1], NULL, 10);
-    if (strcmp(argv[i], "--programs") == 0) programs = (size_t)v;
-    else if (strcmp(argv[i], "--seed") == 0) seed = v;
-    else if (strcmp(argv[i], "--size") == 0) size = (size_t)v;
-    else if (strcmp(argv[i], "--show") == 0) {
-      char *text = generate_program(v, size);
-      fputs(text, stdout);
-      free(text);
-      return 0;
-    }
+  generate_opts o = generate_read_opts(argc, argv, 300, 40);
+  if (o.show) {
+    char *text = generate_program(o.seed, o.size);
+    fputs(text, stdout);
+    free(text);
+    return 0;
   }
   bench b = {.cx = anf_ctx_new(NULL)};
   b.d = anf_diag_new(b.cx);
@@ -204,16 +197,17 @@ int main(int argc, char **argv) {
     anf_diag_print(b.d, stderr, false);
     return 1;
   }
-  for (size_t i = 0; i < programs; i++) try_program(&b, seed + i, size);
+  for (size_t i = 0; i < o.programs; i++) try_program(&b, o.seed + i, o.size);
   printf("1..%d\n", WAYS + 1);
   for (int p = 0; p < WAYS; p++)
     printf("%s %d - %zu random programs: %s\n", b.failed[p] ? "not ok" : "ok", p + 1,
-           p < PIPELINES ? programs : b.tried[p], way(p));
+           p < PIPELINES ? o.programs : b.tried[p], way(p));
   /* A generator of programs that mostly fail would test nothing. */
-  bool useful = b.ran * 10 >= programs * INPUTS * 8 && b.failing * 10 <= programs * PIPELINES * 2;
+  bool useful =
+      b.ran * 10 >= o.programs * INPUTS * 8 && b.failing * 10 <= o.programs * PIPELINES * 2;
   printf("%s %d - most programs run (%zu of %zu) and compile (all but %zu of %zu)\n",
-         useful ? "ok" : "not ok", WAYS + 1, b.ran, programs * INPUTS, b.failing,
-         programs * PIPELINES);
+         useful ? "ok" : "not ok", WAYS + 1, b.ran, o.programs * INPUTS, b.failing,
+         o.programs * PIPELINES);
   for (int i = 0; i < INPUTS; i++)
     for (int k = 0; k < 6; k++) anf_value_release(b.arg[i][k]);
   for (int e = 0; e < ENGINES; e++) anf_jit_engine_free(b.engine[e]);

@@ -171,26 +171,19 @@ static bool start(bench *b) {
 }
 
 int main(int argc, char **argv) {
-  uint64_t seed = 1;
-  size_t programs = 100, size = 16;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    uint64_t v = strtoull(argv[i + 1], NULL, 10);
-    if (strcmp(argv[i], "--programs") == 0) programs = (size_t)v;
-    else if (strcmp(argv[i], "--seed") == 0) seed = v;
-    else if (strcmp(argv[i], "--size") == 0) size = (size_t)v;
-    else if (strcmp(argv[i], "--show") == 0) {
-      tensor_program p = generate_tensors(v, size);
-      fputs(p.text, stdout);
-      free(p.text);
-      return 0;
-    }
+  generate_opts o = generate_read_opts(argc, argv, 100, 16);
+  if (o.show) {
+    tensor_program p = generate_tensors(o.seed, o.size);
+    fputs(p.text, stdout);
+    free(p.text);
+    return 0;
   }
   bench b;
   signal(SIGSEGV, died);
   signal(SIGFPE, died);
   signal(SIGABRT, died);
   if (!start(&b)) return 1;
-  for (size_t i = 0; i < programs; i++) try_program(&b, seed + i, size);
+  for (size_t i = 0; i < o.programs; i++) try_program(&b, o.seed + i, o.size);
   printf("1..%d\n", WAYS);
   for (int w = 0; w < WAYS; w++)
     printf("%s %d - %zu random tensor programs: %s\n", b.failed[w] ? "not ok" : "ok", w + 1,
@@ -198,5 +191,5 @@ int main(int argc, char **argv) {
   for (int w = 0; w < WAYS; w++) anf_jit_engine_free(b.engine[w]);
   anf_diag_free(b.d);
   anf_ctx_free(b.cx);
-  return b.ran + b.refused == programs && b.refused * 20 <= programs ? 0 : 1;
+  return b.ran + b.refused == o.programs && b.refused * 20 <= o.programs ? 0 : 1;
 }
