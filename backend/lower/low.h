@@ -372,6 +372,10 @@ bool anfi_low_conv_gemm_wanted(const struct anfi_conv *c, const anfi_conv_work *
 /* conv.c: do kernels take this convolution, of floats and forward? */
 bool anfi_low_conv_by_kernels(const anf_node *n);
 bool anfi_low_conv_gemm(anfi_low *L, const struct anfi_conv *c, const anfi_conv_work *q);
+/* conv_rows.c: of few channels, by vectors along rows of results. May it be fused into its consumer? */
+bool anfi_low_conv_rows_wanted(const struct anfi_conv *c, const anfi_conv_work *q);
+bool anfi_low_conv_rows_fuses(const struct anfi_conv *c);
+void anfi_low_conv_rows(anfi_low *L, const struct anfi_conv *c, const anfi_conv_work *q);
 /* conv_bytes.c: of bytes, summed in i32. False: it is another one. */
 bool anfi_low_conv_bytes(anfi_low *L, const anfi_low_op *q, const struct anfi_conv *c,
                          anfi_view **out);

@@ -160,7 +160,10 @@ def convolutions(r):
              (1, 1, 16, 68, (15, 20), (3, 3), 1, 1, 1), (1, 1, 16, 24, (13, 30), (3, 3), 1, 1, 1), (1, 1, 16, 24, (13, 30), (1, 1), 1, 0, 1),
              (1, 1, 64, 64, (7, 7), (3, 3), 1, 1, 1), (1, 1, 4, 8, (5, 6, 7), (1, 1, 1), 1, 0, 1), (2, 1, 8, 16, (9, 40), (3, 3), 2, 1, 1),
              (1, 1, 3, 24, (34, 51), (16, 16), 16, 0, 1), (2, 2, 8, 16, (8, 9), (2, 2), 2, 0, 1), (1, 1, 5, 12, (4, 6, 9), (2, 2, 2), 2, 0, 1),
-             (1, 1, 6, 9, (13, 13), (3, 3), 3, 0, 2), (11, 1, 9, 8, (14, 14), (3, 3), 1, 1, 1), (13, 2, 8, 16, (9, 9), (1, 1), 1, 0, 1)]
+             (1, 1, 6, 9, (13, 13), (3, 3), 3, 0, 2), (11, 1, 9, 8, (14, 14), (3, 3), 1, 1, 1), (13, 2, 8, 16, (9, 9), (1, 1), 1, 0, 1),
+             (2, 3, 1, 1, (19, 57), (3, 3), 1, 1, 1), (1, 4, 1, 1, (21, 23), (7, 7), 1, 3, 1), (1, 3, 1, 2, (17, 20), (5, 5), 2, 2, 1),
+             (2, 2, 2, 3, (9, 33), (3, 3), 1, 2, 2), (2, 50, 1, 1, (40,), (5,), 1, 2, 1), (1, 2, 1, 1, (4, 9, 16), (3, 3, 3), 1, 1, 1),
+             (1, 9, 1, 1, (6, 7), (3, 3), 1, 4, 1), (3, 70, 1, 1, (30, 70), (3, 3), 1, 1, 1)]
     for n, groups, ci, co, size, kernel, stride, padding, dilation in cases:
         x, w = r.data((n, groups * ci, *size)), r.data((groups * co, ci, *kernel))
         X, W = x.astype(np.float64), w.astype(np.float64)
@@ -178,6 +181,26 @@ def convolutions(r):
         for more in ((), ("--fix", "w")):
             r.case(f"{op} {name} by x {' '.join(more)}", loss, [x, w, dy], dx, bx, w[:, 0].size, "f32", "--grad", "--wrt", "x", *more)
         r.case(f"{op} {name} by w", loss, [x, w, dy], dw, bw, y[:, 0].size, "f32", "--grad", "--wrt", "w")
+
+
+def infinite_edges(r):
+    """What is outside takes no part: no infinity at an edge meets it, in the result and in both gradients."""
+    for size, kernel, stride, padding in (((9, 21), 3, 1, 1), ((9, 21), 5, 2, 2), ((6, 8), 7, 1, 3), ((5, 70), 3, 1, 2)):
+        x, w = r.data((1, 9, *size)), r.data((9, 1, kernel, kernel))
+        attrs = f"stride={stride}, padding={padding}, groups=9"
+        shape = conv(x, w, stride, padding, 1, 9).shape
+        dy = r.data(shape)
+        for a in (x, dy):
+            a[:, :, 0, 0], a[:, :, -1, -1], a[:, :, 1, -1] = np.inf, -np.inf, np.nan
+        sig = f"x: f32[1, 9, {text(size)}], w: f32[{text(w.shape)}]"
+        loss = f"def f({sig}, c: f32[{text(shape)}]) {{ Sum(Conv2D(x, w, {attrs}) * c) }}"
+        for program, args, more in ((f"def f({sig}) {{ Conv2D(x, w, {attrs}) }}", [x, w], ()), (loss, [x, w, dy], ("--grad", "--wrt", "x")),
+                                    (loss, [x, w, dy], ("--grad", "--wrt", "w"))):
+            got, problem = r.run(program, args, *more)
+            want, other = r.run(program, args, *more, "--backend", "interp")
+            if not problem and not other and not np.allclose(got, want, 1e-4, 1e-4, equal_nan=True):
+                problem = f"{got}\nfor\n{want}"
+            r.tap.case(f"infinities at the edges of {size} by {kernel}, {attrs} {' '.join(more)}", problem or other)
 
 
 def with_bias(r):
@@ -203,7 +226,8 @@ def followed_convolutions(r):
     its own, whose bytes must be equal. Rows of sums that are dense and that are not, channels in parts, groups, patches, one dim and three."""
     cases = [(2, 1, 8, 12, (9, 11), (3, 3), 1, 1), (1, 1, 16, 128, (14, 14), (3, 3), 2, 1), (1, 1, 32, 192, (14, 14), (1, 1), 1, 0),
              (2, 2, 8, 6, (8, 9), (3, 3), 1, 0), (1, 1, 3, 24, (34, 51), (16, 16), 16, 0), (3, 1, 6, 10, (40,), (5,), 3, 2),
-             (1, 1, 4, 8, (5, 6, 7), (2, 3, 3), 1, 1), (1, 1, 8, 9, (6, 140), (3, 3), 1, 1), (1, 8, 1, 1, (10, 10), (3, 3), 1, 1)]
+             (1, 1, 4, 8, (5, 6, 7), (2, 3, 3), 1, 1), (1, 1, 8, 9, (6, 140), (3, 3), 1, 1), (1, 8, 1, 1, (10, 12), (3, 3), 1, 1), (2, 3, 1, 2, (9, 34), (5, 5), 2, 2),
+             (1, 2, 1, 1, (3, 6, 9), (3, 3, 3), 1, 1)]
     for n, groups, ci, co, size, kernel, stride, padding in cases:
         all_ = groups * co
         x, w, b = r.data((n, groups * ci, *size)), r.data((all_, ci, *kernel)), r.data((all_,))
@@ -317,6 +341,7 @@ def main():
         products(r)
         sums_of_loops(r)
         convolutions(r)
+        infinite_edges(r)
         with_bias(r)
         followed_convolutions(r)
         followed(r)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Convolutions, transposes and both gradients.
  *   Conv1D(x, w)   ->   for o, i: sum: f64 = 0; for c, t: sum += x[c, i + t] * w[o, c, t]; y[o, i] = f32(sum)
- * Floats with more than a few channels go to kernels (conv_gemm.c). The rest, depthwise ones and integers among them:
+ * Floats with more than a few channels go to kernels (gemm/conv_gemm.c), those with few to vectors (conv_rows.c). The rest, integers among them:
  * loops over planes and elements of the kernel (taps), which share one weight along each row, as the interpreter walks
  * them. Reals are summed in double (f32 with `fast`), integers in s64; the bias starts the sum.
  *
  * A tap reads x[o * stride + shift] for the results o where that is inside: bounds that are computed
  * once a tap, so the row itself has no condition. */
-#include "backend/lower/ops/slide.h"
+#include "backend/lower/low.h"
 #include "ir/ops/nn/window.h"
 
 typedef struct walk {
@@ -198,142 +198,6 @@ static void to_plane(walk *v, bool forward) {
   close_channels(v, &k);
 }
 
-/* ---- forward, rows of results by vectors ---- */
-
-typedef struct conv_rows {
-  walk *v;
-  anfi_loop at[2], tap[2]; // rows of results; of the kernel
-  texpr lo[2], hi[2];      // tables by row: the taps whose input is inside
-  texpr x, weights, bias;  // where the group's planes start; in the type of sums
-  texpr row;               // of results
-} conv_rows;
-
-/* By result along dim d, the first tap that is inside, or the one after the last. */
-static texpr tap_table(const walk *v, size_t d, bool end) {
-  const anfi_window *w = &v->c.win;
-  uint64_t *bits = ANFI_NEW_N(v->L->a, uint64_t, (size_t)w->out[d]);
-  for (int64_t o = 0; o < w->out[d]; o++) {
-    int64_t t = 0, to, at = o * w->stride[d] - w->before[d], step = w->dilation[d];
-    while (t < w->kernel[d] && at + t * step < 0) t++;
-    for (to = t; to < w->kernel[d] && at + to * step < w->in[d];) to++;
-    bits[o] = (uint64_t)(end ? to : t);
-  }
-  return anfi_low_table(v->L, ANFI_IX, (uint64_t)w->out[d], bits);
-}
-
-static bool all_inside(const anfi_window *w, size_t d) {
-  int64_t last = (w->out[d] - 1) * w->stride[d] - w->before[d];
-  return !w->before[d] && last + (w->kernel[d] - 1) * w->dilation[d] < w->in[d];
-}
-
-/* Loops over the rows of the kernel that are inside; gives where the row of x starts in its plane. */
-static texpr open_kernel_rows(conv_rows *r) {
-  walk *v = r->v;
-  const anfi_window *w = &v->c.win;
-  texpr sum = anfi_ix(v->L, 0);
-  for (size_t d = 0; d < 2; d++) {
-    texpr o = r->at[d].var, lo = NULL, hi = NULL;
-    if (all_inside(w, d)) anfi_low_loop(v->L, &r->tap[d], (uint64_t)w->kernel[d], "tap");
-    else {
-      lo = anfi_low_atom(v->L, anfi_low_load(v->L, r->lo[d], o));
-      hi = anfi_low_atom(v->L, anfi_low_load(v->L, r->hi[d], o));
-      anfi_low_loop_range(v->L, &r->tap[d], lo, hi, 1, "tap");
-    }
-    texpr at = anfi_ix_add(v->L, times(v, o, (uint64_t)w->stride[d]),
-                           times(v, r->tap[d].var, (uint64_t)w->dilation[d]));
-    at = anfi_ix_addc(v->L, at, -w->before[d]);
-    sum = anfi_ix_add(v->L, times(v, sum, (uint64_t)w->in[d]), at);
-  }
-  return times(v, sum, (uint64_t)w->in[2]);
-}
-
-static void conv_part(void *user, const anfi_slide_part *s) {
-  conv_rows *r = (conv_rows *)user;
-  walk *v = r->v;
-  anfi_low *L = v->L;
-  anfi_loop ci;
-  const int64_t *kernel = v->c.win.kernel;
-  texpr inside, start = anfi_slide_all(s, r->bias);
-  tdtype d = anfi_low_dt((anf_dtype)v->q->type->dtype), type = start->dtype;
-  /* a product of two f32 is exact in double: it is the same in one step */
-  bool exact = v->type.elem == ANF_TIR_f64 && d.elem == ANF_TIR_f32;
-  d.lanes = s->lanes;
-  texpr sum = anfi_low_var(L, type, "sum", start);
-  anfi_low_loop(L, &ci, (uint64_t)v->c.ci, "d");
-  texpr row = open_kernel_rows(r);
-  row = sum3(v, r->x, times(v, ci.var, v->in), row);
-  texpr w = times(v, ci.var, (uint64_t)kernel[0]);
-  w = times(v, anfi_ix_add(L, w, r->tap[0].var), (uint64_t)kernel[1]);
-  w = times(v, anfi_ix_add(L, w, r->tap[1].var), (uint64_t)kernel[2]);
-  for (int64_t k = 0; k < s->s->taps; k++) {
-    texpr x = anfi_t_cast(L->t, type, anfi_slide_load(s, v->x->tensor, row, k, &inside));
-    texpr weight = anfi_low_load(L, r->weights, anfi_ix_addc(L, w, k));
-    weight = anfi_slide_all(s, anfi_low_let(L, weight, "w"));
-    texpr next =
-        exact ? anfi_t_intrin(L->t, TI_fmadd, type, 3, (texpr[]){weight, x, sum}, (tattrs){0})
-              : anfi_t_add(L->t, sum, anfi_t_mul(L->t, weight, x));
-    anfi_low_set(L, sum, inside ? anfi_t_select(L->t, inside, next, sum) : next);
-  }
-  close_loops(L, r->tap, 2);
-  anfi_low_loop_end(L, &ci);
-  anfi_slide_put(s, v->to, r->row, anfi_t_cast(L->t, d, sum));
-}
-
-/* The weights of a channel of the result, n of them from `from` on. */
-static texpr wide_weights(const walk *v, texpr from, uint64_t n) {
-  anfi_loop l;
-  texpr w = anfi_low_local(v->L, (anf_tir_elem)v->type.elem, n, "w");
-  anfi_low_loop(v->L, &l, n, "tap");
-  anfi_low_put(v->L, w, l.var, (anfi_elem){read(v, v->w, from, l.var), NULL}, false);
-  anfi_low_loop_end(v->L, &l);
-  return w;
-}
-
-static anfi_slide slide_of(const walk *v) {
-  const anfi_window *w = &v->c.win;
-  return (anfi_slide){.n = w->out[2],
-                      .in = w->in[2],
-                      .first = -w->before[2],
-                      .stride = w->stride[2],
-                      .taps = w->kernel[2],
-                      .step = w->dilation[2]};
-}
-
-static void by_rows(walk *v) {
-  anfi_low *L = v->L;
-  uint64_t ci = (uint64_t)v->c.ci, co = (uint64_t)v->c.co, g = (uint64_t)v->c.groups;
-  conv_rows r = {.v = v, .bias = anfi_low_const(L, v->type, 0)};
-  anfi_slide s = slide_of(v);
-  channels k;
-  for (size_t d = 0; d < 2; d++) {
-    r.lo[d] = tap_table(v, d, false);
-    r.hi[d] = tap_table(v, d, true);
-  }
-  open_channels(v, &k, co);
-  texpr channel = anfi_low_atom(L, anfi_ix_add(L, times(v, k.g.var, co), k.mine.var));
-  texpr group = anfi_ix_add(L, times(v, k.n.var, g), k.g.var);
-  r.x = anfi_low_atom(L, times(v, group, ci * v->in));
-  r.weights = wide_weights(v, anfi_low_atom(L, times(v, channel, ci * v->kernel)), ci * v->kernel);
-  if (v->q->n > 2 && v->q->in[2])
-    r.bias =
-        anfi_low_atom(L, anfi_t_cast(L->t, v->type, anfi_view_at_flat(L, v->q->in[2], channel).re));
-  texpr row = anfi_ix_add(L, times(v, k.n.var, g * co), channel);
-  for (size_t d = 0; d < 2; d++) {
-    anfi_low_loop(L, &r.at[d], (uint64_t)v->c.win.out[d], "o");
-    row = anfi_ix_add(L, times(v, row, (uint64_t)v->c.win.out[d]), r.at[d].var);
-  }
-  r.row = anfi_low_atom(L, times(v, row, (uint64_t)v->c.win.out[2]));
-  anfi_slide_row(L, &s, conv_part, &r);
-  close_loops(L, r.at, 2);
-  close_channels(v, &k);
-}
-
-static bool has_rows(const walk *v) {
-  anfi_slide s = slide_of(v);
-  anf_dtype d = (anf_dtype)v->q->type->dtype;
-  return v->x->dtype == d && v->w->dtype == d && anfi_slide_fits(&s, d);
-}
-
 /* ---- all of them ---- */
 
 /* The gradient by the weights: one sum a tap. */
@@ -394,7 +258,18 @@ static bool kernel_work(const walk *v, anfi_conv_work *k) {
   if (v->w) k->w = v->w->tensor, k->const_w = v->w->constant;
   if (v->y) k->y = v->y->tensor;
   if (bias) k->bias = anfi_view_force(v->L, q->in[2]);
-  return anfi_low_conv_gemm_wanted(&v->c, k);
+  return anfi_low_conv_gemm_wanted(&v->c, k) || anfi_low_conv_rows_wanted(&v->c, k);
+}
+
+static void do_kernel_work(anfi_low *L, const anfi_conv *c, const anfi_conv_work *k) {
+  if (anfi_low_conv_gemm_wanted(c, k)) anfi_low_conv_gemm(L, c, k);
+  else anfi_low_conv_rows(L, c, k);
+}
+
+/* May it have an epilogue? */
+static bool may_fuse(const anfi_conv *c, const anfi_conv_work *k) {
+  if (anfi_low_conv_gemm_wanted(c, k)) return true;
+  return anfi_low_conv_rows_wanted(c, k) && anfi_low_conv_rows_fuses(c);
 }
 
 bool anfi_low_conv_by_kernels(const anf_node *n) {
@@ -416,7 +291,7 @@ bool anfi_low_conv_by_kernels(const anf_node *n) {
   anfi_infer q = {.cx = cx, .op = (anfi_opcode)n->op, .n = narg, .in = in, .attr = attr};
   q.loc = anfi_node_loc(n);
   anfi_conv_work k = {.elem = anfi_lower_elem((anf_dtype)n->type->dtype), .way = ANFI_CONV_FORWARD};
-  return anfi_conv_plan(&q, &c) && anfi_low_conv_gemm_wanted(&c, &k);
+  return anfi_conv_plan(&q, &c) && may_fuse(&c, &k);
 }
 
 /* ---- fused into a consumer ---- */
@@ -433,7 +308,7 @@ static void write_work(anfi_low *L, const anfi_view *v, const anfi_view *root, t
   bool traced = f->node && L->o.region_begin;
   work.product = v, work.root = root, work.to = to;
   size_t region = traced ? L->o.region_begin(L->o.user, f->node) : 0;
-  anfi_low_conv_gemm(L, &f->c, &work);
+  do_kernel_work(L, &f->c, &work);
   if (traced) L->o.region_end(L->o.user, region);
 }
 static void store_work(anfi_low *L, const anfi_view *v, texpr to) { write_work(L, v, NULL, to); }
@@ -469,16 +344,15 @@ bool anfi_lower_conv(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   if (any && !forward) v.y = held(L, q->in[weight ? 1 : 0]);
   anfi_conv_work k;
   bool kernels = any && kernel_work(&v, &k);
-  if (kernels && fuse && !(q->to && q->to[0])) {
+  if (kernels && fuse && may_fuse(&v.c, &k) && !(q->to && q->to[0])) {
     out[0] = fused_conv(&v, &k);
     return true;
   }
   v.to = k.to = anfi_low_result(L, q, 0, q->type);
   out[0] = anfi_view_of_result(L, q->type, v.to);
   if (!any) return true;
-  if (kernels) return anfi_low_conv_gemm(L, &v.c, &k);
-  if (weight) to_weight(&v);
-  else if (forward && has_rows(&v)) by_rows(&v);
+  if (kernels) do_kernel_work(L, &v.c, &k);
+  else if (weight) to_weight(&v);
   else to_plane(&v, forward);
   return true;
 }

@@ -55,12 +55,15 @@ bool anfi_slide_fits(const anfi_slide *s, anf_dtype d) {
   return part_count(s) - (to - from) <= MAX_EDGES;
 }
 
+uint16_t anfi_slide_lanes(const anfi_slide *s) { return (uint16_t)lanes_of(s); }
+
 void anfi_slide_row(anfi_low *L, const anfi_slide *s, anfi_slide_each each, void *user) {
   int64_t lanes = lanes_of(s), from, to;
   anfi_slide_part p = {.L = L, .s = s, .lanes = (uint16_t)lanes};
   inner_parts(s, &from, &to);
   for (int64_t k = 0; k < part_count(s); k++) {
     p.at = anfi_ix(L, (uint64_t)start_of(s, k));
+    p.repeated = k * lanes - start_of(s, k);
     if (k != from || to - from < 2) {
       each(user, &p);
       continue;

@@ -18,13 +18,15 @@ typedef struct anfi_slide_part {
   anfi_low *L;
   const anfi_slide *s;
   uint16_t lanes;
-  texpr at; // its first result
+  texpr at;         // its first result
+  int64_t repeated; // so many of its first results are those of another part, too
 } anfi_slide_part;
 
 typedef void (*anfi_slide_each)(void *user, const anfi_slide_part *p);
 
 /* Is it worth it, and little code? */
 bool anfi_slide_fits(const anfi_slide *s, anf_dtype d);
+uint16_t anfi_slide_lanes(const anfi_slide *s); // of each part
 void anfi_slide_row(anfi_low *L, const anfi_slide *s, anfi_slide_each each, void *user);
 /* What tap t of each lane reads in the row that starts at element `row` of the tensor, 0 if that is
  * outside; `*inside`: the lanes where it is not, or NULL: all. */
