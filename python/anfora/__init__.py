@@ -29,8 +29,9 @@ from ._function import Closure, Function, Jit, jit
 from ._files import load, save
 from ._generated import FunctionType, generated
 from ._programs import Module, read
-from ._tree import (register_dataclass, register_pytree_node, register_pytree_node_class, tree_all, tree_flatten, tree_leaves,
-                    tree_map, tree_reduce, tree_structure, tree_transpose, tree_unflatten)
+from ._tree import (register_dataclass, register_pytree_node, register_pytree_node_class, tree_all, tree_flatten, tree_flatten_with_path,
+                    tree_leaves, tree_leaves_with_path, tree_map, tree_map_with_path, tree_reduce, tree_structure, tree_transpose,
+                    tree_unflatten)
 from ._transform import (ShapeDtypeStruct, checkpoint, checkpoint_policies, custom_jvp, custom_vjp, eval_shape, grad, hessian, hvp,
                          hyper_map, jacfwd, jacrev, jvp, linearize, stop_gradient, value_and_grad, vjp, vmap)
 from ._types import DTYPES, DType, TensorType, default_dtype, set_default_dtype
@@ -67,7 +68,8 @@ class _Config:
 config = _Config()
 tree = types.SimpleNamespace(map=tree_map, leaves=tree_leaves, flatten=tree_flatten, unflatten=tree_unflatten,
                              structure=tree_structure, reduce=tree_reduce,
-                             all=tree_all, transpose=tree_transpose)
+                             all=tree_all, transpose=tree_transpose, map_with_path=tree_map_with_path,
+                             leaves_with_path=tree_leaves_with_path, flatten_with_path=tree_flatten_with_path)
 
 __version__ = _core.version
 __all__ = [

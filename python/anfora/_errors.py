@@ -104,9 +104,10 @@ def outside_of_library(findings: list[Finding], places: SourceMap | None) -> lis
     called = _CALLED.match(rest[n].message) if n < len(rest) else None
     if called is None:  # no note says who called: an error of a program that ran
         name = _function_at(first.file, first.line)
-        place = _only_call(name, places)
-        if place is None:
-            return findings
+        name, called_at = _called_by_user(name, first.file, places)
+        if len(called_at) != 1:
+            return [*findings, *(Finding("", f"{name} is called here", p.file, p.line, p.col, p.end, note=True) for p in called_at[:4])]
+        place = called_at[0]
         error = Finding(first.code, f"{name}: {first.message}", place.file, place.line, place.col, place.end, hint=first.hint)
         return [error, inner, *rest]
     at = rest[n]
@@ -122,14 +123,30 @@ def _function_at(file: str, line: int) -> str:
     return ""
 
 
-def _only_call(name: str, places: SourceMap | None) -> Place | None:
-    """The one place of a user's program that calls a function of this name; None: there are several, or none."""
+def _called_by_user(name: str, file: str, places: SourceMap | None) -> tuple[str, list[Place]]:
+    """A function of the library, or the next one that calls it in its file, that the user's program calls: its name and the calls."""
+    text, todo, seen = "".join(linecache.getlines(file)), [name], set()
+    while todo:
+        at = todo.pop(0)
+        found = _calls(at, places)
+        if found:
+            return at, found
+        seen.add(at)
+        for body in re.split(r"^(?=def )", text, flags=re.M)[1:] if at else ():
+            owner = body[4:].split("(")[0]
+            if owner not in seen and re.search(rf"\b{at}\(", body[4 + len(owner):]):
+                todo.append(owner)
+    return name, []
+
+
+def _calls(name: str, places: SourceMap | None) -> list[Place]:
+    """The places of a user's program that call a function of this name."""
     found = {}
     for p in places.places if places and name else ():
         text = linecache.getline(p.file, p.line)[p.col - 1:p.end - 1]
         if not p.file.startswith(_OWN) and re.match(rf"[\w.]*\b{name}\(", text):
             found[p.file, p.line, p.col] = p
-    return next(iter(found.values())) if len(found) == 1 else None
+    return list(found.values())
 
 
 def translated(failure: Exception, kind: type[AnforaError], name: str, places: SourceMap | None) -> AnforaError:

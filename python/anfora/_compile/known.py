@@ -52,6 +52,12 @@ def _shifted(a: Any, b: Any) -> Any:
 _PLAIN = (bool, int, float, str, type(None))
 
 
+def _of_no_numbers(kind: type) -> bool:
+    """Whether a class is one of a user, of which no number and no array is."""
+    return type(kind) is type and module_of(kind).split(".")[0] not in ROOTS | {"anfora", "builtins", "numbers"} and \
+        not issubclass(kind, (bool, int, float, complex))
+
+
 class Known:
     """A function of Python's own that is called with what is known, when code is made."""
 
@@ -526,7 +532,9 @@ class Knowing(Part):
         if is_structure(s):
             kind = s.of if s.kind == "object" else {"tuple": tuple, "list": list, "dict": dict}[s.kind]
             return True, issubclass(kind, kinds)
-        if s is not None and s.kind == "leaf" and all(k in (tuple, list, dict, str) or field_names(k) for k in kinds):
+        if s is not None and s.kind == "static":
+            return True, isinstance(s.of, kinds)
+        if s is not None and s.kind == "leaf" and all(k in (tuple, list, dict, str) or field_names(k) or _of_no_numbers(k) for k in kinds):
             return True, False
         return False, None
 

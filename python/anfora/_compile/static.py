@@ -12,7 +12,7 @@ from typing import Any, Callable
 from .foreign import ARGUMENTS, ROOTS, counterpart, module_of
 from .signature import refusal
 from .._ops import COMPOSED, METHODS, OPS, REDUCTIONS, Op, accept, literal
-from .._tree import field_names, registered, tree_map
+from .._tree import field_names, registered, shape_of, tree_map
 from .._types import default_float, dtype_name
 
 MOST_STRUCTURE = 512  # parts of an argument that code is made for
@@ -298,7 +298,7 @@ def call_source(w: Any, c: Call, f: Any, inner: types.FunctionType, given: tuple
         if known and (is_put_in(x) or w.b.counts and type(x) is int):
             statics[name] = x
             continue
-        s = w.like(node) if not known else None
+        s = _like_constant(x) if known else w.like(node)
         if s is not None and s.kind not in ("leaf", "any") and s.size() <= MOST_STRUCTURE:
             shapes[name] = s
         parts.append(w.unchanged(c.node, f, name, w.expr(node)))
@@ -308,6 +308,16 @@ def call_source(w: Any, c: Call, f: Any, inner: types.FunctionType, given: tuple
     else:
         text = f._emit_with(w.b, statics, shapes) if statics or shapes else static_text(w, c.node.func, f)
     return f"{text}{w.mark(c.node)}({', '.join(parts)})"
+
+
+def _like_constant(x: Any) -> Any:
+    """The structure of a constant that has parts; None: it has none, or none that programs have."""
+    if not isinstance(x, (tuple, list, dict)) and field_names(type(x)) is None:
+        return None
+    try:
+        return shape_of(x)
+    except TypeError:
+        return None
 
 
 def _unknown(w: Any, c: Call) -> str:
