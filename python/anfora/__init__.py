@@ -8,6 +8,7 @@
 >>> f(2.0, 3.0)
 Array(7.0, f64)
 """
+import sys as _sys
 import types
 
 try:
@@ -47,6 +48,10 @@ cond, fori_loop, while_loop, scan = (_CONTROL[n] for n in ("cond", "fori_loop", 
 from . import initializers, lax, nn, ops, optim, quantise, schedules, scipy, sparse, tree_util# noqa: E402
 
 remat = checkpoint
+jacobian = jacrev
+for _space in (scipy.special, scipy.linalg, scipy.stats, scipy.integrate):  # modules for `from anfora.scipy.special import logsumexp`
+    _sys.modules[_space.__name__] = _space
+_sys.modules[__name__ + ".nn.initializers"] = initializers
 
 
 def from_jax(f, arguments=None, **options):
@@ -65,6 +70,34 @@ class _Config:
             raise ValueError(f"anfora.config has no {name} = {value!r}; what there is: jax_enable_x64, and the platform cpu")
 
 
+def device_put(x, device=None):
+    """The tree with arrays of this package for those of NumPy; there is one device."""
+    return tree_map(asarray, x)
+
+
+def device_get(x):
+    """The tree with arrays of NumPy."""
+    return tree_map(_numpy.asarray, x)
+
+
+def block_until_ready(x):
+    """The tree: a call is finished when it returns."""
+    return x
+
+
+def devices(platform=None):
+    """The devices: one, the processor."""
+    if platform not in (None, "cpu"):
+        raise RuntimeError(f"there is no device {platform!r}: Anfora runs on the processor")
+    return ["cpu"]
+
+
+def device_count():
+    """How many devices there are."""
+    return 1
+
+
+local_devices, local_device_count = devices, device_count
 config = _Config()
 tree = types.SimpleNamespace(map=tree_map, leaves=tree_leaves, flatten=tree_flatten, unflatten=tree_unflatten,
                              structure=tree_structure, reduce=tree_reduce,
@@ -79,5 +112,17 @@ __all__ = [
     "jacrev", "jit", "jvp", "lax", "linearize", "load", "nn", "numpy", "random", "register_dataclass",
     "register_pytree_node", "register_pytree_node_class", "save", "scan", "scipy", "set_default_dtype", "sparse", "stop_gradient", "train", "tree",
     "tree_all", "tree_flatten", "tree_leaves", "tree_map", "tree_reduce", "tree_structure", "tree_transpose",
+    "block_until_ready", "device_count", "device_get", "device_put", "devices", "jacobian", "local_device_count", "local_devices",
     "tree_unflatten", "tree_util", "u16", "u32", "u64", "u8", "value_and_grad", "vjp", "vmap", "while_loop",
 ]
+
+
+_INSTEAD = {"pmap": "vmap on one machine, or anfora.comm for several ranks", "custom_gradient": "custom_vjp", "make_jaxpr": "jit(f).ir(), which shows the graphs",
+            "named_call": "leave it out", "experimental": "what is not experimental: anfora.lax, anfora.sparse", "debug": "print in compiled functions"}
+
+
+def __getattr__(name: str) -> object:
+    from ._names import absent
+    if name in _INSTEAD:
+        raise AttributeError(f"anfora has no {name}: use {_INSTEAD[name]}")
+    raise AttributeError(absent("anfora", name, __all__) if not name.startswith("_") else f"module 'anfora' has no attribute {name!r}")

@@ -10,7 +10,7 @@ import types
 from typing import Any, Callable
 
 from ._compile.emit import Builder
-from ._function import Function, as_function
+from ._function import Closure, Function, Kept, as_function
 from ._ops import literal
 from ._compile.static import Call, argument_nodes, attribute, outside, positional
 from . import _core
@@ -227,13 +227,17 @@ class Applied:
         if self.__name__ == "jvp":
             if n != 2 or not all(isinstance(a, (tuple, list)) for a in args):
                 raise TypeError("jvp() takes a function, a tuple of arguments and a tuple of tangents")
+            for i, (x, by) in enumerate(zip(*args)):
+                if _is_integer(x) and by is not None:
+                    raise TypeError(f"jvp(): argument {i} is an integer, which has no derivative: write a number with a point, or x.astype(float)")
             args, n = (args[0], in_order_of(args[0], args[1])), len(args[0])
         key = (f, n, has_aux)
         if key not in self._known:
             if len(self._known) == MOST_APPLIED:  # the oldest
                 del self._known[next(iter(self._known))]
             self._known[key] = _AppliedFunction(self.__name__, as_function(f)._of(n), len(args), has_aux)
-        return self._known[key](*args)
+        found = self._known[key](*args)
+        return found if self.__name__ == "jvp" else _kept(self, f, args, has_aux, found)
 
     def _emit(self, _b: Builder) -> str:
         return self.__name__
@@ -241,6 +245,25 @@ class Applied:
     def _emit_call(self, w: Any, c: Call) -> str:
         parts = w.exprs(c.args) + "".join(f", {k}={attribute(w, v, 'any')}" for k, v in c.kw.items())
         return f"{self.__name__}{w.mark(c.node)}({parts})"
+
+
+def _is_integer(x: Any) -> bool:
+    return type(x) is int or str(getattr(x, "dtype", "")).startswith(("i", "u"))
+
+
+def _kept(transform: Applied, f: Any, args: tuple, has_aux: bool, found: Any) -> Any:
+    """The results of vjp or linearize, whose function can be transformed."""
+    if not isinstance(found, tuple) or len(found) < 2 or not isinstance(found[1], Closure):
+        return found
+    given = tuple(tree_map(lambda x: x.copy() if type(x).__name__ == "ndarray" else x, a) for a in args)  # as they are now
+
+    def pullback(adjoint):
+        return vjp(f, *given, has_aux=has_aux)[1](adjoint)
+
+    def tangent(*tangents):
+        return linearize(f, *given)[1](*tangents)
+    again, like = (pullback, tree_map(lambda _: 0, given)) if transform.__name__ == "vjp" else (tangent, tree_map(lambda _: 0, found[0]))
+    return (found[0], Kept(found[1]._fn, again, like), *found[2:])
 
 
 class _AppliedFunction(Transformed):

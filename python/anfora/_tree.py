@@ -121,7 +121,7 @@ def children(x: Any) -> tuple[Any, list] | None:
     node = registered(x)
     if node is not None:
         return node
-    if _is_static(x):
+    if _is_static(x) or isinstance(x, _core.Fn):
         return None
     raise TypeError(f"an argument of type {type(x).__name__} cannot be passed to a compiled function; arrays, numbers, "
                     "None, functions, and dictionaries, lists, tuples and dataclasses of these can")
@@ -267,6 +267,12 @@ def tree_structure(tree: Any) -> Any:
 def tree_flatten(tree: Any) -> tuple[list, Any]:
     """(leaves, structure)"""
     return tree_leaves(tree), tree_structure(tree)
+
+
+def structured(like: Any, raw: Any) -> Any:
+    """What the core gave as nested tuples, in the structure of another tree."""
+    node = _parts(like)
+    return raw if node is None or not isinstance(raw, tuple) else node[1]([structured(p, x) for p, x in zip(node[0], raw)])
 
 
 def tree_all(tree: Any) -> bool:

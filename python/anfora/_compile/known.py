@@ -664,6 +664,8 @@ class Knowing(Part):
             return Shape("dict", s.parts, s.names)
         if known and f is map and len(node.args) > 1:
             return self.like_map(node)
+        if known and f is tree_leaves and len(node.args) == 1 and (leaves := self.leaves(node.args[0])) is not None:
+            return Shape("list", [self.item_shape(i) for i in leaves])
         if known and isinstance(f, type) and field_names(f) is not None and f not in REGISTERED and not any(isinstance(a, ast.Starred) for a in node.args):
             from .builtins import fields_given
             fields = fields_given(self, node, f)
