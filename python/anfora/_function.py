@@ -475,15 +475,17 @@ class Closure:
 
 class Kept(Closure):
     """A function that vjp or linearize returned. `again` computes the same from the beginning, which is what transforms and compiled
-    functions take. Its results have the structure of `like`."""
+    functions take, and what a call is if there is no `fn`. Its results have the structure of `like`."""
 
     def __init__(self, fn: Any, again: types.FunctionType, like: Any) -> None:
         super().__init__(fn)
         self.__wrapped__ = again
         self.__name__ = self.__qualname__ = again.__name__
-        self._like = like
+        self._like, self._again = like, None if fn is not None else Jit(again)
 
     def __call__(self, *args: Any) -> Any:
+        if self._again is not None:
+            return self._again(*args)
         return structured(self._like, super().__call__(*args))
 
     def _emit(self, b: Builder) -> str:

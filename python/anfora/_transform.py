@@ -14,7 +14,7 @@ from ._function import Closure, Function, Kept, as_function
 from ._ops import literal
 from ._compile.static import Call, argument_nodes, attribute, outside, positional
 from . import _core
-from ._tree import Fixed, Shape, in_order_of, tree_map
+from ._tree import Fixed, Shape, in_order_of, structured, tree_map
 from ._types import ELEMENT_TYPES, dtype_name
 
 
@@ -237,7 +237,9 @@ class Applied:
                 del self._known[next(iter(self._known))]
             self._known[key] = _AppliedFunction(self.__name__, as_function(f)._of(n), len(args), has_aux)
         found = self._known[key](*args)
-        return found if self.__name__ == "jvp" else _kept(self, f, args, has_aux, found)
+        if self.__name__ == "jvp":
+            return _like_results(self._known[key], args[0], has_aux, found)
+        return _kept(self._known[key], f, args, has_aux, found)
 
     def _emit(self, _b: Builder) -> str:
         return self.__name__
@@ -251,10 +253,20 @@ def _is_integer(x: Any) -> bool:
     return type(x) is int or str(getattr(x, "dtype", "")).startswith(("i", "u"))
 
 
-def _kept(transform: Applied, f: Any, args: tuple, has_aux: bool, found: Any) -> Any:
-    """The results of vjp or linearize, whose function can be transformed."""
+def _like_results(transform: Transformed, args: Any, has_aux: bool, found: tuple, values: int = 2) -> tuple:
+    """The first `values` of some results, and what has_aux gives, in the structure of what the function gives."""
+    if not any(isinstance(x, (tuple, dict)) for x in found):
+        return found
+    like = transform._functions[0]._result_types(tuple(args), lambda shape, name: 0)
+    value, *aux = like if has_aux else (like,)
+    return tuple(structured(s, x) for s, x in zip([value] * values + aux, found))
+
+
+def _kept(transform: Transformed, f: Any, args: tuple, has_aux: bool, found: Any) -> Any:
+    """The results of vjp or linearize in their structure, with a function that can be transformed."""
     if not isinstance(found, tuple) or len(found) < 2 or not isinstance(found[1], Closure):
         return found
+    value, *aux = _like_results(transform, args, has_aux, (found[0], *found[2:]), 1)
     given = tuple(tree_map(lambda x: x.copy() if type(x).__name__ == "ndarray" else x, a) for a in args)  # as they are now
 
     def pullback(adjoint):
@@ -262,8 +274,8 @@ def _kept(transform: Applied, f: Any, args: tuple, has_aux: bool, found: Any) ->
 
     def tangent(*tangents):
         return linearize(f, *given)[1](*tangents)
-    again, like = (pullback, tree_map(lambda _: 0, given)) if transform.__name__ == "vjp" else (tangent, tree_map(lambda _: 0, found[0]))
-    return (found[0], Kept(found[1]._fn, again, like), *found[2:])
+    again, like = (pullback, tree_map(lambda _: 0, given)) if transform._word == "vjp" else (tangent, tree_map(lambda _: 0, value))
+    return (value, Kept(None if has_aux else found[1]._fn, again, like), *aux)
 
 
 class _AppliedFunction(Transformed):

@@ -272,7 +272,8 @@ def tree_flatten(tree: Any) -> tuple[list, Any]:
 def structured(like: Any, raw: Any) -> Any:
     """What the core gave as nested tuples, in the structure of another tree."""
     node = _parts(like)
-    return raw if node is None or not isinstance(raw, tuple) else node[1]([structured(p, x) for p, x in zip(node[0], raw)])
+    parts = list(raw.values()) if isinstance(raw, dict) else raw
+    return raw if node is None or not isinstance(parts, (tuple, list)) else node[1]([structured(p, x) for p, x in zip(node[0], parts)])
 
 
 def tree_all(tree: Any) -> bool:
