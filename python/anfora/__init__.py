@@ -45,7 +45,7 @@ u8, u16, u32, u64 = (DTYPES[n] for n in ("u8", "u16", "u32", "u64"))
 f16, bf16, f32, f64, c64, c128 = (DTYPES[n] for n in ("f16", "bf16", "f32", "f64", "c64", "c128"))
 
 cond, fori_loop, while_loop, scan = (_CONTROL[n] for n in ("cond", "fori_loop", "while_loop", "scan"))
-from . import initializers, lax, nn, ops, optim, quantise, schedules, scipy, sparse, tree_util# noqa: E402
+from . import flatten_util, initializers, lax, nn, ops, optim, quantise, schedules, scipy, sparse, tree_util# noqa: E402
 
 remat = checkpoint
 jacobian = jacrev
@@ -108,7 +108,7 @@ __version__ = _core.version
 __all__ = [
     "ops", "optim", "quantise", "schedules", "Module", "read", "ShapeDtypeStruct", "checkpoint_policies", "eval_shape", "hvp", "remat", "AnforaError", "Array", "Closure", "CompileError", "DTYPES", "DType", "Finding", "Function", "FunctionType", "Jit", "RunError", "Step",
     "TensorType", "asarray", "bf16", "bool_", "c128", "c64", "checkpoint", "cond", "config", "custom_jvp", "custom_vjp", "default_dtype", "explain",
-    "f16", "f32", "f64", "fori_loop", "from_jax", "generated", "grad", "hessian", "hyper_map", "i16", "i32", "i64", "i8", "initializers", "jacfwd",
+    "f16", "f32", "f64", "flatten_util", "fori_loop", "from_jax", "generated", "grad", "hessian", "hyper_map", "i16", "i32", "i64", "i8", "initializers", "jacfwd",
     "jacrev", "jit", "jvp", "lax", "linearize", "load", "nn", "numpy", "random", "register_dataclass",
     "register_pytree_node", "register_pytree_node_class", "save", "scan", "scipy", "set_default_dtype", "sparse", "stop_gradient", "train", "tree",
     "tree_all", "tree_flatten", "tree_leaves", "tree_map", "tree_reduce", "tree_structure", "tree_transpose",

@@ -97,6 +97,9 @@ class Op:
 
     def parts(self, args: list, kw: dict, known: Any = lambda x: getattr(x, "value", x)) -> Any:
         """Of a reduction of some elements, where= or initial= of NumPy: (the function that it is, its arguments); else None."""
+        if self.op == "Where" and len(args) == 1 and kw.keys() <= {"size", "fill_value"}:  # the indices of what is true
+            from ._library.standard import TABLE as OUTSIDE
+            return OUTSIDE["nonzero"], args, kw
         words = REDUCTIONS.get(self.op, ())
         if "where" not in words or len(args) < 4 and not ("where" in kw or "initial" in kw):
             return None

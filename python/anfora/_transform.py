@@ -6,11 +6,13 @@ from __future__ import annotations
 import ast
 import functools
 import math
+import re
 import types
 from typing import Any, Callable
 
-from ._compile.emit import Builder
+from ._compile.emit import END, NAME, Builder
 from ._function import Closure, Function, Kept, as_function
+from ._compile.hints import joined_hints
 from ._ops import literal
 from ._compile.static import Call, argument_nodes, attribute, outside, positional
 from . import _core
@@ -84,11 +86,26 @@ class Transformed(Function):
             given = ["0" if i in self._static and i in statics else outside(b, statics[i]) if i in statics else n
                      for i, n in enumerate(self._names)]
             text = self._emit_like(b, shapes)
+            unit.hints = [self._hint(b, text)]
             if self._word == "vmap" and statics:
                 text = self._around([self._functions[0]._emit_like(b, shapes)], frozenset(statics))
             return f"def \ue001{unit.number}\ue002({', '.join(names)}) {{\n  {text}({', '.join(given)})\n}}\n"
         return b.unit(self, self.__name__, write), \
             [n for i, n in enumerate(self._names) if i not in statics]
+
+    def _hint(self, b: Builder, text: str) -> Any:
+        """Which parts of the result are lists: what the function's text says of its own."""
+        f = self._functions[0]
+        if isinstance(f, Transformed):
+            inner = f._hint(b, text)
+        else:
+            unit = re.search(f"{NAME}(\\d+){END}", text)
+            inner = joined_hints(b.units[int(unit[1])].hints) if unit else None
+        if self._word in ("vmap", "checkpoint", "jacrev", "jacfwd"):
+            return inner
+        if self._word not in ("grad", "value_and_grad") or not self._given.get("has_aux") or inner is None or inner[0] != "tuple" or not inner[1]:
+            return None
+        return ("tuple", [None, inner[1][1]]) if self._word == "grad" else ("tuple", [("tuple", [None, inner[1][1]]), None])
 
     def _bind(self, args: tuple, kw: dict) -> tuple:
         f = self._functions[0]

@@ -223,3 +223,30 @@ def test_leaves_beside_leaves():
     tree = {"w": 1.0, "l": [X, (2.0,)]}
     new = jit(update)(tree, tree)
     assert new["w"] == 0.5 and np.allclose(new["l"][0], X / 2) and new["l"][1][0] == 1.0
+
+
+def test_lists_that_transforms_give():
+    f = lambda x: {"z": [x], "t": (x,)}  # noqa: E731
+    is_kept = lambda d: isinstance(d["z"], list) and isinstance(d["t"], tuple)  # noqa: E731
+    assert is_kept(vmap(f)(X)) and is_kept(anfora.checkpoint(f)(X)) and is_kept(anfora.jacrev(f)(X)) and is_kept(anfora.jacfwd(f)(X))
+    assert is_kept(vmap(vmap(f))(A)) and isinstance(vmap(lambda x: [x, x])(X), list)
+    assert is_kept(grad(lambda x: (x.sum(), f(x)), has_aux=True)(X)[1])
+    (_, aux), slope = anfora.value_and_grad(lambda p: (p["a"][0] ** 2, [p["a"], f(1.0)]), has_aux=True)({"a": [2.0]})
+    assert isinstance(aux, list) and is_kept(aux[1]) and slope == {"a": [4.0]}
+    value, tangent = anfora.jvp(f, (X,), (X,))
+    assert is_kept(value) and is_kept(tangent)
+
+
+def test_trees_as_one_array():
+    p = {"a": A, "b": [X]}
+    flat, unravel = anfora.flatten_util.ravel_pytree(p)
+    assert np.allclose(flat, [1] * 6 + [0, 1, 2]) and np.allclose(unravel(flat * 2)["b"][0], X * 2)
+    assert np.allclose(grad(lambda v: sum(anp.sum(x ** 2) for x in anfora.tree.leaves(unravel(v))))(flat), 2 * np.asarray(flat))
+    refused("cast them before", anfora.flatten_util.ravel_pytree, [A, np.arange(2)])
+
+
+def test_indices_by_where():
+    assert np.allclose(anp.where(X > 0)[0], [1, 2])
+    assert np.allclose(anp.where(X > 0, size=3, fill_value=-1)[0], [1, 2, -1])
+    assert np.allclose(jit(lambda x: anp.where(x > 0, size=3, fill_value=-1)[0])(X), [1, 2, -1])
+    refused("give size=", jit(lambda x: anp.where(x > 0)), X, line="anp.where(x > 0)")

@@ -683,6 +683,8 @@ class Knowing(Part):
             return given and skeleton(given)
         if known and f is tree_unflatten and len(node.args) == 2 and self.static(node.args[0])[0]:
             return skeleton(shape_of(self.static(node.args[0])[1]))
+        if known and getattr(f, "_anfora_like", None) is not None:  # a function of this package that makes a known tree
+            return skeleton(shape_of(f._anfora_like))
         word, wrt = self.derived(node.func, f if known else None)
         if word is None or not isinstance(wrt, int) or not 0 <= wrt < len(node.args):
             return None
