@@ -85,6 +85,19 @@ HINTS = {
 }
 
 
+def _hint_for(code: str, message: str) -> str:
+    """What to write instead, by what the message says, else by its code."""
+    if code == "E0530" and "this one gives (" in message:
+        return "give the loss alone, or pass has_aux=True if it is the first of two parts"
+    if code == "E0530" and re.search(r"gives c(64|128)$", message):
+        return "take the real part or the absolute value, or pass holomorphic=True"
+    if code == "E0531" and re.search(r"it is [iu]\d", message):
+        return "cast it before: x.astype(float)"
+    if code == "E0508" and message.endswith("cannot be given the shape ()"):
+        return "one number or truth is needed here, and this is an array: write anp.any(x), anp.all(x), anp.logical_not(x), anp.maximum(x, y) or x.astype(dtype)"
+    return HINTS.get(code, "")
+
+
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _CALLED = re.compile(r"while specialising \W*(?P<call>.*?)(, called here)?$")
 
@@ -154,7 +167,7 @@ def translated(failure: Exception, kind: type[AnforaError], name: str, places: S
     status, items = failure.args
     findings = []
     for severity, _, code, message, file, line, col, _, hint in items:
-        finding = Finding(code, message, file, line, col, hint=hint or HINTS.get(code, ""), note=severity == 0)
+        finding = Finding(code, message, file, line, col, hint=hint or _hint_for(code, message), note=severity == 0)
         place = None
         if places and file == name:
             place = places.find(line, col)

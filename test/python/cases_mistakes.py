@@ -78,6 +78,8 @@ def test_calls_that_do_not_fit():
     refused("'m', which is no parameter", lambda: jit(lambda x, n: x, static_argnames="m"))
     refused("grad(f)(x)", grad, anp.sum(X))
 
+    refused("a tuple for a list", jit(lambda x, sizes: x, static_argnums=1), 1.0, [1, 2])
+
     async def later(x):
         return x
     refused("leave out async", jit, later)
@@ -86,6 +88,15 @@ def test_calls_that_do_not_fit():
 def test_derivatives_of_integers():
     refused("argument 0 is an integer", anfora.jvp, lambda x: x * 2.0, (3,), (1,))
     refused("no derivative", grad(lambda x: x * 2), 3)
+    refused("x.astype(float)", grad(lambda x: anp.sum(x)), np.arange(3))
+    refused("has_aux=True", grad(lambda x: (x, {"y": x})), 1.0)
+    refused("holomorphic=True", grad(lambda z: z * z), 1 + 2j)
+
+
+def test_truths_of_arrays():
+    refused("anp.any(x)", bool, anp.zeros(3))
+    refused("anp.logical_not(x)", jit(lambda x: not x), X, line="not x")
+    refused("anp.maximum(x, y)", jit(lambda x: max(x, 0.0)), X, line="max(x, 0.0)")
 
 
 def test_numpys_refusals():

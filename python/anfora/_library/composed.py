@@ -363,8 +363,10 @@ def logarithm(x: float) -> float:
 # ---- products ----
 
 @composed
-def dot(a, b, /):
+def dot(a, b, /, preferred_element_type=None):
     """The product of matrices and vectors; of more dims the sum over the last of a and the last but one of b."""
+    if preferred_element_type is not None:
+        return dot(op.cast(a, preferred_element_type), op.cast(b, preferred_element_type))
     if op.ndim(a) == 0:
         return a * b
     if op.ndim(b) == 0:
