@@ -22,6 +22,7 @@ except ImportError as problem:
                       "of a wheel again; those of a package that was built here are libffi8 on Debian and Ubuntu, libffi on Fedora"
                       ) from problem
 from . import numpy, random
+from ._library import control as _control  # noqa: F401: fills CONTROL
 from ._library.composed import CONTROL as _CONTROL
 from ._compile.builtins import asarray
 from ._core import Array, explain

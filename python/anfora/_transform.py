@@ -11,7 +11,7 @@ import types
 from typing import Any, Callable
 
 from ._compile.emit import END, NAME, Builder
-from ._function import Closure, Function, Kept, as_function
+from ._function import Function, Kept, as_function
 from ._compile.hints import joined_hints
 from ._ops import literal
 from ._compile.static import Call, argument_nodes, attribute, outside, positional
@@ -281,9 +281,8 @@ def _like_results(transform: Transformed, args: Any, has_aux: bool, found: tuple
 
 def _kept(transform: Transformed, f: Any, args: tuple, has_aux: bool, found: Any) -> Any:
     """The results of vjp or linearize in their structure, with a function that can be transformed."""
-    if not isinstance(found, tuple) or len(found) < 2 or not isinstance(found[1], Closure):
-        return found
-    value, *aux = _like_results(transform, args, has_aux, (found[0], *found[2:]), 1)
+    fn, results = (None, found) if has_aux and transform._word == "vjp" else (found[1]._fn, (found[0], *found[2:]))
+    value, *aux = _like_results(transform, args, has_aux, results, 1)
     given = tuple(tree_map(lambda x: x.copy() if type(x).__name__ == "ndarray" else x, a) for a in args)  # as they are now
 
     def pullback(adjoint):
@@ -292,7 +291,7 @@ def _kept(transform: Transformed, f: Any, args: tuple, has_aux: bool, found: Any
     def tangent(*tangents):
         return linearize(f, *given)[1](*tangents)
     again, like = (pullback, tree_map(lambda _: 0, given)) if transform._word == "vjp" else (tangent, tree_map(lambda _: 0, value))
-    return (value, Kept(None if has_aux else found[1]._fn, again, like), *aux)
+    return (value, Kept(fn, again, like), *aux)
 
 
 class _AppliedFunction(Transformed):
@@ -308,7 +307,10 @@ class _AppliedFunction(Transformed):
             names = ", ".join(self._names)
             primals = shapes[0].parts if self._word == "jvp" and shapes and shapes[0].kind in ("tuple", "list") else shapes
             inner = self._with_defaults(b, primals)
-            return f"def \ue001{unit.number}\ue002({names}) {{\n  {self._word}({inner}, {names}{self._options_text})\n}}\n"
+            call = f"{self._word}({inner}, {names}{self._options_text})"
+            if self._given and self._word == "vjp":  # the function that vjp gives is made anew: _kept
+                call = f"r = {call}\n  (r[0], r[2])"
+            return f"def \ue001{unit.number}\ue002({names}) {{\n  {call}\n}}\n"
         return b.unit(self, self.__name__, write), self._names
 
     def _with_defaults(self, b: Builder, primals: list[Shape]) -> str:

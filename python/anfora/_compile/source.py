@@ -584,16 +584,11 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         try:
             bound = [n.value for n in nodes_of(self.scope.node) if isinstance(n, ast.Assign)
                      and any(isinstance(t, ast.Name) and t.id == name for t in n.targets)]
-            return joined_hints([self.structure_written(n) for n in bound])
+            return joined_hints([self.structure(n) for n in bound])
+        except CompileError:  # of what stands in a branch that is not taken
+            return None
         finally:
             self.asking.discard(name)
-
-    def structure_written(self, node: Any) -> Any:
-        """The same of what may stand in a branch that is not taken, where it may be refused."""
-        try:
-            return self.structure(node)
-        except CompileError:
-            return None
 
     def structure_within(self, node: Any) -> Any:
         """Of one item of a comprehension, whose targets are not known."""
