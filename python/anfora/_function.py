@@ -747,7 +747,7 @@ def as_function(f: Any) -> Function:
         return Bound(f.__call__)
     kind = type(f).__name__
     raise TypeError(f"{'an' if kind[0] in 'AEIOUaeiou' else 'a'} {kind} is not a function that can be compiled"
-                    + ("; a transform is given a function, and gives one: grad(f)(x)" if hasattr(f, "dtype") or isinstance(f, (int, float)) else ""))
+                    + ("; a transform is given a function, and gives one: grad(f)(x)" if hasattr(f, "dtype") else ""))
 
 
 def _op_function(op: Any) -> Function:
