@@ -8,6 +8,7 @@
 >>> f(2.0, 3.0)
 Array(7.0, f64)
 """
+import sys as _sys
 import types
 
 try:
@@ -21,6 +22,7 @@ except ImportError as problem:
                       "of a wheel again; those of a package that was built here are libffi8 on Debian and Ubuntu, libffi on Fedora"
                       ) from problem
 from . import numpy, random
+from ._library import control as _control  # noqa: F401: fills CONTROL
 from ._library.composed import CONTROL as _CONTROL
 from ._compile.builtins import asarray
 from ._core import Array, explain
@@ -29,8 +31,9 @@ from ._function import Closure, Function, Jit, jit
 from ._files import load, save
 from ._generated import FunctionType, generated
 from ._programs import Module, read
-from ._tree import (register_dataclass, register_pytree_node, register_pytree_node_class, tree_all, tree_flatten, tree_leaves,
-                    tree_map, tree_reduce, tree_structure, tree_transpose, tree_unflatten)
+from ._tree import (register_dataclass, register_pytree_node, register_pytree_node_class, tree_all, tree_flatten, tree_flatten_with_path,
+                    tree_leaves, tree_leaves_with_path, tree_map, tree_map_with_path, tree_reduce, tree_structure, tree_transpose,
+                    tree_unflatten)
 from ._transform import (ShapeDtypeStruct, checkpoint, checkpoint_policies, custom_jvp, custom_vjp, eval_shape, grad, hessian, hvp,
                          hyper_map, jacfwd, jacrev, jvp, linearize, stop_gradient, value_and_grad, vjp, vmap)
 from ._types import DTYPES, DType, TensorType, default_dtype, set_default_dtype
@@ -43,9 +46,13 @@ u8, u16, u32, u64 = (DTYPES[n] for n in ("u8", "u16", "u32", "u64"))
 f16, bf16, f32, f64, c64, c128 = (DTYPES[n] for n in ("f16", "bf16", "f32", "f64", "c64", "c128"))
 
 cond, fori_loop, while_loop, scan = (_CONTROL[n] for n in ("cond", "fori_loop", "while_loop", "scan"))
-from . import initializers, lax, nn, ops, optim, quantise, schedules, scipy, sparse, tree_util# noqa: E402
+from . import flatten_util, initializers, lax, nn, ops, optim, quantise, schedules, scipy, sparse, tree_util# noqa: E402
 
 remat = checkpoint
+jacobian = jacrev
+for _space in (scipy.special, scipy.linalg, scipy.stats, scipy.integrate):  # modules for `from anfora.scipy.special import logsumexp`
+    _sys.modules[_space.__name__] = _space
+_sys.modules[__name__ + ".nn.initializers"] = initializers
 
 
 def from_jax(f, arguments=None, **options):
@@ -64,18 +71,59 @@ class _Config:
             raise ValueError(f"anfora.config has no {name} = {value!r}; what there is: jax_enable_x64, and the platform cpu")
 
 
+def device_put(x, device=None):
+    """The tree with arrays of this package for those of NumPy; there is one device."""
+    return tree_map(asarray, x)
+
+
+def device_get(x):
+    """The tree with arrays of NumPy."""
+    return tree_map(_numpy.asarray, x)
+
+
+def block_until_ready(x):
+    """The tree: a call is finished when it returns."""
+    return x
+
+
+def devices(platform=None):
+    """The devices: one, the processor."""
+    if platform not in (None, "cpu"):
+        raise RuntimeError(f"there is no device {platform!r}: Anfora runs on the processor")
+    return ["cpu"]
+
+
+def device_count():
+    """How many devices there are."""
+    return 1
+
+
+local_devices, local_device_count = devices, device_count
 config = _Config()
 tree = types.SimpleNamespace(map=tree_map, leaves=tree_leaves, flatten=tree_flatten, unflatten=tree_unflatten,
                              structure=tree_structure, reduce=tree_reduce,
-                             all=tree_all, transpose=tree_transpose)
+                             all=tree_all, transpose=tree_transpose, map_with_path=tree_map_with_path,
+                             leaves_with_path=tree_leaves_with_path, flatten_with_path=tree_flatten_with_path)
 
 __version__ = _core.version
 __all__ = [
     "ops", "optim", "quantise", "schedules", "Module", "read", "ShapeDtypeStruct", "checkpoint_policies", "eval_shape", "hvp", "remat", "AnforaError", "Array", "Closure", "CompileError", "DTYPES", "DType", "Finding", "Function", "FunctionType", "Jit", "RunError", "Step",
     "TensorType", "asarray", "bf16", "bool_", "c128", "c64", "checkpoint", "cond", "config", "custom_jvp", "custom_vjp", "default_dtype", "explain",
-    "f16", "f32", "f64", "fori_loop", "from_jax", "generated", "grad", "hessian", "hyper_map", "i16", "i32", "i64", "i8", "initializers", "jacfwd",
+    "f16", "f32", "f64", "flatten_util", "fori_loop", "from_jax", "generated", "grad", "hessian", "hyper_map", "i16", "i32", "i64", "i8", "initializers", "jacfwd",
     "jacrev", "jit", "jvp", "lax", "linearize", "load", "nn", "numpy", "random", "register_dataclass",
     "register_pytree_node", "register_pytree_node_class", "save", "scan", "scipy", "set_default_dtype", "sparse", "stop_gradient", "train", "tree",
     "tree_all", "tree_flatten", "tree_leaves", "tree_map", "tree_reduce", "tree_structure", "tree_transpose",
+    "block_until_ready", "device_count", "device_get", "device_put", "devices", "jacobian", "local_device_count", "local_devices",
     "tree_unflatten", "tree_util", "u16", "u32", "u64", "u8", "value_and_grad", "vjp", "vmap", "while_loop",
 ]
+
+
+_INSTEAD = {"pmap": "vmap on one machine, or anfora.comm for several ranks", "custom_gradient": "custom_vjp", "make_jaxpr": "jit(f).ir(), which shows the graphs",
+            "named_call": "leave it out", "experimental": "what is not experimental: anfora.lax, anfora.sparse", "debug": "print in compiled functions"}
+
+
+def __getattr__(name: str) -> object:
+    from ._names import absent
+    if name in _INSTEAD:
+        raise AttributeError(f"anfora has no {name}: use {_INSTEAD[name]}")
+    raise AttributeError(absent("anfora", name, __all__) if not name.startswith("_") else f"module 'anfora' has no attribute {name!r}")

@@ -85,6 +85,19 @@ HINTS = {
 }
 
 
+def _hint_for(code: str, message: str) -> str:
+    """What to write instead, by what the message says, else by its code."""
+    if code == "E0530" and "this one gives (" in message:
+        return "give the loss alone, or pass has_aux=True if it is the first of two parts"
+    if code == "E0530" and re.search(r"gives c(64|128)$", message):
+        return "take the real part or the absolute value, or pass holomorphic=True"
+    if code == "E0531" and re.search(r"it is [iu]\d", message):
+        return "cast it before: x.astype(float)"
+    if code == "E0508" and message.endswith("cannot be given the shape ()"):
+        return "one number or truth is needed here, and this is an array: write anp.any(x), anp.all(x), anp.logical_not(x), anp.maximum(x, y) or x.astype(dtype)"
+    return HINTS.get(code, "")
+
+
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _CALLED = re.compile(r"while specialising \W*(?P<call>.*?)(, called here)?$")
 
@@ -104,9 +117,10 @@ def outside_of_library(findings: list[Finding], places: SourceMap | None) -> lis
     called = _CALLED.match(rest[n].message) if n < len(rest) else None
     if called is None:  # no note says who called: an error of a program that ran
         name = _function_at(first.file, first.line)
-        place = _only_call(name, places)
-        if place is None:
-            return findings
+        name, called_at = _called_by_user(name, first.file, places)
+        if len(called_at) != 1:
+            return [*findings, *(Finding("", f"{name} is called here", p.file, p.line, p.col, p.end, note=True) for p in called_at[:4])]
+        place = called_at[0]
         error = Finding(first.code, f"{name}: {first.message}", place.file, place.line, place.col, place.end, hint=first.hint)
         return [error, inner, *rest]
     at = rest[n]
@@ -122,14 +136,30 @@ def _function_at(file: str, line: int) -> str:
     return ""
 
 
-def _only_call(name: str, places: SourceMap | None) -> Place | None:
-    """The one place of a user's program that calls a function of this name; None: there are several, or none."""
+def _called_by_user(name: str, file: str, places: SourceMap | None) -> tuple[str, list[Place]]:
+    """A function of the library, or the next one that calls it in its file, that the user's program calls: its name and the calls."""
+    text, todo, seen = "".join(linecache.getlines(file)), [name], set()
+    while todo:
+        at = todo.pop(0)
+        found = _calls(at, places)
+        if found:
+            return at, found
+        seen.add(at)
+        for body in re.split(r"^(?=def )", text, flags=re.M)[1:] if at else ():
+            owner = body[4:].split("(")[0]
+            if owner not in seen and re.search(rf"\b{at}\(", body[4 + len(owner):]):
+                todo.append(owner)
+    return name, []
+
+
+def _calls(name: str, places: SourceMap | None) -> list[Place]:
+    """The places of a user's program that call a function of this name."""
     found = {}
     for p in places.places if places and name else ():
         text = linecache.getline(p.file, p.line)[p.col - 1:p.end - 1]
         if not p.file.startswith(_OWN) and re.match(rf"[\w.]*\b{name}\(", text):
             found[p.file, p.line, p.col] = p
-    return next(iter(found.values())) if len(found) == 1 else None
+    return list(found.values())
 
 
 def translated(failure: Exception, kind: type[AnforaError], name: str, places: SourceMap | None) -> AnforaError:
@@ -137,7 +167,7 @@ def translated(failure: Exception, kind: type[AnforaError], name: str, places: S
     status, items = failure.args
     findings = []
     for severity, _, code, message, file, line, col, _, hint in items:
-        finding = Finding(code, message, file, line, col, hint=hint or HINTS.get(code, ""), note=severity == 0)
+        finding = Finding(code, message, file, line, col, hint=hint or _hint_for(code, message), note=severity == 0)
         place = None
         if places and file == name:
             place = places.find(line, col)

@@ -18,7 +18,7 @@ from ._ops import literal, operate
 from ._compile.hints import joined_hints
 from ._compile.source import declared_types, emit_function
 from ._compile.static import outside
-from ._tree import Fixed, Maker, Shape, children, field_names, plain_value, shape_of, type_text
+from ._tree import Fixed, Maker, Shape, children, field_names, plain_value, shape_of, structured, type_text
 from ._types import AFFECTED, TensorType, default_float
 
 _core.set_hooks(children, lambda text: sys.stdout.write(text), operate)
@@ -473,6 +473,25 @@ class Closure:
             raise translated(failure, RunError, "", None) from None
 
 
+class Kept(Closure):
+    """A function that vjp or linearize returned. `again` computes the same from the beginning, which is what transforms and compiled
+    functions take, and what a call is if there is no `fn`. Its results have the structure of `like`."""
+
+    def __init__(self, fn: Any, again: types.FunctionType, like: Any) -> None:
+        super().__init__(fn)
+        self.__wrapped__ = again
+        self.__name__ = self.__qualname__ = again.__name__
+        self._like, self._again = like, None if fn is not None else Jit(again)
+
+    def __call__(self, *args: Any) -> Any:
+        if self._again is not None:
+            return self._again(*args)
+        return structured(self._like, super().__call__(*args))
+
+    def _emit(self, b: Builder) -> str:
+        return emit_function(b, self.__wrapped__)
+
+
 def _closures(raw: Any) -> Any:
     if isinstance(raw, _core.Fn):
         return Closure(raw)
@@ -495,8 +514,14 @@ class Jit(Function):
         names = list(self._signature.parameters)
         static = {static_argnums} if isinstance(static_argnums, int) else set(static_argnums)
         by_name = (static_argnames,) if isinstance(static_argnames, str) else static_argnames
+        for n in by_name:
+            if n not in names:
+                raise ValueError(f"jit: static_argnames has {n!r}, which is no parameter of {fn.__name__}{self._signature}")
         static |= {names.index(n) for n in by_name}
         various = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in self._signature.parameters.values())
+        wrong = [i for i in static if not various and not -len(names) <= i < len(names)]
+        if wrong:
+            raise ValueError(f"jit: static_argnums has {wrong[0]}, and {fn.__name__}{self._signature} has {len(names)} parameters")
         super().__init__(fn.__name__, -1 if various else len(names), static=tuple(i % max(1, len(names)) for i in static), **options)
         functools.update_wrapper(self, fn)
         self._types: dict[int, TensorType] | None = None
@@ -551,7 +576,10 @@ class Jit(Function):
         return self._types
 
     def _bind(self, args: tuple, kw: dict) -> tuple:
-        bound = self._signature.bind(*args, **kw)
+        try:
+            bound = self._signature.bind(*args, **kw)
+        except TypeError as e:
+            raise TypeError(f"{self.__name__}{self._signature}: {e}") from None
         given = set(bound.arguments)
         bound.apply_defaults()
         return tuple(x if n in given else self._fixed.get(n, x) for n, x in ((n, bound.arguments[n]) for n in self._signature.parameters))
@@ -667,12 +695,16 @@ def jit(fn: Callable | None = None, **options: Any) -> Any:
         return functools.partial(jit, **options)
     if isinstance(fn, Function):
         return fn
+    if isinstance(fn, Kept):
+        fn = fn.__wrapped__
     if isinstance(fn, types.MethodType) and not isinstance(fn.__func__, types.FunctionType):
         return as_function(fn)
     if isinstance(fn, (types.MethodType, functools.partial)):
         return Bound(fn, **options)
     if not isinstance(fn, type) and isinstance(getattr(type(fn), "__call__", None), types.FunctionType):
         return Bound(fn.__call__, **options)
+    if inspect.iscoroutinefunction(fn):
+        raise TypeError(f"jit compiles functions, and {fn.__name__} is a coroutine: leave out async")
     if not isinstance(fn, types.FunctionType):
         raise TypeError(f"jit compiles functions written in Python, not a {type(fn).__name__}")
     return Jit(fn, **options)
@@ -701,8 +733,8 @@ def as_function(f: Any) -> Function:
     """What a transform takes: a compiled function, or one that can be."""
     if isinstance(f, Function):
         return f
-    if isinstance(f, types.FunctionType):
-        return Jit(f)
+    if isinstance(f, (types.FunctionType, Kept)):
+        return Jit(f if isinstance(f, types.FunctionType) else f.__wrapped__)
     from ._ops import Op
     if isinstance(f, Op):
         return _op_function(f)
@@ -713,7 +745,9 @@ def as_function(f: Any) -> Function:
         return Bound(f)
     if not isinstance(f, type) and isinstance(getattr(type(f), "__call__", None), types.FunctionType):
         return Bound(f.__call__)
-    raise TypeError(f"a {type(f).__name__} is not a function that can be compiled")
+    kind = type(f).__name__
+    raise TypeError(f"{'an' if kind[0] in 'AEIOUaeiou' else 'a'} {kind} is not a function that can be compiled"
+                    + ("; a transform is given a function, and gives one: grad(f)(x)" if hasattr(f, "dtype") else ""))
 
 
 def _op_function(op: Any) -> Function:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
 import inspect
 import math
@@ -96,6 +97,9 @@ class Op:
 
     def parts(self, args: list, kw: dict, known: Any = lambda x: getattr(x, "value", x)) -> Any:
         """Of a reduction of some elements, where= or initial= of NumPy: (the function that it is, its arguments); else None."""
+        if self.op == "Where" and len(args) == 1 and kw.keys() <= {"size", "fill_value"}:  # the indices of what is true
+            from ._library.standard import TABLE as OUTSIDE
+            return OUTSIDE["nonzero"], args, kw
         words = REDUCTIONS.get(self.op, ())
         if "where" not in words or len(args) < 4 and not ("where" in kw or "initial" in kw):
             return None
@@ -142,6 +146,8 @@ class Op:
         if self.inputs and self.inputs[-1][1] == "*":
             fixed = len(self.inputs) - 1
             alone = len(args) == 1 or len(args) == 2 and (args[1] is None or isinstance(args[1], int))
+            if self.op in ("Concat", "Stack") and not alone and is_array(args[fixed]):
+                raise TypeError(f"{self.__name__}() takes its arrays as one tuple or list: {self.__name__}((a, b), axis=0)")
             if self.op in ("Concat", "Stack") and alone and is_array(args[fixed]):
                 args[fixed] = list(args[fixed])  # its rows, as in NumPy
             if len(args) > fixed and self.spreads(args[fixed]):
@@ -241,7 +247,9 @@ def literal(x: Any, kind: str = "any") -> str:
         if isinstance(x, str) and x in ("i8", "u8"):
             raise TypeError(f"{x!r} has 8 bytes in NumPy and 8 bits here; write {'u' * (x == 'u8')}int8 or {'u' * (x == 'u8')}int64")
         if x is not None and name is None:
-            raise TypeError(f"{x!r} is not an element type")
+            hint = "; several sizes are a tuple: zeros((2, 3))" if type(x) is int else ""
+            near = difflib.get_close_matches(x, ["float32", "float64", "float16", "bfloat16", "int32", "int64", "bool", "complex64"], 1) if isinstance(x, str) else []
+            raise TypeError(f"{x!r} is not an element type" + (f"; there is {near[0]}" if near else hint))
         return name or "None"
     if x is None or isinstance(x, bool):
         return {None: "None", True: "true", False: "false"}[x]
@@ -353,7 +361,10 @@ def _attribute(a: Any, name: str) -> Any:
         return lambda: a  # it does not change, and is there
     if name == "to_device":
         return lambda device, /, *, stream=None: accept("to_device", "device", device) or a
-    raise AttributeError(f"arrays have no {name}")
+    from ._compile.static import ELSEWHERE
+    hint = {"numpy": "write numpy.asarray(x)", "detach": "leave it out", "tolist": "write x.tolist()"}.get(name) or ELSEWHERE.get(name)
+    near = difflib.get_close_matches(name, [*METHODS, "shape", "dtype", "ndim", "reshape", "transpose", "astype", "tolist", "item"], 1)
+    raise AttributeError(f"arrays have no {name}" + (f": {hint}" if hint else f"; they have {near[0]}" if near else ""))
 
 
 def _method(f: Any, a: Any) -> Any:
@@ -375,30 +386,60 @@ class _At:
     def __getitem__(self, key: Any) -> "_At":
         return _At(self._array, (_key(key),))
 
-    def _changed(self, how: str | None, value: Any) -> Any:
+    def _inside(self, mode: Any) -> Any:
+        """The index for a mode of JAX, and which of its parts are inside; None: those of NumPy, whose index outside is an error."""
+        if mode is None or mode == "promise_in_bounds":
+            return None
+        if mode not in ("clip", "wrap", "drop", "fill"):
+            raise ValueError(f'mode is one of "promise_in_bounds", "clip", "wrap", "drop" and "fill", not {mode!r}')
+        numpy = _numpy()
+        i, n = numpy.asarray(self._key[0]), self._array.shape[0] if self._array.ndim else 0
+        if isinstance(self._key[0], (tuple, slice)) or i.dtype.kind not in "iu":
+            raise TypeError("mode is for an integer or one array of integers: clip each index before")
+        if mode == "wrap":
+            return i % n, numpy.ones(i.shape, bool)
+        if mode == "clip":
+            return numpy.clip(numpy.where((i < 0) & (i >= -n), i + n, i), 0, n - 1), numpy.ones(i.shape, bool)
+        return numpy.where((i < -n) | (i >= n), 0, i), (i >= -n) & (i < n)
+
+    def _changed(self, how: str | None, value: Any, mode: Any = None) -> Any:
         numpy = _numpy()
         out = numpy.array(self._array)
+        key, place = self._key[0], self._inside(mode)
+        if place is not None:
+            key, inside = place
+            value = numpy.broadcast_to(numpy.asarray(value), key.shape + out.shape[1:])[inside]
+            key = key[inside]
         if how is None:
-            out[self._key[0]] = value
+            out[key] = value
         else:
-            getattr(numpy, how).at(out, self._key[0], value)
+            getattr(numpy, how).at(out, key, value)
         return _core.asarray(out)
 
-    def get(self) -> Any:
-        """The elements there."""
-        return self._array[self._key[0]]
+    def get(self, *, mode: Any = None, fill_value: Any = None, indices_are_sorted: bool = False, unique_indices: bool = False) -> Any:
+        """The elements there. mode="fill": of an index outside `fill_value`, by default NaN."""
+        place = self._inside(mode)
+        if place is None:
+            return self._array[self._key[0]]
+        numpy = _numpy()
+        a = numpy.asarray(self._array)
+        if fill_value is None and a.dtype.kind not in "fc":
+            raise ValueError('get(mode="fill") of integers needs fill_value')
+        fill_value = numpy.nan if fill_value is None else fill_value
+        found, inside = a[place[0]], place[1].reshape(place[1].shape + (1,) * (a.ndim - 1))
+        return _core.asarray(numpy.where(inside, found, numpy.asarray(fill_value).astype(a.dtype)))
 
-    def set(self, value: Any) -> Any:
+    def set(self, value: Any, *, mode: Any = None, indices_are_sorted: bool = False, unique_indices: bool = False) -> Any:
         """The array with other elements there."""
-        return self._changed(None, value)
+        return self._changed(None, value, mode)
 
-    def add(self, value: Any) -> Any:
+    def add(self, value: Any, *, mode: Any = None, indices_are_sorted: bool = False, unique_indices: bool = False) -> Any:
         """The array with something added there."""
-        return self._changed("add", value)
+        return self._changed("add", value, mode)
 
-    def multiply(self, value: Any) -> Any:
+    def multiply(self, value: Any, *, mode: Any = None, indices_are_sorted: bool = False, unique_indices: bool = False) -> Any:
         """The array with elements there multiplied."""
-        return self._changed("multiply", value)
+        return self._changed("multiply", value, mode)
 
     mul = multiply
 
@@ -415,13 +456,13 @@ class _At:
         """The array with f of the elements there."""
         return self.set(f(self.get()))
 
-    def min(self, value: Any) -> Any:
+    def min(self, value: Any, *, mode: Any = None, indices_are_sorted: bool = False, unique_indices: bool = False) -> Any:
         """The array with elements there no larger than these."""
-        return self._changed("minimum", value)
+        return self._changed("minimum", value, mode)
 
-    def max(self, value: Any) -> Any:
+    def max(self, value: Any, *, mode: Any = None, indices_are_sorted: bool = False, unique_indices: bool = False) -> Any:
         """The array with elements there no smaller than these."""
-        return self._changed("maximum", value)
+        return self._changed("maximum", value, mode)
 
 
 def _reduced(a: Any) -> Any:

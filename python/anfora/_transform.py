@@ -6,15 +6,17 @@ from __future__ import annotations
 import ast
 import functools
 import math
+import re
 import types
 from typing import Any, Callable
 
-from ._compile.emit import Builder
-from ._function import Function, as_function
+from ._compile.emit import END, NAME, Builder
+from ._function import Function, Kept, as_function
+from ._compile.hints import joined_hints
 from ._ops import literal
 from ._compile.static import Call, argument_nodes, attribute, outside, positional
 from . import _core
-from ._tree import Fixed, Shape, in_order_of, tree_map
+from ._tree import Fixed, Shape, in_order_of, structured, tree_map
 from ._types import ELEMENT_TYPES, dtype_name
 
 
@@ -84,11 +86,26 @@ class Transformed(Function):
             given = ["0" if i in self._static and i in statics else outside(b, statics[i]) if i in statics else n
                      for i, n in enumerate(self._names)]
             text = self._emit_like(b, shapes)
+            unit.hints = [self._hint(b, text)]
             if self._word == "vmap" and statics:
                 text = self._around([self._functions[0]._emit_like(b, shapes)], frozenset(statics))
             return f"def \ue001{unit.number}\ue002({', '.join(names)}) {{\n  {text}({', '.join(given)})\n}}\n"
         return b.unit(self, self.__name__, write), \
             [n for i, n in enumerate(self._names) if i not in statics]
+
+    def _hint(self, b: Builder, text: str) -> Any:
+        """Which parts of the result are lists: what the function's text says of its own."""
+        f = self._functions[0]
+        if isinstance(f, Transformed):
+            inner = f._hint(b, text)
+        else:
+            unit = re.search(f"{NAME}(\\d+){END}", text)
+            inner = joined_hints(b.units[int(unit[1])].hints) if unit else None
+        if self._word in ("vmap", "checkpoint", "jacrev", "jacfwd"):
+            return inner
+        if self._word not in ("grad", "value_and_grad") or not self._given.get("has_aux") or inner is None or inner[0] != "tuple" or not inner[1]:
+            return None
+        return ("tuple", [None, inner[1][1]]) if self._word == "grad" else ("tuple", [("tuple", [None, inner[1][1]]), None])
 
     def _bind(self, args: tuple, kw: dict) -> tuple:
         f = self._functions[0]
@@ -227,13 +244,19 @@ class Applied:
         if self.__name__ == "jvp":
             if n != 2 or not all(isinstance(a, (tuple, list)) for a in args):
                 raise TypeError("jvp() takes a function, a tuple of arguments and a tuple of tangents")
+            for i, (x, by) in enumerate(zip(*args)):
+                if _is_integer(x) and by is not None:
+                    raise TypeError(f"jvp(): argument {i} is an integer, which has no derivative: write a number with a point, or x.astype(float)")
             args, n = (args[0], in_order_of(args[0], args[1])), len(args[0])
         key = (f, n, has_aux)
         if key not in self._known:
             if len(self._known) == MOST_APPLIED:  # the oldest
                 del self._known[next(iter(self._known))]
             self._known[key] = _AppliedFunction(self.__name__, as_function(f)._of(n), len(args), has_aux)
-        return self._known[key](*args)
+        found = self._known[key](*args)
+        if self.__name__ == "jvp":
+            return _like_results(self._known[key], args[0], has_aux, found)
+        return _kept(self._known[key], f, args, has_aux, found)
 
     def _emit(self, _b: Builder) -> str:
         return self.__name__
@@ -241,6 +264,34 @@ class Applied:
     def _emit_call(self, w: Any, c: Call) -> str:
         parts = w.exprs(c.args) + "".join(f", {k}={attribute(w, v, 'any')}" for k, v in c.kw.items())
         return f"{self.__name__}{w.mark(c.node)}({parts})"
+
+
+def _is_integer(x: Any) -> bool:
+    return type(x) is int or str(getattr(x, "dtype", "")).startswith(("i", "u"))
+
+
+def _like_results(transform: Transformed, args: Any, has_aux: bool, found: tuple, values: int = 2) -> tuple:
+    """The first `values` of some results, and what has_aux gives, in the structure of what the function gives."""
+    if not any(isinstance(x, (tuple, dict)) for x in found):
+        return found
+    like = transform._functions[0]._result_types(tuple(args), lambda shape, name: 0)
+    value, *aux = like if has_aux else (like,)
+    return tuple(structured(s, x) for s, x in zip([value] * values + aux, found))
+
+
+def _kept(transform: Transformed, f: Any, args: tuple, has_aux: bool, found: Any) -> Any:
+    """The results of vjp or linearize in their structure, with a function that can be transformed."""
+    fn, results = (None, found) if has_aux and transform._word == "vjp" else (found[1]._fn, (found[0], *found[2:]))
+    value, *aux = _like_results(transform, args, has_aux, results, 1)
+    given = tuple(tree_map(lambda x: x.copy() if type(x).__name__ == "ndarray" else x, a) for a in args)  # as they are now
+
+    def pullback(adjoint):
+        return vjp(f, *given, has_aux=has_aux)[1](adjoint)
+
+    def tangent(*tangents):
+        return linearize(f, *given)[1](*tangents)
+    again, like = (pullback, tree_map(lambda _: 0, given)) if transform._word == "vjp" else (tangent, tree_map(lambda _: 0, value))
+    return (value, Kept(fn, again, like), *aux)
 
 
 class _AppliedFunction(Transformed):
@@ -256,7 +307,10 @@ class _AppliedFunction(Transformed):
             names = ", ".join(self._names)
             primals = shapes[0].parts if self._word == "jvp" and shapes and shapes[0].kind in ("tuple", "list") else shapes
             inner = self._with_defaults(b, primals)
-            return f"def \ue001{unit.number}\ue002({names}) {{\n  {self._word}({inner}, {names}{self._options_text})\n}}\n"
+            call = f"{self._word}({inner}, {names}{self._options_text})"
+            if self._given and self._word == "vjp":  # the function that vjp gives is made anew: _kept
+                call = f"r = {call}\n  (r[0], r[2])"
+            return f"def \ue001{unit.number}\ue002({names}) {{\n  {call}\n}}\n"
         return b.unit(self, self.__name__, write), self._names
 
     def _with_defaults(self, b: Builder, primals: list[Shape]) -> str:

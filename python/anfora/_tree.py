@@ -121,7 +121,7 @@ def children(x: Any) -> tuple[Any, list] | None:
     node = registered(x)
     if node is not None:
         return node
-    if _is_static(x):
+    if _is_static(x) or isinstance(x, _core.Fn):
         return None
     raise TypeError(f"an argument of type {type(x).__name__} cannot be passed to a compiled function; arrays, numbers, "
                     "None, functions, and dictionaries, lists, tuples and dataclasses of these can")
@@ -168,15 +168,95 @@ def tree_map(f: Callable, tree: Any, *rest: Any, is_leaf: Callable | None = None
     if is_leaf is not None and is_leaf(tree):
         return f(tree, *rest)
     node = _parts(tree)
+    if node is None and tree is not None:
+        return f(tree, *rest)
+    others = [_parts_beside(tree, r) for r in rest]
     if node is None:
-        return None if tree is None else f(tree, *rest)
-    others = []
-    for r in rest:
-        other = _parts(r)
-        if other is None or len(other[0]) != len(node[0]):
-            raise ValueError("the trees differ in structure")
-        others.append(other[0])
+        return None
     return node[1]([tree_map(f, part, *more, is_leaf=is_leaf) for part, *more in zip(node[0], *others)])
+
+
+def _parts_beside(tree: Any, other: Any) -> list:
+    """The parts of another tree in the order of those of a tree that is no leaf; ValueError: it has other parts."""
+    if isinstance(tree, dict) and isinstance(other, dict):
+        if tree.keys() != other.keys():
+            raise ValueError(f"the trees differ in structure: one has the keys {list(tree)}, one {list(other)}")
+        return [other[k] for k in tree]
+    node, mine = _parts(other), _parts(tree)
+    if tree is None and other is None:
+        return []
+    if node is None or mine is None or isinstance(tree, dict) != isinstance(other, dict) or len(node[0]) != len(mine[0]):
+        raise ValueError(f"the trees differ in structure: {_described(tree)} stands beside {_described(other)}")
+    return node[0]
+
+
+def _described(tree: Any) -> str:
+    """A node in few words."""
+    node = _parts(tree)
+    return "None" if tree is None else f"a {type(tree).__name__}" + (f" of {len(node[0])}" if node else "")
+
+
+# ---- paths: where the leaves of a tree are ----
+
+@dataclasses.dataclass(frozen=True)
+class DictKey:
+    """A step of a path: the item of a dictionary."""
+
+    key: Any
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+
+@dataclasses.dataclass(frozen=True)
+class SequenceKey:
+    """A step of a path: the item of a list or tuple."""
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx}]"
+
+
+@dataclasses.dataclass(frozen=True)
+class GetAttrKey:
+    """A step of a path: the field of an object."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+
+def _keys(tree: Any, parts: list) -> list:
+    if isinstance(tree, dict):
+        return [DictKey(k) for k in tree]
+    names = field_names(type(tree)) or field_names((registered(tree) or [None])[0])
+    return [GetAttrKey(n) for n in names] if names else [SequenceKey(i) for i in range(len(parts))]
+
+
+def keystr(path: Sequence, *, simple: bool = False, separator: str = "") -> str:
+    """A path as text, such as ['layers'][0].w; simple: layers0w, with a separator between."""
+    return separator.join(str(next(iter(vars(k).values()))) if simple else str(k) for k in path)
+
+
+def tree_map_with_path(f: Callable, tree: Any, *rest: Any, is_leaf: Callable | None = None) -> Any:
+    """A tree of f(path, leaf, ...) at each place."""
+    paths = iter([path for path, _ in tree_leaves_with_path(tree, is_leaf)])
+    return tree_map(lambda *leaves: f(next(paths), *leaves), tree, *rest, is_leaf=is_leaf)
+
+
+def tree_leaves_with_path(tree: Any, is_leaf: Callable | None = None) -> list[tuple[tuple, Any]]:
+    """(path, leaf) of each leaf, in order."""
+    node = None if is_leaf is not None and is_leaf(tree) else _parts(tree)
+    if node is None:
+        return [] if tree is None and is_leaf is None else [((), tree)]
+    return [((key, *path), leaf) for key, part in zip(_keys(tree, node[0]), node[0]) for path, leaf in tree_leaves_with_path(part, is_leaf)]
+
+
+def tree_flatten_with_path(tree: Any, is_leaf: Callable | None = None) -> tuple[list[tuple[tuple, Any]], Any]:
+    """([(path, leaf), ...], structure)"""
+    return tree_leaves_with_path(tree, is_leaf), tree_structure(tree)
 
 
 def tree_structure(tree: Any) -> Any:
@@ -187,6 +267,13 @@ def tree_structure(tree: Any) -> Any:
 def tree_flatten(tree: Any) -> tuple[list, Any]:
     """(leaves, structure)"""
     return tree_leaves(tree), tree_structure(tree)
+
+
+def structured(like: Any, raw: Any) -> Any:
+    """What the core gave as nested tuples, in the structure of another tree."""
+    node = _parts(like)
+    parts = list(raw.values()) if isinstance(raw, dict) else raw
+    return raw if node is None or not isinstance(parts, (tuple, list)) else node[1]([structured(p, x) for p, x in zip(node[0], parts)])
 
 
 def tree_all(tree: Any) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ._library import control as _control  # noqa: F401: fills CONTROL
 from ._library.composed import CONTROL, Composed, into
 from ._compile.known import Known, has_parts
 from ._library.elements import ELEMENTS, FftType, Precision, RoundingMethod  # noqa: F401: JAX's names
@@ -47,16 +48,16 @@ def map_(f, xs, /, batch_size=None):
 
 
 @_lax
-def associative_scan(f, xs, /, reverse=False, axis=0):
-    """All the beginnings of f(f(x0, x1), x2)... of the rows of xs, an array or a tree of arrays; reverse: the ends."""
-    rows = tree_map(lambda x: op.swapaxes(x, 0, axis), xs)
+def associative_scan(fn, elems, /, reverse=False, axis=0):
+    """All the beginnings of fn(fn(x0, x1), x2)... of the rows of elems, an array or a tree of arrays; reverse: the ends."""
+    rows = tree_map(lambda x: op.swapaxes(x, 0, axis), elems)
     rows = tree_map(lambda x: op.flip(x, 0), rows) if reverse else rows
     so_far = tree_map(lambda x: x[0:1], rows)
     ys = []
     for i in range(tree_leaves(rows)[0].shape[0]):
         row = tree_map(lambda x: op.expand_dims(x[i], 0), rows)  # noqa: B023: called at once
         if i > 0:
-            so_far = f(so_far, row)
+            so_far = fn(so_far, row)
         ys.append(tree_map(lambda x: x[0], so_far))
     ys = tree_map(lambda y: op.flip(y, 0), ys) if reverse else ys
     return tree_map(lambda y: op.swapaxes(y, 0, axis), ys)

@@ -5,10 +5,42 @@ defaults are optax's; where PyTorch has another name for an argument, that is ta
 >>> step = Step(loss, Clipped(AdamW(schedules.warmup_cosine(3e-4, 100, 1000)), norm=1.0), params)"""
 from __future__ import annotations
 
+import functools
+import inspect
 from typing import Any, Callable
 
 from . import numpy as anp
 from ._tree import tree_leaves, tree_map, tree_paths, tree_structure, tree_unflatten
+
+
+def _renamed(taken: Any, kw: dict) -> dict:
+    """Arguments by the names of optax and PyTorch as those of ours: learning_rate and lr, betas, weight_decay."""
+    kw = dict(kw)
+    for name in ("learning_rate", "lr"):
+        if name in kw and "rate" in taken and "rate" not in kw:
+            kw["rate"] = kw.pop(name)
+    if "betas" in kw and "b1" in taken:
+        kw["b1"], kw["b2"] = kw.pop("betas")
+    return kw
+
+
+def _by_names(init: Callable) -> Callable:
+    """An __init__ that takes the names of optax and PyTorch too, and says which there are."""
+    taken = [n for n in inspect.signature(init).parameters if n != "self"]
+
+    @functools.wraps(init)
+    def begin(self: Any, *args: Any, **kw: Any) -> None:
+        kw = _renamed(taken, kw)
+        kind = type(self).__name__
+        for name in kw:
+            if name not in taken:
+                raise TypeError(f"{kind}() has no argument {name}; it takes {', '.join(taken)}")
+        rate = args[0] if args else kw.get("rate", 0.0)
+        if taken[0] == "rate" and (isinstance(rate, (dict, list, tuple, str)) or rate is None):
+            raise TypeError(f"the first argument of {kind}() is the rate, a number or a schedule; parameters are given to the step: "
+                            f"Step(loss, {kind}(0.01), params)")
+        init(self, *args, **kw)
+    return begin
 
 
 class Optimizer:
@@ -18,6 +50,12 @@ class Optimizer:
 
     def __init__(self, rate: Any = 0.01) -> None:
         self.rate = rate
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        begin = vars(cls).get("__init__")
+        if cls.__module__ == __name__ and begin and not any(p.kind is p.VAR_KEYWORD for p in inspect.signature(begin).parameters.values()):
+            setattr(cls, "__init__", _by_names(vars(cls)["__init__"]))
 
     def init(self, params: Any) -> Any:
         return {"count": anp.zeros((), dtype="f32"), "slots": ()}
@@ -38,8 +76,10 @@ class Optimizer:
 class SGD(Optimizer):
     """Gradient descent, with momentum if one is given, Nesterov's if asked for, and decay of the weights."""
 
-    def __init__(self, rate: Any = 0.01, momentum: float = 0.0, nesterov: bool = False, decay: float = 0.0) -> None:
+    def __init__(self, rate: Any = 0.01, momentum: float = 0.0, nesterov: bool = False, decay: float = 0.0,
+                 weight_decay: float | None = None) -> None:
         super().__init__(rate)
+        decay = decay if weight_decay is None else weight_decay
         self.momentum, self.nesterov, self.decay = momentum, nesterov, decay
 
     def init(self, params: Any) -> Any:
@@ -92,7 +132,8 @@ class Adam(Optimizer):
 
 def AdamW(rate: Any = 1e-3, decay: float = 0.01, **options: Any) -> Adam:  # noqa: N802: named as everywhere
     """Adam with decay of the weights."""
-    return Adam(rate, decay=decay, **options)
+    options = {"rate": rate} | _renamed(("rate", "b1", "b2"), options)
+    return Adam(decay=decay, **options)
 
 
 class RMSProp(Optimizer):

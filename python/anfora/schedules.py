@@ -10,6 +10,11 @@ from typing import Callable, Sequence
 from . import numpy as anp
 
 
+def _positive(steps: float, of: str) -> None:
+    if steps <= 0:
+        raise ValueError(f"{of}() takes a number of steps greater than 0, not {steps}")
+
+
 def constant(rate: float) -> Callable:
     """Always the same."""
     return lambda count: rate
@@ -17,16 +22,19 @@ def constant(rate: float) -> Callable:
 
 def linear(start: float, end: float, steps: int, begin: int = 0) -> Callable:
     """From start to end in so many steps, from step `begin` on."""
+    _positive(steps, "linear")
     return lambda count: start + (end - start) * anp.clip((count - begin) / steps, 0.0, 1.0)
 
 
 def polynomial(start: float, end: float, power: float, steps: int) -> Callable:
     """From start to end along a power."""
+    _positive(steps, "polynomial")
     return lambda count: end + (start - end) * (1 - anp.clip(count / steps, 0.0, 1.0)) ** power
 
 
 def exponential(start: float, decay: float, steps: int, staircase: bool = False) -> Callable:
     """Times decay every so many steps; `staircase`: at once, not little by little."""
+    _positive(steps, "exponential")
     if staircase:
         return lambda count: start * decay ** anp.floor(count / steps)
     return lambda count: start * decay ** (count / steps)
@@ -34,6 +42,7 @@ def exponential(start: float, decay: float, steps: int, staircase: bool = False)
 
 def cosine(start: float, steps: int, alpha: float = 0.0, exponent: float = 1.0) -> Callable:
     """From start to the part alpha of it along half a cosine."""
+    _positive(steps, "cosine")
     def at(count):
         wave = 0.5 * (1 + anp.cos(math.pi * anp.clip(count / steps, 0.0, 1.0)))
         return start * ((1 - alpha) * wave ** exponent + alpha)

@@ -29,6 +29,8 @@ from .optim import (Accumulated, AdaBelief, Adadelta, Adagrad, Adam, Adamax, Ada
 from . import schedules# noqa: F401
 
 
+__all__ = ["Accumulated", "AdaBelief", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "AMSGrad", "Clipped", "Curve", "Lamb", "Lion", "NAdam",
+           "Optimizer", "RAdam", "RMSProp", "SGD", "Step", "batches", "fit", "load", "only", "prefetch", "progress", "save", "schedules"]
 SHARD_LEAST = 4096  # bytes of a tensor that shard=True cuts: less is not worth a message
 SHARD_PARAMS = {False: 0, True: 1, "again": 1, "once": 2}  # anf_shard_params
 NOT_A_NUMBER = ("E1117",)  # a step whose outputs hold NaN or infinity
@@ -142,6 +144,9 @@ class Step:
     def __init__(self, loss: Callable, optimizer: Optimizer, params: Any, *, stop_at_nan: bool = True, extra: Any = None,
                  has_aux: bool = False, comm: Comm | None = None, snapshot_every: int = 0, shard: bool | int = False,
                  shard_params: bool | str = False, split: dict[str, str | int] | None = None, **options: Any) -> None:
+        if isinstance(optimizer, type) or not hasattr(optimizer, "rule"):
+            what = f"the class {optimizer.__name__}: write {optimizer.__name__}(rate)" if isinstance(optimizer, type) else f"{optimizer!r:.40}"
+            raise TypeError(f"Step(loss, optimizer, params) takes an optimiser of anfora.optim, such as Adam(1e-3), not {what}")
         self.loss, self.optimizer, self.has_aux = as_function(loss), optimizer, has_aux
         self._trees: tuple = (params, optimizer.init(params)) + (() if extra is None else (extra,))
         self.count, self.losses, self.stop_at_nan = 0, Curve(), stop_at_nan
@@ -353,6 +358,13 @@ def batches(arrays: tuple, size: int, epochs: int = 1, seed: int | None = 0, com
     """Parts of arrays of NumPy, ``size`` rows each, in random order (``seed`` None: in theirs). Rows that are left at
     the end of an epoch are left out, so that all parts have one shape. ``comm``: of each part this rank's share of the rows."""
     rank, ranks = (comm.rank, comm.ranks) if comm else (0, 1)
+    if not isinstance(arrays, (tuple, list)):
+        raise TypeError("batches() takes arrays of as many rows as a tuple, (x, y); of one array alone (x,)")
+    rows = [len(a) for a in arrays]
+    if len(set(rows)) > 1:
+        raise ValueError(f"batches() takes arrays of as many rows, and these have {' and '.join(map(str, rows))}")
+    if not 1 <= size <= rows[0]:
+        raise ValueError(f"a batch has 1 to {rows[0]} rows, as many as there are, not {size}")
     if size % ranks:
         raise ValueError(f"{size} rows cannot be shared by {ranks} ranks")
     mine = size // ranks

@@ -295,6 +295,13 @@ static PyObject *as_index(PyObject *self) {
 }
 
 static int as_bool(PyObject *self) {
+  const array *a = (const array *)self;
+  if (a->size != 1) {
+    PyErr_Format(PyExc_ValueError,
+                 "an array of %zu elements is not one truth: write anp.any(x) or anp.all(x)",
+                 a->size);
+    return -1;
+  }
   PyObject *x = item(self, NULL);
   int r = x ? PyObject_IsTrue(x) : -1;
   Py_XDECREF(x);

@@ -407,6 +407,14 @@ static PyObject *run_plan(callable *k, plan *p, flat *f, PyObject *args) {
 
 /* Equal values of one type stand for each other. */
 static bool put_static(callable *k, flat *f, PyObject *x) {
+  if (PyObject_Hash(x) == -1) {
+    PyErr_Clear();
+    PyErr_Format(PyExc_TypeError,
+                 "an argument that jit takes as static must be hashable, and is %R: pass a tuple "
+                 "for a list, and leave arrays out of static_argnums",
+                 (PyObject *)Py_TYPE(x));
+    return false;
+  }
   PyObject *key = PyTuple_Pack(2, (PyObject *)Py_TYPE(x), x);
   PyObject *known = key ? PyDict_GetItemWithError(k->values, key) : NULL;
   bool good = key && (known || (!PyErr_Occurred() && PyDict_SetItem(k->values, key, key) == 0));

@@ -135,7 +135,7 @@ def test_refusals():
         print(x)
         return x
     for made, words in ((two, "takes 2 arguments, not 1"), (captures, "captures arrays"), (prints, "it has effects"),
-                        ("def f(x) { x +", "expected an expression"), ("", "its text has no function"), (7, "a int is not a function")):
+                        ("def f(x) { x +", "expected an expression"), ("", "its text has no function"), (7, "an int is not a function")):
         text = refused(anfora.generated(lambda x: made), 1.0)
         assert words in text, text
     endless = anfora.generated(lambda x: lambda x: endless((x,)))

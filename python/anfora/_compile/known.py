@@ -52,6 +52,12 @@ def _shifted(a: Any, b: Any) -> Any:
 _PLAIN = (bool, int, float, str, type(None))
 
 
+def _of_no_numbers(kind: type) -> bool:
+    """Whether a class is one of a user, of which no number and no array is."""
+    return type(kind) is type and module_of(kind).split(".")[0] not in ROOTS | {"anfora", "builtins", "numbers"} and \
+        not issubclass(kind, (bool, int, float, complex))
+
+
 class Known:
     """A function of Python's own that is called with what is known, when code is made."""
 
@@ -526,7 +532,9 @@ class Knowing(Part):
         if is_structure(s):
             kind = s.of if s.kind == "object" else {"tuple": tuple, "list": list, "dict": dict}[s.kind]
             return True, issubclass(kind, kinds)
-        if s is not None and s.kind == "leaf" and all(k in (tuple, list, dict, str) or field_names(k) for k in kinds):
+        if s is not None and s.kind == "static":
+            return True, isinstance(s.of, kinds)
+        if s is not None and s.kind == "leaf" and all(k in (tuple, list, dict, str) or field_names(k) or _of_no_numbers(k) for k in kinds):
             return True, False
         return False, None
 
@@ -656,6 +664,8 @@ class Knowing(Part):
             return Shape("dict", s.parts, s.names)
         if known and f is map and len(node.args) > 1:
             return self.like_map(node)
+        if known and f is tree_leaves and len(node.args) == 1 and (leaves := self.leaves(node.args[0])) is not None:
+            return Shape("list", [self.item_shape(i) for i in leaves])
         if known and isinstance(f, type) and field_names(f) is not None and f not in REGISTERED and not any(isinstance(a, ast.Starred) for a in node.args):
             from .builtins import fields_given
             fields = fields_given(self, node, f)
@@ -673,6 +683,8 @@ class Knowing(Part):
             return given and skeleton(given)
         if known and f is tree_unflatten and len(node.args) == 2 and self.static(node.args[0])[0]:
             return skeleton(shape_of(self.static(node.args[0])[1]))
+        if known and getattr(f, "_anfora_like", None) is not None:  # a function of this package that makes a known tree
+            return skeleton(shape_of(f._anfora_like))
         word, wrt = self.derived(node.func, f if known else None)
         if word is None or not isinstance(wrt, int) or not 0 <= wrt < len(node.args):
             return None

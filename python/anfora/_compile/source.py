@@ -585,6 +585,8 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
             bound = [n.value for n in nodes_of(self.scope.node) if isinstance(n, ast.Assign)
                      and any(isinstance(t, ast.Name) and t.id == name for t in n.targets)]
             return joined_hints([self.structure(n) for n in bound])
+        except CompileError:  # of what stands in a branch that is not taken
+            return None
         finally:
             self.asking.discard(name)
 

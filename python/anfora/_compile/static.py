@@ -12,7 +12,7 @@ from typing import Any, Callable
 from .foreign import ARGUMENTS, ROOTS, counterpart, module_of
 from .signature import refusal
 from .._ops import COMPOSED, METHODS, OPS, REDUCTIONS, Op, accept, literal
-from .._tree import field_names, registered, tree_map
+from .._tree import field_names, registered, shape_of, tree_leaves, tree_map
 from .._types import default_float, dtype_name
 
 MOST_STRUCTURE = 512  # parts of an argument that code is made for
@@ -295,10 +295,10 @@ def call_source(w: Any, c: Call, f: Any, inner: types.FunctionType, given: tuple
     parts, statics, shapes = [], {}, {}
     for name, node in argument_nodes(w, c, inner).items():
         known, x = w.static(node)
-        if known and (is_put_in(x) or w.b.counts and type(x) is int):
+        if known and (is_put_in(x) or w.b.counts and type(x) is int or _is_settings(x)):
             statics[name] = x
             continue
-        s = w.like(node) if not known else None
+        s = _like_constant(x) if known else w.like(node)
         if s is not None and s.kind not in ("leaf", "any") and s.size() <= MOST_STRUCTURE:
             shapes[name] = s
         parts.append(w.unchanged(c.node, f, name, w.expr(node)))
@@ -308,6 +308,21 @@ def call_source(w: Any, c: Call, f: Any, inner: types.FunctionType, given: tuple
     else:
         text = f._emit_with(w.b, statics, shapes) if statics or shapes else static_text(w, c.node.func, f)
     return f"{text}{w.mark(c.node)}({', '.join(parts)})"
+
+
+def _is_settings(x: Any) -> bool:
+    """Whether an object with fields has no arrays: numbers and texts that say what is computed, and functions."""
+    return field_names(type(x)) is not None and not isinstance(x, tuple) and not any(hasattr(leaf, "shape") for leaf in tree_leaves(x))
+
+
+def _like_constant(x: Any) -> Any:
+    """The structure of a constant that has parts; None: it has none, or none that programs have."""
+    if not isinstance(x, (tuple, list, dict)) and field_names(type(x)) is None:
+        return None
+    try:
+        return shape_of(x)
+    except TypeError:
+        return None
 
 
 def _unknown(w: Any, c: Call) -> str:
@@ -387,7 +402,11 @@ def _at(w: Any, c: Call, node: ast.Attribute) -> str | None:
     sub = node.value
     if not (isinstance(sub, ast.Subscript) and isinstance(sub.value, ast.Attribute) and sub.value.attr == "at"):
         return None
-    if node.attr == "get" and not c.args:
+    for said in ("indices_are_sorted", "unique_indices"):  # which change nothing
+        c.kw.pop(said, None)
+    if node.attr == "get" and not c.args and c.kw.keys() & {"mode", "fill_value"}:
+        return _got_with_mode(w, c, sub)
+    if node.attr == "get" and not c.args and not c.kw:
         return w.expr(ast.copy_location(ast.Subscript(sub.value.value, sub.slice, ast.Load()), c.node))
     if node.attr in AT and "mode" in c.kw and len(c.args) == 1 and len(c.kw) == 1:
         return _with_mode(w, c, sub, AT[node.attr])
@@ -450,7 +469,7 @@ def written_at(w: Any, place: Any, sub: Any, value: str, mode: str, base: str | 
         number = f"Reshape(Arange(stop={x}.size), {x}.shape){w.mark(index)}[{which}]"
         return f"IndexWrite{w.mark(place)}({x}, {number}, {fitted(f'{x}[{which}]')}, mode=\"{mode}\")"
     if isinstance(index, ast.Tuple):
-        at = f"Stack({', '.join(w.expr(e) for e in index.elts)}, axis=-1)"
+        at = _together([w.expr(e) for e in index.elts])
         return f"ScatterNd{w.mark(place)}({x}, {at}, {fitted(f'GatherNd({x}, {at})')}, mode=\"{mode}\")"
     at = w.index(index) if isinstance(index, ast.List) else w.expr(index)
     rows = f"IndexWrite{w.mark(place)}({x}, {at}, {fitted(f'{x}[{at}]')}, axis=0, mode=\"{mode}\")"
@@ -461,6 +480,13 @@ def written_at(w: Any, place: Any, sub: Any, value: str, mode: str, base: str | 
     from .source import emit_function
     masked = emit_function(w.b, HELPERS["at_mask"].__wrapped__, {"mode": mode}, {})
     return f"(if {at}.dtype == bool {{ {masked}{w.mark(place)}({x}, {at}, {value}) }} else {{ {rows} }})"
+
+
+def _together(indices: list[str]) -> str:
+    """Indices of several dims, broadcast as NumPy does, side by side."""
+    names = [f"i{k}" for k in range(len(indices))]
+    zero = " + ".join(f"{n} * 0" for n in names)
+    return f"(fn ({', '.join(names)}) {{ z = {zero}; Stack({', '.join(f'{n} + z' for n in names)}, axis=-1) }})({', '.join(indices)})"
 
 
 def _of_object(w: Any, c: Call, node: ast.Attribute) -> str | None:
@@ -519,6 +545,24 @@ ELSEWHERE = {
     "add_": "write x = x + y", "sub_": "write x = x - y", "mul_": "write x = x * y", "zero_": "write x = anp.zeros_like(x)",
     "masked_fill": "write anp.where(mask, value, x)", "gather": "write anp.take_along_axis(x, i, axis)", "t": "write x.T",
 }
+
+
+def _got_with_mode(w: Any, c: Call, sub: ast.Subscript) -> str:
+    """x.at[i].get(mode=..., fill_value=...): what stands for an index outside."""
+    from .._library.composed import HELPERS
+    known, mode = w.static(c.kw["mode"]) if "mode" in c.kw else (True, "fill")
+    x, index = sub.value.value, sub.slice
+    if not known or mode not in (None, "promise_in_bounds", "clip", "wrap", "drop", "fill") or c.kw.keys() - {"mode", "fill_value"}:
+        w.refuse(c.node, "get takes mode, one of \"promise_in_bounds\", \"clip\", \"wrap\" and \"fill\", and fill_value")
+    if isinstance(index, (ast.Tuple, ast.Slice)):
+        w.refuse(c.node, "mode is for one array of indices", "clip each index before")
+
+    def called(name: str, *args: Any) -> ast.Call:
+        return ast.fix_missing_locations(ast.copy_location(ast.Call(ast.Constant(HELPERS[name]), list(args), []), c.node))
+    if mode in ("fill", "drop"):
+        return w.expr(called("filled", x, index, c.kw.get("fill_value", ast.copy_location(ast.Constant(None), c.node))))
+    inside = index if mode in (None, "promise_in_bounds") else called({"clip": "index_clipped", "wrap": "index_wrapped"}[mode], index, x)
+    return w.expr(ast.copy_location(ast.Subscript(x, inside, ast.Load()), c.node))
 
 
 def _with_mode(w: Any, c: Call, sub: ast.Subscript, how: str) -> str:

@@ -290,6 +290,8 @@ def corrcoef(m, y: Any = None, /, rowvar=True):
 @composed
 def interp(x, xp, fp, /, left: Any = None, right: Any = None):
     """Between points of a line; xp rises. Before the first point the value is `left`, after the last one `right`, or that of the point."""
+    if xp.shape != fp.shape:
+        raise ValueError(f"interp() has as many values as points, and these have the shapes {fp.shape} and {xp.shape}")
     i = op.clip(op.searchsorted(xp, x, side="right") - 1, 0, xp.shape[0] - 2)
     part = op.clip((x - xp[i]) / (xp[i + 1] - xp[i]), 0.0, 1.0)
     y = fp[i] + part * (fp[i + 1] - fp[i])

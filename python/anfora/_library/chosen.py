@@ -3,6 +3,7 @@
 (_compile/masks.py, _compile/windows.py); and functions of NumPy whose ends are not constants."""
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .._ops import op
@@ -154,3 +155,12 @@ def index_or_length(i, x, /):
 def one_row_longer(x, /):
     """The array with a row after the last."""
     return op.concatenate([x, op.zeros_like(x[:1])], 0)
+
+
+@helper
+def filled(x, i, fill_value, /):
+    """The rows of indices; of one that is outside the value."""
+    more = op.full_like(x[0:1], math.nan) if fill_value is None else op.zeros_like(x[0:1]) + op.cast_like(fill_value, x)
+    if fill_value is None and op.isnan(op.cast_like(math.nan, x)) == False:  # noqa: E712: a truth value of the program
+        raise ValueError("get(mode=\"fill\") of integers needs fill_value")
+    return op.concatenate([x, more], 0)[index_or_length(i, x)]

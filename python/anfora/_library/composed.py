@@ -17,7 +17,7 @@ from .._compile.known import Known
 from .._ops import COMPOSED, few, op
 from .._compile.source import emit_function
 from .._compile.static import Call, argument_nodes
-from .._tree import Shape, tree_leaves, tree_map
+from .._tree import Shape
 from .._types import default_float
 
 CONTROL: dict[str, Any] = {}
@@ -43,7 +43,7 @@ class Composed(Jit):
         signature = vars(fn).setdefault("_first_signature", inspect.signature(fn, follow_wrapped=False))
         self._constant = [p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.annotation != "Any"]
         named = [p.replace(kind=p.POSITIONAL_OR_KEYWORD) if p.kind == p.POSITIONAL_ONLY else p for p in signature.parameters.values()]
-        if not any(p.kind == p.VAR_POSITIONAL for p in named):  # arrays may be given by name too
+        if not any(p.kind == p.VAR_POSITIONAL for p in named) or fn.__name__ in ("cond", "switch"):  # arrays may be given by name too
             vars(fn)["__signature__"] = signature.replace(parameters=named)
         super().__init__(fn, static_argnames=tuple(self._constant), **options)
         self._interpreted: Any = None
@@ -363,8 +363,10 @@ def logarithm(x: float) -> float:
 # ---- products ----
 
 @composed
-def dot(a, b, /):
+def dot(a, b, /, preferred_element_type=None):
     """The product of matrices and vectors; of more dims the sum over the last of a and the last but one of b."""
+    if preferred_element_type is not None:
+        return dot(op.cast(a, preferred_element_type), op.cast(b, preferred_element_type))
     if op.ndim(a) == 0:
         return a * b
     if op.ndim(b) == 0:
@@ -945,51 +947,3 @@ def pad(x, /, pad_width, mode="constant", constant_values=0, value=None):
         if x.ndim == rank:
             return op.pad(x, widths(rank, pad_width), mode, constant_values if value is None else value)
     raise ValueError("pad: too many dims")
-
-
-# ---- control, by JAX's names ----
-
-@controlled
-def cond(test, yes, no, /, *operands, operand: Any = None):
-    """yes(*operands) if the test holds, else no(*operands)."""
-    if operand is not None:
-        return cond(test, yes, no, operand)
-    if test:
-        return yes(*operands)
-    return no(*operands)
-
-
-@controlled
-def fori_loop(lower, upper, body, state, /, unroll=None):
-    """state = body(i, state) for each i. `unroll` changes nothing: loops are cut as the machine likes it."""
-    for i in range(lower, upper):
-        state = body(i, state)
-    return state
-
-
-@controlled
-def while_loop(test, body, state, /):
-    """state = body(state) while test(state) holds."""
-    while test(state):
-        state = body(state)
-    return state
-
-
-@controlled
-def scan(f, state, xs=None, /, length=None, reverse=False, unroll=1):
-    """(state, y) = f(state, x) for each row x of xs, an array or a tree of arrays, from the last one on if `reverse`; gives
-    the state and all y, stacked as the rows are. `unroll` changes nothing: loops are cut as the machine likes it."""
-    ys = []
-    if xs is None:
-        for _ in range(op.arange(length).shape[0]):  # a loop of the program, so that its rows are stacked
-            state, y = f(state, None)
-            ys.append(y)
-    elif reverse:
-        for i in range(tree_leaves(xs)[0].shape[0]):
-            state, y = f(state, tree_map(lambda x: x[-1 - i], xs))  # noqa: B023: called at once
-            ys.append(y)
-    else:
-        for i in range(tree_leaves(xs)[0].shape[0]):
-            state, y = f(state, tree_map(lambda x: x[i], xs))  # noqa: B023: called at once
-            ys.append(y)
-    return state, tree_map(lambda y: op.flip(y, 0), ys) if reverse else ys

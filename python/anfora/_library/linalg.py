@@ -31,6 +31,8 @@ def vecdot(x1, x2, /, axis=-1):
 def cross(x1, x2, /, axis=-1):
     """The vectors that stand on two others in space."""
     a, b = (moveaxis(x, axis, -1) if op.ndim(x) > 1 else x for x in (x1, x2))
+    if a.shape[-1] != 3 or b.shape[-1] != 3:
+        raise ValueError(f"cross() is of vectors of 3 elements, and these have {a.shape[-1]} and {b.shape[-1]}")
     x, y = (a[..., 0], a[..., 1], a[..., 2]), (b[..., 0], b[..., 1], b[..., 2])
     found = op.stack([x[1] * y[2] - x[2] * y[1], x[2] * y[0] - x[0] * y[2], x[0] * y[1] - x[1] * y[0]], -1)
     return moveaxis(found, -1, axis) if op.ndim(found) > 1 else found
