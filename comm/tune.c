@@ -2,13 +2,18 @@
 /* The size of buckets, from a curve of this link: t(n), the time of an AllReduce of n bytes.
  *
  *   bytes a second
- *        |        ,-------- most
- *        |      .*  <- the bucket: the smallest that has 4 / 5 of it
+ *        |        ,-------- best
+ *        |      .*  <- most: the smallest that has 4 / 5 of it
  *        |   .*
  *        '-*----------- n
+ *          least: the largest that takes at most twice the time of the smallest
  *
- * Smaller buckets start sooner in the backward sweep, larger ones cost fewer rounds of messages. All ranks take what
- * rank 0 found. */
+ * Large buckets cost fewer rounds of messages; the last bucket of a backward sweep is hidden by nothing, and each of the others by
+ * what is computed after it. So each has half of what is left, as long as that is from least to most:
+ *
+ *   gradients    |---------- 1/2 ----------|---- 1/4 ----|- 1/8 -|- rest -|
+ *
+ * All ranks take what rank 0 found. */
 #include "base/base.h"
 #include "comm/comm.h"
 
@@ -45,6 +50,19 @@ static uint64_t choose(const anf_comm_curve *k) {
   return k->bytes[i];
 }
 
+static uint64_t least(const anf_comm_curve *k) {
+  size_t i = 0;
+  while (i + 1 < ANF_COMM_SIZES && k->ns[i + 1] <= 2 * k->ns[0]) i++;
+  return k->bytes[i] < k->bucket_bytes ? k->bytes[i] : k->bucket_bytes;
+}
+
+uint64_t anfi_comm_bucket(const anf_comm *c) {
+  const anfi_comm_round *r = &c->round;
+  uint64_t most = c->o.bucket_bytes, left = r->expected > r->closed ? r->expected - r->closed : 0;
+  if (!r->least || !r->expected) return most;
+  return left / 2 < r->least ? r->least : left / 2 < most ? left / 2 : most;
+}
+
 bool anf_comm_tune(anf_comm *c, anf_comm_curve *out) {
   anf_comm_curve k = {.bucket_bytes = 0};
   if (anf_comm_ranks(c) == 1) return false;
@@ -55,11 +73,13 @@ bool anf_comm_tune(anf_comm *c, anf_comm_curve *out) {
     good = measure(c, at, k.bytes[i], &k.ns[i]);
   }
   k.bucket_bytes = good ? choose(&k) : 0;
-  good = good && run(c, ANF_COMM_BROADCAST, ANF_U64, &k.bucket_bytes, 1);
+  uint64_t found[2] = {k.bucket_bytes, good ? least(&k) : 0};
+  good = good && run(c, ANF_COMM_BROADCAST, ANF_U64, found, 2);
   free(at);
   if (!good) return false;
   pthread_mutex_lock(&c->lock);
-  c->o.bucket_bytes = k.bucket_bytes;
+  k.bucket_bytes = c->o.bucket_bytes = found[0];
+  c->round = (anfi_comm_round){.least = found[1], .first = c->next};
   pthread_mutex_unlock(&c->lock);
   if (out) *out = k;
   return true;

@@ -143,8 +143,8 @@ typedef struct anf_comm_curve {
   uint64_t bytes[ANF_COMM_SIZES], ns[ANF_COMM_SIZES]; // 16 KB to 4 MB
   uint64_t bucket_bytes;
 } anf_comm_curve;
-/* Measures that curve, some tens of milliseconds, and takes the smallest bucket that has 4 / 5 of the best rate. All ranks call
- * this at once, and take what rank 0 found. `out` may be NULL. False: an operation failed, or there is one rank alone. */
+/* Measures that curve, some tens of ms. Then a bucket has half of what is left of a sweep's gradients, at most bucket_bytes: the
+ * smallest with 4 / 5 of the best rate. All ranks call this at once, and take what rank 0 found. False: it failed, or one is alone. */
 ANF_API bool anf_comm_tune(anf_comm *ANF_NULLABLE c, anf_comm_curve *ANF_NULLABLE out);
 
 /* What the communicator has done so far. */
