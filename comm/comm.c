@@ -118,7 +118,7 @@ anf_comm *anf_comm_new(const anf_comm_link *link, const anf_comm_opts *o) {
   if (!link || link->ranks < 1 || !take_options(o, &how)) return NULL;
   anf_comm *c = (anf_comm *)calloc(1, sizeof *c);
   if (!c) return NULL;
-  c->link = *link;
+  memcpy(&c->link, link, link->size && link->size < sizeof *link ? link->size : sizeof *link);
   c->o = how;
   c->last = &c->first;
   c->next = 1;
@@ -248,7 +248,9 @@ bool anf_comm_wait(anf_comm *c, int64_t ticket, anf_comm_error *e) {
   end_round(c, ticket);
   if (c->ended < ticket) {
     uint64_t from = anfi_comm_now();
+    if (c->link.awaited) c->link.awaited(c->link.user, true);
     while (c->ended < ticket && ticket < c->next) pthread_cond_wait(&c->done, &c->lock);
+    if (c->link.awaited) c->link.awaited(c->link.user, false);
     c->counts.waited_ns += anfi_comm_now() - from;
   }
   bool good = !c->failed.why || ticket < c->failed_at;

@@ -43,6 +43,11 @@ static void leave(void *user) {
   free(l);
 }
 
+static void awaited(void *user, bool is) {
+  const anf_comm_link *a = &((const near_link *)user)->area;
+  a->awaited(a->user, is);
+}
+
 /* Rank 0 makes a folder in memory for the file that all map. "": it could not. */
 static void name_folder(MPI_Comm all, int32_t rank, char *folder) {
   memset(folder, 0, ROOM);
@@ -96,5 +101,6 @@ void anfi_mpi_near(MPI_Comm all, anf_comm_link *link) {
                           .wait = wait_for,
                           .cancel = cancel,
                           .abort = give_up,
-                          .free = leave};
+                          .free = leave,
+                          .awaited = awaited};
 }

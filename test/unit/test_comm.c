@@ -320,9 +320,9 @@ static void test_buckets(void **state) {
     }
 }
 
-/* Once the link is measured, and from the second round on, each bucket has half of what is left. */
+/* Once the link is measured, and from the second round on, each bucket has an eighth of what is left. */
 static void reduce_rounds(rank *r) {
-  static const uint64_t want[] = {1, 6, 11}; // 40 parts, then 20 + 10 + 5 + 3 + 2
+  static const uint64_t want[] = {1, 15, 29}; // 40 parts, then 5, 5, 4, 4, 3, 3 and 8 * 2
   if (!anf_comm_tune(r->comm, NULL)) r->status = ANF_INVALID;
   anf_comm_counts before = {.size = sizeof before};
   anf_comm_count(r->comm, &before);
