@@ -44,7 +44,7 @@ typedef struct anfi_comm_watch {
 
 /* What is started between two waits, as a backward sweep starts its gradients: in bytes of AllReduces. */
 typedef struct anfi_comm_round {
-  uint64_t least;         // of a bucket, once anf_comm_tune has measured; 0: buckets have bucket_bytes
+  uint64_t least; // of a bucket, once anf_comm_tune has measured; 0: buckets have bucket_bytes
   uint64_t begun, closed; // so far, and what is in full buckets of it
   uint64_t expected;      // of a round: as much as rounds before had
   int64_t first;          // ticket of the round
