@@ -118,7 +118,7 @@ anf_comm *anf_comm_new(const anf_comm_link *link, const anf_comm_opts *o) {
   if (!link || link->ranks < 1 || !take_options(o, &how)) return NULL;
   anf_comm *c = (anf_comm *)calloc(1, sizeof *c);
   if (!c) return NULL;
-  c->link = *link;
+  memcpy(&c->link, link, link->size && link->size < sizeof *link ? link->size : sizeof *link);
   c->o = how;
   c->last = &c->first;
   c->next = 1;
@@ -166,6 +166,7 @@ static void close_bucket(anf_comm *c) {
   anfi_comm_job *j = c->open;
   if (!j) return;
   c->open = NULL;
+  if (j->call.kind == ANF_COMM_ALL_REDUCE) c->round.closed += j->n * anfi_comm_bytes(j->call.dtype);
   j->ticket = c->next++;
   *c->last = j;
   c->last = &j->next;
@@ -214,14 +215,26 @@ int64_t anf_comm_start(anf_comm *c, const anf_comm_call *call) {
   if (!open_bucket(c, &k)) fail(c, &(anf_comm_error){.why = ANF_COMM_BROKEN, .rank = -1}, c->next);
   else {
     ticket = c->next;
-    bool full = c->open->n * anfi_comm_bytes(k.dtype) >= c->o.bucket_bytes;
-    if (full || k.kind != ANF_COMM_ALL_REDUCE) close_bucket(c);
+    bool sum = k.kind == ANF_COMM_ALL_REDUCE;
+    if (sum) c->round.begun += k.n * anfi_comm_bytes(k.dtype);
+    if (!sum || c->open->n * anfi_comm_bytes(k.dtype) >= anfi_comm_bucket(c)) close_bucket(c);
   }
   pthread_mutex_unlock(&c->lock);
   return ticket;
 }
 
 /* ---- waiting ---- */
+
+/* With the lock held. What was started since the last wait is a round: it follows from the program, as buckets do. Small
+ * rounds between large ones, such as those of norms in the forward sweep, change little of what is expected. */
+static void end_round(anf_comm *c, int64_t ticket) {
+  enum { SLOW = 256 };
+  anfi_comm_round *r = &c->round;
+  if (!r->begun || ticket < r->first) return;
+  r->expected = r->begun >= r->expected ? r->begun : r->expected - (r->expected - r->begun) / SLOW;
+  r->begun = r->closed = 0;
+  r->first = c->next;
+}
 
 bool anf_comm_wait(anf_comm *c, int64_t ticket, anf_comm_error *e) {
   if (e) *e = (anf_comm_error){.rank = -1};
@@ -231,10 +244,13 @@ bool anf_comm_wait(anf_comm *c, int64_t ticket, anf_comm_error *e) {
   }
   if (anf_comm_ranks(c) == 1 || !ticket) return true;
   pthread_mutex_lock(&c->lock);
+  if (c->open && ticket >= c->next) close_bucket(c);
+  end_round(c, ticket);
   if (c->ended < ticket) {
     uint64_t from = anfi_comm_now();
-    if (c->open && ticket >= c->next) close_bucket(c);
+    if (c->link.awaited) c->link.awaited(c->link.user, true);
     while (c->ended < ticket && ticket < c->next) pthread_cond_wait(&c->done, &c->lock);
+    if (c->link.awaited) c->link.awaited(c->link.user, false);
     c->counts.waited_ns += anfi_comm_now() - from;
   }
   bool good = !c->failed.why || ticket < c->failed_at;
@@ -290,6 +306,7 @@ bool anf_comm_reinit(anf_comm *c) {
   c->link.rank = link.rank;
   c->link.ranks = link.ranks;
   c->failed = (anf_comm_error){.rank = -1};
+  c->round = (anfi_comm_round){.least = c->round.least, .first = c->next};
   c->turn = 0;
   pthread_mutex_unlock(&c->lock);
   return true;

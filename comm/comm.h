@@ -42,6 +42,14 @@ typedef struct anfi_comm_watch {
   void *user;
 } anfi_comm_watch;
 
+/* What is started between two waits, as a backward sweep starts its gradients: in bytes of AllReduces. */
+typedef struct anfi_comm_round {
+  uint64_t least; // of a bucket, once anf_comm_tune has measured; 0: buckets have bucket_bytes
+  uint64_t begun, closed; // so far, and what is in full buckets of it
+  uint64_t expected;      // of a round: as much as rounds before had
+  int64_t first;          // ticket of the round
+} anfi_comm_round;
+
 struct anf_comm {
   anf_comm_link link;
   anf_comm_opts o;
@@ -52,6 +60,7 @@ struct anf_comm {
   anfi_comm_job *first, **last; // to be run
   anfi_comm_job *open;          // a bucket that is being filled: it has the next ticket
   int64_t next, ended;          // ticket of the next operation; of the last one that is done
+  anfi_comm_round round;
   bool quit;
   anf_comm_error failed;
   int64_t failed_at; // the first operation that failed
@@ -77,6 +86,9 @@ void anfi_comm_drain(anf_comm *c);
 static inline int32_t anfi_comm_number(int64_t x) {
   return x >= -1 && x < INT32_MAX ? (int32_t)x : INT32_MAX;
 }
+
+/* tune.c: how many bytes the bucket that is open shall have. With the lock held. */
+uint64_t anfi_comm_bucket(const anf_comm *c);
 
 /* collective.c: runs the operation on the communicator's thread. False: `e` says why. */
 bool anfi_comm_run(anf_comm *c, const anfi_comm_job *j, anf_comm_error *e);

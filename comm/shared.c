@@ -12,6 +12,7 @@
 #include "comm/comm.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@ enum { MOST = 16 };                // ranks: their rings grow with the square
 enum { RING = 256 << 10 };         // bytes of a ring
 enum { CHUNK = 32 << 10 };         // bytes after which the other side hears of them
 enum { SPINS = 200 };              // looks at the rings until it sleeps
+enum { AWAITED_NS = 1000000 };     // while the host waits: a core that sleeps takes long to wake
 enum { NAP_MS = 50 };              // until it looks whether its peer is alive
 enum { LOOKS = 15, LOOK_MS = 10 }; // at who still waits, when time is up
 
@@ -70,6 +72,7 @@ typedef struct shared_link {
   size_t bytes;
   int fd;
   int32_t me, ranks;
+  atomic_bool awaited; // the host waits, so that its core is free
   struct {
     lane out, in;
     head now; // of the message that arrives
@@ -270,6 +273,7 @@ static anf_comm_why wait_for(void *user, void *p, uint64_t ms, int32_t *rank) {
   request *r = (request *)p;
   seat *s = &l->a->seat[l->me];
   uint64_t now = anfi_comm_now(), end = now + ms * 1000000, look = now + NAP_MS * 1000000;
+  uint64_t rest = now + AWAITED_NS;
   atomic_store(&s->waits, r->peer + 1);
   for (int turn = 0; !r->done; turn++) {
     int32_t blame = atomic_load(&l->a->blame);
@@ -287,6 +291,10 @@ static anf_comm_why wait_for(void *user, void *p, uint64_t ms, int32_t *rank) {
     }
     if (turn < SPINS) continue;
     now = anfi_comm_now();
+    if (atomic_load_explicit(&l->awaited, memory_order_relaxed) && now < rest) {
+      sched_yield();
+      continue;
+    }
     atomic_fetch_add(&s->turns, 1);
     if (now >= end) return *rank = culprit(l, r->peer), ANF_COMM_LATE;
     sleep_until_bell(l, (end - now) / 1000000 + 1);
@@ -304,6 +312,10 @@ static void give_up(void *user, int32_t blame) {
   atomic_compare_exchange_strong(&l->a->blame, &none, (blame < 0 ? l->me : blame) + 1);
   atomic_store(&l->a->seat[l->me].waits, 0);
   ring_all(l);
+}
+
+static void awaited(void *user, bool is) {
+  atomic_store_explicit(&((shared_link *)user)->awaited, is, memory_order_relaxed);
 }
 
 static void leave(void *user) {
@@ -351,6 +363,7 @@ bool anfi_comm_shared(const char *path, int32_t rank, int32_t ranks, anf_comm_li
                          .wait = wait_for,
                          .cancel = cancel,
                          .abort = give_up,
-                         .free = leave};
+                         .free = leave,
+                         .awaited = awaited};
   return true;
 }

@@ -2,20 +2,26 @@
 /* The size of buckets, from a curve of this link: t(n), the time of an AllReduce of n bytes.
  *
  *   bytes a second
- *        |        ,-------- most
- *        |      .*  <- the bucket: the smallest that has 4 / 5 of it
+ *        |        ,-------- best
+ *        |      .*  <- most: the smallest that has 4 / 5 of it
  *        |   .*
  *        '-*----------- n
  *
- * Smaller buckets start sooner in the backward sweep, larger ones cost fewer rounds of messages. All ranks take what
- * rank 0 found. */
+ * The last bucket of a backward sweep is hidden by nothing, so it shall be small: but below `least`, half of whose time is that of an
+ * empty one (n 1/2 of Hockney 1994), it costs as much. Where there is much to send, large buckets first cost fewer rounds of
+ * messages. So a bucket has an eighth of what is left, as long as that is from least to most:
+ *
+ *   gradients    |------|------|-----|----|---|--|-|-|-|
+ *
+ * All ranks take what rank 0 found. */
 #include "base/base.h"
 #include "comm/comm.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { TIMES = 5 };
+enum { TIMES = 20, LARGE = 256 << 10, TIMES_LARGE = 5 };
+enum { PARTS = 8 };
 
 static bool run(anf_comm *c, anf_comm_kind kind, anf_dtype d, void *at, uint64_t n) {
   anf_comm_call k = {.size = sizeof k, .kind = kind, .dtype = d, .in = at, .out = at, .n = n};
@@ -25,7 +31,7 @@ static bool run(anf_comm *c, anf_comm_kind kind, anf_dtype d, void *at, uint64_t
 /* The shortest of some: others are of the machine. */
 static bool measure(anf_comm *c, float *at, uint64_t bytes, uint64_t *ns) {
   *ns = UINT64_MAX;
-  for (int i = 0; i < TIMES; i++) {
+  for (int i = bytes < LARGE ? 0 : TIMES - TIMES_LARGE; i < TIMES; i++) {
     uint64_t from = anfi_comm_now();
     if (!run(c, ANF_COMM_ALL_REDUCE, ANF_F32, at, bytes / sizeof *at)) return false;
     uint64_t took = anfi_comm_now() - from;
@@ -34,15 +40,37 @@ static bool measure(anf_comm *c, float *at, uint64_t bytes, uint64_t *ns) {
   return true;
 }
 
-static uint64_t choose(const anf_comm_curve *k) {
-  double most = 0;
+static double rate(const anf_comm_curve *k, size_t i) {
+  return (double)k->bytes[i] / (double)(k->ns[i] + 1);
+}
+
+static double best_rate(const anf_comm_curve *k) {
+  double best = 0;
+  for (size_t i = 0; i < ANF_COMM_SIZES; i++)
+    if (rate(k, i) > best) best = rate(k, i);
+  return best;
+}
+
+static uint64_t most(const anf_comm_curve *k) {
   size_t i = 0;
-  for (size_t j = 0; j < ANF_COMM_SIZES; j++) {
-    double rate = (double)k->bytes[j] / (double)(k->ns[j] + 1);
-    if (rate > most) most = rate;
-  }
-  while ((double)k->bytes[i] / (double)(k->ns[i] + 1) < 0.8 * most) i++;
+  while (rate(k, i) < 0.8 * best_rate(k)) i++;
   return k->bytes[i];
+}
+
+/* A power of two, which times that vary a little leave as it is. */
+static uint64_t least(const anf_comm_curve *k) {
+  double half = (double)k->ns[0] * best_rate(k);
+  uint64_t n = k->bytes[0];
+  while (2 * n <= k->bucket_bytes && 2 * (double)n <= half) n *= 2;
+  return n;
+}
+
+uint64_t anfi_comm_bucket(const anf_comm *c) {
+  const anfi_comm_round *r = &c->round;
+  uint64_t most = c->o.bucket_bytes, left = r->expected > r->closed ? r->expected - r->closed : 0;
+  uint64_t part = left / PARTS;
+  if (!r->least || !r->expected) return most;
+  return part < r->least ? r->least : part < most ? part : most;
 }
 
 bool anf_comm_tune(anf_comm *c, anf_comm_curve *out) {
@@ -54,12 +82,14 @@ bool anf_comm_tune(anf_comm *c, anf_comm_curve *out) {
     k.bytes[i] = (uint64_t)16 << 10 << 2 * i;
     good = measure(c, at, k.bytes[i], &k.ns[i]);
   }
-  k.bucket_bytes = good ? choose(&k) : 0;
-  good = good && run(c, ANF_COMM_BROADCAST, ANF_U64, &k.bucket_bytes, 1);
+  k.bucket_bytes = good ? most(&k) : 0;
+  uint64_t found[2] = {k.bucket_bytes, good ? least(&k) : 0};
+  good = good && run(c, ANF_COMM_BROADCAST, ANF_U64, found, 2);
   free(at);
   if (!good) return false;
   pthread_mutex_lock(&c->lock);
-  c->o.bucket_bytes = k.bucket_bytes;
+  k.bucket_bytes = c->o.bucket_bytes = found[0];
+  c->round = (anfi_comm_round){.least = found[1], .first = c->next};
   pthread_mutex_unlock(&c->lock);
   if (out) *out = k;
   return true;

@@ -179,8 +179,20 @@ void anfi_jit_remember(anf_ctx *cx, anf_jit_engine *e, anfi_jit_id id, const cha
   if (e->o.cache_dir) write_file(cx, e, id, p, n);
 }
 
+/* While it is somebody else's: until the call is cancelled, or patience ends and it is compiled twice. */
+static bool await_claim(anf_ctx *cx, const anf_jit_engine *e, const char *path, anfi_claim *c) {
+  enum { TURN_MS = 20 };
+  uint64_t end = anfi_os_now_ns() + e->patience_ms * UINT64_C(1000000);
+  while (!anfi_os_claim(path, TURN_MS, c) && errno == EWOULDBLOCK) {
+    if (!anfi_go_on(cx, "waiting for who compiles the same", 0.0)) return false;
+    if (anfi_os_now_ns() < end) continue;
+    anfi_warn(cx, anfi_nowhere(), ANF_W0906, (unsigned long long)e->patience_ms / 1000);
+    break;
+  }
+  return true;
+}
+
 bool anfi_jit_claim(anf_ctx *cx, const anf_jit_engine *e, anfi_jit_id id, anfi_claim **out) {
-  enum { PATIENCE_MS = 60000 }; // then it is compiled twice
   anfi_arena *a = anfi_scratch(cx);
   anfi_claim *c = *out = ANFI_NEW(a, anfi_claim);
   const char *dir = e->o.cache_dir;
@@ -190,7 +202,7 @@ bool anfi_jit_claim(anf_ctx *cx, const anf_jit_engine *e, anfi_jit_id id, anfi_c
   const char *path = anfi_sprintf(a, "%s/tmp-%016llx%016llx", dir, (unsigned long long)id.word[1],
                                   (unsigned long long)id.word[0]);
   if (anfi_os_claim(path, 0, c)) return false;
-  if (errno == EWOULDBLOCK) return anfi_os_claim(path, PATIENCE_MS, c), true;
+  if (errno == EWOULDBLOCK) return await_claim(cx, e, path, c);
   if (errno == ENOENT && anfi_os_make_dirs(cx, dir)) anfi_os_claim(path, 0, c);
   return false;
 }

@@ -106,6 +106,8 @@ static bool own_strings(anf_ctx *cx, anf_jit_engine *e, const anf_jit_opts *o) {
   return good;
 }
 
+enum { PATIENCE_MS = 60000 };
+
 static void engine_new(anf_ctx *cx, anf_jit_kind k, const anf_jit_opts *o, anf_jit_engine **out) {
   const anfi_jit_vtable *vt = table(cx, k);
   if (!vt) return;
@@ -113,6 +115,7 @@ static void engine_new(anf_ctx *cx, anf_jit_kind k, const anf_jit_opts *o, anf_j
   if (!e) anfi_throw_nomem(cx);
   e->vt = vt;
   e->kind = k;
+  e->patience_ms = PATIENCE_MS;
   atomic_init(&e->refs, 1);
   pthread_mutex_init(&e->lock, NULL);
   anfi_defer(cx, ANFI_ON_FAIL, drop_engine, e);

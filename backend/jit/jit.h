@@ -164,6 +164,7 @@ struct anf_jit_engine {
   anf_jit_opts o; // strings in it are the engine's own
   anfi_target target;
   anf_target_machine shown; // the same, as hosts see it
+  uint64_t patience_ms;     // with others that compile the same
   /* identity of the compiler */
   char version[320];    // of Anfora and the compiler
   anfi_jit_id compiler; // cjit: its words, version and what `native` means to it
@@ -241,8 +242,9 @@ anfi_jit_code *anfi_jit_unpack(anf_jit_engine *e, const char *p, size_t n, const
 /* cache.c: packed code by what it was made from, in memory and on disk */
 bool anfi_jit_recall(anf_ctx *cx, anf_jit_engine *e, anfi_jit_id id, const char **p, size_t *n);
 void anfi_jit_remember(anf_ctx *cx, anf_jit_engine *e, anfi_jit_id id, const char *p, size_t n);
-/* Waits until nobody else compiles what has this key, if there is a folder. True: another did. To be given up by
- * anfi_os_unclaim, or with the frame. */
+/* Waits until nobody else compiles what has this key, if there is a folder. True: another did, or is at it for longer than
+ * the engine's patience, of which a warning tells. False with an error: cancelled. To be given up by anfi_os_unclaim, or with
+ * the frame. */
 bool anfi_jit_claim(anf_ctx *cx, const anf_jit_engine *e, anfi_jit_id id, anfi_claim **out);
 /* The same for facts of n bytes, at most ANFI_JIT_FACT_BYTES; none is forgotten while the engine lives. */
 bool anfi_jit_noted(anf_ctx *cx, anf_jit_engine *e, anfi_jit_id id, void *to, size_t n);

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Does the model of model.py predict this machine? measure.py BUILD_DIR: parts (a step on one rank, the curve of the link) are measured,
-steps on 2 and 4 ranks predicted and then measured, in turns. Ranks are threads of one process, 64 rows each of the perceptron
-784-512-512-10. An exchange between threads is work of the same cores, so nothing hides it once they are all busy:
+"""Does the model of model.py predict this machine? measure.py BUILD_DIR: parts are measured, steps on 2 and 4 ranks predicted and then
+measured, in turns. Ranks are threads of one process, 64 rows each of the perceptron 784-512-512-10. The machine has some cores, and
+ranks beyond them share these; an exchange between threads is work of the same cores, so nothing hides it once they are all busy:
 
-    step(R) = max(1, R / cores) * step(1) + AllReduce(R, bytes) of each bucket of gradients
+    step(R) = max(1, R / cores) * side(min(R, cores)) + AllReduce(R, bytes) of each bucket of gradients
 
-On a machine that other programs use, the clock says little: the processor's time of all ranks is predicted, too,
+side(C) is a step of each of C ranks at once that exchange nothing but a number at its end: it has what cores take from one another, of
+memory and caches, and that the slowest is waited for. Alone it updates a parameter where its gradient is computed; to be averaged, gradients
+are written and read again, which is done here by a pass of its own. The processor's time of all ranks is predicted, too:
 
-    work(R) = R * work(1) + that of these
+    work(R) = max(1, R / cores) * that of side(min(R, cores)) + that of the AllReduces
 """
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ import anfora.numpy as anp  # noqa: E402
 from anfora import comm  # noqa: E402
 from anfora.train import SGD, Step  # noqa: E402
 
-ROWS, TURNS, STEPS, SIZES, BUCKET = 64, 7, 10, [784, 512, 512, 10], 64 << 10
+ROWS, TURNS, STEPS, SIZES, BUCKET = 64, 15, 10, [784, 512, 512, 10], 64 << 10
 
 
 def params() -> list:
@@ -39,26 +41,36 @@ def loss(p, x, y):
     return anp.mean(anp.softmax_cross_entropy(h @ p[2][0] + p[2][1], y))
 
 
-class Ranks:
-    """R ranks that step when they are asked to."""
+def batch(rank: int) -> tuple:
+    source = np.random.default_rng(rank)
+    return source.normal(size=(ROWS, 784)).astype("f4"), source.integers(0, 10, ROWS).astype("i4")
 
-    def __init__(self, ranks: int) -> None:
-        self.ranks = ranks
+
+class Ranks:
+    """R ranks that step when they are asked to, and average their gradients, or do not."""
+
+    def __init__(self, ranks: int, together: bool = True) -> None:
+        self.ranks, self.together = ranks, together
 
     def turn(self) -> tuple[float, float, dict]:
         """Seconds of a step, the median of a few; of the processor, for all ranks; and what was counted."""
         def work(c):
-            source = np.random.default_rng(c.rank)
-            x, y = source.normal(size=(ROWS, 784)).astype("f4"), source.integers(0, 10, ROWS).astype("i4")
-            step = Step(loss, SGD(0.1), params(), comm=c)
+            x, y = batch(c.rank)
+            step = Step(loss, SGD(0.1), params(), comm=c if self.together else None)
+            one, g = np.zeros(1, "f4"), [np.zeros(n // 4, "f4") for n in buckets()]
+            w = [np.ones_like(a) for a in g]
             step(x, y)
-            c.all_reduce(np.zeros(1, "f4"))
+            c.all_reduce(one)
             before, times, busy = c.counts, [], time.process_time()
             for _ in range(STEPS):
                 start = time.perf_counter()
                 step(x, y)
+                if not self.together:
+                    for a, b in zip(w, g) if self.ranks > 1 else ():
+                        a -= b
+                    c.all_reduce(one)
                 times.append(time.perf_counter() - start)
-            c.all_reduce(np.zeros(1, "f4"))
+            c.all_reduce(one)
             return statistics.median(times), (time.process_time() - busy) / STEPS, {k: (v - before[k]) / STEPS for k, v in c.counts.items()}
         return comm.launch(self.ranks, work)[0]
 
@@ -76,53 +88,44 @@ def buckets() -> list[int]:
 
 
 def all_reduces(ranks: int) -> tuple[float, float]:
-    """Seconds of AllReduces of those sizes, the median of a few; of the processor, for all ranks."""
+    """Seconds of AllReduces of those sizes, of memory that a step has driven out of the caches, the median of a few; of the processor, for
+    all ranks."""
     def work(c):
-        arrays, times = [np.ones(n // 4, "f4") for n in buckets()], []
-        for x in arrays:
-            c.all_reduce(x)
-        busy = time.process_time()
-        for _ in range(STEPS):
-            start = time.perf_counter()
+        arrays, one, found, step = [np.ones(n // 4, "f4") for n in buckets()], np.zeros(1, "f4"), [], Step(loss, SGD(0.1), params())
+        for _ in range(STEPS + 1):
+            step(*batch(c.rank))
+            c.all_reduce(one)
+            start, busy = time.perf_counter(), time.process_time()
             for x in arrays:
                 c.all_reduce(x)
-            times.append(time.perf_counter() - start)
-        return statistics.median(times), (time.process_time() - busy) / STEPS
+            found.append((time.perf_counter() - start, time.process_time() - busy))
+        return [statistics.median(x) for x in zip(*found[1:])]
     return comm.launch(ranks, work)[0]
-
-
-def processor(r: int, busy: dict, work: dict) -> str:
-    t = statistics.median(busy[r])
-    predicted = r * statistics.median(busy[1]) + (statistics.median(work[r]) if r > 1 else 0.0)
-    return f"of the processor {1e3 * t:.2f} ms, predicted {1e3 * predicted:.2f}, ratio {predicted / t:.2f}"
 
 
 def main() -> None:
     n = 4 * sum(a * b + b for a, b in zip(SIZES, SIZES[1:]))
     cores = len(os.sched_getaffinity(0))
-    found: dict = {r: [] for r in (1, 2, 4)}
-    link: dict = {r: [] for r in (2, 4)}
-    busy: dict = {r: [] for r in found}
-    work: dict = {r: [] for r in link}
+    ranks, sides = (1, 2, 4), sorted({min(r, cores) for r in (1, 2, 4)})
+    step: dict = {r: [] for r in ranks}  # pairs: by the clock, of the processor
+    side: dict = {r: [] for r in sides}
+    link: dict = {r: [] for r in ranks}
     counts: dict = {}
     for _ in range(TURNS):
-        for r in found:
-            seconds, cpu, counts[r] = Ranks(r).turn()
-            found[r].append(seconds)
-            busy[r].append(cpu)
-            if r > 1:
-                seconds, cpu = all_reduces(r)
-                link[r].append(seconds)
-                work[r].append(cpu)
-    median = {r: statistics.median(x) for r, x in found.items()}
+        for r in ranks:
+            *pair, counts[r] = Ranks(r).turn()
+            step[r].append(pair)
+            link[r].append(all_reduces(r) if r > 1 else (0.0, 0.0))
+        for r in sides:
+            side[r].append(Ranks(r, together=False).turn()[:2])
     print(f"load {os.getloadavg()[0]:.1f} on {cores} cores; gradients {n} bytes; medians of {TURNS} turns")
-    for r, t in median.items():
-        low, high = min(found[r]), max(found[r])
-        exchange = statistics.median(link[r]) if r > 1 else 0.0
-        predicted = max(1, r / cores) * median[1] + exchange
-        least = 2 * n * (r - 1) / r
-        print(f"  {r} ranks  measured {1e3 * t:7.2f} ms ({1e3 * low:.2f} to {1e3 * high:.2f})  predicted {1e3 * predicted:7.2f} ms  "
-              f"ratio {predicted / t:.2f}  {processor(r, busy, work)}  bytes of a rank {counts[r]['bytes']:.0f}, least {least:.0f}")
+    for r in ranks:
+        text = ""
+        for k, what in enumerate(("by the clock", "of the processor")):
+            found, beside, exchange = (statistics.median(x[k] for x in part) for part in (step[r], side[min(r, cores)], link[r]))
+            predicted = max(1, r / cores) * beside + exchange
+            text += f"  {what} {1e3 * found:.2f} ms, predicted {1e3 * predicted:.2f}, ratio {predicted / found:.2f}"
+        print(f"  {r} ranks{text}  bytes of a rank {counts[r]['bytes']:.0f}, least {2 * n * (r - 1) / r:.0f}")
 
 
 main()

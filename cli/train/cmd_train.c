@@ -395,7 +395,8 @@ static bool write_tir(cli *c, const training *t) {
 static void show_curve(const training *t) {
   const anf_comm_curve *k = &t->curve;
   if (!k->bucket_bytes) return;
-  fprintf(stderr, "buckets of %llu KB:", (unsigned long long)k->bucket_bytes >> 10);
+  fprintf(stderr, "buckets of an eighth of what is left, at most %llu KB:",
+          (unsigned long long)k->bucket_bytes >> 10);
   for (size_t i = 0; i < ANF_COMM_SIZES; i++)
     fprintf(stderr, "%s %llu KB in %.3f ms", i ? "," : "", (unsigned long long)k->bytes[i] >> 10,
             (double)k->ns[i] / 1e6);

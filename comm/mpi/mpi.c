@@ -15,6 +15,7 @@
  * is not called again by this process. */
 #define _POSIX_C_SOURCE 200809L
 #include "anfora/mpi.h"
+#include "comm/mpi/near.h"
 
 #include <limits.h>
 #include <mpi.h>
@@ -417,7 +418,10 @@ const char *anf_mpi_links(int32_t each, anf_comm_link *out) {
                              .free = leave};
   }
   if (problem && w) free_world(w);
-  else if (w) listen(w);
+  else if (w) {
+    if (each == 1) anfi_mpi_near(w->notices, &out[0]);
+    listen(w);
+  }
   free(l);
   return problem;
 }

@@ -51,7 +51,7 @@ typedef struct anf_comm_error {
 ANF_API const char *anf_comm_why_name(anf_comm_why w); // "gave no sign"
 
 /* ---- what a provider fills ----
- * Only the communicator's own thread calls these functions, but for `abort` and `free`. */
+ * Only the communicator's own thread calls these functions, but for `abort`, `awaited` and `free`. */
 typedef struct anf_comm_link {
   size_t size;
   void *user;
@@ -70,6 +70,8 @@ typedef struct anf_comm_link {
    * NULL: this link cannot. */
   bool (*reinit)(void *user, uint64_t ms, struct anf_comm_link *link);
   void (*free)(void *user);
+  /* The host waits for what is under way, or no longer: while it does, its core is free to look for messages. May be NULL. */
+  void (*awaited)(void *user, bool is);
 } anf_comm_link;
 
 /* ---- communicators ---- */
@@ -143,8 +145,8 @@ typedef struct anf_comm_curve {
   uint64_t bytes[ANF_COMM_SIZES], ns[ANF_COMM_SIZES]; // 16 KB to 4 MB
   uint64_t bucket_bytes;
 } anf_comm_curve;
-/* Measures that curve, some tens of milliseconds, and takes the smallest bucket that has 4 / 5 of the best rate. All ranks call
- * this at once, and take what rank 0 found. `out` may be NULL. False: an operation failed, or there is one rank alone. */
+/* Measures that curve, some tens of ms. Then a bucket has an eighth of what is left of a sweep's gradients, at most bucket_bytes: the
+ * smallest with 4 / 5 of the best rate. All ranks call this at once, and take what rank 0 found. False: it failed, or one is alone. */
 ANF_API bool anf_comm_tune(anf_comm *ANF_NULLABLE c, anf_comm_curve *ANF_NULLABLE out);
 
 /* What the communicator has done so far. */

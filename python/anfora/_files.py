@@ -2,9 +2,9 @@
 """Trees of arrays in files, as safetensors: a file is there whole or not at all."""
 from __future__ import annotations
 
+import errno
 import json
 import os
-import zlib
 from typing import Any
 
 from . import _core
@@ -13,7 +13,6 @@ from ._tree import tree_leaves, tree_paths, tree_unflatten, tree_structure
 _NAMES = {"bool": "BOOL", "i8": "I8", "i16": "I16", "i32": "I32", "i64": "I64", "u8": "U8", "u16": "U16", "u32": "U32",
           "u64": "U64", "f16": "F16", "bf16": "BF16", "f32": "F32", "f64": "F64"}
 KEYS = "anfora.keys"  # the text about a file that names the arrays that are keys of random numbers
-_TYPES = {there: here for here, there in _NAMES.items()}
 
 
 def save(path: Any, tree: Any, **about: str) -> None:
@@ -84,80 +83,22 @@ def load(path: Any, like: Any = None) -> Any:
 
 def read(path: Any) -> tuple[dict[str, Any], dict[str, str]]:
     """(arrays by name, texts about them), of one file or of one that names parts beside it"""
-    arrays, about, keys = _read_one(path)
-    if {"turn", "index"} <= about.keys():
-        _join(os.fspath(path), arrays, about, keys)
+    try:
+        arrays, about = _core.load_tensors(os.fsencode(path))
+    except _core.Failure as failure:
+        raise _error(str(path), failure) from None
+    for name in json.loads(about.pop(KEYS, "[]")):
+        array = arrays.get(name)
+        if array is None or array.dtype != "u64":
+            raise ValueError(f"{path}: {name} is no array of keys, as a note in the file says")
+        arrays[name] = _core.frombytes("key", array.shape, array.tobytes())
     return arrays, about
 
 
-def _sum(total: int, name: str, data: bytes = b"") -> int:
-    return zlib.crc32(data, zlib.crc32(name.encode() + b"\0", total))
-
-
-def _join(path: str, arrays: dict[str, Any], about: dict[str, str], keys: list[str]) -> None:
-    """Adds the tensors whose parts lie in files of their own, whole; frontend/store/parts.c has the format. Sums are CRC-32."""
-    mark = "whole "
-    cuts = {name[len(mark):]: about.pop(name) for name in list(about) if name.startswith(mark)}
-    turn, parts, sums, index = (about.pop(name, "") for name in ("turn", "parts", "sums", "index"))
-    step, count = about.get("step", ""), int(parts)
-    total = _sum(0, f"{step} {parts} {turn} {sums}")
-    for name, text in cuts.items():
-        total = _sum(total, name, text.encode())
-    for name, array in arrays.items():
-        total = _sum(total, name, array.tobytes())
-    if f"{total:08x}" != index or len(sums.split()) != count:
-        raise ValueError(f"{path} is damaged: its sum is another")
-    whole: dict[str, bytearray] = {}
-    for r, want in enumerate(sums.split()):
-        beside = f"{path}.part-{turn}-{r}"
-        found = _read_one(beside)[0]
-        total = _sum(0, f"{step} {r} {parts}")
-        for name in cuts:
-            total = _sum(total, name, found[name].tobytes() if name in found else b"")
-        if f"{total:08x}" != want:
-            raise ValueError(f"{beside} is damaged, or not of this checkpoint: its sum is another")
-        for name, text in cuts.items():
-            _put_part(whole, name, [int(n) for n in text.split()], found[name], r, count)
-    for name, text in cuts.items():
-        kind = "key" if name in keys else str(found[name].dtype)
-        arrays[name] = _core.frombytes(kind, tuple(int(n) for n in text.split()[1:]), bytes(whole[name]))
-
-
-def _put_part(whole: dict[str, bytearray], name: str, cut: list[int], part: Any, r: int, count: int) -> None:
-    """``cut``: the axis, -1 of one in a row, and the dims of the whole."""
-    axis, dims = cut[0], cut[1:]
-    size = part.nbytes // max(1, _product(part.shape))
-    all_of = whole.setdefault(name, bytearray(_product(dims) * size))
-    blocks = _product(dims[:max(axis, 0)])
-    block, data = part.nbytes // max(1, blocks), part.tobytes()
-    for i in range(blocks):
-        at = (i * count + r) * block
-        end = min(len(all_of), at + block)
-        if at < end:
-            all_of[at:end] = data[i * block:i * block + end - at]
-
-
-def _product(dims: Any) -> int:
-    n = 1
-    for d in dims:
-        n *= d
-    return n
-
-
-def _read_one(path: Any) -> tuple[dict[str, Any], dict[str, str], list[str]]:
-    with open(path, "rb") as f:
-        data = f.read()
-    size = int.from_bytes(data[:8], "little")
-    try:
-        header = json.loads(data[8:8 + size])
-        about = header.pop("__metadata__", {})
-        keys = json.loads(about.pop(KEYS, "[]"))
-        arrays = {}
-        for name, x in header.items():
-            start, end = x["data_offsets"]
-            if not 0 <= start <= end <= len(data) - 8 - size:
-                raise ValueError("it is cut short")
-            arrays[name] = _core.frombytes("key" if name in keys else _TYPES[x["dtype"]], tuple(x["shape"]), data[8 + size + start:8 + size + end])
-    except (ValueError, KeyError, TypeError, AttributeError) as e:
-        raise ValueError(f"{path} is no whole safetensors file: {e}") from None
-    return arrays, about, keys
+def _error(path: str, failure: Any) -> Exception:
+    status, findings = failure.args
+    text = "\n".join(x[3] for x in findings) or f"{path}: {status}"
+    number = next((n for n in errno.errorcode if text.endswith(": " + os.strerror(n))), errno.EIO)
+    if status == "ANF_NOMEM":
+        return MemoryError(text)
+    return OSError(number, text) if status == "ANF_IO" else ValueError(text)

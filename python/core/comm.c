@@ -113,6 +113,11 @@ static void link_abort(void *user, int32_t blame) {
   PyGILState_Release(g);
 }
 
+static void link_awaited(void *user, bool is) {
+  const link_of *l = (const link_of *)user;
+  if (l->area.awaited) l->area.awaited(l->area.user, is);
+}
+
 static bool link_reinit(void *user, uint64_t ms, anf_comm_link *link) {
   PyGILState_STATE g = PyGILState_Ensure();
   int rank = 0, ranks = 0;
@@ -183,6 +188,7 @@ PyObject *comm_link(PyObject *module, PyObject *args) {
   if (!take_area(l, area)) return free(l), NULL;
   l->o = Py_NewRef(o);
   anf_comm_link link = {.size = sizeof link,
+                        .awaited = link_awaited,
                         .user = l,
                         .rank = rank,
                         .ranks = ranks,

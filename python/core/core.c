@@ -150,6 +150,7 @@ static PyObject *from_bytes(PyObject *m, PyObject *args) {
 
 static PyMethodDef functions[] = {
     {"frombytes", from_bytes, METH_VARARGS, "An array of a dtype's name, a shape, and bytes."},
+    {"load_tensors", load_tensors, METH_VARARGS, "Arrays and texts of a safetensors file."},
     {"set_hooks", set_hooks, METH_VARARGS, NULL},
     {"bytes_held", held, METH_NOARGS, "Bytes that the context of compiled programs holds now."},
     {"explain", explain, METH_O, "The long explanation of a code such as E0107, or None."},

@@ -160,6 +160,9 @@ PyObject *generator_add(PyObject *module, PyObject *args);
 PyTypeObject *stepper_make_type(core *c, PyObject *module);
 PyObject *object_build(PyObject *module, PyObject *args);
 
+/* ---- store.c: files of many arrays ---- */
+PyObject *load_tensors(PyObject *module, PyObject *args);
+
 /* ---- comm.c: ranks that exchange arrays ---- */
 PyTypeObject *comm_make_type(core *c, PyObject *module);
 PyObject *comm_threads(PyObject *module, PyObject *args);

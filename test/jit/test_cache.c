@@ -694,12 +694,78 @@ static void compiled_once(void **state) {
   assert_true(all < 3 * alone);
 }
 
+/* Holds the lock of program 3 in a new folder, as somebody who compiles it. */
+static char *busy_dir(anfi_claim *held) {
+  static char lock[2 * TEST_PATH];
+  char text[256];
+  char *dir = new_dir();
+  bench b = begin(ANF_JIT_LLVM, dir);
+  anf_jit_module_free(compiled(&b, program(text, sizeof text, 3)));
+  end(&b);
+  seen s = look(dir);
+  assert_int_equal(s.n, 1);
+  snprintf(lock, sizeof lock, "%s/%s", dir, s.last);
+  assert_int_equal(unlink(lock), 0);
+  snprintf(lock, sizeof lock, "%s/tmp-%.32s", dir, s.last);
+  assert_true(anfi_os_claim(lock, 0, held));
+  return dir;
+}
+
+static void out_of_patience(void **state) {
+  (void)state;
+  anfi_claim held;
+  char text[256], *dir = busy_dir(&held);
+  bench b = begin(ANF_JIT_LLVM, dir);
+  b.e->patience_ms = 50;
+  anf_jit_module *m = compiled(&b, program(text, sizeof text, 3));
+  assert_int_equal(call(m, 5), 115);
+  assert_int_equal(anf_diag_count(b.d), 1);
+  assert_string_equal(anf_diag_at(b.d, 0)->code, "W0906");
+  anf_jit_module_free(m);
+  end(&b);
+  anfi_os_unclaim(&held);
+  remove_dir(dir);
+}
+
+static bool not_while_waiting(void *user, const char *what, double done) {
+  (void)done;
+  *(int *)user += strncmp(what, "waiting", 7) == 0;
+  return *(int *)user < 2;
+}
+
+static void cancelled(void **state) {
+  (void)state;
+  anfi_claim held;
+  int turns = 0;
+  char text[256], *dir = busy_dir(&held);
+  anf_ctx_opts co = {.size = sizeof co, .progress = not_while_waiting, .progress_user = &turns};
+  anf_jit_opts o = {.size = sizeof o, .cache_dir = dir};
+  anf_tir_module *t = NULL;
+  anf_jit_module *m = NULL;
+  bench b = {anf_ctx_new(&co), NULL, NULL};
+  b.d = anf_diag_new(b.cx);
+  assert_int_equal(anf_jit_engine_new(b.cx, ANF_JIT_LLVM, &o, b.d, &b.e), ANF_OK);
+  program(text, sizeof text, 3);
+  assert_int_equal(anf_tir_parse(b.cx, text, strlen(text), "test", b.d, &t), ANF_OK);
+  assert_int_equal(anf_jit_make_module(b.e, t, b.d, &m), ANF_CANCELLED);
+  assert_null(m);
+  assert_int_equal(turns, 2);
+  anf_tir_module_free(t);
+  end(&b);
+  anfi_os_unclaim(&held);
+  remove_dir(dir);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(compiled_once), cmocka_unit_test(at_once),    cmocka_unit_test(many_threads),
-      cmocka_unit_test(found_again),   cmocka_unit_test(told_apart), cmocka_unit_test(damaged),
-      cmocka_unit_test(renamed),       cmocka_unit_test(no_room),    cmocka_unit_test(no_folder),
-      cmocka_unit_test(malformed),     cmocka_unit_test(foreign),    cmocka_unit_test(own_folder),
-      cmocka_unit_test(builds),        cmocka_unit_test(compilers),  cmocka_unit_test(blocks)};
+      cmocka_unit_test(compiled_once), cmocka_unit_test(at_once),
+      cmocka_unit_test(many_threads),  cmocka_unit_test(found_again),
+      cmocka_unit_test(told_apart),    cmocka_unit_test(damaged),
+      cmocka_unit_test(renamed),       cmocka_unit_test(no_room),
+      cmocka_unit_test(no_folder),     cmocka_unit_test(malformed),
+      cmocka_unit_test(foreign),       cmocka_unit_test(own_folder),
+      cmocka_unit_test(builds),        cmocka_unit_test(compilers),
+      cmocka_unit_test(blocks),        cmocka_unit_test(out_of_patience),
+      cmocka_unit_test(cancelled)};
   return cmocka_run_group_tests_name("cache", tests, NULL, NULL);
 }

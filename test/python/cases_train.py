@@ -320,7 +320,11 @@ def test_checkpoints_that_do_not_fit_are_refused_and_a_full_disk_spoils_none():
     fails(ValueError, lambda: Step(mlp, Adam(0.1), model(5)).load(path), "is of another tree")
     with open(path + ".cut", "wb") as f:
         f.write(whole[:-8])
-    fails(ValueError, lambda: anfora.load(path + ".cut"), "no whole safetensors file")
+    fails(ValueError, lambda: anfora.load(path + ".cut"), "not a safetensors file")
+    fails(FileNotFoundError, lambda: anfora.load(path + ".none"), "No such file")
+    fails(IsADirectoryError, lambda: anfora.load(folder), "Is a directory")
+    anfora.save(path + ".keys", {"k": np.arange(2.0)}, **{"anfora.keys": '["k"]'})
+    fails(ValueError, lambda: anfora.load(path + ".keys"), "no array of keys")
     limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (256, limits[1]))  # a disk that is full after 256 bytes
     try:
@@ -330,7 +334,7 @@ def test_checkpoints_that_do_not_fit_are_refused_and_a_full_disk_spoils_none():
         signal.signal(signal.SIGXFSZ, handler)
     with open(path, "rb") as f:
         assert f.read() == whole
-    assert sorted(os.listdir(folder)) == ["model.safetensors", "model.safetensors.cut"]
+    assert sorted(os.listdir(folder)) == ["model.safetensors" + end for end in ("", ".cut", ".keys")]
 
 
 def test_a_device_is_written_and_not_replaced():

@@ -71,6 +71,7 @@ def trains(tap, anfora, mpi, folder):
         for ranks in (2, 4):
             ways = [("threads", [])] + [("threads, sharded", []), ("threads, parameters once", [])] * (name != "MLP")  # whose tensors are too small
             ways += [(f"{n} processes", [*MPIRUN, "-n", str(n)]) for n in (2, 4) if n <= ranks and mpi]
+            ways += [("2 processes that send all over MPI", [*MPIRUN, "-x", "ANFORA_MPI_SHARED=off", "-n", "2"])] * (mpi and ranks == 2 and name == "digits")
             ways += [(f"4 processes, {what}", [*MPIRUN, "-n", "4"]) for what in ("sharded", "parameters again") if mpi and ranks == 4 and name != "MLP"]
             first = None
             for way, launcher in ways:
@@ -209,11 +210,13 @@ def kill_one(anfora, folder, source, recovery, more):
 
 def names_the_last(tap, program):
     """Each of a row of ranks waits for the next, whose time ends later; the last is silent."""
-    p = subprocess.Popen([*MPIRUN, "--enable-recovery", "-n", "4", program], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                         start_new_session=True)
-    err = finished(p, 60)
-    named = [line for line in (err or "").splitlines() if line.startswith("rank ")]
-    tap.case("the ranks of a row name the last, which is silent", "" if len(named) == 3 and all(n.startswith("rank 3 ") for n in named) else f"{err}")
+    for shared in ("on", "off"):
+        p = subprocess.Popen([*MPIRUN, "--enable-recovery", "-n", "4", program], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                             start_new_session=True, env={**os.environ, "ANFORA_MPI_SHARED": shared})
+        err = finished(p, 60)
+        named = [line for line in (err or "").splitlines() if line.startswith("rank ")]
+        tap.case(f"the ranks of a row name the last, which is silent; messages over memory {shared}",
+                 "" if len(named) == 3 and all(n.startswith("rank 3 ") for n in named) else f"{err}")
 
 
 def kills(tap, anfora, folder, n):
@@ -243,14 +246,17 @@ def parts_of_none(tap, anfora, folder):
 
 
 def watched(tap, anfora, folder):
-    """Processes of MPI under valgrind; what is found in MPI is suppressed by the names of its functions."""
+    """Threads and processes of MPI under valgrind; what is found in MPI is suppressed by the names of its functions."""
     program = small(folder)
     known = [os.path.join(HERE, "mpi.supp"), "/usr/share/openmpi/openmpi-valgrind.supp"]
     watch = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite",
              *(f"--suppressions={k}" for k in known if os.path.exists(k))]
-    tap.case("valgrind finds nothing but what is MPI's", run(
-        [*MPIRUN, "-n", "2", *watch, anfora, "train", program, "--data", "examples/data/mlp.npz", "--batch", "4", "--steps", "2", "--ranks", "2",
-         "--backend", "tir", "--save", os.path.join(folder, "small.safetensors")], cwd=ROOT, seconds=1200)[1])
+    words = [*watch, anfora, "train", program, "--data", "examples/data/mlp.npz", "--batch", "4", "--steps", "2", "--ranks", "2", "--backend", "tir",
+             "--save", os.path.join(folder, "small.safetensors")]
+    tap.case("valgrind finds nothing in threads", run(words, cwd=ROOT, seconds=1200)[1])
+    for shared in ("on", "off"):
+        os.environ["ANFORA_MPI_SHARED"] = shared
+        tap.case(f"valgrind finds nothing but what is MPI's, messages over memory {shared}", run([*MPIRUN, "-n", "2", *words], cwd=ROOT, seconds=1200)[1])
 
 
 def main():

@@ -4,6 +4,7 @@
 #define _DEFAULT_SOURCE // usleep
 #include "test/unit/ranks.h"
 
+#include "comm/comm.h"
 #include <math.h>
 #include <unistd.h>
 
@@ -269,8 +270,7 @@ static void test_order_of_sums(void **state) {
 
 enum { PARTS = 40, PART = 301 };
 
-static void reduce_many(rank *r) {
-  const uint64_t *want = (const uint64_t *)r->user; // operations run together
+static anf_comm_counts reduce_parts(rank *r) {
   double x[PARTS][PART];
   int64_t ticket[PARTS];
   r->status = ANF_OK;
@@ -290,6 +290,12 @@ static void reduce_many(rank *r) {
       if (x[p][i] != sum_of(r->ranks, (size_t)(p * PART + i))) r->status = ANF_INTERNAL;
   anf_comm_counts n = {.size = sizeof n};
   anf_comm_count(r->comm, &n);
+  return n;
+}
+
+static void reduce_many(rank *r) {
+  const uint64_t *want = (const uint64_t *)r->user; // operations run together
+  anf_comm_counts n = reduce_parts(r);
   uint64_t least =
       2 * PARTS * PART * sizeof(double) * ((uint64_t)r->ranks - 1) / (uint64_t)r->ranks;
   if (n.operations != PARTS || n.buckets != *want)
@@ -312,6 +318,29 @@ static void test_buckets(void **state) {
                 reduce_many, &with[i].buckets, r);
       all_fine(ranks, r);
     }
+}
+
+/* Once the link is measured, and from the second round on, each bucket has an eighth of what is left. */
+static void reduce_rounds(rank *r) {
+  static const uint64_t want[] = {1, 15, 29}; // 40 parts, then 5, 5, 4, 4, 3, 3 and 8 * 2
+  if (!anf_comm_tune(r->comm, NULL)) r->status = ANF_INVALID;
+  anf_comm_counts before = {.size = sizeof before};
+  anf_comm_count(r->comm, &before);
+  r->comm->o.bucket_bytes = 1 << 20;
+  r->comm->round.least = 2 * PART * sizeof(double);
+  for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+    anf_comm_counts n = reduce_parts(r);
+    if (n.buckets - before.buckets == want[i]) continue;
+    snprintf(r->message, sizeof r->message, "%d buckets", (int)(n.buckets - before.buckets));
+    r->status = ANF_LIMIT;
+  }
+}
+
+static void test_rounds(void **state) {
+  (void)state;
+  rank r[3];
+  run_ranks(3, NULL, reduce_rounds, NULL, r);
+  all_fine(3, r);
 }
 
 /* ---- failures name a rank ---- */
@@ -472,10 +501,11 @@ static void test_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_ops),     cmocka_unit_test(test_derivatives),
-      cmocka_unit_test(test_lanes),   cmocka_unit_test(test_order_of_sums),
-      cmocka_unit_test(test_buckets), cmocka_unit_test(test_failures),
-      cmocka_unit_test(test_blame),   cmocka_unit_test(test_broken_link),
-      cmocka_unit_test(test_reinit),  cmocka_unit_test(test_refused)};
+      cmocka_unit_test(test_ops),         cmocka_unit_test(test_derivatives),
+      cmocka_unit_test(test_lanes),       cmocka_unit_test(test_order_of_sums),
+      cmocka_unit_test(test_buckets),     cmocka_unit_test(test_rounds),
+      cmocka_unit_test(test_failures),    cmocka_unit_test(test_blame),
+      cmocka_unit_test(test_broken_link), cmocka_unit_test(test_reinit),
+      cmocka_unit_test(test_refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
