@@ -4,6 +4,7 @@
  *   TupleGet((f, 3), 0)                  f: tuples and functions are handled on abstract values
  *   Add(2, 3), needed (need.c)           5, by the reference kernel */
 #include "optimizer/infer/rules.h"
+#include "ir/ops/op.h"
 
 enum { FEW = 8, FOLD_BYTES = 4096 };
 
@@ -179,15 +180,13 @@ static const anfi_abs *partial(const applied *p) {
 }
 
 static const anfi_abs *make_record(const applied *p) {
-  const anf_value *names = p->attr[0];
   anfi_inference *q = p->q;
   const anfi_str **s = ANFI_NEW_N(q->arena, const anfi_str *, p->n);
   const anf_type **t = ANFI_NEW_N(q->arena, const anf_type *, p->n),
                  *any = anfi_type_simple(q->cx, ANF_TYPE_ANY);
-  for (size_t i = 0; i < p->n; i++) {
-    s[i] = anfi_intern(&q->cx->strings, names->u.item[i]->u.text, names->u.item[i]->n);
-    t[i] = any;
-  }
+  if (!anfi_record_names(q->cx, anfi_node_loc(p->at), p->attr[0], p->n, s))
+    return anfi_infer_trace(q), NULL;
+  for (size_t i = 0; i < p->n; i++) t[i] = any;
   return anfi_abs_items(&q->abs, ANFI_ABS_RECORD, anfi_type_record(q->cx, p->n, s, t), p->n, p->in);
 }
 
