@@ -614,6 +614,7 @@ bool anfi_op_is_comparison(anfi_opcode op); // Equal, Less and the like
  * attribute that must be given is missing (E0206). */
 bool anfi_op_check_applied(anf_ctx *cx, anfi_opcode op, const anfi_attrs *at, size_t n,
                            anfi_loc loc);
+bool anfi_op_may_be_applied(anf_ctx *cx, anfi_opcode op, const anfi_attrs *at, size_t n);
 anfi_opcode anfi_op_find(anf_ctx *cx, const char *name, size_t len); // ANF_OP_NONE if there is none
 const char *
 anfi_op_elsewhere(const char *name); // our name for another format's, or NULL: for hints

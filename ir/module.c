@@ -236,11 +236,19 @@ void anf_node_set_scope(anf_node *n, const char *scope) {
   n->debug = new_debug(n->graph->module, d, n->debug);
 }
 
-void anf_node_set_loc(anf_node *n, const char *file, uint32_t line, uint32_t col) {
-  if (!n || !n->graph) return;
-  anfi_debug d = *debug_of(n);
-  d.file = intern_in(n->graph->module, file);
+static uint32_t located(anf_module *m, uint32_t old, const char *file, uint32_t line,
+                        uint32_t col) {
+  anfi_debug d = m->debugs.at[old];
+  d.file = intern_in(m, file);
   d.line = line;
   d.col = col;
-  n->debug = new_debug(n->graph->module, d, n->debug);
+  return new_debug(m, d, old);
+}
+
+void anf_node_set_loc(anf_node *n, const char *file, uint32_t line, uint32_t col) {
+  if (n && n->graph) n->debug = located(n->graph->module, n->debug, file, line, col);
+}
+
+void anf_graph_set_loc(anf_graph *g, const char *file, uint32_t line, uint32_t col) {
+  if (g) g->debug = located(g->module, g->debug, file, line, col);
 }

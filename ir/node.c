@@ -238,9 +238,12 @@ anf_node *anfi_apply(anf_graph *g, anfi_opcode op, const anfi_attrs *attrs, size
   return anfi_apply_as(&of, n, in);
 }
 
+/* A call that the op does not take stays one, which all engines refuse at its place. */
 anf_node *anfi_call(anf_graph *g, size_t n, anf_node *const *in) {
   const anfi_fn *f = anfi_value_op(in[0]) != ANF_OP_NONE ? anfi_value_fn(in[0]->u.value) : NULL;
-  if (f && f->nbound == 0) return anfi_apply(g, (anfi_opcode)f->op, f->attrs, n - 1, in + 1);
+  if (f && f->nbound == 0 &&
+      anfi_op_may_be_applied(g->module->cx, (anfi_opcode)f->op, f->attrs, n - 1))
+    return anfi_apply(g, (anfi_opcode)f->op, f->attrs, n - 1, in + 1);
   anf_node *p =
       new_node(g->module, ANFI_CALL, g, n, ANFI_WORK_SIMPLIFY | ANFI_WORK_CSE | ANFI_WORK_DCE);
   for (size_t i = 0; i < n; i++) link_use(&p->in[i], p, in[i]);

@@ -134,16 +134,29 @@ bool anfi_op_check_count(anf_ctx *cx, anfi_opcode op, size_t n, anfi_loc loc) {
          anfi_fail(cx, loc, ANF_E0202, anfi_op[op].name, n, in ? in : "");
 }
 
+static size_t without_attrs(const anfi_attrs *at, size_t n) {
+  for (uint32_t k = 0; at && k < at->n; k++)
+    if (at->at[k] == &anfi_from_node && n) n--;
+  return n;
+}
+
+/* An attribute that must be given and is not, or NULL. */
+static const anfi_attr_schema *missing_attr(const anfi_schema *s, const anfi_attrs *at) {
+  for (uint32_t k = 0; k < s->nattr; k++)
+    if (!s->attr[k].initial && !(at && at->at[k])) return &s->attr[k];
+  return NULL;
+}
+
+bool anfi_op_may_be_applied(anf_ctx *cx, anfi_opcode op, const anfi_attrs *at, size_t n) {
+  return anfi_op_takes(cx, op, without_attrs(at, n)) && !missing_attr(anfi_op_schema(cx, op), at);
+}
+
 bool anfi_op_check_applied(anf_ctx *cx, anfi_opcode op, const anfi_attrs *at, size_t n,
                            anfi_loc loc) {
   const anfi_schema *s = anfi_op_schema(cx, op);
-  for (uint32_t k = 0; at && k < at->n; k++)
-    if (at->at[k] == &anfi_from_node && n) n--;
-  if (!anfi_op_check_count(cx, op, n, loc)) return false;
-  for (uint32_t k = 0; k < s->nattr; k++)
-    if (!s->attr[k].initial && !(at && at->at[k]))
-      return anfi_fail(cx, loc, ANF_E0206, s->name->s, s->attr[k].name->s);
-  return true;
+  if (!anfi_op_check_count(cx, op, without_attrs(at, n), loc)) return false;
+  const anfi_attr_schema *missing = missing_attr(s, at);
+  return !missing || anfi_fail(cx, loc, ANF_E0206, s->name->s, missing->name->s);
 }
 
 static bool has_word(const char *words, const char *word) {

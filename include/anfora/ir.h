@@ -70,6 +70,9 @@ ANF_API anf_node *anf_graph_result(const anf_graph *g);
 ANF_API void anf_graph_set_result_type(anf_graph *g, const anf_type *ANF_NULLABLE t);
 ANF_API const anf_type *anf_graph_result_type(const anf_graph *g);
 ANF_API void anf_graph_set_name(anf_graph *g, const char *ANF_NULLABLE name);
+/* Where it was written, for what is reported of its parameters and its result. */
+ANF_API void anf_graph_set_loc(anf_graph *g, const char *ANF_NULLABLE file, uint32_t line,
+                               uint32_t col);
 /* Removes the graph from its module; nothing may use it any more. */
 ANF_API anf_status anf_graph_remove(anf_graph *g);
 

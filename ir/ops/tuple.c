@@ -90,7 +90,6 @@ bool anfi_eval_tuple(anfi_eval *q) {
 
 static bool item_at(const anfi_eval *q, size_t *at) {
   int64_t i = anfi_attr_int(q->attr[0]);
-  if (!is_tuple(q, 0)) return false;
   if (anfi_axis_in(i, q->in[0]->n, at)) return true;
   const char *what = anfi_sprintf(q->scratch, "a tuple of %zu", q->in[0]->n);
   return anfi_fail(q->cx, q->loc, ANF_E0505, (long long)i, what);
@@ -98,6 +97,9 @@ static bool item_at(const anfi_eval *q, size_t *at) {
 
 bool anfi_eval_tuple_get(anfi_eval *q) {
   size_t at = 0;
+  if (q->in[0]->kind != ANF_VALUE_TUPLE)
+    return anfi_fail(q->cx, q->loc, ANF_E0504,
+                     anfi_type_text(q->cx, anf_value_type(q->cx, q->in[0])));
   return item_at(q, &at) && anfi_eval_give(q, q->in[0]->u.item[at]);
 }
 
@@ -109,7 +111,7 @@ static void swap_item(anfi_eval *q, size_t at, anf_value *by) {
 
 bool anfi_eval_tuple_set(anfi_eval *q) {
   size_t at = 0;
-  if (!item_at(q, &at)) return false;
+  if (!is_tuple(q, 0) || !item_at(q, &at)) return false;
   q->out = anfi_value_new_tuple(q->cx, q->in[0]->n);
   fill(q, q->in[0]->u.item);
   swap_item(q, at, q->in[1]);

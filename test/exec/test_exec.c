@@ -67,6 +67,31 @@ static void a_returned_closure_is_called(void **state) {
   anf_module_free(m);
 }
 
+/* Built by functions of C, and called as a value: neither may reach beyond the arguments. */
+static void an_op_of_too_many_arguments_is_refused(void **state) {
+  world *w = *state;
+  anf_module *m = anf_module_new(w->cx);
+  anf_graph *g = anf_graph_new(m, "f");
+  anf_node *x = anf_param(g, "x", NULL), *add = anf_op_node(m, "Add");
+  anf_node *call = anf_call(g, add, 3, (anf_node *[]){x, x, x});
+  anf_node_set_loc(call, "host.c", 7, 1);
+  anf_graph_set_loc(g, "host.c", 6, 1);
+  anf_return(g, call);
+  assert_int_equal(anf_module_status(m), ANF_OK);
+  anf_exec *e = NULL;
+  assert_int_equal(anf_compile(g, NULL, w->d, &e), ANF_OK);
+  exec_fails(w, e, 1, (anf_value *[]){num(w, 2)}, "E0202");
+  assert_int_equal(anf_diag_at(w->d, 0)->line, 7);
+  anf_exec_free(e);
+  assert_int_equal(
+      anf_compile_value(w->cx, (anf_value *)(uintptr_t)anf_node_value(add), NULL, w->d, &e),
+      ANF_OK);
+  exec_fails(w, e, 3, (anf_value *[]){num(w, 2), num(w, 2), num(w, 2)}, "E0202");
+  exec_fails(w, e, 0, NULL, "E0202");
+  anf_exec_free(e);
+  anf_module_free(m);
+}
+
 static void a_closure_is_an_argument(void **state) {
   world *w = *state;
   anf_module *m = NULL;
@@ -374,6 +399,7 @@ int main(void) {
       TEST(a_signature_is_compiled_once),
       TEST(a_returned_closure_is_called),
       TEST(a_closure_is_an_argument),
+      TEST(an_op_of_too_many_arguments_is_refused),
       TEST(a_closure_of_another_module_is_refused),
       TEST(a_pullback_is_called_by_the_host),
       TEST(a_trap_is_a_status),

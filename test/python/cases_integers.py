@@ -108,11 +108,32 @@ def test_truth_values_are_counted():
             assert np.array_equal(want, got) and (want.dtype == bool) == (got.dtype == bool), (n, want, got)
 
 
+def named(n):
+    a = n > 1
+    b = a
+    return a + b
+
+
+def inverted(n):
+    a = not n
+    return ~a
+
+
+def renamed(n):
+    a = n > 1
+    for i in range(3):
+        a = a + i
+    return a + a
+
+
 def test_sums_of_truth_values():
-    for f in (lambda n: (n > 1) + (n > 2), lambda n: True + (n > 2), lambda n: (not n) + (n > 1 and n < 7)):
+    for f in (lambda n: (n > 1) + (n > 2), lambda n: True + (n > 2), lambda n: (not n) + (n > 1 and n < 7), named, inverted,
+              lambda n: ~(n > 1)):
         try:
             got = jit(f)(3)
         except anfora.RunError as e:
-            assert "write int(a) + int(b)" in str(e), e
+            assert "write int(a) + int(b)" in str(e) or "write not a" in str(e), e
             continue
         raise AssertionError(f"not refused: {got}")
+    for f, x in ((named, U), (lambda x: ~(x > 1), U), (renamed, 3), (lambda n: ~n, 3)):
+        assert np.array_equal(np.asarray(f(x)), np.asarray(jit(f)(x))), f

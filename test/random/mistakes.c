@@ -487,7 +487,8 @@ typedef struct {
 
 /* Engines that compile for long take a part of the programs. */
 static unsigned engines_of(uint64_t seed) {
-  unsigned e = 1 << ORACLE_TIR;
+  unsigned e = 1 << ORACLE_TIR | 1 << ORACLE_BUILT;
+  if (seed % 4 == 3) e |= 1 << ORACLE_BUILT_TIR;
   if (seed % 4 == 0) e |= 1 << ORACLE_LLVM_O0;
   if (seed % 16 == 1) e |= 1 << ORACLE_LLVM;
   if (seed % 64 == 2) e |= 1 << ORACLE_CJIT;

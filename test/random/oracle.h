@@ -10,8 +10,21 @@
 
 #include "anfora/anfora.h"
 
-enum { ORACLE_INTERP, ORACLE_TIR, ORACLE_LLVM_O0, ORACLE_LLVM, ORACLE_CJIT, ORACLE_ENGINES };
-enum { ORACLE_ALL = (1 << ORACLE_ENGINES) - 1, ORACLE_FAST = 1 << ORACLE_INTERP | 1 << ORACLE_TIR };
+/* The last two run what is made anew by the functions of anfora/ir.h (rebuild.h), in place of what was read. */
+enum {
+  ORACLE_INTERP,
+  ORACLE_TIR,
+  ORACLE_LLVM_O0,
+  ORACLE_LLVM,
+  ORACLE_CJIT,
+  ORACLE_BUILT,
+  ORACLE_BUILT_TIR,
+  ORACLE_ENGINES
+};
+enum {
+  ORACLE_ALL = (1 << ORACLE_ENGINES) - 1,
+  ORACLE_FAST = 1 << ORACLE_INTERP | 1 << ORACLE_TIR | 1 << ORACLE_BUILT
+};
 
 typedef struct oracle {
   anf_ctx *cx;
@@ -25,6 +38,7 @@ typedef struct oracle {
   size_t earlier;
   size_t unused;        // an error is in a value that nothing uses
   const char *function; // that is run; NULL: main
+  anf_value *callee;    // borrowed: run in place of a function of the text
   uint64_t max_steps;   // of the interpreter; 0: a million
 } oracle;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* tables [--part I/N] [--show]
  * Programs of one line, derived from the op table, in every engine: each op with 0, 1, 2, ... arguments of some kinds
- * in each form of call, each number for each declared type, and each infix op with constants. Part I/N takes every N-th of them. */
+ * in each form of call, and called by the host, each number for each declared type, and each infix op with constants. Part I/N takes every N-th of them. */
 #include "ir/ops/op.h"
 #include "oracle.h"
 
@@ -23,7 +23,7 @@ static void try_in(bench *b, const char *body, unsigned engines) {
 }
 
 static void try_it(bench *b, const char *body) {
-  unsigned engines = 1 << ORACLE_TIR | 1 << ORACLE_LLVM_O0;
+  unsigned engines = 1 << ORACLE_TIR | 1 << ORACLE_LLVM_O0 | 1 << ORACLE_BUILT;
   if ((b->number + 1) / b->parts % 64 == 0) engines |= 1 << ORACLE_CJIT;
   try_in(b, body, engines);
 }
@@ -93,6 +93,79 @@ static void try_arity(bench *b) {
           fill_form(body, sizeof body, forms[f], anfi_op[op].name, n, args[a]);
           try_it(b, body);
         }
+}
+
+/* ---- op, number of arguments, with the attributes that must be given ---- */
+
+/* `name=value` of each such attribute; values by type, of two kinds. How many. */
+static size_t put_required(char *to, size_t size, const anfi_schema *s, int kind, bool comma) {
+  static const char *const values[][2] = {
+      [ANFI_ATTR_INT] = {"0", "2"},          [ANFI_ATTR_BOOL] = {"true", "false"},
+      [ANFI_ATTR_FLOAT] = {"0.5", "2.0"},    [ANFI_ATTR_STR] = {"\"add\"", "\"i\""},
+      [ANFI_ATTR_INTS] = {"(0,)", "(2, 2)"}, [ANFI_ATTR_DTYPE] = {"f32", "i8"},
+      [ANFI_ATTR_ANY] = {"0", "(\"a\",)"}};
+  size_t at = 0, n = 0;
+  to[0] = 0;
+  for (uint32_t k = 0; k < s->nattr; k++) {
+    if (s->attr[k].initial || s->attr[k].optional) continue;
+    at += (size_t)snprintf(to + at, size - at, "%s%s=%s", comma || n ? ", " : "",
+                           s->attr[k].name->s, values[s->attr[k].type][kind]);
+    n++;
+  }
+  return n;
+}
+
+static void try_required(bench *b) {
+  static const char *const args[] = {"x", "v", "k", "c", "(x, k)", "{a = x}", "Sin"};
+  static const char *const with[] = {"F(AR)", "partial(F, P)(A)", "map(partial(F, P), M)",
+                                     "grad(partial(F, P))(A)"};
+  char list[2][256], required[2][300], body[1000];
+  for (int op = 1; op < ANF_OP_COUNT; op++)
+    for (size_t n = 0; n <= MOST; n++)
+      for (size_t a = 0; a < (n ? ANFI_LEN(args) : 1u); a++)
+        for (size_t f = 0; f < 2 * ANFI_LEN(with); f++) {
+          const anfi_schema *s = anfi_op_schema(b->o->cx, (anfi_opcode)op);
+          if (n > s->nin + 1 || !put_required(required[0], 300, s, f & 1, n > 0)) continue;
+          put_required(required[1], sizeof required[1], s, f & 1, false);
+          put_arguments(list[0], sizeof list[0], 'A', n, args[a]);
+          put_arguments(list[1], sizeof list[1], 'M', n, args[a]);
+          const char *texts[] = {anfi_op[op].name, list[0], required[0], required[1], list[1]};
+          expand(body, sizeof body, with[f / 2], "FARPM", texts);
+          try_it(b, body);
+        }
+}
+
+/* ---- op, number of arguments, called by the host ---- */
+
+/* The op is run itself, and is an argument of what is run. */
+static void try_called(bench *b, anf_value *op, const char *name, size_t n, size_t a,
+                       const char *arg) {
+  char list[256], text[400];
+  anf_value *args[MOST + 5] = {op, b->arg[0], b->arg[1], b->arg[2], b->arg[3]};
+  unsigned engines = 1 << ORACLE_TIR | 1 << ORACLE_LLVM_O0;
+  put_arguments(list, sizeof list, 'A', n, arg);
+  snprintf(text, sizeof text, "def main(f, x, v, k, c) { f(%s) } # %s\n", list, name);
+  oracle_try(b->o, text, 5, args, engines);
+  for (size_t i = 0; i < n; i++) args[i] = b->arg[a];
+  b->o->callee = op;
+  oracle_try(b->o, text, n, args, engines);
+  b->o->callee = NULL;
+}
+
+static void try_host(bench *b) {
+  static const char *const args[] = {"x", "v", "k", "c"};
+  anf_module *m = anf_module_new(b->o->cx);
+  for (int op = 1; op < ANF_OP_COUNT; op++) {
+    anf_node *node = anf_op_node(m, anfi_op[op].name);
+    for (size_t n = 0; n <= MOST; n++)
+      for (size_t a = 0; a < (n ? 4u : 1u); a++) {
+        if (n > anfi_op_schema(b->o->cx, (anfi_opcode)op)->nin + 1) continue;
+        if (b->number++ % b->parts != b->part) continue;
+        anf_value *f = (anf_value *)(uintptr_t)anf_node_value(node);
+        try_called(b, f, anfi_op[op].name, n, a, args[a]);
+      }
+  }
+  anf_module_free(m);
 }
 
 /* ---- declared type, number ---- */
@@ -291,6 +364,8 @@ int main(int argc, char **argv) {
     const char *name;
     void (*run)(bench *);
   } tables[] = {{"op, number of arguments, form of call", try_arity},
+                {"op, number of arguments, attributes that must be given", try_required},
+                {"op, number of arguments, called by the host", try_host},
                 {"declared type, number", try_declared},
                 {"op, element type, special values", try_dtypes},
                 {"op, element type, constant", try_constants},

@@ -6,6 +6,7 @@
  * Hard case: functions that wrap functions in each round of a recursion; its rounds are distinguished then, or it is an
  * error. */
 #include "optimizer/infer/ops/ops.h"
+#include "ir/ops/op.h"
 
 /* ---- tuples ---- */
 
@@ -157,15 +158,13 @@ static const anfi_abs *partial(const anfi_applied *p) {
 /* ---- records ---- */
 
 static const anfi_abs *make_record(const anfi_applied *p) {
-  const anf_value *names = p->attr[0];
   anfi_inference *q = p->q;
   const anfi_str **s = ANFI_NEW_N(q->arena, const anfi_str *, p->n);
   const anf_type **t = ANFI_NEW_N(q->arena, const anf_type *, p->n),
                  *any = anfi_type_simple(q->cx, ANF_TYPE_ANY);
-  for (size_t i = 0; i < p->n; i++) {
-    s[i] = anfi_intern(&q->cx->strings, names->u.item[i]->u.text, names->u.item[i]->n);
-    t[i] = any;
-  }
+  if (!anfi_record_names(q->cx, anfi_node_loc(p->at), p->attr[0], p->n, s))
+    return anfi_infer_trace(q), NULL;
+  for (size_t i = 0; i < p->n; i++) t[i] = any;
   return anfi_abs_items(&q->abs, ANFI_ABS_RECORD, anfi_type_record(q->cx, p->n, s, t), p->n, p->in);
 }
 

@@ -122,15 +122,6 @@ def is_array(x: Any) -> bool:
     return hasattr(x, "__array__") or hasattr(x, "__dlpack__")
 
 
-def is_truth(node: Any) -> bool:
-    """Whether an expression is written as a truth value."""
-    if isinstance(node, ast.BoolOp):
-        return all(map(is_truth, node.values))
-    if isinstance(node, ast.Constant):
-        return isinstance(node.value, bool)
-    return isinstance(node, ast.Compare) or isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
-
-
 def is_structure(s: Shape | None) -> bool:
     return s is not None and s.kind in ("tuple", "list", "dict", "object")
 

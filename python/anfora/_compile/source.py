@@ -26,7 +26,7 @@ from .emit import Builder, fail, safe_name
 from .._errors import CompileError, Place
 from .explain import CLOSE, OPEN
 from .hints import joined_hints, mixed_hint, repeated_hint, shape_hint
-from .known import ANY, Is, Knowing, Like, Scope, class_member, is_structure, is_truth, part_entry, skeleton
+from .known import ANY, Is, Knowing, Like, Scope, class_member, is_structure, part_entry, skeleton
 from .iterators import Iterators
 from .loops import Loops, items_of_any, bound_names, grown, local_names, position
 from .masks import Masked
@@ -34,6 +34,7 @@ from .match import Matching, at, has_named
 from .builtins import class_made
 from .static import Call, call_source, emit_call, hyper_mapped, static_text
 from .stores import Stores, whole_position
+from .truths import Truths
 from .windows import Windowed
 from .._ops import literal
 from .._tree import Shape, field_names, is_key, quoted
@@ -98,7 +99,7 @@ def nodes_of(function: Any) -> Any:
             waiting += ast.iter_child_nodes(node)
 
 
-class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, Containers):
+class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, Containers, Truths):
     """Writes one outermost function and those within it."""
 
     def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
@@ -120,6 +121,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         self.shown: list = []     # values in the current message
         self.unused: Any = None  # the expression that a statement is
         self.in_loops: dict[int, tuple[Any, set[str]]] = {}  # by function: names that its loops change
+        self.assigned = {}
         self.plain: set[int] = set()  # calls that are not of what a mask chooses
         self.changed: dict[int, tuple[Any, Stores]] = {}  # by function: which of its arrays change in place
 
@@ -202,16 +204,9 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         if isinstance(node.op, ast.Add) and any(isinstance(x, (ast.Tuple, ast.List, ast.ListComp)) or
                                                 is_structure(self.like(x)) or self.gives_dims(x) for x in sides):
             return f"TupleConcat({self.looked_at(node.left)}, {self.looked_at(node.right)})"
-        if isinstance(node.op, ast.Add) and all(map(is_truth, sides)):
+        if isinstance(node.op, ast.Add) and all(map(self.is_truth, sides)):
             return self.truths_added(node)
         return f"({self.expr(node.left)} {self.mark(node)}{_BINARY[type(node.op)]} {self.expr(node.right)})"
-
-    def truths_added(self, node: ast.BinOp) -> str:
-        """The sum of two truth values is 0, 1 or 2 in Python; of arrays it is `or`."""
-        a, b, mark = self.fresh(), self.fresh(), self.mark(node)
-        why = static_text(self, node, "TypeError: + of two truth values is a number in Python and `or` in NumPy; write int(a) + int(b), or a | b")
-        return (f"(fn ({a}, {b}) {{ {mark}assert(len({a}.shape) + len({b}.shape) > 0, {why}); {a} {mark}+ {b} }})"
-                f"({self.expr(node.left)}, {self.expr(node.right)})")
 
     def no_list_of_rows(self, node: ast.BinOp) -> None:
         """xs + ys and xs * 2 make longer lists in Python; of a list that a loop filled, an array, they would add and multiply."""
@@ -245,6 +240,8 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
             return own
         if isinstance(node.op, ast.Not):
             return f"({self.mark(node)}not {self.truth_text(node.operand)})"
+        if isinstance(node.op, ast.Invert) and self.is_truth(node.operand):
+            return self.truth_inverted(node)
         return f"({self.mark(node)}{_UNARY[type(node.op)]}{self.expr(node.operand)})"
 
     def expr_BoolOp(self, node: ast.BoolOp) -> str:

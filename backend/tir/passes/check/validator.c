@@ -12,6 +12,7 @@
 typedef struct known {
   texpr var;             // NULL: nothing
   uint32_t outer;        // parallel depth where it was defined
+  bool holds;            // it is true
   bool in_scope, counts; // is it defined here; is it the variable of an open loop?
 } known;
 
@@ -31,6 +32,7 @@ typedef struct checker {
   tranges ranges;
   tfunc f;
   uint32_t parallel;
+  bool ended; // control does not come here
   uint32_t line, col;
 } checker;
 
@@ -100,6 +102,7 @@ static bool expr(checker *c, texpr e);
 static bool bounds(checker *c, texpr e, uint32_t k, uint32_t extent) {
   int64_t dim;
   trange r;
+  if (c->ended) return true; // behind a check that fails: what it guards is never reached
   if (!anfi_t_const_i64(e->in[0]->in[k], &dim) || !anfi_t_range(&c->ranges, e->in[1 + k], &r))
     return true;
   if (r.hi >= 0 && (r.lo < dim - (int64_t)extent + 1 || (e->kind == TX_tensorptr && r.lo <= dim)))
@@ -354,9 +357,9 @@ static bool expr(checker *c, texpr e) {
   return node(c, e);
 }
 
-/* ---- statements ---- */
+/* ---- statements: does control never pass the end of one? ---- */
 
-static void stmt(checker *c, tstmt s);
+static bool stmt(checker *c, tstmt s);
 
 static bool dims(checker *c, texpr t) {
   for (uint32_t i = 0; i < t->n; i++) {
@@ -465,10 +468,47 @@ static void phi_places(checker *c, tstmt seq, bool loop_body) {
   }
 }
 
-static void sequence(checker *c, tstmt s) {
+static bool sequence(checker *c, tstmt s) {
   size_t mark = c->scope.n;
-  for (uint32_t i = 0; i < s->n && anfi_more_errors(c->cx); i++) stmt(c, s->s[i]);
+  bool before = c->ended, ended = false;
+  for (uint32_t i = 0; i < s->n && anfi_more_errors(c->cx); i++) {
+    ended |= stmt(c, s->s[i]);
+    c->ended |= ended;
+  }
+  c->ended = before;
   leave_to(c, mark);
+  return ended;
+}
+
+/* Is the condition true for all values of what it is of? */
+static bool holds(checker *c, texpr e) {
+  trange x, y;
+  if (anfi_t_is_const(e, 1)) return true;
+  if (e->kind == TX_var) return known_of(c, e) && known_of(c, e)->holds;
+  if (e->kind == TX_logic_or) return holds(c, e->in[0]) || holds(c, e->in[1]);
+  if (e->kind == TX_logic_and) return holds(c, e->in[0]) && holds(c, e->in[1]);
+  if (anfi_t_group(e) != TG_CMP || !anfi_t_range(&c->ranges, e->in[0], &x) ||
+      !anfi_t_range(&c->ranges, e->in[1], &y))
+    return false;
+  switch ((tkind)e->kind) {
+  case TX_cmp_lt: return x.hi < y.lo;
+  case TX_cmp_le: return x.hi <= y.lo;
+  case TX_cmp_gt: return x.lo > y.hi;
+  case TX_cmp_ge: return x.lo >= y.hi;
+  default: return false;
+  }
+}
+
+static bool stops(texpr e) {
+  return e->kind == TX_call && e->u.name &&
+         strcmp(e->u.name->s, anfi_t_rt[TRT_anf_rt_stop].name) == 0;
+}
+
+/* A check of an index that is known to be outside ends the sequence that it is in. */
+static bool branches(checker *c, tstmt s) {
+  bool good = expr(c, s->e[0]) && truth(c, s->e[0], false);
+  bool yes = stmt(c, s->s[0]), no = s->s[1] && stmt(c, s->s[1]);
+  return yes && (no || (good && holds(c, s->e[0])));
 }
 
 /* Phi values come from inside of what they join: they are out of scope, but were defined. */
@@ -496,27 +536,30 @@ static void returns(checker *c, tstmt s) {
                     say(c, d)));
 }
 
-static void stmt(checker *c, tstmt s) {
+static bool stmt(checker *c, tstmt s) {
   uint32_t line = c->line, col = c->col;
+  bool ended = s->kind == TS_returns || (s->kind == TS_while_loop && anfi_t_is_const(s->e[0], 1));
   if (s->line) c->line = s->line, c->col = s->col;
   if (s->kind != TS_stmts) anfi_push(c->a, &c->path, ((waypoint){.s = s}));
   switch ((tskind)s->kind) { /* dispatch */
-  case TS_stmts: sequence(c, s); break;
+  case TS_stmts: ended = sequence(c, s); break;
   case TS_define:
     if (s->sub != TL_local) fail(c, s->e[0], ANF_E0832, s->e[0]->u.name->s);
     if (s->e[0]->kind == TX_tensor) dims(c, s->e[0]);
     if (s->e[1]) initial(c, s);
     define(c, s->e[0]);
+    if (s->e[1] && s->e[0]->kind == TX_var && known_of(c, s->e[0]))
+      known_of(c, s->e[0])->holds =
+          anfi_t_is_elem(s->e[0]->dtype, ANF_TIR_bool) && holds(c, s->e[1]);
     break;
   case TS_assign: assign(c, s); break;
-  case TS_if_else:
-    if (expr(c, s->e[0])) truth(c, s->e[0], false);
-    stmt(c, s->s[0]);
-    if (s->s[1]) stmt(c, s->s[1]);
-    break;
+  case TS_if_else: ended = branches(c, s); break;
   case TS_for_loop: for_loop(c, s); break;
   case TS_while_loop: while_loop(c, s); break;
-  case TS_evaluate: expr(c, s->e[0]); break;
+  case TS_evaluate:
+    expr(c, s->e[0]);
+    ended = stops(s->e[0]);
+    break;
   case TS_returns:
     if (c->parallel) fail(c, s->e[0], ANF_E0828, "the result, by a return out of a parallel loop");
     returns(c, s);
@@ -529,9 +572,10 @@ static void stmt(checker *c, tstmt s) {
   if (s->kind != TS_stmts) c->path.n--;
   c->line = line;
   c->col = col;
+  return ended;
 }
 
-/* Does control never pass the end of the statement? */
+/* Does control never pass the end of the statement, whatever is known of its conditions? */
 static bool never_ends(tstmt s) {
   if (s->kind == TS_returns) return true;
   for (uint32_t i = 0; s->kind == TS_stmts && i < s->n; i++)
