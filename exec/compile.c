@@ -15,7 +15,7 @@ static anf_graph *public_graph(anf_module *m) {
   return NULL;
 }
 
-/* The form outlives the module that it is in. Attributes in it are the host's program's. */
+/* The form outlives the module that it is in; attributes in it are the context's. */
 static const anfi_form *kept_form(anfi_arena *a, const anfi_form *f) {
   size_t bytes = sizeof *f + f->n * sizeof(const anfi_form *);
   anfi_form *r = (anfi_form *)anfi_alloc(a, bytes);

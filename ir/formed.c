@@ -5,6 +5,73 @@
  * part of the data. */
 #include "ir/ir.h"
 
+/* ---- attributes of primitives in results: the copy is freed, a function value of it lives on ---- */
+
+typedef struct held {
+  const anfi_attrs *attrs;
+  struct held *next, *same_hash;
+} held;
+typedef struct held_all {
+  anfi_map by_hash;
+  held *first;
+} held_all;
+static const char held_key;
+
+static void release_held(void *all) {
+  for (const held *h = ((held_all *)all)->first; h; h = h->next)
+    for (uint32_t k = 0; k < h->attrs->n; k++)
+      if (h->attrs->at[k] && h->attrs->at[k] != &anfi_from_node) anf_value_release(h->attrs->at[k]);
+}
+
+static uint64_t hash_of(const anfi_attrs *a) {
+  uint64_t h = a->n;
+  for (uint32_t k = 0; k < a->n; k++) {
+    bool plain = a->at[k] && a->at[k] != &anfi_from_node;
+    h = anfi_hash_mix(h, plain ? anfi_value_hash(a->at[k]) : anfi_key(a->at[k]));
+  }
+  return h;
+}
+
+static bool same_attrs(const anfi_attrs *a, const anfi_attrs *b) {
+  if (a->n != b->n) return false;
+  for (uint32_t k = 0; k < a->n; k++) {
+    const anf_value *x = a->at[k], *y = b->at[k];
+    if (x == y) continue;
+    if (!x || !y || x == &anfi_from_node || y == &anfi_from_node || !anfi_value_same(x, y))
+      return false;
+  }
+  return true;
+}
+
+static held_all *all_held(anf_ctx *cx) {
+  held_all *all = (held_all *)anfi_ctx_kept(cx, &held_key);
+  if (all) return all;
+  all = ANFI_NEW(&cx->arena, held_all);
+  anfi_map_init(&all->by_hash, &cx->arena);
+  anfi_ctx_keep(cx, &held_key, all, release_held);
+  return all;
+}
+
+const anfi_attrs *anfi_attrs_hold(anf_ctx *cx, const anfi_attrs *a) {
+  if (!a) return NULL;
+  held_all *all = all_held(cx);
+  uint64_t *first = anfi_map_at(&all->by_hash, hash_of(a));
+  for (const held *h = (const held *)(uintptr_t)*first; h; h = h->same_hash)
+    if (same_attrs(h->attrs, a)) return h->attrs;
+  size_t bytes = sizeof *a + a->n * sizeof(anf_value *);
+  anfi_attrs *copy = (anfi_attrs *)anfi_alloc(&cx->arena, bytes);
+  held *h = ANFI_NEW(&cx->arena, held);
+  memcpy(copy, a, bytes);
+  for (uint32_t k = 0; k < a->n; k++)
+    if (a->at[k] && a->at[k] != &anfi_from_node) anf_value_retain(a->at[k]);
+  *h = (held){copy, all->first, (held *)(uintptr_t)*first};
+  all->first = h;
+  *first = anfi_key(h);
+  return copy;
+}
+
+/* ---- results ---- */
+
 typedef struct forming {
   anf_ctx *cx;
   const anfi_origins *from;
