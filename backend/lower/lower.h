@@ -83,7 +83,7 @@ typedef struct anfi_lower_opts {
   bool fast, parallel;
   const struct anfi_isa *isa;        // of the machine that code is made for; NULL: a common one
   const struct anfi_mm_plans *plans; // of products (plan.h); NULL: the cost model's
-  /* what else is told */
+  /* what else there is */
   bool regions;             // code tells a trace where it is
   size_t first_site;        // the number that code has for the first of out->sites
   anf_text *fusion;         // a report of the loops that ops share; or NULL

@@ -117,6 +117,27 @@ static void a_closure_of_another_module_is_refused(void **state) {
   anf_module_free(m);
 }
 
+/* The function that the host gets has an attribute that was made with code that is gone. */
+static void a_pullback_outlives_what_made_it(void **state) {
+  world *w = *state;
+  anf_module *m = NULL;
+  anf_exec *call = NULL, *e = compiled(w,
+                                       "def h(a) { (a * a * a, a + 1) }\n"
+                                       "def f(x: f64) { vjp(h, x, has_aux=true)[1] }",
+                                       &m);
+  anf_value *back = run_exec(w, e, 1, (anf_value *[]){anf_value_f64(w->cx, 2)});
+  anf_value *same = run(w, anf_module_find(m, "f"), 1, (anf_value *[]){anf_value_f64(w->cx, 2)});
+  anf_exec_free(e);
+  assert_true(anf_value_same(back, same));
+  assert_int_equal(anf_compile_value(w->cx, back, NULL, w->d, &call), ANF_OK);
+  anf_value_release(back);
+  anf_value_release(same);
+  gives(w->cx, run_exec(w, call, 1, (anf_value *[]){anf_value_f64(w->cx, 0.5)}), "(6.0,)",
+        "(f64,)");
+  anf_exec_free(call);
+  anf_module_free(m);
+}
+
 static void a_pullback_is_called_by_the_host(void **state) {
   world *w = *state;
   anf_module *m = NULL;
@@ -401,6 +422,7 @@ int main(void) {
       TEST(a_closure_is_an_argument),
       TEST(an_op_of_too_many_arguments_is_refused),
       TEST(a_closure_of_another_module_is_refused),
+      TEST(a_pullback_outlives_what_made_it),
       TEST(a_pullback_is_called_by_the_host),
       TEST(a_trap_is_a_status),
       TEST(a_symbolic_size_is_compiled_for_each_size),

@@ -39,12 +39,13 @@ static const struct {
   anf_jit_kind kind;
   anf_jit_level level;
   bool built;
-} kinds[ORACLE_ENGINES] = {[ORACLE_TIR] = {ANF_JIT_INTERP, ANF_JIT_O0},
-                           [ORACLE_LLVM_O0] = {ANF_JIT_LLVM, ANF_JIT_O0},
-                           [ORACLE_LLVM] = {ANF_JIT_LLVM, ANF_JIT_O2},
-                           [ORACLE_CJIT] = {ANF_JIT_CJIT, ANF_JIT_O2},
-                           [ORACLE_BUILT] = {.built = true},
-                           [ORACLE_BUILT_TIR] = {ANF_JIT_INTERP, ANF_JIT_O0, .built = true}};
+} kinds[ORACLE_ENGINES] = {
+    [ORACLE_TIR] = {.kind = ANF_JIT_INTERP, .level = ANF_JIT_O0},
+    [ORACLE_LLVM_O0] = {.kind = ANF_JIT_LLVM, .level = ANF_JIT_O0},
+    [ORACLE_LLVM] = {.kind = ANF_JIT_LLVM, .level = ANF_JIT_O2},
+    [ORACLE_CJIT] = {.kind = ANF_JIT_CJIT, .level = ANF_JIT_O2},
+    [ORACLE_BUILT] = {.built = true},
+    [ORACLE_BUILT_TIR] = {.kind = ANF_JIT_INTERP, .level = ANF_JIT_O0, .built = true}};
 
 static bool interprets(int e) { return e == ORACLE_INTERP || e == ORACLE_BUILT; }
 

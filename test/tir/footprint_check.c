@@ -114,17 +114,13 @@ static bool differ(bench *b, const char *one, const char *other) {
 }
 
 static bool finds_others(bench *b) {
-  static const char *const sum =
-      "func f(x: [f32 * 3], y: [f32 * 3]): void {\n  for i in (0, 3, 1) {\n    "
-      "y[i] = (x[i] + y[i])\n  }\n}\n";
-  static const char *const others[] = {"func f(x: [f32 * 3], y: [f32 * 3]): void {\n  for i in (0, "
-                                       "3, 1) {\n    y[i] = (x[(2 - i)] + y[i])\n "
-                                       " }\n}\n",
-                                       "func f(x: [f32 * 3], y: [f32 * 3]): void {\n  for i in (0, "
-                                       "2, 1) {\n    y[i] = (x[i] + y[i])\n  "
-                                       "}\n}\n",
-                                       "func f(x: [f32 * 3], y: [f32 * 3]): void {\n  for i in (0, "
-                                       "3, 1) {\n    y[i] = x[i]\n  }\n}\n"};
+#define LOOP(to, at_i)                                                                             \
+  "func f(x: [f32 * 3], y: [f32 * 3]): void {\n  for i in (0, " to ", 1) {\n    y[i] = " at_i      \
+  "\n  }\n}\n"
+  static const char *const sum = LOOP("3", "(x[i] + y[i])");
+  static const char *const others[] = {LOOP("3", "(x[(2 - i)] + y[i])"), LOOP("2", "(x[i] + y[i])"),
+                                       LOOP("3", "x[i]")};
+#undef LOOP
   bool all = !differ(b, sum, sum);
   for (size_t i = 0; i < ANFI_LEN(others); i++) all &= differ(b, sum, others[i]);
   return all;

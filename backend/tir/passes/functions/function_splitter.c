@@ -49,7 +49,7 @@ typedef struct using {
   anfi_map params, seen; // seen: in the current call
   ANFI_VEC(texpr) param;
   ANFI_VEC(tstmt)
-      body; // calls; before each the definitions of its views, a view after the one that it points into
+  body; // calls; before each the definitions of its views, a view after the one that it points into
 }
 using;
 
