@@ -8,6 +8,7 @@
 /* ---- attributes of primitives in results: the copy is freed, a function value of it lives on ---- */
 
 typedef struct held {
+  anfi_opcode op;
   const anfi_attrs *attrs;
   struct held *next, *same_hash;
 } held;
@@ -23,8 +24,8 @@ static void release_held(void *all) {
       if (h->attrs->at[k] && h->attrs->at[k] != &anfi_from_node) anf_value_release(h->attrs->at[k]);
 }
 
-static uint64_t hash_of(const anfi_attrs *a) {
-  uint64_t h = a->n;
+static uint64_t hash_of(anfi_opcode op, const anfi_attrs *a) {
+  uint64_t h = op;
   for (uint32_t k = 0; k < a->n; k++) {
     bool plain = a->at[k] && a->at[k] != &anfi_from_node;
     h = anfi_hash_mix(h, plain ? anfi_value_hash(a->at[k]) : anfi_key(a->at[k]));
@@ -52,19 +53,19 @@ static held_all *all_held(anf_ctx *cx) {
   return all;
 }
 
-const anfi_attrs *anfi_attrs_hold(anf_ctx *cx, const anfi_attrs *a) {
+const anfi_attrs *anfi_attrs_hold(anf_ctx *cx, anfi_opcode op, const anfi_attrs *a) {
   if (!a) return NULL;
   held_all *all = all_held(cx);
-  uint64_t *first = anfi_map_at(&all->by_hash, hash_of(a));
+  uint64_t *first = anfi_map_at(&all->by_hash, hash_of(op, a));
   for (const held *h = (const held *)(uintptr_t)*first; h; h = h->same_hash)
-    if (same_attrs(h->attrs, a)) return h->attrs;
+    if (h->op == op && same_attrs(h->attrs, a)) return h->attrs;
   size_t bytes = sizeof *a + a->n * sizeof(anf_value *);
   anfi_attrs *copy = (anfi_attrs *)anfi_alloc(&cx->arena, bytes);
   held *h = ANFI_NEW(&cx->arena, held);
   memcpy(copy, a, bytes);
   for (uint32_t k = 0; k < a->n; k++)
     if (a->at[k] && a->at[k] != &anfi_from_node) anf_value_retain(a->at[k]);
-  *h = (held){copy, all->first, (held *)(uintptr_t)*first};
+  *h = (held){op, copy, all->first, (held *)(uintptr_t)*first};
   all->first = h;
   *first = anfi_key(h);
   return copy;

@@ -104,8 +104,7 @@ anf_value *anfi_value_new_fn(anf_ctx *cx, anf_graph *g, uint16_t op, const anfi_
       new_value(cx, ANF_VALUE_FN, sizeof(anfi_fn) + anfi_size_mul(cx, n, sizeof(anf_value *)));
   v->n = n;
   anfi_fn *f = anfi_value_fn(v);
-  *f = (anfi_fn){.graph = g, .op = op, .ncapture = ncapture, .nbound = nbound};
-  f->attrs = anfi_attrs_hold(cx, attrs);
+  *f = (anfi_fn){.graph = g, .op = op, .attrs = attrs, .ncapture = ncapture, .nbound = nbound};
   return v;
 }
 

@@ -11,7 +11,7 @@ static anfi_form *form_of(anfi_abs_table *t, anf_module *m, const anfi_abs *a) {
   bool nest = a->kind == ANFI_ABS_TUPLE || a->kind == ANFI_ABS_RECORD;
   f->kind = fn ? ANFI_FORM_FN : code ? ANFI_FORM_CODE : nest ? ANFI_FORM_NEST : ANFI_FORM_DATA;
   f->op = a->op;
-  f->attrs = anfi_attrs_hold(m->cx, a->attrs);
+  f->attrs = anfi_attrs_hold(m->cx, (anfi_opcode)a->op, a->attrs);
   f->graph = a->graph ? a->graph->id : UINT32_MAX;
   f->n = f->kind == ANFI_FORM_DATA ? 0 : a->n;
   for (uint32_t i = 0; i < f->n; i++) {
