@@ -47,7 +47,7 @@ u8, u16, u32, u64 = (DTYPES[n] for n in ("u8", "u16", "u32", "u64"))
 f16, bf16, f32, f64, c64, c128 = (DTYPES[n] for n in ("f16", "bf16", "f32", "f64", "c64", "c128"))
 
 cond, fori_loop, while_loop, scan = (_CONTROL[n] for n in ("cond", "fori_loop", "while_loop", "scan"))
-from . import flatten_util, initializers, lax, nn, ops, optim, quantise, schedules, scipy, sparse, tree_util# noqa: E402
+from . import flatten_util, initializers, lax, nn, ops, optim, quantise, schedules, scipy, sparse, tree_util  # noqa: E402
 
 remat = checkpoint
 jacobian = jacrev
@@ -113,7 +113,7 @@ __all__ = [
     "f16", "f32", "f64", "flatten_util", "fori_loop", "from_jax", "generated", "grad", "hessian", "hyper_map", "i16", "i32", "i64", "i8", "initializers", "jacfwd",
     "jacrev", "jit", "jvp", "lax", "linearize", "load", "nn", "numpy", "random", "register_dataclass",
     "register_pytree_node", "register_pytree_node_class", "op", "save", "scan", "scipy", "set_default_dtype", "sparse", "stop_gradient", "train", "tree",
-    "tree_all", "tree_flatten", "tree_leaves", "tree_map", "tree_reduce", "tree_structure", "tree_transpose",
+    "tree_all", "tree_flatten", "tree_flatten_with_path", "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_with_path", "tree_reduce", "tree_structure", "tree_transpose",
     "block_until_ready", "device_count", "device_get", "device_put", "devices", "jacobian", "local_device_count", "local_devices",
     "tree_unflatten", "tree_util", "u16", "u32", "u64", "u8", "value_and_grad", "vjp", "vmap", "while_loop",
 ]
