@@ -30,6 +30,7 @@ from ._errors import AnforaError, CompileError, Finding, RunError
 from ._function import Closure, Function, Jit, jit
 from ._files import load, save
 from ._generated import FunctionType, generated
+from ._host import op
 from ._programs import Module, read
 from ._tree import (register_dataclass, register_pytree_node, register_pytree_node_class, tree_all, tree_flatten, tree_flatten_with_path,
                     tree_leaves, tree_leaves_with_path, tree_map, tree_map_with_path, tree_reduce, tree_structure, tree_transpose,
@@ -111,7 +112,7 @@ __all__ = [
     "TensorType", "asarray", "bf16", "bool_", "c128", "c64", "checkpoint", "cond", "config", "custom_jvp", "custom_vjp", "default_dtype", "explain",
     "f16", "f32", "f64", "flatten_util", "fori_loop", "from_jax", "generated", "grad", "hessian", "hyper_map", "i16", "i32", "i64", "i8", "initializers", "jacfwd",
     "jacrev", "jit", "jvp", "lax", "linearize", "load", "nn", "numpy", "random", "register_dataclass",
-    "register_pytree_node", "register_pytree_node_class", "save", "scan", "scipy", "set_default_dtype", "sparse", "stop_gradient", "train", "tree",
+    "register_pytree_node", "register_pytree_node_class", "op", "save", "scan", "scipy", "set_default_dtype", "sparse", "stop_gradient", "train", "tree",
     "tree_all", "tree_flatten", "tree_flatten_with_path", "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_with_path", "tree_reduce", "tree_structure", "tree_transpose",
     "block_until_ready", "device_count", "device_get", "device_put", "devices", "jacobian", "local_device_count", "local_devices",
     "tree_unflatten", "tree_util", "u16", "u32", "u64", "u8", "value_and_grad", "vjp", "vmap", "while_loop",

@@ -6,6 +6,7 @@ import bisect
 import linecache
 import os
 import re
+import threading
 from dataclasses import dataclass, field
 
 
@@ -162,11 +163,23 @@ def _calls(name: str, places: SourceMap | None) -> list[Place]:
     return list(found.values())
 
 
+raised = threading.local()  # raised.error: by a function of Python that a program called (_host.py)
+
+
+def _with_cause(code: str, message: str) -> str:
+    error = getattr(raised, "error", None)
+    if code != "E0444" or error is None:
+        return message
+    raised.error = None
+    return f"{message.split(': ')[0]}: it raised {type(error).__name__}: {error}"
+
+
 def translated(failure: Exception, kind: type[AnforaError], name: str, places: SourceMap | None) -> AnforaError:
     """An exception of the core, with the places of Python. `name` is the program's own file name."""
     status, items = failure.args
     findings = []
     for severity, _, code, message, file, line, col, _, hint in items:
+        message = _with_cause(code, message)
         finding = Finding(code, message, file, line, col, hint=hint or _hint_for(code, message), note=severity == 0)
         place = None
         if places and file == name:

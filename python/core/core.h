@@ -155,6 +155,8 @@ anf_status program_parse(anf_ctx *cx, const char *text, size_t n, const char *na
 
 /* ---- generator.c ---- */
 PyObject *generator_add(PyObject *module, PyObject *args);
+/* host.c */
+PyObject *op_add(PyObject *module, PyObject *args);
 
 /* ---- step.c: training steps whose state stays where it is ---- */
 PyTypeObject *stepper_make_type(core *c, PyObject *module);
