@@ -209,7 +209,7 @@ static bool *step_mask(anfi_flow *f, const anf_node *n, const anfi_flow_loop *p)
     const bool *arg = anfi_flow_mask(f, n->in[p->l.first_w + i].def);
     const anf_type *t = type_of(f, g->params.at[i]);
     size_t k = f->rules.count(t);
-    if (i < p->l.nw + p->l.ns) memcpy(at, arg, k);
+    if (i < p->l.nw + p->l.ns) anfi_flow_merge(at, arg, k);
     else if (arg[0]) f->rules.all(t, at);
     at += k;
   }
@@ -221,7 +221,7 @@ static void settle_step(anfi_flow *f, anfi_flow_loop *p) {
   const anf_type *t = type_of(f, p->l.step->result);
   bool *out = ANFI_NEW_N(f->a, bool, p->step->nout + 1), *at = out + p->again + p->ps;
   p->outs = ANFI_NEW_N(f->a, bool, p->l.nout + 1);
-  memcpy(out + p->again, p->in + p->pw, p->ps);
+  anfi_flow_merge(out + p->again, p->in + p->pw, p->ps);
   for (size_t i = 0; i < p->l.nout; i++) {
     const anf_type *o = t->items[t->n - p->l.nout + i];
     size_t k = f->rules.count(o);

@@ -231,8 +231,8 @@ static bool *loop_uses(anfi_j *j, const anf_node *n, const anfi_flow_loop *p, co
   const anfi_jgraph *step = anfi_jgraph_of(j, p->l.step);
   bool *out = ANFI_NEW_N(j->a, bool, n->nin + anfi_nwant(step));
   size_t to = p->pw + p->ps;
-  memcpy(out, of_step, p->pw);
-  memcpy(out + p->pw, given, p->ps);
+  if (p->pw) memcpy(out, of_step, p->pw);
+  if (p->ps) memcpy(out + p->pw, given, p->ps);
   for (size_t i = p->l.nw + p->l.ns; i < p->l.nw + p->l.ns + p->l.nx; i++)
     out[to++] = anfi_flow_any(of_step + step->pfirst[i], step->pfirst[i + 1] - step->pfirst[i]);
   return out;
@@ -246,7 +246,7 @@ static void loop_back(anfi_j *j, const anf_node *n, const bool *useful) {
   bool *given = ANFI_NEW_N(j->a, bool, step->nresult + 1);
   uint8_t *constant = ANFI_NEW_N(j->a, uint8_t, p.l.step->params.n + 1);
   int64_t by;
-  memcpy(given, useful, p.ps);
+  if (p.ps) memcpy(given, useful, p.ps);
   for (size_t i = 0; i < p.l.nout; i++)
     at += spread(t->items[t->n - p.l.nout + i], useful[p.ps + i], given + at);
   for (size_t i = 0; i < p.l.nw; i++) {
@@ -280,7 +280,7 @@ static void custom_back(anfi_j *j, const anf_node *n, const bool *given) {
   bool *want = ANFI_NEW_N(j->a, bool, anfi_nwant(jg) + 1),
        *dy = ANFI_NEW_N(j->a, bool, jg->nresult + 1);
   for (size_t i = jg->pfirst[2]; i < jg->pfirst[3]; i++) want[i] = true;
-  memcpy(dy + ny, given, jg->nresult - ny);
+  if (jg->nresult > ny) memcpy(dy + ny, given, jg->nresult - ny);
   ask_back(j, n, 0, anfi_jspec_of(j, rule, want, dy, NULL, &j->now->plan, false));
 }
 
@@ -416,7 +416,7 @@ static void begin_visit(anfi_j *j, anfi_jspec *s) {
   s->varied = row + anfi_node_slot(jg);
   const bool *known = known_row(s);
   if (!known) return;
-  memcpy(row, known, slots);
+  if (slots) memcpy(row, known, slots);
   s->flow.visited = jg->order.n;
 }
 
