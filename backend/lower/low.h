@@ -304,6 +304,8 @@ bool anfi_low_store_transposed(anfi_low *L, const anfi_view *v, texpr to);
 /* Of these there are kernels that sum in i32. */
 static inline bool anfi_low_byte(anf_dtype d) { return d == ANF_I8 || d == ANF_U8; }
 
+enum { ANFI_PARALLEL_MACS = 1 << 20 }; // fewer products are done before other threads are awake
+
 /* gemm.c: c[m, n] = sum over k of a[m, k] b[k, n], then the epilogue: + bias[n], + rhs[m, n], Relu */
 typedef struct anfi_mm {
   /* types: of the result; of a and b if they are bytes, else void: then elem is theirs, too */

@@ -74,6 +74,8 @@ class _Config:
 
 def device_put(x, device=None):
     """The tree with arrays of this package for those of NumPy; there is one device."""
+    if device is not None:
+        devices(device)
     return tree_map(asarray, x)
 
 

@@ -171,6 +171,8 @@ def _with_cause(code: str, message: str) -> str:
     if code != "E0444" or error is None:
         return message
     raised.error = None
+    if not isinstance(error, Exception):  # Ctrl-C, sys.exit()
+        raise error
     return f"{message.split(': ')[0]}: it raised {type(error).__name__}: {error}"
 
 

@@ -11,13 +11,12 @@ from ._compile.emit import Builder
 from ._errors import CompileError, SourceMap, raised, translated
 from ._function import TextFunction
 from ._tree import Shape
+from ._types import BY_NUMPY_NAME
 
 _C = {"bool": ctypes.c_bool, "i8": ctypes.c_int8, "i16": ctypes.c_int16, "i32": ctypes.c_int32, "i64": ctypes.c_int64,
       "u8": ctypes.c_uint8, "u16": ctypes.c_uint16, "u32": ctypes.c_uint32, "u64": ctypes.c_uint64, "f32": ctypes.c_float,
       "f64": ctypes.c_double}
-_NUMPY = {"bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16",
-          "u32": "uint32", "u64": "uint64", "f16": "float16", "f32": "float32", "f64": "float64", "c64": "complex64",
-          "c128": "complex128"}
+_NUMPY = {d.name: name for name, d in BY_NUMPY_NAME.items() if name != "bfloat16"} | {"bool": "bool"}
 _REAL = ("f16", "f32", "f64")
 _EFFECT, _STATUS = 1, 2  # ANF_HOST_EFFECT, ANF_HOST_STATUS
 

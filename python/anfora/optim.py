@@ -14,7 +14,7 @@ from ._tree import tree_leaves, tree_map, tree_paths, tree_structure, tree_unfla
 
 
 def _renamed(taken: Any, kw: dict) -> dict:
-    """Arguments by the names of optax and PyTorch as those of ours: learning_rate and lr, betas, weight_decay."""
+    """Arguments by the names of optax and PyTorch as those of ours: learning_rate and lr, betas."""
     kw = dict(kw)
     for name in ("learning_rate", "lr"):
         if name in kw and "rate" in taken and "rate" not in kw:

@@ -203,6 +203,14 @@ def infinite_edges(r):
             r.tap.case(f"infinities at the edges of {size} by {kernel}, {attrs} {' '.join(more)}", problem or other)
 
 
+def empty_inputs(r):
+    """Padding alone is read."""
+    x, w = r.data((1, 300, 9, 0)), r.data((300, 1, 3, 3))
+    sig, y = "x: f32[1, 300, 9, 0], w: f32[300, 1, 3, 3]", "Conv2D(x, w, padding=4, groups=300)"
+    r.case("a convolution of no elements", f"def f({sig}) {{ {y} }}", [x, w], np.zeros((1, 300, 15, 6)), np.zeros(1), 9, "f32")
+    r.case("its gradient by w", f"def f({sig}) {{ Sum({y}) }}", [x, w], np.zeros(w.shape), np.zeros(1), 9, "f32", "--grad", "--wrt", "w")
+
+
 def with_bias(r):
     for stride, padding in ((1, 1), (2, 0), (3, 1)):
         how = (stride, padding, 1, 1)
@@ -342,6 +350,7 @@ def main():
         sums_of_loops(r)
         convolutions(r)
         infinite_edges(r)
+        empty_inputs(r)
         with_bias(r)
         followed_convolutions(r)
         followed(r)

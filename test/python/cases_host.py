@@ -83,6 +83,16 @@ def test_what_it_raises_stops_the_program():
     close(arctan(X, 1.0), np.arctan(X))  # and the next one runs
 
 
+def test_the_end_of_the_process_is_no_error():
+    def end(x):
+        raise KeyboardInterrupt
+    try:
+        op("fn(f64) -> f64")(end)(1.0)
+    except KeyboardInterrupt:
+        return
+    raise AssertionError("it was taken for an error")
+
+
 def test_effects_are_in_order():
     seen = []
     note = op("fn(i64) -> i64", effect=True)(lambda i: seen.append(i) or i)

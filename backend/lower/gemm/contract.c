@@ -234,7 +234,7 @@ static texpr tensor_of(anfi_low *L, const matrix *x) {
   return x->tensor ? x->tensor : anfi_view_force(L, x->v);
 }
 
-enum { MANY_BATCHES = 4, PARALLEL_MACS = 1 << 20 };
+enum { MANY_BATCHES = 4 };
 
 /* What is done with a product before it is written. */
 typedef struct consumer {
@@ -429,7 +429,7 @@ static bool by_kernels(anfi_low *L, const matmul *whole, consumer *f) {
   if (m.zero) q.zero = anfi_view_force(L, m.zero), q.zeros = m.zero->n;
   uint64_t all = 1;
   for (size_t k = 0; k < m.nb; k++) all *= (uint64_t)m.batch[k];
-  q.serial = L->o.parallel && all >= MANY_BATCHES && all * q.m * q.n >= PARALLEL_MACS / q.k;
+  q.serial = L->o.parallel && all >= MANY_BATCHES && all * q.m * q.n >= ANFI_PARALLEL_MACS / q.k;
   bool parallel = q.serial && !L->in_parallel;
   for (size_t k = 0; k < m.nb; k++) {
     anfi_low_loop(L, &loop[k], (uint64_t)m.batch[k], "b");

@@ -306,11 +306,10 @@ static void nth_block(const conv_bytes *q, block b, texpr i) {
 }
 
 static bool in_parallel(const conv_bytes *q) {
-  enum { PARALLEL_MACS = 1 << 20 };
   uint64_t macs = u(q->c.n * q->c.groups * q->c.co) * q->depth * q->taps;
   const int64_t *out = q->c.win.out;
   return q->L->o.parallel && !q->L->in_parallel &&
-         macs * u(out[0] * out[1] * out[2]) >= PARALLEL_MACS;
+         macs * u(out[0] * out[1] * out[2]) >= ANFI_PARALLEL_MACS;
 }
 
 static void convolve(conv_bytes *q) {

@@ -326,11 +326,9 @@ static place place_of(const walk *w, texpr n, texpr g) {
                  anfi_low_atom(w->L, mulc(w, ng, co * w->out)), mulc(w, g, ci), mulc(w, g, co)};
 }
 
-enum { PARALLEL_MACS = 1 << 20 }; // less is done before other threads are awake
-
 static bool parallel(const walk *w) {
   uint64_t work = u(w->c->n * w->c->groups * w->c->ci * w->c->co) * w->taps * w->out;
-  return w->L->o.parallel && !w->L->in_parallel && work >= PARALLEL_MACS;
+  return w->L->o.parallel && !w->L->in_parallel && work >= ANFI_PARALLEL_MACS;
 }
 
 /* As many blocks of `rows` rows as `many`, from row `first` on, each in parts of channels. */

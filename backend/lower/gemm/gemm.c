@@ -22,8 +22,6 @@
  * thread; or one for each slice, which the shape alone decides. Blocks and threads change no bit. */
 #include "backend/lower/gemm/block.h"
 
-enum { PARALLEL_MACS = 1 << 20 };
-
 static texpr address(gemm *p, texpr tensor, texpr i) {
   i = atom(p, i);
   return anfi_t_addr(p->L->t, tensor, 1, &i);
@@ -225,7 +223,7 @@ static void all_tasks(gemm *p) {
 static void share_tasks(gemm *p) {
   const anfi_mm *q = p->q;
   p->parallel = p->L->o.parallel && !p->L->in_parallel && !q->serial &&
-                (p->slices > 1 || q->m * q->n >= PARALLEL_MACS / q->k);
+                (p->slices > 1 || q->m * q->n >= ANFI_PARALLEL_MACS / q->k);
   p->panels = q->n / p->b.nr;
   p->tail = q->n % p->b.nr;
   p->blocks = anfi_mm_up(q->m, p->b.mb);

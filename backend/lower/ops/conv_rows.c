@@ -10,7 +10,7 @@
 #include "backend/lower/ops/slide.h"
 #include "ir/ops/nn/window.h"
 
-enum { BLOCK = 4, FEW_MACS = 1 << 13, PARALLEL_MACS = 1 << 20, MOST_FUSED = 1 << 16 };
+enum { BLOCK = 4, FEW_MACS = 1 << 13, MOST_FUSED = 1 << 16 };
 
 /* `in`: of what the windows slide over; `mine`: channels of a group of the result, `other`: that are summed. */
 typedef struct shape {
@@ -76,7 +76,7 @@ bool anfi_low_conv_rows_wanted(const anfi_conv *c, const anfi_conv_work *q) {
   shape s = shape_of(c, q->way);
   anfi_slide row = slide_of(&s.c.win);
   if (q->elem != ANF_TIR_f32 && q->elem != ANF_TIR_f64) return false;
-  if (products_of(&s) < FEW_MACS) return false; // plain loops are as good
+  if (!s.in || products_of(&s) < FEW_MACS) return false; // plain loops are as good
   for (size_t d = 0; d < 3; d++)
     if (q->way == ANFI_CONV_BY_INPUT && c->win.stride[d] != 1) return false;
   return anfi_slide_fits(&row, q->elem == ANF_TIR_f32 ? ANF_F32 : ANF_F64);
@@ -122,7 +122,7 @@ static bool all_inside(const anfi_window *w, size_t d) {
   return is_inside(w, d, 0, 0) && is_inside(w, d, w->out[d] - 1, w->kernel[d] - 1);
 }
 
-/* Of what is inside along dim d for entry i of the tables. */
+/* A loop over the taps, or results, that are inside along dim d, for entry i of the tables. */
 static void open_inside(walk *w, anfi_loop *l, size_t d, texpr i, const char *name) {
   texpr lo = atom(w, anfi_low_load(w->L, w->lo[d], i)),
         hi = atom(w, anfi_low_load(w->L, w->hi[d], i));
@@ -138,7 +138,7 @@ static texpr input_at(const walk *w, size_t d, texpr o, texpr t) {
 
 /* One of the outermost loops is shared among threads, if there is work for them. */
 static void share(const walk *w, size_t n, anfi_loop **l) {
-  if (!w->L->o.parallel || w->L->in_parallel || products_of(&w->s) < PARALLEL_MACS) return;
+  if (!w->L->o.parallel || w->L->in_parallel || products_of(&w->s) < ANFI_PARALLEL_MACS) return;
   size_t i = 0;
   while (i < n && l[i]->none) i++;
   if (i < n) l[i]->parallel = true;

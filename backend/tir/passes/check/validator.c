@@ -102,7 +102,7 @@ static bool expr(checker *c, texpr e);
 static bool bounds(checker *c, texpr e, uint32_t k, uint32_t extent) {
   int64_t dim;
   trange r;
-  if (c->ended) return true; // behind a check that fails: what it guards is never reached
+  if (c->ended) return true; // after a check that fails: control never comes to its access
   if (!anfi_t_const_i64(e->in[0]->in[k], &dim) || !anfi_t_range(&c->ranges, e->in[1 + k], &r))
     return true;
   if (r.hi >= 0 && (r.lo < dim - (int64_t)extent + 1 || (e->kind == TX_tensorptr && r.lo <= dim)))
