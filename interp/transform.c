@@ -52,13 +52,21 @@ static const anf_type **types_of(anf_ctx *cx, const anf_graph *g, anf_value *con
   return t;
 }
 
+/* Was it specialised before? A Derive that a program writes has no type. */
+static bool is_specialised(const anf_module *m) {
+  for (size_t i = 0; i < m->nodes.n; i++) {
+    const anf_node *n = m->nodes.at[i];
+    if (n && anfi_is_op(n, ANF_OP_Derive) && n->type) return true;
+  }
+  return false;
+}
+
 /* The graph, of a module of its own, for arguments of these types. */
 static anf_status without_transforms(anf_graph *g, size_t n, const anf_type *const *types,
                                      anf_diag *d, anfi_prepared *out) {
   anf_module *m = g->module;
   anf_graph *made = g;
-  bool derives = anfi_module_has_op(m, ANF_OP_Derive); // it was specialised before
-  anf_status st = derives ? ANF_OK : anf_specialise(m, g, n, types, d, &made);
+  anf_status st = is_specialised(m) ? ANF_OK : anf_specialise(m, g, n, types, d, &made);
   if (st == ANF_OK) st = anf_optimise(m, "loop (expand clean)*", NULL, d);
   if (st == ANF_OK) out->g = made;
   return st;

@@ -116,7 +116,7 @@ static size_t put_required(char *to, size_t size, const anfi_schema *s, int kind
 }
 
 static void try_required(bench *b) {
-  static const char *const args[] = {"x", "v", "k", "c", "(x, k)", "{a = x}"};
+  static const char *const args[] = {"x", "v", "k", "c", "(x, k)", "{a = x}", "Sin"};
   static const char *const with[] = {"F(AR)", "partial(F, P)(A)", "map(partial(F, P), M)",
                                      "grad(partial(F, P))(A)"};
   char list[2][256], required[2][300], body[1000];
