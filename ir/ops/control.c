@@ -46,7 +46,7 @@ bool anfi_infer_assert(anfi_infer *q) {
 
 bool anfi_infer_undef(anfi_infer *q) {
   if (q->attr[0]->kind != ANF_VALUE_TYPE)
-    return anfi_infer_fail(q, "the attribute 'of' must be a type");
+    return anfi_fail(q->cx, q->loc, ANF_E0205, "of", "Undef", "type");
   return anfi_infer_is(q, q->attr[0]->type);
 }
 
