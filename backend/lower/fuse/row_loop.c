@@ -46,7 +46,7 @@ static anfi_view *strided_matrix(rows *r, const anfi_view *all, const anf_type *
   anfi_low *L = r->w->L;
   int64_t base = 0, stride[ANF_MAX_RANK];
   size_t lead = r->b->nlead;
-  if (!r->b->batch || t->n != lead + 2 || all->kind != VIEW_LAZY) return NULL;
+  if (!r->b->batch || t->n != lead + 2 || all->kind != VIEW_LAZY || !all->n) return NULL;
   texpr tensor = anfi_map_strides(all, &base, stride), batch[ANF_MAX_RANK];
   uint64_t height = (uint64_t)t->dims[lead], cols = (uint64_t)t->dims[lead + 1];
   for (size_t k = 0; tensor && k < t->n; k++)

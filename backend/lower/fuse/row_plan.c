@@ -22,15 +22,15 @@
 #include "backend/lower/graph/graph.h"
 
 enum {
-  WINDOW = 256,          // nodes among which a block is found
-  LEAST_ROW = 32,        // elements of a row, of the largest of its tensors
-  MAX_ROW = 1 << 14,     //
-  MAX_BYTES = 192 << 10, // of a row of all members
-  LEAST_BATCH = 4,       // matrices of a block of products
-  MAX_MATRIX = 1 << 18,  // elements of one
+  WINDOW = 256,            // nodes among which a block is found
+  LEAST_ROW = 32,          // elements of a row, of the largest of its tensors
+  MAX_ROW = 1 << 14,       //
+  MAX_BYTES = 192 << 10,   // of a row of all members
+  LEAST_BATCH = 4,         // matrices of a block of products
+  MAX_MATRIX = 1 << 18,    // elements of one
   MAX_MATRICES = 16 << 20, // bytes of a matrix of all members
-  MAX_WRITTEN = 6,       // results of a flat block
-  MAX_FLAT = 48,         // nodes of one
+  MAX_WRITTEN = 6,         // results of a flat block
+  MAX_FLAT = 48,           // nodes of one
 };
 
 typedef struct frame { // the leading dims of a block
@@ -114,7 +114,8 @@ static anfi_row_way way_of(glow *w, const frame *f, const anf_node *n, size_t i)
   if (axes_of(w->cx, n) && i)
     return n->op == ANF_OP_SoftmaxCrossEntropy ? own : plain(x) ? ROW_WHOLE : ROW_NONE;
   bool by_row = anfi_op[n->op].flags & (ANFI_ALONG | ANFI_IN_ORDER);
-  if (by_row || n->op == ANF_OP_OneHot || n->op == ANF_OP_SumTo || n->op == ANF_OP_MatMul) return own;
+  if (by_row || n->op == ANF_OP_OneHot || n->op == ANF_OP_SumTo || n->op == ANF_OP_MatMul)
+    return own;
   return broadcast_way(f, n->type, x);
 }
 
@@ -129,7 +130,7 @@ static bool is_batch(const anf_node *n) {
   frame f = {n->type->n - 2, n->type->dims, 0};
   for (size_t i = 0; i < 2; i++) {
     const anf_type *x = n->in[i].def->type;
-    if (!has_rows(&f, x) || x->n != n->type->n) return false;
+    if (!has_rows(&f, x) || x->n != n->type->n || !anfi_low_elements(x)) return false;
   }
   return true;
 }
@@ -180,6 +181,7 @@ static bool may_join(finder *q, const candidate *s) {
   const anf_node *n = s->node;
   uint64_t most = q->batch ? MAX_MATRIX : MAX_ROW;
   if (!keeps_rows(q->w, &q->f, n) || row_size(&q->f, n->type) > most) return false;
+  if (q->batch && !row_size(&q->f, n->type)) return false;
   if (q->flat && (!is_flat(n) || n->type->n != q->f.n)) return false;
   if (writes_state(q, n) && !q->flat) return false;
   for (size_t i = 0; i < n->nin; i++)
@@ -410,9 +412,7 @@ static bool consistent(finder *q) {
 /* A block with the frame of candidate i. */
 static bool find_block(finder *q, size_t i) {
   const candidate *s = &q->window.at[i];
-  if (!(q->flat    ? flat_frame_of(q, s)
-        : q->batch ? batch_frame_of(q, s)
-                   : frame_of(q, s->node)))
+  if (!(q->flat ? flat_frame_of(q, s) : q->batch ? batch_frame_of(q, s) : frame_of(q, s->node)))
     return false;
   reset(q);
   for (size_t k = 0; k < q->window.n; k++) {
