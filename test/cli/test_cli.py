@@ -80,7 +80,10 @@ def test_running():
                 "def large(x, w) { (Sum(x), Max(x, axis=0), Mean(x, axis=1), x[:, 32:96] @ w) }\n"
                 "def bytes(x: u8[64, 64], w: i8[64, 64]) { Quantize(Dequantize(x, 0.5) @ Dequantize(w, 0.5), 0.1) }\n"
                 "def gates(x: f32[64, 128], v: f32[128, 128], w: f32[128, 128]) { (x @ v, x @ w) }\n"
-                "def residual(x: f32[1, 16, 9, 9], w: f32[16, 16, 3, 3], c: f32[16]) { Relu(BatchNorm(Conv2D(x, w, padding=1), c, c, c, c) + x) }\n")
+                "def residual(x: f32[1, 16, 9, 9], w: f32[16, 16, 3, 3], c: f32[16]) { Relu(BatchNorm(Conv2D(x, w, padding=1), c, c, c, c) + x) }\n"
+                "def attend(q: f32[2, 4, 64, 32], k: f32[2, 64, 4, 32], v: f32[2, 4, 64, 32]) {\n"
+                "  Softmax(q @ Transpose(k, (0, 2, 3, 1)) * 0.2, axis=-1) @ v\n"
+                "}\n")
     check("--explain-fusion", anfora("run", "fused.anf:sums", "[[1,2],[3,4]]", "--explain-fusion"), out=re.compile("^296[.]14"),
           err=r"^sums\n  computed where it is read: Exp 1:19\n  computed where it is read: Mul 1:26\n  Sum 1:15\n$")
     check("--explain-fusion of rows",
@@ -103,6 +106,11 @@ def test_running():
     check("--explain-fusion of a convolution and its epilogue", anfora("build", "fused.anf:residual", "--explain-fusion"), out="",
           err=r"^residual\n  product whose reader is its epilogue: Conv2D 14:\d+\n  computed where it is read: BatchNorm 14:\d+\n"
               r"  computed where it is read: Add 14:\d+\n  Relu 14:\d+\n$")
+    check("--explain-fusion of products of batches", anfora("build", "fused.anf:attend", "--explain-fusion"), out="",
+          err=r"^attend\n  read by products where it is: Transpose 16:\d+\n  one loop over 8 matrices: Mul 16:\d+, Softmax 16:\d+, MatMul 16:\d+\n"
+              r"    computed where it is read: MatMul 16:\d+\n    moves 262152 bytes, op by op \d+\n$")
+    check("of those, no matrix of all scores is in memory", anfora("print", "--as", "tir", "fused.anf:attend"),
+          out=re.compile(r"\A(?!.*f32 \* 32768)", re.S))
     check("--explain-fusion of a step",
           anfora("build", "fused.anf:step", "--state", "1", "--explain-fusion"), out="",
           err=r"  one loop over 64 elements: Add 6:17, Sub 7:13\n    computed where it is read: Mul 6:11, Mul 7:19\n")

@@ -310,6 +310,32 @@ static void product(gen *g) {
   end(g, &r);
 }
 
+/* Softmax(x xT) x, of x as it is or in a view: products of batches that read one another. */
+static void batches(gen *g) {
+  static const char *const op[] = {"Softmax", "Relu", "Tanh"};
+  int i = pick_of_rank(g, 3);
+  if (i < 0) return;
+  shape x = g->name[i], s = x;
+  s.dim[s.rank - 1] = s.dim[s.rank - 2];
+  if (tensor_elements(&s) > MOST) return;
+  begin(g);
+  put(g, "%s((", op[below(g, 3)]);
+  put_name(g, i);
+  put(g, " @ SwapAxes(");
+  put_name(g, i);
+  put(g, ", -1, -2)) * %g)", part_of(x.dim[x.rank - 1]));
+  end(g, &s);
+  int m = g->n - 1;
+  begin(g);
+  put(g, "(");
+  put_name(g, m);
+  bool flipped = below(g, 2);
+  put(g, flipped ? " @ Flip(" : " @ ");
+  put_name(g, i);
+  put(g, "%s) * %g", flipped ? ", axis=-1)" : "", part_of(x.dim[x.rank - 2]));
+  end(g, &x);
+}
+
 static const int64_t dims[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 32, 33, 64, 70, 100};
 
 static int64_t any_dim(gen *g) { return dims[below(g, sizeof dims / sizeof *dims)]; }
@@ -453,6 +479,9 @@ tensor_program generate_tensors(uint64_t seed, size_t size) {
   tensor_program r = {.dtype = types[type], .may_fail = seed % 11 == 0};
   make_inputs(&g, seed % 7 == 0, r.may_fail);
   for (size_t i = 0; i < size && g.n < NAMES; i++) statement(&g);
+  uint64_t state = g.state; // values and losses are those of the program without
+  if (seed % 3 != 2 && g.n + 2 < NAMES) batches(&g);
+  g.state = state;
   int n = 1 + (int)below(&g, 5);
   put(&g, "  ");
   put(&g, aux ? "(" : "");

@@ -8,7 +8,7 @@
  * block are lowered as they are; one nest writes the elements of all that nodes outside read. */
 #include "backend/lower/graph/graph.h"
 
-enum { PARALLEL_WORK = 1 << 14 }; // elements of the largest tensor
+enum { PARALLEL_WORK = 1 << 14, MATRICES = 1 << 10 }; // elements of the largest tensor
 
 typedef struct rows {
   glow *w;
@@ -41,6 +41,31 @@ static anfi_elem at_row(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
   return anfi_view_at(L, v->in[0], &whole);
 }
 
+/* A matrix of a view of memory, such as Transpose(x, (0, 2, 1, 3)), that a product reads where it is; else NULL. */
+static anfi_view *strided_matrix(rows *r, const anfi_view *all, const anf_type *t) {
+  anfi_low *L = r->w->L;
+  int64_t base = 0, stride[ANF_MAX_RANK];
+  size_t lead = r->b->nlead;
+  if (!r->b->batch || t->n != lead + 2 || all->kind != VIEW_LAZY || !all->n) return NULL;
+  texpr tensor = anfi_map_strides(all, &base, stride), batch[ANF_MAX_RANK];
+  uint64_t height = (uint64_t)t->dims[lead], cols = (uint64_t)t->dims[lead + 1];
+  for (size_t k = 0; tensor && k < t->n; k++)
+    if (stride[k] < 0) return NULL;
+  if (!tensor || base < 0) return NULL;
+  uint64_t down = (uint64_t)stride[lead], along = (uint64_t)stride[lead + 1];
+  bool forward = along == 1 && down >= cols, backward = down == 1 && along >= height;
+  if (!forward && !backward) return NULL;
+  anfi_pt p = {0};
+  anfi_pt_push(&p, r->at, r->b->rows);
+  anfi_pt_dims(L, &p, lead, r->b->lead, batch);
+  texpr from = anfi_ix(L, (uint64_t)base);
+  for (size_t k = 0; k < lead; k++)
+    from = anfi_ix_add(L, from, anfi_ix_mulc(L, batch[k], (uint64_t)stride[k]));
+  uint64_t n = (height - 1) * down + (cols - 1) * along + 1;
+  texpr part = anfi_low_part(L, tensor, anfi_lower_elem(all->dtype), from, n);
+  return anfi_map_matrix(L, t, part, forward ? down : along, !forward);
+}
+
 static anfi_view *given_row(rows *r, anf_node *n) {
   uint64_t *known = anfi_map_at(&r->view, anfi_key(n));
   anfi_low *L = r->w->L;
@@ -52,7 +77,7 @@ static anfi_view *given_row(rows *r, anf_node *n) {
     v->value = all->value;
   } else if (all->tensor)
     v = anfi_view_buffer(L, t, row_of(r, all->tensor, all->dtype, anfi_low_elements(t)));
-  else {
+  else if (!(v = strided_matrix(r, all, t))) {
     anfi_low_op q = {.type = t, .n = 1, .in = &all, .loc = anfi_node_loc(n)};
     v = anfi_view_lazy(L, &q, ORDER_FLAT, at_row);
     v->data = r;
@@ -234,7 +259,7 @@ static bool row_loop(rows *r) {
   bool good = true, before = L->in_parallel;
   write_products(r);
   anfi_low_loop(L, &l, r->b->rows, "row");
-  l.parallel = L->o.parallel && !before && largest(r) >= PARALLEL_WORK;
+  l.parallel = L->o.parallel && !before && largest(r) >= (r->b->batch ? MATRICES : PARALLEL_WORK);
   L->in_parallel |= l.parallel;
   r->at = l.var;
   for (size_t i = r->b->from; i < r->b->to && good; i++) good = lower_member(r, i);

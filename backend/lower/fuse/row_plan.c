@@ -9,7 +9,10 @@
  * A block is found around a reduction over the trailing dims (a sum, a norm, a softmax). Its frame is the leading dims.
  * Nodes try_join in order, pointwise ones and others that keep rows apart, until a barrier (a product, a call, an effect).
  * A node between that stays outside goes before the loop if it needs no member, else after it. Pointwise nodes that no
- * reduction takes form flat blocks: nodes of equal dims that read one another or the same tensor.
+ * reduction takes form flat blocks: nodes of equal dims that read one another or the same tensor. Before all that,
+ * products of batches that read one another, and what is between, form blocks whose rows are matrices:
+ *
+ *   Softmax(q @ k^T) @ v                           for each matrix of the batch: product, softmax, product, in cache
  *
  * The hard case is a training step that updates state in place: a node that writes state stays in its place among the
  * readers of that state. (XLA's multi-output fusion and TVM's compute_at are the relatives.)
@@ -19,12 +22,15 @@
 #include "backend/lower/graph/graph.h"
 
 enum {
-  WINDOW = 256,          // nodes among which a block is found
-  LEAST_ROW = 32,        // elements of a row, of the largest of its tensors
-  MAX_ROW = 1 << 14,     //
-  MAX_BYTES = 192 << 10, // of a row of all members
-  MAX_WRITTEN = 6,       // results of a flat block
-  MAX_FLAT = 48,         // nodes of one
+  WINDOW = 256,            // nodes among which a block is found
+  LEAST_ROW = 32,          // elements of a row, of the largest of its tensors
+  MAX_ROW = 1 << 14,       //
+  MAX_BYTES = 192 << 10,   // of a row of all members
+  LEAST_BATCH = 4,         // matrices of a block of products
+  MAX_MATRIX = 1 << 18,    // elements of one
+  MAX_MATRICES = 16 << 20, // bytes of a matrix of all members
+  MAX_WRITTEN = 6,         // results of a flat block
+  MAX_FLAT = 48,           // nodes of one
 };
 
 typedef struct frame { // the leading dims of a block
@@ -54,6 +60,8 @@ typedef struct finder {
   anfi_map at;    // node id → 1 + place in the window
   uint64_t bytes; // of a row of all members
   size_t written; // members that are not fused to their readers
+  bool batch;     // blocks are of products of batches
+  bool chain;     // one of them reads a member
   /* blocks of flat loops */
   bool flat;      // blocks are; what follows is for those
   size_t members; // so many
@@ -106,13 +114,25 @@ static anfi_row_way way_of(glow *w, const frame *f, const anf_node *n, size_t i)
   if (axes_of(w->cx, n) && i)
     return n->op == ANF_OP_SoftmaxCrossEntropy ? own : plain(x) ? ROW_WHOLE : ROW_NONE;
   bool by_row = anfi_op[n->op].flags & (ANFI_ALONG | ANFI_IN_ORDER);
-  if (by_row || n->op == ANF_OP_OneHot || n->op == ANF_OP_SumTo) return own;
+  if (by_row || n->op == ANF_OP_OneHot || n->op == ANF_OP_SumTo || n->op == ANF_OP_MatMul)
+    return own;
   return broadcast_way(f, n->type, x);
 }
 
 anfi_row_way anfi_glow_row_way(glow *w, const growblock *b, const anf_node *n, size_t i) {
   frame f = {b->nlead, b->lead, b->rows};
   return way_of(w, &f, n, i);
+}
+
+/* A product of as many matrices as each operand has. */
+static bool is_batch(const anf_node *n) {
+  if (!anfi_is_op(n, ANF_OP_MatMul) || !plain(n->type) || n->type->n < 3) return false;
+  frame f = {n->type->n - 2, n->type->dims, 0};
+  for (size_t i = 0; i < 2; i++) {
+    const anf_type *x = n->in[i].def->type;
+    if (!has_rows(&f, x) || x->n != n->type->n || !anfi_low_elements(x)) return false;
+  }
+  return true;
 }
 
 /* Does the op keep rows apart, whatever its inputs are? */
@@ -126,6 +146,7 @@ static bool keeps_rows(glow *w, const frame *f, const anf_node *n) {
   case ANF_OP_BroadcastLike: return true;
   case ANF_OP_SumTo: return n->type->n == n->in[0].def->type->n;
   case ANF_OP_OneHot: return one_hot_inside(w->cx, f, n);
+  case ANF_OP_MatMul: return is_batch(n) && n->type->n == f->n + 2;
   default: return anfi_lower_is_scalar((anfi_opcode)n->op);
   }
 }
@@ -158,7 +179,9 @@ static bool is_flat(const anf_node *n) {
 
 static bool may_join(finder *q, const candidate *s) {
   const anf_node *n = s->node;
-  if (!keeps_rows(q->w, &q->f, n) || row_size(&q->f, n->type) > MAX_ROW) return false;
+  uint64_t most = q->batch ? MAX_MATRIX : MAX_ROW;
+  if (!keeps_rows(q->w, &q->f, n) || row_size(&q->f, n->type) > most) return false;
+  if (q->batch && !row_size(&q->f, n->type)) return false;
   if (q->flat && (!is_flat(n) || n->type->n != q->f.n)) return false;
   if (writes_state(q, n) && !q->flat) return false;
   for (size_t i = 0; i < n->nin; i++)
@@ -195,13 +218,23 @@ static void note_reads(finder *q, const group *j) {
   q->members += j->all.n;
 }
 
+/* Is there a product among these that reads a member? */
+static bool reads_member(finder *q, const group *j) {
+  for (size_t k = 0; k < j->all.n; k++)
+    for (size_t i = 0; i < j->all.at[k]->node->nin; i++) {
+      const candidate *x = candidate_of(q, j->all.at[k]->node->in[i].def);
+      if (x && x->is == MEMBER && is_batch(j->all.at[k]->node)) return true;
+    }
+  return false;
+}
+
 /* Adds the node and the producers fused into it. Every input is a member, or needs no member. */
 static bool try_join(finder *q, candidate *first) {
   group j = {0};
   anfi_arena *a = q->tmp;
   if (!may_join(q, first)) return false;
   uint64_t bytes = row_size(&q->f, first->node->type) * 8;
-  if (q->bytes + bytes > MAX_BYTES) return false;
+  if (q->bytes + bytes > (q->batch ? MAX_MATRICES : MAX_BYTES)) return false;
   anfi_push(a, &j.all, first);
   for (size_t k = 0; k < j.all.n; k++)
     for (size_t i = 0; i < j.all.at[k]->node->nin; i++) {
@@ -214,6 +247,7 @@ static bool try_join(finder *q, candidate *first) {
     }
   if (q->flat && !is_worth_sharing(q, &j)) return false;
   if (q->flat) note_reads(q, &j);
+  q->chain |= reads_member(q, &j);
   for (size_t k = 0; k < j.all.n; k++) j.all.at[k]->is = MEMBER;
   q->bytes += bytes;
   q->written++;
@@ -260,6 +294,15 @@ static bool flat_frame_of(finder *q, const candidate *s) {
   return q->f.rows >= LEAST_ROW;
 }
 
+/* The frame of a product of batches: the batches. */
+static bool batch_frame_of(finder *q, const candidate *s) {
+  const anf_type *t = s->node->type;
+  if (!is_batch(s->node)) return false;
+  q->f = (frame){t->n - 2, t->dims, 1};
+  for (size_t k = 0; k < q->f.n; k++) q->f.rows *= (uint64_t)t->dims[k];
+  return q->f.rows >= LEAST_BATCH;
+}
+
 /* The frame of a reduction: its leading dims. */
 static bool frame_of(finder *q, const anf_node *n) {
   uint32_t axes = axes_of(q->w->cx, n);
@@ -274,6 +317,7 @@ static bool frame_of(finder *q, const anf_node *n) {
 
 static void reset(finder *q) {
   q->bytes = q->written = q->members = 0;
+  q->chain = false;
   anfi_arena_free(q->tmp);
   anfi_map_init(&q->at, q->tmp);
   anfi_map_init(&q->reads, q->tmp);
@@ -315,7 +359,8 @@ static void emit_block(finder *q) {
                  .lead = q->f.dims,
                  .rows = q->f.rows,
                  .flat = q->flat,
-                 .end = q->flat ? NULL : q->end};
+                 .batch = q->batch,
+                 .end = q->flat || q->batch ? NULL : q->end};
   for (size_t i = 0; i < q->window.n; i++)
     if (q->window.at[i].is == MEMBER) emit(q, &q->window.at[i]);
   b.to = p->n;
@@ -367,13 +412,15 @@ static bool consistent(finder *q) {
 /* A block with the frame of candidate i. */
 static bool find_block(finder *q, size_t i) {
   const candidate *s = &q->window.at[i];
-  if (!(q->flat ? flat_frame_of(q, s) : frame_of(q, s->node))) return false;
+  if (!(q->flat ? flat_frame_of(q, s) : q->batch ? batch_frame_of(q, s) : frame_of(q, s->node)))
+    return false;
   reset(q);
   for (size_t k = 0; k < q->window.n; k++) {
     *anfi_map_at(&q->at, q->window.at[k].node->id) = k + 1;
     if (!q->flat || k >= i) consider(q, &q->window.at[k]);
   }
-  return q->written > 1 && q->window.at[i].is == MEMBER && consistent(q) && state_is_safe(q);
+  bool found = q->window.at[i].is == MEMBER && (q->batch ? q->chain : q->written > 1);
+  return found && consistent(q) && state_is_safe(q);
 }
 
 static void find_blocks(finder *q, bool flat) {
@@ -410,25 +457,83 @@ static anf_node **planned(glow *w, size_t *n, anf_node *const *order) {
   return r;
 }
 
-gplan *anfi_glow_plan(glow *w, size_t n, anf_node *const *all, bool in_place) {
-  anf_node *const *order = planned(w, &n, all);
-  uint64_t *bits = anfi_fuse_plan(w->a, n, order, w->index, in_place);
+/* ---- products of batches ---- */
+
+static gplan *new_plan(glow *w, size_t n) {
   gplan *p = ANFI_NEW(w->a, gplan);
-  finder q = {.w = w, .plan = p, .in_place = in_place, .tmp = anfi_scratch(w->cx)};
   p->node = ANFI_NEW_N(w->a, anf_node *, n + 1);
   p->inlined = ANFI_NEW_N(w->a, uint64_t, n / 64 + 1);
-  anfi_map_init(&q.fused, w->a);
+  return p;
+}
+
+static void flush_batches(finder *q) {
+  bool any = false;
+  for (size_t i = 0; i < q->window.n && !any; i++) any = is_batch(q->window.at[i].node);
+  for (size_t i = 0; any && i < q->window.n; i++)
+    if (find_block(q, i)) {
+      emit_block(q);
+      i = SIZE_MAX; // again from the first that remains
+    }
+  for (size_t i = 0; i < q->window.n; i++) emit(q, &q->window.at[i]);
+  q->window.n = 0;
+}
+
+/* The nodes in an order where blocks of products of batches are together. */
+static const gplan *plan_batches(glow *w, size_t n, anf_node *const *order, bool in_place) {
+  const uint64_t *bits = anfi_fuse_plan(w->a, n, order, w->index, in_place);
+  gplan *p = new_plan(w, n);
+  finder q = {.w = w, .plan = p, .in_place = in_place, .batch = true, .tmp = anfi_scratch(w->cx)};
   for (size_t i = 0; i < n; i++) {
     bool forced = anfi_map_find(&w->forced, order[i]->id);
     candidate s = {.node = order[i], .inlined = anfi_fuse_inlined(bits, i) && !forced};
-    bool barrier = is_barrier(order[i]);
-    q.end = !barrier ? NULL : order[i]->kind == ANFI_APPLY ? anfi_op[order[i]->op].name : "call";
-    if (barrier || q.window.n == WINDOW) flush_window(&q);
-    if (is_left(&q, &s, barrier)) *anfi_map_at(&q.fused, order[i]->id) = 1;
+    bool product = anfi_is_op(order[i], ANF_OP_MatMul) || anfi_is_op(order[i], ANF_OP_Linear);
+    bool barrier = is_barrier(order[i]) && !(product && plain(order[i]->type));
+    if (barrier || q.window.n == WINDOW) flush_batches(&q);
     if (barrier) emit(&q, &s);
     else anfi_push(w->a, &q.window, s);
   }
+  flush_batches(&q);
+  return p;
+}
+
+/* ---- all ---- */
+
+static void add_node(finder *q, const candidate *s) {
+  anf_node *n = s->node;
+  bool barrier = is_barrier(n);
+  q->end = !barrier ? NULL : n->kind == ANFI_APPLY ? anfi_op[n->op].name : "call";
+  if (barrier || q->window.n == WINDOW) flush_window(q);
+  if (is_left(q, s, barrier)) *anfi_map_at(&q->fused, n->id) = 1;
+  if (barrier) emit(q, s);
+  else anfi_push(q->w->a, &q->window, *s);
+}
+
+/* A block that plan_batches found. */
+static void add_batch(finder *q, const gplan *found, growblock b) {
+  size_t from = q->plan->n;
+  for (size_t i = b.from; i < b.to; i++)
+    emit(q, &(candidate){.node = found->node[i], .inlined = anfi_fuse_inlined(found->inlined, i)});
+  b.from = from;
+  b.to = q->plan->n;
+  anfi_push(q->w->a, &q->plan->block, b);
+}
+
+gplan *anfi_glow_plan(glow *w, size_t n, anf_node *const *all, bool in_place) {
+  anf_node **order = planned(w, &n, all);
+  const gplan *batches = plan_batches(w, n, order, in_place);
+  finder q = {.w = w, .plan = new_plan(w, n), .in_place = in_place, .tmp = anfi_scratch(w->cx)};
+  anfi_map_init(&q.fused, w->a);
+  for (size_t i = 0, k = 0; i < n; i++) {
+    if (k < batches->block.n && i == batches->block.at[k].from) {
+      q.end = "products of batches";
+      flush_window(&q);
+      add_batch(&q, batches, batches->block.at[k]);
+      i = batches->block.at[k++].to - 1;
+    } else
+      add_node(&q, &(candidate){.node = batches->node[i],
+                                .inlined = anfi_fuse_inlined(batches->inlined, i)});
+  }
   q.end = NULL;
   flush_window(&q);
-  return p;
+  return q.plan;
 }

@@ -68,6 +68,7 @@ typedef struct growblock {
   const int64_t *lead; // the dims that all of them begin with
   uint64_t rows;       // their product
   bool flat;           // all dims are such, and all nodes pointwise: one nest
+  bool batch;          // of products: a row is a matrix
   const char *end;     // the op that ends the scan, or NULL
 } growblock;
 /* How a graph is lowered. */

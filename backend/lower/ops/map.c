@@ -71,6 +71,19 @@ static anfi_view *affine_view(anfi_low *L, const anfi_low_op *q, const anf_type 
   return v;
 }
 
+anfi_view *anfi_map_matrix(anfi_low *L, const anf_type *t, texpr tensor, uint64_t ld,
+                           bool transposed) {
+  size_t rows = t->n - 2, cols = t->n - 1;
+  int64_t dims[2] = {t->dims[transposed ? cols : rows], (int64_t)ld};
+  const anf_type *stored = anfi_type_tensor(L->cx, (anf_dtype)t->dtype, 2, dims);
+  anfi_view *of = anfi_view_buffer(L, stored, tensor);
+  map *m = ANFI_NEW(L->a, map);
+  for (size_t k = 0; k < 2; k++) m->mul[k] = 1;
+  m->of[0] = (uint8_t)(transposed ? cols : rows);
+  m->of[1] = (uint8_t)(transposed ? rows : cols);
+  return affine_view(L, &(anfi_low_op){.in = &of}, t, m);
+}
+
 bool anfi_lower_transpose(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   size_t rank = q->in[0]->type->n, perm[ANF_MAX_RANK], a, b;
   map *m = identity(L, rank);
