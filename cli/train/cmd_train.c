@@ -491,6 +491,8 @@ int cmd_train(cli *c) {
   if (c->value[OPT_JSON] && !(t->epoch_list = json_array())) anfi_throw_nomem(c->cx);
   if (t->epoch_list) anfi_defer(c->cx, ANFI_ALWAYS, free_json, t->epoch_list);
   bool good = !c->value[OPT_SAVE] || t->me || anfi_os_may_write(c->cx, c->value[OPT_SAVE]);
+  if (!t->me && anf_comm_note(c->comm))
+    anfi_warn(c->cx, anfi_nowhere(), ANF_W0907, anf_comm_note(c->comm));
   if (!c->value[OPT_BUCKET])
     anf_comm_tune(c->comm, &t->curve); // what fails here, fails in the first step
   good = good && make(c, t);
