@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Any, Callable
 
 from . import _core
+from ._ops import Op
 
 FINE, LATE, LOST, RANKS, BROKEN = range(5)  # anf_comm_why
 ALL_REDUCE, ALL_GATHER, BROADCAST = 0, 3, 4  # anf_comm_kind
@@ -22,6 +23,11 @@ JOIN = 60  # seconds at least until all processes have joined
 POLL = 0.5  # seconds in which a rank that gave up is found out
 BEATS = 32  # times in the time limit that a rank which waits says for whom
 LAST = 4  # the last 1/4 of a time limit looks who has stopped saying so
+
+
+all_reduce = Op("all_reduce", ("AllReduce", "collective", [("x", "")], [("mean", "bool", "false")],
+                               """In a function that is compiled, such as the loss of a step with a comm: the sum over all ranks of x, or the
+mean. Of means of a batch norm, for one. Without a comm there is one rank, whose x it is."""))
 
 
 class CommError(RuntimeError):
