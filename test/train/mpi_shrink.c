@@ -16,8 +16,9 @@ enum { LIMIT_MS = 3000, LOST = 1 };
 static int revoked, shrunk;
 
 /* Found by name in the program that is run. */
-int MPIX_Comm_revoke(MPI_Comm comm);
-int MPIX_Comm_ishrink(MPI_Comm comm, MPI_Comm *out, MPI_Request *request);
+__attribute__((visibility("default"))) int MPIX_Comm_revoke(MPI_Comm comm);
+__attribute__((visibility("default"))) int MPIX_Comm_ishrink(MPI_Comm comm, MPI_Comm *out,
+                                                             MPI_Request *request);
 
 int MPIX_Comm_revoke(MPI_Comm comm) {
   (void)comm;
