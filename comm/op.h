@@ -78,7 +78,7 @@ static inline bool anfi_receive_pieces(const anfi_comm_op *r, int32_t from, anfi
 }
 
 /* halve.c: is this an AllReduce that the fast order adds step by step? Then anfi_comm_halve runs it. */
-enum { ANFI_COMM_HALVES = 4 }; // ranks from which on it is faster
+enum { ANFI_COMM_HALVES = 8 }; // ranks from which on it is faster
 bool anfi_comm_halves(const anfi_comm_op *r);
 bool anfi_comm_halve(const anfi_comm_op *r);
 

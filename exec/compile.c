@@ -68,7 +68,7 @@ static bool passes(anf_module *m, const char *pipeline, const anf_opt_opts *opt)
   return st == ANF_OK || anfi_fail_as(m->cx, st);
 }
 
-/* For several ranks: before derivatives are expanded. Cleaned, what became of it is looked at once more. */
+/* For several ranks: before derivatives are expanded. The step is called once more when the result is clean. */
 static bool spread(const anfi_variant *v, anf_module *m, const anf_opt_opts *opt) {
   if (!passes(m, "first_order clean", opt)) return false;
   v->job.spread(v->job.user, public_graph(m));

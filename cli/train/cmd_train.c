@@ -214,7 +214,8 @@ static bool make(cli *c, training *t) {
   t->arg = ANFI_NEW_N(a, anf_value *, most + 1);
   return take_part(c, t) && make_state(c, t) &&
          make_step(c, t, t->step, 1, &t->rows, &t->o, &t->s) && make_test(c, t) &&
-         (!c->value[OPT_RESUME] || anf_step_load(t->s, c->value[OPT_RESUME], c->d) == ANF_OK);
+         (!c->value[OPT_RESUME] ||
+          (anf_step_load(t->s, c->value[OPT_RESUME], c->d) == ANF_OK && train_meet(c)));
 }
 
 /* ---- the loop ---- */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "anfora/mpi.h"
+#include "ir/ops/op.h"
 
 typedef struct member {
   cli c;
@@ -141,7 +142,17 @@ int train_on_ranks(cli *c) {
   return status;
 }
 
-/* ---- ending together ---- */
+/* ---- together ---- */
+
+bool train_meet(cli *c) {
+  float x = 0;
+  anf_comm_error e;
+  anf_comm_call k = {
+      .size = sizeof k, .kind = ANF_COMM_ALL_REDUCE, .dtype = ANF_F32, .in = &x, .out = &x, .n = 1};
+  if (anf_comm_wait(c->comm, anf_comm_start(c->comm, &k), &e)) return true;
+  return anfi_fail(c->cx, anfi_nowhere(), anfi_collective_code(e.why), "AllReduce",
+                   (long long)e.rank, (long long)e.ms);
+}
 
 void train_ask(const cli *c, train_ending *e, bool asked) {
   e->asked = (float)asked;

@@ -39,6 +39,8 @@ void train_fill(train_set *set, size_t row);
 
 /* Runs the command once for each rank that belongs to this process, on a thread of its own. The exit status. */
 int train_on_ranks(cli *c);
+/* Waits until all ranks are here: none writes a checkpoint that another one still reads. False with an error. */
+bool train_meet(cli *c);
 /* All ranks end after the same step: `asked` becomes its mean over the ranks while the step runs. */
 typedef struct train_ending {
   float asked; // was this rank asked to end; then, the part of the ranks that were

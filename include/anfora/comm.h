@@ -80,7 +80,7 @@ typedef struct anf_comm_link {
 /* How sums over ranks are added. All ranks choose alike. */
 typedef enum anf_comm_order {
   ANF_COMM_BY_RANK, // in pairs of ranks, in 64 bits, rounded once
-  /* In the same pairs, but f32 is rounded after each addition; and on 4, 8, 16 .. ranks AllReduces of f32 and f64 take 2 log2(ranks)
+  /* In the same pairs, but f32 is rounded after each addition; and on 8, 16 .. ranks AllReduces of f32 and f64 take 2 log2(ranks)
    * messages in place of 2 (ranks - 1). The same bits on all ranks and in every run; on two ranks those of ANF_COMM_BY_RANK, unless
    * the sum of a mean is beyond f32. */
   ANF_COMM_FAST,

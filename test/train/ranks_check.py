@@ -130,6 +130,12 @@ def parts(tap, anfora, mpi, folder):
         found = [train(anfora, words + more + ["12", "--resume", path], ranks, [], os.path.join(folder, "on"), way) for path in (whole, part)]
         tap.case(f"{ranks} ranks go on from 3 parts with the bits of a whole checkpoint",
                  found[0][2] or found[1][2] or ("" if found[0] == found[1] else f"{found[0][0]} {found[1][0]}"))
+    problems = []
+    for i in range(12):  # no step is left to do: a rank writes where the others may still read
+        again = os.path.join(folder, f"again{i}")
+        problems += [train(anfora, words + more + ["2"], 4, [], again, ["--shard-params", "again", "--save-parts"])[2],
+                     train(anfora, words + more + ["1", "--resume", again], 4, [], again)[2]]
+    tap.case("a checkpoint in parts is read by all ranks before one writes in its place", "".join(problems))
     os.unlink(os.path.join(folder, there[1]))
     problem = run([anfora, "train", *words, *more, "12", "--ranks", "2", "--resume", part], cwd=ROOT)[1]
     tap.case("a part that is missing is named once", "" if problem.count("error E0301") == 1 and there[1] in problem else problem or "it ran")
