@@ -260,6 +260,22 @@ def test_fast_sums():
         assert ranks == 4 or found[0] == ranks_of.launch(2, lambda c: trained(c)[:2])[0]
 
 
+def test_exact_sums_have_the_bits_of_one_process():
+    """Small integers: no sum rounds, so 1, 2 and 4 ranks of one global batch are one process, bit for bit."""
+    x = np.random.default_rng(3).integers(-1, 2, size=(32, 6)).astype("f4")
+    y = np.random.default_rng(4).integers(-2, 3, size=32).astype("f4")
+
+    def work(c):
+        step = Step(lambda p, x, y: anp.mean((x @ p["w"] - y) ** 2), SGD(0.125), {"w": np.zeros(6, "f4")}, comm=c)
+        for part in batches((x, y), 16, seed=None, comm=c):
+            step(*part)
+        return list(step.losses), bits(step.params)
+    one = work(None)
+    assert one[0][1] != one[0][0]
+    for ranks in (1, 2, 4):
+        assert ranks_of.launch(ranks, work) == [one] * ranks
+
+
 def test_programs_as_users_write_them():
     """Parameters that are not there, not used, not changed; batches that are trees; gradients of two batches: as in one process."""
     def wrapped(p, x, y):
