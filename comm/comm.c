@@ -22,6 +22,7 @@ static bool take_options(const anf_comm_opts *o, anf_comm_opts *out) {
   if (i < given) return false;
   if (o) memcpy(out, o, given && given < sizeof *o ? given : sizeof *o);
   out->size = sizeof *out;
+  if ((unsigned)out->order >= ANF_COMM_ORDER_COUNT) return false;
   if (!out->timeout_ms) out->timeout_ms = 60000;
   if (!out->bucket_bytes) out->bucket_bytes = 64 << 10;
   return true;
@@ -60,6 +61,7 @@ static void run_one(anf_comm *c, anfi_comm_job *j) {
   if (!good) fail(c, &e, j->ticket);
   c->counts.operations += j->npart;
   c->counts.buckets++;
+  if (c->link.note) c->counts.slow += j->npart;
   c->counts.bytes += bytes;
   c->counts.busy_ns += anfi_comm_now() - from;
   c->ended = j->ticket;
@@ -148,6 +150,7 @@ void anf_comm_free(anf_comm *c) {
 
 int32_t anf_comm_rank(const anf_comm *c) { return c ? c->link.rank : 0; }
 int32_t anf_comm_ranks(const anf_comm *c) { return c ? c->link.ranks : 1; }
+const char *anf_comm_note(const anf_comm *c) { return c ? c->link.note : NULL; }
 
 const char *anf_comm_why_name(anf_comm_why w) {
   static const char *const name[ANF_COMM_WHY_COUNT] = {
@@ -305,6 +308,7 @@ bool anf_comm_reinit(anf_comm *c) {
   pthread_mutex_lock(&c->lock);
   c->link.rank = link.rank;
   c->link.ranks = link.ranks;
+  c->link.note = link.note;
   c->failed = (anf_comm_error){.rank = -1};
   c->round = (anfi_comm_round){.least = c->round.least, .first = c->next};
   c->turn = 0;

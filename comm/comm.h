@@ -95,10 +95,10 @@ bool anfi_comm_run(anf_comm *c, const anfi_comm_job *j, anf_comm_error *e);
 /* The operation of one rank alone. */
 void anfi_comm_alone(const anf_comm_call *call);
 
-/* sum.c: to[i] = the sum of from[0][i], .. in pairs, divided by `divisor`. Complex numbers are pairs of reals. */
+/* sum.c: to[i] = the sum of from[0][i], .. in pairs, divided by `divisor`. `to` may be one of them. Complex numbers are pairs of reals. */
 uint64_t anfi_comm_bytes(anf_dtype d); // of an element
-void anfi_comm_sum(anf_dtype d, int32_t nfrom, const void *const *from, uint64_t n, double divisor,
-                   void *to);
+void anfi_comm_sum(anf_dtype d, anf_comm_order order, int32_t nfrom, const void *const *from,
+                   uint64_t n, double divisor, void *to);
 
 /* exchange.c: messages of one operation. Requests are collected until anfi_comm_finish waits for all of them. */
 bool anfi_comm_post(anf_comm *c, bool send, int32_t peer, int32_t tag, const void *at,

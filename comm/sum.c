@@ -2,12 +2,13 @@
 /* Sums over ranks in pairs: the largest power of two below the number of ranks splits it.
  *   4 ranks: (0 + 1) + (2 + 3)        3 ranks: (0 + 1) + 2
  * Two ranks that each hold the sum of two parts come to the bits of four ranks that hold one part each. Floats are
- * added in f64 and rounded once; integers wrap.
+ * added in f64 and rounded once; integers wrap. In the fast order f32 is added in f32.
  * Loops of floats are over a whole block, a number that compilers know and make vectors for; a last block is filled with zeros. */
 #include "base/base.h"
 #include "comm/comm.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { BLOCK = 256 };
 
@@ -159,13 +160,45 @@ static void block_of_ints(const sum *s, int32_t nfrom, double divisor, void *to)
   store_ints(s, acc, to);
 }
 
-void anfi_comm_sum(anf_dtype d, int32_t nfrom, const void *const *from, uint64_t n, double divisor,
-                   void *to) {
+/* ---- the fast order ---- */
+
+static void load_f32(const sum *s, int32_t k, float *restrict to) {
+  const float *restrict x = (const float *)s->from[k] + s->at;
+  if (s->n == BLOCK)
+    for (size_t i = 0; i < BLOCK; i++) to[i] = x[i];
+  else
+    for (size_t i = 0; i < BLOCK; i++) to[i] = i < s->n ? x[i] : 0;
+}
+
+/* As add_floats, rounded to f32 after each addition. */
+static void add_f32(const sum *s, int32_t first, int32_t n, float *restrict to) {
+  float other[BLOCK];
+  if (n == 1) {
+    load_f32(s, first, to);
+    return;
+  }
+  int32_t h = half_of(n);
+  add_f32(s, first, h, to);
+  add_f32(s, first + h, n - h, other);
+  for (size_t i = 0; i < BLOCK; i++) to[i] += other[i];
+}
+
+static void block_of_f32(const sum *s, int32_t nfrom, double divisor, void *to) {
+  float acc[BLOCK], *y = (float *)to + s->at, by = (float)divisor;
+  add_f32(s, 0, nfrom, acc);
+  if (divisor != 1)
+    for (size_t i = 0; i < BLOCK; i++) acc[i] /= by;
+  memcpy(y, acc, s->n * sizeof *y);
+}
+
+void anfi_comm_sum(anf_dtype d, anf_comm_order order, int32_t nfrom, const void *const *from,
+                   uint64_t n, double divisor, void *to) {
   sum s = {.d = real_of(d), .from = from};
   if (s.d != d) n *= 2;
   for (s.at = 0; s.at < n; s.at += BLOCK) {
     s.n = n - s.at < BLOCK ? (size_t)(n - s.at) : BLOCK;
-    if (is_float(s.d)) block_of_floats(&s, nfrom, divisor, to);
+    if (s.d == ANF_F32 && order == ANF_COMM_FAST) block_of_f32(&s, nfrom, divisor, to);
+    else if (is_float(s.d)) block_of_floats(&s, nfrom, divisor, to);
     else block_of_ints(&s, nfrom, divisor, to);
   }
 }

@@ -68,11 +68,13 @@ static bool passes(anf_module *m, const char *pipeline, const anf_opt_opts *opt)
   return st == ANF_OK || anfi_fail_as(m->cx, st);
 }
 
-/* For several ranks: before derivatives are expanded. */
+/* For several ranks: before derivatives are expanded. The step is called once more when the result is clean. */
 static bool spread(const anfi_variant *v, anf_module *m, const anf_opt_opts *opt) {
   if (!passes(m, "first_order clean", opt)) return false;
   v->job.spread(v->job.user, public_graph(m));
-  return passes(m, "clean", opt) && v->job.check_spread(v->job.user, public_graph(m));
+  if (!passes(m, "clean", opt)) return false;
+  v->job.spread(v->job.user, public_graph(m));
+  return true;
 }
 
 /* After all other passes: what it changes is cleaned once more. */
@@ -101,6 +103,7 @@ static bool lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args, con
   const char *rest = v->job.spread ? "derive" : "standard";
   anf_status st = anf_optimise(m, o->pipeline ? o->pipeline : rest, &opt, NULL);
   if (st != ANF_OK) return anfi_fail_as(cx, st);
+  if (v->job.spread && !v->job.check_spread(v->job.user, public_graph(m))) return false;
   if (v->job.shard && !shard(v, m, &opt)) return false;
   anfi_lower_opts lo = {.fast = o->fast,
                         .parallel = o->parallel,

@@ -30,7 +30,8 @@ typedef struct anfi_job {
   size_t first_site;                 // the number of the first site
   /* For training steps */
   size_t nstate; // parameters that the first items of the result replace
-  /* Changes the graph while its derivatives are Derive nodes, then looks at the result. */
+  /* Changes the graph while its derivatives are Derive nodes, called once more when that is cleaned; the second looks at the
+   * result when they are expanded. */
   void (*spread)(void *user, anf_graph *g);
   bool (*check_spread)(void *user, anf_graph *g);
   size_t (*shard)(void *user, anf_graph *g); // changes the optimised graph: in how many places

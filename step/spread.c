@@ -8,7 +8,8 @@
  * and all that is computed of them but sums and copies over all ranks. State that differs is refused: the ranks would
  * train models that drift apart, in silence. A mean of what is the same on all ranks is left out: the norm of all gradients is
  * computed as a derivative, too.
- * INVARIANT: derivatives are Derive nodes here; what they are taken of is not looked into. */
+ * INVARIANT: derivatives are Derive nodes where means are put in; they have been expanded where the new state is checked, so that
+ * what a loss gives beside its value is looked into, too. */
 #include "step/step.h"
 
 #include "optimizer/opt.h"
@@ -144,16 +145,18 @@ void anfi_step_spread(anf_graph *g, size_t nstate) {
     if (is_gradient(&s, order.at[i])) average(&s, order.at[i]);
 }
 
-/* ---- the new state ---- */
-
-static void leave_out_means(const spread *s, const anfi_node_vec *order) {
-  for (size_t i = 0; i < order->n; i++) {
-    anf_node *n = order->at[i];
+void anfi_step_leave_out_means(anf_graph *g, size_t nstate) {
+  spread s = {.cx = g->module->cx, .m = g->module, .g = g, .a = anfi_scratch(g->module->cx)};
+  anfi_node_vec order = find_differing(&s, nstate);
+  for (size_t i = 0; i < order.n; i++) {
+    anf_node *n = order.at[i];
     bool mean = anfi_is_op(n, ANF_OP_AllReduce) &&
-                anfi_get_i64(anfi_attr_value(s->cx, ANF_OP_AllReduce, n->u.attrs, 0), 0);
-    if (mean && !differs(s, n->in[0].def)) anfi_replace(n, n->in[0].def);
+                anfi_get_i64(anfi_attr_value(s.cx, ANF_OP_AllReduce, n->u.attrs, 0), 0);
+    if (mean && !differs(&s, n->in[0].def)) anfi_replace(n, n->in[0].def);
   }
 }
+
+/* ---- the new state ---- */
 
 static const anf_node *first_that_differs(const spread *s, const anf_node *n) {
   if (!differs(s, n)) return NULL;
@@ -165,8 +168,7 @@ static const anf_node *first_that_differs(const spread *s, const anf_node *n) {
 
 bool anfi_step_check_spread(anf_graph *g, size_t nstate) {
   spread s = {.cx = g->module->cx, .m = g->module, .g = g, .a = anfi_scratch(g->module->cx)};
-  anfi_node_vec order = find_differing(&s, nstate);
-  leave_out_means(&s, &order);
+  find_differing(&s, nstate);
   const anf_node *r = g->result;
   for (uint32_t i = 0; nstate && i < nstate; i++) {
     bool tuple = anfi_is_op(r, ANF_OP_MakeTuple) && i < r->nin;

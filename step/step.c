@@ -129,6 +129,7 @@ const anf_type *anfi_step_settled(anf_ctx *cx, const anf_type *t) {
 typedef struct making {
   anf_step *s;
   bool *given; // by leaf of a state
+  bool spread; // gradients are means already
 } making;
 
 /* Of the graph as it is lowered. */
@@ -151,7 +152,10 @@ static void donate(void *user, anfi_variant *v) {
 }
 
 static void spread(void *user, anf_graph *g) {
-  anfi_step_spread(g, ((const making *)user)->s->nstate);
+  making *k = (making *)user;
+  if (k->spread) anfi_step_leave_out_means(g, k->s->nstate);
+  else anfi_step_spread(g, k->s->nstate);
+  k->spread = true;
 }
 static bool check_spread(void *user, anf_graph *g) {
   return anfi_step_check_spread(g, ((const making *)user)->s->nstate);

@@ -214,7 +214,8 @@ static bool make(cli *c, training *t) {
   t->arg = ANFI_NEW_N(a, anf_value *, most + 1);
   return take_part(c, t) && make_state(c, t) &&
          make_step(c, t, t->step, 1, &t->rows, &t->o, &t->s) && make_test(c, t) &&
-         (!c->value[OPT_RESUME] || anf_step_load(t->s, c->value[OPT_RESUME], c->d) == ANF_OK);
+         (!c->value[OPT_RESUME] ||
+          (anf_step_load(t->s, c->value[OPT_RESUME], c->d) == ANF_OK && train_meet(c)));
 }
 
 /* ---- the loop ---- */
@@ -491,6 +492,8 @@ int cmd_train(cli *c) {
   if (c->value[OPT_JSON] && !(t->epoch_list = json_array())) anfi_throw_nomem(c->cx);
   if (t->epoch_list) anfi_defer(c->cx, ANFI_ALWAYS, free_json, t->epoch_list);
   bool good = !c->value[OPT_SAVE] || t->me || anfi_os_may_write(c->cx, c->value[OPT_SAVE]);
+  if (!t->me && anf_comm_note(c->comm))
+    anfi_warn(c->cx, anfi_nowhere(), ANF_W0907, anf_comm_note(c->comm));
   if (!c->value[OPT_BUCKET])
     anf_comm_tune(c->comm, &t->curve); // what fails here, fails in the first step
   good = good && make(c, t);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "anfora/mpi.h"
+#include "ir/ops/op.h"
 
 typedef struct member {
   cli c;
@@ -63,6 +64,7 @@ static bool connect(cli *c, uint64_t ranks, uint64_t seconds, uint64_t bucket, s
                     anf_comm ***out) {
   uint64_t all = processes();
   anf_comm_opts o = {.size = sizeof o, .timeout_ms = seconds * 1000, .bucket_bytes = bucket};
+  o.order = c->value[OPT_FAST_SUMS] ? ANF_COMM_FAST : ANF_COMM_BY_RANK;
   if (ranks % all) return anfi_fail(c->cx, anfi_nowhere(), ANF_E1386, ranks, all);
   *n = (size_t)(ranks / all);
   *out = ANFI_NEW_N(anfi_scratch(c->cx), anf_comm *, *n);
@@ -140,18 +142,30 @@ int train_on_ranks(cli *c) {
   return status;
 }
 
-/* ---- ending together ---- */
+/* ---- together ---- */
+
+bool train_meet(cli *c) {
+  float x = 0;
+  anf_comm_error e;
+  anf_comm_call k = {
+      .size = sizeof k, .kind = ANF_COMM_ALL_REDUCE, .dtype = ANF_F32, .in = &x, .out = &x, .n = 1};
+  if (anf_comm_wait(c->comm, anf_comm_start(c->comm, &k), &e)) return true;
+  return anfi_fail(c->cx, anfi_nowhere(), anfi_collective_code(e.why), "AllReduce",
+                   (long long)e.rank, (long long)e.ms);
+}
 
 void train_ask(const cli *c, train_ending *e, bool asked) {
-  e->asked = asked;
+  e->asked = (float)asked;
   e->ticket = 0;
   if (!c->comm || !c->value[OPT_SAVE]) return; // signals are noted for --save
-  anf_comm_call k = {.size = sizeof k,
-                     .kind = ANF_COMM_ALL_REDUCE,
-                     .dtype = ANF_F64,
-                     .in = &e->asked,
-                     .out = &e->asked,
-                     .n = 1};
+  anf_comm_call k = {
+      .size = sizeof k,
+      .kind = ANF_COMM_ALL_REDUCE,
+      .dtype = ANF_F32, // a mean of f32, as gradients are: it goes with the first of their buckets
+      .mean = true,
+      .in = &e->asked,
+      .out = &e->asked,
+      .n = 1};
   e->ticket = anf_comm_start(c->comm, &k);
 }
 

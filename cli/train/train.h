@@ -39,9 +39,11 @@ void train_fill(train_set *set, size_t row);
 
 /* Runs the command once for each rank that belongs to this process, on a thread of its own. The exit status. */
 int train_on_ranks(cli *c);
-/* All ranks end after the same step: `asked` is summed over the ranks while the step runs. */
+/* Waits until all ranks are here: none writes a checkpoint that another one still reads. False with an error. */
+bool train_meet(cli *c);
+/* All ranks end after the same step: `asked` becomes its mean over the ranks while the step runs. */
 typedef struct train_ending {
-  double asked; // ranks that were asked to end
+  float asked; // was this rank asked to end; then, the part of the ranks that were
   int64_t ticket;
 } train_ending;
 void train_ask(const cli *c, train_ending *e, bool asked);

@@ -16,6 +16,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "anfora/mpi.h"
 #include "comm/mpi/near.h"
+#include "comm/mpi/shrink.h"
 
 #include <limits.h>
 #include <mpi.h>
@@ -44,6 +45,7 @@ typedef struct post {
 } post;
 
 typedef struct world {
+  struct world *before; // the world that some processes of have ended; MPI may still write to it
   pthread_mutex_t lock;
   MPI_Comm *pair; // [from % each][to % each]
   MPI_Comm notices;
@@ -188,6 +190,13 @@ static void *start(void *user, bool send, int32_t peer, int32_t tag, void *at, u
   return NULL;
 }
 
+/* An error of MPI: after a rank has ended, or because what is under way was revoked. */
+static anf_comm_why why_failed(world *w, int32_t peer, int32_t *rank) {
+  hear(w);
+  if (w->blame >= 0) return *rank = w->blame, ANF_COMM_LOST;
+  return w->gone[peer] || anfi_mpi_can_shrink() ? ANF_COMM_LOST : ANF_COMM_BROKEN;
+}
+
 /* Is the request done, or will it never be? */
 static bool settled(const mpi_link *l, request *r, anf_comm_why *why, int32_t *rank) {
   world *w = l->w;
@@ -195,7 +204,7 @@ static bool settled(const mpi_link *l, request *r, anf_comm_why *why, int32_t *r
   *why = ANF_COMM_FINE;
   if (!w->dead) {
     if (MPI_Testall(r->n, r->r, &done, MPI_STATUSES_IGNORE) != MPI_SUCCESS)
-      return *why = ANF_COMM_BROKEN, true;
+      return *why = why_failed(w, r->peer, rank), true;
     if (done) return true;
     hear(w);
   }
@@ -274,14 +283,19 @@ static void give_up(void *user, int32_t blame) {
 
 /* ---- the end ---- */
 
+/* And those before it. */
 static void free_world(world *w) {
-  pthread_mutex_destroy(&w->lock);
-  free(w->pair);
-  free(w->last);
-  free(w->talk);
-  free(w->gone);
-  free(w->waits);
-  free(w);
+  while (w) {
+    world *before = w->before;
+    pthread_mutex_destroy(&w->lock);
+    free(w->pair);
+    free(w->last);
+    free(w->talk);
+    free(w->gone);
+    free(w->waits);
+    free(w);
+    w = before;
+  }
 }
 
 static bool all_said(const world *w, post *p) {
@@ -351,30 +365,30 @@ static const char *begin_mpi(bool *ours) {
                                         : "MPI was initialised for less than MPI_THREAD_SERIALIZED";
 }
 
-static bool duplicate(MPI_Comm *out) {
-  return MPI_Comm_dup(MPI_COMM_WORLD, out) == MPI_SUCCESS &&
+static bool duplicate(MPI_Comm all, MPI_Comm *out) {
+  return MPI_Comm_dup(all, out) == MPI_SUCCESS &&
          MPI_Comm_set_errhandler(*out, MPI_ERRORS_RETURN) == MPI_SUCCESS;
 }
 
-static const char *make_comms(world *w) {
+static const char *make_comms(world *w, MPI_Comm all) {
   int range[2] = {w->each, -w->each}, most[2] = {0}, has = 0, *upper = NULL;
-  if (!duplicate(&w->notices)) return "MPI_COMM_WORLD could not be duplicated";
+  if (!duplicate(all, &w->notices)) return "MPI_COMM_WORLD could not be duplicated";
   if (MPI_Allreduce(range, most, 2, MPI_INT, MPI_MAX, w->notices) != MPI_SUCCESS)
     return "the processes of MPI do not answer";
   if (most[0] != -most[1]) return "the processes of MPI have different numbers of ranks";
   for (int32_t i = 0; i < w->each * w->each; i++)
-    if (!duplicate(&w->pair[i])) return "MPI_COMM_WORLD could not be duplicated";
+    if (!duplicate(all, &w->pair[i])) return "MPI_COMM_WORLD could not be duplicated";
   MPI_Comm_get_attr(w->notices, MPI_TAG_UB, (void *)&upper, &has);
   w->tags = has ? (int64_t)*upper + 1 : 32768;
   return NULL;
 }
 
-static world *new_world(int32_t each, bool ours) {
+static world *new_world(MPI_Comm all, int32_t each, bool ours) {
   world *w = (world *)calloc(1, sizeof *w);
   if (!w) return NULL;
   *w = (world){.each = each, .left = each, .ours = ours, .blame = -1};
-  MPI_Comm_rank(MPI_COMM_WORLD, &w->process);
-  MPI_Comm_size(MPI_COMM_WORLD, &w->processes);
+  MPI_Comm_rank(all, &w->process);
+  MPI_Comm_size(all, &w->processes);
   size_t ranks = (size_t)each * (size_t)w->processes;
   w->pair = (MPI_Comm *)calloc((size_t)each * (size_t)each, sizeof *w->pair);
   w->last = (post *)calloc(ranks, sizeof *w->last);
@@ -390,17 +404,54 @@ static world *new_world(int32_t each, bool ours) {
   return w;
 }
 
+/* ---- going on without processes that have ended ---- */
+
+MPI_Comm anfi_mpi_all(const anf_comm_link *link) {
+  return ((const mpi_link *)link->user)->w->notices;
+}
+
+/* The world of the processes that are left; NULL: they did not meet. */
+static world *world_of_the_rest(world *was, uint64_t ms) {
+  MPI_Comm rest;
+  for (int32_t i = 0; i < was->each * was->each; i++) anfi_mpi_revoke(was->pair[i]);
+  if (!anfi_mpi_shrink(was->notices, ms, &rest)) return NULL;
+  MPI_Comm_set_errhandler(rest, MPI_ERRORS_RETURN);
+  world *w = new_world(rest, was->each, was->ours);
+  const char *problem = w ? make_comms(w, rest) : "memory is used up";
+  MPI_Comm_free(&rest);
+  if (!problem) return w;
+  free_world(w);
+  return NULL;
+}
+
+/* Processes of one rank each meet. Notices of those that hang may still come to the old world, which stays. */
+static bool meet(void *user, uint64_t ms, anf_comm_link *link) {
+  mpi_link *l = (mpi_link *)user;
+  world *was = l->w;
+  if (was->each != 1 || was->dead || !anfi_mpi_can_shrink()) return false;
+  pthread_mutex_lock(&was->lock);
+  world *w = world_of_the_rest(was, ms);
+  pthread_mutex_unlock(&was->lock);
+  if (!w) return false;
+  w->before = was;
+  *l = (mpi_link){.w = w, .rank = w->process};
+  listen(w);
+  link->rank = l->rank;
+  link->ranks = w->processes;
+  return true;
+}
+
 const char *anf_mpi_links(int32_t each, anf_comm_link *out) {
   bool ours;
   if (each < 1 || each > 1024 || !out) return "a process has from 1 to 1024 ranks";
   const char *problem = begin_mpi(&ours);
   if (problem) return problem;
-  world *w = new_world(each, ours);
+  world *w = new_world(MPI_COMM_WORLD, each, ours);
   mpi_link **l = (mpi_link **)calloc((size_t)each, sizeof *l);
   bool good = w && l;
   for (int32_t i = 0; good && i < each; i++)
     good = (l[i] = (mpi_link *)calloc(1, sizeof **l)) != NULL;
-  problem = good ? make_comms(w) : "memory is used up";
+  problem = good ? make_comms(w, MPI_COMM_WORLD) : "memory is used up";
   for (int32_t i = 0; l && i < each; i++) {
     if (problem) {
       free(l[i]);
@@ -415,6 +466,7 @@ const char *anf_mpi_links(int32_t each, anf_comm_link *out) {
                              .wait = wait_for,
                              .cancel = cancel,
                              .abort = give_up,
+                             .reinit = meet,
                              .free = leave};
   }
   if (problem && w) free_world(w);

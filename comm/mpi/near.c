@@ -13,47 +13,53 @@
 
 #include "comm/comm.h"
 
-enum { ROOM = 64 };
+enum { ROOM = 256 };
 
+/* INVARIANT: messages go by `by`, which is `area`, or `mpi` after ranks that met again have no memory in common. */
 typedef struct near_link {
   anf_comm_link area, mpi;
+  const anf_comm_link *by;
 } near_link;
 
 static void *start(void *user, bool send, int32_t peer, int32_t tag, void *at, uint64_t bytes) {
-  const anf_comm_link *a = &((const near_link *)user)->area;
+  const anf_comm_link *a = ((const near_link *)user)->by;
   return a->start(a->user, send, peer, tag, at, bytes);
 }
 static anf_comm_why wait_for(void *user, void *request, uint64_t ms, int32_t *rank) {
-  const anf_comm_link *a = &((const near_link *)user)->area;
+  const anf_comm_link *a = ((const near_link *)user)->by;
   return a->wait(a->user, request, ms, rank);
 }
 static void cancel(void *user, void *request) {
-  const anf_comm_link *a = &((const near_link *)user)->area;
+  const anf_comm_link *a = ((const near_link *)user)->by;
   a->cancel(a->user, request);
+}
+static void leave_area(near_link *l) {
+  if (l->by == &l->area) l->area.free(l->area.user);
+  l->by = &l->mpi;
 }
 static void give_up(void *user, int32_t blame) {
   const near_link *l = (const near_link *)user;
-  l->area.abort(l->area.user, blame);
+  if (l->by == &l->area) l->area.abort(l->area.user, blame);
   l->mpi.abort(l->mpi.user, blame);
 }
 static void leave(void *user) {
   near_link *l = (near_link *)user;
-  l->area.free(l->area.user);
+  leave_area(l);
   l->mpi.free(l->mpi.user);
   free(l);
 }
 
 static void awaited(void *user, bool is) {
-  const anf_comm_link *a = &((const near_link *)user)->area;
-  a->awaited(a->user, is);
+  const anf_comm_link *a = ((const near_link *)user)->by;
+  if (a->awaited) a->awaited(a->user, is);
 }
 
 /* Rank 0 makes a folder in memory for the file that all map. "": it could not. */
-static void name_folder(MPI_Comm all, int32_t rank, char *folder) {
+static void name_folder(MPI_Comm all, int32_t rank, const char *in, char *folder) {
   memset(folder, 0, ROOM);
   if (!rank) {
-    snprintf(folder, ROOM, "/dev/shm/anfora-XXXXXX");
-    if (!mkdtemp(folder)) *folder = 0;
+    int n = snprintf(folder, ROOM, "%s/anfora-XXXXXX", in);
+    if (n < 0 || n >= ROOM || !mkdtemp(folder)) memset(folder, 0, ROOM);
   }
   MPI_Bcast(folder, ROOM, MPI_CHAR, 0, all);
 }
@@ -73,26 +79,59 @@ static bool every(MPI_Comm all, bool good) {
   return MPI_Allreduce(&mine, &least, 1, MPI_INT, MPI_MIN, all) == MPI_SUCCESS && least;
 }
 
-void anfi_mpi_near(MPI_Comm all, anf_comm_link *link) {
-  const char *said = getenv("ANFORA_MPI_SHARED");
-  bool wanted = !said || strcmp(said, "off") != 0;
-  if (link->ranks < 2 || !every(all, on_one_machine(all, link->ranks) && wanted)) return;
+/* The memory that all share. NULL, or why there is none. */
+static const char *share(MPI_Comm all, const anf_comm_link *link, const char *in,
+                         anf_comm_link *area) {
   char folder[ROOM], path[ROOM + 8];
-  name_folder(all, link->rank, folder);
+  name_folder(all, link->rank, in, folder);
   snprintf(path, sizeof path, "%s/area", folder);
-  near_link *l = (near_link *)malloc(sizeof *l);
-  bool good = l && *folder && anfi_comm_shared(path, link->rank, link->ranks, &l->area);
+  bool good = *folder && anfi_comm_shared(path, link->rank, link->ranks, area);
   bool all_have = every(all, good);
   if (!link->rank && *folder) {
     unlink(path);
     rmdir(folder);
   }
-  if (!all_have) {
-    if (good) l->area.free(l->area.user);
+  if (good && !all_have) area->free(area->user);
+  if (all_have) return NULL;
+  return *folder ? "a rank found no room there, or there are more than 16 ranks"
+                 : "rank 0 can make no folder there";
+}
+
+/* All ranks call it. False: they are not meant to share memory. */
+static bool try_to_share(MPI_Comm all, const anf_comm_link *link, anf_comm_link *area,
+                         const char **note) {
+  const char *said = getenv("ANFORA_MPI_SHARED");
+  bool named = said && *said == '/', wanted = !said || strcmp(said, "off") != 0;
+  *note = NULL;
+  if (link->ranks < 2 || !every(all, on_one_machine(all, link->ranks) && wanted)) return false;
+  *note = share(all, link, named ? said : "/dev/shm", area);
+  return true;
+}
+
+static bool meet(void *user, uint64_t ms, anf_comm_link *link) {
+  near_link *l = (near_link *)user;
+  if (!l->mpi.reinit(l->mpi.user, ms, link)) return false;
+  leave_area(l);
+  l->mpi.rank = link->rank;
+  l->mpi.ranks = link->ranks;
+  bool meant = try_to_share(anfi_mpi_all(&l->mpi), link, &l->area, &link->note);
+  if (meant && !link->note) l->by = &l->area;
+  return true;
+}
+
+void anfi_mpi_near(MPI_Comm all, anf_comm_link *link) {
+  near_link *l = (near_link *)malloc(sizeof *l);
+  if (!every(all, l != NULL)) {
+    link->note = "memory is used up";
+    free(l);
+    return;
+  }
+  if (!try_to_share(all, link, &l->area, &link->note) || link->note) {
     free(l);
     return;
   }
   l->mpi = *link;
+  l->by = &l->area;
   *link = (anf_comm_link){.size = sizeof *link,
                           .user = l,
                           .rank = link->rank,
@@ -101,6 +140,7 @@ void anfi_mpi_near(MPI_Comm all, anf_comm_link *link) {
                           .wait = wait_for,
                           .cancel = cancel,
                           .abort = give_up,
+                          .reinit = meet,
                           .free = leave,
                           .awaited = awaited};
 }

@@ -6,7 +6,10 @@
 
 #include "anfora/comm.h"
 
-/* If all processes of the communicator, one rank each, are on this machine: the link's messages go over memory. All call it. */
+/* mpi.c: the communicator of all processes of such a link. */
+MPI_Comm anfi_mpi_all(const anf_comm_link *link);
+/* If all processes of the communicator, one rank each, are on this machine: the link's messages go over memory. All call it.
+ * If they cannot though they were meant to, the link has a note. */
 void anfi_mpi_near(MPI_Comm all, anf_comm_link *link);
 
 #endif

@@ -72,14 +72,26 @@ typedef struct anf_comm_link {
   void (*free)(void *user);
   /* The host waits for what is under way, or no longer: while it does, its core is free to look for messages. May be NULL. */
   void (*awaited)(void *user, bool is);
+  /* That messages go a slower way than they could, and why, as text that stays; NULL: they do not. */
+  const char *note;
 } anf_comm_link;
 
 /* ---- communicators ---- */
+/* How sums over ranks are added. All ranks choose alike. */
+typedef enum anf_comm_order {
+  ANF_COMM_BY_RANK, // in pairs of ranks, in 64 bits, rounded once
+  /* In the same pairs, but f32 is rounded after each addition; and on 8, 16 .. ranks AllReduces of f32 and f64 take 2 log2(ranks)
+   * messages in place of 2 (ranks - 1). The same bits on all ranks and in every run; on two ranks those of ANF_COMM_BY_RANK, unless
+   * the sum of a mean is beyond f32. */
+  ANF_COMM_FAST,
+  ANF_COMM_ORDER_COUNT
+} anf_comm_order;
 typedef struct anf_comm_opts {
   size_t size;
   uint64_t timeout_ms; // that an operation waits for the other ranks; default 60000
   uint64_t
       bucket_bytes; // AllReduces are run together until they have this many bytes; default 64 KB; 1: each alone
+  anf_comm_order order;
 } anf_comm_opts;
 
 /* A communicator of this link, which it takes and frees. NULL when out of memory, or when the options set what this
@@ -92,6 +104,8 @@ ANF_API bool anf_comm_threads(int32_t n, const anf_comm_opts *o, anf_comm **out)
 ANF_API void anf_comm_free(anf_comm *c);
 ANF_API int32_t anf_comm_rank(const anf_comm *c);  // 0 without a communicator (NULL)
 ANF_API int32_t anf_comm_ranks(const anf_comm *c); // 1 without
+/* The note of its link: why messages go a slower way than they could. NULL: they do not. */
+ANF_API const char *ANF_NULLABLE anf_comm_note(const anf_comm *ANF_NULLABLE c);
 /* This rank gives up: operations of the others fail, and name `blame`, or this rank if it is -1. */
 ANF_API void anf_comm_abort(anf_comm *c, int32_t blame);
 /* After a failure: goes on with the ranks that call this within the time limit, which get new numbers in the
@@ -111,8 +125,8 @@ typedef enum anf_comm_kind {
   ANF_COMM_SEND_RECV, // sends in to `to`, receives out from `from`; -1: nobody, out is then zeros
   ANF_COMM_KIND_COUNT
 } anf_comm_kind;
-/* Sums are those of the ranks in pairs, ((0 + 1) + (2 + 3)) and so on: in 64 bits, rounded once. So they have the same bits
- * in every run. */
+/* Sums are those of the ranks in pairs, ((0 + 1) + (2 + 3)) and so on: in 64 bits, rounded once, unless the communicator has another
+ * order. So they have the same bits in every run. */
 typedef struct anf_comm_call {
   size_t size;
   anf_comm_kind kind;
@@ -155,6 +169,7 @@ typedef struct anf_comm_counts {
   uint64_t operations, buckets; // AllReduces that ran together are one bucket
   uint64_t bytes;               // sent by this rank
   uint64_t busy_ns, waited_ns;  // that operations took; that anf_comm_wait waited for them
+  uint64_t slow;                // operations that went a slower way than they could (anf_comm_note)
 } anf_comm_counts;
 ANF_API void anf_comm_count(const anf_comm *c, anf_comm_counts *out);
 

@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Any, Callable
 
 from . import _core
+from ._ops import Op
 
 FINE, LATE, LOST, RANKS, BROKEN = range(5)  # anf_comm_why
 ALL_REDUCE, ALL_GATHER, BROADCAST = 0, 3, 4  # anf_comm_kind
@@ -22,6 +23,11 @@ JOIN = 60  # seconds at least until all processes have joined
 POLL = 0.5  # seconds in which a rank that gave up is found out
 BEATS = 32  # times in the time limit that a rank which waits says for whom
 LAST = 4  # the last 1/4 of a time limit looks who has stopped saying so
+
+
+all_reduce = Op("all_reduce", ("AllReduce", "collective", [("x", "")], [("mean", "bool", "false")],
+                               """In a function that is compiled, such as the loss of a step with a comm: the sum over all ranks of x, or the
+mean. Of means of a batch norm, for one. Without a comm there is one rank, whose x it is."""))
 
 
 class CommError(RuntimeError):
@@ -95,19 +101,20 @@ class Comm:
         return dict(zip(("operations", "buckets", "bytes", "busy_ns", "waited_ns"), self._core.counts()))
 
 
-def _numbers(timeout: float, bucket_bytes: int) -> tuple[int, int]:
+def _numbers(timeout: float, bucket_bytes: int, fast_sums: bool) -> tuple[int, int, bool]:
     if timeout <= 0 or bucket_bytes < 0:
         raise ValueError("the time limit is above 0, the bytes of a bucket are 0 or more")
-    return max(1, round(timeout * 1000)), bucket_bytes
+    return max(1, round(timeout * 1000)), bucket_bytes, bool(fast_sums)
 
 
-def threads(n: int, *, timeout: float = 60, bucket_bytes: int = 0) -> list[Comm]:
+def threads(n: int, *, timeout: float = 60, bucket_bytes: int = 0, fast_sums: bool = False) -> list[Comm]:
     """The ranks of one process: item i is for the thread that is rank i. ``timeout``: seconds until a rank that does not take
-    part is an error; ``bucket_bytes``: gradients that are sent as one (0: 64 KB)."""
-    return [Comm(c) for c in _core.comm_threads(n, *_numbers(timeout, bucket_bytes))]
+    part is an error; ``bucket_bytes``: gradients that are sent as one (0: 64 KB); ``fast_sums``: sums of f32 are rounded after
+    each addition, in less time. All ranks choose alike."""
+    return [Comm(c) for c in _core.comm_threads(n, *_numbers(timeout, bucket_bytes, fast_sums))]
 
 
-def launch(n: int, work: Callable[[Comm], Any], *, timeout: float = 60, bucket_bytes: int = 0) -> list[Any]:
+def launch(n: int, work: Callable[[Comm], Any], *, timeout: float = 60, bucket_bytes: int = 0, fast_sums: bool = False) -> list[Any]:
     """Runs ``work(comm)`` on n threads, one for each rank; the results in the order of ranks. The first exception that is not
     another rank's fault is raised."""
     results: list[Any] = [None] * n
@@ -119,7 +126,7 @@ def launch(n: int, work: Callable[[Comm], Any], *, timeout: float = 60, bucket_b
         except BaseException as e:  # noqa: BLE001: it is raised on the caller's thread
             errors[i] = e
             c.abort()
-    workers = [threading.Thread(target=run, args=(i, c)) for i, c in enumerate(threads(n, timeout=timeout, bucket_bytes=bucket_bytes))]
+    workers = [threading.Thread(target=run, args=(i, c)) for i, c in enumerate(threads(n, timeout=timeout, bucket_bytes=bucket_bytes, fast_sums=fast_sums))]
     for w in workers:
         w.start()
     for w in workers:
@@ -130,10 +137,10 @@ def launch(n: int, work: Callable[[Comm], Any], *, timeout: float = 60, bucket_b
     return results
 
 
-def link(provider: Any, rank: int, ranks: int, *, timeout: float = 60, bucket_bytes: int = 0) -> Comm:
+def link(provider: Any, rank: int, ranks: int, *, timeout: float = 60, bucket_bytes: int = 0, fast_sums: bool = False) -> Comm:
     """A rank whose bytes `provider` moves: its start(send, peer, tag, memory) gives a request, wait(request, ms) gives (why,
     rank), and cancel(request), abort(blame), reinit(ms) and close() are as in anfora/comm.h."""
-    return Comm(_core.comm_link(provider, rank, ranks, *_numbers(timeout, bucket_bytes), None))
+    return Comm(_core.comm_link(provider, rank, ranks, *_numbers(timeout, bucket_bytes, fast_sums), None))
 
 
 class _Waits:
@@ -335,7 +342,7 @@ class _Gloo:
 
 
 def gloo(*, timeout: float = 60, bucket_bytes: int = 0, store: Any = None, rank: int | None = None, ranks: int | None = None,
-         shared_memory: bool = True) -> Comm:
+         shared_memory: bool = True, fast_sums: bool = False) -> Comm:
     """This process of torch.distributed as a rank, over gloo; over memory, if all ranks are processes of this machine and
     ``shared_memory`` is true, which it is for all of them or none. Of the default process group, which
     ``torch.distributed.init_process_group`` made with any backend; or of a ``store`` with rank and ranks. The store's process must
@@ -348,4 +355,4 @@ def gloo(*, timeout: float = 60, bucket_bytes: int = 0, store: Any = None, rank:
         raise ValueError("a store needs rank= and ranks=")
     provider = _Gloo(store, rank, ranks, timeout, shared_memory)
     area, provider.area = provider.area, None
-    return Comm(_core.comm_link(provider, rank, ranks, *_numbers(timeout, bucket_bytes), area))
+    return Comm(_core.comm_link(provider, rank, ranks, *_numbers(timeout, bucket_bytes, fast_sums), area))

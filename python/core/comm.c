@@ -145,8 +145,11 @@ static void link_free(void *user) {
 
 /* ---- making ---- */
 
-static anf_comm_opts options(unsigned long long ms, unsigned long long bucket) {
-  return (anf_comm_opts){.size = sizeof(anf_comm_opts), .timeout_ms = ms, .bucket_bytes = bucket};
+static anf_comm_opts options(unsigned long long ms, unsigned long long bucket, int fast) {
+  return (anf_comm_opts){.size = sizeof(anf_comm_opts),
+                         .timeout_ms = ms,
+                         .bucket_bytes = bucket,
+                         .order = fast ? ANF_COMM_FAST : ANF_COMM_BY_RANK};
 }
 
 static PyObject *wrap(core *c, anf_comm *a) {
@@ -156,15 +159,15 @@ static PyObject *wrap(core *c, anf_comm *a) {
   return (PyObject *)m;
 }
 
-/* comm_threads(n, ms, bucket bytes): a list of the communicators of n ranks in this process */
+/* comm_threads(n, ms, bucket bytes, fast): a list of the communicators of n ranks in this process */
 PyObject *comm_threads(PyObject *module, PyObject *args) {
-  int n;
+  int n, fast;
   unsigned long long ms, bucket;
-  if (!PyArg_ParseTuple(args, "iKK", &n, &ms, &bucket)) return NULL;
+  if (!PyArg_ParseTuple(args, "iKKp", &n, &ms, &bucket, &fast)) return NULL;
   if (n < 1 || n > 1024)
     return PyErr_Format(PyExc_ValueError, "there are from 1 to 1024 ranks, not %d", n);
   anf_comm *a[1024];
-  anf_comm_opts o = options(ms, bucket);
+  anf_comm_opts o = options(ms, bucket, fast);
   if (!anf_comm_threads(n, &o, a)) return PyErr_NoMemory();
   PyObject *list = PyList_New(n);
   for (int i = 0; i < n; i++) {
@@ -175,12 +178,13 @@ PyObject *comm_threads(PyObject *module, PyObject *args) {
   return list;
 }
 
-/* comm_link(object, rank, ranks, ms, bucket bytes, area or None): a communicator over that link */
+/* comm_link(object, rank, ranks, ms, bucket bytes, fast, area or None): a communicator over that link */
 PyObject *comm_link(PyObject *module, PyObject *args) {
-  int rank, ranks;
+  int rank, ranks, fast;
   unsigned long long ms, bucket;
   PyObject *o, *area;
-  if (!PyArg_ParseTuple(args, "OiiKKO", &o, &rank, &ranks, &ms, &bucket, &area)) return NULL;
+  if (!PyArg_ParseTuple(args, "OiiKKpO", &o, &rank, &ranks, &ms, &bucket, &fast, &area))
+    return NULL;
   if (ranks < 1 || rank < 0 || rank >= ranks)
     return PyErr_Format(PyExc_ValueError, "rank %d of %d ranks", rank, ranks);
   link_of *l = (link_of *)calloc(1, sizeof *l);
@@ -198,7 +202,7 @@ PyObject *comm_link(PyObject *module, PyObject *args) {
                         .abort = link_abort,
                         .reinit = link_reinit,
                         .free = link_free};
-  anf_comm_opts how = options(ms, bucket);
+  anf_comm_opts how = options(ms, bucket, fast);
   anf_comm *a = anf_comm_new(&link, &how);
   if (a) return wrap(core_of(module), a);
   if (l->area.free) l->area.free(l->area.user);

@@ -158,6 +158,170 @@ def test_optimisers_with_norms_counts_and_clipping_are_sharded():
         assert ranks_of.launch(2, lambda c: work(c, rule, 1)) == ranks_of.launch(2, lambda c: work(c, rule, 0)), rule
 
 
+def near(found, one):
+    return all(abs(a - b) <= 1e-6 * (1 + abs(b)) for a, b in zip(found, one, strict=True))
+
+
+def test_a_running_mean_of_all_ranks():
+    """What a loss gives beside its value is the same on all ranks if it is an all_reduce; a norm by the whole batch is that of one process."""
+    def normed(p, s, x, y):
+        h = x @ p["a"]
+        m = ranks_of.all_reduce(anp.mean(h, axis=0), mean=True)
+        v = ranks_of.all_reduce(anp.mean((h - m) ** 2, axis=0), mean=True)
+        return anp.mean((anp.tanh((h - m) / anp.sqrt(v + 1e-3) + p["b"]) @ p["c"] - y) ** 2), {"mean": 0.9 * s["mean"] + 0.1 * m}
+
+    def work(c, f=normed):
+        step = Step(f, SGD(0.1), params(), extra={"mean": np.zeros(16, "f4")}, comm=c)
+        for x, y in batches((X, Y), 16, epochs=2, comm=c):
+            step(x, y)
+        return list(step.losses), [float(v) for v in np.asarray(step.extra["mean"])]
+
+    def own(p, s, x, y):
+        h = x @ p["a"]
+        return anp.mean((anp.tanh(h + p["b"]) @ p["c"] - y) ** 2), {"mean": 0.9 * s["mean"] + 0.1 * anp.mean(h, axis=0)}
+    one = work(None)
+    for ranks in (2, 4):
+        found = ranks_of.launch(ranks, work)
+        assert found == found[:1] * ranks
+        assert near(found[0][0], one[0]) and near(found[0][1], one[1]), (found[0], one)
+    raises(CompileError, lambda: ranks_of.launch(2, lambda c: work(c, own)), "E1210")
+
+
+class Scaled(SGD):
+    """A loss that is multiplied by a scale: the update is skipped and the scale halved where a gradient is infinite."""
+
+    def init(self, params):
+        return {"scale": np.float32(1024), "skipped": np.int32(0)}
+
+    def rule(self):
+        rate = self.rate
+
+        def update(params, state, grads):
+            g = {k: grads[k] * state["scale"] for k in params}
+            fine = anp.isfinite(anp.sum(g["a"])) & anp.isfinite(anp.sum(g["b"])) & anp.isfinite(anp.sum(g["c"]))
+            new = {k: anp.where(fine, params[k] - rate * (g[k] / state["scale"]), params[k]) for k in params}
+            return new, {"scale": anp.where(fine, state["scale"], state["scale"] / 2), "skipped": state["skipped"] + anp.where(fine, 0, 1)}
+        return update
+
+
+def steep(p, x, y):
+    """The gradient of a row of large numbers is beyond f32, the value is not."""
+    return anp.mean((x @ p["a"] + p["b"]) ** 2) + 0.0 * anp.sum(p["c"]) + 0.0 * anp.mean(y)
+
+
+def test_an_infinite_gradient_of_one_rank_is_skipped_by_all():
+    def work(c):
+        me, ranks = (c.rank, c.ranks) if c else (0, 1)
+        step = Step(steep, Scaled(0.01), {k: 1e-20 * v for k, v in params().items()}, comm=c)
+        found = []
+        for k in range(4):
+            x = X[16 * k:16 * k + 16].copy()
+            if k in (1, 2):
+                x[15] *= 1e30  # the last rank's
+            part = slice(16 // ranks * me, 16 // ranks * (me + 1))
+            value = step(x[part], Y[16 * k:16 * k + 16][part])
+            found.append((float(value), float(step.state["scale"]), int(step.state["skipped"]), bits(step.params)))
+        return found
+    one = work(None)
+    assert [f[1:3] for f in one] == [(1024, 0), (512, 1), (256, 2), (256, 2)], one
+    assert one[0][3] == one[1][3] == one[2][3] != one[3][3]
+    for ranks in (2, 4):
+        found = ranks_of.launch(ranks, work)
+        assert found == found[:1] * ranks
+        assert [f[1:3] for f in found[0]] == [f[1:3] for f in one]
+        assert found[0][0][3] == found[0][1][3] == found[0][2][3] != found[0][3][3]
+        assert near([f[0] for f in found[0]], [f[0] for f in one])
+
+
+def test_clipping_takes_the_norm_of_all_ranks():
+    """Ranks whose own gradients have other norms than their mean: as one process clips."""
+    def work(c, rule):
+        step = Step(loss, rule, params(), comm=c)
+        for x, y in batches((X, Y), 16, seed=None, epochs=2, comm=c):
+            step(x, y)
+        return list(step.losses), [float(v) for v in np.asarray(step.params["a"]).ravel()]
+    free = work(None, SGD(0.3))
+    for rule in (Clipped(SGD(0.3), 0.05), Clipped(SGD(0.3), value=0.01)):
+        one = work(None, rule)
+        assert not near(one[0], free[0])  # it clips
+        for ranks in (2, 4):
+            found = ranks_of.launch(ranks, lambda c: work(c, rule))
+            assert found == found[:1] * ranks
+            assert near(found[0][0], one[0]) and near(found[0][1], one[1])
+
+
+def test_fast_sums():
+    """Near the sums in 64 bits, the same bits on all ranks and in every run; on two ranks the bits of the others."""
+    one = trained(None)[0]
+    for ranks in (2, 4):
+        found = ranks_of.launch(ranks, lambda c: trained(c)[:2], fast_sums=True)
+        assert found == found[:1] * ranks == ranks_of.launch(ranks, lambda c: trained(c)[:2], fast_sums=True)
+        assert near(found[0][0], one)
+        assert ranks == 4 or found[0] == ranks_of.launch(2, lambda c: trained(c)[:2])[0]
+
+
+def test_exact_sums_have_the_bits_of_one_process():
+    """Small integers: no sum rounds, so 1, 2 and 4 ranks of one global batch are one process, bit for bit."""
+    x = np.random.default_rng(3).integers(-1, 2, size=(32, 6)).astype("f4")
+    y = np.random.default_rng(4).integers(-2, 3, size=32).astype("f4")
+
+    def work(c):
+        step = Step(lambda p, x, y: anp.mean((x @ p["w"] - y) ** 2), SGD(0.125), {"w": np.zeros(6, "f4")}, comm=c)
+        for part in batches((x, y), 16, seed=None, comm=c):
+            step(*part)
+        return list(step.losses), bits(step.params)
+    one = work(None)
+    assert one[0][1] != one[0][0]
+    for ranks in (1, 2, 4):
+        assert ranks_of.launch(ranks, work) == [one] * ranks
+
+
+def test_programs_as_users_write_them():
+    """Parameters that are not there, not used, not changed; batches that are trees; gradients of two batches: as in one process."""
+    def wrapped(p, x, y):
+        return loss(p["net"], x, y)
+
+    def frozen(p, x, y):
+        return loss({"a": anfora.stop_gradient(p["a"]), "b": p["b"], "c": p["c"]}, x, y)
+
+    def of_tree(p, batch):
+        return loss(p, batch["x"], batch["y"])
+
+    def work(c, f, rule, start, tree=False):
+        step = Step(f, rule, start, comm=c)
+        for x, y in batches((X, Y), 16, epochs=2, comm=c):
+            step(*([{"x": x, "y": y}] if tree else (x, y)))
+        return list(step.losses), [float(v) for leaf in tree_leaves(step.params) for v in np.asarray(leaf).ravel()]
+    for what in ((wrapped, Adam(1e-2), {"net": params(), "none": None}), (wrapped, Adam(1e-2), {"net": params(), "spare": np.ones(3, "f4")}),
+                 (frozen, Adam(1e-2), params()), (of_tree, SGD(0.1), params(), True), (loss, Accumulated(Adam(1e-2), 2), params()),
+                 (loss, Adam(lambda t: 0.01 / (1 + t)), params())):
+        one = work(None, *what)
+        for ranks in (2, 4):
+            found = ranks_of.launch(ranks, lambda c: work(c, *what))
+            assert found == found[:1] * ranks
+            assert near(found[0][0], one[0]) and near(found[0][1], one[1]), what
+
+
+def test_a_rank_with_no_data_left():
+    """Its end is told to the others; nothing hangs."""
+    def work(c):
+        step = Step(loss, SGD(0.1), params(), comm=c)
+        for _ in range(3 if c.rank else 5):
+            step(X[:4], Y[:4])
+    c = ranks_of.threads(2, timeout=LIMIT)
+    done = threading.Thread(target=lambda: work(c[1]))
+    done.start()
+
+    def rest():
+        step = Step(loss, SGD(0.1), params(), comm=c[0])
+        for k in range(5):
+            if k == 3:
+                done.join()
+                c[1].abort()
+            step(X[:4], Y[:4])
+    assert raises(CommError, rest, "rank 1").rank == 1
+
+
 def test_threads_parse_one_source_one_by_one():
     from anfora._compile import source
     wrong, before, often = [], sys.getswitchinterval(), gc.get_threshold()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """anfora train --ranks: threads, and processes of MPI where mpirun and libanfora_mpi are, train what one process trains;
-ranks that are killed: ranks_check.py ANFORA [BLAME] [--kills N | --valgrind]. BLAME: the program mpi_blame."""
+ranks that are killed: ranks_check.py ANFORA [BLAME SHRINK] [--kills N | --valgrind]. The programs mpi_blame and mpi_shrink."""
 import glob
 import json
 import os
@@ -130,6 +130,12 @@ def parts(tap, anfora, mpi, folder):
         found = [train(anfora, words + more + ["12", "--resume", path], ranks, [], os.path.join(folder, "on"), way) for path in (whole, part)]
         tap.case(f"{ranks} ranks go on from 3 parts with the bits of a whole checkpoint",
                  found[0][2] or found[1][2] or ("" if found[0] == found[1] else f"{found[0][0]} {found[1][0]}"))
+    problems = []
+    for i in range(12):  # no step is left to do: a rank writes where the others may still read
+        again = os.path.join(folder, f"again{i}")
+        problems += [train(anfora, words + more + ["2"], 4, [], again, ["--shard-params", "again", "--save-parts"])[2],
+                     train(anfora, words + more + ["1", "--resume", again], 4, [], again)[2]]
+    tap.case("a checkpoint in parts is read by all ranks before one writes in its place", "".join(problems))
     os.unlink(os.path.join(folder, there[1]))
     problem = run([anfora, "train", *words, *more, "12", "--ranks", "2", "--resume", part], cwd=ROOT)[1]
     tap.case("a part that is missing is named once", "" if problem.count("error E0301") == 1 and there[1] in problem else problem or "it ran")
@@ -219,6 +225,42 @@ def names_the_last(tap, program):
                  "" if len(named) == 3 and all(n.startswith("rank 3 ") for n in named) else f"{err}")
 
 
+def goes_on_without_one(tap, program):
+    """Where MPI can shrink, the ranks that are left meet again, over memory and over MPI."""
+    for shared in ("on", "off"):
+        p = subprocess.Popen([*MPIRUN, "--enable-recovery", "-n", "4", program], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                             start_new_session=True, env={**os.environ, "ANFORA_MPI_SHARED": shared})
+        err = finished(p, 60)
+        said = sorted(line for line in (err or "").splitlines() if line.startswith("was "))
+        want = [f"was {was}: rank {rank} of 3, sum 8, revoked 1, shrunk 1" for rank, was in enumerate((0, 2, 3))]
+        tap.case(f"three of four ranks go on after one was killed; messages over memory {shared}", "" if said == want else f"{err}")
+
+
+def says_what_is_slow(tap, anfora):
+    """Ranks of one machine that cannot share memory say so, once; `off` is meant."""
+    words = [*MPIRUN, "-n", "2", anfora, "train", *EXAMPLES[0][1], "--batch", "32", "--steps", "1", "--ranks", "2"]
+    for shared, times in (("/nowhere", 1), ("on", 0), ("off", 0)):
+        r = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120, env={**os.environ, "ANFORA_MPI_SHARED": shared})
+        tap.case(f"memory that ranks share: {shared}", "" if r.returncode == 0 and r.stderr.count("W0907") == times else f"{r.returncode} {r.stderr}")
+
+
+def fast_sums(tap, anfora, mpi, folder):
+    """--fast-sums: near the losses of one process, the bits of threads in processes."""
+    saved, words = os.path.join(folder, "fast"), EXAMPLES[0][1] + EXAMPLES[0][2]
+    alone, _, problem = train(anfora, words, 0, [], saved)
+    for ranks in (2, 4):
+        by_rank, found = train(anfora, words, ranks, [], saved), train(anfora, words, ranks, [], saved, ["--fast-sums"])
+        problem = problem or by_rank[2] or found[2]
+        tap.case(f"--fast-sums on {ranks} ranks: losses of one process",
+                 problem or ("" if all(abs(a - b) <= 1e-5 * abs(b) for a, b in zip(found[0], alone)) else f"{found[0]}, alone {alone}"))
+        tap.case(f"--fast-sums on {ranks} ranks: {'the bits of' if ranks == 2 else 'other bits than'} sums in 64 bits",
+                 problem or ("" if (found[1] == by_rank[1]) == (ranks == 2) else "not so"))
+        ways = [("again", [])] + [(f"{ranks} processes", [*MPIRUN, "-n", str(ranks)])] * mpi
+        for way, launcher in ways:
+            more = train(anfora, words, ranks, launcher, saved, ["--fast-sums"])
+            tap.case(f"--fast-sums on {ranks} ranks, {way}: the same bits", more[2] or ("" if more == found else f"{more[0]}, {found[0]}"))
+
+
 def kills(tap, anfora, folder, n):
     seed = random.randrange(1 << 32)
     source = random.Random(seed)
@@ -273,6 +315,7 @@ def main():
             trains(tap, anfora, mpi, folder)
             splits(tap, anfora, mpi, folder)
             buckets(tap, anfora, folder)
+            fast_sums(tap, anfora, mpi, folder)
             parts(tap, anfora, mpi, folder)
             parts_of_none(tap, anfora, folder)
             refuses(tap, anfora, mpi)
@@ -280,6 +323,8 @@ def main():
         if mpi:
             if not long:
                 names_the_last(tap, os.path.abspath(sys.argv[2]))
+                goes_on_without_one(tap, os.path.abspath(sys.argv[3]))
+                says_what_is_slow(tap, anfora)
             kills(tap, anfora, folder, long or 4)
         else:
             tap.skip("processes of MPI", "no mpirun" if library else "the build has no libanfora_mpi")
