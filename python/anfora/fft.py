@@ -230,14 +230,14 @@ def irfft2(x, /, s=None, axes=(-2, -1), norm=None):
 
 
 @transform
-def fftfreq(n, d=1.0, dtype=None, device=None):
+def fftfreq(n, d: Any = 1.0, dtype=None, device=None):
     """The frequency of each place of a transform."""
     k = op.arange(n, device=device)
     return op.cast(op.where(k < (n + 1) // 2, k, k - n), floats(dtype)) / (n * d)
 
 
 @transform
-def rfftfreq(n, d=1.0, dtype=None, device=None):
+def rfftfreq(n, d: Any = 1.0, dtype=None, device=None):
     """The same for transforms of real numbers."""
     return op.cast(op.arange(n // 2 + 1, device=device), floats(dtype)) / (n * d)
 

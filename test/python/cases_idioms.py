@@ -323,3 +323,14 @@ def test_functions_within_have_names_of_their_own():
         x, *_ = anfora.while_loop(lambda c: c[2] < 3, body, (np.zeros(2), b, 0))
         return x
     assert np.asarray(total(np.ones(2))).tolist() == [6, 6]
+
+
+def test_scan_from_a_state_of_constants():
+    step = lambda s, u: ((s[0] + u, s[0]), s[1])
+    last, rows = jit(lambda x: lax.scan(step, (0.0, 0.0), x))(X)
+    assert np.allclose(last[0], 6) and np.allclose(last[1], 3) and np.allclose(rows, [0, 0, 1])
+    last, rows = jit(lambda x: lax.scan(step, (0.0, 0.0), x, reverse=True))(X)
+    assert np.allclose(last[0], 6) and np.allclose(last[1], 5) and np.allclose(rows, [3, 0, 0])
+    last, rows = jit(lambda x: lax.scan(lambda s, u: ([s[0] + u, s[0]], u), [0.0, 0.0], x))(X)
+    assert np.allclose(last[0], 6) and np.allclose(last[1], 3) and np.allclose(rows, X)
+    assert np.allclose(jit(lambda x: anp.fft.fftfreq(4, 1 / x.shape[0]))(X), np.fft.fftfreq(4, 1 / 3))

@@ -5,6 +5,7 @@ arrays; those after it are constants, but for those of the type Any. What depend
 each rank: which it is, is known when the code is made for the types of arguments."""
 from __future__ import annotations
 
+import dis
 import functools
 import inspect
 import math
@@ -24,13 +25,27 @@ CONTROL: dict[str, Any] = {}
 HELPERS: dict[str, Any] = {}  # what functions of other libraries mean that have no name here
 LINALG = ("solve", "matrix_power", "multi_dot", "outer", "tensordot")
 # Constants that the types of arguments may give too, such as x.shape[0] and x.dtype
-SIZES = {"shape", "n", "m", "num", "num_classes", "slice_size", "slice_sizes", "length", "sizes", "new_sizes", "size", "dtype", "new_dtype"}
+SIZES = {"shape", "n", "m", "num", "num_classes", "slice_size", "slice_sizes", "length", "sizes", "new_sizes", "size", "dtype", "new_dtype",
+         "minval", "maxval"}
 RANKS, SOME = range(9), range(1, 7)
 
 
 def frozen(x: Any) -> Any:
     """A list as a tuple, which can be a constant."""
     return tuple(map(frozen, x)) if type(x) in (list, tuple) else x
+
+
+def numbers_in(x: Any) -> bool:
+    """Whether the leaves of a tree, of which there are some, are numbers."""
+    if isinstance(x, (tuple, list, dict)):
+        return len(x) > 0 and all(map(numbers_in, x.values() if isinstance(x, dict) else x))
+    return x is None or isinstance(x, (int, float, complex))
+
+
+def bound_names(fn: types.FunctionType) -> set[str]:
+    """The variables that a function binds, parameters if it does so anew."""
+    stores = [i.argval for i in dis.get_instructions(fn) if i.opname.startswith(("STORE_FAST", "STORE_DEREF"))]
+    return {name for s in stores for name in ((s,) if isinstance(s, str) else s)}
 
 
 class Composed(Jit):
@@ -46,6 +61,7 @@ class Composed(Jit):
         if not any(p.kind == p.VAR_POSITIONAL for p in named) or fn.__name__ in ("cond", "switch"):  # arrays may be given by name too
             vars(fn)["__signature__"] = signature.replace(parameters=named)
         super().__init__(fn, static_argnames=tuple(self._constant), **options)
+        self._bound = bound_names(fn)
         self._interpreted: Any = None
 
     def __call__(self, *args: Any, **kw: Any) -> Any:
@@ -69,8 +85,8 @@ class Composed(Jit):
             if made is not None:
                 parts.append(made)
                 continue
-            if known and (name in self._constant or x is None or callable(x) or isinstance(x, (str, tuple, list, dict)) or
-                          type(x) is int and not 0 <= x < 128):  # which not all integer types hold
+            if known and (name in self._constant or x is None or callable(x) or type(x) is int and not 0 <= x < 128 or  # which not all integer types hold
+                          isinstance(x, (str, tuple, list, dict)) and not (name in self._bound and numbers_in(x))):
                 statics[name] = x
                 continue
             s = w.like(node)

@@ -168,22 +168,24 @@ def normal_quantile(p):
 
 @randomly
 def gamma(key, a, /, shape=None, dtype=None):
-    """Numbers of the gamma distribution with the parameter a, by the method of Marsaglia and Tsang: of 16 proposals the first
-    that is accepted, which one is but for a part of 10^-20."""
+    """Numbers of the gamma distribution with the parameter a, by the method of Marsaglia and Tsang, with a round of proposals until
+    each place has taken one."""
     dims = op.shape(a) if shape is None else shape
-    large = op.where(a < 1, a + 1, a) + op.zeros(dims, dtype="f64")
+    large = op.where(a < 0, math.nan, op.where(a < 1, a + 1, a)) + op.zeros(dims, dtype="f64")
     d = large - 1 / 3
     c = 1 / op.sqrt(9 * d)
-    keys = op.split_key(key, n=33)
-    result, done = d, d < 0
-    for i in range(16):
-        x = op.normal(keys[2 * i], shape=dims, dtype="f64")
-        u = op.uniform(keys[2 * i + 1], shape=dims, dtype="f64")
+    keys = op.split_key(key, n=2)
+    result, done, i = d, op.isnan(d), 0
+    while not op.all(done):
+        pair = op.split_key(op.fold_in(keys[0], i), n=2)
+        x = op.normal(pair[0], shape=dims, dtype="f64")
+        u = op.uniform(pair[1], shape=dims, dtype="f64")
         v = (1 + c * x) ** 3
         good = op.logical_and(v > 0, op.log(u) < 0.5 * x * x + d - d * v + d * op.log(op.where(v > 0, v, 1.0)))
         result = op.where(op.logical_and(good, op.logical_not(done)), d * v, result)
         done = op.logical_or(done, good)
-    less = op.uniform(keys[32], shape=dims, dtype="f64") ** (1 / op.where(a < 1, a, 1.0))
+        i = i + 1
+    less = op.uniform(keys[1], shape=dims, dtype="f64") ** (1 / op.where(a < 1, a, 1.0))
     return op.cast(op.where(a < 1, result * less, result), floats(dtype))
 
 
@@ -219,3 +221,157 @@ def categorical(key, logits, /, axis=-1, shape=None):
 def exponential(key, /, shape=(), dtype=None):
     """Numbers of the exponential distribution."""
     return -op.log1p(-op.uniform(key, shape=shape, dtype=dtype))
+
+
+@randomly
+def bits(key, /, shape=(), dtype="u32"):
+    """Whole numbers of 32 bits, all as likely."""
+    assert dtype in ("u32", "uint32"), "bits: the element type is u32"
+    return op.cast(op.randint(key, shape=shape, low=0, high=2 ** 32, dtype="i64"), "u32")
+
+
+@randomly
+def loggamma(key, a, /, shape=None, dtype=None):
+    """Logarithms of numbers of the gamma distribution, which do not vanish for small a."""
+    keys = op.split_key(key, n=2)
+    dims = op.shape(a) if shape is None else shape
+    less = op.log(1 - op.uniform(keys[1], shape=dims, dtype="f64"))
+    more = gamma(keys[0], a + 1.0, dims, "f64")
+    return op.cast(op.log(more) + less / a, floats(dtype))
+
+
+@randomly
+def chisquare(key, df, /, shape=None, dtype=None):
+    """Numbers of the chi-square distribution."""
+    return op.cast(2 * gamma(key, df / 2, shape, "f64"), floats(dtype))
+
+
+@randomly
+def t(key, df, /, shape=None, dtype=None):
+    """Numbers of Student's distribution."""
+    keys = op.split_key(key, n=2)
+    dims = op.shape(df) if shape is None else shape
+    return op.cast(op.normal(keys[0], shape=dims, dtype="f64") / op.sqrt(chisquare(keys[1], df, dims, "f64") / df), floats(dtype))
+
+
+@randomly
+def f(key, dfnum, dfden, /, shape=None, dtype=None):
+    """Numbers of Fisher's distribution."""
+    keys = op.split_key(key, n=2)
+    dims = op.shape(dfnum + dfden) if shape is None else shape
+    return op.cast((chisquare(keys[0], dfnum, dims, "f64") / dfnum) / (chisquare(keys[1], dfden, dims, "f64") / dfden), floats(dtype))
+
+
+@randomly
+def pareto(key, b, /, shape=None, dtype=None):
+    """Numbers of Pareto's distribution, of which 1 is the least."""
+    dims = op.shape(b) if shape is None else shape
+    return op.cast(op.exp(exponential(key, dims, "f64") / b), floats(dtype))
+
+
+@randomly
+def rayleigh(key, scale, /, shape=None, dtype=None):
+    """Numbers of Rayleigh's distribution."""
+    dims = op.shape(scale) if shape is None else shape
+    return op.cast(scale * op.sqrt(2 * exponential(key, dims, "f64")), floats(dtype))
+
+
+@randomly
+def weibull_min(key, scale, concentration, /, shape=None, dtype=None):
+    """Numbers of Weibull's distribution."""
+    dims = op.shape(scale + concentration) if shape is None else shape
+    return op.cast(scale * exponential(key, dims, "f64") ** (1 / concentration), floats(dtype))
+
+
+@randomly
+def lognormal(key, sigma=1.0, /, shape=None, dtype=None):
+    """Numbers whose logarithms are normal."""
+    dims = op.shape(sigma) if shape is None else shape
+    return op.cast(op.exp(sigma * op.normal(key, shape=dims, dtype="f64")), floats(dtype))
+
+
+@randomly
+def maxwell(key, /, shape=(), dtype=None):
+    """Lengths of vectors of three normal numbers."""
+    return op.sqrt(op.sum(op.normal(key, shape=(*shape, 3), dtype=dtype) ** 2, -1))
+
+
+@randomly
+def wald(key, mean, /, shape=None, dtype=None):
+    """Numbers of the inverse Gaussian distribution of scale 1, by the method of Michael, Schucany and Haas."""
+    keys = op.split_key(key, n=2)
+    dims = op.shape(mean) if shape is None else shape
+    y = mean * op.normal(keys[0], shape=dims, dtype="f64") ** 2
+    x = mean * (1 + y / 2 - op.sqrt(4 * y + y * y) / 2)
+    return op.cast(op.where(op.uniform(keys[1], shape=dims, dtype="f64") * (mean + x) <= mean, x, mean * mean / x), floats(dtype))
+
+
+@randomly
+def triangular(key, left, mode, right, /, shape=None, dtype=None):
+    """Numbers of the triangular distribution."""
+    u = op.uniform(key, shape=op.shape(left + mode + right) if shape is None else shape, dtype="f64")
+    up = left + op.sqrt(u * (right - left) * (mode - left))
+    down = right - op.sqrt((1 - u) * (right - left) * (right - mode))
+    return op.cast(op.where(u * (right - left) < mode - left, up, down), floats(dtype))
+
+
+@randomly
+def geometric(key, p, /, shape=None, dtype="i32"):
+    """How many trials there are up to the first success, of probability p."""
+    dims = op.shape(p) if shape is None else shape
+    count = op.ceil(-exponential(key, dims, "f64") / op.log1p(-op.cast(p, "f64")))
+    return op.cast(op.maximum(count, 1.0), dtype)
+
+
+@randomly
+def binomial(key, n, p, /, shape=None, dtype=None):
+    """How many of n trials succeed, each with probability p: the waits between those of the rarer kind are geometric, so the time
+    grows with n * min(p, 1 - p)."""
+    dims = op.shape(n + p) if shape is None else shape
+    n, p = op.cast(n, "f64") + op.zeros(dims, dtype="f64"), op.cast(p, "f64") + op.zeros(dims, dtype="f64")
+    rare = op.minimum(p, 1 - p)
+    scale = op.log1p(-op.where(rare > 0, rare, 0.5))
+    at, count, i = op.where(rare > 0, 0.0, n + 1), op.zeros(dims, dtype="f64") - 1, 0
+    while op.any(at <= n):
+        count = count + op.cast(at <= n, "f64")
+        at = at + op.maximum(op.ceil(-exponential(op.fold_in(key, i), dims, "f64") / scale), 1.0)
+        i = i + 1
+    count = op.maximum(count, 0.0)
+    return op.cast(op.where(p > 0.5, n - count, count), floats(dtype))
+
+
+@randomly
+def poisson(key, lam, /, shape=None, dtype="i32"):
+    """Numbers of events of which lam are expected: products of uniform numbers below 10, and above it the transformed rejection of
+    Hörmann, with a round of proposals until each place has taken one."""
+    dims = op.shape(lam) if shape is None else shape
+    lam = op.cast(lam, "f64") + op.zeros(dims, dtype="f64")
+    low = lam < 10
+    few, many = op.where(low, lam, 0.0), op.where(low, 10.0, lam)
+    keys = op.split_key(key, n=2)
+    count, left, i = op.zeros(dims, dtype="f64") - 1, few + 0.0, 0
+    while op.any(left >= 0):
+        count = count + op.cast(left >= 0, "f64")
+        left = left - exponential(op.fold_in(keys[0], i), dims, "f64")
+        i = i + 1
+    result, done, j = many, low, 0
+    while not op.all(done):
+        at, good = transformed_rejection(op.fold_in(keys[1], j), many, dims)
+        result = op.where(op.logical_and(good, op.logical_not(done)), at, result)
+        done = op.logical_or(done, good)
+        j = j + 1
+    return op.cast(op.where(low, count, result), dtype)
+
+
+def transformed_rejection(key, lam, dims):
+    """A proposal for each mean, and whether it is taken."""
+    keys = op.split_key(key, n=2)
+    b = 0.931 + 2.53 * op.sqrt(lam)
+    a = -0.059 + 0.02483 * b
+    u, v = op.uniform(keys[0], shape=dims, dtype="f64") - 0.5, op.uniform(keys[1], shape=dims, dtype="f64")
+    us = 0.5 - op.abs(u)
+    k = op.floor((2 * a / us + b) * u + lam + 0.43)
+    inner = op.logical_and(us >= 0.07, v <= 0.9277 - 3.6224 / (b - 2))
+    bound = op.log(v * (1.1239 + 1.1328 / (b - 3.4)) / (a / (us * us) + b)) <= k * op.log(lam) - lam - op.lgamma(op.maximum(k, 0.0) + 1)
+    good = op.logical_and(k >= 0, op.logical_and(op.logical_or(us >= 0.013, v <= us), bound))
+    return op.maximum(k, 0.0), op.logical_or(inner, good)
