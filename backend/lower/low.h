@@ -262,7 +262,8 @@ void anfi_lower_host_declare(anfi_arena *a, tmod *m, const anfi_host *h);
 /* map.c: the buffer that v reads, where it starts and by which stride for each dim of v; or NULL. */
 texpr anfi_map_strides(const anfi_view *v, int64_t *base, int64_t *stride);
 /* A matrix of type t, dims before the last two being 1, whose rows, or columns if it is transposed, are ld apart in memory. */
-anfi_view *anfi_map_matrix(anfi_low *L, const anf_type *t, texpr tensor, uint64_t ld, bool transposed);
+anfi_view *anfi_map_matrix(anfi_low *L, const anf_type *t, texpr tensor, uint64_t ld,
+                           bool transposed);
 anfi_elem anfi_low_choose(anfi_low *L, texpr cond, anfi_elem a, anfi_elem b);
 
 /* gather.c */

@@ -62,7 +62,9 @@ static void put_bytes(const gplan *p, const growblock *b, anfi_arena *a, anf_tex
 
 static void put_block(const gplan *p, const growblock *b, anfi_arena *a, anf_text *out) {
   anfi_putf(out, "  one loop over %llu %s:", (unsigned long long)b->rows,
-            b->flat ? "elements" : b->batch ? "matrices" : "rows");
+            b->flat    ? "elements"
+            : b->batch ? "matrices"
+                       : "rows");
   put_nodes(p, b->from, b->to, false, " ", out);
   put_nodes(p, b->from, b->to, true, "\n    computed where it is read: ", out);
   put_bytes(p, b, a, out);
