@@ -147,7 +147,7 @@ def main():
     a.add_argument("--filter", default="")
     a.add_argument("--engines", default="interp,llvm")
     o = a.parse_args()
-    stems = [p[: -len(".mindir")] for p in sorted(glob.glob(os.path.join(o.folder, f"*{o.filter}*.mindir")))]
+    stems = [p[: -len(".mindir")] for p in sorted(glob.glob(os.path.join(os.path.abspath(o.folder), f"*{o.filter}*.mindir")))]
     good, reasons = collections.Counter(), []
     for engine in o.engines.split(","):
         with ThreadPoolExecutor(2) as pool:
