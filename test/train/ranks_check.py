@@ -226,8 +226,8 @@ def names_the_last(tap, program):
 
 
 def goes_on_without_one(tap, program):
-    """Where MPI can shrink, the ranks that are left meet again, over memory and over MPI. An MPI without fault tolerance may itself hang
-    after a process was killed, so this is among the long tests."""
+    """Where MPI can shrink, the ranks that are left meet again, over memory and over MPI. With an MPI without fault tolerance it does
+    not always end after the kill, so it is among the long tests."""
     for shared in ("on", "off"):
         p = subprocess.Popen([*MPIRUN, "--enable-recovery", "-n", "4", program], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                              start_new_session=True, env={**os.environ, "ANFORA_MPI_SHARED": shared})
