@@ -28,10 +28,10 @@ static range half(range k, bool upper) {
 }
 
 /* The summand of the lower ranks is the first: of two NaNs the result is the first. */
-static void add(const anfi_comm_op *r, range kept, const char *staged, int32_t distance) {
+static void add(const anfi_comm_op *r, range part, const char *staged, int32_t distance) {
   bool last = 2 * distance == r->ranks, mean = r->j->call.mean && last;
   anfi_piece x;
-  for (anfi_pieces p = pieces_of(r, kept); anfi_next_piece(&p, &x);) {
+  for (anfi_pieces p = pieces_of(r, part); anfi_next_piece(&p, &x);) {
     const void *mine = distance == 1 ? x.in : x.out, *other = staged + x.at * r->bytes;
     bool upper = (r->me & distance) != 0;
     const void *const from[2] = {upper ? other : mine, upper ? mine : other};
@@ -49,22 +49,22 @@ bool anfi_comm_halves(const anfi_comm_op *r) {
 }
 
 bool anfi_comm_halve(const anfi_comm_op *r) {
-  range kept[LEVELS + 1] = {{0, r->j->n}};
+  range part[LEVELS + 1] = {{0, r->j->n}};
   size_t level = 0;
   int32_t d = 1;
   char *staged = anfi_op_staging(r, (r->j->n + 1) / 2);
   if (!staged) return false;
   for (; d < r->ranks; d *= 2, level++) {
     bool upper = (r->me & d) != 0;
-    range mine = half(kept[level], upper), theirs = half(kept[level], !upper);
+    range mine = half(part[level], upper), theirs = half(part[level], !upper);
     if (!anfi_stage_pieces(r, r->me ^ d, pieces_of(r, mine), staged) ||
         !anfi_send_pieces(r, r->me ^ d, pieces_of(r, theirs), d > 1) || !anfi_op_finish(r))
       return false;
     add(r, mine, staged, d);
-    kept[level + 1] = mine;
+    part[level + 1] = mine;
   }
   while ((d /= 2) >= 1) {
-    range mine = kept[level--], theirs = half(kept[level], !(r->me & d));
+    range mine = part[level--], theirs = half(part[level], !(r->me & d));
     if (!anfi_receive_pieces(r, r->me ^ d, pieces_of(r, theirs)) ||
         !anfi_send_pieces(r, r->me ^ d, pieces_of(r, mine), true) || !anfi_op_finish(r))
       return false;

@@ -162,7 +162,7 @@ double anfi_step_number_at(anf_dtype t, const void *p); // a real, integer or bo
 /* spread.c: of a step on several ranks. The first two while derivatives are not expanded yet. */
 /* Gradients by the state, and scalars that were differentiated, become means over all ranks. */
 void anfi_step_spread(anf_graph *g, size_t nstate);
-/* Means of what is the same on all ranks go. */
+/* Removes means of values that are the same on all ranks. */
 void anfi_step_leave_out_means(anf_graph *g, size_t nstate);
 /* Is the new state the same on all ranks? Else E1210. */
 bool anfi_step_check_spread(anf_graph *g, size_t nstate);

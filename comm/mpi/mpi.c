@@ -190,7 +190,7 @@ static void *start(void *user, bool send, int32_t peer, int32_t tag, void *at, u
   return NULL;
 }
 
-/* An error of MPI: after a rank has ended, or because what is under way was revoked. */
+/* An error of MPI: after a rank has ended, or because the communicator was revoked. */
 static anf_comm_why why_failed(world *w, int32_t peer, int32_t *rank) {
   hear(w);
   if (w->blame >= 0) return *rank = w->blame, ANF_COMM_LOST;

@@ -10,7 +10,7 @@
 bool anfi_mpi_can_shrink(void);
 /* The processes that are left of `all`, which all of them call within so many milliseconds. False: they did not. */
 bool anfi_mpi_shrink(MPI_Comm all, uint64_t ms, MPI_Comm *out);
-/* What is under way between processes of the communicator ends with an error, and so does what is started. */
+/* Operations under way between processes of the communicator end with an error, and so do later ones. */
 void anfi_mpi_revoke(MPI_Comm comm);
 
 #endif

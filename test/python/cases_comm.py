@@ -303,7 +303,7 @@ def test_programs_as_users_write_them():
 
 
 def test_a_rank_with_no_data_left():
-    """Its end is told to the others; nothing hangs."""
+    """The others hear of its end; nothing hangs."""
     def work(c):
         step = Step(loss, SGD(0.1), params(), comm=c)
         for _ in range(3 if c.rank else 5):

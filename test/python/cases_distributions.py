@@ -38,3 +38,10 @@ def test_rejection_under_transforms():
     step = [np.asarray(random.gamma(random.key(2), 3.0 + h, (50,))).sum() for h in (1e-6, -1e-6)]
     assert np.allclose(slope, (step[0] - step[1]) / 2e-6, rtol=1e-4)
     assert np.isnan(np.asarray(random.gamma(random.key(2), np.array([-1.0, np.nan])))).all()
+
+
+def test_parameters_of_no_distribution_end():
+    key, odd = random.key(3), np.array([np.nan, np.inf, -np.inf, -1.0])
+    assert np.asarray(random.poisson(key, odd)).tolist() == [-1] * 4
+    assert np.isnan(np.asarray(random.binomial(key, odd, 0.5))).all() and np.isnan(np.asarray(random.binomial(key, 5.0, odd))).all()
+    assert np.asarray(random.gamma(key, np.inf)) == np.inf and np.isnan(np.asarray(random.gamma(key, -np.inf)))

@@ -10,7 +10,7 @@
  * Nodes try_join in order, pointwise ones and others that keep rows apart, until a barrier (a product, a call, an effect).
  * A node between that stays outside goes before the loop if it needs no member, else after it. Pointwise nodes that no
  * reduction takes form flat blocks: nodes of equal dims that read one another or the same tensor. Before all that,
- * products of batches that read one another, and what is between, form blocks whose rows are matrices:
+ * products of batches that read one another, and the nodes between, form blocks whose rows are matrices:
  *
  *   Softmax(q @ k^T) @ v                           for each matrix of the batch: product, softmax, product, in cache
  *

@@ -175,7 +175,7 @@ def gamma(key, a, /, shape=None, dtype=None):
     d = large - 1 / 3
     c = 1 / op.sqrt(9 * d)
     keys = op.split_key(key, n=2)
-    result, done, i = d, op.isnan(d), 0
+    result, done, i = d, op.logical_not(op.isfinite(d)), 0
     while not op.all(done):
         pair = op.split_key(op.fold_in(keys[0], i), n=2)
         x = op.normal(pair[0], shape=dims, dtype="f64")
@@ -326,9 +326,11 @@ def geometric(key, p, /, shape=None, dtype="i32"):
 @randomly
 def binomial(key, n, p, /, shape=None, dtype=None):
     """How many of n trials succeed, each with probability p: the waits between those of the rarer kind are geometric, so the time
-    grows with n * min(p, 1 - p)."""
+    grows with n * min(p, 1 - p). NaN where n or p is none of such."""
     dims = op.shape(n + p) if shape is None else shape
     n, p = op.cast(n, "f64") + op.zeros(dims, dtype="f64"), op.cast(p, "f64") + op.zeros(dims, dtype="f64")
+    good = op.logical_and(op.logical_and(n >= 0, n < math.inf), op.logical_and(p >= 0, p <= 1))
+    n, p = op.where(good, n, 0.0), op.where(good, p, 0.0)
     rare = op.minimum(p, 1 - p)
     scale = op.log1p(-op.where(rare > 0, rare, 0.5))
     at, count, i = op.where(rare > 0, 0.0, n + 1), op.zeros(dims, dtype="f64") - 1, 0
@@ -337,17 +339,17 @@ def binomial(key, n, p, /, shape=None, dtype=None):
         at = at + op.maximum(op.ceil(-exponential(op.fold_in(key, i), dims, "f64") / scale), 1.0)
         i = i + 1
     count = op.maximum(count, 0.0)
-    return op.cast(op.where(p > 0.5, n - count, count), floats(dtype))
+    return op.cast(op.where(good, op.where(p > 0.5, n - count, count), math.nan), floats(dtype))
 
 
 @randomly
 def poisson(key, lam, /, shape=None, dtype="i32"):
     """Numbers of events of which lam are expected: products of uniform numbers below 10, and above it the transformed rejection of
-    Hörmann, with a round of proposals until each place has taken one."""
+    Hörmann, with a round of proposals until each place has taken one. -1 where lam is negative or not finite."""
     dims = op.shape(lam) if shape is None else shape
     lam = op.cast(lam, "f64") + op.zeros(dims, dtype="f64")
-    low = lam < 10
-    few, many = op.where(low, lam, 0.0), op.where(low, 10.0, lam)
+    low = op.logical_not(op.logical_and(lam >= 10, lam < math.inf))
+    few, many = op.where(op.logical_and(low, lam < 10), lam, -1.0), op.where(low, 10.0, lam)
     keys = op.split_key(key, n=2)
     count, left, i = op.zeros(dims, dtype="f64") - 1, few + 0.0, 0
     while op.any(left >= 0):
