@@ -51,14 +51,21 @@ void anfi_flow_enqueue(anfi_flow *f, anfi_flow_spec *s) {
 }
 
 anfi_flow_spec *anfi_flow_use(anfi_flow *f, anfi_flow_spec *s) {
-  bool known = !f->now;
-  for (size_t i = s->users.n; !known && i-- > 0;) known = s->users.at[i] == f->now;
-  if (!known) anfi_push(f->a, &s->users, f->now);
+  anfi_flow_spec *now = f->now;
+  if (!now) return s;
+  size_t i = s->users.n;
+  while (i > 0 && s->users.at[i - 1].spec != now) i--;
+  if (!i) anfi_push(f->a, &s->users, ((anfi_flow_user){now, now->visited}));
+  else if (now->visited < s->users.at[i - 1].at) s->users.at[i - 1].at = now->visited;
   return s;
 }
 
+/* A visit that waits at the node which reads the mask first goes on from there. */
 void anfi_flow_rose(anfi_flow *f, const anfi_flow_spec *s) {
-  for (size_t i = 0; i < s->users.n; i++) anfi_flow_enqueue(f, s->users.at[i]);
+  for (size_t i = 0; i < s->users.n; i++) {
+    const anfi_flow_user *u = &s->users.at[i];
+    if (!u->spec->waits || u->at < u->spec->visited) anfi_flow_enqueue(f, u->spec);
+  }
 }
 
 void anfi_flow_raise(anfi_flow *f, anfi_flow_spec *s, const bool *out) {
@@ -78,8 +85,9 @@ void anfi_flow_run(anfi_flow *f) {
     anfi_flow_spec *s = f->queue.at[at];
     s->queued = false;
     if (s->rose) s->visited = 0;
-    s->rose = false;
+    s->rose = s->waits = false;
     if ((f->rules.visit ? f->rules.visit : own_visit)(f, s) || s->queued) continue;
+    s->waits = true;
     s->queued = true;
     anfi_push(f->a, &f->queue, s);
     for (size_t i = f->queue.n - 1; i > at; i--) f->queue.at[i] = f->queue.at[i - 1];

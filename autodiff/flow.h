@@ -21,6 +21,10 @@
 
 typedef struct anfi_flow anfi_flow;
 typedef struct anfi_flow_spec anfi_flow_spec;
+typedef struct anfi_flow_user {
+  anfi_flow_spec *spec;
+  size_t at; // how far its visits were that read the mask, at the least
+} anfi_flow_user;
 struct anfi_flow_spec {
   anf_graph *graph;
   size_t nin, nout;
@@ -28,9 +32,9 @@ struct anfi_flow_spec {
   anfi_flow_spec *next; // of the same graph
   anf_graph *made;      // for the transform
   /* the worklist */
-  ANFI_VEC(anfi_flow_spec *) users;
-  size_t visited;    // how far a visit got that waits for specs which it asked for first
-  bool queued, rose; // rose: masks that it sees have risen since its last visit began
+  ANFI_VEC(anfi_flow_user) users;
+  size_t visited;           // how far a visit got that waits for specs which it asked for first
+  bool queued, rose, waits; // rose: masks that it has read have risen since its last visit began
 };
 
 /* What an analysis says of values and ops. */

@@ -7,7 +7,7 @@
  *   chain(n):   def main(x: f64) { y = x; y = Sin(y) + x; y = Sin(y) + x; ... y }
  *
  * Stages: parse, optimise, compile (for the interpreter of Tensor IR, with all its passes), run in the interpreter, the
- * gradient, and its optimisation. A row below is a family of programs: before, n times the repeated text (# is its number
+ * gradient, that run in the interpreter, and its optimisation. A row below is a family of programs: before, n times the repeated text (# is its number
  * from 0, ~ the next), after, where # is n. */
 #include "anfora/anfora.h"
 
@@ -91,9 +91,14 @@ static const family families[] = {
 };
 #undef PROGRAMS
 #undef MAIN
-enum { FAMILIES = sizeof families / sizeof *families, STAGES = 6, ROOM = 1 << 17, N = 60 };
-static const char *const stages[STAGES] = {"parse", "optimise",      "compile",
-                                           "run",   "differentiate", "optimise the gradient"};
+enum { FAMILIES = sizeof families / sizeof *families, STAGES = 7, ROOM = 1 << 17, N = 60 };
+static const char *const stages[STAGES] = {"parse",
+                                           "optimise",
+                                           "compile",
+                                           "run",
+                                           "differentiate",
+                                           "run the gradient",
+                                           "optimise the gradient"};
 
 /* ---- text ---- */
 
@@ -158,24 +163,28 @@ static size_t arguments(counter *c, anf_graph *g, anf_value **arg) {
   return n;
 }
 
+static bool run_graph(counter *c, size_t stage, anf_graph *g) {
+  anf_value *arg[2] = {NULL, NULL}, *out = NULL;
+  anf_run_opts o = {.size = sizeof o, .print = take_text};
+  size_t n = arguments(c, g, arg);
+  bool good = done(c, stage, anf_run(g, n, arg, &o, c->d, &out));
+  for (size_t i = 0; i < n; i++) anf_value_release(arg[i]);
+  anf_value_release(out);
+  return good;
+}
+
 static bool run_stages(counter *c, const family *f, const char *text) {
   anf_exec *x = NULL;
   anf_graph *gradient = NULL;
-  anf_value *arg[2] = {NULL, NULL}, *out = NULL;
-  anf_run_opts ro = {.size = sizeof ro, .print = take_text};
   anf_exec_opts eo = {.size = sizeof eo, .kind = ANF_JIT_INTERP};
   bool good = done(c, 0, anf_parse(c->cx, text, "main.anf", c->d, &c->m));
   anf_graph *g = good ? anf_module_find(c->m, "main") : NULL;
   if (good) good = done(c, 2, anf_compile(g, &eo, c->d, &x));
   anf_exec_free(x);
-  if (good) {
-    size_t n = arguments(c, g, arg);
-    good = done(c, 3, anf_run(g, n, arg, &ro, c->d, &out));
-    for (size_t i = 0; i < n; i++) anf_value_release(arg[i]);
-    anf_value_release(out);
-  }
-  if (good && f->growth != FLAT) good = done(c, 4, anf_grad(g, NULL, c->d, &gradient));
-  if (good) good = done(c, f->growth == FLAT ? 1 : 5, anf_optimise(c->m, "standard", NULL, c->d));
+  if (good) good = run_graph(c, 3, g);
+  if (good && f->growth != FLAT)
+    good = done(c, 4, anf_grad(g, NULL, c->d, &gradient)) && run_graph(c, 5, gradient);
+  if (good) good = done(c, f->growth == FLAT ? 1 : 6, anf_optimise(c->m, "standard", NULL, c->d));
   return good;
 }
 
