@@ -135,30 +135,32 @@ static anf_status fix_arguments(cli *c, anf_graph *g, anf_value **args, anf_exec
 }
 
 /* Compiled for these arguments, unless the backend is the interpreter. */
-static anf_status compile(cli *c, anf_graph *g, anf_value **args, outcome *r, anf_diag *d) {
+static anf_status compile(cli *c, anf_graph *g, anf_value **args, outcome *r) {
   anf_exec_opts o;
   if (!exec_options(c, r, &o)) return ANF_OK;
   if (anf_stream_of_thread()) anf_stream_set_threads(anf_stream_of_thread(), (uint32_t)r->threads);
-  anf_status st = anf_compile(g, &o, d, &r->exec);
+  anf_status st = anf_compile(g, &o, c->d, &r->exec);
   if (st != ANF_OK) return st;
   anfi_defer(c->cx, ANFI_ALWAYS, free_exec, r->exec);
   st = fix_arguments(c, g, args, r->exec);
-  if (st == ANF_OK) st = anf_exec_prepare_for(r->exec, anf_graph_param_count(g), args, d);
+  if (st == ANF_OK) st = anf_exec_prepare_for(r->exec, anf_graph_param_count(g), args, c->d);
   return st == ANF_OK ? c->dump.status : st;
 }
 
-static void free_diag(void *d) { anf_diag_free((anf_diag *)d); }
+static const anf_diag_item *first_error(const anf_diag *d, size_t from) {
+  const anf_diag_item *i = anf_diag_at(d, from);
+  while (i && i->severity != ANF_ERROR) i = anf_diag_at(d, ++from);
+  return i;
+}
 
 /* The same where nobody asked for an engine: what cannot be compiled is interpreted, and that is said. */
 static anf_status compile_if_possible(cli *c, anf_graph *g, anf_value **args, outcome *r) {
-  anf_diag *d = anf_diag_new(c->cx);
-  if (!d) anfi_throw_nomem(c->cx);
-  anfi_defer(c->cx, ANFI_ALWAYS, free_diag, d);
-  anf_status st = compile(c, g, args, r, d);
+  size_t had = anf_diag_count(c->d);
+  anf_status st = compile(c, g, args, r);
   bool other = st == ANF_UNSUPPORTED || st == ANF_INVALID || st == ANF_LIMIT || st == ANF_IO;
-  const anf_diag_item *why = anf_diag_at(d, 0);
-  if (st == ANF_OK) return ANF_OK;
-  if (!other || !why) return compile(c, g, args, r, c->d); // which fails again, and says why
+  const anf_diag_item *why = first_error(c->d, had);
+  if (!other || !why) return st;
+  anfi_diag_forget(c->d, had);
   anfi_warn(c->cx, anfi_nowhere(), ANF_W0905, why->code, why->message);
   r->exec = NULL;
   r->backend = "interp";
@@ -168,7 +170,7 @@ static anf_status compile_if_possible(cli *c, anf_graph *g, anf_value **args, ou
 /* Compiled, interpreted or, with *done, run already. */
 static anf_status prepare(cli *c, anf_graph *g, anf_value **args, const anf_run_opts *o, outcome *r,
                           bool *done) {
-  if (r->chosen || wants_code(c, r)) return compile(c, g, args, r, c->d);
+  if (r->chosen || wants_code(c, r)) return compile(c, g, args, r);
   if (wants_steps(c)) return r->backend = "interp", ANF_OK;
   anf_status st = call_small(c, g, args, o, r, done);
   return st != ANF_OK || *done ? st : compile_if_possible(c, g, args, r);

@@ -8,6 +8,7 @@
  * If inference needs the value of an argument (a bound of a slice, an axis), the variant is specialised to values as
  * well. The least recently used variant goes when there are too many. */
 #include "exec/exec.h"
+#include "exec/partition.h"
 #include "backend/jit/jit.h"
 
 /* ---- making ---- */
@@ -21,6 +22,8 @@ static void drop_all(anf_exec *e) {
   }
   e->variant = NULL;
   e->nvariant = 0;
+  anfi_partition_free(e->cx, e->partition);
+  e->partition = NULL;
 }
 
 void anf_exec_free(anf_exec *e) {
@@ -110,7 +113,7 @@ static bool fix_more(anf_exec *e, size_t n, const anfi_arg *args) {
   return false;
 }
 
-/* NULL without an error: values of arguments have to be known, too. */
+/* NULL without an error: values of arguments have to be known, too, or the function was cut into parts. */
 static anfi_variant *compiled(anf_exec *e, size_t n, const anfi_arg *args) {
   anf_diag *d = diag_of(e->cx);
   size_t had = anf_diag_count(d);
@@ -119,8 +122,10 @@ static anfi_variant *compiled(anf_exec *e, size_t n, const anfi_arg *args) {
   if (st == ANF_OK) return v;
   bool unknown = anfi_diag_has(d, had, ANF_E0520) || anfi_diag_has(d, had, ANF_E0724) ||
                  anfi_diag_has(d, had, ANF_E0953);
-  if (unknown && fix_more(e, n, args)) anfi_diag_forget(d, had);
-  else anfi_fail_as(e->cx, st);
+  if (!unknown || !(fix_more(e, n, args) || (e->partition = anfi_partition_new(e, n, args))))
+    return (void)anfi_fail_as(e->cx, st), NULL;
+  anfi_diag_forget(d, had);
+  if (e->partition) anfi_partition_warn(e);
   return NULL;
 }
 
@@ -144,7 +149,7 @@ static void fix(const anf_exec *e, size_t n, anfi_arg *args, anf_value *const *v
 anfi_variant *anfi_exec_variant(anf_exec *e, size_t n, const anfi_arg *args) {
   anfi_variant *v;
   do v = variant(e, n, args); // the last time for the error
-  while (!v && !anfi_failed(e->cx));
+  while (!v && !e->partition && !anfi_failed(e->cx));
   return v;
 }
 
@@ -155,7 +160,7 @@ static anfi_variant *variant_for(anf_exec *e, size_t n, anfi_arg *args, anf_valu
   do {
     fix(e, n, args, values);
     v = variant(e, n, args);
-  } while (!v && !anfi_failed(e->cx));
+  } while (!v && !e->partition && !anfi_failed(e->cx));
   if (!v) e->fixing = before;
   return v;
 }
@@ -186,6 +191,7 @@ anf_exec *anfi_exec_new(anf_graph *g, const anf_exec_opts *given) {
 static anf_exec *exec_of_graph(anf_graph *g, const anf_exec_opts *given) {
   anf_exec *e = anfi_exec_new(g, given);
   if (!e) return NULL;
+  e->cuts = true;
   anfi_arg *args = ANFI_NEW_N(anfi_scratch(e->cx), anfi_arg, g->params.n + 1);
   if (has_types(g, args)) variant(e, g->params.n, args);
   return anfi_failed(e->cx) ? NULL : e;
@@ -279,7 +285,8 @@ static bool fit_all(anf_exec *e, size_t n, anf_value *const *args, given *g) {
 
 static bool prepare_for(anf_exec *e, size_t n, anf_value *const *args) {
   given g;
-  return fit_all(e, n, args, &g) && variant_for(e, g.n, g.arg, g.v);
+  if (!e->partition && fit_all(e, n, args, &g)) variant_for(e, g.n, g.arg, g.v);
+  return !anfi_failed(e->cx);
 }
 
 /* Where the result goes: a new value, or the host's buffers. */
@@ -289,12 +296,23 @@ typedef struct outcome {
   const anf_array *buffer;
 } outcome;
 
+static bool run_partition(const anf_exec *e, size_t n, anf_value *const *args,
+                          const anf_run_opts *o, const outcome *to) {
+  if (n != e->g->params.n)
+    return anfi_fail(e->cx, anfi_nowhere(), ANF_E0510, e->g->name->s, e->g->params.n, n);
+  return to->value ? anfi_partition_run(e, n, args, o, to->value)
+                   : anfi_fail(e->cx, anfi_node_loc(e->g->result), ANF_E0956, e->g->name->s);
+}
+
 static bool run(anf_exec *e, size_t n, anf_value *const *args, const anf_run_opts *o,
                 const outcome *to) {
   given g;
   anfi_variant *v;
   e->counts = o->max_steps || o->max_depth;
-  if (!fit_all(e, n, args, &g) || !(v = variant_for(e, g.n, g.arg, g.v))) return false;
+  if (e->partition) return run_partition(e, n, args, o, to);
+  if (!fit_all(e, n, args, &g)) return false;
+  if (!(v = variant_for(e, g.n, g.arg, g.v)))
+    return e->partition && run_partition(e, n, args, o, to);
   size_t ngiven = 0; // arguments that are not part of the program
   for (size_t i = 0; i < g.n; i++)
     if (!g.arg[i].value && !g.arg[i].fixed) g.v[ngiven++] = g.v[i];
@@ -308,7 +326,7 @@ static void prepare(anf_exec *e, size_t n, const anf_type *const *types) {
   if (e->fn) args[at++].fn = e->fn;
   for (size_t i = 0; i < n; i++)
     args[at++] = fixed(e, i) ? fixed_arg(e, i) : (anfi_arg){.type = types[i]};
-  anfi_exec_variant(e, at, args);
+  if (!e->partition) anfi_exec_variant(e, at, args);
 }
 
 static void make_room(anf_exec *e, size_t n) {
@@ -396,8 +414,16 @@ void *anf_exec_pointer(const anf_exec *e) {
   if (!e) return NULL;
   return e->variant ? anf_jit_get_function_pointer(e->variant->function) : NULL;
 }
-size_t anf_exec_compilations(const anf_exec *e) { return e ? e->compilations : 0; }
-double anf_exec_compile_ms(const anf_exec *e) { return e ? e->compile_ms : 0; }
+/* Of the parts, what is compiled. */
+static const anf_exec *head_of(const anf_exec *e) {
+  return e->partition ? anfi_partition_head(e->partition) : NULL;
+}
+size_t anf_exec_compilations(const anf_exec *e) {
+  return e ? e->compilations + anf_exec_compilations(head_of(e)) : 0;
+}
+double anf_exec_compile_ms(const anf_exec *e) {
+  return e ? e->compile_ms + anf_exec_compile_ms(head_of(e)) : 0;
+}
 
 static bool count_parallel(tviewer *v, tstmt s) {
   *(size_t *)v->user += s->kind == TS_for_loop && s->sub;

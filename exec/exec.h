@@ -20,6 +20,7 @@ typedef struct anfi_sig {
 } anfi_sig;
 
 typedef struct anfi_variant anfi_variant;
+typedef struct anfi_partition anfi_partition; // partition.c
 
 /* What a compilation does besides its options. Every member may be empty. */
 typedef struct anfi_job {
@@ -79,6 +80,8 @@ struct anf_exec {
   /* its variants */
   anfi_variant *variant; // used last first
   size_t nvariant, compilations;
+  bool cuts;                 // in parts, where sizes depend on data and it cannot be compiled whole
+  anfi_partition *partition; // then; or NULL
   bool counts; // the current call has limits that code counts for: a variant of its own
   double compile_ms;
   anf_text log; // of compilations

@@ -5,6 +5,7 @@
  *   f(x, n) = x[0:n]      for (f32[3], 2): the shape of the result depends on n
  *   log                   "2. (f32[3], 3) in 4.1 ms: n is 3 and was 2" */
 #include "exec/exec.h"
+#include "exec/partition.h"
 
 bool anfi_exec_fixes(const anf_exec *e, size_t i, const anf_type *t) {
   bool needed = e->fixing && i < 64 && e->needed >> i & 1;
@@ -74,5 +75,6 @@ anf_status anf_exec_explain(const anf_exec *e, anf_text *out) {
     if (e->needed >> i & 1) anfi_putf(out, "%s%s", said++ ? ", " : "", name_of(e, i));
   if (e->fixing == ANFI_FIX_ALL) anfi_puts(out, "integers, bools, strings and types");
   if (e->fixing) anfi_puts(out, ".\n");
+  if (e->partition) anfi_partition_explain(e->partition, out);
   return anfi_leave(e->cx);
 }

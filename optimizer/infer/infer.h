@@ -225,7 +225,11 @@ anfi_spec *anfi_infer_callee(anfi_inference *q, anfi_spec *s, const anfi_abs *co
                              const anfi_abs *const *args, anf_node *at);
 
 /* need.c */
+bool anfi_asks_dims(const anf_node *n); // its value follows from the types of its inputs alone
 void anfi_find_needs(anfi_inference *q);
+/* By node: does its value decide types in its own function or what that calls? Of a parameter of `f` in f(x)[a:b] that may
+ * be so though nothing in f makes a shape of it; here it is not. */
+const uint8_t *anfi_find_own_needs(anfi_inference *q);
 /* The inputs of the node from here on are no constants, but give an attribute. If they may be once
  * more is exact, inference is to begin again; else E0520 is recorded. Always false. */
 bool anfi_demand(anfi_inference *q, anfi_demanded d, size_t from);

@@ -16,12 +16,13 @@
 typedef struct {
   anfi_inference *q;
   uint8_t *mark; // by node
+  bool local;    // by what a function does itself, not by what becomes of its result
   ANFI_VEC(anf_node *) todo;
 } needs;
 
 /* Of a function, its result is wanted. */
 static void want(needs *w, anf_node *n) {
-  if (w->mark[n->id]) return;
+  if (w->mark[n->id] || (w->local && n->kind == ANFI_VALUE)) return;
   w->mark[n->id] = 1;
   if (n->kind == ANFI_VALUE) w->q->need[n->id] = 1; // as the result of a function
   if (n->kind == ANFI_VALUE && !anfi_value_graph(n)) return;
@@ -32,8 +33,7 @@ static void want_inputs(needs *w, const anf_node *n, size_t from) {
   for (size_t i = from; i < n->nin; i++) want(w, n->in[i].def);
 }
 
-/* Ops whose value follows from types alone. */
-static bool asks_dims(const anf_node *n) {
+bool anfi_asks_dims(const anf_node *n) {
   return n->op == ANF_OP_Shape || n->op == ANF_OP_Rank || n->op == ANF_OP_Size ||
          n->op == ANF_OP_Len;
 }
@@ -43,7 +43,7 @@ static bool asks_dims(const anf_node *n) {
 static bool on_dims(const anf_node *n, int *budget) {
   if (n->kind == ANFI_VALUE) return true;
   if (n->kind != ANFI_APPLY || --*budget < 0) return false;
-  if (asks_dims(n) || n->op == ANF_OP_GetField) return true;
+  if (anfi_asks_dims(n) || n->op == ANF_OP_GetField) return true;
   for (size_t i = 0; i < n->nin; i++)
     if (!on_dims(n->in[i].def, budget)) return false;
   return n->nin > 0;
@@ -97,7 +97,7 @@ static void want_arguments(needs *w, const anf_node *param) {
 /* The result of the function, and all arguments if nothing says here which of its parameters are needed. */
 static void want_call(needs *w, const anf_node *call) {
   const anf_node *f = call->in[0].def;
-  want_inputs(w, call, anfi_value_graph(f) ? call->nin : 1);
+  want_inputs(w, call, anfi_value_graph(f) && !w->local ? call->nin : 1);
   want(w, call->in[0].def);
 }
 
@@ -105,9 +105,9 @@ static anf_node *next(needs *w) {
   anf_node *n = w->todo.at[--w->todo.n];
   if (n->kind == ANFI_PARAM) want_arguments(w, n);
   else if (n->kind == ANFI_CALL) want_call(w, n);
-  else if (anfi_is_op(n, ANF_OP_Partial)) want(w, n->in[0].def);
+  else if (anfi_is_op(n, ANF_OP_Partial) && !w->local) want(w, n->in[0].def);
   else if (n->kind == ANFI_VALUE) want(w, anfi_value_graph(n)->result);
-  else if (!asks_dims(n)) want_inputs(w, n, 0);
+  else if (!anfi_asks_dims(n)) want_inputs(w, n, 0);
   return n;
 }
 
@@ -118,21 +118,32 @@ static void want_conditions(needs *w, const anf_graph *g) {
     if (anfi_is_op(gi->order.at[i], ANF_OP_Switch)) want(w, gi->order.at[i]->in[0].def);
 }
 
-void anfi_find_needs(anfi_inference *q) {
-  needs w = {.q = q, .mark = q->need};
+static void find(needs *w) {
+  const anfi_inference *q = w->q;
   for (size_t i = 0; i < q->m->graphs.n; i++) {
     const anfi_graph_info *gi = &q->an->graphs[i];
-    for (size_t k = 0; q->m->graphs.at[i] && k < gi->order.n; k++) seed(&w, gi->order.at[k]);
+    for (size_t k = 0; q->m->graphs.at[i] && k < gi->order.n; k++) seed(w, gi->order.at[k]);
     if (q->m->graphs.at[i] && q->m->graphs.at[i]->flags & ANFI_GRAPH_STATIC)
-      want_conditions(&w, q->m->graphs.at[i]);
+      want_conditions(w, q->m->graphs.at[i]);
   }
   uint8_t *seen = ANFI_NEW_N(q->arena, uint8_t, q->m->graphs.n);
-  while (w.todo.n) {
-    const anf_node *n = next(&w);
+  while (w->todo.n) {
+    const anf_node *n = next(w);
     if (n->kind != ANFI_PARAM || !q->an->graphs[n->graph->id].recursive) continue;
-    if (!seen[n->graph->id]) want_conditions(&w, n->graph);
+    if (!seen[n->graph->id]) want_conditions(w, n->graph);
     seen[n->graph->id] = 1;
   }
+}
+
+void anfi_find_needs(anfi_inference *q) {
+  needs w = {.q = q, .mark = q->need};
+  find(&w);
+}
+
+const uint8_t *anfi_find_own_needs(anfi_inference *q) {
+  needs w = {.q = q, .mark = ANFI_NEW_N(q->arena, uint8_t, q->m->nodes.n), .local = true};
+  find(&w);
+  return w.mark;
 }
 
 /* Makes the sources of the wanted nodes exact; have demands in recursions grown? */

@@ -123,13 +123,13 @@ static anf_status load(core *c, const char *path, const char *imports, anf_diag 
   return st;
 }
 
-/* What was found in a file that was read, as Python's warnings. False: one of them is an error for this program. */
-static bool warned(const anf_diag *d, const char *path) {
+/* What was found in a file that was read, or as a function was compiled, as Python's warnings. False: one of them is an error for this program. */
+static bool warned(const anf_diag *d, const char *of) {
   bool good = true;
   for (size_t i = 0; good && i < anf_diag_count(d); i++) {
     const anf_diag_item *w = anf_diag_at(d, i);
     if (w->severity == ANF_WARNING)
-      good = PyErr_WarnFormat(PyExc_UserWarning, 1, "%s: %s: %s", path, w->code, w->message) == 0;
+      good = PyErr_WarnFormat(PyExc_UserWarning, 1, "%s: %s: %s", of, w->code, w->message) == 0;
   }
   return good;
 }
@@ -424,10 +424,12 @@ static bool compile_now(program *p, making *k, PyObject *fixed, anf_exec **e) {
   anf_diag *d = good ? anf_diag_new(p->c->cx) : NULL;
   anf_status st = good ? make_exec(p, k, e, d) : ANF_INVALID;
   fixing_free(&k->fixed);
-  if (st == ANF_OK) anf_diag_free(d);
   core_leave(p->c, ts);
-  if (good && st != ANF_OK) core_raise(p->c, st, d);
-  return st == ANF_OK;
+  if (!good) return false;
+  if (st != ANF_OK) return core_raise(p->c, st, d), false;
+  good = warned(d, anf_graph_name(k->g));
+  core_free_later(p->c, (void (*)(void *))anf_diag_free, d);
+  return good;
 }
 
 /* compile(name, types, backend, fast, parallel, tune, [(position, value)]): for these types now; types None: when it
