@@ -29,6 +29,7 @@ typedef struct cut {
   uint8_t *known;      // is its value known when code is made?
   uint8_t *late;       // is it of the tail?
   anf_module *m;
+  anfi_arena *a;
   ANFI_VEC(anf_node *) mid; // computed by the head, used by the tail
 } cut;
 
@@ -74,21 +75,20 @@ static void classify(cut *c, const anf_node *n) {
 /* What the tail reads: functions and what is known it makes itself. From its users to each node. */
 static void find_mid(cut *c) {
   const anfi_graph_info *gi = &c->an->graphs[c->g->id];
-  uint8_t *read = ANFI_NEW_N(anfi_scratch(c->m->cx), uint8_t, c->m->nodes.n);
+  uint8_t *read = ANFI_NEW_N(c->a, uint8_t, c->m->nodes.n);
   for (size_t k = gi->order.n; k-- > 0;) {
     anf_node *n = gi->order.at[k];
     bool again = read[n->id] && (c->known[n->id] || anfi_is_op(n, ANF_OP_Partial));
-    if (read[n->id] && !again && !c->late[n->id]) anfi_push(anfi_scratch(c->m->cx), &c->mid, n);
+    if (read[n->id] && !again && !c->late[n->id]) anfi_push(c->a, &c->mid, n);
     for (size_t i = 0; (c->late[n->id] || again) && i < n->nin; i++) read[n->in[i].def->id] = 1;
   }
 }
 
 static bool find_cut(cut *c) {
   const anfi_graph_info *gi = &c->an->graphs[c->g->id];
-  anfi_arena *a = anfi_scratch(c->m->cx);
   c->need = anfi_find_own_needs(anfi_infer_new(c->m));
-  c->known = ANFI_NEW_N(a, uint8_t, c->m->nodes.n);
-  c->late = ANFI_NEW_N(a, uint8_t, c->m->nodes.n);
+  c->known = ANFI_NEW_N(c->a, uint8_t, c->m->nodes.n);
+  c->late = ANFI_NEW_N(c->a, uint8_t, c->m->nodes.n);
   for (size_t k = 0; k < gi->order.n; k++) classify(c, gi->order.at[k]);
   if (!c->late[c->g->result->id]) return false;
   find_mid(c);
@@ -170,7 +170,7 @@ static bool compile_head(anf_exec *e, anf_graph *g, size_t n, const anfi_arg *ar
 }
 
 static anfi_partition *partition_of(anf_exec *e, size_t n, const anfi_arg *args) {
-  cut c = {.g = closed_copy(e->g)};
+  cut c = {.g = closed_copy(e->g), .a = anfi_scratch(e->cx)};
   if (!c.g || anfi_module_has_effects(c.m = c.g->module)) return NULL;
   c.an = anfi_analyse(c.m);
   if (!find_cut(&c)) return NULL;

@@ -77,6 +77,8 @@ ANF_API anf_status anf_compile(anf_graph *g, const anf_exec_opts *o, anf_diag *d
  * modules of its graphs must outlive the compiled function. */
 ANF_API anf_status anf_compile_value(anf_ctx *cx, anf_value *f, const anf_exec_opts *o, anf_diag *d,
                                      anf_exec **out);
+/* Where sizes depend on data, what comes before is compiled and the rest interpreted; that is a warning (W0908), and
+ * anf_exec_function and anf_exec_result_type are NULL. A function value is not cut. */
 /* Compiles for these types now. */
 ANF_API anf_status anf_exec_prepare(anf_exec *e, size_t n, const anf_type *const *types,
                                     anf_diag *d);

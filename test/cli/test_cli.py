@@ -124,6 +124,7 @@ def test_running():
 
 WORK = """def count(n: i64) { print("start"); i = 0; while i < n { i = i + 1 }; print("end", i); i }
 def unknown(n: i64) { i = 0; s = 0; while i < n { s = s + i * i % 7; i = i + 1 }; Sum(Arange(0, s % 10)) }
+def checked(n: i64) { s = unknown(n); assert(s > 0, "none"); s }
 def product(n: i64) { x = Reshape(Cast(Arange(0, n * n), f32), (n, n)); Sum(x @ x) }
 def bad(n: i64) { i = 0; while i < n { i = i + 1 }; assert(i < 10, "too many"); i }
 """
@@ -134,17 +135,19 @@ def test_engine_by_work():
     with open("work.anf", "w", encoding="utf-8") as f:
         f.write(WORK)
     for function, n, engine in [("count", 10, "interp"), ("count", 300000, "llvm"), ("product", 8, "interp"), ("product", 256, "llvm"),
-                                ("unknown", 30, "interp"), ("unknown", 300000, "interp")]:
+                                ("unknown", 30, "interp"), ("unknown", 300000, "llvm"), ("checked", 300000, "interp")]:
         got = [json.loads(anfora("run", "--json", *words, f"work.anf:{function}", str(n))[1]) for words in ([], ["--backend", "interp"])]
         good = got[0]["backend"] == engine and got[0]["result"] == got[1]["result"]
         TAP.case(f"engine: {function} {n}", "" if good else repr(got))
     for n in (10, 300000):
         check(f"engine: printed once {n}", anfora("run", "work.anf:count", str(n)), out=f"start\nend {n}\n{n}\n")
     check("engine: an error has its place", anfora("run", "work.anf:bad", "300000"), status=1, no_err=False,
-          err=re.compile("work.anf:4:.*error E0442: assertion failed: too many"))
-    check("engine: not compiled", anfora("run", "work.anf:unknown", "300000"), out="28\n", no_err=False,
+          err=re.compile("work.anf:5:.*error E0442: assertion failed: too many"))
+    check("engine: compiled in part", anfora("run", "work.anf:unknown", "300000"), out="28\n", no_err=False,
+          err=re.compile("warning W0908: sizes depend on data"))
+    check("engine: not compiled", anfora("run", "work.anf:checked", "300000"), out="28\n", no_err=False,
           err=re.compile("warning W0905: interpreted, for it cannot be compiled: E0520"))
-    check("engine: chosen, so an error", anfora("run", "--backend", "llvm", "work.anf:unknown", "300000"), status=3, no_err=False,
+    check("engine: chosen, so an error", anfora("run", "--backend", "llvm", "work.anf:checked", "300000"), status=3, no_err=False,
           err=re.compile("error E0520"))
     check("engine: limits of operations are the interpreter's", anfora("run", "--max-steps", "2000000", "work.anf:count", "300000"),
           out="start\nend 300000\n300000\n")
