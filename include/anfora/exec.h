@@ -71,14 +71,13 @@ ANF_API anf_status anf_machine_peak(anf_ctx *cx, double *ANF_NULLABLE gflops,
 ANF_API anf_status anf_trace_print(const anf_trace *t, anf_text *out);
 
 /* A function that compiles itself when it is first called with arguments of new types; or now, if
- * all its parameters have types. `o` and `d` may be NULL. */
+ * all its parameters have types. `o` and `d` may be NULL. Where sizes depend on data, what comes before is compiled and the
+ * rest interpreted: a warning (W0908), and anf_exec_function and anf_exec_result_type are NULL. */
 ANF_API anf_status anf_compile(anf_graph *g, const anf_exec_opts *o, anf_diag *d, anf_exec **out);
 /* The same for a function value, such as a closure that a call returned, which is retained. The
  * modules of its graphs must outlive the compiled function. */
 ANF_API anf_status anf_compile_value(anf_ctx *cx, anf_value *f, const anf_exec_opts *o, anf_diag *d,
                                      anf_exec **out);
-/* Where sizes depend on data, what comes before is compiled and the rest interpreted; that is a warning (W0908), and
- * anf_exec_function and anf_exec_result_type are NULL. A function value is not cut. */
 /* Compiles for these types now. */
 ANF_API anf_status anf_exec_prepare(anf_exec *e, size_t n, const anf_type *const *types,
                                     anf_diag *d);
