@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The engine cjit: prints C, has the system's compiler make a shared object of it, and loads that.
- * What the code calls it finds through variables that are set after loading, so that nothing
- * depends on how the host was linked. Files live in a folder of their own and go when the object is
- * loaded, unless they are wanted for debugging. */
+ *   func f   ->   f_0wrapper and f in module.c   ->   cc -O2 .. -shared module.c -o module.so -lm   ->   dlopen
+ * Code calls the run time through variables whose addresses are set after loading, so nothing depends on how the host
+ * was linked. Files live in a folder of their own, which is removed when the object is loaded, unless debuggers want
+ * them. */
 #include "backend/c/c.h"
 
 #include <stdlib.h>

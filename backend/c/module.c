@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A module as one C file: prelude, helpers, functions, and three entries for each: f_body, f_0wrapper, f. */
+/* A module as one C file: prelude, helpers, functions, and three entries for each function. Of `func f(x: s32): s32`:
+ *   static s32 f_body(anf_stream *stream, void *data, s32 x)            // what other functions call
+ *   void f_0wrapper(anf_stream *stream, void *data, anf_generic *args)  // args[0] is x, args[1] the result
+ *   s32 f(s32 p0)                                                       // the C function, on the first instance */
 #include "backend/c/c.h"
 
 #define SAY(...)  anfi_sprintf(c->a, __VA_ARGS__)

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Engines, whatever their kind: making, compiling, names of C functions. */
+/* Engines, whatever their kind: making one, compiling with it, registering functions of the host.
+ *   anf_jit_engine_new(cx, ANF_JIT_LLVM, NULL, d, &e); anf_jit_make_module(e, m, d, &jm);   ->   code of m
+ * Code comes from the cache (memory, then disk) if the key of module, options and build is known there; one process
+ * compiles while others wait for its entry. */
 #include "backend/jit/jit.h"
 #include "backend/kernel/kernel.h"
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The kernel that a call of brgemm needs, as far as it is known when code is made; dot products by types (dot.def). */
+/* The kernel that a call of brgemm needs, as far as it is known when code is made; dot products by types (dot.def).
+ *   brgemm of u8, s8, s32, M = 4, N = 16, K = 8   ->   {.a = u8, .b = s8, .c = s32, .m = 4, .n = 16, .size[GEMM_K] = 8}
+ *   on a processor with VNNI                      ->   groups of four k, anfi_dot_group() = 4 */
 #include "backend/kernel/kernel.h"
 
 const uint8_t anfi_gemm_operand[GEMM_NSIZE] = {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loads LLVM and resolves the functions of api.def, once in a process. */
+/* Loads LLVM and resolves the functions of api.def, once in a process.
+ *   ANF_LLVM(ContextCreate)   ->   anfi_ll.ContextCreate = dlsym(library, "LLVMContextCreate") */
 #include "backend/llvm/llvm.h"
 
 #include <dlfcn.h>

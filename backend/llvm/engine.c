@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The llvm engine: one LLJIT, a library (JITDylib) of symbols for each compiled module, which is used
- * again when the module is gone. Machine code is made in the thread that asks for it and, of large
- * modules, in helpers of it, each with a TargetMachine that no other thread has meanwhile; only linking
- * is shared, and ORC locks that.
- * Pages are writable while they are filled, then executable, never both. */
+/* The llvm engine: one LLJIT, and a JITDylib (library) for each compiled module, which is reused when the module is
+ * freed.
+ *   func f   ->   LLVM IR   ->   object file   ->   linked in a library   ->   addresses of f_0wrapper and f
+ * The calling thread makes machine code, for large modules with helper threads (crew.c), each with a TargetMachine of
+ * its own; linking alone is shared, and ORC locks that. Pages are writable while they are filled, then executable,
+ * never both. */
 #include "backend/llvm/kernel/emit.h"
 
 typedef struct pooled {

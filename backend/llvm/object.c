@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What an object file has beside its functions: its data, the table of its sites, and the structure
- * anf_object (anfora/rt.h) that says where they are. INVARIANT: it alone is seen from outside, with
- * the functions that hosts call, so that objects of many programs can be linked together. */
+/* What an object file has beside its functions: its data, the table of its sites, and anf_object (anfora/rt.h).
+ *   a program `net` with weights   ->   @anf.data, @anf.image, @anf.sites, internal; @net_object, which points to them
+ * INVARIANT: that one alone is seen from outside, with the functions that hosts call, so that objects of many programs
+ * can be linked together. */
 #include "backend/llvm/llvm.h"
 
 static LLVMValueRef hidden(lgen *g, const char *what, LLVMValueRef value, bool constant) {

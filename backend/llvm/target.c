@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The target machine: CPU and features. LLVM writes to standard error if it does not know a CPU or a
- * feature, so both are checked before they reach it. */
+/* The target machine: CPU and features.
+ *   no CPU given              ->   the host's name and features
+ *   haswell on a newer host   ->   +avx2,+fma,+f16c and the host's features, less what the host lacks
+ * LLVM writes to standard error if it does not know a CPU or a feature, so both are checked before they reach it. */
 #include "backend/llvm/llvm.h"
 
 /* What of a CPU matters to kernels; LLVM knows the rest. */

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Dot-product instructions: a sum of 32 bits takes four products of bytes, or two of bf16, at once (rows of
- * kernel/dot.def). One instruction where the target has it, elsewhere equivalent code, so that kernels made of them run
- * on any machine. Bytes are exact; bf16 as VDPBF16PS, the odd product first, each added with one rounding; the
- * instruction flushes denormals, the code does not. */
+ * kernel/dot.def).
+ *   acc + a0 b0 + a1 b1 + a2 b2 + a3 b3   ->   one vpdpbusd for 16 sums
+ * One instruction where the target has it, elsewhere equivalent code, so that kernels made of them run on any machine.
+ * Bytes are exact; bf16 as VDPBF16PS, the odd product first, each added with one rounding; the instruction flushes
+ * denormals, the code does not. */
 #include "backend/llvm/kernel/emit.h"
 
 typedef LLVMValueRef V;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* brgemm as LLVM IR: panels of columns, in each of them tiles of rows, in each of them sums in
- * registers over the batch and K. Heights of tiles are balanced, so at most two differ; columns that
- * fill no vector are masked. Vectors are explicit: the machine code follows this file, at any level of
- * optimisation. */
+/* brgemm as LLVM IR: panels of columns, in each of them tiles of rows, in each of them sums in registers over batch
+ * and K.
+ *   one step of a 2 x 16 tile of f32:   b = B[k, 0..16]; sum0 += splat(A[0, k]) * b; sum1 += splat(A[1, k]) * b
+ * Heights of tiles are balanced, so at most two differ; columns that fill no vector are masked. Vectors are explicit:
+ * the machine code follows this file, at any level of optimisation. The form is that of Goto and van de Geijn (2008). */
 #include "backend/llvm/kernel/gen.h"
 
 typedef LLVMValueRef V;

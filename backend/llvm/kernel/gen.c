@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the code generators of kernels share: loops, masked vectors, the epilogue. Vectors are explicit: the code is what
- * is written here, at any level of optimisation. */
+/* What the code generators of kernels share: loops, masked vectors, the epilogue.
+ *   anfi_kg_begin(k, &l, n, &c); .. anfi_kg_end(k, &l);   ->   for (i = 0; i < n; i++) .., the values of c being phis
+ * Vectors are explicit: the code is what is written here, at any level of optimisation. */
 #include "backend/llvm/kernel/gen.h"
 
 typedef LLVMValueRef V;

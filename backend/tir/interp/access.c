@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Memory instructions of the interpreter: addresses, checked loads and stores, tensors, structures. */
+/* Memory instructions of the interpreter: addresses, checked loads and stores, tensors, structures.
+ *   x[i, j] of x: [f32 * 4 * 8]   ->   check i < 4 and j < 8, then load 4 bytes at x + (8 i + j) * 4 */
 #include "backend/tir/interp/machine.h"
 
 bool anfi_im_address(imachine *m, const ins *i) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Blocks, pointers and the checks on each access.
- * A pointer is slot + 1 (20 bits) · generation (8) · offset (36); 0 is the null pointer.
- * Two accesses race when they are in different iterations of the same run of a parallel loop, the
- * innermost common one, and one of them writes. */
+ *   a load past the end of a block   ->   IM_RANGE          a load of a freed block   ->   IM_WILD
+ * A pointer is slot + 1 (20 bits) · generation (8) · offset (36); 0 is the null pointer. Two accesses race when they
+ * are in different iterations of the same run of a parallel loop, the innermost common one, and one of them writes. */
 #include "backend/tir/interp/mem.h"
 
 #include <string.h>

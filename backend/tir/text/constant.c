@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Parses constants: 1 (s32), 1UL (index), 1.f (f32), 1s64, (1.f x 16). A number that its type cannot hold is an
- * error. */
+/* Parses constants: 1 (s32), 1UL (index), 1.f (f32), 1s64, (1.f x 16).
+ *   300u8   ->   error E0807: a number that its type cannot hold is an error */
 #include "backend/tir/text/parse.h"
 
 #include <math.h>
