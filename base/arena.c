@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Arenas: bump allocation in doubling chunks. No per-object free.
- * INVARIANT: a block of ANFI_CHUNK_MIN bytes or more (rounded) is an allocation of its own, a smaller one
- * never; so growing a large array is one resize, and the size of a block alone says where it lives. */
+ *   p = anfi_alloc(a, 24); q = anfi_alloc(a, 8);   ->   q = p + 32 (a multiple of 16); anfi_arena_free(a) frees both
+ * INVARIANT: a block of ANFI_CHUNK_MIN bytes or more (rounded) is an allocation of its own, a smaller one never; so
+ * growing a large array is one resize, and the size of a block alone says where it lives. */
 #include "base/base.h"
 
 enum { ALIGN = 16, CHUNK_MAX = 2 * ANFI_HUGE_PAGE, SPARES = 64, SPARE_MIN = 16 * ANFI_CHUNK_MIN };

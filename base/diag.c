@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Diagnostics: a caller-owned list. Recording never fails the caller further: when memory runs out
- * while an error is written down, the status says so and the list just ends. */
+/* Diagnostics: a list that the caller owns.
+ *   anfi_fail(cx, loc, ANF_E0803, "y")   ->   an item: error E0803, "'y' is not defined here", its place; ANF_INVALID
+ * Recording never fails the caller further: when memory runs out while an error is written down, the status says so
+ * and the list ends there. */
 #include "base/base.h"
 
 typedef struct {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* anfora build: a function as an object file with a header, for programs in C. */
+/* anfora build: a function as an object file with a header, for programs in C.
+ *   anfora build net.anf:f --sig 'f32[4]'   ->   f.o and f.h */
 #include "cli/cli.h"
 #include "backend/tir/tir.h"
 #include "exec/sizes.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* anfora grad: the gradient of a function, as a program, or alone as a model (.mlir, .onnx, .mindir). */
+/* anfora grad: the gradient of a function, as a program, or alone as a model (.mlir, .onnx, .mindir).
+ *   anfora grad sq.anf, where def sq(x: f32[]) { x * x }   ->   .. def grad_sq(x: f32) { %1 = Add(x, x) return %1 } */
 #include "cli/cli.h"
 #include "ir/ir.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* anfora help, version, explain: commands that need no program. */
+/* anfora help, version, explain: commands that need no program.
+ *   anfora explain E0803   ->   E0803: '...' is not defined here, an explanation, Status: ANF_INVALID */
 #include "cli/cli.h"
 
 #include <jansson.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* anfora opt, passes and rules: a pipeline run on a program, text to text, and what a pipeline is
- * made of. */
+/* anfora opt, passes and rules: a pipeline run on a program, text to text, and what a pipeline is made of.
+ *   anfora opt f.anf, where def f(x: f32[4]) { Mul(x, 1.0) }   ->   def f(x: f32[4]) -> f32[4] { return x } */
 #include "cli/cli.h"
 
 #include "anfora/opt.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* anfora check and print: what a program is, and the same program in another form. */
+/* anfora check and print: what a program is, and the same program in another form.
+ *   anfora check f.anf   ->   f.anf: ok, 1 graph, 4 nodes */
 #include "cli/cli.h"
 #include "ir/ir.h"
 

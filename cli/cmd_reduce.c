@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* anfora reduce: the smallest program that fails as a given one does. How a program fails is an
- * `outcome`: that of a command on it, or else of running it before and after a pipeline. Work on a
- * candidate is a frame with diagnostics of its own, so that its errors are not shown. */
+/* anfora reduce: the smallest program that fails as a given one does.
+ *   anfora reduce bad.anf -- ./check.sh {}   ->   the shortest text on which ./check.sh fails in the same way
+ * How a program fails is an `outcome`: that of a command on it, or else of running it before and after a pipeline.
+ * Each candidate has a frame with diagnostics of its own, so that its errors are not shown. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/cli.h"
 #include "frontend/load.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* anfora run: calls a function with arguments of the command line and prints the result.
- *
- * Without --backend a program with little work (SMALL) is interpreted: that takes less time than to load LLVM. One with more
- * is compiled, and runs from its start; what it printed until then is forgotten. The work is counted, not timed, so the
- * same program with the same arguments is always run by the same engine. */
+ *   anfora run f.anf 3, where def main(x) { x * x }   ->   9
+ * Without --backend a program with little work (SMALL) is interpreted: that takes less time than to load LLVM. One
+ * with more is compiled and runs again from its start; its prints until then are discarded. The work is counted, not
+ * timed, so the same program with the same arguments is always run by the same engine. */
 #include "cli/cli.h"
 #include "interp/interp.h"
 #include "ir/ir.h"

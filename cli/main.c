@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The command `anfora`: reads the command line by the table, runs one command, and reports the status.
- * Messages go to standard error, results to standard output; a result that could not be written is
- * never a success. */
+ *   anfora run f.anf --repeat 3 2   ->   command run, value[OPT_REPEAT] = "3", arg = {"f.anf", "2"}   ->   cmd_run
+ * Messages go to standard error, results to standard output; a result that could not be written is never a success. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/cli.h"
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Models of PNNX on the command line: anfora import, and run --debug, which runs a model
- * operator by operator and prints statistics of each operand. All other commands read a model as a program. */
+/* Models on the command line: anfora import, and run --debug of a model of PNNX.
+ *   anfora import net.param -o net.onnx   ->   the same model as ONNX
+ *   anfora run --debug net.param x.npy    ->   for each operand its operator, type, min, max and mean; then the result
+ * All other commands read a model as a program. */
 #include "cli/cli.h"
 #include "ir/ir.h"
 

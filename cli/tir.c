@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tensor IR files (.tir) in the commands that take programs: check, print, opt and run. */
+/* Tensor IR files (.tir) in the commands that take programs: check, print, opt and run.
+ *   anfora run t.tir 7 2, where func g(a: s32, b: s32): s32 { return a / b }   ->   3 */
 #include "cli/cli.h"
 
 #include "anfora/build.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The few calls of the operating system that the compiler side needs. */
+/* The few calls of the operating system that the compiler side needs.
+ *   anfi_os_write(cx, "out.c", text, n)   ->   .out.c.tmp-PID-0, then renamed to out.c: it is whole, or what it was */
 #define _DEFAULT_SOURCE // madvise, flock, realpath
 #include "base/os/map.h"
 

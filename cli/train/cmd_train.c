@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* anfora train: runs a step function over the rows of arrays, epoch by epoch.
- * The program has init(key), which makes the state, and step(state, x, ..), which gives (state,
- * outputs); perhaps test(state, x, ..), which gives outputs. Parameters after the state are the
- * arrays of the data by name; names of those of test end in _test. */
+ *   anfora train mlp.anf --data digits.npz   ->   epoch 1  loss 0.4213  held out: loss 0.3102  .. steps/s, and so on
+ * The program has init(key), which makes the state, and step(state, x, ..), which gives (state, outputs); perhaps
+ * test(state, x, ..), which gives outputs. Parameters after the state are the arrays of the data by name; names of
+ * those of test end in _test. */
 #define _XOPEN_SOURCE 700 // sigaction, SA_RESETHAND
 #include "cli/train/train.h"
 
