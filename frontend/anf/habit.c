@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Hints for habits of other languages; see habit.def. */
+/* Hints for habits of other languages (habit.def).
+ *   a && b   ->   after the error: "'and' of bools is written a and b" */
 #include "frontend/anf/anf.h"
 
 static const struct {

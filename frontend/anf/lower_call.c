@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls: of functions of the program, of ops with attributes, of builtins in lower case. */
+/* Calls: of functions of the program, of ops with attributes, of builtins in lower case.
+ *   f(x)   ->   a call node       Sum(x, axis=0)   ->   an op with an attribute       cast(x, f32)   ->   the op Cast
+ * Positional arguments of an op are its inputs, then its attributes in the schema's order. */
 #include "frontend/anf/anf.h"
 
 static const struct {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The tables of a .dat file that nodes refer to: strings, types, constants.
- * INVARIANT: an id is checked against its table before it is used, and tables refer backwards only,
- * so types and values are finite whatever the file says. Parts may be shared, so that a short file
- * could say a type or value of astronomic size; none is read that has more parts than the file has
- * bytes. */
+ *   types: tensor f32 1 2   ->   0: f32[2]          constants: tensor 0 3f80000040000000   ->   [1, 2] of type 0
+ * INVARIANT: an id is checked against its table before it is used, and tables refer backwards only, so types and
+ * values are finite whatever the file says. Parts may be shared, so that a short file could say a type or value of
+ * astronomic size; none is read that has more parts than the file has bytes. */
 #include "frontend/dat/dat.h"
 
 /* ---- references ---- */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Writing .dat: first the tables of the entries that nodes refer to (strings, types, constants), numbered in
- * order of first reference with parts before wholes, then graphs and nodes by id. Linear; no
- * recursion. */
+/* Writes .dat: first the tables of the entries that nodes refer to (strings, types, constants), numbered in order of
+ * first reference with parts before wholes, then graphs and nodes by id.
+ *   def main(x) { x * x }   ->   .. graphs 1: "1 - 1 0 1", nodes 3: "v 0 - 0", "p 0 0 - 2", "a 0 Mul - - 3 2 1 1", ..
+ * Linear; no recursion. */
 #include "frontend/dat/dat.h"
 
 typedef struct {

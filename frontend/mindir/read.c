@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The protobuf messages of a .mindir as structures that point into the file. field.def says which fields are read. */
+/* The protobuf messages of a .mindir as structures that point into the file; field.def says which fields are read.
+ *   NodeProto {input: "x", input: "y", output: "z", op_type: "REF::Add:1"}   ->   anfi_mi_node {x y, z, Add:1} */
 #include "frontend/mindir/mindir.h"
 
 enum { MAX_NESTING = 64 };

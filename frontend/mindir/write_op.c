@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ops as primitives, by primitive.def. */
+/* Ops as primitives of MindSpore, by primitive.def.
+ *   MatMul(x, y) of matrices, row (MatMul, MatMul, "0 1 ta tb", rank2)   ->   a node MatMul of x, y, false, false
+ * An op without a row that fits becomes a primitive Anfora.NAME, which our reader knows. */
 #include "frontend/mindir/write.h"
 
 typedef enum {

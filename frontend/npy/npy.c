@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* NumPy's .npy: reading and writing one array.
- * A file is "\x93NUMPY", a version (1 to 3), the length of the header, the header (a Python
- * dictionary with exactly descr, fortran_order and shape) and the elements. INVARIANT: nothing is
- * allocated for elements before the file is known to hold them all. */
+/* NumPy's .npy: reads and writes one array.
+ *   "\x93NUMPY" 1 0 | 118 | {'descr': '<f4', 'fortran_order': False, 'shape': (2,), } | 8 bytes   ->   f32[2]
+ * A file is the magic, a version (1 to 3), the length of the header, the header (a Python dictionary with exactly
+ * descr, fortran_order and shape) and the elements.
+ * INVARIANT: nothing is allocated for elements before the file is known to hold them all. */
 #include "anfora/text.h"
 #include "ir/ir.h"
 

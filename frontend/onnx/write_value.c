@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Constants, types and attributes for the writer. Large constants become initializers of the graph, or nodes of a
- * function, when the nodes are written (write.c); small equal ones are one. */
+/* Constants, types and attributes for the writer.
+ *   the constant [1, 2]   ->   an initializer c0       axis = 1   ->   AttributeProto {name: "axis", i: 1, type: INT}
+ * Constants become initializers of the graph, or nodes of a function, when the nodes are written (write.c); small
+ * equal ones are one. */
 #include "frontend/onnx/write.h"
 
 enum { SMALL = 256 }; // bytes of constants that are compared

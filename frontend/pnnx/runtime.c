@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Running a model: set inputs, forward, get outputs. A function is built and compiled for the types
- * of the inputs when they are first met, so shapes that the file leaves open are known when it runs;
- * those used last are kept. INVARIANT: a build in the list has all that it needs to run, and was
- * made with the options that are set. */
+/* Runs a model: set inputs, forward, get outputs.
+ *   anf_pnnx_set_input(p, 0, x, d); anf_pnnx_forward(p, d); anf_pnnx_output(p, 0)   ->   net(x)
+ * A function is built and compiled for the types of the inputs when they are first met, so shapes that the file leaves
+ * open are known when it runs; those used last are kept.
+ * INVARIANT: a build in the list has all that it needs to run, and was made with the options that are set. */
 #include "frontend/pnnx/pnnx.h"
 
 enum { MAX_BUILDS = 16 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Operations on operands: one op computed at once when all is known, else a node of the graph.
- * A graph's numbers are computed while it is built, so the sizes of static shapes never reach the
- * program that runs. */
+ *   add of 2 and 3   ->   5          add of x and 3   ->   the node Add(x, 3)
+ * A graph's numbers are computed while it is built, so the sizes of static shapes never reach the program that runs. */
 #include "frontend/pnnx/pnnx.h"
 
 static void release_live(void *p) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading and writing by indices. Ours count from the end where they are negative; one outside is an error here, which
- * StableHLO has not: gather clamps it, scatter leaves it out. */
+/* Reading and writing by indices.
+ *   Take(x, i)   ->   i = select(i < 0, i + n, i), then stablehlo.gather with collapsed_slice_dims = [0]
+ * Ours count from the end where they are negative; one outside is an error here, which StableHLO has not: gather
+ * clamps it, scatter leaves it out. */
 #include "frontend/stablehlo/write.h"
 
 /* i < 0 ? i + n : i */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Shapes, reductions and sorting. */
+/* Shapes, reductions and sorting.
+ *   Sum(x, axis=0)   ->   stablehlo.reduce(%x init: %c0) applies stablehlo.add across dimensions = [0] */
 #include "frontend/stablehlo/write.h"
 #include "ir/ops/op.h"
 

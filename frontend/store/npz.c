@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* NumPy's archives of arrays: a zip whose entries are .npy files. */
+/* NumPy's archives of arrays: a zip whose entries are .npy files.
+ *   all.npz with w.npy and b.npy   ->   the record {w = .., b = ..} */
 #include "anfora/store.h"
 #include "anfora/text.h"
 #include "frontend/store/zip.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* safetensors: the length of a header in 8 bytes, little endian; the header, an object of JSON that
- * says for each tensor dtype, shape and the range of its bytes; the bytes. The header's form is fixed
- * and flat, so it is read by itself, and the library needs no reader of JSON.
+/* safetensors: the length of a header in 8 bytes, little endian; the header, an object of JSON; the bytes.
+ *   {"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}} and 8 bytes   ->   the record {w = a tensor of f32[2]}
+ * The header's form is fixed and flat, so it is read by itself, and the library needs no reader of JSON.
  * INVARIANT: every range is checked against the file before anything is allocated for it. */
 #include "anfora/store.h"
 #include "frontend/store/store.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Data and functions of formats that have neither tuples nor closures (flat.h). */
+/* Data and functions of formats that have neither tuples nor closures (flat.h).
+ *   (x, y).0 in the program   ->   the name of x in the file; no operator */
 #include "frontend/trace/flat.h"
 
 enum { FEW_NODES = 4 }; // of a function that is written in place wherever it is called

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The evaluator of templates (trace.h): one frame for each call, nodes in evaluation order.
+ *   a call of def Twice(x) { y = x + x; y } with the node n   ->   the node Add(n, n) in the model's graph
  * A call in result position replaces its frame, so a loop of the templates costs no C stack; other calls recurse,
  * MAX_DEPTH deep at most. */
 #include "frontend/trace/trace.h"

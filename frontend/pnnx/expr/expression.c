@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Expressions as objects: the table of operators, reading, looking at what was read, printing.
- * INVARIANT: an expression that anfi_expr_read gives has tokens, a tree and its reverse Polish
- * form, and nothing in it points outside of its own arena. */
+/* Expressions as objects: the table of operators, reading, inspection, printing.
+ *   anf_expr_parse(cx, "add(@0,2)", ..)   ->   6 tokens, 3 nodes, reverse Polish form @0 2 add
+ * INVARIANT: an expression that anfi_expr_read gives has tokens, a tree and its reverse Polish form, and nothing in it
+ * points outside of its own arena. */
 #include "frontend/pnnx/pnnx.h"
 
 const anfi_expr_op anfi_expr_ops[] = {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Fills, ranges and repetitions: their sizes may be known only when the program runs ($size=3). */
+/* Fills, ranges and repetitions: their sizes may be known only when the program runs ($size=3).
+ *   torch.full size=(2,3) fill_value=1   ->   BroadcastTo(1, shape=(2, 3))
+ *   torch.arange end=4                   ->   Arange(stop=4) */
 #include "frontend/pnnx/pnnx.h"
 
 /* ---- fills ---- */

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* LSTM, GRU and RNN, unrolled over time: for each layer and direction one product of all steps'
- * inputs, then the steps one after the other. */
+/* LSTM, GRU and RNN, unrolled over time.
+ *   nn.RNN of x: [3, batch, n]   ->   a = x W + b for all steps; h1 = Tanh(a[0] + h0 U), h2 = Tanh(a[1] + h1 U), ..
+ * For each layer and direction one product of all steps' inputs, then the steps one after the other (Hochreiter and
+ * Schmidhuber 1997; Cho et al. 2014). */
 #include "frontend/pnnx/pnnx.h"
 
 typedef enum { LSTM, GRU, RNN_TANH, RNN_RELU } kind;
