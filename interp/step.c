@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The steps of a plan. Inputs of primitives are borrowed from the frame; arguments of calls and
- * items of tuples are new references on the stack, since they outlive it. ORDER: a step releases
- * values whose live range ends with it before it stores its result, which may reuse their slot. */
+/* The steps of a plan.
+ *   Mul(x, x), step {ANFI_STEP_OP, in = local 0 and local 0, dst = 1}   ->   slot[base + 1] = the product
+ * Inputs of primitives are borrowed from the frame; arguments of calls and items of tuples are new references on the
+ * stack, since they outlive it.
+ * ORDER: a step releases values whose live range ends with it before it stores its result, which may reuse their slot. */
 #include "interp/interp.h"
 #include "ir/ops/kernel.h"
 

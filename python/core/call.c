@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions that Python calls. A call flattens its arguments, finds the code made for such ones (the
- * one used last comes first) and runs it on the host's memory; only a call of a new kind goes through
- * Python, which makes a plan. Code runs without the GIL and without the context. */
+/* Functions that Python calls.
+ *   f(x, 2.0), the second time   ->   flat.c: signature f32[4], float; find its plan; run its code on the memory of x
+ * A call flattens its arguments, finds the code made for such ones (the one used last comes first) and runs it on the
+ * host's memory; only a call of a new kind goes through Python, which makes a plan. Code runs without the GIL and
+ * without the context. */
 #include "core.h"
 
 /* ---- plans: code for one signature, and what its result is made into ---- */

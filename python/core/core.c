@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The module: its state, the context and its lock, exceptions. */
+/* The module anfora._core: its state, the context and its lock, exceptions.
+ *   ts = core_enter(c); .. anything with c->cx ..; core_leave(c, ts);   // one thread at a time, without the GIL
+ * An object that goes while another thread has the context is listed (core_free_later) and freed by that thread. */
 #include "core.h"
 
 /* ---- the context ---- */

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Arguments of a call, flattened: words that are equal for calls that the same code serves, and a slot
- * for each tensor or number. Words that are addresses of objects stand for things that code is made for
- * (functions, texts, keys of dictionaries); who keeps the words must keep the objects. */
+/* Arguments of a call, flattened: words that are equal for calls that the same code serves, and a slot for each tensor
+ * or number.
+ *   (x, 2.5), x an Array of f32[4]   ->   words: tensor f32 of rank 1, 4, tensor float; slots: address of x, 2.5
+ * Words that are addresses of objects stand for things that code is made for (functions, texts, keys of dictionaries);
+ * who keeps the words must keep the objects. */
 #include "core.h"
 
 void flat_start(flat *f, core *c) {

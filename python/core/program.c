@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Programs, functions compiled from them, and functions that they return. Everything here uses the
- * context, so it takes the lock. */
+/* Programs, functions compiled from them, and functions that they return.
+ *   p = Program(text, name); e = p.compile("f", ["f32[2]"], "llvm", ..); e.run(x)   ->   f(x)
+ * Everything here uses the context, so it takes the lock. */
 #include "core.h"
 
 static void freed(PyObject *self) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A training step whose parameters stay where they are: the anf_step of Python's Step.
- *
+ *   s = Stepper(text, name, .., "step", types, states, ..); s.run(x, y)   ->   the loss; the state is updated in place
  * Each has a context of its own, so that steps of several threads run at once, without the GIL.
  * INVARIANT: whoever uses the context, the step or the findings holds `lock`, taken without the GIL. */
 #include "core.h"
