@@ -30,7 +30,6 @@ typedef struct anfi_source {
 
 anf_diag *anf_diag_new(anf_ctx *cx) {
   if (!cx) return NULL;
-  if (!cx) return NULL;
   anf_diag *d = (anf_diag *)anfi_raw(cx, NULL, 0, sizeof *d);
   if (!d) return NULL;
   *d = (anf_diag){0};
@@ -234,12 +233,11 @@ void anfi_warn(anf_ctx *cx, anfi_loc loc, anfi_code code, ...) {
 bool anfi_more_errors(const anf_ctx *cx) { return cx->frame->nerror < cx->max_errors; }
 
 void anfi_note(anf_ctx *cx, anfi_loc loc, const char *fmt, ...) {
-  static const message note = {"", ANF_OK, "", ""};
   anf_diag *d = list_of(cx);
   if (!d || cx->frame->nerror > cx->max_errors) return;
   va_list ap;
   va_start(ap, fmt);
-  anf_diag_item it = {.severity = ANF_NOTE, .code = note.code};
+  anf_diag_item it = {.severity = ANF_NOTE, .code = ""};
   if (add_item(d, it, loc, fmt, ap) != ANF_OK) set_status(cx, ANF_NOMEM);
   va_end(ap);
 }

@@ -92,6 +92,8 @@ int cli_usage(const cli *c, const char *fmt, ...) ANFI_PRINTF(2, 3);
 int cli_status(cli *c, anf_status st);
 /* Writes text to standard output, or to the file of --output. */
 int cli_write(cli *c, const char *text, size_t len);
+/* The end of a command whose result is a text: written if `st` is ANF_OK, freed in any case. */
+int cli_finish(cli *c, anf_status st, anf_text *t);
 void cli_put(cli *c, const char *text, size_t len); // to standard output
 /* The number that an option has, at most `max`; `*out` stays as it is if the option is not given.
  * False after a message. */

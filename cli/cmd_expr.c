@@ -116,7 +116,5 @@ int cmd_expr(cli *c) {
     put_rpn(&o, e);
     if (v) st = put_value(&o, v);
   }
-  int status = st == ANF_OK ? cli_write(c, o.text, o.len) : cli_status(c, st);
-  anf_text_free(&o);
-  return status;
+  return cli_finish(c, st, &o);
 }

@@ -54,7 +54,5 @@ int cmd_grad(cli *c) {
   const char *to = c->value[OPT_OUTPUT];
   if (st == ANF_OK)
     st = cli_is_model(to) ? cli_write_model(c, made, to, &out) : write_program(c, m, f, made, &out);
-  int status = st == ANF_OK ? cli_write(c, out.text ? out.text : "", out.len) : cli_status(c, st);
-  anf_text_free(&out);
-  return status;
+  return cli_finish(c, st, &out);
 }

@@ -5,12 +5,6 @@
 
 #include <jansson.h>
 
-static int put_out(cli *c, anf_text *t) {
-  int status = cli_write(c, t->text ? t->text : "", t->len);
-  anf_text_free(t);
-  return status;
-}
-
 int cmd_help(cli *c) {
   anf_text out = {.cx = c->cx};
   if (c->narg > 1) return cli_usage(c, "one command at a time");
@@ -26,7 +20,7 @@ int cmd_help(cli *c) {
   else if (c->value[OPT_BASH]) cli_bash(&out);
   else if (c->value[OPT_ZSH]) cli_zsh(&out);
   else cli_help(about, &out);
-  return put_out(c, &out);
+  return cli_finish(c, ANF_OK, &out);
 }
 
 int cmd_version(cli *c) {

@@ -88,9 +88,7 @@ int cmd_opt(cli *c) {
   if (st == ANF_OK) st = w.dump_status;
   if (st == ANF_OK) st = c->dump.status;
   if (st == ANF_OK) st = cli_print_ir(c, m, &out);
-  int status = st == ANF_OK ? cli_write(c, out.text ? out.text : "", out.len) : cli_status(c, st);
-  anf_text_free(&out);
-  return status;
+  return cli_finish(c, st, &out);
 }
 
 typedef const char *(*nth_name)(size_t i, const char **doc);

@@ -56,6 +56,12 @@ int cli_write(cli *c, const char *text, size_t len) {
   return EXIT_OK;
 }
 
+int cli_finish(cli *c, anf_status st, anf_text *t) {
+  int status = st == ANF_OK ? cli_write(c, t->text ? t->text : "", t->len) : cli_status(c, st);
+  anf_text_free(t);
+  return status;
+}
+
 /* A reader that has gone away (EPIPE) has seen enough: that is no message, but no success either.
  */
 static int close_stdout(const cli *c, int status) {

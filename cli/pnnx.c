@@ -79,9 +79,7 @@ static int write_module(cli *c, anf_module *m, cli_target target, const char *to
   anf_status st = cli_is_model(to)         ? write_model(c, m, target, to, &t)
                   : to && ends(to, ".dat") ? anf_write_dat(m, &t)
                                            : anf_print_ir(m, &t);
-  int status = st == ANF_OK ? cli_write(c, t.text ? t.text : "", t.len) : cli_status(c, st);
-  anf_text_free(&t);
-  return status;
+  return cli_finish(c, st, &t);
 }
 
 int cmd_import(cli *c) {

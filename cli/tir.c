@@ -50,9 +50,7 @@ anf_status cli_load_tir(cli *c, const char *file, anf_tir_module **m) {
 static int write_module(cli *c, const anf_tir_module *m) {
   anf_text t = {.cx = c->cx};
   anf_status st = anf_tir_print(m, &t);
-  int status = st == ANF_OK ? cli_write(c, t.text ? t.text : "", t.len) : cli_status(c, st);
-  anf_text_free(&t);
-  return status;
+  return cli_finish(c, st, &t);
 }
 
 static anf_status print_as(cli *c, const anf_tir_module *m, const char *form, anf_text *out) {
@@ -75,9 +73,7 @@ int cli_print_tir(cli *c) {
   if (!code) return write_module(c, m);
   anf_text t = {.cx = c->cx};
   st = print_as(c, m, as, &t);
-  int status = st == ANF_OK ? cli_write(c, t.text ? t.text : "", t.len) : cli_status(c, st);
-  anf_text_free(&t);
-  return status;
+  return cli_finish(c, st, &t);
 }
 
 anf_status cli_check_tir(cli *c, const char *given, json_t **said) {

@@ -204,6 +204,8 @@ void anfi_ll_debug_end(lgen *g);
 
 /* target.c */
 bool anfi_ll_negotiate(anf_ctx *cx, anfi_target *tm);
+/* '+' or '-' as the comma-separated list says of the feature; 0: nothing. */
+char anfi_ll_feature(const char *list, const char *name, size_t len);
 LLVMTargetMachineRef anfi_ll_target(anf_ctx *cx, const anfi_target *tm, anf_jit_level o);
 bool anfi_ll_fail(anf_ctx *cx, LLVMErrorRef err); // takes the error; always false
 

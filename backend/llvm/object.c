@@ -50,16 +50,6 @@ static LLVMValueRef data_block(lgen *g, const char *what, LLVMValueRef value, bo
   return v;
 }
 
-static bool is_on(const char *list, const char *name) {
-  size_t n = strlen(name);
-  for (const char *p = list; *p;) {
-    size_t k = strcspn(p, ",");
-    if (k == n + 1 && *p == '+' && memcmp(p + 1, name, n) == 0) return true;
-    p += k + (p[k] == ',');
-  }
-  return false;
-}
-
 /* The features that the target names, and those of a level, x86-64-v3. */
 static const char *needs(lgen *g) {
   static const struct {
@@ -76,7 +66,8 @@ static const char *needs(lgen *g) {
   const char *all = "";
   if (strncmp(t->triple, "x86_64", 6) != 0) return NULL;
   for (size_t i = 0; i < ANFI_LEN(features); i++)
-    if (is_on(t->features, features[i].name) || (features[i].level && features[i].level <= level))
+    if (anfi_ll_feature(t->features, features[i].name, strlen(features[i].name)) == '+' ||
+        (features[i].level && features[i].level <= level))
       all = anfi_sprintf(g->a, "%s%s%s", all, *all ? "," : "", features[i].name);
   return all;
 }

@@ -104,8 +104,7 @@ static const char *known_cpu(const anfi_target *tm) {
   return NULL;
 }
 
-/* '+' or '-' as the comma-separated list says of the feature; 0: nothing. */
-static char said(const char *list, const char *name, size_t len) {
+char anfi_ll_feature(const char *list, const char *name, size_t len) {
   for (const char *p = list; *p;) {
     size_t n = strcspn(p, ",");
     if (n == len + 1 && memcmp(p + 1, name, len) == 0) return *p;
@@ -124,7 +123,7 @@ static void append(char *list, size_t room, char sign, const char *name, size_t 
 static void append_all(anfi_target *tm, const char *list) {
   for (const char *p = list; *p;) {
     size_t n = strcspn(p, ",");
-    if (n > 1 && !said(tm->features, p + 1, n - 1))
+    if (n > 1 && !anfi_ll_feature(tm->features, p + 1, n - 1))
       append(tm->features, sizeof tm->features, *p, p + 1, n - 1);
     p += n + (p[n] == ',');
   }
@@ -140,7 +139,7 @@ static void features(anfi_target *tm, const char *host, const char *own) {
   if (elsewhere) append_all(tm, given);
   for (const char *p = elsewhere ? "" : host; *p;) {
     size_t n = strcspn(p, ",");
-    char g = n ? said(given, p + 1, n - 1) : 0;
+    char g = n ? anfi_ll_feature(given, p + 1, n - 1) : 0;
     char sign = g == '-' ? '-' : g == '+' && *p == '+' ? '+' : !own || *p == '-' ? *p : 0;
     if (n && sign) append(tm->features, sizeof tm->features, sign, p + 1, n - 1);
     p += n + (p[n] == ',');

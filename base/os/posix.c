@@ -77,15 +77,6 @@ static int open_below(const char *dir, const char *name) {
   return at;
 }
 
-static bool read_at(int f, char *to, size_t n, uint64_t offset) {
-  for (size_t got = 0; got < n;) {
-    ssize_t k = pread(f, to + got, n - got, (off_t)(offset + got));
-    if (k <= 0 && !(k < 0 && errno == EINTR)) return false;
-    if (k > 0) got += (size_t)k;
-  }
-  return true;
-}
-
 bool anfi_os_is_below(const char *name, size_t len) {
   if (!len || strlen(name) != len || name[0] == '/') return false;
   for (const char *p = name; p; p = strchr(p, '/') ? strchr(p, '/') + 1 : NULL)
@@ -102,7 +93,7 @@ bool anfi_os_read_below(anf_ctx *cx, const char *dir, const char *name, uint64_t
   *size = good ? (uint64_t)st.st_size : 0;
   bool fits = good && offset <= *size && n <= *size - offset;
   if (!good) errno = EISDIR;
-  good = good && (!fits || read_at(f, (char *)to, n, offset));
+  good = good && (!fits || anfi_os_view_read(&(anfi_os_view){.f = f}, offset, to, n));
   int why = errno;
   (void)close(f);
   errno = why;

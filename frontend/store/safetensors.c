@@ -218,19 +218,20 @@ static bool take_meta(reader *r, fields *f) {
   return true;
 }
 
-static anf_value *record_of(reader *r, const fields *f) {
-  anfi_map seen;
+anf_value *anfi_store_record(anf_ctx *cx, const char *file, size_t n, const char *const *name,
+                             anf_value *const *v) {
   anfi_strtab names;
-  anfi_map_init(&seen, r->a);
-  anfi_strtab_init(&names, r->a);
-  for (size_t i = 0; i < f->name.n; i++) {
-    uint64_t *at = anfi_map_at(&seen, anfi_key(anfi_intern_z(&names, f->name.at[i])));
-    if (*at) return anfi_fail(r->cx, anfi_nowhere(), ANF_E0350, r->file, f->name.at[i]), NULL;
-    *at = 1;
-  }
-  anf_value *v = anf_value_record(r->cx, f->name.n, f->name.at, f->value.at);
-  if (!v) anfi_throw_nomem(r->cx);
-  return v;
+  anfi_strtab_init(&names, anfi_scratch(cx));
+  for (size_t i = 0; i < n; i++)
+    if (anfi_intern_z(&names, name[i])->id != i)
+      return anfi_fail(cx, anfi_nowhere(), ANF_E0350, file, name[i]), NULL;
+  anf_value *r = anf_value_record(cx, n, name, v);
+  if (!r) anfi_throw_nomem(cx);
+  return r;
+}
+
+static anf_value *record_of(const reader *r, const fields *f) {
+  return anfi_store_record(r->cx, r->file, f->name.n, f->name.at, f->value.at);
 }
 
 static bool take_header(reader *r, fields *all, fields *meta) {
