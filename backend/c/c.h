@@ -153,7 +153,4 @@ bool anfi_c_header(anf_ctx *cx, const anfi_jit_lowered *l, const tmod *given, co
                    const anfi_c_doc *doc, anf_text *out);
 bool anfi_c_is_cpp_word(const char *s);
 
-/* The passes that bring any module into that form. NULL: failed. */
-const tmod *anfi_c_ready(anf_ctx *cx, const tmod *m, const anf_c_opts *o);
-
 #endif

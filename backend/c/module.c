@@ -348,7 +348,8 @@ static bool has_large(const tmod *m, uint64_t limit) {
   return !limit;
 }
 
-const tmod *anfi_c_ready(anf_ctx *cx, const tmod *m, const anf_c_opts *o) {
+/* The passes that bring any module into the form that is printed. NULL: failed. */
+static const tmod *make_ready(anf_ctx *cx, const tmod *m, const anf_c_opts *o) {
   anf_tir_opt_opts opts = {.size = sizeof opts, .local_tensor_bytes = o->stack_bytes};
   const char *phis = anfi_t_measure(m) & TPROP_NO_PHI ? "" : "auto_caster dessa_transform ",
              *heap = has_large(m, o->stack_bytes)
@@ -365,7 +366,7 @@ static void print_any(anf_ctx *cx, const tmod *m, const anf_c_opts *given, anf_t
   anf_c_opts o;
   if (!ANFI_OPTS_IN(cx, anf_c_opts, stack_bytes, given, &o)) return;
   if (!o.stack_bytes) o.stack_bytes = 4096;
-  m = anfi_c_ready(cx, m, &o);
+  m = make_ready(cx, m, &o);
   anfi_jit_lowered l = {.m = m};
   if (!m) return;
   l.need = anfi_jit_needs(cx, m);

@@ -108,7 +108,7 @@ static void strides(cgen *c, texpr v) {
   *anfi_map_at(&c->strides, anfi_key(v)) = anfi_key(s);
 }
 
-/* The elements of a local tensor: constant, for passes have others allocated (anfi_c_ready). */
+/* The elements of a local tensor: constant, for passes have others allocated (module.c, make_ready). */
 static uint64_t elements(cgen *c, texpr v) {
   uint64_t n = 1;
   if (anfi_t_const_elems(v, &n)) return n;

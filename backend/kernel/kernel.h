@@ -77,8 +77,6 @@ typedef struct anfi_gemm {                          // one kernel: its constants
   bool list;
   int64_t flags;
 } anfi_gemm;
-/* Is there a kernel for these types and flags? */
-bool anfi_gemm_supported(const anfi_gemm *g);
 /* A row of dot.def. */
 typedef enum anfi_dot_form { DOT_PLAIN, DOT_SWAPPED, DOT_BIASED } anfi_dot_form;
 typedef struct anfi_dot_info {

@@ -98,9 +98,8 @@ typedef struct lgen {
 } lgen;
 
 /* value.c: types, lanes, conversions */
-LLVMTypeRef anfi_ll_type(lgen *g, tdtype d);        // in a register
-LLVMTypeRef anfi_ll_memory_type(lgen *g, tdtype d); // in memory
-LLVMTypeRef anfi_ll_lane_type(lgen *g, tdtype d);
+LLVMTypeRef anfi_ll_type(lgen *g, tdtype d);                 // in a register
+LLVMTypeRef anfi_ll_memory_type(lgen *g, tdtype d);          // in memory
 LLVMTypeRef anfi_ll_vector_of(LLVMTypeRef lane, uint32_t n); // the lane itself if n is 1
 LLVMValueRef anfi_ll_int(LLVMTypeRef t, uint64_t v);         // in every lane
 LLVMValueRef anfi_ll_i64(lgen *g, uint64_t v);
@@ -124,7 +123,6 @@ LLVMValueRef anfi_ll_intrinsic(lgen *g, const char *name, LLVMTypeRef over, uint
 LLVMValueRef anfi_ll_binary(lgen *g, texpr e, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef anfi_ll_bin(lgen *g, tkind k, tdtype d, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef anfi_ll_lanewise(lgen *g, texpr e, const LLVMValueRef *v);
-LLVMValueRef anfi_ll_lanewise_as(lgen *g, tintrin i, tdtype d, const LLVMValueRef *v);
 LLVMValueRef anfi_ll_convert(lgen *g, texpr e, LLVMValueRef v); // the three conversions
 LLVMValueRef anfi_ll_reduce(lgen *g, texpr e, LLVMValueRef v);
 /* Stops with a trap if `bad` (one bool) holds. */

@@ -83,8 +83,6 @@ bool anfi_dat_type_ref(anfi_reader *r, const anf_type **out);   // NULL for `-`
 bool anfi_dat_value_ref(anfi_reader *r, anf_value **out);
 bool anfi_dat_attrs_ref(anfi_reader *r, anfi_opcode op, const anfi_attrs **out); // NULL for `-`
 bool anfi_dat_op(anfi_reader *r, anfi_opcode *op);
-/* A string that outlives the module, without the space. */
-bool anfi_dat_text_ref(anfi_reader *r, const anfi_str **out);
 
 static inline int anfi_dat_hex(char c) { // -1: no hexadecimal digit
   return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;

@@ -66,14 +66,14 @@ size_t anfi_ox_open(anfi_flat *w, const char *op, size_t n, const char *const *i
   return at;
 }
 
-void anfi_ox_close_with(anfi_flat *w, size_t at, const char *name) {
+static void close_with(anfi_flat *w, size_t at, const char *name) {
   anfi_wire_put_text(w->out, 2, name);
   anfi_wire_close(w->out, at);
 }
 
 const char *anfi_ox_close(anfi_flat *w, size_t at) {
   const char *name = anfi_ox_new_name(w);
-  anfi_ox_close_with(w, at, name);
+  close_with(w, at, name);
   return name;
 }
 
@@ -113,7 +113,7 @@ static void begin_unit(anfi_flat *w) {
 
 /* Outputs have names of their own. */
 static void put_output(anfi_flat *w, const char *from, const char *name) {
-  anfi_ox_close_with(w, anfi_ox_open(w, "Identity", 1, &from), name);
+  close_with(w, anfi_ox_open(w, "Identity", 1, &from), name);
 }
 
 static bool put_outputs(anfi_flat *w, const anf_type *t, const anfi_out *result, bool typed) {
@@ -156,7 +156,7 @@ static void put_constants(anfi_flat *w, bool initializers) {
     anfi_wire_put_varint(w->out, 20, OX_ATTR_TENSOR);
     anfi_ox_put_tensor(w, 5, NULL, v);
     anfi_wire_close(w->out, attr);
-    anfi_ox_close_with(w, at, name);
+    close_with(w, at, name);
   }
 }
 

@@ -81,7 +81,6 @@ const anfi_out *anfi_flat_choose(anfi_flat *w, const anf_node *n, const anfi_out
 const anf_type *anfi_flat_type_of(const anf_node *n);                   // also of constants
 
 /* ---- functions ---- */
-bool anfi_flat_is_function(const anf_node *n);
 const char *anfi_flat_name(const anfi_flat *w, const anf_graph *g); // of one that is called
 const anfi_out *anfi_flat_call(anfi_flat *w, const anf_node *n, const anf_node *callee, size_t narg,
                                const anfi_out *const *args);

@@ -34,8 +34,6 @@ bool anfi_subscript_read(anf_ctx *cx, anfi_loc loc, const anf_value *spec, size_
 /* The last start of x[start : start + size], start of type d, in a dim of this length: its stop is inside the dim and
  * in the range of d. Negative if there is none. */
 int64_t anfi_window_last(anf_dtype d, int64_t size, int64_t length);
-/* The start counted from 0; -1 if the slice goes outside. */
-int64_t anfi_window_start(int64_t start, anf_dtype d, int64_t size, int64_t length);
 
 /* May x[from:to] be taken of a dim of this length? One whose bounds are both computed must lie inside it. */
 bool anfi_slice_allowed(const anfi_part *p, int64_t from, int64_t to, int64_t length);
