@@ -13,10 +13,7 @@ static V widen(const kgen *k, V v, anf_tir_elem e, uint32_t n) {
   lgen *g = k->g;
   LLVMTypeRef i32 = anfi_ll_vector_of(g->i32, n);
   switch (e) { /* dispatch */
-  case ANF_TIR_bf16: {
-    V x = ll.BuildShl(g->b, ll.BuildZExt(g->b, v, i32, ""), anfi_ll_int(i32, 16), "");
-    return ll.BuildBitCast(g->b, x, anfi_ll_vector_of(g->f32, n), "");
-  }
+  case ANF_TIR_bf16: return anfi_kg_of_bf16(k, v, n);
   case ANF_TIR_u8: return ll.BuildZExt(g->b, v, i32, "");
   case ANF_TIR_s8: return ll.BuildSExt(g->b, v, i32, "");
   default: return v;

@@ -108,6 +108,7 @@ void anfi_kg_store(const kgen *k, LLVMValueRef v, LLVMValueRef p, uint32_t bytes
 /* a * b + c, rounded once, of vectors or numbers of that type. */
 LLVMValueRef anfi_kg_fma(const kgen *k, LLVMTypeRef type, LLVMValueRef a, LLVMValueRef b,
                          LLVMValueRef c);
+LLVMValueRef anfi_kg_of_bf16(const kgen *k, LLVMValueRef v, uint32_t n); // n lanes as f32
 LLVMValueRef anfi_kg_intrinsic(const kgen *k, const char *name, LLVMTypeRef *over, uint32_t nover,
                                LLVMValueRef *in, uint32_t n);
 
