@@ -33,13 +33,16 @@ typedef struct {
 } outcome;
 
 typedef struct {
+  /* the command line */
   cli *c;
   const char *function; // NULL until known
   const char *passes;
   uint64_t max_steps;
+  /* arguments */
   size_t narg;
-  const char **name;         // of the parameters of the whole program; arguments go by name
-  anf_value **value;         // NULL: made from the type
+  const char **name; // of the parameters of the whole program; arguments go by name
+  anf_value **value; // NULL: made from the type
+  /* the check */
   char **command;            // NULL: the check of above
   char *file, *folder, *log; // where candidates are written for the command
   outcome want;

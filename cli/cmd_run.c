@@ -12,8 +12,10 @@
 #include <stdlib.h>
 
 typedef struct {
+  /* options and times */
   uint64_t repeat, threads, fold_bytes;
   double compile_ms, run_ms;
+  /* the run */
   const char *backend;
   bool chosen;    // by the user
   anf_exec *exec; // NULL: the reference interpreter

@@ -11,13 +11,16 @@
 
 /* One thing to be built */
 typedef struct work {
+  /* the request */
   anf_ctx *cx;
   anfi_arena *a;
   anf_build_opts o;
+  /* the module */
   const tmod *m;
   anfi_jit_aot aot;
   const anfi_c_doc *doc;
-  anfi_size_set sizes;      // of symbolic dims
+  anfi_size_set sizes; // of symbolic dims
+  /* the target */
   anf_target_machine there; // what jit.target says
   anf_jit_opts jit;
   anf_jit_engine *engine; // of o.kind; NULL: not needed yet

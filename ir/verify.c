@@ -30,14 +30,17 @@
 #include "ir/worklist.h"
 
 typedef struct {
+  /* module */
   anf_module *m;
   anf_ctx *cx;
   anfi_arena *scratch;
   anf_text *type_text;
+  /* found in one pass over the nodes */
   size_t nedge;                      // to nodes that keep a use list
   bool ordered;                      // so far, operands have smaller ids than their users
   ANFI_VEC(const anf_node *) makers; // nodes with functions among their inputs
-  anfi_map values;                   // constants looked into
+  /* values */
+  anfi_map values; // constants looked into
   ANFI_VEC(const anf_value *) pending;
 } checker;
 

@@ -8,13 +8,16 @@
 #include "optimizer/group.h"
 
 typedef struct {
+  /* module */
   anf_module *m;
   anfi_arena *a;
   anfi_groups gs;
+  /* what is needed */
   uint8_t *needed; // by node id
   bool **item;     // by result class: items that are needed; NULL: the result is no tuple
   uint32_t *nitem;
   uint32_t **place; // by result class: see places
+  /* boxes, worklist */
   anfi_box_classes boxes;
   anfi_node_vec todo;
 } needs;

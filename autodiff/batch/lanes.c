@@ -5,12 +5,15 @@
 #include "base/mark.h"
 
 typedef struct {
+  /* the loop over lanes */
   anfi_batch *b;
   anf_graph *step;
-  size_t nw;                   // operands that are no constants
-  anf_node **w;                // those
-  anf_node **param;            // by operand: its counterpart in the step
-  anf_node *i;                 // the lane's number, in the step
+  /* operands */
+  size_t nw;        // operands that are no constants
+  anf_node **w;     // those
+  anf_node **param; // by operand: its counterpart in the step
+  anf_node *i;      // the lane's number, in the step
+  /* results */
   size_t nout;                 // tensors that the op gives
   const anf_type *const *type; // of each
   bool tuple;

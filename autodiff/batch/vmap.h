@@ -7,11 +7,14 @@
 #include "autodiff/flow.h"
 
 typedef struct anfi_vmap {
+  /* the transform */
   anfi_flow f;
   anfi_ad *ad;
   int64_t size;
+  /* specialisations */
   ANFI_VEC(anfi_flow_spec *) todo; // specs whose graph is made and still empty
   const anf_analysis *an;          // of the module before, when needed
+  /* the one that is being filled */
   anfi_flow_spec *now;
   anf_node **param; // of now->made
   anf_node **node;  // by position in the order of now->graph: its counterpart

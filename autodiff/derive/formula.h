@@ -25,13 +25,16 @@ typedef struct binding {
 } binding;
 
 typedef struct anfi_term {
+  /* head */
   anfi_term_kind kind;
   anfi_opcode op;
   uint32_t index, n, nattr;
   bool many; // a repeated input
   double number;
+  /* operands */
   uint32_t in[6];
   binding attr[8];
+  /* source */
   const char *text; // where it was read, to find it again
   size_t len;
 } anfi_term;

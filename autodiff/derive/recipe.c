@@ -24,10 +24,12 @@ typedef struct {
 } step;
 
 struct anfi_recipe {
+  /* key */
   anfi_opcode op;
   uint32_t want; // bit set of operands
   uint32_t n, nstep;
   const anf_type *type; // of operands, y and dy
+  /* program */
   bool none;            // there is no recipe: formulas must be read
   uint16_t out[INPUTS]; // where the adjoint of each wanted operand is, ...
   uint32_t minus;       // ... or, bit set, its negative

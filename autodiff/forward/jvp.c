@@ -10,13 +10,15 @@
 #include "base/mark.h"
 
 typedef struct {
+  /* the transform */
   anfi_flow f;
   anfi_ad *ad;
   anfi_arena *a;
   ANFI_VEC(anfi_flow_spec *) todo; // specs whose graph is made and still empty
-  anf_graph *g;                    // being filled
-  anf_node **param, **node;        // primals in g: by parameter, by position
-  anf_node ***ptan, ***tan;        // tangents of their leaves
+  /* the graph that is being filled */
+  anf_graph *g;             // being filled
+  anf_node **param, **node; // primals in g: by parameter, by position
+  anf_node ***ptan, ***tan; // tangents of their leaves
 } forward;
 
 static const anf_type *type_of(const forward *v, const anf_node *n) {
@@ -185,9 +187,11 @@ static pair custom(forward *v, const anf_node *n) {
 
 /* (w.., ẇ.., s.., ṡ.., x.., ẋ..) -> ([again], s'.., ṡ'.., o.., ȯ..), by a call of T(step). */
 typedef struct {
+  /* the loop */
   forward *v;
   const anfi_flow_loop *p;
   anf_graph *g;
+  /* its step with tangents */
   anf_node **x, **t; // the step's parameters; the tangents of their leaves that count
   size_t nt;
   size_t nw, ns, nx, nout; // numbers with tangents

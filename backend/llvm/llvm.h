@@ -235,12 +235,14 @@ typedef struct lworker {
   pthread_t thread;
 } lworker;
 typedef struct lcrew {
+  /* jobs */
   ljob *job;
   anf_jit_level level;
   pthread_mutex_t lock; // of the next three
   size_t ready, next;   // jobs that may be taken; that were
   bool over;            // there will be no more
   pthread_cond_t more;
+  /* threads */
   size_t started; // workers, the caller among them
   lworker worker[LL_THREADS];
 } lcrew;

@@ -10,10 +10,12 @@
 #include <sched.h>
 
 struct anfi_worker {
+  /* the thread */
   anf_ctx *cx;
   pthread_t thread;
   pthread_mutex_t lock;
   pthread_cond_t change;
+  /* its work */
   void (*fn)(void *);
   void *arg;
   bool busy, stop;

@@ -19,20 +19,26 @@
 enum { SHARD_LEAST = 4096 }; // bytes of a tensor that --shard cuts: less is not worth a message
 
 typedef struct training {
+  /* program */
   anf_module *m;
   anf_graph *init, *step, *test; // test: or NULL
   anf_value *data;
   anf_value **arg; // of the step
+  /* steps */
   anf_step *s, *t;
+  /* data, log */
   train_set rows, held;
   train_log log;
+  /* options */
   uint64_t steps, epochs, batch, seed, threads, window, save_every;
   anf_step_opts o;
   anf_exec_opts how; // its engine
+  /* reports */
   double compile_ms;
   anf_trace *trace;
   json_t *epoch_list; // of --json, or NULL
   train_ending ending;
+  /* ranks */
   int32_t me;             // this rank
   anf_comm_curve curve;   // of its link, if it was measured
   anf_comm_counts before; // the steps

@@ -68,9 +68,11 @@ typedef enum tok {
 } tok;
 
 typedef struct token {
+  /* kind */
   uint8_t kind, op;
-  bool nl;           // a line ended since the token before
-  bool quoted;       // a name between backticks
+  bool nl;     // a line ended since the token before
+  bool quoted; // a name between backticks
+  /* place */
   uint32_t off, len; // in the text
   uint32_t line, col;
   const anfi_str *word; // of a name or reserved word
@@ -168,11 +170,14 @@ typedef struct wordset {
 } wordset;
 
 struct ast {
+  /* kind */
   uint8_t kind, op;
   uint16_t flags;
   uint32_t n; // kids
+  /* place */
   uint32_t line, col;
   uint32_t off, end; // in the text
+  /* by kind */
   union {
     const anfi_str *word;
     const op_at *ops;
@@ -229,11 +234,13 @@ typedef ANFI_VEC(import) imports;
 
 /* One file of a program. */
 typedef struct unit {
+  /* the text */
   const char *file; // interned in the context
   anfi_file_id id;  // of a file
   const char *text;
   size_t len;
   lexer lx; // after it was read: locations refer to its name and text
+  /* the program */
   funcs top;
   imports imports;
   anf_module *model; // a file of another format: its graphs are the unit's functions

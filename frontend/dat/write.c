@@ -18,14 +18,17 @@ typedef struct {
 } entry;
 
 typedef struct {
+  /* output */
   anf_text *o;
   anf_module *m;
   anf_ctx *cx;
   anfi_arena *a;
+  /* numbers */
   anfi_strtab texts;  // strings that are not the module's, numbered after those
   anfi_map type_id;   // type -> 1 + number
   anfi_map entry_id;  // value or attribute record -> 1 + number
   anfi_map record_op; // attribute record -> its op
+  /* by number, and what is still to be numbered */
   ANFI_VEC(const anf_type *) types;
   ANFI_VEC(entry) entries;
   ANFI_VEC(visit) type_stack;

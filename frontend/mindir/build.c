@@ -67,9 +67,11 @@ static anf_node *record_of(anfi_mi_build *b, const anf_type *record, anf_node *c
 /* ---- what a graph is being built ---- */
 
 typedef struct {
+  /* the graph */
   anfi_mi_build *b;
   const anfi_mi_graph *g;
   anf_graph *to;
+  /* state */
   bool threads; // the graph has the state
   const anfi_traced *first,
       *state;       // tuples of slots: at the start, and after all assignments so far

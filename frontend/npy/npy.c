@@ -19,11 +19,13 @@ static const form forms[] = {
 };
 
 typedef struct {
+  /* text */
   anf_ctx *cx;
   const char *file;
   const char *at, *end; // of the header
-  const char *descr;    // NULL: not seen
-  int order;            // 1: Fortran, 0: C, -1: not seen
+  /* keys */
+  const char *descr; // NULL: not seen
+  int order;         // 1: Fortran, 0: C, -1: not seen
   size_t rank;
   bool has_shape;
   int64_t dims[ANF_MAX_RANK];

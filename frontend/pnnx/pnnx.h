@@ -60,12 +60,14 @@ typedef struct anfi_expr_tree_node {
 } anfi_expr_tree_node;
 
 struct anf_expr {
+  /* text */
   anf_ctx *cx;
   anfi_arena arena;
   const char *text;
   size_t len, ninput, most_input; // most_input: one more than the greatest N
   anfi_loc start;                 // where the text is in its file
   ANFI_VEC(size_t) lines;         // where each line ends
+  /* forms of it */
   ANFI_VEC(anf_expr_token) tokens;
   ANFI_VEC(anfi_expr_tree_node) nodes; // in the order of the text; 0 is the root
   ANFI_VEC(size_t) rpn;
@@ -182,12 +184,15 @@ typedef struct anfi_pnnx_operand {
 } anfi_pnnx_operand;
 
 struct anf_pnnx_op {
+  /* the line */
   anf_pnnx *model;
   const char *type, *name;
   uint32_t line, nin, nout;
+  /* operands */
   uint32_t *in, *out;   // operands
   const char **in_name; // key of $key=, or NULL
   bool *in_used;        // of each input with a key: whether its layer asked for it
+  /* attributes */
   ANFI_VEC(anfi_parameter) params;
   ANFI_VEC(anfi_weight) weights;
 };

@@ -9,11 +9,13 @@
 enum { MAX_BUILDS = 16 };
 
 typedef struct build {
+  /* the program */
   struct build *next; // used before
   anfi_arena arena;
   anf_module *module;
   anf_graph *graph;
-  anf_exec *exec;         // NULL: the interpreter runs it
+  anf_exec *exec; // NULL: the interpreter runs it
+  /* its inputs and outputs */
   const anf_type **types; // of the inputs
   bool tuple;             // the graph gives its results in a tuple: the outputs, then `kept`
   size_t noutput, nkept;

@@ -68,7 +68,9 @@ static const anfi_out *with_block(anfi_sw_apply *a) {
 /* ---- reading ---- */
 
 typedef struct {
+  /* lengths */
   size_t noffset, ncollapsed, nbatch, nmap, vector; // vector: the dim of indices that has positions
+  /* lists */
   int64_t offset[ANF_MAX_RANK], collapsed[ANF_MAX_RANK], batch[ANF_MAX_RANK], map[ANF_MAX_RANK],
       size[ANF_MAX_RANK];
 } gather;
@@ -154,7 +156,9 @@ static const anfi_out *blocks(anfi_sw_apply *a) {
 /* ---- writing ---- */
 
 typedef struct {
+  /* lengths */
   size_t nwindow, ninserted, nbatch, nmap, vector;
+  /* lists */
   int64_t window[ANF_MAX_RANK], inserted[ANF_MAX_RANK], batch[ANF_MAX_RANK], map[ANF_MAX_RANK];
 } scatter;
 

@@ -37,10 +37,13 @@ static const char *pads(anfi_flat *w, size_t n, const int64_t *low, const int64_
 /* ---- convolutions ---- */
 
 typedef struct {
+  /* dims */
   size_t rank;
   const char *x, *w, *y; // what the first two dims are: "b, f"
+  /* window */
   int64_t stride[3], low[3], high[3], spread[3], dilation[3];
   bool reverse;
+  /* groups */
   int64_t groups, batch_groups;
 } conv;
 

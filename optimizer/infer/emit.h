@@ -7,16 +7,19 @@
 #include "optimizer/opt.h"
 
 typedef struct anfi_emit {
+  /* the transform */
   anfi_inference *q;
   anfi_abs_table *abs;
   anfi_arena *arena;
+  /* specialisations */
   ANFI_VEC(anfi_spec *) todo; // made, body still to be written
   anfi_spec *spec;            // being written
   anf_graph *g;               // its graph
-  anf_node **node;            // by position in the original's order
-  bool effect;                // the original being written is effectful
-  uint32_t debug;             // of nodes being written
-  size_t *where[2];           // of a branch: which shared parameter each branch's bound data is
+  /* the graph that is being written */
+  anf_node **node;  // by position in the original's order
+  bool effect;      // the original being written is effectful
+  uint32_t debug;   // of nodes being written
+  size_t *where[2]; // of a branch: which shared parameter each branch's bound data is
 } anfi_emit;
 
 /* emit.c: nodes with types */

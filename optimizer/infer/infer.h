@@ -56,11 +56,13 @@ typedef struct anfi_abs {
 
 /* abs.c */
 typedef struct anfi_abs_table {
+  /* hash table */
   anf_ctx *cx;
   anfi_arena *arena;
   const anfi_abs **slots;
   size_t nslot, n;
   const anfi_abs *bottom;
+  /* boxes */
   const anfi_abs **boxed; // parameter's node id -> contents of its boxes; NULL: not boxed
   size_t nboxed, rises;   // how often the contents of a box rose
 } anfi_abs_table;

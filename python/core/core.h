@@ -80,12 +80,14 @@ bool core_interrupted(core_call outer, anf_status st);
 /* ---- array.c: tensors as Python has them ---- */
 /* Of the host: dense, row-major, in memory of its own or of `owner`. */
 typedef struct array {
+  /* memory */
   PyObject_VAR_HEAD core *c;
   void *data;
   PyObject *owner;         // keeps the memory alive; NULL: it is the array's own
   void (*release)(void *); // how to let go of `lent`, or NULL
   void *lent;
   size_t bytes, size;
+  /* type */
   anf_dtype dtype;
   int ndim;
   bool readonly, own;
@@ -187,6 +189,7 @@ PyObject *type_to(const anf_type *t, const anf_ctx *cx);
 enum { MARK_NONE = 1, MARK_TENSOR, MARK_TUPLE, MARK_LIST, MARK_DICT, MARK_OBJECT, MARK_STATIC };
 enum { FLAT_WORDS = 96, FLAT_SLOTS = 24 };
 typedef struct flat {
+  /* vectors */
   core *c;
   uint64_t *sig;
   size_t nsig, capsig;
@@ -194,6 +197,7 @@ typedef struct flat {
   size_t n, capslot;
   PyObject **hold; // to be let go of after the call
   size_t nhold, caphold;
+  /* their first memory */
   uint64_t sig0[FLAT_WORDS];
   anf_generic slot0[FLAT_SLOTS];
   PyObject *hold0[FLAT_SLOTS];

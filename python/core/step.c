@@ -6,15 +6,18 @@
 #include "core.h"
 
 typedef struct stepper {
+  /* the step */
   PyObject_HEAD core *c;
   PyThread_type_lock lock;
   anf_ctx *cx;
   anf_module *m;
   anf_step *s;
+  /* objects kept */
   PyObject *captured; // arrays that inputs after those of the batch are bound to
   PyObject *comm;     // the communicator, or None
   PyObject *bound;    // arrays that the state is bound to, or NULL
-  uint64_t *sig;      // of the batch that it is compiled for
+  /* batch */
+  uint64_t *sig; // of the batch that it is compiled for
   size_t nsig, nbatch;
   anf_generic *number; // inputs without dims are bound to these
 } stepper;

@@ -27,8 +27,10 @@ typedef struct kgen {
 } kgen;
 
 typedef struct ktile {
+  /* place */
   uint32_t rows, vecs, tail; // tail: columns of the last vector, 0 all
   LLVMValueRef a, b, c, col; // where it starts; number of its first column
+  /* sums */
   LLVMValueRef acc[SUMS];
   LLVMValueRef excess[VECS]; // signed A is read as A + 128: 128 times the sums of B's columns
 } ktile;

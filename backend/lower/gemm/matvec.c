@@ -12,9 +12,11 @@ enum { LANES = 32, ROWS = 4, LEAST = 64, PARALLEL_MACS = 1 << 18, TASK_ROWS = 64
 
 /* Which operand is the matrix, and what of it is done at once. */
 typedef struct dots {
+  /* the product */
   anfi_low *L;
   const anfi_mm *q;
   bool left; // the matrix is a, else b
+  /* one task of it */
   texpr matrix, matrix0, vector, vector0;
   uint64_t rows, ld;
 } dots;

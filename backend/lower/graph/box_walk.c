@@ -11,10 +11,12 @@
 #include "backend/lower/graph/graph.h"
 
 typedef struct making {
+  /* the walk */
   glow *w;
   const gwalk *f;
-  bool two;           // of a and b
-  bool stacks;        // boxes have stacks in them, whose zeros have as many rounds
+  bool two;    // of a and b
+  bool stacks; // boxes have stacks in them, whose zeros have as many rounds
+  /* operands and lanes */
   texpr a, b, result; // addresses
   texpr c;            // of ResidualSelect: bools
   uint64_t n, outer;  // lanes in all; those of all dims but the last

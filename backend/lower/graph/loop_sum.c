@@ -16,9 +16,11 @@ typedef struct noted { // rows of a node, of several rounds
 } noted;
 
 typedef struct rowsum {
+  /* the pattern */
   anf_node *state, *sum, *product, *a, *b; // sum = state + product, which is aᵀ b
   size_t leaf;                             // which the state is
-  texpr room;                              // where it is
+  /* its buffer and sizes */
+  texpr room; // where it is
   anf_tir_elem elem;
   uint64_t rows, m, n; // of a round: a is [rows, m], b is [rows, n]
 } rowsum;

@@ -10,12 +10,15 @@
 enum { FEW = 16, MAX_PARAMS = 100 };
 
 typedef struct maker {
+  /* the module */
   anfi_arena *a, *tmp; // tmp: of the current loop
   tmod *m;
   tstore *t;
+  /* functions made */
   anfi_map globals, by_hash;
   ANFI_VEC(tfunc) made;
   ANFI_VEC(uint32_t) next; // of the same hash: 1 + place in `made`, by place
+  /* the function whose loops are visited */
   const anfi_str *name;
   tattrs attrs;
   tfunc f; // whose loops are visited

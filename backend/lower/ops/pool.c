@@ -9,10 +9,13 @@
 #include "ir/ops/nn/window.h"
 
 typedef struct pool {
+  /* the op */
   anfi_low *L;
   const anfi_low_op *q;
   anfi_pool p;
+  /* windows */
   texpr lo[3], hi[3], count[3]; // tables of index
+  /* sizes, loops and places */
   uint64_t in, out, planes;
   anfi_loop at[3], win[3]; // of the result; of a window
   texpr plane, result;     // where the input's plane starts; the result's element

@@ -42,8 +42,10 @@ typedef enum iop {
 } iop;
 
 typedef struct ins {
+  /* operation */
   uint8_t op, sub;
   tdtype t, from;
+  /* registers */
   uint32_t n, d, a, b, c, x;
   const void *node;
 } ins;

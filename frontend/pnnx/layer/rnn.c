@@ -8,9 +8,11 @@
 typedef enum { LSTM, GRU, RNN_TANH, RNN_RELU } kind;
 
 typedef struct {
+  /* parameters */
   kind kind;
   int64_t hidden, layers, steps, project; // project: width of h in an LSTM, or 0
   bool bias, bidirectional;
+  /* state */
   anfi_operand h0, c0; // [layers * directions, batch, width], or None
   anfi_operand *h, *c; // last ones of each layer and direction
 } rnn;

@@ -42,11 +42,13 @@ bool anfi_slice_allowed(const anfi_part *p, int64_t from, int64_t to, int64_t le
  * index tensors broadcast against each other, and their common dims are at the position of the first of
  * them, or in front of all if another part is between them (NumPy's rule). */
 typedef struct anfi_layout {
+  /* result */
   size_t rank;
   struct {
     int8_t from;  // axis of x that a slice keeps; -1: a new axis; -2-j: dim j of the indices
     uint8_t part; // of a slice; ANFI_PARTS: the whole axis
   } out[ANF_MAX_RANK];
+  /* index tensors */
   size_t nindex, brank;
   struct {
     uint8_t axis, part;

@@ -23,13 +23,16 @@ typedef struct waypoint {
 } waypoint;
 
 typedef struct checker {
+  /* the module */
   anf_ctx *cx;
   const tmod *m;
   anfi_arena *a;
+  /* variables, and the way to the current statement */
   known *var;
   ANFI_VEC(texpr) scope;
   ANFI_VEC(waypoint) path;
   tranges ranges;
+  /* the current function */
   tfunc f;
   uint32_t parallel;
   bool ended; // control does not come here

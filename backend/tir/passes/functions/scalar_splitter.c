@@ -21,15 +21,18 @@ typedef struct fact {
 } fact;
 
 typedef struct user {
+  /* the module */
   tpass_cx *p;
   tmod *out;
+  /* the current function */
   tfunc f;
   uint32_t part; // statements
   uint32_t made;
   fact *var;            // NULL: no list has been long so far
   uint32_t lists, runs; // so many so far
   uint32_t loops;       // around the current statement
-  anfi_map called;      // names of functions of the module, if it is known who is called
+  /* calls */
+  anfi_map called; // names of functions of the module, if it is known who is called
   bool know_called;
 } user;
 

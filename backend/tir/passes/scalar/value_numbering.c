@@ -21,13 +21,16 @@ typedef struct entry {
 } entry;
 
 typedef struct user {
+  /* expressions in reach */
   tstore *t;
   anfi_arena *a;
   anfi_map count; // hash of a pure expression → how often met
   anfi_map table; // hash → entries in reach
   ANFI_VEC(entry *) scope;
+  /* rewriting */
   tvisitor names;
   ANFI_VEC(tstmt) out;
+  /* loads */
   talias alias;
   ANFI_VEC(entry *) loads; // of those in reach
   bool writes;             // the statement has a call that may write: no load moves over it
