@@ -224,7 +224,7 @@ static bool *step_mask(anfi_flow *f, const anf_node *n, const anfi_flow_loop *p)
   return m;
 }
 
-/* Which stacks are touched. Raises the step's result: the state to the loop's mask, each stack wholly or not at all. */
+/* Finds the stacks with a bit in their mask, and raises the result of the step. */
 static void settle_step(anfi_flow *f, anfi_flow_loop *p) {
   const anf_type *t = type_of(f, p->l.step->result);
   bool *out = ANFI_NEW_N(f->a, bool, p->step->nout + 1), *at = out + p->again + p->ps;

@@ -37,7 +37,7 @@ struct anfi_flow_spec {
   bool queued, rose, waits; // rose: masks that it has read have risen since its last visit began
 };
 
-/* What an analysis says of values and ops. */
+/* Transfer functions of an analysis: masks of values and of ops' results. */
 typedef struct anfi_flow_rules {
   size_t (*count)(const anf_type *t); // parts of a value
   /* The mask of the result of an op that takes nothing apart. */

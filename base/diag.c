@@ -149,7 +149,7 @@ anf_diag *anfi_own_diag(anf_ctx *cx) {
   return cx->own;
 }
 
-/* Where this frame records; NULL when out of memory. */
+/* The list that this frame records in; NULL when out of memory. */
 static anf_diag *list_of(anf_ctx *cx) {
   return cx->frame->diag ? cx->frame->diag : anfi_own_diag(cx);
 }
@@ -326,7 +326,7 @@ void anfi_missed(anf_ctx *cx, const char *kind, const char *name,
   anfi_leave(cx);
 }
 
-/* What the last look-up missed, for the finding just made. */
+/* If the finding just made is about a NULL that a failed look-up gave: a hint that says so. */
 static void hint_at_missed(anf_ctx *cx, const anf_diag *own) {
   const anf_diag_item *it = own && own->items.n ? &own->items.at[own->items.n - 1] : NULL;
   if (!cx->missed || !it || strcmp(it->code, messages[ANF_E0006].code) != 0) return;
@@ -363,7 +363,7 @@ bool anfi_need(anf_ctx *cx, anf_diag *d, const char *function, const char *names
   return false;
 }
 
-/* What is printed at once: a finding stays whole where other processes write to the same file. */
+/* A buffer, written in one call: a finding that fits stays whole where other processes write to the same file. */
 typedef struct sheet {
   FILE *to;
   size_t n;
@@ -382,7 +382,7 @@ static void put_words(sheet *s, const char *text) {
   while (*text) put(s, *text++);
 }
 
-/* What a terminal takes for a command: control characters, and marks that turn the direction of text. */
+/* Characters that a terminal obeys: control characters, and marks that turn the direction of text. */
 static bool is_command(const char *text) {
   const unsigned char *s = (const unsigned char *)text;
   bool control = (s[0] < ' ' && s[0] != '\t' && s[0] != '\n') || s[0] == 0x7f;

@@ -37,7 +37,7 @@ typedef struct cli_option_info {
   const char *argument, *choices, *help;
 } cli_option_info;
 
-/* What one run of the command knows. */
+/* State of one run of the command. */
 struct cli {
   /* context */
   anf_ctx *cx;
@@ -106,11 +106,11 @@ typedef struct cli_target {
 cli_target cli_split(const cli *c, const char *spec);
 /* Reads standard input into c->input, which lives as long as the command's frame. */
 bool cli_read_input(cli *c);
-/* What messages call a file: "<stdin>" for "-". */
+/* Name of a file in messages: "<stdin>" for "-". */
 static inline const char *cli_source(const char *file) {
   return strcmp(file, "-") == 0 ? "<stdin>" : file;
 }
-/* Where stages are dumped, &c->dump, or NULL: by --dump or ANFORA_DUMP. */
+/* &c->dump if --dump or ANFORA_DUMP asks for stages to be dumped, else NULL. */
 anf_dump *cli_dump(cli *c);
 /* As .ir, with places if --places is given. */
 anf_status cli_print_ir(const cli *c, anf_module *m, anf_text *out);

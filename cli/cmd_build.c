@@ -41,7 +41,7 @@ static const char *stem(cli *c, const char *path) {
                       dot && dot > base ? (size_t)(dot - base) : strlen(base));
 }
 
-/* Where files go: --output without the ending of a form; else the name. */
+/* Path of the files without their ending: --output without it; else the name. */
 static const char *place(cli *c, const char *name) {
   const char *o = c->value[OPT_OUTPUT];
   if (!o) return name;

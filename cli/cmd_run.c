@@ -24,7 +24,7 @@ typedef struct {
 
 static double ms_since(uint64_t start) { return (double)(anfi_os_now_ns() - start) / 1e6; }
 
-/* What Print writes; with --json standard output is for the one object. */
+/* Output of Print: `user` is stderr with --json, whose standard output is one object. */
 static void show(void *user, const char *text, size_t len) { fwrite(text, 1, len, (FILE *)user); }
 
 static int by_size(const void *a, const void *b) {

@@ -129,7 +129,7 @@ static int set_option(cli *c, cli_option o, const char *value) {
   return EXIT_OK;
 }
 
-/* What begins with a dash and is no option: -3, -.5, -inf, and -:FUNC of standard input. */
+/* Words with a dash that are no options: -3, -.5, -inf, and -:FUNC of standard input. */
 static bool is_plain_word(const char *s) {
   if (*s++ != '-') return false;
   if (*s == ':') return true;

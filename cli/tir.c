@@ -164,7 +164,7 @@ static anf_status argument(cli *c, anf_tir_func f, size_t i, const char *word, a
   return ANF_OK;
 }
 
-/* What the function returned; or, of one that returns nothing, its tensors as it left them. */
+/* The function's result; of one that returns nothing, its tensors after the call. */
 static anf_value *outcome(cli *c, anf_tir_func f, size_t n, anf_value *result, anf_value **outs) {
   size_t k = 0;
   if (anf_value_get_kind(result) != ANF_VALUE_NONE) return result;

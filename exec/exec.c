@@ -282,7 +282,7 @@ static bool prepare_for(anf_exec *e, size_t n, anf_value *const *args) {
   return fit_all(e, n, args, &g) && variant_for(e, g.n, g.arg, g.v);
 }
 
-/* Where the result goes: a new value, or the host's buffers. */
+/* Destination of the result: a new value, or the host's buffers. */
 typedef struct outcome {
   anf_value **value; // NULL: into the buffers
   size_t n;
@@ -412,7 +412,7 @@ static size_t parallel_loops(const tmod *m) {
   return n;
 }
 
-/* What parallel_merge does to the loops that threads share. */
+/* The report on parallel_merge: how many loops that threads share it merged. */
 static void put_merged_loops(anf_ctx *cx, const tmod *m, anf_text *out) {
   static const anf_tir_opt_opts opts = {.size = sizeof opts};
   const tmod *apart = anfi_t_run_passes(cx, m, "nests", &opts);

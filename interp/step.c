@@ -43,7 +43,7 @@ static anf_value *make(const machine *m, const frame *f, uint32_t o) {
   return anfi_keep(look(m, f, o));
 }
 
-/* What has to be made for this step alone is owned by the stack. */
+/* The value of operand o, borrowed; one made for this step alone is owned by the stack. */
 static anf_value *borrow(machine *m, const frame *f, uint32_t o) {
   if (anfi_operand_kind(o) != ANFI_CLOSURE) return look(m, f, o);
   anf_value *v = make(m, f, o);

@@ -47,7 +47,7 @@ static void capture(walk *w, anf_graph *g, anf_node *n) {
   anfi_push(w->scratch, &w->fresh, pair(g->id, n->id));
 }
 
-/* What g gains from one of its edges, or from its result. */
+/* Notes one edge of g, or its result: a graph referred to, a node captured. */
 static void note_edge(walk *w, anf_graph *g, anf_node *def) {
   anf_graph *k = anfi_value_graph(def);
   if (k && first_time(&w->referred, pair(g->id, k->id)))

@@ -40,7 +40,7 @@ static anf_node *out_of(const lanes *l, anf_graph *g, anf_node *y, size_t k) {
   return l->tuple ? anfi_ad_get(l->b->ad, g, y, k) : y;
 }
 
-/* Where results go: zeros of the batch; the shape may come from the op itself. */
+/* The initial value of result k, before lanes are written to it: zeros. The shape may come from the op itself. */
 static anf_node *room(const lanes *l, size_t k) {
   anfi_batch *b = l->b;
   anf_ctx *cx = b->ad->m->cx;

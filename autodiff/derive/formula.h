@@ -54,7 +54,7 @@ const anfi_formula *anfi_formula_parse(anfi_ad *ad, anfi_opcode op, const char *
 
 /* ---- evaluation ---- */
 
-/* What a term is: a number, which takes the type of its neighbours, or a node, or a place of a recipe. */
+/* The value of a term: a number, which takes the type of its neighbours, or a node, or a place of a recipe. */
 typedef struct anfi_operand {
   bool known, is_number;
   uint16_t place;

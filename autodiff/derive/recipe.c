@@ -8,7 +8,7 @@
 
 enum { STEPS = ANFI_RECIPE_STEPS, ARGS = 4, INPUTS = ANFI_RECIPE_INPUTS };
 
-/* Where an argument comes from: operand `index`, then y and dy after the operands, then results of
+/* An argument of a step: `index` counts the operands, then y and dy, then results of
  * earlier steps; or a number. */
 typedef struct {
   bool is_number;

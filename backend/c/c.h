@@ -12,10 +12,10 @@
 #include "anfora/build.h"
 #include "backend/jit/jit.h"
 
-/* What a function is called in C. */
+/* The names of a function in C. */
 typedef struct cfunc {
   const char *natural; // as hosts call it
-  const char *impl;    // what takes stream and data first
+  const char *impl;    // takes stream and data first
   const char *wrapper; // with generic arguments; NULL: none
 } cfunc;
 
@@ -122,7 +122,7 @@ const char *anfi_c_declaration(cgen *c, texpr v, const char *name); // of a vari
 
 /* module.c */
 const char *anfi_c_prototype(cgen *c, tfunc f);
-/* What a printed module is called in C. */
+/* The names of a printed module in C. */
 typedef struct anfi_c_names {
   cfunc *func;      // by place in the module; natural NULL: none
   const char *data; // variable that points to the first instance's data

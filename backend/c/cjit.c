@@ -137,7 +137,7 @@ static void close_engine(anf_jit_engine *e) {
   anfi_jit_free(j->argv);
 }
 
-/* What code of this compiler is kept by: its words, and what it answers to -###, which are its version and the
+/* The key of this compiler in the cache on disk: its command, and its answer to -###, which has its version and the
  * flags that `native` means on this machine. One that does not answer has nothing kept on disk. */
 static void identify(anf_ctx *cx, cjit_engine *j) {
   anfi_arena *a = anfi_scratch(cx);
@@ -215,7 +215,7 @@ static job *new_job(anf_ctx *cx, cjit_engine *j, bool stays) {
   return w;
 }
 
-/* What the compiler said, shortened: as a hint. */
+/* The finding for a failed compiler; its output, shortened, is the hint. */
 static bool compiler_failed(job *w) {
   char *text = NULL;
   size_t len = 0;
@@ -325,7 +325,7 @@ static const char *after(const char *p, const char *end, size_t n) {
   return p;
 }
 
-/* Where the shared object begins; NULL: these are not the names of an object. */
+/* The begin of the shared object, behind the names; NULL: these are not the names of an object. */
 static const char *object_of(const anfi_jit_code *code, const char *p, const char *end) {
   p = after(p, end, 2 * code->nentry + 2);
   while (p && p < end && *p) p = after(p, end, 2);

@@ -52,7 +52,7 @@ typedef struct hparam {
   bool tensor;
 } hparam;
 
-/* What is in a tensor, as a comment; "" for a scalar. */
+/* Number of elements and element type of a tensor, as a comment; "" for a scalar. */
 static const char *note(cgen *c, texpr p) {
   uint64_t n;
   if (p->kind != TX_tensor) return "";

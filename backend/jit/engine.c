@@ -252,7 +252,7 @@ static anf_status load_apart(anf_ctx *cx, anf_jit_engine *e, anfi_jit_code *c, c
   return anfi_leave(cx);
 }
 
-/* What is wrong with bytes that were kept is no error: the module is compiled anew. */
+/* Loads code from the cache. Findings about damaged bytes are dropped: the module is then compiled anew. */
 static bool loads(anf_ctx *cx, anf_jit_engine *e, anfi_jit_code *c, const char *p, size_t n) {
   anf_diag *d = anf_diag_new(cx);
   if (!d) anfi_throw_nomem(cx);

@@ -27,7 +27,7 @@ static void list_globals(anfi_arena *a, const tmod *m, bool binds, anfi_jit_lowe
   }
 }
 
-/* Which of the blocks of the module that came in each address is of. */
+/* Numbers each address by its block's place in the module that came in. */
 static void number_bound(anfi_arena *a, const tmod *in, const tmod *m, anfi_jit_lowered *out) {
   anfi_map number;
   uint64_t n = 0;

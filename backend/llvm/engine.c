@@ -93,13 +93,13 @@ static LLVMOrcObjectLayerRef heard_layer(void *ctx, LLVMOrcExecutionSessionRef e
   return o;
 }
 
-/* What a look-up fails with is reported by whoever looked up. */
+/* Errors of look-ups are dropped here: the caller reports them. */
 static void quiet(void *ctx, LLVMErrorRef err) {
   (void)ctx;
   ll.ConsumeError(err);
 }
 
-/* What LLVM takes for code, linked and all: measured at 730 MB for 2 * 10^5 statements. */
+/* Room for LLVM's code, linked and all: measured at 730 MB for 2 * 10^5 statements. */
 enum { CODE_ROOM = 64 << 20, STATEMENT_ROOM = 4 << 10 };
 
 static bool open_engine(anf_ctx *cx, anf_jit_engine *base) {
@@ -223,7 +223,7 @@ static void answer(LLVMErrorRef err, LLVMOrcCSymbolMapPairs result, size_t n, vo
   if (err) ll.ConsumeError(err);
 }
 
-/* What another thread is just making it answers, perhaps after the question has returned. */
+/* Waits for the answer: another thread that is just compiling the symbol may give it after the call has returned. */
 static bool answered(query *q) {
   pthread_mutex_lock(&q->lock);
   while (!q->answered) pthread_cond_wait(&q->wake, &q->lock);

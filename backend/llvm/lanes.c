@@ -6,7 +6,7 @@
  * Constant lane indices make one shufflevector; others are extracted and inserted lane by lane. */
 #include "backend/llvm/llvm.h"
 
-/* Where a lane comes from: a place in `of`, constant or not. */
+/* The source of a lane: a place in `of`, constant or not. */
 typedef struct source {
   LLVMValueRef of;
   uint32_t total;  // lanes of it

@@ -155,7 +155,7 @@ LLVMValueRef anfi_ll_call_rt(lgen *g, const char *name, LLVMTypeRef ret, uint32_
 LLVMValueRef anfi_ll_func_addr(lgen *g, const anfi_str *name);
 void anfi_ll_attr(lgen *g, LLVMValueRef fn, unsigned place, const char *name, bool call);
 void anfi_ll_text_attr(lgen *g, LLVMValueRef fn, const char *key, const char *value);
-/* What the C interface of the machine wants said of small integers. */
+/* Sets zeroext or signext of a small integer, as the machine's C interface wants. */
 void anfi_ll_extend(lgen *g, LLVMValueRef fn, unsigned place, tdtype d, bool call);
 LLVMTypeRef anfi_ll_func_type(lgen *g, tdtype ret, bool stream, bool data, uint32_t n,
                               const texpr *param);

@@ -5,7 +5,7 @@
  * LLVM writes to standard error if it does not know a CPU or a feature, so both are checked before they reach it. */
 #include "backend/llvm/llvm.h"
 
-/* What of a CPU matters to kernels; LLVM knows the rest. */
+/* Features of CPUs that kernels ask for; LLVM knows the rest. */
 #define BASE   ""
 #define AVX2   "+avx2,+fma,+f16c"
 #define AVX512 AVX2 ",+avx512f,+avx512vl,+avx512bw,+avx512dq"
@@ -81,7 +81,7 @@ static void dispose_text(void *at) {
   if (*(char **)at) ll.DisposeMessage(*(char **)at);
 }
 
-/* Where to put a text of LLVM's, which goes when the entry ends. */
+/* A place for a string of LLVM's, which is disposed of when the entry ends. */
 static char **new_text(anf_ctx *cx) {
   char **at = ANFI_NEW(anfi_scratch(cx), char *);
   anfi_defer(cx, ANFI_ALWAYS, dispose_text, at);
@@ -93,7 +93,7 @@ static const char *text_of(anf_ctx *cx, char *(*make)(void)) {
   return *at = make();
 }
 
-/* What it has of the features above; NULL: it is not known. */
+/* The features above that the target's CPU has; NULL: the CPU is not known. */
 static const char *known_cpu(const anfi_target *tm) {
   if (strncmp(tm->triple, "x86_64", 6) == 0) {
     for (size_t i = 0; i < ANFI_LEN(x86_cpus); i++)

@@ -41,7 +41,7 @@ typedef struct anfi_low_opts {
                texpr a, texpr b);
   /* The number of the first of n sites that stop the program with these codes; NULL: none is reported. */
   int64_t (*sites)(void *user, size_t n, const anfi_code *code, anfi_opcode op, anfi_loc loc);
-  /* What is added between the two is traced as the node's; NULL: not at all. */
+  /* Statements that are added between the two are traced as the node's; NULL: no tracing. */
   size_t (*region_begin)(void *user, const anf_node *n);
   void (*region_end)(void *user, size_t id);
 } anfi_low_opts;

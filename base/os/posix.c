@@ -159,7 +159,7 @@ static bool is_new_file(const char *file, const char *name) {
          strstr(file + n + 1, ".tmp-");
 }
 
-/* What processes left that died while they wrote this file. */
+/* Removes temporary files of processes that died while they wrote this file. */
 static void remove_left(anf_ctx *cx, const output *o) {
   anfi_arena *a = anfi_scratch(cx);
   anfi_files all = {0};
@@ -174,7 +174,7 @@ static void remove_left(anf_ctx *cx, const output *o) {
   }
 }
 
-/* What a path names in the end: a link's target need not be there yet. A ring of links is left as it is. */
+/* The path with links followed; a link's target need not exist yet. A ring of links is left as it is. */
 static const char *followed(anfi_arena *a, const char *path) {
   char *real = realpath(path, NULL);
   if (real) path = anfi_strndup(a, real, strlen(real));

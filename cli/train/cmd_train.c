@@ -411,7 +411,7 @@ static void show_curve(const training *t) {
   fputc('\n', stderr);
 }
 
-/* What the exchanges of this rank took, and how much of that the steps did not wait for. */
+/* Time of this rank's exchanges, and how much of it the steps did not wait for. */
 static void show_exchanges(const cli *c, const training *t) {
   anf_comm_counts n = {.size = sizeof n};
   double steps = t->log.nstep ? (double)t->log.nstep : 1;
@@ -466,7 +466,7 @@ static int result_json(cli *c, const training *t) {
   return cli_json_write(c, j);
 }
 
-/* What this rank holds of the state, and what all of it has. */
+/* Bytes of the state that this rank holds, and of all of it. */
 static void show_state_bytes(const training *t) {
   size_t held = 0, all = 0;
   for (size_t i = 0; i < anf_step_leaf_count(t->s, ANF_STATE); i++) {

@@ -163,7 +163,7 @@ typedef struct op_at {
   uint8_t op; // token kind
   uint32_t line, col;
 } op_at;
-/* What a loop or `if` assigns; names once each. */
+/* The names that a loop or `if` assigns, each once. */
 typedef struct wordset {
   uint32_t n;
   const anfi_str *at[];
@@ -309,7 +309,7 @@ static inline void anfi_parse_keep(parser *p, ast *e) { anfi_push(p->a, &p->stac
 ast *anfi_parse_block(parser *p);
 void anfi_parse_module(parser *p);
 func *anfi_parse_func(parser *p, const token *at, const anfi_str *name);
-/* What was assigned since `from`, each name once. */
+/* The names assigned since `from`, each once. */
 const wordset *anfi_parse_assigned(parser *p, size_t from);
 static inline bool anfi_parse_at(const parser *p, tok kind) { return p->t.kind == kind; }
 /* Does the statement end before the current token? */

@@ -310,7 +310,7 @@ static const char *param_name(void *user, size_t i) {
   return i < f->nparam ? f->params[i].word->s : NULL;
 }
 
-/* Where a keyword's argument goes; -1 with an error if nowhere. */
+/* The parameter of a keyword's argument; -1 with an error if there is none. */
 static int keyword_slot(lower *lw, const func *f, const ast *k, anf_node *const *in) {
   anfi_loc loc = anfi_anf_loc(lw, k);
   if (!f) return anfi_fail(lw->cx, loc, ANF_E0135), -1;

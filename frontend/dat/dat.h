@@ -45,7 +45,7 @@ bool anfi_scan_section(anfi_scan *s, const char *name, size_t *n);
 /* A count of things that take two bytes or more each on this line or those that follow. */
 bool anfi_scan_count(anfi_scan *s, const char *what, size_t *n);
 
-/* What the reader knows so far. Macros: one step of a line each. */
+/* An entry read so far: a value or an attribute record. */
 typedef struct anfi_dat_entry {
   anf_value *value;        // or
   const anfi_attrs *attrs; // of `op`

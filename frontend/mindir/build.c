@@ -335,7 +335,7 @@ static const anfi_traced *call_of(building *q, const anfi_mi_node *n, const anfi
   return taken_apart(b, r);
 }
 
-/* What a node wrote, or those did that it is a tuple of: a list. */
+/* The writes of a node: its own, or those of the nodes that it is a tuple of. */
 struct writer {
   const anfi_traced *before, *after;
   bool *merged; // some UpdateState has it

@@ -11,7 +11,7 @@ typedef struct {
   const char *descr;
   anf_dtype dtype;
 } form;
-/* What follows the byte order in descr. */
+/* Element types in descr, behind the byte order. */
 static const form forms[] = {
     {"b1", ANF_BOOL}, {"i1", ANF_I8},  {"i2", ANF_I16}, {"i4", ANF_I32},   {"i8", ANF_I64},
     {"u1", ANF_U8},   {"u2", ANF_U16}, {"u4", ANF_U32}, {"u8", ANF_U64},   {"f2", ANF_F16},

@@ -99,7 +99,7 @@ const char *anfi_ox_real(anfi_flat *w, const char *index, anf_dtype d) {
 
 /* ---- graphs ---- */
 
-/* What the nodes of the graph take for granted. */
+/* Begins a graph: no names and no constants yet. */
 static void begin_unit(anfi_flat *w) {
   anfi_ox_own *own = anfi_ox_own_of(w);
   anfi_map_init(&w->named, w->arena);

@@ -47,7 +47,7 @@ bool anfi_ox_put_value_info(anfi_flat *w, uint32_t field, const char *name, cons
 
 /* ---- constants ---- */
 
-/* Where an equal constant has its name; NULL for a large one. */
+/* The entry for the name of an equal constant; large ones are equal only to themselves. */
 static uint64_t *place_of(anfi_flat *w, const anf_value *v) {
   size_t bytes = v->n * anf_dtype_bytes(settled(v->type)), dims = v->type->n * sizeof(int64_t);
   if (bytes > SMALL) return anfi_map_at(&w->named, anfi_key(v));

@@ -15,7 +15,7 @@
 
 /* ---- expressions ---- */
 
-/* What the types of operands become before an op runs. Conversions are in the order of
+/* The conversion of operands before an op runs. Conversions are in the order of
  * anf_dtype. */
 typedef enum anfi_expr_rule {
   ANFI_EXPR_SAME,

@@ -26,7 +26,7 @@ anf_value *anfi_torch_own(anfi_torch *t, anf_value *v) {
   return v;
 }
 
-/* What is dropped was made lately: the search is short. */
+/* Searches from the end: values that are dropped were made lately. */
 void anfi_torch_drop(anfi_torch *t, const anfi_operand *o) {
   if (t->graph) return;
   for (size_t i = 0; i < o->n; i++) anfi_torch_drop(t, &o->item[i]);

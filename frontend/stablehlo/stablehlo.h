@@ -76,7 +76,7 @@ typedef struct anfi_sh_model {
   anfi_map aliases; // #name -> anf_value
 } anfi_sh_model;
 
-/* Where the reader is in the text, which ends with 0. */
+/* The reader's position in the text, which ends with 0. */
 typedef struct anfi_sh_text {
   anfi_sh_model *m;
   const char *start, *at, *end;

@@ -209,7 +209,7 @@ static void put(anf_text *o, uint64_t v, size_t bytes) {
   for (size_t i = 0; i < bytes; i++, v >>= 8) anfi_putc(o, (char)(v & 0xff));
 }
 
-/* What a local header and the directory have alike, from the flags to the zip64 field. */
+/* The part that local headers and the directory have alike, from the flags to the zip64 field. */
 static void put_entry(anf_text *o, const anfi_zip_entry *e, uint32_t crc, bool central,
                       uint64_t offset) {
   put(o, 0, 8); // flags, method, time, date

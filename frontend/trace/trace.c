@@ -264,7 +264,7 @@ static anfi_trace_frame *enter(anfi_trace *t, anf_graph *g, anfi_trace_frame *en
   return fr;
 }
 
-/* What follows the operands of n, from input `from` on. */
+/* The traced operands `from` to `to` of n. */
 static const anfi_traced **operands(anfi_trace *t, anfi_trace_frame *fr, const anf_node *n,
                                     size_t from, size_t to) {
   const anfi_traced **in = ANFI_NEW_N(t->arena, const anfi_traced *, to - from + 1);

@@ -191,7 +191,7 @@ static void put_uses(writer *w, const anf_node *n) {
   }
 }
 
-/* What the edge of input i comes from. */
+/* The source of the edge of input i. */
 static void put_source(writer *w, const anf_node *n, uint32_t i) {
   const anf_node *def = n->in[i].def;
   const anf_graph *f = anfi_value_graph(def);

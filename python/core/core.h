@@ -132,7 +132,7 @@ PyTypeObject *program_make_type(core *c, PyObject *module);
 PyTypeObject *exec_make_type(core *c, PyObject *module);
 PyTypeObject *fn_make_type(core *c, PyObject *module);
 
-/* What a program has of Python: places, (line, column) of its text to (file, line, column) of the
+/* Links of a program to its Python source: places, (line, column) of its text to (file, line, column) of the
  * source; and lists of texts with room for the types that they are. */
 typedef struct place {
   uint32_t line, col, to_line, to_col;

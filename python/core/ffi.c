@@ -118,7 +118,7 @@ static anf_generic argument(const buffer *b) {
 
 static void *result(void *results, size_t i) { return ((buffer **)results)[i]->data; }
 
-/* What went wrong can be said by the interpreter alone, outside of XLA's program. */
+/* Messages inside XLA's program are constant; the interpreter, outside of it, says what failed. */
 static const char *reason(anf_status st) {
   return st == ANF_NOMEM ? "anfora: no memory"
                          : "anfora: the function failed; called outside of jit it says where";

@@ -131,7 +131,7 @@ bool flat_static(flat *f, PyObject *o) {
   return word(f, mark(MARK_STATIC, 0)) && word(f, address(o));
 }
 
-/* What the hook says: (object to know it by, [parts]), or None if it is one static thing. */
+/* Asks the hook: (object to know it by, [parts]), or None if it is one static thing. */
 static bool put_other(flat *f, PyObject *o) {
   PyObject *r = PyObject_CallFunctionObjArgs(f->c->children, o, NULL);
   if (!r) return false;

@@ -50,7 +50,7 @@ static void set_places(anf_module *m, const places *p) {
 
 /* ---- dumps ---- */
 
-/* Where ANFORA_DUMP wants what each stage makes of programs, or NULL. Used by who has the context. */
+/* The folder of ANFORA_DUMP for the stages of programs, or NULL. Used by the thread that has the context. */
 static anf_dump *dump_now(void) {
   static anf_dump dump;
   dump.folder = getenv("ANFORA_DUMP");
@@ -124,7 +124,7 @@ static anf_status load(core *c, const char *path, const char *imports, anf_diag 
   return st;
 }
 
-/* What was found in a file that was read, as Python's warnings. False: one of them is an error for this program. */
+/* Findings about a file that was read, as Python's warnings. False: one of them is an error for this program. */
 static bool warned(const anf_diag *d, const char *path) {
   bool good = true;
   for (size_t i = 0; good && i < anf_diag_count(d); i++) {

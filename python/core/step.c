@@ -91,7 +91,7 @@ static bool bind(stepper *s, size_t i, void *data, anf_diag *d, anf_status *st) 
   return *st == ANF_OK;
 }
 
-/* What the function captured stays bound; numbers of the batch are copied to where they are bound. */
+/* Binds captured arrays, which stay bound, and numbers of the batch, which are copied to where they are bound. */
 static anf_status bind_all(stepper *s, anf_diag *d) {
   size_t n = anf_step_leaf_count(s->s, ANF_INPUT), ncaptured = (size_t)PyTuple_Size(s->captured);
   anf_status st = ANF_OK;
@@ -274,7 +274,7 @@ static PyObject *stepper_read(PyObject *self, PyObject *none) {
   return list;
 }
 
-/* What the step exchanges with the other ranks, as text. */
+/* The step's exchanges with other ranks, as text. */
 static PyObject *stepper_exchanges(PyObject *self, PyObject *none) {
   stepper *s = (stepper *)self;
   (void)none;

@@ -102,7 +102,7 @@ static void pack_constant(walk *w) {
   w->weights = anfi_low_block_table(w->L, d, w->q->const_w->n, b);
 }
 
-/* What is the same for all groups; before their loop. */
+/* Before the loop over groups: weights of one tap stay as they are, constant ones are packed once. */
 static void begin_weights(walk *w) {
   if (w->taps == 1) w->weights = w->q->w;
   else if (w->q->const_w) pack_constant(w);
@@ -246,7 +246,7 @@ typedef struct block {
   uint64_t rows, channels;
 } block;
 
-/* Where the weights and the columns of each tap are. */
+/* Fills the lists of addresses: weights and columns of each tap. */
 static void list_taps(const walk *w, const block *b, texpr la, texpr lb) {
   uint64_t ci = u(w->c->ci), co = u(w->c->co), e[3];
   texpr weights = anfi_low_atom(w->L, add(w, w->weights0, mulc(w, b->channel, ci)));
@@ -263,7 +263,7 @@ static void list_taps(const walk *w, const block *b, texpr la, texpr lb) {
   }
 }
 
-/* What the consumer of the convolution makes of the sum x of this element. */
+/* The epilogue of this element, on its sum x: the op that reads the convolution. */
 static texpr consumed(const walk *w, const block *b, texpr channel, texpr row, texpr col, texpr x) {
   anfi_low *L = w->L;
   const int64_t *out = w->c->win.out;

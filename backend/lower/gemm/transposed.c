@@ -153,7 +153,7 @@ static void one_square(transposing *c) {
   anfi_low_loop_end(L, &i);
 }
 
-/* What is left, element by element. */
+/* The margin that squares do not cover, element by element. */
 static void strip(transposing *c, uint64_t d0, uint64_t d1, uint64_t l0, uint64_t l1) {
   anfi_low *L = c->L;
   anfi_loop i, j;

@@ -48,7 +48,7 @@ uint64_t anfi_glow_layout(const anfi_leaves *l, uint64_t from, uint64_t *at, uin
   return (from + *align - 1) / *align * *align;
 }
 
-/* Where the leaves of a box of this type lie, behind its tag. */
+/* Offsets of the leaves of a box of this type, behind its tag; the size in all. */
 static uint64_t box_layout(glow *w, const anfi_leaves *l, uint64_t **at) {
   uint64_t align;
   *at = ANFI_NEW_N(w->a, uint64_t, l->n + 1);

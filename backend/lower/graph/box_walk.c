@@ -179,7 +179,7 @@ static void stack(const making *m, const form *from, const form *to, texpr tag) 
   anfi_low_set(w->L, m->result, p);
 }
 
-/* What is of type number k. Spread types have a number of their own. */
+/* The case of boxes whose tag is type number k. Spread types have a number of their own. */
 static bool one_case(making *m, size_t k) {
   glow *w = m->w;
   gkept of = w->tags.at[k];

@@ -48,7 +48,7 @@ typedef struct gself {
   bool looped; // a tail call has used it
 } gself;
 
-/* What a box, or each element of a stack, holds. */
+/* The content of a box, or of each element of a stack. */
 typedef struct gkept {
   const anf_type *type;
   bool stack;
@@ -78,7 +78,7 @@ typedef struct gplan {
   uint64_t *inlined; // bits: fused into consumers (fuse.c)
   ANFI_VEC(growblock) block;
 } gplan;
-/* What a member of a block reads of input i: its row, all of it in each row, its type alone. */
+/* How a member of a block reads input i: its row, all of it in each row, its type alone. */
 typedef enum anfi_row_way { ROW_NONE, ROW_OWN, ROW_WHOLE, ROW_TYPE } anfi_row_way;
 
 /* Buffers wanted for the leaves of what a node gives, or NULL for some. */

@@ -23,7 +23,7 @@ enum { MANY = 4096, MOST_USES = 64, DEEPEST = 8 };
 
 /* ---- through tuples ---- */
 
-/* What a leaf is, through what builds tuples and takes them apart. */
+/* The node that a leaf comes from, through ops that build tuples and take them apart. */
 gsource anfi_glow_source(anf_ctx *cx, gsource s) {
   for (;;) {
     if (anfi_is_op(s.n, ANF_OP_MakeTuple) || anfi_is_op(s.n, ANF_OP_MakeRecord)) {

@@ -121,7 +121,7 @@ static tstmt call_instead(maker *k, tstmt loop) {
   return anfi_t_eval(k->t, anfi_t_call(k->t, f->name, f->ret, (uint32_t)l.free.n, l.free.at));
 }
 
-/* What a loop needs meanwhile goes with it: there may be 10^5 of them. */
+/* Scratch memory is freed after each loop: there may be 10^5 of them. */
 static tstmt outlined(maker *k, tstmt loop) {
   tstmt s = call_instead(k, loop);
   anfi_arena_free(k->tmp);

@@ -136,7 +136,7 @@ static const anfi_view *held(anfi_low *L, anfi_view *v) {
   return v;
 }
 
-/* What windows compare: narrow floats in f32, bools as numbers. */
+/* The type that windows compare in: f32 for narrow floats, u8 for bools. */
 static tdtype compared(tdtype d) {
   return d.elem == ANF_TIR_bool ? anfi_t_dt(ANF_TIR_u8) : anfi_t_accumulator(d);
 }

@@ -30,7 +30,7 @@ bool anfi_im_address(imachine *m, const ins *i) {
   return true;
 }
 
-/* Where lane k is, in bytes from the first. */
+/* The place of lane k, in bytes from the first. */
 static int64_t lane_at(const imachine *m, const ins *i, uint32_t k) {
   uint64_t bytes = anfi_t_bytes(i->t);
   if (!i->t.rows) return (int64_t)(k * bytes);

@@ -17,7 +17,7 @@ typedef struct {
   anfi_operand *h, *c; // last ones of each layer and direction
 } rnn;
 
-/* What one step works with. */
+/* Values of one step. */
 typedef struct {
   anfi_operand x, own; // input's part and h's part of the gates
   anfi_operand h, c;

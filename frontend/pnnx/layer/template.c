@@ -315,7 +315,7 @@ static anf_value *fill_of(const arguments *a, const word *w) {
              : anfi_value_new_f64(a->l->t->cx, ANF_FLOAT, v);
 }
 
-/* What no input is: attributes of an op, or what a template computes with. */
+/* The value of a word that is no input: attributes of an op, numbers that a template computes with. */
 static anf_value *known(const arguments *a, const word *w) {
   const anfi_layer *l = a->l;
   const anf_pnnx_op *op = l->op;

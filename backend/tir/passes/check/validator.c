@@ -8,7 +8,7 @@
  * index is out of range whatever the program does. */
 #include "backend/tir/tir.h"
 
-/* What is known of a variable or tensor once it was defined, by its number. */
+/* Facts about a variable or tensor that was defined, by its number. */
 typedef struct known {
   texpr var;             // NULL: nothing
   uint32_t outer;        // parallel depth where it was defined

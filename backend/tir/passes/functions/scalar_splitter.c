@@ -10,7 +10,7 @@
 
 enum { PART = 256, LONG_PARTS = 2 }; // statements of a part, parts of the longest run left whole
 
-/* What is known of a variable, by its number: in a list, and in a run of it. */
+/* Facts about a variable, by its number: in a list, and in a run of it. */
 typedef struct fact {
   uint32_t list, run; // which it is known for; of others nothing is known
   uint32_t last;      // 1 + place of its last use in the list
