@@ -192,11 +192,7 @@ PyTypeObject *plan_make_type(core *c, PyObject *module) {
                          {Py_tp_dealloc, (void *)plan_dealloc},
                          {Py_tp_methods, methods},
                          {0, NULL}};
-  PyType_Spec spec = {.name = "anfora._core.Plan",
-                      .basicsize = sizeof(plan),
-                      .flags = Py_TPFLAGS_DEFAULT,
-                      .slots = slots};
-  return c->plan_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+  return c->plan_type = core_make_type(module, "anfora._core.Plan", sizeof(plan), 0, slots);
 }
 
 /* ---- results ---- */
@@ -550,9 +546,6 @@ PyTypeObject *callable_make_type(core *c, PyObject *module) {
                          {Py_tp_dealloc, (void *)dealloc},  {Py_tp_traverse, (void *)traverse},
                          {Py_tp_clear, (void *)clear},      {Py_tp_methods, methods},
                          {Py_tp_getset, attributes},        {0, NULL}};
-  PyType_Spec spec = {.name = "anfora._core.Callable",
-                      .basicsize = sizeof(callable),
-                      .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-                      .slots = slots};
-  return c->callable_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+  return c->callable_type = core_make_type(module, "anfora._core.Callable", sizeof(callable),
+                                           Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots);
 }

@@ -351,9 +351,6 @@ static PyMethodDef methods[] = {
 PyTypeObject *comm_make_type(core *c, PyObject *module) {
   PyType_Slot slots[] = {
       {Py_tp_dealloc, (void *)comm_dealloc}, {Py_tp_methods, methods}, {0, NULL}};
-  PyType_Spec spec = {.name = "anfora._core.Comm",
-                      .basicsize = sizeof(comm),
-                      .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                      .slots = slots};
-  return c->comm_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+  return c->comm_type = core_make_type(module, "anfora._core.Comm", sizeof(comm),
+                                       Py_TPFLAGS_DISALLOW_INSTANTIATION, slots);
 }

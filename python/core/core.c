@@ -83,6 +83,12 @@ static PyObject *finding(const anf_diag_item *i) {
                        i->message, i->file, (int)i->line, (int)i->col, i->source, i->hint);
 }
 
+PyTypeObject *core_make_type(PyObject *module, const char *name, size_t bytes, unsigned long flags,
+                             PyType_Slot *slots) {
+  PyType_Spec spec = {name, (int)bytes, 0, (unsigned)(Py_TPFLAGS_DEFAULT | flags), slots};
+  return (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+}
+
 void core_set_error(core *c, anf_status st, const anf_diag *d) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && d && i < anf_diag_count(d); i++) {

@@ -58,6 +58,9 @@ void core_set_error(core *c, anf_status st, const anf_diag *d);
 /* The findings as an exception; frees the list. Returns NULL. Called with the GIL, without the lock. */
 PyObject *core_raise(core *c, anf_status st, anf_diag *d);
 PyObject *core_no_memory(void);
+/* A new type with Py_TPFLAGS_DEFAULT and `flags`; NULL with an exception. */
+PyTypeObject *core_make_type(PyObject *module, const char *name, size_t bytes, unsigned long flags,
+                             PyType_Slot *slots);
 /* Of engines that are made: compiled code is kept in the user's folder (ANFORA_CACHE), whose name
  * `dir` holds. */
 anf_status core_jit_options(anf_text *dir, anf_jit_opts *o);

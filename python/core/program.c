@@ -467,11 +467,8 @@ PyTypeObject *program_make_type(core *c, PyObject *module) {
                          {Py_tp_dealloc, (void *)program_dealloc},
                          {Py_tp_methods, program_methods},
                          {0, NULL}};
-  PyType_Spec spec = {.name = "anfora._core.Program",
-                      .basicsize = sizeof(program),
-                      .flags = Py_TPFLAGS_DEFAULT,
-                      .slots = slots};
-  return c->program_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+  return c->program_type =
+             core_make_type(module, "anfora._core.Program", sizeof(program), 0, slots);
 }
 
 static void exec_dealloc(PyObject *self) {
@@ -596,11 +593,8 @@ PyTypeObject *exec_make_type(core *c, PyObject *module) {
                          {Py_tp_methods, exec_methods},
                          {Py_tp_getset, exec_attributes},
                          {0, NULL}};
-  PyType_Spec spec = {.name = "anfora._core.Exec",
-                      .basicsize = sizeof(exec),
-                      .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                      .slots = slots};
-  return c->exec_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+  return c->exec_type = core_make_type(module, "anfora._core.Exec", sizeof(exec),
+                                       Py_TPFLAGS_DISALLOW_INSTANTIATION, slots);
 }
 
 /* ---- functions that programs return ---- */
@@ -617,9 +611,6 @@ static PyMethodDef fn_methods[] = {{"run", fn_run, METH_VARARGS, "Calls the func
 PyTypeObject *fn_make_type(core *c, PyObject *module) {
   PyType_Slot slots[] = {
       {Py_tp_dealloc, (void *)fn_dealloc}, {Py_tp_methods, fn_methods}, {0, NULL}};
-  PyType_Spec spec = {.name = "anfora._core.Fn",
-                      .basicsize = sizeof(fn),
-                      .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                      .slots = slots};
-  return c->fn_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+  return c->fn_type = core_make_type(module, "anfora._core.Fn", sizeof(fn),
+                                     Py_TPFLAGS_DISALLOW_INSTANTIATION, slots);
 }

@@ -446,9 +446,5 @@ PyTypeObject *stepper_make_type(core *c, PyObject *module) {
                          {Py_tp_dealloc, (void *)stepper_dealloc},
                          {Py_tp_methods, methods},
                          {0, NULL}};
-  PyType_Spec spec = {.name = "anfora._core.Stepper",
-                      .basicsize = sizeof(stepper),
-                      .flags = Py_TPFLAGS_DEFAULT,
-                      .slots = slots};
-  return c->step_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+  return c->step_type = core_make_type(module, "anfora._core.Stepper", sizeof(stepper), 0, slots);
 }
