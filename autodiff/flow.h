@@ -88,8 +88,6 @@ void anfi_flow_run(anfi_flow *f);
 /* The fixpoint for g with this mask of its parameters; its spec. */
 anfi_flow_spec *anfi_flow_solve(anfi_flow *f, anfi_ad *ad, const anfi_flow_rules *rules,
                                 anf_graph *g, const bool *in);
-/* The spec, made and queued if new. `in` is copied. */
-anfi_flow_spec *anfi_flow_spec_of(anfi_flow *f, anf_graph *g, const bool *in);
 
 /* ---- masks ---- */
 

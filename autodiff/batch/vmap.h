@@ -22,7 +22,6 @@ typedef struct anfi_vmap {
 } anfi_vmap;
 
 /* vmap.c */
-bool anfi_can_batch(const anf_type *t); // an item
 anf_graph *anfi_vmap_made(anfi_vmap *v, anfi_flow_spec *s);
 anf_node *anfi_vmap_node(anfi_vmap *v, const anf_node *old); // its counterpart
 /* x of type t whose items in `has` are batched, with those in `want` (which holds `has`) batched. */

@@ -479,7 +479,9 @@ static bool fill(forward *v, anfi_flow_spec *s) {
 
 /* ---- the transform ---- */
 
-anf_graph *anfi_jvp_graph(anfi_ad *ad, anf_graph *g, const bool *mask, const bool **out) {
+/* T(params.., one tangent a leaf of `mask`..) -> (result, (one tangent a leaf of *out..)).
+ * `out` is a mask over the leaves of g's result: tangents of others are zero. NULL after an error. */
+static anf_graph *jvp_graph(anfi_ad *ad, anf_graph *g, const bool *mask, const bool **out) {
   forward *v = ANFI_NEW(ad->arena, forward);
   v->ad = ad;
   v->a = ad->arena;
@@ -523,7 +525,7 @@ anf_node *anfi_expand_jvp(anfi_ad *ad, anf_node *n) {
   bool *mask = ANFI_NEW_N(v.a, bool, total + 1);
   const bool *out;
   anf_node **dx = given(&v, n, f, first, mask), **in = ANFI_NEW_N(v.a, anf_node *, np + total + 1);
-  anf_graph *t = anfi_jvp_graph(ad, f, mask, &out);
+  anf_graph *t = jvp_graph(ad, f, mask, &out);
   if (!t) return NULL;
   ad->how = anfi_debug_derive(ad->m, n->debug, "tangent of");
   for (size_t i = 0; i < np; i++) in[i] = n->in[i + 1].def;

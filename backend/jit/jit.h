@@ -98,9 +98,6 @@ typedef struct anfi_target {
   bool elsewhere;
 } anfi_target;
 
-/* engine.c: fails with E0912 if a text is longer than any target's. */
-bool anfi_target_read(anf_ctx *cx, const anf_target_machine *from, anfi_target *to);
-
 typedef struct anfi_jit_vtable {
   const char *name;
   const char *passes; // over Tensor IR, if the options name none

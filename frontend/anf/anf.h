@@ -439,7 +439,6 @@ anf_node *anfi_anf_typed(lower *lw, const ast *e, const anf_type *t, const ast *
 const anf_type *anfi_anf_dims(lower *lw, anf_dtype d, const ast *index);
 /* lower_call.c */
 anf_node *anfi_anf_call(lower *lw, const ast *base, anf_node *callee, const ast *call);
-anf_node *anfi_anf_op_call(lower *lw, anfi_opcode op, const ast *base, const ast *call);
 bool anfi_anf_builtin(lower *lw, const ast *base, const ast *call, anf_node **out);
 anfi_opcode anfi_anf_op_of(lower *lw, const anfi_str *word);
 /* The op of a builtin's name, or ANF_OP_NONE. */

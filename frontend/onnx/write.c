@@ -12,8 +12,13 @@
 
 enum { MAX_NODES = 1 << 22, MAX_BYTES = INT32_MAX }; // protobuf's messages have less than 2 GB
 
+static void note_made(anfi_flat *w, const char *name) {
+  *anfi_map_at(&anfi_ox_own_of(w)->made, anfi_key(anfi_intern_z(&w->words, name))) =
+      anfi_ox_own_of(w)->scope + 1;
+}
+
 static const anfi_out *new_tensor(anfi_flat *w, const anf_type *t, const char *name) {
-  if (name) anfi_ox_made(w, name);
+  if (name) note_made(w, name);
   return anfi_out_leaf(w, name ? name : anfi_ox_new_name(w), t);
 }
 
@@ -45,14 +50,9 @@ static const anfi_flat_form form = {.refusal = ANF_E1177,
 
 /* ---- nodes ---- */
 
-void anfi_ox_made(anfi_flat *w, const char *name) {
-  *anfi_map_at(&anfi_ox_own_of(w)->made, anfi_key(anfi_intern_z(&w->words, name))) =
-      anfi_ox_own_of(w)->scope + 1;
-}
-
 const char *anfi_ox_new_name(anfi_flat *w) {
   const char *name = anfi_sprintf(w->arena, "v%zu", w->count++);
-  anfi_ox_made(w, name);
+  note_made(w, name);
   return name;
 }
 

@@ -39,7 +39,6 @@ void anfi_ox_attr_text(anfi_flat *w, const char *name, const char *s, size_t len
 
 /* write.c */
 const char *anfi_ox_new_name(anfi_flat *w); // of a value made in this scope
-void anfi_ox_made(anfi_flat *w, const char *name);
 /* A node: its inputs, then attributes, then outputs. */
 size_t anfi_ox_open(anfi_flat *w, const char *op, size_t n, const char *const *in);
 const char *anfi_ox_close(anfi_flat *w, size_t at); // one output, with a new name

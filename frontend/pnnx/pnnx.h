@@ -46,8 +46,6 @@ typedef struct anfi_expr_op {
   uint8_t least, most, rule;
   uint16_t op;
 } anfi_expr_op;
-extern const anfi_expr_op anfi_expr_ops[];
-extern const size_t anfi_expr_op_count;
 /* NULL if there is none. */
 const anfi_expr_op *anfi_expr_find(const char *name, size_t len);
 /* The nearest name, for a hint; or NULL. */

@@ -209,7 +209,6 @@ void flat_start(flat *f, core *c);
 bool flat_put(flat *f, PyObject *o);    // false with an exception
 bool flat_static(flat *f, PyObject *o); // a thing that code is made for, known by its address
 bool flat_room(flat *f, size_t slots);
-bool flat_hold(flat *f, PyObject *o); // takes the reference
 void flat_end(flat *f);
 
 /* ---- call.c: functions that Python calls ---- */

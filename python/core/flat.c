@@ -54,7 +54,8 @@ bool flat_room(flat *f, size_t slots) {
   return true;
 }
 
-bool flat_hold(flat *f, PyObject *o) {
+/* Takes the reference. */
+static bool hold_on(flat *f, PyObject *o) {
   if (f->nhold == f->caphold) {
     void *p = f->hold;
     if (!grow(&p, f->hold0, &f->caphold, sizeof *f->hold, f->nhold + 1)) return Py_DECREF(o), false;
@@ -93,7 +94,7 @@ static bool put_complex(flat *f, PyObject *o) {
   double *x = (double *)a->data;
   x[0] = PyComplex_RealAsDouble(o);
   x[1] = PyComplex_ImagAsDouble(o);
-  return flat_hold(f, (PyObject *)a) && put_array(f, a);
+  return hold_on(f, (PyObject *)a) && put_array(f, a);
 }
 
 static bool put_int(flat *f, PyObject *o) {
@@ -139,7 +140,7 @@ static bool put_other(flat *f, PyObject *o) {
     Py_DECREF(r);
     return flat_static(f, o);
   }
-  bool good = flat_hold(f, r);
+  bool good = hold_on(f, r);
   PyObject *type = good ? PyTuple_GetItem(r, 0) : NULL,
            *parts = good ? PyTuple_GetItem(r, 1) : NULL;
   good = type && parts && word(f, mark(MARK_OBJECT, (uint64_t)PyList_Size(parts))) &&
@@ -151,7 +152,7 @@ static bool put_other(flat *f, PyObject *o) {
 
 static bool put_lent(flat *f, PyObject *o) {
   array *a = array_of(f->c, o);
-  return a && flat_hold(f, (PyObject *)a) && put_array(f, a);
+  return a && hold_on(f, (PyObject *)a) && put_array(f, a);
 }
 
 static bool put_nested(flat *f, PyObject *o) {
