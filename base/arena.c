@@ -84,7 +84,7 @@ static void release(anf_ctx *cx, anfi_chunk *c) {
   cx->nspare++;
 }
 
-/* One that is large enough, by no more than `more`; or NULL. */
+/* A spare chunk that is large enough, by no more than `more`; or NULL. */
 static anfi_chunk *take(anf_ctx *cx, size_t size, size_t more) {
   if (size < SPARE_MIN) return NULL;
   for (anfi_chunk **p = &cx->spare; *p; p = &(*p)->next) {

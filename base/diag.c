@@ -287,7 +287,7 @@ static anf_status say_unknown(anf_ctx *cx, anf_diag *d, const char *name, size_t
   return anfi_leave(cx);
 }
 
-/* No structure of options ever grows by so much: a size beyond is memory that nobody set. */
+/* A structure of options never grows by so much: a larger `size` is memory that nobody set. */
 enum { OPTIONS_GROWTH = 4096 };
 
 bool anfi_read_opts(anf_ctx *cx, anf_diag *d, const char *name, const void *from, size_t first,

@@ -151,7 +151,7 @@ static anf_status compile(cli *c, anf_graph *g, anf_value **args, outcome *r, an
 
 static void free_diag(void *d) { anf_diag_free((anf_diag *)d); }
 
-/* The same where nobody asked for an engine: what cannot be compiled is interpreted, and that is said. */
+/* Compiles where nobody asked for an engine: a program that cannot be compiled is interpreted, with a warning. */
 static anf_status compile_if_possible(cli *c, anf_graph *g, anf_value **args, outcome *r) {
   anf_diag *d = anf_diag_new(c->cx);
   if (!d) anfi_throw_nomem(c->cx);

@@ -9,7 +9,7 @@
 #include "exec/rows.h"
 #include "exec/sizes.h"
 
-/* One thing to be built */
+/* One run of the builder. */
 typedef struct work {
   /* the request */
   anf_ctx *cx;

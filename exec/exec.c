@@ -148,7 +148,7 @@ anfi_variant *anfi_exec_variant(anf_exec *e, size_t n, const anfi_arg *args) {
   return v;
 }
 
-/* The same for given values. */
+/* The variant for given values: while there is none, more of them become part of the code. */
 static anfi_variant *variant_for(anf_exec *e, size_t n, anfi_arg *args, anf_value *const *values) {
   anfi_fixing before = e->fixing;
   anfi_variant *v;

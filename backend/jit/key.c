@@ -60,7 +60,7 @@ static void add_dtype(keeper *k, tdtype d) {
                  (uint64_t)d.rows << 32);
 }
 
-/* One of another module, which no engine takes, has the number 0. */
+/* A variable of another module, which no engine compiles, has the number 0. */
 static void add_variable(keeper *k, texpr e) {
   bool ours = e->id < k->nvar, first = ours && !k->number[e->id];
   if (first) k->number[e->id] = ++k->seen;

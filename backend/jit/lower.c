@@ -10,7 +10,7 @@ static size_t elem_bytes(texpr t) {
   return t->sub ? 8 : anfi_t_bytes(anfi_t_dt((anf_tir_elem)t->dtype.elem));
 }
 
-/* Those in blocks have no name for hosts: their address is in the data. */
+/* Globals in blocks have no name for hosts: their address is in the data. */
 static void list_globals(anfi_arena *a, const tmod *m, bool binds, anfi_jit_lowered *out) {
   uint64_t at = 0, n = 0;
   out->global = ANFI_NEW_N(a, anf_jit_global, m->global.n);

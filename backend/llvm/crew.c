@@ -56,7 +56,7 @@ void anfi_ll_crew_give(lcrew *c, size_t ready) {
   if (j) make(j, &c->worker[0].hand, c->level);
 }
 
-/* No more comes. */
+/* No job follows: waits for the workers. */
 static void join(lcrew *c) {
   pthread_mutex_lock(&c->lock);
   c->over = true;

@@ -294,7 +294,7 @@ static bool emit(anf_ctx *cx, const lmodule *lm, LLVMTargetMachineRef tm, LLVMCo
   return true;
 }
 
-/* All in one module, with the passes after it. Kernels need none. */
+/* All functions in one module, optimised; kernels are added after the passes, as they need none. */
 static lmodule *whole(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, anf_jit_level o,
                       LLVMTargetMachineRef tm) {
   lmodule *lm = anfi_ll_module(cx, &e->base, l, tm, NULL, 0);

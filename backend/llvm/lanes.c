@@ -19,7 +19,7 @@ static LLVMValueRef take(lgen *g, source s) {
   return ll.BuildExtractElement(g->b, s.of, s.at ? s.at : anfi_ll_i32(g, s.k), "");
 }
 
-/* All from at most two vectors of one type, at constant places */
+/* Do all lanes come from at most two vectors of one type, at constant places? */
 static bool plain(const source *s, uint32_t n, LLVMValueRef *a, LLVMValueRef *b) {
   *a = s[0].of;
   *b = NULL;

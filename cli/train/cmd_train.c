@@ -137,7 +137,7 @@ static bool share_state(cli *c, const training *t) {
   return true;
 }
 
-/* All ranks test, so all gather. */
+/* Gathers the state's parts before a test, on all ranks. */
 static bool gather_state(cli *c, const training *t) {
   size_t n = has_parts(t) ? anf_step_leaf_count(t->s, ANF_STATE) : 0;
   for (size_t i = 0; i < n; i++) {

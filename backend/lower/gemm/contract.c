@@ -368,7 +368,7 @@ static bool is_by_column(const matmul *m, const anfi_view *zero) {
   return t->n == 1 ? sum == 0 : t->dims[sum] == 1;
 }
 
-/* One row times weights of bytes, which nobody has widened: they are read as bytes. */
+/* One row times a matrix of bytes that is cast to i32 and has no buffer: it is read as bytes. */
 static void take_weights(matmul *m) {
   enum { LEAST = 64, LEAST_OF_BATCH = 8 };
   anfi_view *b = m->b.v, *zero = NULL;

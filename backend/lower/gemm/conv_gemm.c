@@ -451,7 +451,7 @@ static place open_images(walk *w, walk *of, nest *g, nest *n) {
   return place_of(w, n->at[0], g->at[0]);
 }
 
-/* As many channels as the window has elements, and a window of one: weights lie so already. */
+/* im2col: a convolution with a window of one over channels * taps planes; weights lie in that order already. */
 static void forward_patches(walk *w) {
   anfi_conv whole = *w->c;
   walk one = *w;

@@ -120,7 +120,7 @@ static dots dots_of(anfi_low *L, const anfi_mm *q) {
 
 static uint64_t slice_of(const anfi_mm *q) { return anfi_mm_split_k(q->m, q->n, q->k); }
 
-/* So many steps of K, whose sums are those of slice `nth`. */
+/* k steps of K; their sums are those of slice `nth`. */
 static void one_slice(anfi_low *L, const anfi_mm *q, texpr sums, texpr nth, uint64_t k) {
   anfi_mm x = *q;
   texpr from = anfi_ix_mulc(L, nth, slice_of(q));

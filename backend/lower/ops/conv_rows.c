@@ -136,7 +136,7 @@ static texpr input_at(const walk *w, size_t d, texpr o, texpr t) {
   return anfi_ix_addc(w->L, at, -v->before[d]);
 }
 
-/* One of the outermost loops is shared among threads, if there is work for them. */
+/* Makes one of the outermost loops parallel, if there is work for threads. */
 static void share(const walk *w, size_t n, anfi_loop **l) {
   if (!w->L->o.parallel || w->L->in_parallel || products_of(&w->s) < ANFI_PARALLEL_MACS) return;
   size_t i = 0;

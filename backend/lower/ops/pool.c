@@ -202,7 +202,7 @@ static void close2(anfi_low *L, anfi_loop *l) {
   for (size_t k = 2; k-- > 0;) anfi_low_loop_end(L, &l[k]);
 }
 
-/* As in rows.c NaN is left aside. */
+/* The maximum; NaN is kept apart, as in rows.c: comparisons with it are false. */
 static void max_part(void *user, const anfi_slide_part *s) {
   pool_rows *r = (pool_rows *)user;
   anfi_low *L = r->p.L;

@@ -7,7 +7,7 @@
 
 enum { WIDEST = 16, NARROWEST = 4, MAX_TAPS = 16, MAX_EDGES = 4 };
 
-/* As few lanes computed twice as may be. */
+/* The vector width with the fewest lanes computed twice. */
 static int64_t lanes_of(const anfi_slide *s) {
   int64_t wide = (s->n + WIDEST - 1) / WIDEST, half = (s->n + WIDEST / 2 - 1) / (WIDEST / 2);
   if (s->n >= WIDEST && half == 2 * wide) return WIDEST;

@@ -97,7 +97,7 @@ static void shadow(imem *m, iblock *b) {
   b->read = b->written + b->size;
 }
 
-/* One reader is enough: the first of those that run at the same time. Here iterations run one after the
+/* It is enough to keep one reader, the first of those that run at the same time: here iterations run one after the
  * other, so a later writer that races with one of them races with the first as well. */
 static bool races(imem *m, iblock *b, uint64_t off, size_t bytes, bool write) {
   if (!m->checked || (!m->now && !b->written)) return false;
