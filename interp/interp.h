@@ -184,7 +184,7 @@ anf_value *anfi_run_watched(anf_graph *g, size_t n, anf_value *const *args, anfi
  * program has the same work for the same arguments, whatever the machine. */
 anf_status anfi_run_small(anf_graph *g, size_t n, anf_value *const *args, const anf_run_opts *o,
                           uint64_t work, anf_diag *d, anf_value **result, bool *more);
-/* There is too much of it: always false. */
+/* Ends a run that has too much work; always false. */
 bool anfi_machine_give_up(anfi_machine *m);
 anfi_loc anfi_machine_loc(const anfi_machine *m);                     // of the step that runs
 void anfi_machine_reserve(anfi_machine *m, size_t n);                 // n more slots

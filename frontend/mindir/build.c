@@ -757,7 +757,7 @@ static void tell_rest(anfi_mi_build *b, const unknown *u, size_t n) {
   anfi_fail(b->t->cx, loc_of(b), ANF_E1166, all);
 }
 
-/* All that is not known, at once. */
+/* Reports all unknown primitives at once. */
 static bool check_primitives(anfi_mi_build *b) {
   anfi_map at;
   unknowns all = {0};

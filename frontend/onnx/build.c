@@ -293,7 +293,7 @@ static void add_subgraphs(anfi_arena *a, node_lists *todo, const anfi_ox_nodes *
     }
 }
 
-/* All operators that are not known, at once: each with how many nodes have it. */
+/* Reports all unknown operators at once, each with the number of its nodes. */
 static bool check_operators(anfi_ox_build *b) {
   anfi_arena *a = b->t->arena;
   node_lists todo = {0};

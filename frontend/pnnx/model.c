@@ -51,7 +51,7 @@ const char *anfi_weight_name(anfi_arena *a, const anfi_weight *w) {
   return anfi_sprintf(a, "%s.%s", w->op->name, w->key);
 }
 
-/* Not one that was decompressed. */
+/* Is the entry's data in the mapped file itself, not decompressed? */
 static bool in_file(const anfi_os_view *v, const anfi_zip_entry *e) {
   uintptr_t from = v ? (uintptr_t)v->data : 0, at = (uintptr_t)e->data;
   return v && at >= from && at - from < v->len;

@@ -258,7 +258,7 @@ static const anfi_out *running(anfi_sw_apply *a, const char *op, const anfi_out 
   return anfi_out_leaf(w, name, x->type);
 }
 
-/* All but the element itself: one further, with what the reduction begins from. */
+/* For an exclusive scan: x shifted by one element, with the initial value in the gap. */
 static const anfi_out *moved_on(anfi_flat *w, const anfi_out *x, const anfi_out *init, int64_t axis,
                                 bool reverse) {
   int64_t low[ANF_MAX_RANK] = {0}, high[ANF_MAX_RANK] = {0};

@@ -348,7 +348,7 @@ static const anfi_traced *argument(const arguments *a, size_t i) {
   return v ? anfi_traced_value(a->t, v) : NULL;
 }
 
-/* No input without a name is left over. */
+/* Checks that no input without a name is left over. */
 static bool few_inputs(const arguments *a) {
   size_t unnamed = 0;
   for (uint32_t i = 0; i < a->l->op->nin; i++) unnamed += !a->l->op->in_name[i];
