@@ -91,10 +91,6 @@ static inline bool anfi_runs_rule(const anfi_ad *ad, const anf_graph *g) {
 /* `has`, by graph id, also of all that refer to such a graph. */
 void anfi_spread_to_users(anfi_ad *ad, bool *has);
 
-/* jvp.c: T(params.., one tangent a leaf of `mask`..) -> (result, (one tangent a leaf of *out..)).
- * `out` is a mask over the leaves of f's result: tangents of others are zero. NULL after an error. */
-anf_graph *anfi_jvp_graph(anfi_ad *ad, anf_graph *f, const bool *mask, const bool **out);
-
 /* vmap.c. Masks here have one bool for each item that is no tuple and no record (every such item can
  * be batched, integers and keys too): "items". V takes f's parameters, those with in[i] with a new
  * axis 0 of `size` elements (ANF_DIM_UNKNOWN: taken from the data), and gives f's result, items

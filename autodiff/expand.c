@@ -289,7 +289,7 @@ static bool *graphs_with_derive(anfi_ad *ad, anfi_node_vec *all) {
   return has;
 }
 
-/* As many that ask for one graph have ▶ and ◀ of their own; more of them share them. */
+/* Up to so many gradients of one graph get their own ▶ and ◀; more of them share one pair. */
 enum { COPIES = 2 };
 
 /* By graph id: how many Derive nodes ask for it. */

@@ -129,7 +129,8 @@ static anfi_flow_spec *own_spec(anfi_flow *f, anf_graph *g, const bool *in) {
   return s;
 }
 
-anfi_flow_spec *anfi_flow_spec_of(anfi_flow *f, anf_graph *g, const bool *in) {
+/* The spec, made and queued if new. `in` is copied. */
+static anfi_flow_spec *spec_of(anfi_flow *f, anf_graph *g, const bool *in) {
   return (f->rules.spec ? f->rules.spec : own_spec)(f, g, in);
 }
 
@@ -169,7 +170,7 @@ const anf_node *anfi_flow_choice(const anf_node *call) {
 static anfi_flow_spec *callee(anfi_flow *f, const anf_node *call, uint32_t k, const bool *in) {
   const anf_node *code = call->in[0].def;
   if (k) code = code->in[k].def;
-  return anfi_flow_use(f, anfi_flow_spec_of(f, anfi_value_graph(code), in));
+  return anfi_flow_use(f, spec_of(f, anfi_value_graph(code), in));
 }
 
 anfi_flow_spec *anfi_flow_callee(anfi_flow *f, const anf_node *call, uint32_t k) {
@@ -224,7 +225,7 @@ static bool *step_mask(anfi_flow *f, const anf_node *n, const anfi_flow_loop *p)
   return m;
 }
 
-/* Which stacks are touched. Raises the step's result: the state to the loop's mask, each stack wholly or not at all. */
+/* Finds the stacks with a bit in their mask, and raises the result of the step. */
 static void settle_step(anfi_flow *f, anfi_flow_loop *p) {
   const anf_type *t = type_of(f, p->l.step->result);
   bool *out = ANFI_NEW_N(f->a, bool, p->step->nout + 1), *at = out + p->again + p->ps;
@@ -250,7 +251,7 @@ anfi_flow_loop anfi_flow_loop_of(anfi_flow *f, const anf_node *n) {
   p.freeze = f->rules.batch && first && anfi_flow_mask(f, first)[0];
   for (bool rose = true; rose;) {
     if (p.freeze) freeze_state(f, &p);
-    p.step = anfi_flow_use(f, anfi_flow_spec_of(f, p.l.step, p.in));
+    p.step = anfi_flow_use(f, spec_of(f, p.l.step, p.in));
     rose = anfi_flow_merge(p.in + p.pw, p.step->out + p.again, p.ps);
     if (f->rules.batch && p.again && p.step->out[0] && !p.freeze) p.freeze = rose = true;
   }
@@ -402,7 +403,7 @@ void anfi_flow_visit(anfi_flow *f, anfi_flow_spec *s) {
 anfi_flow_spec *anfi_flow_solve(anfi_flow *f, anfi_ad *ad, const anfi_flow_rules *rules,
                                 anf_graph *g, const bool *in) {
   anfi_flow_init(f, ad, rules);
-  anfi_flow_spec *s = anfi_flow_spec_of(f, g, in);
+  anfi_flow_spec *s = spec_of(f, g, in);
   anfi_flow_run(f);
   return s;
 }

@@ -37,7 +37,7 @@ struct anfi_flow_spec {
   bool queued, rose, waits; // rose: masks that it has read have risen since its last visit began
 };
 
-/* What an analysis says of values and ops. */
+/* Transfer functions of an analysis: masks of values and of ops' results. */
 typedef struct anfi_flow_rules {
   size_t (*count)(const anf_type *t); // parts of a value
   /* The mask of the result of an op that takes nothing apart. */
@@ -88,8 +88,6 @@ void anfi_flow_run(anfi_flow *f);
 /* The fixpoint for g with this mask of its parameters; its spec. */
 anfi_flow_spec *anfi_flow_solve(anfi_flow *f, anfi_ad *ad, const anfi_flow_rules *rules,
                                 anf_graph *g, const bool *in);
-/* The spec, made and queued if new. `in` is copied. */
-anfi_flow_spec *anfi_flow_spec_of(anfi_flow *f, anf_graph *g, const bool *in);
 
 /* ---- masks ---- */
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Arenas: bump allocation in doubling chunks. No per-object free.
- * INVARIANT: a block of ANFI_CHUNK_MIN bytes or more (rounded) is an allocation of its own, a smaller one
- * never; so growing a large array is one resize, and the size of a block alone says where it lives. */
+ *   p = anfi_alloc(a, 24); q = anfi_alloc(a, 8);   ->   q = p + 32 (a multiple of 16); anfi_arena_free(a) frees both
+ * INVARIANT: a block of ANFI_CHUNK_MIN bytes or more (rounded) is an allocation of its own, a smaller one never; so
+ * growing a large array is one resize, and the size of a block alone says where it lives. */
 #include "base/base.h"
 
 enum { ALIGN = 16, CHUNK_MAX = 2 * ANFI_HUGE_PAGE, SPARES = 64, SPARE_MIN = 16 * ANFI_CHUNK_MIN };
@@ -83,7 +84,7 @@ static void release(anf_ctx *cx, anfi_chunk *c) {
   cx->nspare++;
 }
 
-/* One that is large enough, by no more than `more`; or NULL. */
+/* A spare chunk that is large enough, by no more than `more`; or NULL. */
 static anfi_chunk *take(anf_ctx *cx, size_t size, size_t more) {
   if (size < SPARE_MIN) return NULL;
   for (anfi_chunk **p = &cx->spare; *p; p = &(*p)->next) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The context: allocator, protected frames, cancellation.
- * Memory is counted here, so that a test can fail any allocation and prove that none leaks. */
+ *   ANFI_ENTRY(cx, d); p = anfi_alloc(a, n); return anfi_leave(cx);   // no memory: a jump to the entry, ANF_NOMEM
+ * Deferred functions run when the frame ends, in either way. Memory is counted here, so that a test can fail any
+ * allocation and prove that none leaks. */
 #include "base/base.h"
 
 #include "anfora/comm.h"

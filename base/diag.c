@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Diagnostics: a caller-owned list. Recording never fails the caller further: when memory runs out
- * while an error is written down, the status says so and the list just ends. */
+/* Diagnostics: a list that the caller owns.
+ *   anfi_fail(cx, loc, ANF_E0803, "y")   ->   an item: error E0803, "'y' is not defined here", its place; ANF_INVALID
+ * Recording never fails the caller further: when memory runs out while an error is written down, the status says so
+ * and the list ends there. */
 #include "base/base.h"
 
 typedef struct {
@@ -27,7 +29,6 @@ typedef struct anfi_source {
 } source;
 
 anf_diag *anf_diag_new(anf_ctx *cx) {
-  if (!cx) return NULL;
   if (!cx) return NULL;
   anf_diag *d = (anf_diag *)anfi_raw(cx, NULL, 0, sizeof *d);
   if (!d) return NULL;
@@ -148,7 +149,7 @@ anf_diag *anfi_own_diag(anf_ctx *cx) {
   return cx->own;
 }
 
-/* Where this frame records; NULL when out of memory. */
+/* The list that this frame records in; NULL when out of memory. */
 static anf_diag *list_of(anf_ctx *cx) {
   return cx->frame->diag ? cx->frame->diag : anfi_own_diag(cx);
 }
@@ -232,12 +233,11 @@ void anfi_warn(anf_ctx *cx, anfi_loc loc, anfi_code code, ...) {
 bool anfi_more_errors(const anf_ctx *cx) { return cx->frame->nerror < cx->max_errors; }
 
 void anfi_note(anf_ctx *cx, anfi_loc loc, const char *fmt, ...) {
-  static const message note = {"", ANF_OK, "", ""};
   anf_diag *d = list_of(cx);
   if (!d || cx->frame->nerror > cx->max_errors) return;
   va_list ap;
   va_start(ap, fmt);
-  anf_diag_item it = {.severity = ANF_NOTE, .code = note.code};
+  anf_diag_item it = {.severity = ANF_NOTE, .code = ""};
   if (add_item(d, it, loc, fmt, ap) != ANF_OK) set_status(cx, ANF_NOMEM);
   va_end(ap);
 }
@@ -287,7 +287,7 @@ static anf_status say_unknown(anf_ctx *cx, anf_diag *d, const char *name, size_t
   return anfi_leave(cx);
 }
 
-/* No structure of options ever grows by so much: a size beyond is memory that nobody set. */
+/* A structure of options never grows by so much: a larger `size` is memory that nobody set. */
 enum { OPTIONS_GROWTH = 4096 };
 
 bool anfi_read_opts(anf_ctx *cx, anf_diag *d, const char *name, const void *from, size_t first,
@@ -326,7 +326,7 @@ void anfi_missed(anf_ctx *cx, const char *kind, const char *name,
   anfi_leave(cx);
 }
 
-/* What the last look-up missed, for the finding just made. */
+/* If the finding just made is about a NULL that a failed look-up gave: a hint that says so. */
 static void hint_at_missed(anf_ctx *cx, const anf_diag *own) {
   const anf_diag_item *it = own && own->items.n ? &own->items.at[own->items.n - 1] : NULL;
   if (!cx->missed || !it || strcmp(it->code, messages[ANF_E0006].code) != 0) return;
@@ -363,7 +363,7 @@ bool anfi_need(anf_ctx *cx, anf_diag *d, const char *function, const char *names
   return false;
 }
 
-/* What is printed at once: a finding stays whole where other processes write to the same file. */
+/* A buffer, written in one call: a finding that fits stays whole where other processes write to the same file. */
 typedef struct sheet {
   FILE *to;
   size_t n;
@@ -382,7 +382,7 @@ static void put_words(sheet *s, const char *text) {
   while (*text) put(s, *text++);
 }
 
-/* What a terminal takes for a command: control characters, and marks that turn the direction of text. */
+/* Characters that a terminal obeys: control characters, and marks that turn the direction of text. */
 static bool is_command(const char *text) {
   const unsigned char *s = (const unsigned char *)text;
   bool control = (s[0] < ' ' && s[0] != '\t' && s[0] != '\n') || s[0] == 0x7f;

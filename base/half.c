@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* f16 and bf16 conversions, round to nearest even, NaN stays NaN. From f64 the rounding is done
- * once: a detour through f32 would round twice. */
+/* f16 and bf16 conversions, round to nearest even, NaN stays NaN.
+ *   anfi_f32_to_bf16(1.00390625f)   ->   0x3f80: a tie between 1 and 1.0078125, to the even one
+ * From f64 the rounding is done once, by rounding to odd first (Boldo, Melquiond 2008): a detour through a rounded f32
+ * would round twice. */
 #include "base/base.h"
 #include "base/bits.h"
 

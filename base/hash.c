@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The library's hash function, XXH3: anfi_hash("abc", 3, 0)   ->   64 bits that depend on each bit of the text and the
+ * seed. */
 #include "base/base.h"
 
 #define XXH_INLINE_ALL

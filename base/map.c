@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A hash map from 64 bits to 64 bits: linear probing, no removal. */
+/* A hash map from 64 bits to 64 bits: linear probing, no removal.
+ *   *anfi_map_at(&m, 7) = 1; *anfi_map_find(&m, 7)   ->   1          anfi_map_find(&m, 8)   ->   NULL
+ * INVARIANT: an address that was given is good until the next anfi_map_at of a new key. */
 #include "base/base.h"
 
 struct anfi_map_slot {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Counter-based random numbers (base/random.h). Floating-point steps are plain IEEE double
- * operations in the order written, never fused: compiled programs repeat them bit for bit. */
+/* Counter-based random numbers (base/random.h): Philox4x32-10 (Salmon et al. 2011).
+ *   anfi_random_u32(key, 5)   ->   word 1 of philox({1, 0, 0, purpose}, key), whatever was drawn before
+ * Floating-point steps are plain IEEE double operations in the order written, never fused: compiled programs repeat
+ * them bit for bit. */
 #include "base/random.h"
 
 #include <math.h>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions that the interpreter computes and compiled code calls, so that both give the same bits:
- * those that C has of complex numbers, and the derivatives of the digamma function. */
+/* Functions that the interpreter computes and compiled code calls, so that both give the same bits: those that C has
+ * of complex numbers, and the derivatives of the digamma function.
+ *   anfi_polygamma(1, 1)   ->   pi^2 / 6
+ * The recurrence psi_n(x) = psi_n(x + 1) - (-1)^n n! / x^(n+1) leads to large x, where the asymptotic series is exact. */
 #include "base/base.h"
 
 #include <complex.h>

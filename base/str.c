@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* String interning: open addressing by XXH3, strings in the table's arena. */
+/* String interning: open addressing by XXH3, strings in the table's arena.
+ *   anfi_intern(t, "x", 1) == anfi_intern_z(t, "x")   ->   equal texts are equal addresses */
 #include "base/base.h"
 #include "base/mark.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Appending to text. */
+/* Text that grows.
+ *   anfi_puts(&t, "a"); anfi_putf(&t, "%d", 1);   ->   t.text is "a1", followed by a zero byte, and t.len 2 */
 #include "base/base.h"
 
 static void reserve(anf_text *t, size_t more) {

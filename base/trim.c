@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Blocks shared by all that a context has: which are still referred to. A conservative mark and sweep (Boehm, Weiser
- * 1988) over the context's own memory: any word that is an address inside a block keeps it, so no structure has to say
- * where its types and names are. It runs between entries of the interface, when stacks have no references. */
+/* Blocks shared by all that a context has (types, names): which are still referred to.
+ *   a module is freed   ->   anfi_mark finds no address in the type f32[7]   ->   anfi_free_unmarked frees it
+ * A conservative mark and sweep (Boehm, Weiser 1988) over the context's own memory: any word that is an address inside
+ * a block keeps it, so no structure has to say where its types and names are. It runs between entries of the
+ * interface, when stacks have no references. */
 #include "base/base.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Arguments of a function from words of the command line: by position, or name=value. */
+/* Arguments of a function from words of the command line: by position, or name=value.
+ *   anfora run f.anf 2 y=[1,2]   ->   x = 2, y = a tensor of two          @x.npy, @all.npz:x   ->   an array of a file */
 #include "cli/cli.h"
 #include "ir/ir.h"
 

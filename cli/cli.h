@@ -37,7 +37,7 @@ typedef struct cli_option_info {
   const char *argument, *choices, *help;
 } cli_option_info;
 
-/* What one run of the command knows. */
+/* State of one run of the command. */
 struct cli {
   /* context */
   anf_ctx *cx;
@@ -92,6 +92,8 @@ int cli_usage(const cli *c, const char *fmt, ...) ANFI_PRINTF(2, 3);
 int cli_status(cli *c, anf_status st);
 /* Writes text to standard output, or to the file of --output. */
 int cli_write(cli *c, const char *text, size_t len);
+/* The end of a command whose result is a text: written if `st` is ANF_OK, freed in any case. */
+int cli_finish(cli *c, anf_status st, anf_text *t);
 void cli_put(cli *c, const char *text, size_t len); // to standard output
 /* The number that an option has, at most `max`; `*out` stays as it is if the option is not given.
  * False after a message. */
@@ -104,11 +106,11 @@ typedef struct cli_target {
 cli_target cli_split(const cli *c, const char *spec);
 /* Reads standard input into c->input, which lives as long as the command's frame. */
 bool cli_read_input(cli *c);
-/* What messages call a file: "<stdin>" for "-". */
+/* Name of a file in messages: "<stdin>" for "-". */
 static inline const char *cli_source(const char *file) {
   return strcmp(file, "-") == 0 ? "<stdin>" : file;
 }
-/* Where stages are dumped, &c->dump, or NULL: by --dump or ANFORA_DUMP. */
+/* &c->dump if --dump or ANFORA_DUMP asks for stages to be dumped, else NULL. */
 anf_dump *cli_dump(cli *c);
 /* As .ir, with places if --places is given. */
 anf_status cli_print_ir(const cli *c, anf_module *m, anf_text *out);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* anfora build: a function as an object file with a header, for programs in C. */
+/* anfora build: a function as an object file with a header, for programs in C.
+ *   anfora build net.anf:f --sig 'f32[4]'   ->   f.o and f.h */
 #include "cli/cli.h"
 #include "backend/tir/tir.h"
 #include "exec/sizes.h"
@@ -40,7 +41,7 @@ static const char *stem(cli *c, const char *path) {
                       dot && dot > base ? (size_t)(dot - base) : strlen(base));
 }
 
-/* Where files go: --output without the ending of a form; else the name. */
+/* Path of the files without their ending: --output without it; else the name. */
 static const char *place(cli *c, const char *name) {
   const char *o = c->value[OPT_OUTPUT];
   if (!o) return name;

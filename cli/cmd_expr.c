@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* anfora expr: an expression of PNNX as tokens, tree, reverse Polish form and value. */
+/* anfora expr: an expression of PNNX as tokens, tree, reverse Polish form and value.
+ *   anfora expr 'add(@0,2)' 1   ->   tokens add ( @0 , 2 ); a tree of three nodes; reverse Polish @0 2 add; value 3 */
 #include "cli/cli.h"
 #include "ir/ir.h"
 
@@ -115,7 +116,5 @@ int cmd_expr(cli *c) {
     put_rpn(&o, e);
     if (v) st = put_value(&o, v);
   }
-  int status = st == ANF_OK ? cli_write(c, o.text, o.len) : cli_status(c, st);
-  anf_text_free(&o);
-  return status;
+  return cli_finish(c, st, &o);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* anfora grad: the gradient of a function, as a program, or alone as a model (.mlir, .onnx, .mindir). */
+/* anfora grad: the gradient of a function, as a program, or alone as a model (.mlir, .onnx, .mindir).
+ *   anfora grad sq.anf, where def sq(x: f32[]) { x * x }   ->   .. def grad_sq(x: f32) { %1 = Add(x, x) return %1 } */
 #include "cli/cli.h"
 #include "ir/ir.h"
 
@@ -53,7 +54,5 @@ int cmd_grad(cli *c) {
   const char *to = c->value[OPT_OUTPUT];
   if (st == ANF_OK)
     st = cli_is_model(to) ? cli_write_model(c, made, to, &out) : write_program(c, m, f, made, &out);
-  int status = st == ANF_OK ? cli_write(c, out.text ? out.text : "", out.len) : cli_status(c, st);
-  anf_text_free(&out);
-  return status;
+  return cli_finish(c, st, &out);
 }

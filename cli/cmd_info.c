@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* anfora help, version, explain: commands that need no program. */
+/* anfora help, version, explain: commands that need no program.
+ *   anfora explain E0803   ->   E0803: '...' is not defined here, an explanation, Status: ANF_INVALID */
 #include "cli/cli.h"
 
 #include <jansson.h>
-
-static int put_out(cli *c, anf_text *t) {
-  int status = cli_write(c, t->text ? t->text : "", t->len);
-  anf_text_free(t);
-  return status;
-}
 
 int cmd_help(cli *c) {
   anf_text out = {.cx = c->cx};
@@ -25,7 +20,7 @@ int cmd_help(cli *c) {
   else if (c->value[OPT_BASH]) cli_bash(&out);
   else if (c->value[OPT_ZSH]) cli_zsh(&out);
   else cli_help(about, &out);
-  return put_out(c, &out);
+  return cli_finish(c, ANF_OK, &out);
 }
 
 int cmd_version(cli *c) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* anfora ops: the op table, whole or one row. */
+/* anfora ops: the op table, whole or one row.
+ *   anfora ops MatMul   ->   inputs, attributes, lowering, gradient and the names of other formats, from op.def */
 #include "cli/cli.h"
 #include "ir/ops/op.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* anfora opt, passes and rules: a pipeline run on a program, text to text, and what a pipeline is
- * made of. */
+/* anfora opt, passes and rules: a pipeline run on a program, text to text, and what a pipeline is made of.
+ *   anfora opt f.anf, where def f(x: f32[4]) { Mul(x, 1.0) }   ->   def f(x: f32[4]) -> f32[4] { return x } */
 #include "cli/cli.h"
 
 #include "anfora/opt.h"
@@ -88,9 +88,7 @@ int cmd_opt(cli *c) {
   if (st == ANF_OK) st = w.dump_status;
   if (st == ANF_OK) st = c->dump.status;
   if (st == ANF_OK) st = cli_print_ir(c, m, &out);
-  int status = st == ANF_OK ? cli_write(c, out.text ? out.text : "", out.len) : cli_status(c, st);
-  anf_text_free(&out);
-  return status;
+  return cli_finish(c, st, &out);
 }
 
 typedef const char *(*nth_name)(size_t i, const char **doc);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* anfora check and print: what a program is, and the same program in another form. */
+/* anfora check and print: what a program is, and the same program in another form.
+ *   anfora check f.anf   ->   f.anf: ok, 1 graph, 4 nodes */
 #include "cli/cli.h"
 #include "ir/ir.h"
 
@@ -73,9 +74,7 @@ static int print_lowered(cli *c, const char *as) {
   if (st == ANF_OK) st = anf_lowered_print(g, anf_graph_param_count(g), types, as, &o, c->d, &t);
   if (st == ANF_OK) st = c->dump.status;
   if (st == ANF_OK && lines) cli_interleave(c, &t);
-  int status = st == ANF_OK ? cli_write(c, t.text ? t.text : "", t.len) : cli_status(c, st);
-  anf_text_free(&t);
-  return status;
+  return cli_finish(c, st, &t);
 }
 
 anf_status cli_explain_fusion(cli *c, anf_graph *g, const anf_type *const *types, size_t nstate) {
@@ -107,7 +106,5 @@ int cmd_print(cli *c) {
   else if (strcmp(as, "dat") == 0) st = anf_write_dat(m, &t);
   else if (strcmp(as, "dot") == 0) st = anf_write_dot(m, &o, &t);
   else st = anf_write_html(m, &o, &t);
-  int status = st == ANF_OK ? cli_write(c, t.text ? t.text : "", t.len) : cli_status(c, st);
-  anf_text_free(&t);
-  return status;
+  return cli_finish(c, st, &t);
 }

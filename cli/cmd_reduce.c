@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* anfora reduce: the smallest program that fails as a given one does. How a program fails is an
- * `outcome`: that of a command on it, or else of running it before and after a pipeline. Work on a
- * candidate is a frame with diagnostics of its own, so that its errors are not shown. */
+/* anfora reduce: the smallest program that fails as a given one does.
+ *   anfora reduce bad.anf -- ./check.sh {}   ->   the shortest text on which ./check.sh fails in the same way
+ * How a program fails is an `outcome`: that of a command on it, or else of running it before and after a pipeline.
+ * Each candidate has a frame with diagnostics of its own, so that its errors are not shown. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/cli.h"
 #include "frontend/load.h"
@@ -32,13 +33,16 @@ typedef struct {
 } outcome;
 
 typedef struct {
+  /* the command line */
   cli *c;
   const char *function; // NULL until known
   const char *passes;
   uint64_t max_steps;
+  /* arguments */
   size_t narg;
-  const char **name;         // of the parameters of the whole program; arguments go by name
-  anf_value **value;         // NULL: made from the type
+  const char **name; // of the parameters of the whole program; arguments go by name
+  anf_value **value; // NULL: made from the type
+  /* the check */
   char **command;            // NULL: the check of above
   char *file, *folder, *log; // where candidates are written for the command
   outcome want;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* anfora run: calls a function with arguments of the command line and prints the result.
- *
- * Without --backend a program with little work (SMALL) is interpreted: that takes less time than to load LLVM. One with more
- * is compiled, and runs from its start; what it printed until then is forgotten. The work is counted, not timed, so the
- * same program with the same arguments is always run by the same engine. */
+ *   anfora run f.anf 3, where def main(x) { x * x }   ->   9
+ * Without --backend a program with little work (SMALL) is interpreted: that takes less time than to load LLVM. One
+ * with more is compiled and runs again from its start; its prints until then are discarded. The work is counted, not
+ * timed, so the same program with the same arguments is always run by the same engine. */
 #include "cli/cli.h"
 #include "interp/interp.h"
 #include "ir/ir.h"
@@ -12,8 +12,10 @@
 #include <stdlib.h>
 
 typedef struct {
+  /* options and times */
   uint64_t repeat, threads, fold_bytes;
   double compile_ms, run_ms;
+  /* the run */
   const char *backend;
   bool chosen;    // by the user
   anf_exec *exec; // NULL: the reference interpreter
@@ -22,7 +24,7 @@ typedef struct {
 
 static double ms_since(uint64_t start) { return (double)(anfi_os_now_ns() - start) / 1e6; }
 
-/* What Print writes; with --json standard output is for the one object. */
+/* Output of Print: `user` is stderr with --json, whose standard output is one object. */
 static void show(void *user, const char *text, size_t len) { fwrite(text, 1, len, (FILE *)user); }
 
 static int by_size(const void *a, const void *b) {
@@ -153,7 +155,7 @@ static const anf_diag_item *first_error(const anf_diag *d, size_t from) {
   return i;
 }
 
-/* The same where nobody asked for an engine: what cannot be compiled is interpreted, and that is said. */
+/* Compiles where nobody asked for an engine: a program that cannot be compiled is interpreted, with a warning. */
 static anf_status compile_if_possible(cli *c, anf_graph *g, anf_value **args, outcome *r) {
   size_t had = anf_diag_count(c->d);
   anf_status st = compile(c, g, args, r);

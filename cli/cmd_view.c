@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* anfora view: drawings. Pictures are made by graphviz's `dot`, started without a shell and fed
- * from an unnamed file, so that no name in a program can become part of a command. */
+/* anfora view: drawings.
+ *   anfora view f.anf -o f.svg   ->   dot -Tsvg -o f.svg, its input an unnamed file with the graph
+ * Graphviz's `dot` is started without a shell, so that no name in a program can become part of a command. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/cli.h"
 #include "ir/ir.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is derived from the table for readers: help, the manual page, completions of bash and zsh.
- */
+/* Help, the manual page and completions of bash and zsh, all derived from the table of option.def.
+ *   the row of --json   ->   a line of help, a .TP of the manual page, a word of the completions */
 #include "cli/cli.h"
 #include "ir/ir.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The table of commands and options as JSON: what help, the manual page and completions say, for programs. */
+/* The table of commands and options as JSON: what help, the manual page and completions say, for programs.
+ *   anfora help check --json   ->   {"name": "check", "arguments": "FILE...", .., "options": [{"name": "help", ..}]} */
 #include "cli/cli.h"
 
 #include "anfora/opt.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Values and diagnostics as JSON. A value nests at most MAX_DEPTH deep here, so that neither this
- * file nor a reader of the result runs out of stack; numbers that JSON has not are strings. */
+/* Values and diagnostics as JSON.
+ *   (1, [2.5, nan])   ->   [1, [2.5, "nan"]]          {a = true}   ->   {"a": true}
+ * A value nests at most MAX_DEPTH deep here, so that neither this file nor a reader of the result runs out of stack;
+ * numbers that JSON has not are strings. */
 #include "cli/cli.h"
 #include "ir/ir.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files and functions as the command line names them: FILE:FUNC. */
+/* Files and functions as the command line names them.
+ *   net.anf:step   ->   the file net.anf and its function step          net.anf   ->   main, or the only function */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/cli.h"
 #include "frontend/load.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The command `anfora`: reads the command line by the table, runs one command, and reports the status.
- * Messages go to standard error, results to standard output; a result that could not be written is
- * never a success. */
+ *   anfora run f.anf --repeat 3 2   ->   command run, value[OPT_REPEAT] = "3", arg = {"f.anf", "2"}   ->   cmd_run
+ * Messages go to standard error, results to standard output; a result that could not be written is never a success. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/cli.h"
 
@@ -54,6 +54,12 @@ int cli_write(cli *c, const char *text, size_t len) {
                            file ? strlen(path) : len);
   if (!file) cli_put(c, text, len);
   return EXIT_OK;
+}
+
+int cli_finish(cli *c, anf_status st, anf_text *t) {
+  int status = st == ANF_OK ? cli_write(c, t->text ? t->text : "", t->len) : cli_status(c, st);
+  anf_text_free(t);
+  return status;
 }
 
 /* A reader that has gone away (EPIPE) has seen enough: that is no message, but no success either.
@@ -123,7 +129,7 @@ static int set_option(cli *c, cli_option o, const char *value) {
   return EXIT_OK;
 }
 
-/* What begins with a dash and is no option: -3, -.5, -inf, and -:FUNC of standard input. */
+/* Words with a dash that are no options: -3, -.5, -inf, and -:FUNC of standard input. */
 static bool is_plain_word(const char *s) {
   if (*s++ != '-') return false;
   if (*s == ':') return true;

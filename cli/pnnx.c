@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Models of PNNX on the command line: anfora import, and run --debug, which runs a model
- * operator by operator and prints statistics of each operand. All other commands read a model as a program. */
+/* Models on the command line: anfora import, and run --debug of a model of PNNX.
+ *   anfora import net.param -o net.onnx   ->   the same model as ONNX
+ *   anfora run --debug net.param x.npy    ->   for each operand its operator, type, min, max and mean; then the result
+ * All other commands read a model as a program. */
 #include "cli/cli.h"
 #include "ir/ir.h"
 
@@ -77,9 +79,7 @@ static int write_module(cli *c, anf_module *m, cli_target target, const char *to
   anf_status st = cli_is_model(to)         ? write_model(c, m, target, to, &t)
                   : to && ends(to, ".dat") ? anf_write_dat(m, &t)
                                            : anf_print_ir(m, &t);
-  int status = st == ANF_OK ? cli_write(c, t.text ? t.text : "", t.len) : cli_status(c, st);
-  anf_text_free(&t);
-  return status;
+  return cli_finish(c, st, &t);
 }
 
 int cmd_import(cli *c) {

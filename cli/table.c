@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The table of commands and options, and questions to it. */
+/* The table of commands and options (option.def), and questions to it.
+ *   cli_takes(cli_find_command("run"), OPT_REPEAT)   ->   true          cli_nearest_command("rum")   ->   "run" */
 #include "cli/cli.h"
 
 const cli_command_info cli_command[] = {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tensor IR files (.tir) in the commands that take programs: check, print, opt and run. */
+/* Tensor IR files (.tir) in the commands that take programs: check, print, opt and run.
+ *   anfora run t.tir 7 2, where func g(a: s32, b: s32): s32 { return a / b }   ->   3 */
 #include "cli/cli.h"
 
 #include "anfora/build.h"
@@ -49,9 +50,7 @@ anf_status cli_load_tir(cli *c, const char *file, anf_tir_module **m) {
 static int write_module(cli *c, const anf_tir_module *m) {
   anf_text t = {.cx = c->cx};
   anf_status st = anf_tir_print(m, &t);
-  int status = st == ANF_OK ? cli_write(c, t.text ? t.text : "", t.len) : cli_status(c, st);
-  anf_text_free(&t);
-  return status;
+  return cli_finish(c, st, &t);
 }
 
 static anf_status print_as(cli *c, const anf_tir_module *m, const char *form, anf_text *out) {
@@ -74,9 +73,7 @@ int cli_print_tir(cli *c) {
   if (!code) return write_module(c, m);
   anf_text t = {.cx = c->cx};
   st = print_as(c, m, as, &t);
-  int status = st == ANF_OK ? cli_write(c, t.text ? t.text : "", t.len) : cli_status(c, st);
-  anf_text_free(&t);
-  return status;
+  return cli_finish(c, st, &t);
 }
 
 anf_status cli_check_tir(cli *c, const char *given, json_t **said) {
@@ -167,7 +164,7 @@ static anf_status argument(cli *c, anf_tir_func f, size_t i, const char *word, a
   return ANF_OK;
 }
 
-/* What the function returned; or, of one that returns nothing, its tensors as it left them. */
+/* The function's result; of one that returns nothing, its tensors after the call. */
 static anf_value *outcome(cli *c, anf_tir_func f, size_t n, anf_value *result, anf_value **outs) {
   size_t k = 0;
   if (anf_value_get_kind(result) != ANF_VALUE_NONE) return result;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The messages of one operation: all are started, then all are waited for, until one time for all of them. */
+/* The messages of one operation: all are started, then all are waited for, until one time for all of them.
+ *   anfi_comm_post(c, true, 1, tag, x, n, e); anfi_comm_post(c, false, 1, tag, y, n, e); anfi_comm_finish(c, end, e)
+ *   ->   x is at rank 1 and its message in y; or false, and e says that rank 1 is lost or late */
 #define _POSIX_C_SOURCE 200809L
 #include "comm/comm.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A thread that moves bytes beside others that compute, on cores that they fill. */
+/* Short time slices for a thread that moves bytes beside others that compute, on cores that they fill.
+ *   anfi_comm_short_turns()   ->   the calling thread asks Linux for slices of 0.1 ms and timers exact to 5 us */
 #define _GNU_SOURCE // syscall
 #include "comm/comm.h"
 

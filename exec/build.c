@@ -9,15 +9,18 @@
 #include "exec/rows.h"
 #include "exec/sizes.h"
 
-/* One thing to be built */
+/* One run of the builder. */
 typedef struct work {
+  /* the request */
   anf_ctx *cx;
   anfi_arena *a;
   anf_build_opts o;
+  /* the module */
   const tmod *m;
   anfi_jit_aot aot;
   const anfi_c_doc *doc;
-  anfi_size_set sizes;      // of symbolic dims
+  anfi_size_set sizes; // of symbolic dims
+  /* the target */
   anf_target_machine there; // what jit.target says
   anf_jit_opts jit;
   anf_jit_engine *engine; // of o.kind; NULL: not needed yet
@@ -208,7 +211,7 @@ static const char **parameter_names(work *w, const anfi_lowered *low, const anf_
   return all.at;
 }
 
-/* What is in the memory that a parameter names, where sizes are arguments: "[B, 8] of f32", or the numbers of elements
+/* Comment on a parameter's memory where sizes are arguments: "[B, 8] of f32", or the numbers of elements
  * in the order of the rows. */
 static const char *note_leaf(work *w, const anfi_lowered *const *rows, bool result, size_t i,
                              const anfi_leaf *l) {
@@ -263,7 +266,7 @@ static void put_sizes(work *w, anf_text *t) {
               &"s"[w->sizes.n == 1], list);
 }
 
-/* What stands above the function in the header. */
+/* The comment above the function in the header. */
 static anfi_c_doc *documented(work *w, const anfi_lowered *low, const char *name,
                               const anf_graph *g, size_t n, const anf_type *const *types) {
   anf_text *t = anfi_text_begin(w->cx);
@@ -328,7 +331,7 @@ static anfi_variant *lower(work *w, const program *p, size_t row, size_t first) 
   return v;
 }
 
-/* What the function in front says where no row has the sizes, as the last site. */
+/* The last site: the message of the dispatching function when no row has the sizes. */
 static void describe_front(work *w, const program *p, anfi_loc loc) {
   const anfi_size_set *s = &w->sizes;
   const char *got = anfi_sprintf(w->a, "%s = \1", s->name[0]);

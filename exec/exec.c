@@ -153,7 +153,7 @@ anfi_variant *anfi_exec_variant(anf_exec *e, size_t n, const anfi_arg *args) {
   return v;
 }
 
-/* The same for given values. */
+/* The variant for given values: while there is none, more of them become part of the code. */
 static anfi_variant *variant_for(anf_exec *e, size_t n, anfi_arg *args, anf_value *const *values) {
   anfi_fixing before = e->fixing;
   anfi_variant *v;
@@ -289,7 +289,7 @@ static bool prepare_for(anf_exec *e, size_t n, anf_value *const *args) {
   return !anfi_failed(e->cx);
 }
 
-/* Where the result goes: a new value, or the host's buffers. */
+/* Destination of the result: a new value, or the host's buffers. */
 typedef struct outcome {
   anf_value **value; // NULL: into the buffers
   size_t n;
@@ -438,7 +438,7 @@ static size_t parallel_loops(const tmod *m) {
   return n;
 }
 
-/* What parallel_merge does to the loops that threads share. */
+/* The report on parallel_merge: how many loops that threads share it merged. */
 static void put_merged_loops(anf_ctx *cx, const tmod *m, anf_text *out) {
   static const anf_tir_opt_opts opts = {.size = sizeof opts};
   const tmod *apart = anfi_t_run_passes(cx, m, "nests", &opts);

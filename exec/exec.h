@@ -12,7 +12,7 @@
 
 typedef anfi_given anfi_arg;
 
-/* What code is made for: words that are equal for equal signatures. An argument is its type; its
+/* The signature that code is made for, as words: equal signatures have equal words. An argument is its type; its
  * value too, where code is made for values; or, if it is a function, the function and the same of
  * what it captured and has bound. */
 typedef struct anfi_sig {
@@ -22,7 +22,7 @@ typedef struct anfi_sig {
 typedef struct anfi_variant anfi_variant;
 typedef struct anfi_partition anfi_partition; // partition.c
 
-/* What a compilation does besides its options. Every member may be empty. */
+/* Extras of a compilation. Every member may be empty. */
 typedef struct anfi_job {
   anf_trace *trace;
   anf_text *fusion;                  // receives the report on loops that ops share

@@ -11,7 +11,7 @@ typedef struct writer {
   anf_text *out;
 } writer;
 
-/* As it stands; bytes that have a meaning are escaped. */
+/* Literal text; bytes with a meaning in sites are escaped. */
 static void put_text(writer *w, const char *s, size_t n) {
   for (size_t i = 0; i < n; i++) {
     bool plain = (unsigned char)s[i] > ANF_SITE_ESCAPE;

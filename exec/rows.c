@@ -270,7 +270,7 @@ static bool place_call(proof *q, const anf_node *n) {
   return true;
 }
 
-/* No function, which may use anything, and no constant of several tensors with a row for each row. */
+/* Neither a function, which may use anything, nor a constant of several tensors that has a row for each row. */
 static bool is_plain(const proof *q, const anf_node *x) {
   if (!x->type || anfi_value_graph(x)) return false;
   return x->kind != ANFI_VALUE || x->type->kind == ANF_TYPE_TENSOR || !holds_rows(q, x->type);
@@ -340,7 +340,7 @@ static bool is_free(int64_t prime, const anf_type *t) {
   return true;
 }
 
-/* One that no dim of the parameters is a multiple of */
+/* A prime that divides no dim of the parameters. */
 static int64_t choose_prime(size_t n, const anf_type *const *types) {
   static const int64_t primes[] = {104729, 104723, 104717, 104711, 104707};
   for (size_t k = 0; k < ANFI_LEN(primes); k++) {

@@ -157,7 +157,7 @@ bool anfi_sizes_read(anf_ctx *cx, anfi_arena *a, const char *text, size_t n,
 
 /* ---- words ---- */
 
-const char *anfi_sizes_tag(anfi_arena *a, const anfi_size_set *s, size_t row) {
+static const char *tag_of_row(anfi_arena *a, const anfi_size_set *s, size_t row) {
   const char *t = "";
   for (size_t k = 0; k < s->ndim; k++)
     t = anfi_sprintf(a, "%s%s%lld", t, k ? "_" : "", (long long)s->at[row * s->ndim + k]);
@@ -431,7 +431,7 @@ bool anfi_sizes_join(anf_ctx *cx, anfi_arena *a, const anfi_size_set *s,
   for (size_t row = 0; row < s->n; row++) {
     const anfi_lowered *l = rows[row];
     size_t first = m->func.n;
-    anfi_t_merge(m, l->module, anfi_sizes_tag(a, s, row), &tables);
+    anfi_t_merge(m, l->module, tag_of_row(a, s, row), &tables);
     while (anfi_t_attr(m->func.at[first]->attrs, TA_is_private, NULL) || !m->func.at[first]->body)
       first++;
     tfunc entry = f[row] = m->func.at[first];

@@ -26,8 +26,7 @@ bool anfi_sizes_read(anf_ctx *cx, anfi_arena *a, const char *text, size_t n,
                      const anf_type *const *types, anfi_size_set *out);
 /* The type with the sizes of a row. */
 const anf_type *anfi_sizes_type(anf_ctx *cx, const anfi_size_set *s, size_t row, const anf_type *t);
-/* The row as words with `between` them: "1_8", and with names "B = 1, T = 8" */
-const char *anfi_sizes_tag(anfi_arena *a, const anfi_size_set *s, size_t row);
+/* The row with names: "B = 1, T = 8" */
 const char *anfi_sizes_words(anfi_arena *a, const anfi_size_set *s, size_t row);
 /* "B = 1, 8 and T = 16", or how many they are */
 const char *anfi_sizes_list(anfi_arena *a, const anfi_size_set *s);

@@ -14,7 +14,7 @@ bool anfi_exec_fixes(const anf_exec *e, size_t i, const anf_type *t) {
 
 /* ---- why ---- */
 
-/* What one argument is compiled for, as text. */
+/* The type or value that one argument is compiled for, as text. */
 static const char *text_of(anf_exec *e, anfi_arena *a, const anfi_arg *x) {
   anf_text *o = anfi_text_begin(e->cx);
   if (x->fn || x->value) anfi_put_value(o, x->fn ? x->fn : x->value, 0);

@@ -256,7 +256,7 @@ static bool same(const anfi_mm_plan *x, const anfi_mm_plan *y) {
          x->b.pack_b == y->b.pack_b;
 }
 
-/* One thing after the other, until nothing is better. */
+/* Coordinate descent: one change after the other, until none is better. */
 static void descend(bench *w, trial *best) {
   static const change all[] = {other_form,  other_panel, other_copies,
                                other_steps, other_rows,  other_group};

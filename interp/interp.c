@@ -28,7 +28,7 @@ anfi_loc anfi_machine_loc(const machine *m) {
   return i ? loc_of(&m->frame[i - 1]) : anfi_nowhere();
 }
 
-/* Who called: the innermost few, then how many more. */
+/* Notes of callers: the innermost few, then how many more. */
 static void note_calls(const machine *m) {
   size_t shown = 0, left = 0;
   for (size_t i = m->nframe; i-- > 1;) {
@@ -478,7 +478,7 @@ static bool any_function(size_t n, anf_value *const *args) {
   return false;
 }
 
-/* What a run does besides; everything may be empty. */
+/* Extras of a run; every member may be empty. */
 typedef struct besides {
   anfi_watch watch;
   void *user;

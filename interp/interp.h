@@ -74,10 +74,12 @@ typedef struct anfi_plan {
 
 /* The plans of one module in one run. */
 typedef struct anfi_program {
+  /* module */
   struct anfi_program *next;
   anf_module *module;
   anf_analysis *an;
   anfi_arena *arena;
+  /* plans */
   const anfi_plan **plans; // by graph id, made when first called
   uint32_t *owner, *slot;  // by node id: graph id + 1 that `slot` was set for; its operand
   uint32_t *last;          // by node id: the last step that uses it
@@ -95,15 +97,18 @@ typedef struct anfi_dim_size {
 
 /* The sizes of symbolic dims, and why a value did not fit. */
 typedef struct anfi_fit {
+  /* the match */
   anf_ctx *cx;
   anfi_arena *arena;
   bool host; // from outside: lossless conversions are allowed
   ANFI_VEC(anfi_dim_size) dims;
+  /* the first thing that did not fit */
   const anf_type *want; // of the part that did not fit
   const anf_value *got;
   int64_t symbol, size; // a dim bound to another size already, or 0
   bool range;           // the type would do, the number is outside
-  bool converted;       // set where a number takes a type that is not its own
+  /* result */
+  bool converted; // set where a number takes a type that is not its own
 } anfi_fit;
 /* v checked against t and converted: a new reference, or NULL. Records no error. */
 bool anfi_fit_value(anfi_fit *f, anf_value *v, const anf_type *t, anf_value **out);
@@ -179,7 +184,7 @@ anf_value *anfi_run_watched(anf_graph *g, size_t n, anf_value *const *args, anfi
  * program has the same work for the same arguments, whatever the machine. */
 anf_status anfi_run_small(anf_graph *g, size_t n, anf_value *const *args, const anf_run_opts *o,
                           uint64_t work, anf_diag *d, anf_value **result, bool *more);
-/* There is too much of it: always false. */
+/* Ends a run that has too much work; always false. */
 bool anfi_machine_give_up(anfi_machine *m);
 anfi_loc anfi_machine_loc(const anfi_machine *m);                     // of the step that runs
 void anfi_machine_reserve(anfi_machine *m, size_t n);                 // n more slots

@@ -6,8 +6,10 @@
 #include "interp/interp.h"
 
 struct anfi_looping {
+  /* signature */
   size_t nw, ns, nx, nout;
   bool counted, guarded, reverse, gives_rounds, finished;
+  /* progress */
   size_t n, done;  // rounds to go, if counted; rounds that were done
   size_t cap;      // rows of `out`
   anf_value **out; // row of a round: its value for each stack; owned, or NULL

@@ -51,7 +51,7 @@ static void grow(anf_ctx *cx, anfi_mapping *map) {
   map->cap = want;
 }
 
-/* Where item i of `first` is in v, which has as many: in a record, the field of its name; v->n if there is
+/* The index in v of item i of `first`; v has as many. In a record, the field of its name; v->n if there is
  * none. */
 static size_t place_of(const anf_value *first, const anf_value *v, size_t i) {
   if (v->kind == ANF_VALUE_TUPLE || v->type->names[i] == first->type->names[i]) return i;

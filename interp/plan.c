@@ -7,11 +7,13 @@
 #include "interp/interp.h"
 
 typedef struct {
+  /* the graph */
   anfi_program *p;
   anfi_plan *plan;
   anf_graph *g;
   const anfi_graph_info *info;
   anfi_arena *tmp;
+  /* the plan */
   ANFI_VEC(uint32_t) operands; // of the step that is made
   ANFI_VEC(uint32_t) kills;
   ANFI_VEC(uint32_t) free; // slots

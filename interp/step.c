@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The steps of a plan. Inputs of primitives are borrowed from the frame; arguments of calls and
- * items of tuples are new references on the stack, since they outlive it. ORDER: a step releases
- * values whose live range ends with it before it stores its result, which may reuse their slot. */
+/* The steps of a plan.
+ *   Mul(x, x), step {ANFI_STEP_OP, in = local 0 and local 0, dst = 1}   ->   slot[base + 1] = the product
+ * Inputs of primitives are borrowed from the frame; arguments of calls and items of tuples are new references on the
+ * stack, since they outlive it.
+ * ORDER: a step releases values whose live range ends with it before it stores its result, which may reuse their slot. */
 #include "interp/interp.h"
 #include "ir/ops/kernel.h"
 
@@ -41,7 +43,7 @@ static anf_value *make(const machine *m, const frame *f, uint32_t o) {
   return anfi_keep(look(m, f, o));
 }
 
-/* What has to be made for this step alone is owned by the stack. */
+/* The value of operand o, borrowed; one made for this step alone is owned by the stack. */
 static anf_value *borrow(machine *m, const frame *f, uint32_t o) {
   if (anfi_operand_kind(o) != ANFI_CLOSURE) return look(m, f, o);
   anf_value *v = make(m, f, o);

@@ -47,7 +47,7 @@ static void capture(walk *w, anf_graph *g, anf_node *n) {
   anfi_push(w->scratch, &w->fresh, pair(g->id, n->id));
 }
 
-/* What g gains from one of its edges, or from its result. */
+/* Notes one edge of g, or its result: a graph referred to, a node captured. */
 static void note_edge(walk *w, anf_graph *g, anf_node *def) {
   anf_graph *k = anfi_value_graph(def);
   if (k && first_time(&w->referred, pair(g->id, k->id)))
@@ -354,39 +354,23 @@ void anf_analysis_free(anf_analysis *an) {
   anfi_raw(cx, an, sizeof *an, 0);
 }
 
-size_t anf_free_count(const anf_analysis *a, const anf_graph *g) {
-  ANFI_NEED_ELSE(g ? g->module->cx : NULL, 0, a, g);
-  return a->graphs[g->id].free.n;
-}
-anf_node *anf_free_at(const anf_analysis *a, const anf_graph *g, size_t i) {
-  ANFI_NEED_ELSE(g ? g->module->cx : NULL, NULL, a, g);
-  return i < a->graphs[g->id].free.n ? a->graphs[g->id].free.at[i] : NULL;
-}
-anf_graph *anf_parent(const anf_analysis *a, const anf_graph *g) {
-  ANFI_NEED_ELSE(g ? g->module->cx : NULL, NULL, a, g);
-  return a->graphs[g->id].parent;
-}
-size_t anf_callee_count(const anf_analysis *a, const anf_graph *g) {
-  ANFI_NEED_ELSE(g ? g->module->cx : NULL, 0, a, g);
-  return a->graphs[g->id].callees.n;
-}
-anf_graph *anf_callee_at(const anf_analysis *a, const anf_graph *g, size_t i) {
-  ANFI_NEED_ELSE(g ? g->module->cx : NULL, NULL, a, g);
-  return i < a->graphs[g->id].callees.n ? a->graphs[g->id].callees.at[i] : NULL;
-}
-size_t anf_scc(const anf_analysis *a, const anf_graph *g) {
-  ANFI_NEED_ELSE(g ? g->module->cx : NULL, 0, a, g);
-  return a->graphs[g->id].scc;
-}
-bool anf_is_recursive(const anf_analysis *a, const anf_graph *g) {
-  ANFI_NEED_ELSE(g ? g->module->cx : NULL, false, a, g);
-  return a->graphs[g->id].recursive;
-}
-size_t anf_order_count(const anf_analysis *a, const anf_graph *g) {
-  ANFI_NEED_ELSE(g ? g->module->cx : NULL, 0, a, g);
-  return a->graphs[g->id].order.n;
-}
-anf_node *anf_order_at(const anf_analysis *a, const anf_graph *g, size_t i) {
-  ANFI_NEED_ELSE(g ? g->module->cx : NULL, NULL, a, g);
-  return i < a->graphs[g->id].order.n ? a->graphs[g->id].order.at[i] : NULL;
-}
+/* NAME(a, g), and NAME(a, g, i): item i of a list, or NULL. */
+#define READ(T, NAME, otherwise, field)                                                            \
+  T NAME(const anf_analysis *a, const anf_graph *g) {                                              \
+    ANFI_NEED_ELSE(g ? g->module->cx : NULL, otherwise, a, g);                                     \
+    return a->graphs[g->id].field;                                                                 \
+  }
+#define READ_AT(T, NAME, list)                                                                     \
+  T NAME(const anf_analysis *a, const anf_graph *g, size_t i) {                                    \
+    ANFI_NEED_ELSE(g ? g->module->cx : NULL, NULL, a, g);                                          \
+    return i < a->graphs[g->id].list.n ? a->graphs[g->id].list.at[i] : NULL;                       \
+  }
+READ(size_t, anf_free_count, 0, free.n)
+READ_AT(anf_node *, anf_free_at, free)
+READ(anf_graph *, anf_parent, NULL, parent)
+READ(size_t, anf_callee_count, 0, callees.n)
+READ_AT(anf_graph *, anf_callee_at, callees)
+READ(size_t, anf_scc, 0, scc)
+READ(bool, anf_is_recursive, false, recursive)
+READ(size_t, anf_order_count, 0, order.n)
+READ_AT(anf_node *, anf_order_at, order)

@@ -9,14 +9,17 @@
 #include "ir/ir.h"
 
 typedef struct {
+  /* module */
   anf_module *m;
   const anf_analysis *an;
   anfi_arena *a; // of the result
   anfi_arena *scratch;
+  /* words in use */
   anfi_strtab words; // every name given or tried
   anfi_map taken;    // (graph id, word) pairs; graph NOWHERE: in the whole module
   anfi_map suffix;   // the same: next suffix to try
-  anf_text *quoted;  // the last name that needed quotes
+  /* result */
+  anf_text *quoted; // the last name that needed quotes
   anfi_names out;
 } naming;
 

@@ -298,7 +298,7 @@ static anf_module *module_of(const anf_node *n, const anf_node *by) {
   return n->uses ? n->uses->user->graph->module : NULL;
 }
 
-/* Whose result it is: its own graph's, or rarely another's, which captures it only to return it. */
+/* Replaces n as a result: of its own graph, or rarely of others, which capture it only to return it. */
 static void replace_results(anf_module *m, anf_node *n, anf_node *by) {
   if (!anfi_is_result(m, n)) return;
   if (n->graph && n->graph->result == n) anfi_set_result(n->graph, by);

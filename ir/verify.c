@@ -30,14 +30,17 @@
 #include "ir/worklist.h"
 
 typedef struct {
+  /* module */
   anf_module *m;
   anf_ctx *cx;
   anfi_arena *scratch;
   anf_text *type_text;
+  /* found in one pass over the nodes */
   size_t nedge;                      // to nodes that keep a use list
   bool ordered;                      // so far, operands have smaller ids than their users
   ANFI_VEC(const anf_node *) makers; // nodes with functions among their inputs
-  anfi_map values;                   // constants looked into
+  /* values */
+  anfi_map values; // constants looked into
   ANFI_VEC(const anf_value *) pending;
 } checker;
 
@@ -99,8 +102,8 @@ static void check_tables(checker *c) {
 
 /* ---- V3, V4: edges and use lists ---- */
 
-/* What node i uses is far away in memory: it is asked for some nodes ahead, in two steps, for where
- * it is in the table can be asked only once its id is there. */
+/* Prefetches the inputs of nodes ahead of i, which are far away in memory, in two steps: an input's place in the
+ * table is known only once its id has arrived. */
 static void fetch_ahead(const anf_module *m, size_t i) {
 #if defined(__GNUC__)
   enum { FAR = 24, NEAR = 8 };
@@ -475,7 +478,7 @@ static uint32_t *effect_order(checker *c) {
   return before;
 }
 
-/* What top needs next, or NULL. *cycle is set when it needs the captures of a function that are
+/* The next need of top, or NULL. *cycle is set when it needs the captures of a function that are
  * being visited, which wait for top itself. */
 static anf_node *next_need(walk *w, const anf_graph *g, step *top, bool *cycle) {
   if (!top->effect_done) {

@@ -20,13 +20,16 @@ typedef struct {
 } visit;
 
 typedef struct {
+  /* the pass */
   anfi_pass *pass;
   anf_module *m;
   anfi_arena *a;
+  /* representatives */
   anfi_map nodes;       // hash of a node -> the node, or the next free place
   anfi_map values;      // hash of a constant -> its representative VALUE
   anfi_map listed;      // ids of nodes with many users, which are in `nodes`
   bool listed_rootless; // so are nodes that use constants alone
+  /* worklists */
   anfi_node_vec marked; // representatives, and CNodes that wait
   anfi_node_vec again;  // their inputs have become others after their turn
   ANFI_VEC(visit) waiting;

@@ -16,7 +16,7 @@ typedef struct {
   uint32_t *size; // by graph id, of graphs that are done
 } inlining;
 
-/* One call, no other use, and the host does not know it. */
+/* Is g called once, not used otherwise, and not known to the host? */
 static bool used_once(const anf_graph *g) {
   const anfi_use *u = g->self ? g->self->uses : NULL;
   return (g->flags & ANFI_GRAPH_PRIVATE) && u && !u->next && !anfi_is_result(g->module, g->self);

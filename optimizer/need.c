@@ -8,13 +8,16 @@
 #include "optimizer/group.h"
 
 typedef struct {
+  /* module */
   anf_module *m;
   anfi_arena *a;
   anfi_groups gs;
+  /* what is needed */
   uint8_t *needed; // by node id
   bool **item;     // by result class: items that are needed; NULL: the result is no tuple
   uint32_t *nitem;
   uint32_t **place; // by result class: see places
+  /* boxes, worklist */
   anfi_box_classes boxes;
   anfi_node_vec todo;
 } needs;
@@ -129,7 +132,7 @@ static void seed(needs *w) {
   }
 }
 
-/* Which classes give tuples that may lose items. */
+/* Finds the classes whose results are tuples that may lose items. */
 static void find_items(needs *w) {
   w->item = ANFI_NEW_N(w->a, bool *, w->gs.n);
   w->nitem = ANFI_NEW_N(w->a, uint32_t, w->gs.n);
@@ -215,7 +218,7 @@ static bool any_dead_item(const needs *w, uint32_t c) {
   return false;
 }
 
-/* Which parameters of a closed group go; NULL when none does. */
+/* The parameters of a closed group that go; NULL when none does. */
 static bool *gone_params(needs *w, const anfi_group *g) {
   size_t np = g->open ? 0 : g->graphs.at[0]->params.n;
   bool *gone = ANFI_NEW_N(w->a, bool, np), some = false;

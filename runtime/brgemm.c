@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Batch-reduce products of sizes and types that have no kernel: the plain loop (base/brgemm_loop.h).
+ *   k = anf_rt_brgemm_kernel(s, M, N, K, ..); anf_rt_brgemm_call(s, k, a, b, c, num, ..)   ->   c = sum of a[h] b[h]
  * A handle is the shape, kept once in a table that only grows; any thread may ask for one. */
 #include "base/base.h"
 #include "base/gemm.h"

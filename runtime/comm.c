@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Operations of compiled programs on the communicator of their stream.
+ *   t = anf_rt_comm_start(s, kind, type, mean, ranks, in, out, n, 0, 0); ..; anf_rt_comm_wait(s, t, in, out, site)
+ *   ->   out has the result, or the call stops at its site with the rank that failed
  * INVARIANT: a call that is stopped gives its memory back only when no operation uses it any more (enter.c). */
 #include "anfora/comm.h"
 #include "comm/comm.h"

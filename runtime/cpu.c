@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The processor: has it the features that an object's code uses? An object made for another one would end the process
- * by SIGILL; its functions give ANF_UNSUPPORTED instead. */
+/* The processor: has it the features that an object's code uses?
+ *   anfi_rt_lacks("avx2,amx-int8", &n) on a processor with AVX2 alone   ->   "amx-int8"
+ * An object made for another one would end the process by SIGILL; its functions give ANF_UNSUPPORTED instead. */
 #include "runtime/rt.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Conversions of small floats, for code of targets that lack them. */
+/* Conversions of small floats, for code of targets that lack them.
+ *   anf_rt_f64_to_bf16(1.0)   ->   0x3f80 */
 #include "base/base.h"
 #include "runtime/rt.h"
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Memory for what derivatives keep: chunks, each twice as large as the one before, filled one after
- * the other and all emptied when the next call from outside begins. They stay the stream's, since
- * new pages cost more than anything that is done with them; a call that needed several is followed
- * by one that has as much in one chunk, where a stack grows without being moved. */
+/* Memory for residuals of derivatives: chunks, each twice as large as the one before, filled one after the other and
+ * all emptied when the next call from outside begins.
+ *   p = anf_rt_keep(s, 100); q = anf_rt_keep(s, 8);   ->   q = p + 104; the next call from outside begins at p again
+ * They stay the stream's, since new pages cost more than anything that is done with them; a call that needed several
+ * is followed by one that has as much in one chunk, where a stack grows without being moved. */
 #define _DEFAULT_SOURCE
 #include "runtime/rt.h"
 

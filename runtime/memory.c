@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The allocator of a stream: memory is taken from the top of a block, and given back in reverse
- * order. A mark is the address of the top; 0 stands for nothing taken. One empty block is kept, and the
- * first block of a call is as large as all that were in use at once before: from the third call on,
- * calls that need as much as those before ask the system for nothing. */
+/* The allocator of a stream: memory is taken from the top of a block, and given back in reverse order.
+ *   m = anf_rt_mark(s); p = anf_rt_alloc(s, 100); anf_rt_release(s, m);   // p is given back
+ * A mark is the address of the top; 0 stands for nothing taken. One empty block is kept, and the first block of a call
+ * is as large as all that were in use at once before: from the third call on, calls that need as much as those before
+ * ask the system for nothing. */
 #include "runtime/rt.h"
 
 #include <stdlib.h>

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Parallel loops: each stream has a pool of workers, made at the first loop that needs it. Every
- * participant gets one run of neighbouring iterations, so what is computed does not depend on
- * timing. Workers wait for the next loop by looking for some times as long as it takes to wake one, then
- * asleep, and who waits for them does the same; the lock is taken only for those who sleep. A loop
- * inside a loop runs in order. If participants trap, the one with the least iteration is reported.
- *
- * A child of fork has the memory of a pool, without its threads: it forgets the pool and makes its own. */
+/* Parallel loops: each stream has a pool of workers, made at the first loop that needs it.
+ *   10 iterations, 3 threads   ->   0 .. 3 on the caller, 4 .. 6 and 7 .. 9 on two workers
+ * Every participant gets one run of neighbouring iterations, so results do not depend on timing. Workers wait for the
+ * next loop by polling about as long as it takes to wake one, then asleep, and the caller waits for them likewise; the
+ * lock is taken only for those who sleep. A loop inside a loop runs in order. If participants trap, the one with the
+ * least iteration is reported. A child of fork has the memory of a pool, without its threads: it makes its own. */
 #include "base/os/fork.h"
 #include "runtime/rt.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What compiled programs tell their host by the numbers of sites: why they stop, what they print. */
+/* Sites: compiled programs tell their host by numbers why they stop and what they print.
+ *   Print(x)   ->   anf_rt_put(s, bits of x); anf_rt_print(s, 3)   ->   the host's function with site 3 and one leaf */
 #include "runtime/rt.h"
 
 #include <stdlib.h>

@@ -89,7 +89,7 @@ struct anf_stream {
   size_t nleaf, leaf_cap;
 };
 
-/* What stands between the limit that functions compare with and the end of the stack: room for
+/* Bytes between the limit that functions compare with and the end of the stack: room for
  * those that do not compare, and for functions of the C library. */
 enum { RT_MARGIN = 128 << 10, RT_ALIGN = 64 };
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a Print of an object shows, on standard output: the text of its site, with the numbers and
- * tensors that code passes. The library prints the same. INVARIANT: takes no memory. */
+/* What a Print of an object shows, on standard output: the text of its site, with the numbers and tensors that code
+ * passes.
+ *   "x = " LEAF "f32[2]" END and the address of {1, 2}   ->   x = [1.0, 2.0]
+ * The library prints the same.
+ * INVARIANT: takes no memory. */
 #define _POSIX_C_SOURCE 200809L // flockfile
 #include "base/base.h"
 #include "runtime/rt.h"

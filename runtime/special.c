@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions of an element that are no instructions, for compiled code. */
+/* Functions of an element that are no instructions, for compiled code (base/special.c).
+ *   anf_rt_polygamma(s, 1, 1.0)   ->   pi^2 / 6 */
 #include "base/base.h"
 #include "runtime/rt.h"
 

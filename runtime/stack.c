@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A large stack for recursion, and calls on it. On processors that are known here the stack pointer
- * is moved; elsewhere, and under sanitizers, which watch stacks, a thread of its own has the stack.
- */
+/* A large stack for recursion, and calls on it.
+ *   stack = anfi_rt_stack_new(256 << 20); anfi_rt_call_on(stack, 256 << 20, f, x)   ->   f(x) with 256 MB of stack
+ * On processors that are known here the stack pointer is moved; elsewhere, and under sanitizers, which watch stacks, a
+ * thread of its own has the stack. */
 #define _DEFAULT_SOURCE // MAP_ANONYMOUS
 #include "runtime/rt.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Streams: made, freed, and the one that each thread has of its own. */
+/* Streams: made, freed, and the one that each thread has of its own.
+ *   anf_stream_of_thread() == anf_stream_of_thread()   // made at the first call, freed with the thread */
 #include "runtime/rt.h"
 
 #include <pthread.h>

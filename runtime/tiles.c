@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The system's permission to use tiles of AMX: their state is large, so Linux keeps it only for
- * processes that asked. */
+/* The system's permission to use tiles of AMX: their state is large, so Linux keeps it only for processes that asked.
+ *   anf_rt_tiles()   ->   true on a processor with AMX, after which tile instructions do not end the process */
 #define _GNU_SOURCE // syscall
 #include "runtime/rt.h"
 

@@ -51,7 +51,8 @@ void anfi_step_leaf_free(anf_step *s, anfi_step_leaf *l) {
 
 /* ---- checks ---- */
 
-anfi_step_leaf *anfi_step_at(const anf_step *s, anf_role r, size_t i) {
+/* The leaf of this role and number, or NULL with an error. */
+static anfi_step_leaf *leaf_at(const anf_step *s, anf_role r, size_t i) {
   if ((size_t)r < 3 && i < s->nleaf[r]) return &s->leaf[r][i];
   const char *what = (size_t)r < 3 ? anfi_step_role_name(r) : "leaf";
   return (void)anfi_fail(s->cx, anfi_nowhere(), ANF_E1114, what, i,
@@ -159,7 +160,7 @@ void anfi_step_scatter(const anfi_step_leaf *l) {
 
 bool anfi_step_bind_array(anf_step *s, anf_role r, size_t i, const anf_array *a) {
   if (!anfi_step_idle(s)) return false;
-  anfi_step_leaf *l = anfi_step_at(s, r, i);
+  anfi_step_leaf *l = leaf_at(s, r, i);
   if (!l) return false;
   if (!a->data && !a->dims) { // back to memory of the step's own
     const char *values = l->at;
@@ -242,7 +243,7 @@ anf_status anf_step_whole(const anf_step *s, size_t i, anf_array *out) {
 
 static void write_leaf(anf_step *s, anf_role r, size_t i, const anf_array *from) {
   if (!anfi_step_idle(s)) return;
-  anfi_step_leaf *l = anfi_step_at(s, r, i);
+  anfi_step_leaf *l = leaf_at(s, r, i);
   if (l && is_of_whole(l, from)) {
     write_whole(s, l, from);
     return;
@@ -262,7 +263,7 @@ anf_status anf_step_write(anf_step *s, anf_role r, size_t i, const anf_array *fr
 }
 
 static void read_leaf(const anf_step *s, anf_role r, size_t i, const anf_array *to) {
-  const anfi_step_leaf *l = anfi_step_idle(s) ? anfi_step_at(s, r, i) : NULL;
+  const anfi_step_leaf *l = anfi_step_idle(s) ? leaf_at(s, r, i) : NULL;
   if (l && is_of_whole(l, to)) {
     read_whole(s, l, to);
     return;

@@ -468,7 +468,9 @@ static void note_torn(anf_step *s) {
   s->torn = e.why != ANF_COMM_FINE;
 }
 
-void anfi_step_go(anf_step *s) {
+/* What a run does, on any thread. */
+static void go(void *step) {
+  anf_step *s = (anf_step *)step;
   uint64_t start = s->o.progress ? anfi_os_now_ns() : 0; // a clock takes longer than small steps
   s->cancelled =
       atomic_load_explicit(&s->cancel, memory_order_relaxed) && atomic_exchange(&s->cancel, false);
@@ -491,7 +493,6 @@ void anfi_step_go(anf_step *s) {
   s->count++;
   if (s->o.progress) s->ms = (double)(anfi_os_now_ns() - start) / 1e6;
 }
-static void go(void *s) { anfi_step_go((anf_step *)s); }
 
 static bool cancelled(const anf_step *s) { return anfi_fail(s->cx, anfi_nowhere(), ANF_E1116); }
 
@@ -521,7 +522,7 @@ bool anfi_step_idle(const anf_step *s) {
 
 static void run(anf_step *s) {
   if (!anfi_step_idle(s) || !anfi_step_apart(s) || !anfi_step_together(s)) return;
-  anfi_step_go(s);
+  go(s);
   finish(s);
 }
 
@@ -539,7 +540,7 @@ static anf_status in_frame(anf_step *s, anf_diag *d, void (*f)(anf_step *)) {
 anf_status anf_step_run(anf_step *s, anf_diag *d) {
   ANFI_NEED(d, s);
   if (!is_plain(s)) return in_frame(s, d, run);
-  anfi_step_go(s);
+  go(s);
   bool good = !s->cancelled && s->status == ANF_OK && !s->print;
   return good ? ANF_OK : in_frame(s, d, finish);
 }

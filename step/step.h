@@ -103,14 +103,10 @@ struct anf_step {
 };
 
 /* step.c */
-/* What a run does, on any thread. */
-void anfi_step_go(anf_step *s);
 /* False, with an error, while a run is under way. */
 bool anfi_step_idle(const anf_step *s);
 
 /* leaf.c */
-/* The leaf of this role and number, or NULL with an error. */
-anfi_step_leaf *anfi_step_at(const anf_step *s, anf_role r, size_t i);
 /* Memory of the context's, aligned to 64 bytes; `*whole` is what to free it with. */
 char *anfi_step_memory(anf_ctx *cx, size_t bytes, size_t *whole);
 void anfi_step_memory_free(anf_ctx *cx, char *p, size_t whole);

@@ -16,11 +16,14 @@
 /* Rules set nothing and return the batched result; NULL after an error, or when the shapes (unknown
  * dims) leave no way but one lane after the other. */
 struct anfi_batch {
+  /* where the op is built */
   anfi_ad *ad;
   anf_graph *g;
+  /* the lanes */
   int64_t size;    // number of lanes; negative when not constant
   anf_node *like;  // of g: something with the lanes along axis 0; of use when size < 0
   anf_node *lanes; // [lanes] falses, when made
+  /* the op, and its operands with their lanes */
   const anf_node *primal;
   size_t n;
   anf_node *const *in;

@@ -277,7 +277,7 @@ anf_node *anfi_batch_bincount(anfi_batch *b) {
   return anfi_b_lane_shape(b, y, 1, &length);
 }
 
-/* Where the sorted vector is the same for all lanes, the values are looked up as they stand. */
+/* A sorted vector that all lanes share: one op looks up the values of all lanes. */
 anf_node *anfi_batch_search_sorted(anfi_batch *b) {
   return b->batched[0] ? NULL : anfi_b_again(b, b->in);
 }

@@ -5,12 +5,15 @@
 #include "base/mark.h"
 
 typedef struct {
+  /* the loop over lanes */
   anfi_batch *b;
   anf_graph *step;
-  size_t nw;                   // operands that are no constants
-  anf_node **w;                // those
-  anf_node **param;            // by operand: its counterpart in the step
-  anf_node *i;                 // the lane's number, in the step
+  /* operands */
+  size_t nw;        // operands that are no constants
+  anf_node **w;     // those
+  anf_node **param; // by operand: its counterpart in the step
+  anf_node *i;      // the lane's number, in the step
+  /* results */
   size_t nout;                 // tensors that the op gives
   const anf_type *const *type; // of each
   bool tuple;
@@ -37,7 +40,7 @@ static anf_node *out_of(const lanes *l, anf_graph *g, anf_node *y, size_t k) {
   return l->tuple ? anfi_ad_get(l->b->ad, g, y, k) : y;
 }
 
-/* Where results go: zeros of the batch; the shape may come from the op itself. */
+/* The initial value of result k, before lanes are written to it: zeros. The shape may come from the op itself. */
 static anf_node *room(const lanes *l, size_t k) {
   anfi_batch *b = l->b;
   anf_ctx *cx = b->ad->m->cx;

@@ -16,13 +16,13 @@ size_t anfi_item_count(const anf_type *t) {
   return n;
 }
 
-bool anfi_can_batch(const anf_type *t) {
+static bool can_batch(const anf_type *t) {
   return t->kind == ANF_TYPE_TENSOR || t->kind == ANF_TYPE_BOX || t->kind == ANF_TYPE_STACK;
 }
 
 static void mark_all(const anf_type *t, bool *out) {
   if (!anfi_is_nest(t)) {
-    *out = anfi_can_batch(t);
+    *out = can_batch(t);
     return;
   }
   for (uint32_t i = 0; i < t->n; i++) {

@@ -7,11 +7,14 @@
 #include "autodiff/flow.h"
 
 typedef struct anfi_vmap {
+  /* the transform */
   anfi_flow f;
   anfi_ad *ad;
   int64_t size;
+  /* specialisations */
   ANFI_VEC(anfi_flow_spec *) todo; // specs whose graph is made and still empty
   const anf_analysis *an;          // of the module before, when needed
+  /* the one that is being filled */
   anfi_flow_spec *now;
   anf_node **param; // of now->made
   anf_node **node;  // by position in the order of now->graph: its counterpart
@@ -19,7 +22,6 @@ typedef struct anfi_vmap {
 } anfi_vmap;
 
 /* vmap.c */
-bool anfi_can_batch(const anf_type *t); // an item
 anf_graph *anfi_vmap_made(anfi_vmap *v, anfi_flow_spec *s);
 anf_node *anfi_vmap_node(anfi_vmap *v, const anf_node *old); // its counterpart
 /* x of type t whose items in `has` are batched, with those in `want` (which holds `has`) batched. */

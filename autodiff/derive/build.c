@@ -49,7 +49,7 @@ static bool is_live(const anf_module *m, const anf_node *n) {
   return n->id < m->nodes.n && m->nodes.at[n->id] == n && n->kind == ANFI_VALUE;
 }
 
-/* One that was asked for lately. */
+/* The cache entry of a constant. */
 static anfi_ad_recent *recent(anfi_ad *ad, uint64_t bits, anf_dtype d) {
   return &ad->recent[anfi_hash_mix(bits, d) % ANFI_AD_NUMBERS];
 }

@@ -199,11 +199,14 @@ static anf_node *item(anfi_ad *ad, anf_graph *g, anf_node *t, size_t k) {
 }
 
 typedef struct {
+  /* the node */
   anfi_ad *ad;
   anf_graph *g;
   const anf_node *primal;
+  /* its inputs with their tangents */
   size_t n;
   anf_node *const *in, *const *tin;
+  /* its result */
   anf_node *y;
   const anf_type *type; // of y
   anf_node **ty;

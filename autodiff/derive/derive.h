@@ -73,7 +73,7 @@ typedef enum anfi_derivative {
   ANFI_DERIVATIVE_MISSING,
 } anfi_derivative;
 anfi_derivative anfi_derivative_of(anf_ctx *cx, anfi_opcode op, size_t input);
-/* Which inputs of an op have no derivative: bit i + 1; the last bit is for all later inputs. */
+/* The inputs of an op that have no derivative: bit i + 1; the last bit is for all later inputs. */
 uint16_t anfi_ad_inactive_inputs(anfi_ad *ad, anfi_opcode op);
 enum { ANFI_AD_INPUTS = 15 };
 static inline bool anfi_ad_is_inactive(anfi_ad *ad, anfi_opcode op, size_t i) {

@@ -25,13 +25,16 @@ typedef struct binding {
 } binding;
 
 typedef struct anfi_term {
+  /* head */
   anfi_term_kind kind;
   anfi_opcode op;
   uint32_t index, n, nattr;
   bool many; // a repeated input
   double number;
+  /* operands */
   uint32_t in[6];
   binding attr[8];
+  /* source */
   const char *text; // where it was read, to find it again
   size_t len;
 } anfi_term;
@@ -51,7 +54,7 @@ const anfi_formula *anfi_formula_parse(anfi_ad *ad, anfi_opcode op, const char *
 
 /* ---- evaluation ---- */
 
-/* What a term is: a number, which takes the type of its neighbours, or a node, or a place of a recipe. */
+/* The value of a term: a number, which takes the type of its neighbours, or a node, or a place of a recipe. */
 typedef struct anfi_operand {
   bool known, is_number;
   uint16_t place;

@@ -8,7 +8,7 @@
 
 enum { STEPS = ANFI_RECIPE_STEPS, ARGS = 4, INPUTS = ANFI_RECIPE_INPUTS };
 
-/* Where an argument comes from: operand `index`, then y and dy after the operands, then results of
+/* An argument of a step: `index` counts the operands, then y and dy, then results of
  * earlier steps; or a number. */
 typedef struct {
   bool is_number;
@@ -24,10 +24,12 @@ typedef struct {
 } step;
 
 struct anfi_recipe {
+  /* key */
   anfi_opcode op;
   uint32_t want; // bit set of operands
   uint32_t n, nstep;
   const anf_type *type; // of operands, y and dy
+  /* program */
   bool none;            // there is no recipe: formulas must be read
   uint16_t out[INPUTS]; // where the adjoint of each wanted operand is, ...
   uint32_t minus;       // ... or, bit set, its negative

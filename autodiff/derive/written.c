@@ -37,7 +37,7 @@ static size_t writes_of(const anf_node *x, anf_ctx *cx) {
 
 bool anfi_ad_is_written(anfi_ad *ad, const anf_node *x) { return writes_of(x, ad->m->cx) > 0; }
 
-/* What w puts in the place of a part of zeros, plus that part of the sum. */
+/* What w, which writes a part into zeros, has to write into `sum` instead: the part of `sum` there, plus its own. */
 static anf_node *sum_of_part(anfi_ad *ad, anf_graph *g, const anf_node *w, anf_node *sum) {
   anf_ctx *cx = ad->m->cx;
   bool dynamic = w->op == ANF_OP_DynamicUpdateSlice;

@@ -10,13 +10,15 @@
 #include "base/mark.h"
 
 typedef struct {
+  /* the transform */
   anfi_flow f;
   anfi_ad *ad;
   anfi_arena *a;
   ANFI_VEC(anfi_flow_spec *) todo; // specs whose graph is made and still empty
-  anf_graph *g;                    // being filled
-  anf_node **param, **node;        // primals in g: by parameter, by position
-  anf_node ***ptan, ***tan;        // tangents of their leaves
+  /* the graph that is being filled */
+  anf_graph *g;             // being filled
+  anf_node **param, **node; // primals in g: by parameter, by position
+  anf_node ***ptan, ***tan; // tangents of their leaves
 } forward;
 
 static const anf_type *type_of(const forward *v, const anf_node *n) {
@@ -185,9 +187,11 @@ static pair custom(forward *v, const anf_node *n) {
 
 /* (w.., ẇ.., s.., ṡ.., x.., ẋ..) -> ([again], s'.., ṡ'.., o.., ȯ..), by a call of T(step). */
 typedef struct {
+  /* the loop */
   forward *v;
   const anfi_flow_loop *p;
   anf_graph *g;
+  /* its step with tangents */
   anf_node **x, **t; // the step's parameters; the tangents of their leaves that count
   size_t nt;
   size_t nw, ns, nx, nout; // numbers with tangents
@@ -475,7 +479,9 @@ static bool fill(forward *v, anfi_flow_spec *s) {
 
 /* ---- the transform ---- */
 
-anf_graph *anfi_jvp_graph(anfi_ad *ad, anf_graph *g, const bool *mask, const bool **out) {
+/* T(params.., one tangent a leaf of `mask`..) -> (result, (one tangent a leaf of *out..)).
+ * `out` is a mask over the leaves of g's result: tangents of others are zero. NULL after an error. */
+static anf_graph *jvp_graph(anfi_ad *ad, anf_graph *g, const bool *mask, const bool **out) {
   forward *v = ANFI_NEW(ad->arena, forward);
   v->ad = ad;
   v->a = ad->arena;
@@ -519,7 +525,7 @@ anf_node *anfi_expand_jvp(anfi_ad *ad, anf_node *n) {
   bool *mask = ANFI_NEW_N(v.a, bool, total + 1);
   const bool *out;
   anf_node **dx = given(&v, n, f, first, mask), **in = ANFI_NEW_N(v.a, anf_node *, np + total + 1);
-  anf_graph *t = anfi_jvp_graph(ad, f, mask, &out);
+  anf_graph *t = jvp_graph(ad, f, mask, &out);
   if (!t) return NULL;
   ad->how = anfi_debug_derive(ad->m, n->debug, "tangent of");
   for (size_t i = 0; i < np; i++) in[i] = n->in[i + 1].def;

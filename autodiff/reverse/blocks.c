@@ -202,7 +202,7 @@ static anf_graph *run_rest(anfi_ad *ad, const anfi_jspec *s, const anfi_loop_op 
   return m.g;
 }
 
-/* The same where none is left. */
+/* The remainder of rounds when blocks cover all: it runs nothing. */
 static anf_graph *no_rest(anfi_ad *ad, const anfi_loop_op *l, const anf_type *t) {
   making m = begin(ad, "▷", l->step, l->nw + l->ns);
   anf_node **out = ANFI_NEW_N(ad->arena, anf_node *, t->n + 1);

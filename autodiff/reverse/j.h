@@ -35,7 +35,7 @@
 
 enum { ANFI_J_CONSTANT = 1, ANFI_J_ADDS = 2 }; // of a parameter
 
-/* What a checkpoint around a spec asks for. */
+/* Options of the checkpoint around a spec. */
 typedef struct anfi_jplan {
   bool products; // save only results of products and calls, rematerialise the rest
   bool tree;     // of a loop, save one state (treeverse); else one per block
@@ -179,7 +179,7 @@ static inline size_t anfi_node_slot(const anfi_jgraph *jg) { return 1 + anfi_nwa
 /* activity.c */
 /* The plan of a Recompute node; `arguments`: ▶ saves nothing but its arguments. */
 anfi_jplan anfi_plan_of(const anfi_j *j, const anf_node *n, bool *arguments);
-/* What the engine of flow.h asks for: anfi_flow_rules. A visit goes over all nodes of s, forward and then backward. */
+/* The analysis of activity, as anfi_flow_rules. A visit goes over all nodes of s, forward and then backward. */
 bool anfi_j_visit(anfi_flow *f, anfi_flow_spec *s);
 const bool *anfi_j_mask(anfi_flow *f, const anf_node *n);
 anfi_flow_spec *anfi_j_forward_spec(anfi_flow *f, anf_graph *g, const bool *in);

@@ -234,7 +234,7 @@ static bool is_much(const selection *c) {
   return true;
 }
 
-/* As its callers, which come later, will see it. */
+/* Puts many residuals into a box; callers, which are built later, then pass all arguments to ◀. */
 static void may_box(const selection *c) {
   anfi_jspec *s = c->q->s;
   size_t np = c->q->f->params.n;

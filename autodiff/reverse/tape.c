@@ -85,7 +85,7 @@ static uint8_t stale(const anfi_jbuild *q, const anf_node *x) {
   return x->kind == ANFI_VALUE ? 0 : q->stale[anfi_position(q, x)];
 }
 
-/* Which passes have to visit the copy of n, at position k. */
+/* The passes that have to visit the copy of n, at position k, as bits. */
 static uint8_t work_of_copy(anfi_jbuild *q, size_t k, const anf_node *n) {
   unsigned work = (anfi_is_clean(n, ANFI_WORK_SIMPLIFY) ? 0u : ANFI_WORK_SIMPLIFY) |
                   (anfi_is_clean(n, ANFI_WORK_CSE) ? 0u : ANFI_WORK_CSE);

@@ -15,7 +15,7 @@ bool anfi_vjp_dequantize(anfi_derive *q) { // q scale zero?
   return q->out[1] != NULL;
 }
 
-/* Where x is not clipped. */
+/* Bools: x is not clipped. */
 static anf_node *inside(anfi_derive *q) {
   bool zero = q->n > 2 && q->in[2]->type->kind == ANF_TYPE_TENSOR;
   anf_value *wide = anfi_value_new_type(q->ad->m->cx, anfi_type_scalar(q->ad->m->cx, ANF_I32));

@@ -12,10 +12,10 @@
 #include "anfora/build.h"
 #include "backend/jit/jit.h"
 
-/* What a function is called in C. */
+/* The names of a function in C. */
 typedef struct cfunc {
   const char *natural; // as hosts call it
-  const char *impl;    // what takes stream and data first
+  const char *impl;    // takes stream and data first
   const char *wrapper; // with generic arguments; NULL: none
 } cfunc;
 
@@ -122,7 +122,7 @@ const char *anfi_c_declaration(cgen *c, texpr v, const char *name); // of a vari
 
 /* module.c */
 const char *anfi_c_prototype(cgen *c, tfunc f);
-/* What a printed module is called in C. */
+/* The names of a printed module in C. */
 typedef struct anfi_c_names {
   cfunc *func;      // by place in the module; natural NULL: none
   const char *data; // variable that points to the first instance's data
@@ -152,8 +152,5 @@ const char *anfi_c_slot(tdtype d);
 bool anfi_c_header(anf_ctx *cx, const anfi_jit_lowered *l, const tmod *given, const char *title,
                    const anfi_c_doc *doc, anf_text *out);
 bool anfi_c_is_cpp_word(const char *s);
-
-/* The passes that bring any module into that form. NULL: failed. */
-const tmod *anfi_c_ready(anf_ctx *cx, const tmod *m, const anf_c_opts *o);
 
 #endif

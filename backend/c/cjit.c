@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The engine cjit: prints C, has the system's compiler make a shared object of it, and loads that.
- * What the code calls it finds through variables that are set after loading, so that nothing
- * depends on how the host was linked. Files live in a folder of their own and go when the object is
- * loaded, unless they are wanted for debugging. */
+ *   func f   ->   f_0wrapper and f in module.c   ->   cc -O2 .. -shared module.c -o module.so -lm   ->   dlopen
+ * Code calls the run time through variables whose addresses are set after loading, so nothing depends on how the host
+ * was linked. Files live in a folder of their own, which is removed when the object is loaded, unless debuggers want
+ * them. */
 #include "backend/c/c.h"
 
 #include <stdlib.h>
@@ -136,7 +137,7 @@ static void close_engine(anf_jit_engine *e) {
   anfi_jit_free(j->argv);
 }
 
-/* What code of this compiler is kept by: its words, and what it answers to -###, which are its version and the
+/* The key of this compiler in the cache on disk: its command, and its answer to -###, which has its version and the
  * flags that `native` means on this machine. One that does not answer has nothing kept on disk. */
 static void identify(anf_ctx *cx, cjit_engine *j) {
   anfi_arena *a = anfi_scratch(cx);
@@ -214,7 +215,7 @@ static job *new_job(anf_ctx *cx, cjit_engine *j, bool stays) {
   return w;
 }
 
-/* What the compiler said, shortened: as a hint. */
+/* The finding for a failed compiler; its output, shortened, is the hint. */
 static bool compiler_failed(job *w) {
   char *text = NULL;
   size_t len = 0;
@@ -324,7 +325,7 @@ static const char *after(const char *p, const char *end, size_t n) {
   return p;
 }
 
-/* Where the shared object begins; NULL: these are not the names of an object. */
+/* The begin of the shared object, behind the names; NULL: these are not the names of an object. */
 static const char *object_of(const anfi_jit_code *code, const char *p, const char *end) {
   p = after(p, end, 2 * code->nentry + 2);
   while (p && p < end && *p) p = after(p, end, 2);

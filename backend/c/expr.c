@@ -94,7 +94,7 @@ static const char *row_stride(cgen *c, texpr e) {
   return stride && rank > 1 ? stride[rank - 2] : "0";
 }
 
-/* Where lanes begin: with a mask that may be past the end, which `&T[i]` may not. */
+/* The address of the first lane, as `T + i`: with a mask it may be past the end, where `&T[i]` is undefined. */
 static const char *lanes_at(cgen *c, texpr e, const char *const *idx) {
   return SAY("%s + (%s)", anfi_c_name(c, e->in[0]), offset(c, e, idx));
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* brgemm in C source, where it was not lowered to a kernel: one function for each triple of types, whose body is the
- * plain loop itself (base/brgemm_loop.h, embedded by the build) behind definitions of its macros. */
+/* brgemm in C source, where it was not lowered to a kernel:
+ *   brgemm(A, B, C, ..) of f32   ->   anf_brgemm_f32_f32_f32(&(anf_brgemm){.A = A, .B = B, .C = C, .., .flags = 0})
+ * One function for each triple of types; its body is the plain loop (base/brgemm_loop.h, embedded by the build) behind
+ * definitions of its macros. */
 #include "backend/c/c.h"
 #include "backend/kernel/kernel.h"
 

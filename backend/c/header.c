@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The C header of an object file: for each function that hosts call its natural form, its form by
- * slots, and NAME_on, which takes a stream and returns a status. C11 and C++11 read it. */
+/* The C header of an object file, for C11 and C++11. Of `func relu(x: [f32 * 4], y: [f32 * 4]): void` it has
+ *   void relu(float *x, float *y);                                              // the natural form
+ *   void relu_0wrapper(anf_stream *stream, void *data, anf_generic *args);      // arguments in slots
+ *   anf_status relu_on(anf_stream *stream, float *x, float *y);                 // on a stream, with a status */
 #include "backend/c/c.h"
 
 #define SAY(...) anfi_sprintf(c->a, __VA_ARGS__)
@@ -50,7 +52,7 @@ typedef struct hparam {
   bool tensor;
 } hparam;
 
-/* What is in a tensor, as a comment; "" for a scalar. */
+/* Number of elements and element type of a tensor, as a comment; "" for a scalar. */
 static const char *note(cgen *c, texpr p) {
   uint64_t n;
   if (p->kind != TX_tensor) return "";

@@ -18,7 +18,7 @@ bool anfi_c_helper(cgen *c, const char *name) {
 static const char *elem(tdtype d) { return anfi_t_elem_names[d.elem]; }
 static unsigned bits(tdtype d) { return (unsigned)anfi_t_bytes(d) * 8; }
 
-/* What arithmetic is done in: unsigned, at least 32 bits, so that nothing is promoted. */
+/* The type of arithmetic: unsigned, at least 32 bits, so that nothing is promoted. */
 static const char *work_type(tdtype d) { return bits(d) == 64 ? "u64" : "u32"; }
 
 static void division(cgen *c, const char *name, bool mod, tdtype d) {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A module as one C file: prelude, helpers, functions, and three entries for each: f_body, f_0wrapper, f. */
+/* A module as one C file: prelude, helpers, functions, and three entries for each function. Of `func f(x: s32): s32`:
+ *   static s32 f_body(anf_stream *stream, void *data, s32 x)            // what other functions call
+ *   void f_0wrapper(anf_stream *stream, void *data, anf_generic *args)  // args[0] is x, args[1] the result
+ *   s32 f(s32 p0)                                                       // the C function, on the first instance */
 #include "backend/c/c.h"
 
 #define SAY(...)  anfi_sprintf(c->a, __VA_ARGS__)
@@ -345,7 +348,8 @@ static bool has_large(const tmod *m, uint64_t limit) {
   return !limit;
 }
 
-const tmod *anfi_c_ready(anf_ctx *cx, const tmod *m, const anf_c_opts *o) {
+/* The passes that bring any module into the form that is printed. NULL: failed. */
+static const tmod *make_ready(anf_ctx *cx, const tmod *m, const anf_c_opts *o) {
   anf_tir_opt_opts opts = {.size = sizeof opts, .local_tensor_bytes = o->stack_bytes};
   const char *phis = anfi_t_measure(m) & TPROP_NO_PHI ? "" : "auto_caster dessa_transform ",
              *heap = has_large(m, o->stack_bytes)
@@ -362,7 +366,7 @@ static void print_any(anf_ctx *cx, const tmod *m, const anf_c_opts *given, anf_t
   anf_c_opts o;
   if (!ANFI_OPTS_IN(cx, anf_c_opts, stack_bytes, given, &o)) return;
   if (!o.stack_bytes) o.stack_bytes = 4096;
-  m = anfi_c_ready(cx, m, &o);
+  m = make_ready(cx, m, &o);
   anfi_jit_lowered l = {.m = m};
   if (!m) return;
   l.need = anfi_jit_needs(cx, m);

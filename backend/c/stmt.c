@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Statements. The source line of a statement is a comment after it, or in a #line. */
+/* Statements of Tensor IR as statements of C.
+ *   for i in (0UL, 8UL, 1UL) { y[i] = x[i] }   ->   for (index i = 0ULL; i < 8ULL; i++) { y[i] = x[i]; }
+ * Bounds are computed once; a loop whose variable could overflow counts its iterations instead. The source line of a
+ * statement is a comment after it, or in a #line. */
 #include "backend/c/c.h"
 
 #define SAY(...) anfi_sprintf(c->a, __VA_ARGS__)
@@ -105,7 +108,7 @@ static void strides(cgen *c, texpr v) {
   *anfi_map_at(&c->strides, anfi_key(v)) = anfi_key(s);
 }
 
-/* The elements of a local tensor: constant, for passes have others allocated (anfi_c_ready). */
+/* The elements of a local tensor: constant, for passes have others allocated (module.c, make_ready). */
 static uint64_t elements(cgen *c, texpr v) {
   uint64_t n = 1;
   if (anfi_t_const_elems(v, &n)) return n;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Types, constants and operations of one value as text; vectors go the same way through functions
- * over their lanes. What an operation means is backend/tir/value.c. */
+/* Types, constants and operations of one value as text (backend/tir/value.c defines what they mean).
+ *   a + b of f32   ->   (a + b)              a / b of s32   ->   a helper function that traps at 0
+ *   0.5 of f32     ->   0.5f                 f16            ->   to f32, the operation, back to f16
+ * Vectors go the same way, through functions over their lanes. */
 #include "backend/c/c.h"
 
 #include <math.h>

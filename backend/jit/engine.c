@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Engines, whatever their kind: making, compiling, names of C functions. */
+/* Engines, whatever their kind: making one, compiling with it, registering functions of the host.
+ *   anf_jit_engine_new(cx, ANF_JIT_LLVM, NULL, d, &e); anf_jit_make_module(e, m, d, &jm);   ->   code of m
+ * Code comes from the cache (memory, then disk) if the key of module, options and build is known there; one process
+ * compiles while others wait for its entry. */
 #include "backend/jit/jit.h"
 #include "backend/kernel/kernel.h"
 
@@ -39,7 +42,8 @@ static bool take_text(anf_ctx *cx, const char *from, char *to, size_t size) {
   return anfi_fail(cx, anfi_nowhere(), ANF_E0912, to, "any target");
 }
 
-bool anfi_target_read(anf_ctx *cx, const anf_target_machine *from, anfi_target *to) {
+/* Fails with E0912 if a text is longer than any target's. */
+static bool read_target(anf_ctx *cx, const anf_target_machine *from, anfi_target *to) {
   anf_target_machine tm;
   *to = (anfi_target){0};
   if (!ANFI_OPTS_IN(cx, anf_target_machine, elsewhere, from, &tm)) return false;
@@ -52,7 +56,7 @@ bool anfi_target_read(anf_ctx *cx, const anf_target_machine *from, anfi_target *
 static void negotiate(anf_ctx *cx, anf_jit_kind k, anf_target_machine *tm) {
   const anfi_jit_vtable *vt = table(cx, k);
   anfi_target *t = ANFI_NEW(anfi_scratch(cx), anfi_target);
-  if (!vt || !anfi_target_read(cx, tm, t) || !vt->negotiate(cx, t)) return;
+  if (!vt || !read_target(cx, tm, t) || !vt->negotiate(cx, t)) return;
   tm->triple = anfi_intern_z(&cx->strings, t->triple)->s;
   tm->cpu = anfi_intern_z(&cx->strings, t->cpu)->s;
   tm->features = anfi_intern_z(&cx->strings, t->features)->s;
@@ -119,7 +123,7 @@ static void engine_new(anf_ctx *cx, anf_jit_kind k, const anf_jit_opts *o, anf_j
   atomic_init(&e->refs, 1);
   pthread_mutex_init(&e->lock, NULL);
   anfi_defer(cx, ANFI_ON_FAIL, drop_engine, e);
-  if (!own_strings(cx, e, o) || !anfi_target_read(cx, e->o.target, &e->target)) return;
+  if (!own_strings(cx, e, o) || !read_target(cx, e->o.target, &e->target)) return;
   snprintf(e->version, sizeof e->version, "%s %s", ANF_VERSION,
            anfi_os_this_build(anfi_scratch(cx)));
   if (!vt->negotiate(cx, &e->target) || !vt->open(cx, e)) return;
@@ -249,7 +253,7 @@ static anf_status load_apart(anf_ctx *cx, anf_jit_engine *e, anfi_jit_code *c, c
   return anfi_leave(cx);
 }
 
-/* What is wrong with bytes that were kept is no error: the module is compiled anew. */
+/* Loads code from the cache. Findings about damaged bytes are dropped: the module is then compiled anew. */
 static bool loads(anf_ctx *cx, anf_jit_engine *e, anfi_jit_code *c, const char *p, size_t n) {
   anf_diag *d = anf_diag_new(cx);
   if (!d) anfi_throw_nomem(cx);

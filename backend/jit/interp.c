@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The interp engine: the interpreter of Tensor IR behind the interface of engines. It is the oracle
- * that the others are tested against, and needs no compiler. The module lives in a context of its
- * own, which one thread uses at a time. */
+/* The interp engine: the interpreter of Tensor IR behind the interface of engines.
+ *   call f with args {2, 3}   ->   anf_tir_run(m, "f", 2, {2, 3}, ..)   ->   args[2]
+ * It is the oracle that the other engines are tested against, and needs no compiler. The module lives in a context of
+ * its own, which one thread uses at a time. */
 #define _XOPEN_SOURCE 700 // recursive mutexes
 #include "backend/jit/jit.h"
 

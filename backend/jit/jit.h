@@ -29,8 +29,8 @@ typedef struct anfi_jit_entry {
   void *natural;          // NULL: has none
 } anfi_jit_entry;
 
-/* Where an instance's data hold the address of a constant in a block: which of those of the module that was compiled,
- * in the order of its globals. */
+/* A place in an instance's data for the address of a constant in a block, and the number of that constant among
+ * those of the module that was compiled, in the order of its globals. */
 typedef struct anfi_jit_address {
   uint64_t offset, number;
 } anfi_jit_address;
@@ -63,7 +63,7 @@ typedef struct anfi_jit_code {
   void *impl; // the engine's own
 } anfi_jit_code;
 
-/* What a function needs of its surroundings, found over the module's calls. */
+/* Properties of a function that follow from the calls of the module. */
 typedef struct anfi_jit_need {
   uint32_t flags; // ANF_RT_*; DEEP: recursive, or calls a recursive function
   bool recursive; // member of a cycle of calls: checks the stack when entered
@@ -98,9 +98,6 @@ typedef struct anfi_target {
   bool elsewhere;
 } anfi_target;
 
-/* engine.c: fails with E0912 if a text is longer than any target's. */
-bool anfi_target_read(anf_ctx *cx, const anf_target_machine *from, anfi_target *to);
-
 typedef struct anfi_jit_vtable {
   const char *name;
   const char *passes; // over Tensor IR, if the options name none
@@ -130,7 +127,7 @@ typedef struct anfi_jit_vtable {
   anf_status (*call)(const anfi_jit_code *code, const anfi_jit_entry *f, anf_stream *s, void *data,
                      anf_generic *args); // of entries without a wrapper
 } anfi_jit_vtable;
-/* What engines that make machine code have in common, by the names that the file of each gives its
+/* The members that engines of machine code have in common, by the names that the file of each gives its
  * functions. */
 #define ANFI_JIT_COMPILER                                                                          \
   .passes = "codegen", .scalar_passes = "scalar", .open = open_engine, .make = make, .load = load, \
@@ -195,7 +192,7 @@ struct anf_jit_function {
 extern const anfi_jit_vtable anfi_jit_llvm, anfi_jit_cjit, anfi_jit_interp;
 
 /* memory.c: of engines and code; NULL when there is none */
-/* What kernels of the engine may use; false: its options name no kernels that are known. */
+/* The instructions that kernels of the engine may use; false: its options name no kernels that are known. */
 struct anfi_isa; // backend/kernel/kernel.h
 bool anfi_jit_isa(const anf_jit_engine *e, struct anfi_isa *out);
 void *anfi_jit_alloc(size_t bytes); // zeroed, 64-byte aligned

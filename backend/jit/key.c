@@ -10,9 +10,11 @@
 #include <xxhash.h>
 
 typedef struct keeper {
+  /* the hash */
   XXH3_state_t *h;
   uint64_t word[256]; // that the hash has not seen yet: it takes many at once more quickly
   size_t n;
+  /* numbers given to variables and blocks */
   uint32_t *number; // by id of a variable: how many were seen with it, 0 not yet
   uint32_t nvar, seen;
   anfi_map blocks; // numbered as they are seen
@@ -58,7 +60,7 @@ static void add_dtype(keeper *k, tdtype d) {
                  (uint64_t)d.rows << 32);
 }
 
-/* One of another module, which no engine takes, has the number 0. */
+/* A variable of another module, which no engine compiles, has the number 0. */
 static void add_variable(keeper *k, texpr e) {
   bool ours = e->id < k->nvar, first = ours && !k->number[e->id];
   if (first) k->number[e->id] = ++k->seen;

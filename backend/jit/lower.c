@@ -10,7 +10,7 @@ static size_t elem_bytes(texpr t) {
   return t->sub ? 8 : anfi_t_bytes(anfi_t_dt((anf_tir_elem)t->dtype.elem));
 }
 
-/* Those in blocks have no name for hosts: their address is in the data. */
+/* Globals in blocks have no name for hosts: their address is in the data. */
 static void list_globals(anfi_arena *a, const tmod *m, bool binds, anfi_jit_lowered *out) {
   uint64_t at = 0, n = 0;
   out->global = ANFI_NEW_N(a, anf_jit_global, m->global.n);
@@ -27,7 +27,7 @@ static void list_globals(anfi_arena *a, const tmod *m, bool binds, anfi_jit_lowe
   }
 }
 
-/* Which of the blocks of the module that came in each address is of. */
+/* Numbers each address by its block's place in the module that came in. */
 static void number_bound(anfi_arena *a, const tmod *in, const tmod *m, anfi_jit_lowered *out) {
   anfi_map number;
   uint64_t n = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Memory of engines and code: it outlives contexts and is allocated from many threads. */
+/* Memory of engines and code: it outlives contexts and is allocated from many threads.
+ *   anfi_jit_alloc(100)   ->   128 bytes, zero, on a 64-byte boundary; or NULL */
 #include "backend/jit/jit.h"
 
 #include <stdlib.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Compiled modules and their functions: instances of data for counted code, and calls. */
+/* Compiled modules and their functions: instances of data for shared code, and calls.
+ *   f = anf_jit_get_function(m, "f"); anf_jit_call_generic(f, NULL, args);   // args[0 .. n-1] in, args[n] out
+ * A second instance shares the code and has a copy of the data; the natural C function works on the data of the first
+ * one alone. */
 #include "backend/jit/jit.h"
 
 /* ---- instances ---- */

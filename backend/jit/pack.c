@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Serialises code objects. Reading checks every offset and size: whatever the bytes are, nothing outside of them
- * is accessed. The layout belongs to one build of Anfora, which is part of the cache's key. */
+/* Serialises code objects for the cache.
+ *   one entry f: s32 -> s32   ->   1; "f"; 1 << 32 | flags; its types; globals; image; code
+ * Texts and arrays begin with their length in 8 bytes. Reading checks every offset and size: whatever the bytes are,
+ * nothing outside of them is accessed. The layout belongs to one build of Anfora, which is part of the cache's key. */
 #include "backend/jit/jit.h"
 
 /* ---- out ---- */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Symbols that compiled code may call: the run time, and the functions of the C library that code generators use.
+ *   anfi_jit_builtin("tanh")   ->   tanh of libm          anfi_jit_builtin("system")   ->   NULL
  * No other symbol of the process is reachable. */
 #include "backend/jit/jit.h"
 

@@ -58,9 +58,11 @@ typedef struct anfi_blocks {
   bool pack_a, pack_b;
 } anfi_blocks;
 typedef struct anfi_product {
+  /* sizes */
   uint64_t m, n, k;
-  uint32_t bytes;    // of an element of A and B
-  uint32_t sum;      // the same, of C
+  uint32_t bytes; // of an element of A and B
+  uint32_t sum;   // the same, of C
+  /* storage of A and B */
   bool ta, tb;       // A is stored K by M, B is stored N by K
   bool prepacked;    // B is in packed panels already
   uint64_t lda, ldb; // as stored
@@ -77,13 +79,13 @@ typedef struct anfi_gemm {                          // one kernel: its constants
   bool list;
   int64_t flags;
 } anfi_gemm;
-/* Is there a kernel for these types and flags? */
-bool anfi_gemm_supported(const anfi_gemm *g);
 /* A row of dot.def. */
 typedef enum anfi_dot_form { DOT_PLAIN, DOT_SWAPPED, DOT_BIASED } anfi_dot_form;
 typedef struct anfi_dot_info {
+  /* types */
   anf_tir_elem a, b, c;
   uint32_t group; // of k
+  /* instructions */
   anfi_cpu cpu, tile_cpu;
   const char *vector, *tile; // LLVM's intrinsics, or NULL
   anfi_dot_form form;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The kernel that a call of brgemm needs, as far as it is known when code is made; dot products by types (dot.def). */
+/* The kernel that a call of brgemm needs, as far as it is known when code is made; dot products by types (dot.def).
+ *   brgemm of u8, s8, s32, M = 4, N = 16, K = 8   ->   {.a = u8, .b = s8, .c = s32, .m = 4, .n = 16, .size[GEMM_K] = 8}
+ *   on a processor with VNNI                      ->   groups of four k, anfi_dot_group() = 4 */
 #include "backend/kernel/kernel.h"
 
 const uint8_t anfi_gemm_operand[GEMM_NSIZE] = {
     BRGEMM_num, BRGEMM_K, BRGEMM_LDA, BRGEMM_LDB, BRGEMM_LDC, BRGEMM_stride_a, BRGEMM_stride_b};
 
-bool anfi_gemm_supported(const anfi_gemm *g) {
+/* Is there a kernel for these types and flags? */
+static bool is_supported(const anfi_gemm *g) {
   bool bytes = g->c == ANF_TIR_s32 && (g->a == ANF_TIR_u8 || g->a == ANF_TIR_s8) &&
                (g->b == ANF_TIR_u8 || g->b == ANF_TIR_s8);
   bool same = g->a == g->c && g->b == g->c && (g->c == ANF_TIR_f32 || g->c == ANF_TIR_f64);
@@ -55,5 +58,5 @@ bool anfi_gemm_of(texpr e, anfi_gemm *out) {
   for (uint32_t i = 0; i < GEMM_NSIZE; i++)
     out->known[i] = anfi_t_const_i64(anfi_t_brgemm_in(e, anfi_gemm_operand[i]), &out->size[i]);
   return anfi_t_const_i64(anfi_t_brgemm_in(e, BRGEMM_M), &out->m) &&
-         anfi_t_const_i64(anfi_t_brgemm_in(e, BRGEMM_N), &out->n) && anfi_gemm_supported(out);
+         anfi_t_const_i64(anfi_t_brgemm_in(e, BRGEMM_N), &out->n) && is_supported(out);
 }

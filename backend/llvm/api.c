@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loads LLVM and resolves the functions of api.def, once in a process. */
+/* Loads LLVM and resolves the functions of api.def, once in a process.
+ *   ANF_LLVM(ContextCreate)   ->   anfi_ll.ContextCreate = dlsym(library, "LLVMContextCreate") */
 #include "backend/llvm/llvm.h"
 
 #include <dlfcn.h>
@@ -18,7 +19,7 @@ static const struct {
 #undef ANF_LLVM
 };
 
-/* What makes LLVM know the machine that it was built for. */
+/* Functions that register LLVM's native target. */
 #define TEXT_OF(name) #name
 #define TEXT(name)    TEXT_OF(name)
 static const char *const starts[] = {TEXT(LLVM_NATIVE_TARGETINFO), TEXT(LLVM_NATIVE_TARGET),

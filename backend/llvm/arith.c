@@ -244,13 +244,13 @@ static LLVMValueRef int_intrin(lgen *g, tintrin i, tdtype d, const LLVMValueRef 
   }
 }
 
-LLVMValueRef anfi_ll_lanewise_as(lgen *g, tintrin i, tdtype d, const LLVMValueRef *v) {
+static LLVMValueRef lanewise(lgen *g, tintrin i, tdtype d, const LLVMValueRef *v) {
   if (anfi_t_is_half(d)) {
     tdtype w = as_f32(d);
     uint32_t n = anfi_t_intrins[i].hi;
     LLVMValueRef in[3] = {NULL, NULL, NULL};
     for (uint32_t k = 0; k < n && k < 3; k++) in[k] = anfi_ll_cast(g, w, d, v[k]);
-    LLVMValueRef r = anfi_ll_lanewise_as(g, i, w, in);
+    LLVMValueRef r = lanewise(g, i, w, in);
     return anfi_t_intrins[i].typing == TT_BOOLS ? r : anfi_ll_cast(g, d, w, r);
   }
   if (i == TI_min || i == TI_max) return min_max(g, i, d, v[0], v[1]);
@@ -260,7 +260,7 @@ LLVMValueRef anfi_ll_lanewise_as(lgen *g, tintrin i, tdtype d, const LLVMValueRe
 }
 
 LLVMValueRef anfi_ll_lanewise(lgen *g, texpr e, const LLVMValueRef *v) {
-  return anfi_ll_lanewise_as(g, (tintrin)e->sub, e->in[0]->dtype, v);
+  return lanewise(g, (tintrin)e->sub, e->in[0]->dtype, v);
 }
 
 /* Of f16 and bf16 in f32, rounded once. */
@@ -273,7 +273,7 @@ LLVMValueRef anfi_ll_reduce(lgen *g, texpr e, LLVMValueRef v) {
     LLVMValueRef in[2] = {acc, anfi_ll_cast(g, one, lane, anfi_ll_lane(g, v, n, k))};
     if (e->sub == TI_reduce_add) acc = anfi_ll_bin(g, TX_add, one, in[0], in[1]);
     else if (e->sub == TI_reduce_mul) acc = anfi_ll_bin(g, TX_mul, one, in[0], in[1]);
-    else acc = anfi_ll_lanewise_as(g, e->sub == TI_reduce_max ? TI_max : TI_min, one, in);
+    else acc = lanewise(g, e->sub == TI_reduce_max ? TI_max : TI_min, one, in);
   }
   return anfi_ll_cast(g, lane, one, acc);
 }
@@ -308,7 +308,6 @@ LLVMValueRef anfi_ll_convert(lgen *g, texpr e, LLVMValueRef v) {
   tdtype to = e->dtype, from = e->in[0]->dtype;
   if (e->sub == TI_reinterpret) return anfi_ll_from_bits(g, to, anfi_ll_to_bits(g, from, v));
   if (anfi_t_is_float(to)) return anfi_ll_cast(g, to, from, v);
-  if (anfi_t_is_float(from))
-    return anfi_ll_cast(g, to, from, anfi_ll_lanewise_as(g, TI_round, from, &v));
+  if (anfi_t_is_float(from)) return anfi_ll_cast(g, to, from, lanewise(g, TI_round, from, &v));
   return e->sub == TI_saturated_cast ? clamp(g, to, from, v) : anfi_ll_cast(g, to, from, v);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Worker threads that make object files of modules while the caller builds more modules. Each worker takes the
- * next free module; an object file depends on its module alone, so the number of threads changes time only. If a
- * thread cannot be started, or modules pile up, the caller does the work. */
+/* Worker threads that make object files of modules while the caller builds more modules.
+ *   3 modules, 2 threads:   the caller builds 0, 1, 2; the worker compiles 0 while 1 is built; both compile the rest
+ * Each takes the next free module; an object file depends on its module alone, so the number of threads changes time
+ * only. If a thread cannot be started, or modules pile up, the caller compiles too. */
 #include "backend/llvm/llvm.h"
 
 static void make(ljob *j, const lhand *h, anf_jit_level o) {
@@ -55,7 +56,7 @@ void anfi_ll_crew_give(lcrew *c, size_t ready) {
   if (j) make(j, &c->worker[0].hand, c->level);
 }
 
-/* No more comes. */
+/* No job follows: waits for the workers. */
 static void join(lcrew *c) {
   pthread_mutex_lock(&c->lock);
   c->over = true;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Optimises LLVM IR. Loops over tensors arrive already tiled and vectorised, so they need few passes; calls and
- * scalar code get all of O2. */
+/* Optimises LLVM IR. Loops over tensors arrive tiled and vectorised, so they need few passes; calls and scalar code
+ * get O2.
+ *   straight-line code    ->   sroa, early-cse, simplifycfg, instcombine (O1); none if it is very long (O0)
+ *   a loop or a call      ->   default<O2> */
 #include "backend/llvm/llvm.h"
 
 typedef struct found {

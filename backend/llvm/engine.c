@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The llvm engine: one LLJIT, a library (JITDylib) of symbols for each compiled module, which is used
- * again when the module is gone. Machine code is made in the thread that asks for it and, of large
- * modules, in helpers of it, each with a TargetMachine that no other thread has meanwhile; only linking
- * is shared, and ORC locks that.
- * Pages are writable while they are filled, then executable, never both. */
+/* The llvm engine: one LLJIT, and a JITDylib (library) for each compiled module, which is reused when the module is
+ * freed.
+ *   func f   ->   LLVM IR   ->   object file   ->   linked in a library   ->   addresses of f_0wrapper and f
+ * The calling thread makes machine code, for large modules with helper threads (crew.c), each with a TargetMachine of
+ * its own; linking alone is shared, and ORC locks that. Pages are writable while they are filled, then executable,
+ * never both. */
 #include "backend/llvm/kernel/emit.h"
 
 typedef struct pooled {
@@ -92,13 +93,13 @@ static LLVMOrcObjectLayerRef heard_layer(void *ctx, LLVMOrcExecutionSessionRef e
   return o;
 }
 
-/* What a look-up fails with is reported by whoever looked up. */
+/* Errors of look-ups are dropped here: the caller reports them. */
 static void quiet(void *ctx, LLVMErrorRef err) {
   (void)ctx;
   ll.ConsumeError(err);
 }
 
-/* What LLVM takes for code, linked and all: measured at 730 MB for 2 * 10^5 statements. */
+/* Room for LLVM's code, linked and all: measured at 730 MB for 2 * 10^5 statements. */
 enum { CODE_ROOM = 64 << 20, STATEMENT_ROOM = 4 << 10 };
 
 static bool open_engine(anf_ctx *cx, anf_jit_engine *base) {
@@ -222,7 +223,7 @@ static void answer(LLVMErrorRef err, LLVMOrcCSymbolMapPairs result, size_t n, vo
   if (err) ll.ConsumeError(err);
 }
 
-/* What another thread is just making it answers, perhaps after the question has returned. */
+/* Waits for the answer: another thread that is just compiling the symbol may give it after the call has returned. */
 static bool answered(query *q) {
   pthread_mutex_lock(&q->lock);
   while (!q->answered) pthread_cond_wait(&q->wake, &q->lock);
@@ -293,7 +294,7 @@ static bool emit(anf_ctx *cx, const lmodule *lm, LLVMTargetMachineRef tm, LLVMCo
   return true;
 }
 
-/* All in one module, with the passes after it. Kernels need none. */
+/* All functions in one module, optimised; kernels are added after the passes, as they need none. */
 static lmodule *whole(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, anf_jit_level o,
                       LLVMTargetMachineRef tm) {
   lmodule *lm = anfi_ll_module(cx, &e->base, l, tm, NULL, 0);

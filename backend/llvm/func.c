@@ -164,7 +164,7 @@ static bool see_assigned(tviewer *v, tstmt s) {
   return true;
 }
 
-/* Those that a statement assigns; of a function that calls itself last, its parameters too. */
+/* Finds the variables that a statement assigns; of a function with a tail call to itself, its parameters too. */
 static void find_assigned(lgen *g, tfunc f) {
   tviewer v = {.user = g, .enter_stmt = see_assigned, .enter_expr = no_expr};
   anfi_map_init(&g->assigned, g->a);

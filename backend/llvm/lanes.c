@@ -6,7 +6,7 @@
  * Constant lane indices make one shufflevector; others are extracted and inserted lane by lane. */
 #include "backend/llvm/llvm.h"
 
-/* Where a lane comes from: a place in `of`, constant or not. */
+/* The source of a lane: a place in `of`, constant or not. */
 typedef struct source {
   LLVMValueRef of;
   uint32_t total;  // lanes of it
@@ -19,7 +19,7 @@ static LLVMValueRef take(lgen *g, source s) {
   return ll.BuildExtractElement(g->b, s.of, s.at ? s.at : anfi_ll_i32(g, s.k), "");
 }
 
-/* All from at most two vectors of one type, at constant places */
+/* Do all lanes come from at most two vectors of one type, at constant places? */
 static bool plain(const source *s, uint32_t n, LLVMValueRef *a, LLVMValueRef *b) {
   *a = s[0].of;
   *b = NULL;

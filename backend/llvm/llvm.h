@@ -98,9 +98,8 @@ typedef struct lgen {
 } lgen;
 
 /* value.c: types, lanes, conversions */
-LLVMTypeRef anfi_ll_type(lgen *g, tdtype d);        // in a register
-LLVMTypeRef anfi_ll_memory_type(lgen *g, tdtype d); // in memory
-LLVMTypeRef anfi_ll_lane_type(lgen *g, tdtype d);
+LLVMTypeRef anfi_ll_type(lgen *g, tdtype d);                 // in a register
+LLVMTypeRef anfi_ll_memory_type(lgen *g, tdtype d);          // in memory
 LLVMTypeRef anfi_ll_vector_of(LLVMTypeRef lane, uint32_t n); // the lane itself if n is 1
 LLVMValueRef anfi_ll_int(LLVMTypeRef t, uint64_t v);         // in every lane
 LLVMValueRef anfi_ll_i64(lgen *g, uint64_t v);
@@ -124,7 +123,6 @@ LLVMValueRef anfi_ll_intrinsic(lgen *g, const char *name, LLVMTypeRef over, uint
 LLVMValueRef anfi_ll_binary(lgen *g, texpr e, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef anfi_ll_bin(lgen *g, tkind k, tdtype d, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef anfi_ll_lanewise(lgen *g, texpr e, const LLVMValueRef *v);
-LLVMValueRef anfi_ll_lanewise_as(lgen *g, tintrin i, tdtype d, const LLVMValueRef *v);
 LLVMValueRef anfi_ll_convert(lgen *g, texpr e, LLVMValueRef v); // the three conversions
 LLVMValueRef anfi_ll_reduce(lgen *g, texpr e, LLVMValueRef v);
 /* Stops with a trap if `bad` (one bool) holds. */
@@ -157,7 +155,7 @@ LLVMValueRef anfi_ll_call_rt(lgen *g, const char *name, LLVMTypeRef ret, uint32_
 LLVMValueRef anfi_ll_func_addr(lgen *g, const anfi_str *name);
 void anfi_ll_attr(lgen *g, LLVMValueRef fn, unsigned place, const char *name, bool call);
 void anfi_ll_text_attr(lgen *g, LLVMValueRef fn, const char *key, const char *value);
-/* What the C interface of the machine wants said of small integers. */
+/* Sets zeroext or signext of a small integer, as the machine's C interface wants. */
 void anfi_ll_extend(lgen *g, LLVMValueRef fn, unsigned place, tdtype d, bool call);
 LLVMTypeRef anfi_ll_func_type(lgen *g, tdtype ret, bool stream, bool data, uint32_t n,
                               const texpr *param);
@@ -204,6 +202,8 @@ void anfi_ll_debug_end(lgen *g);
 
 /* target.c */
 bool anfi_ll_negotiate(anf_ctx *cx, anfi_target *tm);
+/* '+' or '-' as the comma-separated list says of the feature; 0: nothing. */
+char anfi_ll_feature(const char *list, const char *name, size_t len);
 LLVMTargetMachineRef anfi_ll_target(anf_ctx *cx, const anfi_target *tm, anf_jit_level o);
 bool anfi_ll_fail(anf_ctx *cx, LLVMErrorRef err); // takes the error; always false
 
@@ -235,12 +235,14 @@ typedef struct lworker {
   pthread_t thread;
 } lworker;
 typedef struct lcrew {
+  /* jobs */
   ljob *job;
   anf_jit_level level;
   pthread_mutex_t lock; // of the next three
   size_t ready, next;   // jobs that may be taken; that were
   bool over;            // there will be no more
   pthread_cond_t more;
+  /* threads */
   size_t started; // workers, the caller among them
   lworker worker[LL_THREADS];
 } lcrew;

@@ -63,7 +63,7 @@ static LLVMValueRef as_i64(lgen *g, texpr e) {
   return anfi_ll_cast(g, anfi_t_dt(ANF_TIR_s64), e->dtype, anfi_ll_expr(g, e));
 }
 
-/* Where a program is right the place is in its tensor or at its end; masked lanes may be elsewhere. */
+/* In a right program the address is in its tensor or at its end (inbounds); of masked lanes it may be elsewhere. */
 LLVMValueRef anfi_ll_address(lgen *g, texpr e) {
   texpr t = e->in[0];
   lslot s = *anfi_ll_slot(g, t);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Builds the LLVM module of a lowered module, or of a group of its functions (split.c). */
+/* Builds the LLVM module of a lowered module, or of a group of its functions (split.c).
+ *   func f(x: s32): s32 { .. }   ->   define internal i32 @f.body(ptr, i32) and define void @f_0wrapper(ptr, ptr, ptr) */
 #include "backend/kernel/kernel.h"
 #include "backend/llvm/llvm.h"
 

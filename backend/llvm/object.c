@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What an object file has beside its functions: its data, the table of its sites, and the structure
- * anf_object (anfora/rt.h) that says where they are. INVARIANT: it alone is seen from outside, with
- * the functions that hosts call, so that objects of many programs can be linked together. */
+/* What an object file has beside its functions: its data, the table of its sites, and anf_object (anfora/rt.h).
+ *   a program `net` with weights   ->   @anf.data, @anf.image, @anf.sites, internal; @net_object, which points to them
+ * INVARIANT: that one alone is seen from outside, with the functions that hosts call, so that objects of many programs
+ * can be linked together. */
 #include "backend/llvm/llvm.h"
 
 static LLVMValueRef hidden(lgen *g, const char *what, LLVMValueRef value, bool constant) {
@@ -49,16 +50,6 @@ static LLVMValueRef data_block(lgen *g, const char *what, LLVMValueRef value, bo
   return v;
 }
 
-static bool is_on(const char *list, const char *name) {
-  size_t n = strlen(name);
-  for (const char *p = list; *p;) {
-    size_t k = strcspn(p, ",");
-    if (k == n + 1 && *p == '+' && memcmp(p + 1, name, n) == 0) return true;
-    p += k + (p[k] == ',');
-  }
-  return false;
-}
-
 /* The features that the target names, and those of a level, x86-64-v3. */
 static const char *needs(lgen *g) {
   static const struct {
@@ -75,7 +66,8 @@ static const char *needs(lgen *g) {
   const char *all = "";
   if (strncmp(t->triple, "x86_64", 6) != 0) return NULL;
   for (size_t i = 0; i < ANFI_LEN(features); i++)
-    if (is_on(t->features, features[i].name) || (features[i].level && features[i].level <= level))
+    if (anfi_ll_feature(t->features, features[i].name, strlen(features[i].name)) == '+' ||
+        (features[i].level && features[i].level <= level))
       all = anfi_sprintf(g->a, "%s%s%s", all, *all ? "," : "", features[i].name);
   return all;
 }

@@ -132,7 +132,7 @@ static uint32_t groups_for(uint64_t n, uint64_t unit, uint32_t most) {
   return k < most ? (uint32_t)k : most;
 }
 
-/* What is known of functions, of their sets; the sets, the heaviest first. Weights of both sorts. */
+/* The sets of functions, the heaviest first; `weight`: sums of both sorts. */
 static set *sets(splitter *s, size_t *nset, uint64_t weight[2]) {
   uint32_t n = (uint32_t)s->m->func.n;
   set *all = ANFI_NEW_N(s->a, set, n + 1u);

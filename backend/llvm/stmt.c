@@ -173,7 +173,7 @@ static void release(lgen *g, LLVMValueRef mark) {
   anfi_ll_call_rt(g, "anf_rt_release", g->none, 1, &mark);
 }
 
-/* What the scope takes of the stream's memory is given back at its end, or by a return inside. */
+/* Stream memory that the scope allocates is given back at its end, or by a return inside. */
 static void sequence(lgen *g, tstmt s) {
   bool takes = false;
   for (uint32_t i = 0; i < s->n; i++) takes |= anfi_jit_on_heap(s->s[i]);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The target machine: CPU and features. LLVM writes to standard error if it does not know a CPU or a
- * feature, so both are checked before they reach it. */
+/* The target machine: CPU and features.
+ *   no CPU given              ->   the host's name and features
+ *   haswell on a newer host   ->   +avx2,+fma,+f16c and the host's features, less what the host lacks
+ * LLVM writes to standard error if it does not know a CPU or a feature, so both are checked before they reach it. */
 #include "backend/llvm/llvm.h"
 
-/* What of a CPU matters to kernels; LLVM knows the rest. */
+/* Features of CPUs that kernels ask for; LLVM knows the rest. */
 #define BASE   ""
 #define AVX2   "+avx2,+fma,+f16c"
 #define AVX512 AVX2 ",+avx512f,+avx512vl,+avx512bw,+avx512dq"
@@ -79,7 +81,7 @@ static void dispose_text(void *at) {
   if (*(char **)at) ll.DisposeMessage(*(char **)at);
 }
 
-/* Where to put a text of LLVM's, which goes when the entry ends. */
+/* A place for a string of LLVM's, which is disposed of when the entry ends. */
 static char **new_text(anf_ctx *cx) {
   char **at = ANFI_NEW(anfi_scratch(cx), char *);
   anfi_defer(cx, ANFI_ALWAYS, dispose_text, at);
@@ -91,7 +93,7 @@ static const char *text_of(anf_ctx *cx, char *(*make)(void)) {
   return *at = make();
 }
 
-/* What it has of the features above; NULL: it is not known. */
+/* The features above that the target's CPU has; NULL: the CPU is not known. */
 static const char *known_cpu(const anfi_target *tm) {
   if (strncmp(tm->triple, "x86_64", 6) == 0) {
     for (size_t i = 0; i < ANFI_LEN(x86_cpus); i++)
@@ -102,8 +104,7 @@ static const char *known_cpu(const anfi_target *tm) {
   return NULL;
 }
 
-/* '+' or '-' as the comma-separated list says of the feature; 0: nothing. */
-static char said(const char *list, const char *name, size_t len) {
+char anfi_ll_feature(const char *list, const char *name, size_t len) {
   for (const char *p = list; *p;) {
     size_t n = strcspn(p, ",");
     if (n == len + 1 && memcmp(p + 1, name, len) == 0) return *p;
@@ -122,7 +123,7 @@ static void append(char *list, size_t room, char sign, const char *name, size_t 
 static void append_all(anfi_target *tm, const char *list) {
   for (const char *p = list; *p;) {
     size_t n = strcspn(p, ",");
-    if (n > 1 && !said(tm->features, p + 1, n - 1))
+    if (n > 1 && !anfi_ll_feature(tm->features, p + 1, n - 1))
       append(tm->features, sizeof tm->features, *p, p + 1, n - 1);
     p += n + (p[n] == ',');
   }
@@ -138,7 +139,7 @@ static void features(anfi_target *tm, const char *host, const char *own) {
   if (elsewhere) append_all(tm, given);
   for (const char *p = elsewhere ? "" : host; *p;) {
     size_t n = strcspn(p, ",");
-    char g = n ? said(given, p + 1, n - 1) : 0;
+    char g = n ? anfi_ll_feature(given, p + 1, n - 1) : 0;
     char sign = g == '-' ? '-' : g == '+' && *p == '+' ? '+' : !own || *p == '-' ? *p : 0;
     if (n && sign) append(tm->features, sizeof tm->features, sign, p + 1, n - 1);
     p += n + (p[n] == ',');

@@ -3,7 +3,7 @@
  *   bf16 in memory: i16;  as a value: i16;  bf16 -> f32: a shift by 16 bits, as a float */
 #include "backend/llvm/llvm.h"
 
-LLVMTypeRef anfi_ll_lane_type(lgen *g, tdtype d) {
+static LLVMTypeRef lane_type(lgen *g, tdtype d) {
   if (d.ptr) return g->ptr;
   switch (d.elem) {
   case ANF_TIR_void: return g->none;
@@ -26,10 +26,10 @@ LLVMTypeRef anfi_ll_vector_of(LLVMTypeRef lane, uint32_t n) {
   return n == 1 ? lane : ll.VectorType(lane, n);
 }
 LLVMTypeRef anfi_ll_type(lgen *g, tdtype d) {
-  return anfi_ll_vector_of(anfi_ll_lane_type(g, d), anfi_t_total(d));
+  return anfi_ll_vector_of(lane_type(g, d), anfi_t_total(d));
 }
 LLVMTypeRef anfi_ll_memory_type(lgen *g, tdtype d) {
-  LLVMTypeRef t = anfi_ll_lane_type(g, d);
+  LLVMTypeRef t = lane_type(g, d);
   return anfi_ll_vector_of(t == g->i1 ? g->i8 : t, anfi_t_total(d));
 }
 
@@ -66,7 +66,7 @@ LLVMValueRef anfi_ll_splat(lgen *g, LLVMValueRef scalar, uint32_t n) {
 
 LLVMValueRef anfi_ll_bits_constant(lgen *g, tdtype d, const uint64_t *bits, uint32_t n) {
   uint32_t total = anfi_t_total(d);
-  LLVMTypeRef t = anfi_ll_lane_type(g, d),
+  LLVMTypeRef t = lane_type(g, d),
               raw = d.ptr ? g->i64 : ll.IntTypeInContext(g->c, (unsigned)anfi_t_bytes(d) * 8);
   LLVMValueRef *lane = ANFI_NEW_N(g->a, LLVMValueRef, total);
   for (uint32_t i = 0; i < total; i++) {

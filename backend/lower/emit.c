@@ -150,7 +150,7 @@ static void emit_trap(anfi_low *L, texpr bad, anfi_code code, anfi_opcode op, an
   anfi_low_if_end(L, bad);
 }
 
-/* It is emitted where its condition is defined: what relies on it may have moved as far out. */
+/* The check is emitted where its condition is defined: code that relies on it may have moved as far out. */
 void anfi_low_trap(anfi_low *L, texpr bad, anfi_code code, anfi_opcode op, anfi_loc loc, texpr a,
                    texpr b) {
   size_t depth = barrier(L), n = L->scope.n;
@@ -185,7 +185,7 @@ void anfi_low_loop(anfi_low *L, anfi_loop *l, uint64_t extent, const char *name)
   enter_loop(L, l, name);
 }
 
-/* It may turn no time at all: nothing moves out of it. */
+/* The loop may have no rounds: nothing is hoisted out of it. */
 void anfi_low_loop_range(anfi_low *L, anfi_loop *l, texpr begin, texpr end, uint64_t step,
                          const char *name) {
   *l = (anfi_loop){.begin = begin, .end = end, .step = step};

@@ -253,7 +253,7 @@ bool anfi_scalar_supported(anf_ctx *cx, anfi_opcode op, size_t n, const anf_type
                            const anf_type *out);
 /* The greater, or smaller: NaN if one is, the first of equals. Atoms. */
 texpr anfi_low_max(anfi_low *L, texpr a, texpr b, bool greatest);
-/* As Cast does it. */
+/* The conversion of the op Cast. */
 anfi_elem anfi_scalar_cast(anfi_low *L, anfi_elem x, anf_dtype from, anf_dtype to);
 
 /* host.c */

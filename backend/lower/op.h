@@ -41,7 +41,7 @@ typedef struct anfi_low_opts {
                texpr a, texpr b);
   /* The number of the first of n sites that stop the program with these codes; NULL: none is reported. */
   int64_t (*sites)(void *user, size_t n, const anfi_code *code, anfi_opcode op, anfi_loc loc);
-  /* What is added between the two is traced as the node's; NULL: not at all. */
+  /* Statements that are added between the two are traced as the node's; NULL: no tracing. */
   size_t (*region_begin)(void *user, const anf_node *n);
   void (*region_end)(void *user, size_t id);
 } anfi_low_opts;
@@ -80,16 +80,19 @@ void anfi_view_store(anfi_low *L, anfi_view *v, texpr to);
 
 /* ---- ops ---- */
 typedef struct anfi_low_op {
+  /* the op */
   anfi_opcode op;
   anfi_loc loc;
   const anf_node *node; // whose op it is; NULL: nobody's
   const anf_type *type; // of the result: a tensor, or a tuple of them
+  /* operands and attributes */
   size_t n;
   anfi_view *const *in;   // NULL for an argument that is None or absent
   anf_value *const *attr; // by schema index, defaults filled in
-  bool inlined;           // the plan's word: leave it to the reader if the kind allows
-  const texpr *to;        // buffers for the results, or NULL, or NULL for some
-  bool over;              // nothing else needs the buffer of input 0: it may become the result's
+  /* placement of the result */
+  bool inlined;    // the plan's word: leave it to the reader if the kind allows
+  const texpr *to; // buffers for the results, or NULL, or NULL for some
+  bool over;       // nothing else needs the buffer of input 0: it may become the result's
 } anfi_low_op;
 /* Ops of kind pointwise to call and index maps; none of control. out[] receives one view, or one for
  * each item of a tuple. False with E07xx recorded if the compiler does not support it. */

@@ -284,7 +284,7 @@ static void cut_all(anfi_low *L, cuts *c, const anf_type *t) {
   }
 }
 
-/* Where an input starts or stops being repeated. */
+/* Cuts at the dims where an input's broadcasting begins or ends. */
 static void cut_broadcast(anfi_low *L, cuts *c, const anf_type *out, const anf_type *in) {
   uint64_t stride = 1;
   int before = -1;

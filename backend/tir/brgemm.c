@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Operands of brgemm and list_brgemm by name (base/brgemm.def): calls leave out trailing operands, brgemm has no `len`. */
+/* Operands of brgemm and list_brgemm by name (base/brgemm.def).
+ *   anfi_t_brgemm_in(e, BRGEMM_LDA)   ->   the expression of LDA          (e, BRGEMM_bias), left out   ->   NULL
+ * Calls leave out trailing operands; brgemm has no `len`. */
 #include "backend/tir/tir.h"
 
 const anfi_brgemm_kind anfi_t_brgemm_kinds[BRGEMM_COUNT] = {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Element types and their text. */
+/* Element types and their text.
+ *   "f32x16"   ->   {f32, lanes 16}       "s8*"   ->   a pointer to s8       "bf16x16x4"   ->   4 rows of 16 lanes */
 #include "backend/tir/tir.h"
 
 const char *const anfi_t_elem_names[ANF_TIR_ELEM_COUNT] = {

@@ -384,7 +384,7 @@ texpr anfi_t_call_par(tstore *t, const anfi_str *name, tdtype ret, uint32_t n, c
   return call(t, name, NULL, ret, n, args, npar, triples);
 }
 
-/* What the arguments say the type is; void when they disagree. */
+/* The type by the arguments; void when they disagree. */
 static tdtype intrin_type(tintrin i, tdtype given, uint32_t n, const texpr *args) {
   const tintrin_info *in = &anfi_t_intrins[i];
   tdtype first = n ? args[0]->dtype : anfi_t_dt(ANF_TIR_void);

@@ -96,7 +96,7 @@ static void look_from(const tmod *m, anfi_arena *a, facts *f, size_t i) {
   }
 }
 
-/* What it is if those that it calls are what `level` says. */
+/* The purity of a function if the functions that it calls are as `level` says. */
 static tpure with_calls(const tmod *m, facts *f, const tpure *level) {
   tpure least = f->own;
   for (size_t i = 0; i < f->calls.n && least; i++) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The run-time functions that lowered modules call: rows of runtime.def as types and declarations. */
+/* The run-time functions that lowered modules call: rows of runtime.def as types and declarations.
+ *   a body calls anf_rt_alloc   ->   anfi_t_declare_rt adds anf_rt_alloc(p: index), without a body, to the module */
 #include "backend/tir/tir.h"
 
 const trt_func anfi_t_rt[] = {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Folders of files that several processes share: written whole by renaming, listed, examined. What
- * another process has removed meanwhile is no error. */
+/* Folders of files that several processes share: written whole by renaming, listed, examined.
+ *   anfi_os_put(cx, dir, "a", p, n)   ->   dir/tmp-XXXXXX, then renamed to dir/a: a reader sees all or nothing
+ * A file that another process has removed meanwhile is no error. */
 #define _GNU_SOURCE // mkstemp, dl_iterate_phdr, flock
 #include "base/base.h"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+/* How often this process was forked: a thread of the parent is not there in the child.
+ *   n = anfi_os_forks(); fork(); in the child anfi_os_forks()   ->   n + 1 */
 #include "base/os/fork.h"
 
 #include <pthread.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Mapping of files: whole pages, from the one in which the wanted bytes begin. */
+/* Mapping of files: whole pages, from the one in which the wanted bytes begin.
+ *   bytes 5000 .. 5100 of a file   ->   a mapping from byte 4096 on, data = its address + 904 */
 #define _DEFAULT_SOURCE // madvise
 #include "base/os/map.h"
 

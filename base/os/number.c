@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Numbers as text and back: with a decimal point, whatever locale the host has set; in the shortest
- * form that reads back exactly. The run time prints by this too, so it needs no context. */
+/* Numbers as text and back: with a decimal point, whatever locale the host has set; in the shortest form that reads
+ * back exactly. The run time prints by this too, so it needs no context.
+ *   0.1f   ->   "0.1"          1.0   ->   "1.0"          1.0 / 3   ->   "0.3333333333333333" */
 #define _DEFAULT_SOURCE // newlocale
 #include "base/base.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The few calls of the operating system that the compiler side needs. */
+/* The few calls of the operating system that the compiler side needs.
+ *   anfi_os_write(cx, "out.c", text, n)   ->   .out.c.tmp-PID-0, then renamed to out.c: it is whole, or what it was */
 #define _DEFAULT_SOURCE // madvise, flock, realpath
 #include "base/os/map.h"
 
@@ -76,15 +77,6 @@ static int open_below(const char *dir, const char *name) {
   return at;
 }
 
-static bool read_at(int f, char *to, size_t n, uint64_t offset) {
-  for (size_t got = 0; got < n;) {
-    ssize_t k = pread(f, to + got, n - got, (off_t)(offset + got));
-    if (k <= 0 && !(k < 0 && errno == EINTR)) return false;
-    if (k > 0) got += (size_t)k;
-  }
-  return true;
-}
-
 bool anfi_os_is_below(const char *name, size_t len) {
   if (!len || strlen(name) != len || name[0] == '/') return false;
   for (const char *p = name; p; p = strchr(p, '/') ? strchr(p, '/') + 1 : NULL)
@@ -101,7 +93,7 @@ bool anfi_os_read_below(anf_ctx *cx, const char *dir, const char *name, uint64_t
   *size = good ? (uint64_t)st.st_size : 0;
   bool fits = good && offset <= *size && n <= *size - offset;
   if (!good) errno = EISDIR;
-  good = good && (!fits || read_at(f, (char *)to, n, offset));
+  good = good && (!fits || anfi_os_view_read(&(anfi_os_view){.f = f}, offset, to, n));
   int why = errno;
   (void)close(f);
   errno = why;
@@ -167,7 +159,7 @@ static bool is_new_file(const char *file, const char *name) {
          strstr(file + n + 1, ".tmp-");
 }
 
-/* What processes left that died while they wrote this file. */
+/* Removes temporary files of processes that died while they wrote this file. */
 static void remove_left(anf_ctx *cx, const output *o) {
   anfi_arena *a = anfi_scratch(cx);
   anfi_files all = {0};
@@ -182,7 +174,7 @@ static void remove_left(anf_ctx *cx, const output *o) {
   }
 }
 
-/* What a path names in the end: a link's target need not be there yet. A ring of links is left as it is. */
+/* The path with links followed; a link's target need not exist yet. A ring of links is left as it is. */
 static const char *followed(anfi_arena *a, const char *path) {
   char *real = realpath(path, NULL);
   if (real) path = anfi_strndup(a, real, strlen(real));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Other programs, temporary folders, shared objects. No shell is involved: a name from a user is one
- * argument, whatever characters it has. */
+/* Other programs, temporary folders, shared objects.
+ *   anfi_os_spawn({"/usr/bin/cc", "a b.c"}, log)   ->   the exit status of cc, whose argument is one file
+ * No shell is involved: a name from a user is one argument, whatever characters it has. */
 #define _DEFAULT_SOURCE // mkdtemp
 #include "base/base.h"
 

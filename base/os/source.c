@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading of files that are named by other files. Opening does not wait for a pipe's writer; the file's kind and
- * size are examined once it is open, so that it cannot be exchanged in between. */
+/* Reading of files that are named by other files.
+ *   anfi_os_read_source(cx, a, "weights.bin", 1 << 30, &text, &n)   ->   its bytes; a pipe or a larger file is an error
+ * Opening does not wait for a pipe's writer; the file's kind and size are examined once it is open, so that it cannot
+ * be exchanged in between. */
 #define _DEFAULT_SOURCE
 #include "base/os/source.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/base.h"
 
-/* Which file it is, whatever path led to it. */
+/* Identity of a file: equal for all paths that lead to it. */
 typedef struct anfi_file_id {
   uint64_t device, inode;
   bool known;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A thread that does one piece of work at a time for another. */
+/* A thread that does one piece of work at a time for another.
+ *   anfi_os_worker_start(w, fn, arg); ..; anfi_os_worker_wait(w);   // fn(arg) ran meanwhile
+ * In a child of fork the thread does not exist: the caller does the work itself. */
 #define _GNU_SOURCE // sched_getaffinity
 #include "base/base.h"
 #include "base/os/fork.h"
@@ -8,10 +10,12 @@
 #include <sched.h>
 
 struct anfi_worker {
+  /* the thread */
   anf_ctx *cx;
   pthread_t thread;
   pthread_mutex_t lock;
   pthread_cond_t change;
+  /* its work */
   void (*fn)(void *);
   void *arg;
   bool busy, stop;

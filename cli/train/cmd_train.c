@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* anfora train: runs a step function over the rows of arrays, epoch by epoch.
- * The program has init(key), which makes the state, and step(state, x, ..), which gives (state,
- * outputs); perhaps test(state, x, ..), which gives outputs. Parameters after the state are the
- * arrays of the data by name; names of those of test end in _test. */
+ *   anfora train mlp.anf --data digits.npz   ->   epoch 1  loss 0.4213  held out: loss 0.3102  .. steps/s, and so on
+ * The program has init(key), which makes the state, and step(state, x, ..), which gives (state, outputs); perhaps
+ * test(state, x, ..), which gives outputs. Parameters after the state are the arrays of the data by name; names of
+ * those of test end in _test. */
 #define _XOPEN_SOURCE 700 // sigaction, SA_RESETHAND
 #include "cli/train/train.h"
 
@@ -18,20 +19,26 @@
 enum { SHARD_LEAST = 4096 }; // bytes of a tensor that --shard cuts: less is not worth a message
 
 typedef struct training {
+  /* program */
   anf_module *m;
   anf_graph *init, *step, *test; // test: or NULL
   anf_value *data;
   anf_value **arg; // of the step
+  /* steps */
   anf_step *s, *t;
+  /* data, log */
   train_set rows, held;
   train_log log;
+  /* options */
   uint64_t steps, epochs, batch, seed, threads, window, save_every;
   anf_step_opts o;
   anf_exec_opts how; // its engine
+  /* reports */
   double compile_ms;
   anf_trace *trace;
   json_t *epoch_list; // of --json, or NULL
   train_ending ending;
+  /* ranks */
   int32_t me;             // this rank
   anf_comm_curve curve;   // of its link, if it was measured
   anf_comm_counts before; // the steps
@@ -130,7 +137,7 @@ static bool share_state(cli *c, const training *t) {
   return true;
 }
 
-/* All ranks test, so all gather. */
+/* Gathers the state's parts before a test, on all ranks. */
 static bool gather_state(cli *c, const training *t) {
   size_t n = has_parts(t) ? anf_step_leaf_count(t->s, ANF_STATE) : 0;
   for (size_t i = 0; i < n; i++) {
@@ -404,7 +411,7 @@ static void show_curve(const training *t) {
   fputc('\n', stderr);
 }
 
-/* What the exchanges of this rank took, and how much of that the steps did not wait for. */
+/* Time of this rank's exchanges, and how much of it the steps did not wait for. */
 static void show_exchanges(const cli *c, const training *t) {
   anf_comm_counts n = {.size = sizeof n};
   double steps = t->log.nstep ? (double)t->log.nstep : 1;
@@ -459,7 +466,7 @@ static int result_json(cli *c, const training *t) {
   return cli_json_write(c, j);
 }
 
-/* What this rank holds of the state, and what all of it has. */
+/* Bytes of the state that this rank holds, and of all of it. */
 static void show_state_bytes(const training *t) {
   size_t held = 0, all = 0;
   for (size_t i = 0; i < anf_step_leaf_count(t->s, ANF_STATE); i++) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Batches: rows of arrays, in an order that depends on the seed and the epoch alone. */
+/* Batches: rows of arrays, in an order that depends on the seed and the epoch alone.
+ *   train_shuffle of 4 rows   ->   order, say {2, 0, 3, 1}; train_fill(&set, 2)   ->   a batch of two, rows 3 and 1 */
 #include "cli/train/train.h"
 #include "ir/ir.h"
 

@@ -98,7 +98,7 @@ static cli of_rank(const cli *c, anf_comm *comm) {
   return r;
 }
 
-/* Who tells what went wrong: not one that another rank has left alone, if there is another. */
+/* The rank whose error is shown: not one that failed because another had left, if there is another. */
 static size_t teller(const member *m, size_t n) {
   size_t first = n;
   for (size_t i = 0; i < n; i++) {

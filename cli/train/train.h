@@ -59,9 +59,11 @@ anf_module *train_model(cli *c, const char *file, anf_module *model);
 /* ---- show.c ---- */
 
 typedef struct train_log {
+  /* progress */
   bool terminal;
   size_t nstep, done;
-  uint64_t start, shown;    // ns
+  uint64_t start, shown; // ns
+  /* history */
   anfi_arena *arena;        // of the fields below
   ANFI_VEC(double) loss;    // of each step
   ANFI_VEC(double) test;    // accuracy (or loss) on held-out data, by epoch

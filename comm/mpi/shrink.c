@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Going on after a process has ended, where MPI can: the functions MPIX_ of its fault tolerance (ULFM). They are looked for in
- * the MPI that is loaded, which may be a later one than this was built with: Open MPI 4.1 and 5 share the library's name.
- * The one that shrinks without blocking is used, since one that hangs rather than ends would block the others for ever. */
+/* Going on after a process has ended, where MPI can (User-Level Failure Mitigation; Bland et al. 2013).
+ *   4 processes, one ends   ->   anfi_mpi_shrink(all, ms, &comm): a communicator of the other three
+ * The functions MPIX_ are looked for in the MPI that is loaded, which may be a later one than this was built with:
+ * Open MPI 4.1 and 5 share the library's name. The one that shrinks without blocking is used, since one that hangs
+ * rather than ends would block the others for ever. */
 #define _GNU_SOURCE // RTLD_DEFAULT
 #include "comm/mpi/shrink.h"
 

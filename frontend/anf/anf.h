@@ -68,9 +68,11 @@ typedef enum tok {
 } tok;
 
 typedef struct token {
+  /* kind */
   uint8_t kind, op;
-  bool nl;           // a line ended since the token before
-  bool quoted;       // a name between backticks
+  bool nl;     // a line ended since the token before
+  bool quoted; // a name between backticks
+  /* place */
   uint32_t off, len; // in the text
   uint32_t line, col;
   const anfi_str *word; // of a name or reserved word
@@ -161,18 +163,21 @@ typedef struct op_at {
   uint8_t op; // token kind
   uint32_t line, col;
 } op_at;
-/* What a loop or `if` assigns; names once each. */
+/* The names that a loop or `if` assigns, each once. */
 typedef struct wordset {
   uint32_t n;
   const anfi_str *at[];
 } wordset;
 
 struct ast {
+  /* kind */
   uint8_t kind, op;
   uint16_t flags;
   uint32_t n; // kids
+  /* place */
   uint32_t line, col;
   uint32_t off, end; // in the text
+  /* by kind */
   union {
     const anfi_str *word;
     const op_at *ops;
@@ -229,11 +234,13 @@ typedef ANFI_VEC(import) imports;
 
 /* One file of a program. */
 typedef struct unit {
+  /* the text */
   const char *file; // interned in the context
   anfi_file_id id;  // of a file
   const char *text;
   size_t len;
   lexer lx; // after it was read: locations refer to its name and text
+  /* the program */
   funcs top;
   imports imports;
   anf_module *model; // a file of another format: its graphs are the unit's functions
@@ -302,7 +309,7 @@ static inline void anfi_parse_keep(parser *p, ast *e) { anfi_push(p->a, &p->stac
 ast *anfi_parse_block(parser *p);
 void anfi_parse_module(parser *p);
 func *anfi_parse_func(parser *p, const token *at, const anfi_str *name);
-/* What was assigned since `from`, each name once. */
+/* The names assigned since `from`, each once. */
 const wordset *anfi_parse_assigned(parser *p, size_t from);
 static inline bool anfi_parse_at(const parser *p, tok kind) { return p->t.kind == kind; }
 /* Does the statement end before the current token? */
@@ -432,7 +439,6 @@ anf_node *anfi_anf_typed(lower *lw, const ast *e, const anf_type *t, const ast *
 const anf_type *anfi_anf_dims(lower *lw, anf_dtype d, const ast *index);
 /* lower_call.c */
 anf_node *anfi_anf_call(lower *lw, const ast *base, anf_node *callee, const ast *call);
-anf_node *anfi_anf_op_call(lower *lw, anfi_opcode op, const ast *base, const ast *call);
 bool anfi_anf_builtin(lower *lw, const ast *base, const ast *call, anf_node **out);
 anfi_opcode anfi_anf_op_of(lower *lw, const anfi_str *word);
 /* The op of a builtin's name, or ANF_OP_NONE. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Hints for habits of other languages; see habit.def. */
+/* Hints for habits of other languages (habit.def).
+ *   a && b   ->   after the error: "'and' of bools is written a and b" */
 #include "frontend/anf/anf.h"
 
 static const struct {
@@ -28,7 +29,7 @@ static bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* Where the word begins that ends at `end`, or the operators without a space between. */
+/* The begin of the word, or of the run of operators, that ends at `end`. */
 static uint32_t run_before(const char *text, uint32_t end) {
   uint32_t at = end;
   if (at && is_word(text[at - 1]))

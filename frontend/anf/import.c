@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Imports: `import nn` is a module of the library, `import "net.anf" as n` a file beside the one that
- * says so. A file of another format, `import "net.mindir"`, is a module whose graphs are copied when they are
- * used. Each file is a unit, read once however often it is imported, and its functions are used
- * as `nn.dense`. Only used functions of an imported unit become graphs, and those are private. All
- * units share one table of words; files may import each other, for they hold functions alone. */
+/* Imports of a program: `import nn` is a module of the library, `import "net.anf" as n` a file beside it.
+ *   nn.dense(x, w)   ->   a call of the private graph dense, made when it is first used
+ * A file of another format, `import "net.mindir"`, is a module whose graphs are copied when they are used. Each file
+ * is a unit, read once however often it is imported. All units share one table of words; files may import each other,
+ * for they hold functions alone. */
 #include "frontend/anf/lib.h"
 
 #include <errno.h>

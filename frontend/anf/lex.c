@@ -238,7 +238,7 @@ static void lex_backtick(lexer *lx, token *t) {
   } else t->word = anfi_intern(lx->words, s, n);
 }
 
-/* What the operator characters mean alone, doubled, and before '='. 0: nothing. */
+/* Tokens of an operator character: alone, doubled, and before '='. 0: none. */
 typedef struct {
   uint8_t alone, doubled, equals;
 } operator_char;

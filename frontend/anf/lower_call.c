@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls: of functions of the program, of ops with attributes, of builtins in lower case. */
+/* Calls: of functions of the program, of ops with attributes, of builtins in lower case.
+ *   f(x)   ->   a call node       Sum(x, axis=0)   ->   an op with an attribute       cast(x, f32)   ->   the op Cast
+ * Positional arguments of an op are its inputs, then its attributes in the schema's order. */
 #include "frontend/anf/anf.h"
 
 static const struct {
@@ -186,7 +188,7 @@ static bool finish_attrs(lower *lw, op_call *c, const anfi_attrs **at) {
   return !any_attr(c) || anfi_attrs_new(lw->m, c->op, c->values, anfi_anf_loc(lw, c->call), at);
 }
 
-anf_node *anfi_anf_op_call(lower *lw, anfi_opcode op, const ast *base, const ast *call) {
+static anf_node *call_op(lower *lw, anfi_opcode op, const ast *base, const ast *call) {
   op_call c;
   const anfi_attrs *at;
   if (!begin(lw, &c, op, call) || !fill_gaps(lw, &c) || !finish_attrs(lw, &c, &at)) return lw->bad;
@@ -264,20 +266,20 @@ static anf_node *multitype(lower *lw, anfi_opcode op, const ast *call) {
 
 /* switch(i, (f, g)) chooses by an index, switch(c, f, g) by a bool. */
 static anf_node *switch_call(lower *lw, const ast *base, const ast *call) {
-  return anfi_anf_op_call(lw, call->n == 2 ? ANF_OP_SwitchLayer : ANF_OP_Switch, base, call);
+  return call_op(lw, call->n == 2 ? ANF_OP_SwitchLayer : ANF_OP_Switch, base, call);
 }
 
 bool anfi_anf_builtin(lower *lw, const ast *base, const ast *call, anf_node **out) {
   const anfi_str *w = base->u.word;
   if (w->id < lw->nword && lw->bind[w->id].state != B_NONE) return false;
   anfi_opcode op = anfi_anf_op_of(lw, w);
-  if (op != ANF_OP_NONE) return *out = anfi_anf_op_call(lw, op, base, call), true;
+  if (op != ANF_OP_NONE) return *out = call_op(lw, op, base, call), true;
   op = anfi_anf_builtin_op(lw, w);
   if (op != ANF_OP_NONE) {
     if (op == ANF_OP_Partial) *out = partial(lw, call);
     else if (op == ANF_OP_Switch) *out = switch_call(lw, base, call);
     else if (op == ANF_OP_MultiType) *out = multitype(lw, op, call);
-    else *out = anfi_anf_op_call(lw, op, base, call);
+    else *out = call_op(lw, op, base, call);
     return true;
   }
   bool like_op = w->s[0] >= 'A' && w->s[0] <= 'Z' && !(base->flags & A_PAREN);
@@ -308,7 +310,7 @@ static const char *param_name(void *user, size_t i) {
   return i < f->nparam ? f->params[i].word->s : NULL;
 }
 
-/* Where a keyword's argument goes; -1 with an error if nowhere. */
+/* The parameter of a keyword's argument; -1 with an error if there is none. */
 static int keyword_slot(lower *lw, const func *f, const ast *k, anf_node *const *in) {
   anfi_loc loc = anfi_anf_loc(lw, k);
   if (!f) return anfi_fail(lw->cx, loc, ANF_E0135), -1;
@@ -351,7 +353,7 @@ anf_node *anfi_anf_call(lower *lw, const ast *base, anf_node *callee, const ast 
   }
   anfi_opcode op = anfi_value_op(callee);
   const anfi_fn *fn = op == ANF_OP_NONE ? NULL : anfi_value_fn(callee->u.value);
-  if (fn && !fn->nbound && !fn->attrs) return anfi_anf_op_call(lw, op, base, call);
+  if (fn && !fn->nbound && !fn->attrs) return call_op(lw, op, base, call);
   anf_node **in = ANFI_NEW_N(lw->p->a, anf_node *, n + 1);
   in[0] = callee;
   if (!arguments(lw, f, call, in)) return lw->bad;

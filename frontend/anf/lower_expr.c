@@ -125,8 +125,8 @@ anf_node *anfi_anf_aug(lower *lw, const ast *s) {
 
 /* ---- tuples and records ---- */
 
-/* What is written out is one constant: ((1, 2), 3). A tuple by its name is not copied into another one, as t = (t, t) doubles
- * what walks over a constant see. */
+/* A tuple of literals is one constant: ((1, 2), 3). A tuple by its name is not copied into another one: t = (t, t)
+ * would double the work of walks over constants. */
 static bool is_written_out(const ast *e, const anf_node *v) {
   if (!anfi_anf_is_const(v)) return false;
   bool nested = v->u.value->kind == ANF_VALUE_TUPLE || v->u.value->kind == ANF_VALUE_RECORD;

@@ -305,9 +305,11 @@ anf_node *anfi_anf_and_or(lower *lw, const ast *e) {
 /* ---- loops ---- */
 
 typedef struct {
+  /* the text */
   const ast *e, *body;
   wordlist vars; // carried
   wordlist out;  // of these, wanted after
+  /* nodes */
   anf_graph *header;
   anf_node *index, *end, *over; // of a for
   bool returns;                 // holds a return: the code after goes on in ↓

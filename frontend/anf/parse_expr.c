@@ -69,12 +69,12 @@ static ast *parse_paren(parser *p) {
   return anfi_ast_of(p, A_TUPLE, &open, base);
 }
 
-static ast *parse_list(parser *p) {
+static ast *parse_group(parser *p, akind kind, tok close, ast *(*item)(parser *)) {
   token open = p->t;
   size_t base = p->stack.n;
   bool comma;
-  parse_items(p, T_RBRACK, &open, anfi_parse_expr, &comma);
-  return anfi_ast_of(p, A_LIST, &open, base);
+  parse_items(p, close, &open, item, &comma);
+  return anfi_ast_of(p, kind, &open, base);
 }
 
 /* name = value, or a value */
@@ -97,14 +97,6 @@ static ast *parse_record_field(parser *p) {
     if (!p->panic) anfi_parse_fail(p, "'=' and the value of a field");
   }
   return e;
-}
-
-static ast *parse_record(parser *p) {
-  token open = p->t;
-  size_t base = p->stack.n;
-  bool comma;
-  parse_items(p, T_RBRACE, &open, parse_record_field, &comma);
-  return anfi_ast_of(p, A_RECORD, &open, base);
 }
 
 static ast *slice_part(parser *p) {
@@ -249,8 +241,8 @@ static ast *parse_primary(parser *p) {
   case T_STR: return parse_string(p);
   case T_QUESTION: return parse_leaf(p, A_HOLE);
   case T_LPAREN: return parse_paren(p);
-  case T_LBRACK: return parse_list(p);
-  case T_LBRACE: return parse_record(p);
+  case T_LBRACK: return parse_group(p, A_LIST, T_RBRACK, anfi_parse_expr);
+  case T_LBRACE: return parse_group(p, A_RECORD, T_RBRACE, parse_record_field);
   case W_type: return parse_type_value(p);
   case W_fn: return parse_fn(p);
   case W_if: return parse_if(p);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ops of the host by their signatures' text. */
+/* Ops of the host by the texts of their signatures.
+ *   anf_op_register(cx, {.name = "Hypot2", .type = "fn(f64, f64) -> f64", ..}, d)   ->   Hypot2(x, y) in programs */
 #include "anfora/text.h"
 #include "frontend/anf/parts.h"
 

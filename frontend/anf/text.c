@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The public entries: programs, files, single values and types from text. */
+/* The public entries: programs, files, single values and types from text.
+ *   anf_parse_value(cx, "[1, 2]", d, &v)   ->   a tensor of two       anf_parse_type(cx, "f32[2]", d, &t)   ->   a type */
 #include "anfora/text.h"
 #include "frontend/anf/anf.h"
 #include "frontend/load.h"

@@ -45,7 +45,7 @@ bool anfi_scan_section(anfi_scan *s, const char *name, size_t *n);
 /* A count of things that take two bytes or more each on this line or those that follow. */
 bool anfi_scan_count(anfi_scan *s, const char *what, size_t *n);
 
-/* What the reader knows so far. Macros: one step of a line each. */
+/* An entry read so far: a value or an attribute record. */
 typedef struct anfi_dat_entry {
   anf_value *value;        // or
   const anfi_attrs *attrs; // of `op`
@@ -83,8 +83,6 @@ bool anfi_dat_type_ref(anfi_reader *r, const anf_type **out);   // NULL for `-`
 bool anfi_dat_value_ref(anfi_reader *r, anf_value **out);
 bool anfi_dat_attrs_ref(anfi_reader *r, anfi_opcode op, const anfi_attrs **out); // NULL for `-`
 bool anfi_dat_op(anfi_reader *r, anfi_opcode *op);
-/* A string that outlives the module, without the space. */
-bool anfi_dat_text_ref(anfi_reader *r, const anfi_str **out);
 
 static inline int anfi_dat_hex(char c) { // -1: no hexadecimal digit
   return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;

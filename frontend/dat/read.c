@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading .dat: section by section, in the order in which write.c puts them; tables.c reads the
- * tables. INVARIANT: every node has all its inputs, and every graph its parameters, before anything
- * looks at the module; then the verifier decides. Linear; no recursion. */
+/* Reads .dat: section by section, in the order in which write.c puts them; tables.c reads the tables.
+ *   a 0 Mul - - 3 2 1 1   ->   node Mul of graph 0, no attributes, no type, place 3, two inputs, node 1 and node 1
+ * INVARIANT: every node has all its inputs, and every graph its parameters, before anything looks at the module; then
+ * the verifier decides. Linear; no recursion. */
 #include "frontend/dat/dat.h"
 #include "frontend/load.h"
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The words of .dat lines, and the frame around them: magic, version, checksum.
- * INVARIANT: nothing is read at or past `end`, and no count is believed that the bytes left cannot
- * hold, so allocation for a hostile file is bounded by its own size. */
+ *   "nodes 3\n"   ->   anfi_scan_section(&s, "nodes", &n): n = 3
+ * INVARIANT: nothing is read at or past `end`, and no count is believed that the bytes left cannot hold, so allocation
+ * for a hostile file is bounded by its own size. */
 #include "frontend/dat/dat.h"
 
 static anfi_loc place(const anfi_scan *s) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The tables of a .dat file that nodes refer to: strings, types, constants.
- * INVARIANT: an id is checked against its table before it is used, and tables refer backwards only,
- * so types and values are finite whatever the file says. Parts may be shared, so that a short file
- * could say a type or value of astronomic size; none is read that has more parts than the file has
- * bytes. */
+ *   types: tensor f32 1 2   ->   0: f32[2]          constants: tensor 0 3f80000040000000   ->   [1, 2] of type 0
+ * INVARIANT: an id is checked against its table before it is used, and tables refer backwards only, so types and
+ * values are finite whatever the file says. Parts may be shared, so that a short file could say a type or value of
+ * astronomic size; none is read that has more parts than the file has bytes. */
 #include "frontend/dat/dat.h"
 
 /* ---- references ---- */
@@ -16,7 +16,7 @@ bool anfi_dat_string_ref(anfi_reader *r, const anfi_str **out) {
 }
 
 /* A string that outlives the module. */
-bool anfi_dat_text_ref(anfi_reader *r, const anfi_str **out) {
+static bool text_ref(anfi_reader *r, const anfi_str **out) {
   uint32_t id;
   if (!ID(r, "text", r->nstring, &id)) return false;
   if (id < r->nown) return anfi_scan_wrong(&r->s, "a type takes a name from the module");
@@ -115,7 +115,7 @@ static bool read_dim(anfi_reader *r, int64_t *dim) {
     return true;
   }
   if (anfi_scan_skip(&r->s, '$')) {
-    if (!anfi_dat_text_ref(r, &name)) return false;
+    if (!text_ref(r, &name)) return false;
     *dim = anfi_dim_symbol(r->cx, name);
     return true;
   }
@@ -174,7 +174,7 @@ static bool read_compound_type(anfi_reader *r, anf_type_kind kind, const anf_typ
   const anf_type **items = ANFI_NEW_N(r->a, const anf_type *, n);
   const anfi_str **names = kind == ANF_TYPE_RECORD ? ANFI_NEW_N(r->a, const anfi_str *, n) : NULL;
   for (size_t i = 0; i < n; i++) {
-    if (names && (!SPACE(r) || !anfi_dat_text_ref(r, &names[i]))) return false;
+    if (names && (!SPACE(r) || !text_ref(r, &names[i]))) return false;
     if (!need_type_ref(r, &items[i])) return false;
   }
   if (kind == ANF_TYPE_FN && !need_type_ref(r, &result)) return false;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Writing .dat: first the tables of the entries that nodes refer to (strings, types, constants), numbered in
- * order of first reference with parts before wholes, then graphs and nodes by id. Linear; no
- * recursion. */
+/* Writes .dat: first the tables of the entries that nodes refer to (strings, types, constants), numbered in order of
+ * first reference with parts before wholes, then graphs and nodes by id.
+ *   def main(x) { x * x }   ->   .. graphs 1: "1 - 1 0 1", nodes 3: "v 0 - 0", "p 0 0 - 2", "a 0 Mul - - 3 2 1 1", ..
+ * Linear; no recursion. */
 #include "frontend/dat/dat.h"
 
 typedef struct {
@@ -17,14 +18,17 @@ typedef struct {
 } entry;
 
 typedef struct {
+  /* output */
   anf_text *o;
   anf_module *m;
   anf_ctx *cx;
   anfi_arena *a;
+  /* numbers */
   anfi_strtab texts;  // strings that are not the module's, numbered after those
   anfi_map type_id;   // type -> 1 + number
   anfi_map entry_id;  // value or attribute record -> 1 + number
   anfi_map record_op; // attribute record -> its op
+  /* by number, and what is still to be numbered */
   ANFI_VEC(const anf_type *) types;
   ANFI_VEC(entry) entries;
   ANFI_VEC(visit) type_stack;

@@ -67,9 +67,11 @@ static anf_node *record_of(anfi_mi_build *b, const anf_type *record, anf_node *c
 /* ---- what a graph is being built ---- */
 
 typedef struct {
+  /* the graph */
   anfi_mi_build *b;
   const anfi_mi_graph *g;
   anf_graph *to;
+  /* state */
   bool threads; // the graph has the state
   const anfi_traced *first,
       *state;       // tuples of slots: at the start, and after all assignments so far
@@ -333,7 +335,7 @@ static const anfi_traced *call_of(building *q, const anfi_mi_node *n, const anfi
   return taken_apart(b, r);
 }
 
-/* What a node wrote, or those did that it is a tuple of: a list. */
+/* The writes of a node: its own, or those of the nodes that it is a tuple of. */
 struct writer {
   const anfi_traced *before, *after;
   bool *merged; // some UpdateState has it
@@ -755,7 +757,7 @@ static void tell_rest(anfi_mi_build *b, const unknown *u, size_t n) {
   anfi_fail(b->t->cx, loc_of(b), ANF_E1166, all);
 }
 
-/* All that is not known, at once. */
+/* Reports all unknown primitives at once. */
 static bool check_primitives(anfi_mi_build *b) {
   anfi_map at;
   unknowns all = {0};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading a .mindir file. */
+/* Reads a .mindir file: its bytes   ->   messages (read.c)   ->   a module with its graphs (build.c). An encrypted
+ * file, big-endian weights and a newer version are refused before anything is built. */
 #include "frontend/load.h"
 #include "frontend/mindir/mindir.h"
 

@@ -118,7 +118,7 @@ typedef struct anfi_mi_graph {
   ANFI_VEC(anfi_mi_input) in, out;
 } anfi_mi_graph;
 
-/* What the builder itself does, and no template: effects and references. */
+/* Primitives that the builder handles itself, without templates: effects and references. */
 typedef enum anfi_mi_role {
   MI_ROLE_OTHER,
   MI_ROLE_UpdateState,
@@ -201,7 +201,7 @@ const anfi_traced *anfi_mi_primitive(anfi_mi_build *b, const anfi_mi_prim *p, si
                                      const anfi_traced **in);
 /* The first op whose column `mindir` has this word; ANF_OP_NONE. */
 anfi_opcode anfi_mi_op_named(const char *name, size_t len);
-/* What a primitive is; false: it is not known. */
+/* Finds the op, the template or the role of a primitive; false: it is not known. */
 bool anfi_mi_resolve(anfi_mi_build *b, anfi_mi_prim *p);
 
 /* build.c */
@@ -231,7 +231,7 @@ struct anfi_mi_build {
 
 /* state.c */
 void anfi_mi_find_state(anfi_mi_build *b);
-/* What is no Depend and no item of a tuple, and has the same value. */
+/* The name behind Depends and items of tuples: it has the same value. */
 const anfi_str *anfi_mi_root(const anfi_mi_build *b, const anfi_str *name);
 /* The slot of the parameter that a name denotes, or -1. */
 int anfi_mi_slot(const anfi_mi_build *b, const anfi_str *name);

@@ -121,7 +121,7 @@ static bool takes_attributes(anfi_mi_build *b, const anfi_mi_prim *p, const anf_
   return true;
 }
 
-/* What the parameters of a template stand for: inputs, then attributes by name, then None. */
+/* The argument for parameter i of a template: an input, else the attribute of its name, else None. */
 static const anfi_traced *argument(anfi_mi_build *b, const anfi_mi_prim *p, const anf_graph *f,
                                    size_t i) {
   const anfi_mi_attr *a = anfi_mi_find(&p->attrs, anfi_template_param(f, i));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The protobuf messages of a .mindir as structures that point into the file. field.def says which fields are read. */
+/* The protobuf messages of a .mindir as structures that point into the file; field.def says which fields are read.
+ *   NodeProto {input: "x", input: "y", output: "z", op_type: "REF::Add:1"}   ->   anfi_mi_node {x y, z, Add:1} */
 #include "frontend/mindir/mindir.h"
 
 enum { MAX_NESTING = 64 };
@@ -162,7 +163,7 @@ static bool skip_word(const char **p, size_t *n, const char *word) {
   return true;
 }
 
-/* What our writer says in a doc_string: int or float, a number without an element type. */
+/* Our writer's doc_string "int" or "float": a number without an element type. */
 static const anf_type *number_of(reader *r, const anfi_wire_field *f) {
   bool is_int = ends_with(f, "int"), is_float = ends_with(f, "float");
   return is_int || is_float ? anfi_type_scalar(r->m->cx, is_int ? ANF_INT : ANF_FLOAT) : NULL;

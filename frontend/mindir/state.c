@@ -8,7 +8,7 @@
  * References are followed through Depend and through items of tuples that are made in the same graph. */
 #include "frontend/mindir/mindir.h"
 
-/* What a function's parameter denotes: nothing yet, a value, or REF + the index of a parameter. */
+/* Meaning of a function's parameter: not known yet, a value, or REF + the index of a parameter. */
 enum { UNSET, VALUE, REF };
 enum { MAX_STEPS = 64, MAX_PATHS = 4096 }; // of finding the functions of one name
 
@@ -91,7 +91,7 @@ typedef struct {
   size_t steps; // bounded: a name may be reached on many paths
 } callees;
 
-/* Which functions a name may be. False: some are not known. */
+/* Lists the functions that a name may be. False: some are not known. */
 static bool functions_of(const anfi_mi_build *b, const anfi_str *name, size_t bound, size_t depth,
                          anfi_arena *a, callees *out) {
   const anfi_mi_graph *g = body_of(b, name);

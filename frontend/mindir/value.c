@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tensors, constants and types of a .mindir as values and types of ours. */
+/* Tensors, constants and types of a .mindir as values and types of ours.
+ *   TensorProto {dims: 2, data_type: FLOAT, raw_data: 8 bytes}   ->   a value of f32[2], in the file if it is large */
 #include "anfora/text.h"
 #include "frontend/mindir/mindir.h"
 #include "ir/value/mapped.h"

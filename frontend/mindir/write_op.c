@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ops as primitives, by primitive.def. */
+/* Ops as primitives of MindSpore, by primitive.def.
+ *   MatMul(x, y) of matrices, row (MatMul, MatMul, "0 1 ta tb", rank2)   ->   a node MatMul of x, y, false, false
+ * An op without a row that fits becomes a primitive Anfora.NAME, which our reader knows. */
 #include "frontend/mindir/write.h"
 
 typedef enum {
@@ -121,11 +123,14 @@ static bool add(apply *a, const char *name) {
   return name != NULL;
 }
 
-static bool add_value(apply *a, anf_value *v) {
-  const char *name = anfi_mi_put_constant(a->w, v);
+/* The name of a constant of the writer's own. */
+static const char *own(anfi_mi_writer *w, anf_value *v) {
+  const char *name = anfi_mi_put_constant(w, v);
   anf_value_release(v);
-  return add(a, name);
+  return name;
 }
+
+static bool add_value(apply *a, anf_value *v) { return add(a, own(a->w, v)); }
 
 static bool add_number(apply *a, anf_dtype d, int64_t x) {
   return add_value(a, anfi_value_new_i64(a->w->cx, d, x));
@@ -217,10 +222,7 @@ static const char *call(apply *a, const anf_node *type, const char *op, size_t n
 }
 
 static const char *number(apply *a, int64_t x) {
-  anf_value *v = anfi_value_new_i64(a->w->cx, ANF_INT, x);
-  const char *name = anfi_mi_put_constant(a->w, v);
-  anf_value_release(v);
-  return name;
+  return own(a->w, anfi_value_new_i64(a->w->cx, ANF_INT, x));
 }
 
 /* ">1:i64": the item 1 of `all`, what the primitive gives, as an i64. `type` is the node whose type it has, or NULL. */
@@ -267,18 +269,10 @@ static const char *operand_beside(apply *a, uint32_t i) {
   bool pointwise = anfi_op[a->n->op].lower == ANFI_LOWER_POINTWISE && a->n->nin > 1;
   anf_dtype d = pointwise && anfi_export_is_weak(t) ? anfi_export_dtype_beside(a->n, t) : ANF_INT;
   if (anfi_dtype_is_weak(d)) return anfi_mi_operand(a->w, x);
-  if (x->kind == ANFI_VALUE) {
-    anf_value *v = anfi_value_cast(x->u.value, d);
-    const char *name = anfi_mi_put_constant(a->w, v);
-    anf_value_release(v);
-    return name;
-  }
-  anf_value *id =
-      anfi_value_new_i64(a->w->cx, ANF_INT, anfi_mi_type_number(anfi_type_scalar(a->w->cx, d)));
-  const char *in[2] = {anfi_mi_operand(a->w, x), anfi_mi_put_constant(a->w, id)};
-  anf_value_release(id);
-  const char *op = anfi_mi_primitive_ref(a->w, "ScalarToTensor", a->w->out->len);
-  return in[0] && in[1] ? anfi_mi_put_node(a->w, NULL, op, 2, in) : NULL;
+  if (x->kind == ANFI_VALUE) return own(a->w, anfi_value_cast(x->u.value, d));
+  const char *in[2] = {anfi_mi_operand(a->w, x),
+                       number(a, anfi_mi_type_number(anfi_type_scalar(a->w->cx, d)))};
+  return in[0] && in[1] ? call(a, NULL, "ScalarToTensor", 2, in) : NULL;
 }
 
 static bool all_inputs(apply *a) {
@@ -310,14 +304,6 @@ static const char *as_own(apply *a) {
   size_t attrs = a->w->out->len;
   if (!put_attrs(a)) return NULL;
   return anfi_mi_put_node(a->w, a->n, anfi_mi_primitive_ref(a->w, op, attrs), a->in.n, a->in.at);
-}
-
-/* What is never read. */
-static const char *any_tensor(anfi_mi_writer *w, const anf_type *t) {
-  anf_value *v = anfi_value_new_tensor(w->cx, t);
-  const char *name = anfi_mi_put_constant(w, v);
-  anf_value_release(v);
-  return name;
 }
 
 /* MindSpore's primitive with the same inputs, a word of the op's column, or NULL. Theirs take floats where ours convert
@@ -353,7 +339,8 @@ const char *anfi_mi_put_apply(anfi_mi_writer *w, const anf_node *n) {
   const row *r = find_row(&a);
   const char *theirs = same_named(n);
   if (r) return by_row(&a, r);
-  if (n->op == ANF_OP_Undef && n->type && anfi_is_tensor(n->type)) return any_tensor(w, n->type);
+  if (n->op == ANF_OP_Undef && n->type && anfi_is_tensor(n->type))
+    return own(w, anfi_value_new_tensor(w->cx, n->type)); // never read
   if (!all_inputs(&a)) return NULL;
   if (!theirs || a.schema->nattr) return as_own(&a);
   const char *op = anfi_sprintf(w->arena, "%.*s", (int)strcspn(theirs, " "), theirs);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Constants and types for the writer; value.c reads them. A scalar with a type of its own is a tensor of rank 0, a number
- * without one a scalar of MindSpore, as Python's numbers are. */
+/* Constants and types for the writer; value.c reads them.
+ *   f32(2)   ->   a tensor of rank 0       2   ->   a scalar, as Python's numbers are       (1, 2)   ->   a tuple */
 #include "frontend/mindir/write.h"
 
 int64_t anfi_mi_type_number(const anf_type *t) {

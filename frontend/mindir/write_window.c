@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Convolutions and pools: MindSpore has what ours say by attributes of any length as four numbers each. */
+/* Convolutions and pools: MindSpore has their attributes as four numbers each, ours have any length.
+ *   Conv2D(x, w, stride=2)   ->   stride (1, 1, 2, 2), pad (0, 0, 0, 0), dilation (1, 1, 1, 1) */
 #include "frontend/mindir/write.h"
 #include "ir/ops/nn/window.h"
 

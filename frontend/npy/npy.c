@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* NumPy's .npy: reading and writing one array.
- * A file is "\x93NUMPY", a version (1 to 3), the length of the header, the header (a Python
- * dictionary with exactly descr, fortran_order and shape) and the elements. INVARIANT: nothing is
- * allocated for elements before the file is known to hold them all. */
+/* NumPy's .npy: reads and writes one array.
+ *   "\x93NUMPY" 1 0 | 118 | {'descr': '<f4', 'fortran_order': False, 'shape': (2,), } | 8 bytes   ->   f32[2]
+ * A file is the magic, a version (1 to 3), the length of the header, the header (a Python dictionary with exactly
+ * descr, fortran_order and shape) and the elements.
+ * INVARIANT: nothing is allocated for elements before the file is known to hold them all. */
 #include "anfora/text.h"
 #include "ir/ir.h"
 
@@ -10,7 +11,7 @@ typedef struct {
   const char *descr;
   anf_dtype dtype;
 } form;
-/* What follows the byte order in descr. */
+/* Element types in descr, behind the byte order. */
 static const form forms[] = {
     {"b1", ANF_BOOL}, {"i1", ANF_I8},  {"i2", ANF_I16}, {"i4", ANF_I32},   {"i8", ANF_I64},
     {"u1", ANF_U8},   {"u2", ANF_U16}, {"u4", ANF_U32}, {"u8", ANF_U64},   {"f2", ANF_F16},
@@ -18,11 +19,13 @@ static const form forms[] = {
 };
 
 typedef struct {
+  /* text */
   anf_ctx *cx;
   const char *file;
   const char *at, *end; // of the header
-  const char *descr;    // NULL: not seen
-  int order;            // 1: Fortran, 0: C, -1: not seen
+  /* keys */
+  const char *descr; // NULL: not seen
+  int order;         // 1: Fortran, 0: C, -1: not seen
   size_t rank;
   bool has_shape;
   int64_t dims[ANF_MAX_RANK];

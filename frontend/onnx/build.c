@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* An ONNX model as a module: def main(inputs..) { .. }, which gives the output, or the tuple of them.
- *
- * The module begins as the templates, of which those that became calls stay. Nodes of the body of a function of the file are
- * built where it is called. A subgraph is a graph whose free variables are the values around it; an If whose condition is known
- * is the nodes of its branch. */
+ *   node {op_type: "Relu", input: "x", output: "y"}   ->   y = Relu(x), by the template Relu of onnx.anf
+ * The module begins as the templates, of which those that became calls stay. Nodes of the body of a function of the
+ * file are built where it is called. A subgraph is a graph whose free variables are the values around it; an If whose
+ * condition is known is the nodes of its branch. */
 #include "frontend/onnx/onnx.h"
 
 enum { MAX_DEPTH = 64, MAX_NODES = 1 << 22 };
@@ -293,7 +293,7 @@ static void add_subgraphs(anfi_arena *a, node_lists *todo, const anfi_ox_nodes *
     }
 }
 
-/* All operators that are not known, at once: each with how many nodes have it. */
+/* Reports all unknown operators at once, each with the number of its nodes. */
 static bool check_operators(anfi_ox_build *b) {
   anfi_arena *a = b->t->arena;
   node_lists todo = {0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading an .onnx file. */
+/* Reads an .onnx file: its bytes   ->   messages (read.c)   ->   a module (build.c). */
 #include "frontend/load.h"
 #include "frontend/onnx/onnx.h"
 

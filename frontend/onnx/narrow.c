@@ -67,7 +67,7 @@ static int64_t of_attribute(const anfi_ox_place *p, const anfi_ox_node *n, const
   return a->tensor ? a->tensor->data_type : a->i;
 }
 
-/* What the graph in the attribute declares for its output. */
+/* The element type that the subgraph in the attribute declares for its output k; 0: none. */
 static int64_t of_subgraph(const anfi_ox_place *p, const anfi_ox_node *n, const char *name,
                            size_t k) {
   const anfi_ox_attr *a = anfi_ox_attr_of(p, n, name);

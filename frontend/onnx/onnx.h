@@ -58,14 +58,17 @@ typedef enum anfi_ox_kind {
 } anfi_ox_kind;
 
 typedef struct anfi_ox_tensor {
+  /* bytes */
   const anfi_str *name, *external; // external NULL: the elements are in this file
   const anfi_str *offset,
       *length; // of external data, as decimal text; NULL: from its beginning, to its end
   const char *raw;
   size_t raw_len;
+  /* type */
   int64_t data_type;
   bool sparse;
   anfi_wire_ints dims;
+  /* elements in fields of their own */
   anfi_wire_reals reals; // float_data, double_data
   anfi_wire_ints ints;   // int32_data, int64_data, uint64_data
 } anfi_ox_tensor;
@@ -73,8 +76,10 @@ typedef struct anfi_ox_tensor {
 typedef struct anfi_ox_graph anfi_ox_graph;
 
 typedef struct anfi_ox_attr {
+  /* name and kind */
   const anfi_str *name, *text, *ref; // ref: the attribute of the function around it, or NULL
   int64_t kind, i;
+  /* value, by kind */
   double f;
   const anfi_ox_tensor *tensor;
   const anfi_ox_graph *graph;
@@ -159,12 +164,15 @@ typedef struct anfi_ox_build {
 } anfi_ox_build;
 /* Where nodes are built: a graph, a subgraph or the body of a function. */
 typedef struct anfi_ox_place {
+  /* the graph */
   anfi_ox_build *b;
   anf_graph *to;
   struct anfi_ox_place *outer; // of a subgraph
-  const anfi_ox_attrs *given;  // attributes of the function around it, or NULL
+  /* of a function's body */
+  const anfi_ox_attrs *given; // attributes of the function around it, or NULL
   const anfi_ox_attrs *defaults;
   const anfi_ox_opsets *opsets;
+  /* values */
   const anfi_ox_values *info; // value_info of its graph, or NULL
   anfi_map values;            // name -> anfi_traced
   anfi_map narrow; // name -> element type, of a tensor of fewer bits than types here have

@@ -111,7 +111,7 @@ static const anfi_traced **arguments(anfi_ox_place *p, const anfi_ox_node *n, co
 
 /* ---- templates ---- */
 
-/* What tracing made before it could not go on. */
+/* Removes the nodes and effects that a tracing made which failed. */
 static void take_back(anf_graph *to, size_t nodes, size_t effects) {
   anf_module *m = to->module;
   while (to->effects.n > effects) anfi_remove_effect(to->effects.at[to->effects.n - 1]);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The protobuf messages of an ONNX file as structures that point into it. A field that is not known is skipped. */
+/* The protobuf messages of an ONNX file as structures that point into it.
+ *   NodeProto {input: "x", output: "y", op_type: "Relu"}   ->   anfi_ox_node {in x, out y, op Relu}
+ * A field that is not known is skipped. */
 #include "frontend/onnx/onnx.h"
 
 enum { MAX_NESTING = 64 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tensors, attributes and types of ONNX as values and types of ours. */
+/* Tensors, attributes and types of ONNX as values and types of ours.
+ *   TensorProto {dims: 2, data_type: FLOAT, float_data: 1 2}   ->   the value [1, 2] of f32[2] */
 #include "frontend/onnx/onnx.h"
 #include "ir/value/mapped.h"
 

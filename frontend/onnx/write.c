@@ -12,8 +12,13 @@
 
 enum { MAX_NODES = 1 << 22, MAX_BYTES = INT32_MAX }; // protobuf's messages have less than 2 GB
 
+static void note_made(anfi_flat *w, const char *name) {
+  *anfi_map_at(&anfi_ox_own_of(w)->made, anfi_key(anfi_intern_z(&w->words, name))) =
+      anfi_ox_own_of(w)->scope + 1;
+}
+
 static const anfi_out *new_tensor(anfi_flat *w, const anf_type *t, const char *name) {
-  if (name) anfi_ox_made(w, name);
+  if (name) note_made(w, name);
   return anfi_out_leaf(w, name ? name : anfi_ox_new_name(w), t);
 }
 
@@ -45,14 +50,9 @@ static const anfi_flat_form form = {.refusal = ANF_E1177,
 
 /* ---- nodes ---- */
 
-void anfi_ox_made(anfi_flat *w, const char *name) {
-  *anfi_map_at(&anfi_ox_own_of(w)->made, anfi_key(anfi_intern_z(&w->words, name))) =
-      anfi_ox_own_of(w)->scope + 1;
-}
-
 const char *anfi_ox_new_name(anfi_flat *w) {
   const char *name = anfi_sprintf(w->arena, "v%zu", w->count++);
-  anfi_ox_made(w, name);
+  note_made(w, name);
   return name;
 }
 
@@ -66,14 +66,14 @@ size_t anfi_ox_open(anfi_flat *w, const char *op, size_t n, const char *const *i
   return at;
 }
 
-void anfi_ox_close_with(anfi_flat *w, size_t at, const char *name) {
+static void close_with(anfi_flat *w, size_t at, const char *name) {
   anfi_wire_put_text(w->out, 2, name);
   anfi_wire_close(w->out, at);
 }
 
 const char *anfi_ox_close(anfi_flat *w, size_t at) {
   const char *name = anfi_ox_new_name(w);
-  anfi_ox_close_with(w, at, name);
+  close_with(w, at, name);
   return name;
 }
 
@@ -99,7 +99,7 @@ const char *anfi_ox_real(anfi_flat *w, const char *index, anf_dtype d) {
 
 /* ---- graphs ---- */
 
-/* What the nodes of the graph take for granted. */
+/* Begins a graph: no names and no constants yet. */
 static void begin_unit(anfi_flat *w) {
   anfi_ox_own *own = anfi_ox_own_of(w);
   anfi_map_init(&w->named, w->arena);
@@ -113,7 +113,7 @@ static void begin_unit(anfi_flat *w) {
 
 /* Outputs have names of their own. */
 static void put_output(anfi_flat *w, const char *from, const char *name) {
-  anfi_ox_close_with(w, anfi_ox_open(w, "Identity", 1, &from), name);
+  close_with(w, anfi_ox_open(w, "Identity", 1, &from), name);
 }
 
 static bool put_outputs(anfi_flat *w, const anf_type *t, const anfi_out *result, bool typed) {
@@ -156,7 +156,7 @@ static void put_constants(anfi_flat *w, bool initializers) {
     anfi_wire_put_varint(w->out, 20, OX_ATTR_TENSOR);
     anfi_ox_put_tensor(w, 5, NULL, v);
     anfi_wire_close(w->out, attr);
-    anfi_ox_close_with(w, at, name);
+    close_with(w, at, name);
   }
 }
 

@@ -39,11 +39,9 @@ void anfi_ox_attr_text(anfi_flat *w, const char *name, const char *s, size_t len
 
 /* write.c */
 const char *anfi_ox_new_name(anfi_flat *w); // of a value made in this scope
-void anfi_ox_made(anfi_flat *w, const char *name);
 /* A node: its inputs, then attributes, then outputs. */
 size_t anfi_ox_open(anfi_flat *w, const char *op, size_t n, const char *const *in);
 const char *anfi_ox_close(anfi_flat *w, size_t at); // one output, with a new name
-void anfi_ox_close_with(anfi_flat *w, size_t at, const char *name);
 const char *anfi_ox_put(anfi_flat *w, const char *op, size_t n, const char *const *in);
 const char *anfi_ox_cast(anfi_flat *w, const char *x, anf_dtype d);
 const char *anfi_ox_real(anfi_flat *w, const char *index,

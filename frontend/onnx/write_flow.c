@@ -123,13 +123,15 @@ const anfi_out *anfi_ox_choice(anfi_flat *w, const anf_node *n, const anf_node *
 /* ---- loops ---- */
 
 typedef struct {
+  /* the node */
   anfi_loop_op op;
   size_t narg;
   const anfi_out *count, *go, **arg; // arg: w.., s.., xs..
   anfi_outs state;                   // the carried values, before the loop
-  const char *iter;                  // in the body: the number of the round ..
-  const char *index;                 // .. and of the elements of stacks
-  const anfi_out *result;            // of the step
+  /* its body */
+  const char *iter;       // in the body: the number of the round ..
+  const char *index;      // .. and of the elements of stacks
+  const anfi_out *result; // of the step
   const anfi_out *next_rounds;
 } loop;
 

@@ -12,7 +12,7 @@ typedef struct {
   bool arrays;              // an index is a tensor
 } subscript;
 
-/* Which axis of x each part is about. */
+/* Finds the axis of x of each part. */
 static bool find_axes(subscript *q, uint32_t rank) {
   size_t used = 0;
   int64_t axis = 0;

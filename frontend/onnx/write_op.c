@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ops as operators, by operator.def; tuples and records are taken apart. */
+/* Ops as operators of ONNX, by operator.def; tuples and records are taken apart.
+ *   Sum(x, axis=0), row (Sum, ReduceSum, "0= axis:ints", "keepdims", ..)   ->   ReduceSum(x, [0]) with keepdims = 0 */
 #include "frontend/onnx/write.h"
 
 typedef enum {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Constants, types and attributes for the writer. Large constants become initializers of the graph, or nodes of a
- * function, when the nodes are written (write.c); small equal ones are one. */
+/* Constants, types and attributes for the writer.
+ *   the constant [1, 2]   ->   an initializer c0       axis = 1   ->   AttributeProto {name: "axis", i: 1, type: INT}
+ * Constants become initializers of the graph, or nodes of a function, when the nodes are written (write.c); small
+ * equal ones are one. */
 #include "frontend/onnx/write.h"
 
 enum { SMALL = 256 }; // bytes of constants that are compared
@@ -45,7 +47,7 @@ bool anfi_ox_put_value_info(anfi_flat *w, uint32_t field, const char *name, cons
 
 /* ---- constants ---- */
 
-/* Where an equal constant has its name; NULL for a large one. */
+/* The entry for the name of an equal constant; large ones are equal only to themselves. */
 static uint64_t *place_of(anfi_flat *w, const anf_value *v) {
   size_t bytes = v->n * anf_dtype_bytes(settled(v->type)), dims = v->type->n * sizeof(int64_t);
   if (bytes > SMALL) return anfi_map_at(&w->named, anfi_key(v));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A model as one function: operators in the order of the file, which is a topological one, each
- * through its creator. INVARIANT: every operand of type tensor that later operators see has a type,
- * dims of which may be unknown. All types that nobody can make are reported in one error. */
+/* A model as one function: operators in the order of the file, which is a topological one, each through its creator.
+ *   nn.ReLU r 1 1 x y   ->   y = Relu(x), by the row nn.ReLU of layer.def
+ * INVARIANT: every operand of type tensor that later operators see has a type, dims of which may be unknown. All types
+ * of operators that nobody can make are reported in one error. */
 #include "frontend/pnnx/pnnx.h"
 #include "ir/ops/op.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Models: loading both files, writing them again, what a host may look at, the model as a module.
- * INVARIANT: a model that was loaded has all its weights, of the shapes it tells. */
+/* Models of PNNX: loads both files, writes them again, answers a host, makes a module of a model.
+ *   anf_pnnx_load(cx, "net.param", NULL, ..)   ->   the operators of net.param, with the weights of net.bin
+ * INVARIANT: a model that was loaded has all its weights, of the shapes that the file states. */
 #include "frontend/pnnx/pnnx.h"
 #include "frontend/load.h"
 #include "ir/value/mapped.h"
@@ -50,7 +51,7 @@ const char *anfi_weight_name(anfi_arena *a, const anfi_weight *w) {
   return anfi_sprintf(a, "%s.%s", w->op->name, w->key);
 }
 
-/* Not one that was decompressed. */
+/* Is the entry's data in the mapped file itself, not decompressed? */
 static bool in_file(const anfi_os_view *v, const anfi_zip_entry *e) {
   uintptr_t from = v ? (uintptr_t)v->data : 0, at = (uintptr_t)e->data;
   return v && at >= from && at - from < v->len;

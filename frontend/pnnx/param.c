@@ -6,6 +6,7 @@
 #include "frontend/pnnx/pnnx.h"
 
 typedef struct {
+  /* text */
   anf_pnnx *p;
   anfi_arena *a;
   const char *line, *at, *end; // of the line
@@ -13,6 +14,7 @@ typedef struct {
   uint32_t lineno;
   const char *counted; // columns of the line are known up to here
   uint32_t col;
+  /* operators */
   anf_pnnx_op *op;
   anfi_map op_names;
   ANFI_VEC(uint64_t) own; // by operand: number of the last operator that has it, and where

@@ -15,7 +15,7 @@
 
 /* ---- expressions ---- */
 
-/* What the types of operands become before an op runs. Conversions are in the order of
+/* The conversion of operands before an op runs. Conversions are in the order of
  * anf_dtype. */
 typedef enum anfi_expr_rule {
   ANFI_EXPR_SAME,
@@ -46,8 +46,6 @@ typedef struct anfi_expr_op {
   uint8_t least, most, rule;
   uint16_t op;
 } anfi_expr_op;
-extern const anfi_expr_op anfi_expr_ops[];
-extern const size_t anfi_expr_op_count;
 /* NULL if there is none. */
 const anfi_expr_op *anfi_expr_find(const char *name, size_t len);
 /* The nearest name, for a hint; or NULL. */
@@ -60,12 +58,14 @@ typedef struct anfi_expr_tree_node {
 } anfi_expr_tree_node;
 
 struct anf_expr {
+  /* text */
   anf_ctx *cx;
   anfi_arena arena;
   const char *text;
   size_t len, ninput, most_input; // most_input: one more than the greatest N
   anfi_loc start;                 // where the text is in its file
   ANFI_VEC(size_t) lines;         // where each line ends
+  /* forms of it */
   ANFI_VEC(anf_expr_token) tokens;
   ANFI_VEC(anfi_expr_tree_node) nodes; // in the order of the text; 0 is the root
   ANFI_VEC(size_t) rpn;
@@ -182,12 +182,15 @@ typedef struct anfi_pnnx_operand {
 } anfi_pnnx_operand;
 
 struct anf_pnnx_op {
+  /* the line */
   anf_pnnx *model;
   const char *type, *name;
   uint32_t line, nin, nout;
+  /* operands */
   uint32_t *in, *out;   // operands
   const char **in_name; // key of $key=, or NULL
   bool *in_used;        // of each input with a key: whether its layer asked for it
+  /* attributes */
   ANFI_VEC(anfi_parameter) params;
   ANFI_VEC(anfi_weight) weights;
 };

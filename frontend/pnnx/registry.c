@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Types of operators and who makes them: the built-in tables, and what a host registered, which
- * comes first. */
+/* Types of operators and who makes them: the built-in tables, and what a host registered, which comes first.
+ *   anfi_pnnx_creator_of(p, "nn.ReLU", &c)   ->   the row of layer.def, or the function that a host gave for nn.ReLU */
 #include "frontend/pnnx/pnnx.h"
 
 struct anf_pnnx_registry {

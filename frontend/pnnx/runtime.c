@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Running a model: set inputs, forward, get outputs. A function is built and compiled for the types
- * of the inputs when they are first met, so shapes that the file leaves open are known when it runs;
- * those used last are kept. INVARIANT: a build in the list has all that it needs to run, and was
- * made with the options that are set. */
+/* Runs a model: set inputs, forward, get outputs.
+ *   anf_pnnx_set_input(p, 0, x, d); anf_pnnx_forward(p, d); anf_pnnx_output(p, 0)   ->   net(x)
+ * A function is built and compiled for the types of the inputs when they are first met, so shapes that the file leaves
+ * open are known when it runs; those used last are kept.
+ * INVARIANT: a build in the list has all that it needs to run, and was made with the options that are set. */
 #include "frontend/pnnx/pnnx.h"
 
 enum { MAX_BUILDS = 16 };
 
 typedef struct build {
+  /* the program */
   struct build *next; // used before
   anfi_arena arena;
   anf_module *module;
   anf_graph *graph;
-  anf_exec *exec;         // NULL: the interpreter runs it
+  anf_exec *exec; // NULL: the interpreter runs it
+  /* its inputs and outputs */
   const anf_type **types; // of the inputs
   bool tuple;             // the graph gives its results in a tuple: the outputs, then `kept`
   size_t noutput, nkept;

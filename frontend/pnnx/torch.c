@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Operations on operands: one op computed at once when all is known, else a node of the graph.
- * A graph's numbers are computed while it is built, so the sizes of static shapes never reach the
- * program that runs. */
+ *   add of 2 and 3   ->   5          add of x and 3   ->   the node Add(x, 3)
+ * A graph's numbers are computed while it is built, so the sizes of static shapes never reach the program that runs. */
 #include "frontend/pnnx/pnnx.h"
 
 static void release_live(void *p) {
@@ -26,7 +26,7 @@ anf_value *anfi_torch_own(anfi_torch *t, anf_value *v) {
   return v;
 }
 
-/* What is dropped was made lately: the search is short. */
+/* Searches from the end: values that are dropped were made lately. */
 void anfi_torch_drop(anfi_torch *t, const anfi_operand *o) {
   if (t->graph) return;
   for (size_t i = 0; i < o->n; i++) anfi_torch_drop(t, &o->item[i]);

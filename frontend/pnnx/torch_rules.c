@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What PyTorch makes of the types of operands. Operands fall into three ranks: tensors with dims,
- * tensors without, numbers; a lower rank changes the result's type only by being of a higher
- * category (bool, integer, real, complex). Every conversion is explicit in the graph, so Anfora's
- * own promotion never decides. */
+/* PyTorch's type promotion.
+ *   f32[2] + 2.5   ->   f32[2]          i64[2] + 2.5   ->   f32[2]          i64[2] + f16[]   ->   f16[2]
+ * Operands fall into three ranks: tensors with dims, tensors without, numbers; a lower rank changes the result's type
+ * only by being of a higher category (bool, integer, real, complex). Every conversion is explicit in the graph, so
+ * Anfora's own promotion never decides. */
 #include "frontend/pnnx/pnnx.h"
 
 typedef enum { CATEGORY_BOOL, CATEGORY_INT, CATEGORY_REAL, CATEGORY_COMPLEX } category;

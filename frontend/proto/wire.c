@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The wire format (wire.h). INVARIANT: every length is checked against the end of the message before use. */
+/* The wire format of protobuf (wire.h).
+ *   08 96 01   ->   field 1, a varint of 150          anfi_wire_put_varint(o, 1, 150)   ->   08 96 01
+ * INVARIANT: every length is checked against the end of the message before use. */
 #include "frontend/proto/wire.h"
 
 anfi_wire anfi_wire_of(const char *data, size_t len) {

@@ -221,7 +221,7 @@ static bool define(anfi_sh_build *b, anfi_sh_func *f) {
 
 typedef ANFI_VEC(const anfi_sh_region *) regions;
 
-/* All ops without a template, at once: each where it is first, and how many there are. */
+/* Reports all ops without a template at once: each where it is first, and how many there are. */
 static bool check_ops(anfi_sh_build *b) {
   anfi_arena *a = b->t->arena;
   regions todo = {0};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* MLIR's tokens, read one at a time from the text: a tensor type has none ("2x3xf32"), so there is no list of them. */
+/* MLIR's tokens, read one at a time from the text: a tensor type has none ("2x3xf32"), so there is no list of them.
+ *   %1 = stablehlo.add   ->   anfi_sh_value_name: 1; anfi_sh_takes(r, "="); anfi_sh_word: stablehlo.add */
 #include "frontend/stablehlo/stablehlo.h"
 
 static bool is_word(char c) {

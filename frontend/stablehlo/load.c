@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading an .mlir file. */
+/* Reads an .mlir file: its text   ->   functions (parse.c)   ->   a module (build.c), by the templates of
+ * stablehlo.anf. */
 #include "frontend/load.h"
 #include "frontend/stablehlo/stablehlo.h"
 

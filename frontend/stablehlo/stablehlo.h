@@ -44,12 +44,15 @@ typedef struct anfi_sh_attr {
 } anfi_sh_attr;
 
 struct anfi_sh_op {
+  /* name and place */
   const anfi_str *name; // with its dialect: stablehlo.add
   uint32_t line, col;
+  /* parts */
   ANFI_VEC(anfi_sh_result) results;
   ANFI_VEC(anfi_sh_use) in;
   ANFI_VEC(anfi_sh_attr) attrs;
   ANFI_VEC(anfi_sh_region *) regions;
+  /* of results and calls */
   ANFI_VEC(const anf_type *) types; // of the results, in order
   const anfi_str *symbol;           // the function that is called, or NULL
 };
@@ -73,7 +76,7 @@ typedef struct anfi_sh_model {
   anfi_map aliases; // #name -> anf_value
 } anfi_sh_model;
 
-/* Where the reader is in the text, which ends with 0. */
+/* The reader's position in the text, which ends with 0. */
 typedef struct anfi_sh_text {
   anfi_sh_model *m;
   const char *start, *at, *end;

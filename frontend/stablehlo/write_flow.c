@@ -111,13 +111,15 @@ const anfi_out *anfi_sw_choice(anfi_flat *w, const anf_node *n, const anf_node *
 /* ---- loops ---- */
 
 typedef struct {
+  /* the node */
   anfi_loop_op op;
   size_t narg;
   const anfi_out *count, *go, **arg; // arg: w.., s.., xs..
-  anf_text *whole;                   // around the loop
-  anfi_outs before;                  // what the while carries: round, again, s.., o..
-  anfi_outs inside;                  // the same in its body
-  anfi_outs stacked;                 // o.. of a round
+  /* its text */
+  anf_text *whole;   // around the loop
+  anfi_outs before;  // what the while carries: round, again, s.., o..
+  anfi_outs inside;  // the same in its body
+  anfi_outs stacked; // o.. of a round
 } loop;
 
 static bool read_loop(anfi_flat *w, loop *l) {

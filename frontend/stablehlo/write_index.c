@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading and writing by indices. Ours count from the end where they are negative; one outside is an error here, which
- * StableHLO has not: gather clamps it, scatter leaves it out. */
+/* Reading and writing by indices.
+ *   Take(x, i)   ->   i = select(i < 0, i + n, i), then stablehlo.gather with collapsed_slice_dims = [0]
+ * Ours count from the end where they are negative; one outside is an error here, which StableHLO has not: gather
+ * clamps it, scatter leaves it out. */
 #include "frontend/stablehlo/write.h"
 
 /* i < 0 ? i + n : i */
@@ -66,7 +68,9 @@ static const anfi_out *with_block(anfi_sw_apply *a) {
 /* ---- reading ---- */
 
 typedef struct {
+  /* lengths */
   size_t noffset, ncollapsed, nbatch, nmap, vector; // vector: the dim of indices that has positions
+  /* lists */
   int64_t offset[ANF_MAX_RANK], collapsed[ANF_MAX_RANK], batch[ANF_MAX_RANK], map[ANF_MAX_RANK],
       size[ANF_MAX_RANK];
 } gather;
@@ -152,7 +156,9 @@ static const anfi_out *blocks(anfi_sw_apply *a) {
 /* ---- writing ---- */
 
 typedef struct {
+  /* lengths */
   size_t nwindow, ninserted, nbatch, nmap, vector;
+  /* lists */
   int64_t window[ANF_MAX_RANK], inserted[ANF_MAX_RANK], batch[ANF_MAX_RANK], map[ANF_MAX_RANK];
 } scatter;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One op: elementwise ones by write.def, tuples and records taken apart, others by write_shape.c, write_product.c,
- * write_index.c and write_window.c. */
+/* One op: elementwise ones by write.def, others by write_shape.c, write_product.c, write_index.c and write_window.c.
+ *   Add(x, f32(1)) of x: f32[2]   ->   %2 = stablehlo.broadcast_in_dim %1 ..; %3 = stablehlo.add %x, %2 : .. */
 #include "frontend/stablehlo/write.h"
 
 typedef enum { kind_any, kind_floats, kind_meet } kind;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Products of matrices, sums of products, and factors of matrices. */
+/* Products of matrices, sums of products, and factors of matrices.
+ *   MatMul(x, y) of matrices   ->   stablehlo.dot_general %x, %y, contracting_dims = [1] x [0], ..
+ *   Einsum("ij,jk->ik", x, y)  ->   dot_general over j; labels of one operand alone are summed first */
 #include "frontend/stablehlo/write.h"
 #include "ir/ops/op.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Shapes, reductions and sorting. */
+/* Shapes, reductions and sorting.
+ *   Sum(x, axis=0)   ->   stablehlo.reduce(%x init: %c0) applies stablehlo.add across dimensions = [0] */
 #include "frontend/stablehlo/write.h"
 #include "ir/ops/op.h"
 
@@ -129,11 +130,20 @@ static const anfi_out *number_attr(anfi_sw_apply *a, const char *name, anf_dtype
                               : anfi_sw_number(a->w, d, anfi_get_f64(c, 0));
 }
 
+static const anfi_out *put_pad(anfi_flat *w, const anfi_out *x, const anfi_out *v,
+                               const anf_type *t, const int64_t *low, const int64_t *high) {
+  const int64_t none[ANF_MAX_RANK] = {0};
+  return anfi_sw_put(
+      w, t, "stablehlo.pad %s, %s, low = %s, high = %s, interior = %s : (%s, %s) -> %s", x->name,
+      v->name, anfi_sw_ints(w, t->n, low), anfi_sw_ints(w, t->n, high), anfi_sw_ints(w, t->n, none),
+      anfi_sw_type(w, x->type), anfi_sw_type(w, v->type), anfi_sw_type(w, t));
+}
+
 static const anfi_out *padded(anfi_sw_apply *a) {
   anf_dtype d = anfi_sw_result_dtype(a);
   const anfi_out *x = anfi_sw_in_as(a, 0, d), *v = x ? number_attr(a, "value", d) : NULL;
   const anf_value *p = anfi_sw_attr(a, "pad_width"), *mode = anfi_sw_attr(a, "mode");
-  int64_t width[2 * ANF_MAX_RANK], low[ANF_MAX_RANK], high[ANF_MAX_RANK], none[ANF_MAX_RANK] = {0};
+  int64_t width[2 * ANF_MAX_RANK], low[ANF_MAX_RANK], high[ANF_MAX_RANK];
   if (!v || !p) return NULL;
   uint32_t n = x->type->n;
   size_t given = anfi_attr_ints(p, ANFI_LEN(width), width);
@@ -143,11 +153,7 @@ static const anfi_out *padded(anfi_sw_apply *a) {
     low[i] = given == 1 ? width[0] : given == 2 ? width[0] : width[2 * i];
     high[i] = given == 1 ? width[0] : given == 2 ? width[1] : width[2 * i + 1];
   }
-  const anf_type *t = anfi_sw_tensor(a->w, d, n, a->n->type->dims);
-  return anfi_sw_put(
-      a->w, t, "stablehlo.pad %s, %s, low = %s, high = %s, interior = %s : (%s, %s) -> %s", x->name,
-      v->name, anfi_sw_ints(a->w, n, low), anfi_sw_ints(a->w, n, high), anfi_sw_ints(a->w, n, none),
-      anfi_sw_type(a->w, x->type), anfi_sw_type(a->w, v->type), anfi_sw_type(a->w, t));
+  return put_pad(a->w, x, v, anfi_sw_tensor(a->w, d, n, a->n->type->dims), low, high);
 }
 
 /* start + iota * step, in the type that counts exactly */
@@ -252,16 +258,12 @@ static const anfi_out *running(anfi_sw_apply *a, const char *op, const anfi_out 
   return anfi_out_leaf(w, name, x->type);
 }
 
-/* All but the element itself: one further, with what the reduction begins from. */
+/* For an exclusive scan: x shifted by one element, with the initial value in the gap. */
 static const anfi_out *moved_on(anfi_flat *w, const anfi_out *x, const anfi_out *init, int64_t axis,
                                 bool reverse) {
-  int64_t low[ANF_MAX_RANK] = {0}, high[ANF_MAX_RANK] = {0}, none[ANF_MAX_RANK] = {0};
+  int64_t low[ANF_MAX_RANK] = {0}, high[ANF_MAX_RANK] = {0};
   low[axis] = reverse ? -1 : 1, high[axis] = -low[axis];
-  const char *t = anfi_sw_type(w, x->type);
-  return anfi_sw_put(
-      w, x->type, "stablehlo.pad %s, %s, low = %s, high = %s, interior = %s : (%s, %s) -> %s",
-      x->name, init->name, anfi_sw_ints(w, x->type->n, low), anfi_sw_ints(w, x->type->n, high),
-      anfi_sw_ints(w, x->type->n, none), t, anfi_sw_type(w, init->type), t);
+  return put_pad(w, x, init, x->type, low, high);
 }
 
 static const anfi_out *cumulated(anfi_sw_apply *a) {

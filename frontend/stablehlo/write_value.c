@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Types and constants of the file, and ops that many others are made of. */
+/* Types and constants of the file, and ops that many others are made of.
+ *   f32[2, 3]   ->   tensor<2x3xf32>          [1, 2]   ->   %c0 = stablehlo.constant dense<[..]> : tensor<2xf32> */
 #include "frontend/stablehlo/write.h"
 
 #include <math.h>

@@ -37,10 +37,13 @@ static const char *pads(anfi_flat *w, size_t n, const int64_t *low, const int64_
 /* ---- convolutions ---- */
 
 typedef struct {
+  /* dims */
   size_t rank;
   const char *x, *w, *y; // what the first two dims are: "b, f"
+  /* window */
   int64_t stride[3], low[3], high[3], spread[3], dilation[3];
   bool reverse;
+  /* groups */
   int64_t groups, batch_groups;
 } conv;
 
@@ -91,19 +94,27 @@ static const anfi_out *biased(anfi_sw_apply *a, const anfi_out *y, uint32_t i) {
   return anfi_sw_binary(w, "stablehlo.add", y, anfi_sw_broadcast(w, b, y->type->n, y->type->dims));
 }
 
+/* The operands and the window of a convolution. */
+static bool read_conv(anfi_sw_apply *a, const anfi_out *in[2], anfi_conv *c, window *v, conv *p) {
+  anf_dtype d = anfi_sw_result_dtype(a);
+  in[0] = anfi_sw_in_as(a, 0, d), in[1] = in[0] ? anfi_sw_in_as(a, 1, d) : NULL;
+  if (!in[1] || !conv_window(a, c, v)) return false;
+  *p = (conv){.rank = v->rank, .x = "b, f", .w = "o, i", .y = "b, f", .groups = c->groups};
+  p->batch_groups = 1;
+  return true;
+}
+
 static const anfi_out *convolved(anfi_sw_apply *a) {
+  const anfi_out *in[2];
   anfi_conv c;
   window v;
-  anf_dtype d = anfi_sw_result_dtype(a);
-  const anfi_out *x = anfi_sw_in_as(a, 0, d), *k = x ? anfi_sw_in_as(a, 1, d) : NULL;
-  if (!k || !conv_window(a, &c, &v)) return NULL;
-  conv p = {
-      .rank = v.rank, .x = "b, f", .w = "o, i", .y = "b, f", .groups = c.groups, .batch_groups = 1};
+  conv p;
+  if (!read_conv(a, in, &c, &v, &p)) return NULL;
   for (size_t i = 0; i < v.rank; i++) {
     p.stride[i] = v.stride[i], p.dilation[i] = v.dilation[i], p.spread[i] = 1;
     p.low[i] = v.low[i], p.high[i] = v.high[i];
   }
-  return biased(a, put_conv(a->w, x, k, result_type(a), &p), 2);
+  return biased(a, put_conv(a->w, in[0], in[1], result_type(a), &p), 2);
 }
 
 /* [g * co, ci, ..] -> [g * ci, co, ..]: the channels of each group exchanged */
@@ -118,44 +129,38 @@ static const anfi_out *exchanged(anfi_flat *w, const anfi_out *k, const anfi_con
 
 /* dy (or the x of a ConvTranspose) back to the input of the convolution: v.in is the size of the result. */
 static const anfi_out *turned_back(anfi_sw_apply *a, bool bias) {
+  const anfi_out *in[2]; // dy, weights
   anfi_conv c;
   window v;
-  anf_dtype d = anfi_sw_result_dtype(a);
-  const anfi_out *dy = anfi_sw_in_as(a, 0, d), *k = dy ? anfi_sw_in_as(a, 1, d) : NULL;
-  if (!k || !conv_window(a, &c, &v)) return NULL;
-  conv p = {.rank = v.rank,
-            .x = "b, f",
-            .w = "o, i",
-            .y = "b, f",
-            .reverse = true,
-            .groups = c.groups,
-            .batch_groups = 1};
+  conv p;
+  if (!read_conv(a, in, &c, &v, &p)) return NULL;
+  p.reverse = true;
   for (size_t i = 0; i < v.rank; i++) {
     int64_t reach = (v.kernel[i] - 1) * v.dilation[i];
-    int64_t got = dy->type->dims[2 + i], want = a->n->type->dims[2 + i];
+    int64_t got = in[0]->type->dims[2 + i], want = a->n->type->dims[2 + i];
     p.stride[i] = 1, p.dilation[i] = v.dilation[i], p.spread[i] = v.stride[i];
     p.low[i] = reach - v.low[i];
     p.high[i] = want + reach - ((got - 1) * v.stride[i] + 1) - p.low[i];
   }
-  const anfi_out *y = put_conv(a->w, dy, exchanged(a->w, k, &c), result_type(a), &p);
+  const anfi_out *y = put_conv(a->w, in[0], exchanged(a->w, in[1], &c), result_type(a), &p);
   return bias ? biased(a, y, 2) : y;
 }
 
 static const anfi_out *weight_gradient(anfi_sw_apply *a) {
+  const anfi_out *in[2]; // x, dy
   anfi_conv c;
   window v;
-  anf_dtype d = anfi_sw_result_dtype(a);
-  const anfi_out *x = anfi_sw_in_as(a, 0, d), *dy = x ? anfi_sw_in_as(a, 1, d) : NULL;
-  if (!dy || !conv_window(a, &c, &v)) return NULL;
-  conv p = {
-      .rank = v.rank, .x = "f, b", .w = "i, o", .y = "f, b", .groups = 1, .batch_groups = c.groups};
+  conv p;
+  if (!read_conv(a, in, &c, &v, &p)) return NULL;
+  p.x = p.y = "f, b", p.w = "i, o";
+  p.groups = 1, p.batch_groups = c.groups;
   for (size_t i = 0; i < v.rank; i++) {
     p.stride[i] = v.dilation[i], p.dilation[i] = v.stride[i], p.spread[i] = 1;
     p.low[i] = v.low[i];
     p.high[i] =
         (v.kernel[i] - 1) * v.dilation[i] + (v.out[i] - 1) * v.stride[i] + 1 - v.in[i] - v.low[i];
   }
-  return put_conv(a->w, x, dy, result_type(a), &p);
+  return put_conv(a->w, in[0], in[1], result_type(a), &p);
 }
 
 /* ---- means ---- */

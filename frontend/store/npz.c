@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* NumPy's archives of arrays: a zip whose entries are .npy files. */
+/* NumPy's archives of arrays: a zip whose entries are .npy files.
+ *   all.npz with w.npy and b.npy   ->   the record {w = .., b = ..} */
 #include "anfora/store.h"
 #include "anfora/text.h"
+#include "frontend/store/store.h"
 #include "frontend/store/zip.h"
 
 static anf_value *read_entry(anf_ctx *cx, const char *path, const anfi_zip_entry *e,
@@ -28,19 +30,9 @@ static anf_value *load(anf_ctx *cx, const char *path) {
   size_t n = z.entries.n;
   const char **name = ANFI_NEW_N(a, const char *, n + 1);
   anf_value **v = ANFI_NEW_N(a, anf_value *, n + 1);
-  anfi_map seen;
-  anfi_strtab names;
-  anfi_map_init(&seen, a);
-  anfi_strtab_init(&names, a);
-  for (size_t i = 0; i < n; i++) {
+  for (size_t i = 0; i < n; i++)
     if (!(v[i] = read_entry(cx, path, &z.entries.at[i], &name[i]))) return NULL;
-    uint64_t *at = anfi_map_at(&seen, anfi_key(anfi_intern_z(&names, name[i])));
-    if (*at) return anfi_fail(cx, anfi_nowhere(), ANF_E0350, path, name[i]), NULL;
-    *at = 1;
-  }
-  anf_value *r = anf_value_record(cx, n, name, v);
-  if (!r) anfi_throw_nomem(cx);
-  return r;
+  return anfi_store_record(cx, path, n, name, v);
 }
 
 anf_status anf_load_npz(anf_ctx *cx, const char *path, anf_diag *d, anf_value **out) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* safetensors: the length of a header in 8 bytes, little endian; the header, an object of JSON that
- * says for each tensor dtype, shape and the range of its bytes; the bytes. The header's form is fixed
- * and flat, so it is read by itself, and the library needs no reader of JSON.
+/* safetensors: the length of a header in 8 bytes, little endian; the header, an object of JSON; the bytes.
+ *   {"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}} and 8 bytes   ->   the record {w = a tensor of f32[2]}
+ * The header's form is fixed and flat, so it is read by itself, and the library needs no reader of JSON.
  * INVARIANT: every range is checked against the file before anything is allocated for it. */
 #include "anfora/store.h"
 #include "frontend/store/store.h"
@@ -218,19 +218,20 @@ static bool take_meta(reader *r, fields *f) {
   return true;
 }
 
-static anf_value *record_of(reader *r, const fields *f) {
-  anfi_map seen;
+anf_value *anfi_store_record(anf_ctx *cx, const char *file, size_t n, const char *const *name,
+                             anf_value *const *v) {
   anfi_strtab names;
-  anfi_map_init(&seen, r->a);
-  anfi_strtab_init(&names, r->a);
-  for (size_t i = 0; i < f->name.n; i++) {
-    uint64_t *at = anfi_map_at(&seen, anfi_key(anfi_intern_z(&names, f->name.at[i])));
-    if (*at) return anfi_fail(r->cx, anfi_nowhere(), ANF_E0350, r->file, f->name.at[i]), NULL;
-    *at = 1;
-  }
-  anf_value *v = anf_value_record(r->cx, f->name.n, f->name.at, f->value.at);
-  if (!v) anfi_throw_nomem(r->cx);
-  return v;
+  anfi_strtab_init(&names, anfi_scratch(cx));
+  for (size_t i = 0; i < n; i++)
+    if (anfi_intern_z(&names, name[i])->id != i)
+      return anfi_fail(cx, anfi_nowhere(), ANF_E0350, file, name[i]), NULL;
+  anf_value *r = anf_value_record(cx, n, name, v);
+  if (!r) anfi_throw_nomem(cx);
+  return r;
+}
+
+static anf_value *record_of(const reader *r, const fields *f) {
+  return anfi_store_record(r->cx, r->file, f->name.n, f->name.at, f->value.at);
 }
 
 static bool take_header(reader *r, fields *all, fields *meta) {

@@ -21,6 +21,10 @@ bool anfi_save_fetched(anf_ctx *cx, size_t n, const anfi_stored *t, size_t nmeta
 /* Reads one file, without the parts that it may name. */
 anf_status anfi_load_one(anf_ctx *cx, const char *path, anf_value **out, anf_value **meta);
 
+/* A record whose names are all different; of `file` where they are not. */
+anf_value *anfi_store_record(anf_ctx *cx, const char *file, size_t n, const char *const *name,
+                             anf_value *const *v);
+
 /* parts.c */
 /* The texts of a file that names parts begin with its turn, a or b: its parts' names have it, so that the next ones have other names. */
 #define ANFI_PARTS_START "{\"__metadata__\":{\"turn\":\""

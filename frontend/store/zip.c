@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Archives as PNNX stores weights and NumPy arrays: zip32 and zip64; entries are read in place, deflated ones into memory
- * of their own by zlib. A library of archives was weighed: it copies each entry through calls of its own, allocates outside
- * the context's limits, and cannot write what pnnx writes, zip64 records at any size. INVARIANT: every offset and size is checked
- * against the length of the file before use, and entries lie in the file. */
+/* Archives as PNNX stores weights and NumPy arrays: zip32 and zip64.
+ *   anfi_zip_read(cx, a, "net.bin", data, len, &z)   ->   z.entries: name, size and bytes of each file in it
+ * Entries are read in place, deflated ones into memory of their own by zlib. A library of archives was weighed: it
+ * copies each entry through calls of its own, allocates outside the context's limits, and cannot write what pnnx
+ * writes, zip64 records at any size.
+ * INVARIANT: every offset and size is checked against the length of the file before use, and entries lie in the file. */
 #include "frontend/store/zip.h"
 
 #include <limits.h>
@@ -207,7 +209,7 @@ static void put(anf_text *o, uint64_t v, size_t bytes) {
   for (size_t i = 0; i < bytes; i++, v >>= 8) anfi_putc(o, (char)(v & 0xff));
 }
 
-/* What a local header and the directory have alike, from the flags to the zip64 field. */
+/* The part that local headers and the directory have alike, from the flags to the zip64 field. */
 static void put_entry(anf_text *o, const anfi_zip_entry *e, uint32_t crc, bool central,
                       uint64_t offset) {
   put(o, 0, 8); // flags, method, time, date

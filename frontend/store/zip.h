@@ -19,7 +19,7 @@ bool anfi_zip_read(anf_ctx *cx, anfi_arena *a, const char *file, const char *dat
 /* Stored as they are. */
 void anfi_zip_write(anf_text *o, const anfi_zip *z);
 
-/* What entries share that are inflated one after the other. */
+/* State that entries share which are inflated one after the other. */
 typedef struct anfi_inflating anfi_inflating;
 anfi_inflating *anfi_inflating_new(anfi_arena *a);
 /* Deflated data, all of it, to exactly `size` bytes; false: it is damaged. */

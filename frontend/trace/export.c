@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Preparing a program for a writer (export.h). */
+/* Prepares a program for a writer (export.h).
+ *   net(params, x)   ->   a copy of net and its callees, typed, optimised, ops replaced by those of the format */
 #include "frontend/trace/export.h"
 #include "ir/ops/op.h"
 

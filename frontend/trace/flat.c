@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Data and functions of formats that have neither tuples nor closures (flat.h). */
+/* Data and functions of formats that have neither tuples nor closures (flat.h).
+ *   (x, y).0 in the program   ->   the name of x in the file; no operator */
 #include "frontend/trace/flat.h"
 
 enum { FEW_NODES = 4 }; // of a function that is written in place wherever it is called
@@ -196,7 +197,7 @@ static const anfi_out *any_data(anfi_flat *w, const anf_type *t) {
 
 /* ---- functions ---- */
 
-bool anfi_flat_is_function(const anf_node *n) {
+static bool is_function(const anf_node *n) {
   while (anfi_is_op(n, ANF_OP_Switch) || anfi_is_op(n, ANF_OP_SwitchLayer)) n = n->in[1].def;
   return n->kind == ANFI_VALUE && n->u.value->kind == ANF_VALUE_FN;
 }
@@ -303,6 +304,6 @@ const anfi_out *anfi_flat_body(anfi_flat *w, const anf_graph *g, const anfi_out 
   const anfi_graph_info *gi = &w->an->graphs[g->id];
   for (size_t i = 0; i < g->params.n; i++) bind(w, g->params.at[i], args[i]);
   for (size_t i = 0; i < gi->order.n; i++)
-    if (!anfi_flat_is_function(gi->order.at[i]) && !put_node(w, gi->order.at[i])) return NULL;
+    if (!is_function(gi->order.at[i]) && !put_node(w, gi->order.at[i])) return NULL;
   return anfi_flat_operand(w, g->result);
 }

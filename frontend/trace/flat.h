@@ -25,9 +25,11 @@ typedef struct anfi_flat anfi_flat;
 
 /* NULL or false with an error. */
 typedef struct anfi_flat_form {
+  /* limits of the format */
   anfi_code refusal; // "%s %s cannot be written to .."
   bool sized;        // types of the file have all sizes: branches of a choice must have the same
   size_t nested;     // bodies in place, until they become functions of their own
+  /* how the format writes each kind of node */
   const anfi_out *(*tensor)(anfi_flat *w, const anf_type *t, const char *name); // NULL: a new name
   const anfi_out *(*constant)(anfi_flat *w, const anf_value *v);
   const anfi_out *(*any)(anfi_flat *w, const anf_type *t); // a tensor that is never read
@@ -81,7 +83,6 @@ const anfi_out *anfi_flat_choose(anfi_flat *w, const anf_node *n, const anfi_out
 const anf_type *anfi_flat_type_of(const anf_node *n);                   // also of constants
 
 /* ---- functions ---- */
-bool anfi_flat_is_function(const anf_node *n);
 const char *anfi_flat_name(const anfi_flat *w, const anf_graph *g); // of one that is called
 const anfi_out *anfi_flat_call(anfi_flat *w, const anf_node *n, const anf_node *callee, size_t narg,
                                const anfi_out *const *args);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The evaluator of templates (trace.h): one frame for each call, nodes in evaluation order.
+ *   a call of def Twice(x) { y = x + x; y } with the node n   ->   the node Add(n, n) in the model's graph
  * A call in result position replaces its frame, so a loop of the templates costs no C stack; other calls recurse,
  * MAX_DEPTH deep at most. */
 #include "frontend/trace/trace.h"
@@ -263,7 +264,7 @@ static anfi_trace_frame *enter(anfi_trace *t, anf_graph *g, anfi_trace_frame *en
   return fr;
 }
 
-/* What follows the operands of n, from input `from` on. */
+/* The traced operands `from` to `to` of n. */
 static const anfi_traced **operands(anfi_trace *t, anfi_trace_frame *fr, const anf_node *n,
                                     size_t from, size_t to) {
   const anfi_traced **in = ANFI_NEW_N(t->arena, const anfi_traced *, to - from + 1);

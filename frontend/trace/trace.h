@@ -22,7 +22,7 @@ typedef enum anfi_traced_kind {
 
 typedef struct anfi_trace_frame anfi_trace_frame;
 typedef struct anfi_traced anfi_traced;
-/* What a template's call of a function of the reader gives; NULL with an error recorded. */
+/* A function of the reader that templates call; NULL with an error recorded. */
 typedef const anfi_traced *anfi_trace_host(void *user, size_t n, const anfi_traced *const *args);
 struct anfi_traced {
   anfi_traced_kind kind;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Text for graphviz, in the manner of MindSpore's dumps: a graph is a cluster, a CNode a table with
- * its inputs as numbered ports, the callee a dashed edge to port 0; functions are green ovals that
- * point at their cluster, constants lavender, parameters turquoise. Beyond that: what is captured
+/* Text for graphviz, in the manner of MindSpore's dumps.
+ *   def main(x) { x * x }   ->   subgraph cluster_g0{ n1[..x..] n2[..Mul..] r0[..return..] n2:core->r0 } n1->n2:1 ..
+ * A graph is a cluster, a CNode a table with its inputs as numbered ports, the callee a dashed edge to port 0;
+ * functions are green ovals that point at their cluster, constants lavender, parameters turquoise. A value captured
  * from another graph is an orange edge, the order of effects a dotted one, a folded graph a box.
  * INVARIANT: no text of a program reaches the output but through put_html or put_quoted. */
 #include "frontend/view/view.h"
@@ -190,7 +191,7 @@ static void put_uses(writer *w, const anf_node *n) {
   }
 }
 
-/* What the edge of input i comes from. */
+/* The source of the edge of input i. */
 static void put_source(writer *w, const anf_node *n, uint32_t i) {
   const anf_node *def = n->in[i].def;
   const anf_graph *f = anfi_value_graph(def);

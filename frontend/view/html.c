@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One page on its own to look around in: view.html with its style and script (put together by
- * embed.py when Anfora is built), and the module as JSON in the middle. Layout and drawing are the
- * script's. INVARIANT: text of a program reaches the page only through put_json, which also escapes
- * what would end a script element; the script shows it as text, never as markup. */
+/* One page on its own to explore a module: view.html with its style and script (put together by embed.py when Anfora
+ * is built), and the module as JSON in the middle. Layout and drawing are the script's.
+ *   x * x of node 2, x being node 1   ->   {"i":2,"k":1,"n":"%1","o":"Mul","x":[1,1]}
+ * INVARIANT: text of a program reaches the page only through put_json, which also escapes what would end a script
+ * element; the script shows it as text, never as markup. */
 #include "frontend/view/page.h"
 #include "frontend/view/view.h"
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What of a module is drawn: graphs by how far they are from where calls begin, nodes near a focus,
- * and never more than a limit, so that any module has a picture. Linear in the module; no
- * recursion. */
+/* Which graphs and nodes of a module are drawn: graphs by their distance from where calls begin, nodes near a focus,
+ * and never more than a limit, so that any module has a picture.
+ *   depth = 1, main calls f, f calls g   ->   main open, f a folded box, g not drawn
+ * Linear in the module; no recursion. */
 #include "frontend/view/view.h"
 
 enum { DEFAULT_RADIUS = 3 };

@@ -39,7 +39,7 @@ anfi_label *anfi_view_label(anfi_view *v); // lives until the frame is left
 const char *anfi_view_clean(anfi_label *l, const char *s, size_t max);
 const char *anfi_shown_type(anfi_label *l, const anf_type *t, size_t max);
 const char *anfi_shown_value(anfi_label *l, const anf_value *v, size_t max);
-/* What a CNode calls, as its title: the primitive, the graph, or "call". */
+/* A CNode's title: the primitive or graph that it calls, or "call". */
 const char *anfi_view_title(anfi_label *l, const anf_node *n, size_t max);
 
 #endif

@@ -206,7 +206,7 @@ static bool chosen(lane_walk *w, const lane_pair *p) {
 static anf_value *not_zero(anf_value *v) { return v && anfi_box_is_zero(v) ? NULL : v; }
 static bool is_undef(const anf_value *v) { return !v || (is_residual(v) && !v->n); }
 
-/* What one side lacks, such as rounds of a loop that only the other did, is the other's; but a box of
+/* An item that one side lacks, such as a round of a loop that only the other did, is the other's; but a box of
  * zeros lacks nothing. */
 static bool nested(lane_walk *w, const lane_pair *p) {
   anf_value *a = w->select ? not_zero(p->a) : p->a, *b = not_zero(p->b);

@@ -21,11 +21,13 @@ typedef union number {
 } number;
 
 typedef struct machine {
+  /* how it computes */
   anf_dtype type;  // of the computation
   unsigned domain; // ANFI_SCALAR_*
   bool single;     // round every step to float
   bool mixed;      // a comparison of u64 with signed integers
   int failed;      // the code of a step that has no result, or -1
+  /* program */
   const anfi_scalar *code;
   number in[MAX_INPUTS], attr[MAX_INPUTS], at[ANFI_SCALAR_MAX];
 } machine;

@@ -123,7 +123,7 @@ bool anfi_widens_codes(anfi_opcode op, const anf_type *from, const anf_type *to)
 
 /* ---- comm.c ---- */
 struct anf_comm_call;
-/* What the op asks of a communicator, by its attributes. False: it is no such op. */
+/* The communicator's call for the op, by its attributes. False: the op is no collective. */
 bool anfi_collective(anf_ctx *cx, anfi_opcode op, anf_value *const *attr, struct anf_comm_call *k);
 /* The finding for an anf_comm_why: its arguments are the name of an op, the rank and the milliseconds. */
 anfi_code anfi_collective_code(unsigned why);

@@ -7,10 +7,12 @@
 #include "ir/ir.h"
 
 typedef struct anfi_dl_tensor {
+  /* memory */
   void *data;
   struct {
     int32_t type, id;
   } device;
+  /* type and shape */
   int32_t ndim;
   struct {
     uint8_t code, bits;

@@ -206,7 +206,7 @@ static void later_attrs(writer *w, const anfi_fn *f) {
   }
 }
 
-/* What a closure captured is not shown: a constant of a program has no captures. */
+/* Captures of a closure are not shown: a constant of a program has none. */
 static void put_fn(writer *w, const anf_value *v) {
   const anfi_fn *f = anfi_value_fn(v);
   if (!f->attrs && !f->nbound) {

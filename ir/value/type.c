@@ -128,7 +128,7 @@ static void grow(anf_ctx *cx, struct anfi_types *ts) {
   anfi_give_back(&cx->tables, (void *)(uintptr_t)old, n * sizeof *old);
 }
 
-/* Where the type is, or where it would go. */
+/* The slot of the type, or the free one where it would go. */
 static size_t slot_of(const struct anfi_types *ts, const anf_type *t) {
   if (!ts->nslot) return 0;
   size_t i = (size_t)t->hash & (ts->nslot - 1);

@@ -365,8 +365,8 @@ static bool same_shallow(const anf_value *a, const anf_value *b) {
   }
 }
 
-/* What is shared and under comparison, as classes: each value leads to another of its class, on a
- * way that is halved whenever it is gone. */
+/* Union-find over shared values under comparison: each value leads to another of its class, on a
+ * path that each look-up halves. */
 static const anf_value *class_of(const anfi_map *classes, const anf_value *v) {
   uint64_t *next, *after;
   for (next = anfi_map_find(classes, anfi_key(v)); next; next = after) {

@@ -188,7 +188,7 @@ static const anf_type *join_tensors(anf_ctx *cx, const anf_type *a, const anf_ty
   return anfi_type_tensor(cx, d, a->n, joined);
 }
 
-/* What `a` is instead once its type is `type`. */
+/* The weak bits of `a` once its type is `type`. */
 static uint8_t weak_as(const anfi_abs *a, const anf_type *type) {
   bool other = a->type->dtype != type->dtype && anfi_dtype_is_weak((anf_dtype)a->type->dtype);
   if (!other) return a->weak;

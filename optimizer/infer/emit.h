@@ -7,16 +7,19 @@
 #include "optimizer/opt.h"
 
 typedef struct anfi_emit {
+  /* the transform */
   anfi_inference *q;
   anfi_abs_table *abs;
   anfi_arena *arena;
+  /* specialisations */
   ANFI_VEC(anfi_spec *) todo; // made, body still to be written
   anfi_spec *spec;            // being written
   anf_graph *g;               // its graph
-  anf_node **node;            // by position in the original's order
-  bool effect;                // the original being written is effectful
-  uint32_t debug;             // of nodes being written
-  size_t *where[2];           // of a branch: which shared parameter each branch's bound data is
+  /* the graph that is being written */
+  anf_node **node;  // by position in the original's order
+  bool effect;      // the original being written is effectful
+  uint32_t debug;   // of nodes being written
+  size_t *where[2]; // of a branch: which shared parameter each branch's bound data is
 } anfi_emit;
 
 /* emit.c: nodes with types */
@@ -31,9 +34,9 @@ anf_node *anfi_emit_const(anfi_emit *e, anf_value *v); // takes the reference
 /* The data of `from` as data of `to`, which is wider. */
 anf_node *anfi_emit_coerce(anfi_emit *e, anf_node *n, const anfi_abs *from, const anfi_abs *to);
 
-/* What is compared with data of a type. A constant integer without a type takes that if it holds it: the
- * comparison is as exact, and narrower. */
 void anfi_emit_check_index(anfi_emit *e, anf_node *i, size_t n); // stops where i is none of n
+/* An operand of a comparison with data of a type. A constant integer without a type takes that type if it fits: the
+ * comparison is as exact, and narrower. */
 anf_node *anfi_emit_compared(anfi_emit *e, anf_node *n, anf_dtype with);
 /* Integers without a type as ones of `to`, checked to be in its range. */
 anf_node *anfi_emit_taken(anfi_emit *e, anf_node *n, anf_dtype to);
@@ -60,10 +63,10 @@ anf_node *anfi_emit_branch(anfi_emit *e, anf_node *cond, const anfi_abs *const f
                            anf_node *const f[2], size_t n, const anfi_abs *const *aabs,
                            anf_node *const *args, const anfi_abs *result, anf_node *at);
 
-/* What a loop is before its arguments: the number of its invariants, and how many rounds or whether to begin, if it says. */
+/* A loop's operands before its arguments: the number of invariants; the number of rounds or the first condition. */
 typedef struct anfi_emit_head {
   int64_t invariant;
-  anf_node *lead;
+  anf_node *lead; // or NULL
   bool counted;
 } anfi_emit_head;
 

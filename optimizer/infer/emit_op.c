@@ -145,7 +145,7 @@ static anf_node *emit_tuple_part(anfi_emit *e, const anfi_attrs *attrs, size_t n
   return anfi_emit_tuple(e, c.n, items);
 }
 
-/* Where a window begins, checked to be inside. */
+/* The begin of a window, checked to be inside. */
 static anf_node *emit_start(anfi_emit *e, anf_node *start, int64_t size, int64_t length) {
   anf_ctx *cx = e->q->cx;
   const int64_t given[2] = {size, length};

@@ -42,7 +42,7 @@ static part nest_like(const walk *w, const anfi_abs *like, const part *items) {
   return r;
 }
 
-/* Where item i of `first` is in `a`: at the same place of a tuple, in the field of its name of a record. a->n if
+/* The index in `a` of item i of `first`: the same in a tuple, the field of its name in a record. a->n if
  * there is none. */
 static size_t place_of(const anfi_abs *first, const anfi_abs *a, size_t i) {
   if (a->kind != first->kind || a->n != first->n) return a->n;

@@ -313,7 +313,7 @@ static const anfi_abs *eval_node(anfi_inference *q, anfi_spec *s, anf_node *n) {
   return anfi_infer_apply(q, (anfi_opcode)n->op, n->u.attrs, n->nin, in, n);
 }
 
-/* What a result becomes for its declared type: dims that parameters name hold for it. NULL if it does not fit. */
+/* The result with its declared type: dims that parameters name hold for it. NULL if it does not fit. */
 static const anfi_abs *declared_result(anfi_fitting *f, const anfi_spec *s, const anfi_abs *r) {
   for (size_t i = 0; i < s->graph->params.n; i++) {
     const anf_type *t = s->graph->params.at[i]->type;
@@ -322,7 +322,7 @@ static const anfi_abs *declared_result(anfi_fitting *f, const anfi_spec *s, cons
   return anfi_abs_declared(f, r, s->graph->result_type);
 }
 
-/* Where the result is computed, or if that is a constant or another's node, where the function is. */
+/* Location of the result's node; if that is a constant or another graph's node, of the function. */
 static anfi_loc result_loc(const anfi_inference *q, const anf_graph *g) {
   const anf_node *r = g->result;
   if (anfi_is_cnode(r) && r->graph == g) return loc_of(r);

@@ -56,11 +56,13 @@ typedef struct anfi_abs {
 
 /* abs.c */
 typedef struct anfi_abs_table {
+  /* hash table */
   anf_ctx *cx;
   anfi_arena *arena;
   const anfi_abs **slots;
   size_t nslot, n;
   const anfi_abs *bottom;
+  /* boxes */
   const anfi_abs **boxed; // parameter's node id -> contents of its boxes; NULL: not boxed
   size_t nboxed, rises;   // how often the contents of a box rose
 } anfi_abs_table;
@@ -103,7 +105,7 @@ void anfi_put_abs(anf_text *o, anf_ctx *cx, const anfi_abs *a); // "f32[2], fn{f
 
 /* Does `set` have a member with this code, whatever it binds? Its position, or set->n. */
 uint32_t anfi_abs_member(const anfi_abs *set, const anfi_abs *code);
-/* Where the environment of a member that binds values is in the data of a set of several; 0: it binds none. */
+/* Index of a member's captured values in the data of a set of several functions; 0: it captures none. */
 uint32_t anfi_abs_slot(anfi_abs_table *t, const anfi_abs *set, uint32_t member);
 
 /* infer.c */

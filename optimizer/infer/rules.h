@@ -40,7 +40,7 @@ const anfi_abs *anfi_fit_result(anfi_inference *q, const anfi_spec *s, const anf
 const anfi_abs *anfi_infer_apply(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs,
                                  size_t n, const anfi_abs *const *in, anf_node *at);
 
-/* Which items x[...] takes of a tuple in[0]: one, or a slice. */
+/* The items that x[...] takes of a tuple in[0]: one, or a slice. */
 typedef struct anfi_chosen {
   bool slice;
   size_t n;

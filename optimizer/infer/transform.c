@@ -118,7 +118,8 @@ static part in_order(const walk *w, part p, const anfi_abs *to) {
   return record ? anfi_part_record(w, to->type, to->n, items) : anfi_part_tuple(w, to->n, items);
 }
 
-part anfi_part_as(const walk *w, anfi_opcode op, part p, const anfi_abs *to) {
+/* `p` as data of `to`: weak numbers are cast, fields of records go by name. E0533 if it does not fit. */
+static part part_as(const walk *w, anfi_opcode op, part p, const anfi_abs *to) {
   if (!anfi_abs_takes(w, to, p.abs)) p = in_order(w, p, to);
   if (!anfi_abs_takes(w, to, p.abs)) {
     anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0533, anfi_op[op].name,
@@ -197,8 +198,8 @@ static const anf_type *without_derivative(const anf_type *t) {
   return NULL;
 }
 
-bool anfi_check_wrt(const walk *w, size_t n, const part *args, size_t npos, const size_t *pos,
-                    bool allow_int) {
+static bool check_wrt(const walk *w, size_t n, const part *args, size_t npos, const size_t *pos,
+                      bool allow_int) {
   (void)n;
   for (size_t i = 0; i < npos && !allow_int; i++) {
     const anf_type *bad = without_derivative(anfi_abs_type(&w->q->abs, args[pos[i]].abs));
@@ -342,7 +343,7 @@ static part grad(const walk *w, anfi_opcode op, const anfi_attrs *attrs, part f,
   bool single, aux = flag(w, op, attrs, "has_aux"), whole = op == ANF_OP_ValueAndGrad;
   if (!anfi_positions(w, op, f.abs, n, anfi_attr_value(w->q->cx, op, attrs, 0), &npos, &pos,
                       &single) ||
-      !anfi_check_wrt(w, n, args, npos, pos, flag(w, op, attrs, "allow_int")))
+      !check_wrt(w, n, args, npos, pos, flag(w, op, attrs, "allow_int")))
     return failed();
   if (op == ANF_OP_JacRev || op == ANF_OP_JacFwd)
     return anfi_part_jacobian(w, op == ANF_OP_JacFwd, op, f, n, args, npos, pos, single, aux);
@@ -369,7 +370,7 @@ static part hessian(const walk *w, const anfi_attrs *attrs, part f, size_t n, co
   anfi_opcode op = ANF_OP_Hessian;
   const anf_value *wrt = anfi_attr_value(w->q->cx, op, attrs, 0);
   if (!anfi_positions(w, op, f.abs, n, wrt, &npos, &pos, &single) ||
-      !anfi_check_wrt(w, n, args, npos, pos, flag(w, op, attrs, "allow_int")))
+      !check_wrt(w, n, args, npos, pos, flag(w, op, attrs, "allow_int")))
     return failed();
   part g = made(w, ANF_OP_Grad, attrs, 1, &f); // the attributes of both rows are the same
   return anfi_part_jacobian(w, true, op, g, n, args, npos, pos, single,
@@ -399,12 +400,12 @@ static part grad_operation(const walk *w, const anfi_attrs *attrs, size_t nbound
   if (nw) memcpy(both + npos, weight, nw * sizeof *both);
   for (size_t i = 0; good && i < npos + nw; i++)
     good = both[i] < nx || anfi_transform_fail(w, ANF_E0532, "GradOperation", "0").abs;
-  if (!good || !anfi_check_wrt(w, nx, args, npos + nw, both, false)) return failed();
+  if (!good || !check_wrt(w, nx, args, npos + nw, both, false)) return failed();
   part r;
   if (sens) {
     const anfi_abs *y = anfi_part_value_abs(w, bound[0], nx, args);
     if (!y || y->kind == ANFI_ABS_BOTTOM) return (part){y, bound[0].node};
-    part dy = anfi_part_as(w, op, args[nx], anfi_plain_abs(w, y));
+    part dy = part_as(w, op, args[nx], anfi_plain_abs(w, y));
     r = dy.abs ? anfi_part_vjp(w, bound[0], nx, args, npos + nw, both, -1, dy) : dy;
   } else r = number_vjp(w, op, bound[0], nx, args, npos + nw, both, false);
   if (!r.abs || anfi_is_bottom(r)) return r;
@@ -425,7 +426,7 @@ static part vjp(const walk *w, const anfi_attrs *attrs, part f, size_t n, const 
   if (aux && (r->kind != ANFI_ABS_TUPLE || r->n != 2))
     return anfi_transform_fail(w, ANF_E0534, "Vjp", anfi_show_abs(w->q, r));
   size_t *pos = anfi_all_positions(w, n);
-  if (!anfi_check_wrt(w, n, args, n, pos, false)) return failed();
+  if (!check_wrt(w, n, args, n, pos, false)) return failed();
   part *of = ANFI_NEW_N(w->q->arena, part, n + 1);
   of[0] = f;
   if (n) memcpy(of + 1, args, n * sizeof *of);
@@ -461,7 +462,7 @@ static part pullback(const walk *w, const anfi_attrs *attrs, size_t nbound, cons
     return failed();
   }
   const anfi_abs *to = anfi_plain_abs(w, item < 0 ? y : y->item[item]);
-  part dy = to ? anfi_part_as(w, ANF_OP_Vjp, args[0], to) : failed();
+  part dy = to ? part_as(w, ANF_OP_Vjp, args[0], to) : failed();
   if (!dy.abs) return dy;
   part r = anfi_part_vjp(w, bound[0], nbound - 1, bound + 1, nbound - 1,
                          anfi_all_positions(w, nbound - 1), item, dy);
@@ -475,7 +476,7 @@ static bool tangents_of(const walk *w, anfi_opcode op, size_t n, const part *arg
     return anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0202, anfi_op[op].name, nt, "tangents");
   for (size_t i = 0; i < n; i++) {
     const anfi_abs *to = anfi_plain_abs(w, args[i].abs);
-    out[i] = to ? anfi_part_as(w, op, given[i], to) : failed();
+    out[i] = to ? part_as(w, op, given[i], to) : failed();
     if (!out[i].abs) return false;
   }
   return true;

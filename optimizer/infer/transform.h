@@ -22,8 +22,6 @@ bool anfi_is_bottom(part p);
 const anfi_abs *anfi_whole_abs(const walk *w, const anfi_abs *a);
 /* The least data of the type of an abs. */
 const anfi_abs *anfi_plain_abs(const walk *w, const anfi_abs *a);
-/* `p` as data of `to`: weak numbers are cast, fields of records go by name. E0533 if it does not fit. */
-part anfi_part_as(const walk *w, anfi_opcode op, part p, const anfi_abs *to);
 /* Whether data of `a` can stand where `to` is asked for: weak numbers and unknown extents fit more. */
 bool anfi_abs_takes(const walk *w, const anfi_abs *to, const anfi_abs *a);
 const anfi_abs *anfi_pair_abs(const walk *w, const anfi_abs *a, const anfi_abs *b);
@@ -39,8 +37,6 @@ anf_node **anfi_derive_inputs(const walk *w, part f, size_t n, const part *args,
 /* Positions that `wrt` names among n arguments; `single`: it is no tuple. */
 bool anfi_positions(const walk *w, anfi_opcode op, const anfi_abs *f, size_t n,
                     const anf_value *wrt, size_t *npos, size_t **pos, bool *single);
-bool anfi_check_wrt(const walk *w, size_t n, const part *args, size_t npos, const size_t *pos,
-                    bool allow_int);
 /* (value, (gradients)) of f for a gradient dy of the value, or of its item `item`. */
 part anfi_part_vjp(const walk *w, part f, size_t n, const part *args, size_t npos,
                    const size_t *pos, int64_t item, part dy);

@@ -129,7 +129,7 @@ static part planted(const walk *w, const anfi_abs *like, const leaf *at, part v)
   return tree_of(w, like, &next);
 }
 
-/* Where a Jacobian is taken: of a leaf of the value, by a leaf of an argument. */
+/* One Jacobian: of a leaf of the value, by a leaf of an argument. */
 typedef struct {
   size_t pos;
   const leaf *x, *y;

@@ -7,11 +7,13 @@
 #include "base/mark.h"
 
 typedef struct {
+  /* the component */
   anf_module *m;
   anfi_arena *a;
   const anf_analysis *an;
   size_t n;
   anf_graph *const *member;
+  /* the result */
   bool *is_state, *gone; // by member
   ANFI_VEC(anf_graph *) state;
   anf_graph *dispatch;

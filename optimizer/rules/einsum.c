@@ -29,7 +29,7 @@ static int64_t size_of(const product *p, const labels *l) {
   return n;
 }
 
-/* Which dim of the operand has the label; -1: none. */
+/* The operand's dim with the label; -1: none. */
 static int dim_of(const anfi_einsum *plan, uint32_t operand, uint32_t rank, uint32_t label) {
   for (uint32_t k = 0; k < rank; k++)
     if (plan->label[operand].at[k] == label) return (int)k;

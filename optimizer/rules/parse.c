@@ -49,13 +49,16 @@ static const struct {
 };
 
 typedef struct {
+  /* text */
   anf_ctx *cx;
   anfi_arena *a;
   const anfi_rule_row *row;
   const char *at;
+  /* variables */
   uint32_t nvar;
   const char *name[ANFI_RULE_VARS]; // of variables, not terminated
   size_t len[ANFI_RULE_VARS];
+  /* result */
   bool good;
   bool fast; // take `exact_or_fast` for `fast`
 } reader;

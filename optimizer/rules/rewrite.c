@@ -101,7 +101,7 @@ static bool match_inputs(anf_ctx *cx, const anfi_pat *p, const anf_node *n, anfi
   return true;
 }
 
-/* As deep as the pattern. A failed match may leave variables bound: callers that try again restore them. */
+/* Recursion is as deep as the pattern. A failed match may leave variables bound: callers that try again restore them. */
 static bool match(anf_ctx *cx, const anfi_pat *p, anf_node *n, anfi_match *m) {
   switch (p->kind) {
   case ANFI_PAT_VAR: return bind(m, p->var, n);

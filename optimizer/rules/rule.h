@@ -74,10 +74,12 @@ typedef struct anfi_guard_call {
 } anfi_guard_call;
 
 typedef struct anfi_rule {
+  /* the rule */
   const anfi_rule_row *row;
   anfi_pat *lhs, *rhs;
   uint32_t nguard;
   anfi_guard_call guard[ANFI_RULE_GUARDS];
+  /* where it applies */
   bool fast;        // only when floats may be reassociated
   bool exact;       // not where result and operands are all of one type of floats
   uint32_t dropped; // bit set of variables that the template leaves out

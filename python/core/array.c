@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* anfora.Array: a dense tensor in the host's memory. It lends its memory by the buffer protocol and by
- * DLPack, and takes what lends in one of these ways without a copy. */
+/* anfora.Array: a dense tensor in the host's memory.
+ *   numpy.asarray(x), torch.from_dlpack(x)   ->   the same memory          x + y   ->   operate("add", x, y)
+ * It lends its memory by the buffer protocol and by DLPack, and takes what lends in one of these ways without a copy. */
 #include "core.h"
 
 enum { ALIGN = 64, SMALL = 256 };

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions that Python calls. A call flattens its arguments, finds the code made for such ones (the
- * one used last comes first) and runs it on the host's memory; only a call of a new kind goes through
- * Python, which makes a plan. Code runs without the GIL and without the context. */
+/* Functions that Python calls.
+ *   f(x, 2.0), the second time   ->   flat.c: signature f32[4], float; find its plan; run its code on the memory of x
+ * A call flattens its arguments, finds the code made for such ones (the one used last comes first) and runs it on the
+ * host's memory; only a call of a new kind goes through Python, which makes a plan. Code runs without the GIL and
+ * without the context. */
 #include "core.h"
 
 /* ---- plans: code for one signature, and what its result is made into ---- */
@@ -190,11 +192,7 @@ PyTypeObject *plan_make_type(core *c, PyObject *module) {
                          {Py_tp_dealloc, (void *)plan_dealloc},
                          {Py_tp_methods, methods},
                          {0, NULL}};
-  PyType_Spec spec = {.name = "anfora._core.Plan",
-                      .basicsize = sizeof(plan),
-                      .flags = Py_TPFLAGS_DEFAULT,
-                      .slots = slots};
-  return c->plan_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+  return c->plan_type = core_make_type(module, "anfora._core.Plan", sizeof(plan), 0, slots);
 }
 
 /* ---- results ---- */
@@ -548,9 +546,6 @@ PyTypeObject *callable_make_type(core *c, PyObject *module) {
                          {Py_tp_dealloc, (void *)dealloc},  {Py_tp_traverse, (void *)traverse},
                          {Py_tp_clear, (void *)clear},      {Py_tp_methods, methods},
                          {Py_tp_getset, attributes},        {0, NULL}};
-  PyType_Spec spec = {.name = "anfora._core.Callable",
-                      .basicsize = sizeof(callable),
-                      .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-                      .slots = slots};
-  return c->callable_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+  return c->callable_type = core_make_type(module, "anfora._core.Callable", sizeof(callable),
+                                           Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots);
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Communicators for Python: ranks as threads, or over a link that an object of Python moves bytes for.
+ *   comm_link(object, 0, 2, ms, bytes, fast, None)   ->   a Comm; its thread calls object.start(True, 1, tag, memory)
  *
  * The object of a link has start(send, peer, tag, memory), wait(request, ms), cancel(request), abort(blame),
- * reinit(ms) and close(). They are called with the GIL, by the communicator's thread; abort and close by any thread.
- * Where all ranks are processes of one machine, an area of memory that they share moves the bytes, without the GIL; the
- * object is then asked for abort, reinit and close alone.
+ * reinit(ms) and close(), called with the GIL: by the communicator's thread; abort and close by any thread. Where all
+ * ranks are processes of one machine, an area of memory that they share moves the bytes, without the GIL; the object
+ * is then asked for abort, reinit and close alone.
  * INVARIANT: whoever waits for a communicator has let go of the GIL before. */
 #include "core.h"
 
@@ -350,9 +351,6 @@ static PyMethodDef methods[] = {
 PyTypeObject *comm_make_type(core *c, PyObject *module) {
   PyType_Slot slots[] = {
       {Py_tp_dealloc, (void *)comm_dealloc}, {Py_tp_methods, methods}, {0, NULL}};
-  PyType_Spec spec = {.name = "anfora._core.Comm",
-                      .basicsize = sizeof(comm),
-                      .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                      .slots = slots};
-  return c->comm_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+  return c->comm_type = core_make_type(module, "anfora._core.Comm", sizeof(comm),
+                                       Py_TPFLAGS_DISALLOW_INSTANTIATION, slots);
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The module: its state, the context and its lock, exceptions. */
+/* The module anfora._core: its state, the context and its lock, exceptions.
+ *   ts = core_enter(c); .. anything with c->cx ..; core_leave(c, ts);   // one thread at a time, without the GIL
+ * An object that goes while another thread has the context is listed (core_free_later) and freed by that thread. */
 #include "core.h"
 
 /* ---- the context ---- */
@@ -79,6 +81,12 @@ PyObject *core_no_memory(void) { return PyErr_NoMemory(); }
 static PyObject *finding(const anf_diag_item *i) {
   return Py_BuildValue("(issssiiss)", (int)i->severity, anf_status_name(i->status), i->code,
                        i->message, i->file, (int)i->line, (int)i->col, i->source, i->hint);
+}
+
+PyTypeObject *core_make_type(PyObject *module, const char *name, size_t bytes, unsigned long flags,
+                             PyType_Slot *slots) {
+  PyType_Spec spec = {name, (int)bytes, 0, (unsigned)(Py_TPFLAGS_DEFAULT | flags), slots};
+  return (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
 }
 
 void core_set_error(core *c, anf_status st, const anf_diag *d) {

@@ -58,6 +58,9 @@ void core_set_error(core *c, anf_status st, const anf_diag *d);
 /* The findings as an exception; frees the list. Returns NULL. Called with the GIL, without the lock. */
 PyObject *core_raise(core *c, anf_status st, anf_diag *d);
 PyObject *core_no_memory(void);
+/* A new type with Py_TPFLAGS_DEFAULT and `flags`; NULL with an exception. */
+PyTypeObject *core_make_type(PyObject *module, const char *name, size_t bytes, unsigned long flags,
+                             PyType_Slot *slots);
 /* Of engines that are made: compiled code is kept in the user's folder (ANFORA_CACHE), whose name
  * `dir` holds. */
 anf_status core_jit_options(anf_text *dir, anf_jit_opts *o);
@@ -80,12 +83,14 @@ bool core_interrupted(core_call outer, anf_status st);
 /* ---- array.c: tensors as Python has them ---- */
 /* Of the host: dense, row-major, in memory of its own or of `owner`. */
 typedef struct array {
+  /* memory */
   PyObject_VAR_HEAD core *c;
   void *data;
   PyObject *owner;         // keeps the memory alive; NULL: it is the array's own
   void (*release)(void *); // how to let go of `lent`, or NULL
   void *lent;
   size_t bytes, size;
+  /* type */
   anf_dtype dtype;
   int ndim;
   bool readonly, own;
@@ -130,7 +135,7 @@ PyTypeObject *program_make_type(core *c, PyObject *module);
 PyTypeObject *exec_make_type(core *c, PyObject *module);
 PyTypeObject *fn_make_type(core *c, PyObject *module);
 
-/* What a program has of Python: places, (line, column) of its text to (file, line, column) of the
+/* Links of a program to its Python source: places, (line, column) of its text to (file, line, column) of the
  * source; and lists of texts with room for the types that they are. */
 typedef struct place {
   uint32_t line, col, to_line, to_col;
@@ -187,6 +192,7 @@ PyObject *type_to(const anf_type *t, const anf_ctx *cx);
 enum { MARK_NONE = 1, MARK_TENSOR, MARK_TUPLE, MARK_LIST, MARK_DICT, MARK_OBJECT, MARK_STATIC };
 enum { FLAT_WORDS = 96, FLAT_SLOTS = 24 };
 typedef struct flat {
+  /* vectors */
   core *c;
   uint64_t *sig;
   size_t nsig, capsig;
@@ -194,6 +200,7 @@ typedef struct flat {
   size_t n, capslot;
   PyObject **hold; // to be let go of after the call
   size_t nhold, caphold;
+  /* their first memory */
   uint64_t sig0[FLAT_WORDS];
   anf_generic slot0[FLAT_SLOTS];
   PyObject *hold0[FLAT_SLOTS];
@@ -202,7 +209,6 @@ void flat_start(flat *f, core *c);
 bool flat_put(flat *f, PyObject *o);    // false with an exception
 bool flat_static(flat *f, PyObject *o); // a thing that code is made for, known by its address
 bool flat_room(flat *f, size_t slots);
-bool flat_hold(flat *f, PyObject *o); // takes the reference
 void flat_end(flat *f);
 
 /* ---- call.c: functions that Python calls ---- */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* DLPack, both forms of capsules: "dltensor" and "dltensor_versioned". The structures are those of
- * DLPack's ABI (dmlc/dlpack, version 1.1). */
+/* DLPack, both forms of capsules: "dltensor" and "dltensor_versioned" (the ABI of dmlc/dlpack, version 1.1).
+ *   an Array of f32[2, 3]   <->   {.data, .ndim = 2, .dtype = {DL_FLOAT, 32, 1}, .shape = {2, 3}, .strides = {3, 1}} */
 #include "core.h"
 
 typedef struct dl_type {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls from programs that XLA compiled, without Python: the handler of XLA's foreign functions. The structures are those of
- * XLA's C interface (xla/ffi/api/c_api.h of jaxlib), which keeps what is here in all of its versions 0.x; each begins with
- * its size and a list of extensions. A call has an attribute `plan`, the address of a plan that is never let go of. */
+/* Calls from programs that XLA compiled, without Python: the handler of XLA's foreign functions.
+ *   a custom call with plan = address, x and room for y   ->   handle(frame)   ->   plan_run(plan, 1, {x}, 1, ..)
+ * The structures are those of XLA's C interface (xla/ffi/api/c_api.h of jaxlib), which keeps what is here in all of
+ * its versions 0.x; each begins with its size and a list of extensions. A plan is never freed. */
 #include "core.h"
 
 typedef struct extension {
@@ -117,7 +118,7 @@ static anf_generic argument(const buffer *b) {
 
 static void *result(void *results, size_t i) { return ((buffer **)results)[i]->data; }
 
-/* What went wrong can be said by the interpreter alone, outside of XLA's program. */
+/* Messages inside XLA's program are constant; the interpreter, outside of it, says what failed. */
 static const char *reason(anf_status st) {
   return st == ANF_NOMEM ? "anfora: no memory"
                          : "anfora: the function failed; called outside of jit it says where";

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Arguments of a call, flattened: words that are equal for calls that the same code serves, and a slot
- * for each tensor or number. Words that are addresses of objects stand for things that code is made for
- * (functions, texts, keys of dictionaries); who keeps the words must keep the objects. */
+/* Arguments of a call, flattened: words that are equal for calls that the same code serves, and a slot for each tensor
+ * or number.
+ *   (x, 2.5), x an Array of f32[4]   ->   words: tensor f32 of rank 1, 4, tensor float; slots: address of x, 2.5
+ * Words that are addresses of objects stand for things that code is made for (functions, texts, keys of dictionaries);
+ * who keeps the words must keep the objects. */
 #include "core.h"
 
 void flat_start(flat *f, core *c) {
@@ -52,7 +54,8 @@ bool flat_room(flat *f, size_t slots) {
   return true;
 }
 
-bool flat_hold(flat *f, PyObject *o) {
+/* Takes the reference. */
+static bool hold_on(flat *f, PyObject *o) {
   if (f->nhold == f->caphold) {
     void *p = f->hold;
     if (!grow(&p, f->hold0, &f->caphold, sizeof *f->hold, f->nhold + 1)) return Py_DECREF(o), false;
@@ -91,7 +94,7 @@ static bool put_complex(flat *f, PyObject *o) {
   double *x = (double *)a->data;
   x[0] = PyComplex_RealAsDouble(o);
   x[1] = PyComplex_ImagAsDouble(o);
-  return flat_hold(f, (PyObject *)a) && put_array(f, a);
+  return hold_on(f, (PyObject *)a) && put_array(f, a);
 }
 
 static bool put_int(flat *f, PyObject *o) {
@@ -129,7 +132,7 @@ bool flat_static(flat *f, PyObject *o) {
   return word(f, mark(MARK_STATIC, 0)) && word(f, address(o));
 }
 
-/* What the hook says: (object to know it by, [parts]), or None if it is one static thing. */
+/* Asks the hook: (object to know it by, [parts]), or None if it is one static thing. */
 static bool put_other(flat *f, PyObject *o) {
   PyObject *r = PyObject_CallFunctionObjArgs(f->c->children, o, NULL);
   if (!r) return false;
@@ -137,7 +140,7 @@ static bool put_other(flat *f, PyObject *o) {
     Py_DECREF(r);
     return flat_static(f, o);
   }
-  bool good = flat_hold(f, r);
+  bool good = hold_on(f, r);
   PyObject *type = good ? PyTuple_GetItem(r, 0) : NULL,
            *parts = good ? PyTuple_GetItem(r, 1) : NULL;
   good = type && parts && word(f, mark(MARK_OBJECT, (uint64_t)PyList_Size(parts))) &&
@@ -149,7 +152,7 @@ static bool put_other(flat *f, PyObject *o) {
 
 static bool put_lent(flat *f, PyObject *o) {
   array *a = array_of(f->c, o);
-  return a && flat_hold(f, (PyObject *)a) && put_array(f, a);
+  return a && hold_on(f, (PyObject *)a) && put_array(f, a);
 }
 
 static bool put_nested(flat *f, PyObject *o) {

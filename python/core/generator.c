@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* MetaFuncGraphs that are functions of Python: called with types of arguments, while the context is locked, they give a
- * program. What they call of this module uses the context that its thread has already (core_enter). */
+/* MetaFuncGraphs that are functions of Python.
+ *   add_generator("Twice", make), then Twice(x) of x: f32[2]   ->   make([("f32", (2,))])   ->   (program, name)
+ * They are called with types of arguments, while the context is locked. What they call of this module uses the context
+ * that its thread has already (core_enter). */
 #include "core.h"
 
 typedef struct generator {

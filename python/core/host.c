@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Operations whose work a function of Python does: their C function is a callback of ctypes. */
+/* Operations whose work a function of Python does: their C function is a callback of ctypes.
+ *   add_op("Hypot2", "fn(f64, f64) -> f64", address, takes, None, 0)   ->   Hypot2(x, y) in programs calls it */
 #include "core.h"
 
 #include "anfora/host.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Programs, functions compiled from them, and functions that they return. Everything here uses the
- * context, so it takes the lock. */
+/* Programs, functions compiled from them, and functions that they return.
+ *   p = Program(text, name); e = p.compile("f", ["f32[2]"], "llvm", ..); e.run(x)   ->   f(x)
+ * Everything here uses the context, so it takes the lock. */
 #include "core.h"
 
 static void freed(PyObject *self) {
@@ -49,7 +50,7 @@ static void set_places(anf_module *m, const places *p) {
 
 /* ---- dumps ---- */
 
-/* Where ANFORA_DUMP wants what each stage makes of programs, or NULL. Used by who has the context. */
+/* The folder of ANFORA_DUMP for the stages of programs, or NULL. Used by the thread that has the context. */
 static anf_dump *dump_now(void) {
   static anf_dump dump;
   dump.folder = getenv("ANFORA_DUMP");
@@ -123,7 +124,7 @@ static anf_status load(core *c, const char *path, const char *imports, anf_diag 
   return st;
 }
 
-/* What was found in a file that was read, or as a function was compiled, as Python's warnings. False: one of them is an error for this program. */
+/* Findings about a file that was read, or a function that was compiled, as Python's warnings. False: one is an error for this program. */
 static bool warned(const anf_diag *d, const char *of) {
   bool good = true;
   for (size_t i = 0; good && i < anf_diag_count(d); i++) {
@@ -468,11 +469,8 @@ PyTypeObject *program_make_type(core *c, PyObject *module) {
                          {Py_tp_dealloc, (void *)program_dealloc},
                          {Py_tp_methods, program_methods},
                          {0, NULL}};
-  PyType_Spec spec = {.name = "anfora._core.Program",
-                      .basicsize = sizeof(program),
-                      .flags = Py_TPFLAGS_DEFAULT,
-                      .slots = slots};
-  return c->program_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+  return c->program_type =
+             core_make_type(module, "anfora._core.Program", sizeof(program), 0, slots);
 }
 
 static void exec_dealloc(PyObject *self) {
@@ -597,11 +595,8 @@ PyTypeObject *exec_make_type(core *c, PyObject *module) {
                          {Py_tp_methods, exec_methods},
                          {Py_tp_getset, exec_attributes},
                          {0, NULL}};
-  PyType_Spec spec = {.name = "anfora._core.Exec",
-                      .basicsize = sizeof(exec),
-                      .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                      .slots = slots};
-  return c->exec_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+  return c->exec_type = core_make_type(module, "anfora._core.Exec", sizeof(exec),
+                                       Py_TPFLAGS_DISALLOW_INSTANTIATION, slots);
 }
 
 /* ---- functions that programs return ---- */
@@ -618,9 +613,6 @@ static PyMethodDef fn_methods[] = {{"run", fn_run, METH_VARARGS, "Calls the func
 PyTypeObject *fn_make_type(core *c, PyObject *module) {
   PyType_Slot slots[] = {
       {Py_tp_dealloc, (void *)fn_dealloc}, {Py_tp_methods, fn_methods}, {0, NULL}};
-  PyType_Spec spec = {.name = "anfora._core.Fn",
-                      .basicsize = sizeof(fn),
-                      .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                      .slots = slots};
-  return c->fn_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+  return c->fn_type = core_make_type(module, "anfora._core.Fn", sizeof(fn),
+                                     Py_TPFLAGS_DISALLOW_INSTANTIATION, slots);
 }

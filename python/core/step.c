@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A training step whose parameters stay where they are: the anf_step of Python's Step.
- *
+ *   s = Stepper(text, name, .., "step", types, states, ..); s.run(x, y)   ->   the loss; the state is updated in place
  * Each has a context of its own, so that steps of several threads run at once, without the GIL.
  * INVARIANT: whoever uses the context, the step or the findings holds `lock`, taken without the GIL. */
 #include "core.h"
 
 typedef struct stepper {
+  /* the step */
   PyObject_HEAD core *c;
   PyThread_type_lock lock;
   anf_ctx *cx;
   anf_module *m;
   anf_step *s;
+  /* objects kept */
   PyObject *captured; // arrays that inputs after those of the batch are bound to
   PyObject *comm;     // the communicator, or None
   PyObject *bound;    // arrays that the state is bound to, or NULL
-  uint64_t *sig;      // of the batch that it is compiled for
+  /* batch */
+  uint64_t *sig; // of the batch that it is compiled for
   size_t nsig, nbatch;
   anf_generic *number; // inputs without dims are bound to these
 } stepper;
@@ -88,7 +91,7 @@ static bool bind(stepper *s, size_t i, void *data, anf_diag *d, anf_status *st) 
   return *st == ANF_OK;
 }
 
-/* What the function captured stays bound; numbers of the batch are copied to where they are bound. */
+/* Binds captured arrays, which stay bound, and numbers of the batch, which are copied to where they are bound. */
 static anf_status bind_all(stepper *s, anf_diag *d) {
   size_t n = anf_step_leaf_count(s->s, ANF_INPUT), ncaptured = (size_t)PyTuple_Size(s->captured);
   anf_status st = ANF_OK;
@@ -271,7 +274,7 @@ static PyObject *stepper_read(PyObject *self, PyObject *none) {
   return list;
 }
 
-/* What the step exchanges with the other ranks, as text. */
+/* The step's exchanges with other ranks, as text. */
 static PyObject *stepper_exchanges(PyObject *self, PyObject *none) {
   stepper *s = (stepper *)self;
   (void)none;
@@ -443,9 +446,5 @@ PyTypeObject *stepper_make_type(core *c, PyObject *module) {
                          {Py_tp_dealloc, (void *)stepper_dealloc},
                          {Py_tp_methods, methods},
                          {0, NULL}};
-  PyType_Spec spec = {.name = "anfora._core.Stepper",
-                      .basicsize = sizeof(stepper),
-                      .flags = Py_TPFLAGS_DEFAULT,
-                      .slots = slots};
-  return c->step_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+  return c->step_type = core_make_type(module, "anfora._core.Stepper", sizeof(stepper), 0, slots);
 }

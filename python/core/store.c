@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files of many tensors as arrays. */
+/* Files of many tensors as arrays.
+ *   load_tensors(b"w.safetensors")   ->   ({"w": Array}, {"format": "pt"}): tensors, and the texts of __metadata__ */
 #include "core.h"
 
 #include "anfora/store.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Values and types of the context as Python objects, and back: for programs that print, and for
- * functions among arguments and results. Lists and dictionaries become tuples and records. */
+/* Values and types of the context as Python objects, and back: for programs that print, and for functions among
+ * arguments and results.
+ *   (1, 2.5)   <->   a tuple of two values          ("f32", (2, 3))   <-   the type f32[2, 3]
+ * Lists and dictionaries become tuples and records. */
 #include "core.h"
 
 /* ---- to values ---- */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Recursive descent; inputs nest five deep, and 64 is the limit. */
+/* A reader of JSON by recursive descent; inputs nest five deep, and 64 is the limit.
+ *   {"x": [1, 2]}   ->   JSON_OBJECT with name "x" and item JSON_LIST of two JSON_NUMBERs */
 #include "json.h"
 
 #include <ctype.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The protocol of GradBench's C++ tools: EVAL input.json FUNCTION prints the result as JSON on line 1, then one timing a
- * line. A parameter of a function takes the field of its name, wherever it stands in the input. If the program has
+/* The protocol of GradBench's C++ tools.
+ *   EVAL input.json FUNCTION   ->   line 1: the result as JSON; then {"name": "evaluate", ..} for each run
+ * A parameter of a function takes the field of its name, wherever it stands in the input. If the program has
  * `prepare`, fields of its result come first; `FUNCTION_output` shapes the result after it was timed. */
 #include "json.h"
 

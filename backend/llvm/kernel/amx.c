@@ -149,7 +149,7 @@ static void dot(const amx *x, uint32_t c, uint32_t a, uint32_t b) {
   else dot_by_hand(x, c, a, b);
 }
 
-/* What the instruction LDTILECFG reads: palette 1, bytes of a row of each tile, rows of each. */
+/* LDTILECFG of 64 bytes: palette 1, bytes of a row of each tile, rows of each. */
 static void configure(const amx *x) {
   enum { PALETTE, BYTES = 16, ROWS_AT = 48, SIZE = 64 };
   lgen *g = x->k->g;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls of kernels and their bodies: which there are, what they are called, what a call passes. */
+/* Calls of kernels, and the functions they call: one for each specification (types, sizes, flags; r: known at run
+ * time).
+ *   brgemm(A, B, C, num=1, M=4, N=16, K=8, LDA=n, ..) of f32   ->   call @anf.brgemm.f32.f32.f32.m4n16f1.1.8.r..(A, ..)
+ * Types or sizes that have no kernel call the run time's loop. */
 #include "backend/llvm/kernel/gen.h"
 
 typedef LLVMValueRef V;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Dot-product instructions: a sum of 32 bits takes four products of bytes, or two of bf16, at once (rows of
- * kernel/dot.def). One instruction where the target has it, elsewhere equivalent code, so that kernels made of them run
- * on any machine. Bytes are exact; bf16 as VDPBF16PS, the odd product first, each added with one rounding; the
- * instruction flushes denormals, the code does not. */
+ * kernel/dot.def).
+ *   acc + a0 b0 + a1 b1 + a2 b2 + a3 b3   ->   one vpdpbusd for 16 sums
+ * One instruction where the target has it, elsewhere equivalent code, so that kernels made of them run on any machine.
+ * Bytes are exact; bf16 as VDPBF16PS, the odd product first, each added with one rounding; the instruction flushes
+ * denormals, the code does not. */
 #include "backend/llvm/kernel/emit.h"
 
 typedef LLVMValueRef V;
@@ -31,12 +33,11 @@ V anfi_dot_interleave(const anfi_dot *d, V *row) {
       "");
 }
 
-static V call(const anfi_dot *d, const char *name, V acc, V a, V b) {
+static V call(const anfi_dot *d, const char *name, V *in, unsigned n) {
   lgen *g = d->g;
-  V in[3] = {acc, a, b};
   unsigned id = ll.LookupIntrinsicID(name, strlen(name));
   V f = ll.GetIntrinsicDeclaration(g->m, id, NULL, 0);
-  return ll.BuildCall2(g->b, ll.IntrinsicGetType(g->c, id, NULL, 0), f, in, 3, "");
+  return ll.BuildCall2(g->b, ll.IntrinsicGetType(g->c, id, NULL, 0), f, in, n, "");
 }
 
 /* Byte u of each lane: of a as it is, of b with its sign. */
@@ -69,22 +70,20 @@ static V bf16_by_hand(const anfi_dot *d, V acc, V a, V b) {
 }
 
 V anfi_dot_bytes(const anfi_dot *d, V acc, V a, V b) {
-  return d->native ? call(d, d->info->vector, acc, a, b) : bytes_by_hand(d, acc, a, b);
+  V in[3] = {acc, a, b};
+  return d->native ? call(d, d->info->vector, in, 3) : bytes_by_hand(d, acc, a, b);
 }
 
 V anfi_dot_bf16(const anfi_dot *d, V acc, V a, V b) {
   lgen *g = d->g;
   LLVMTypeRef t = ll.VectorType(ll.BFloatTypeInContext(g->c), 2 * d->lanes);
   if (!d->native) return bf16_by_hand(d, acc, a, b);
-  return call(d, d->info->vector, acc, ll.BuildBitCast(g->b, a, t, ""),
-              ll.BuildBitCast(g->b, b, t, ""));
+  V in[3] = {acc, ll.BuildBitCast(g->b, a, t, ""), ll.BuildBitCast(g->b, b, t, "")};
+  return call(d, d->info->vector, in, 3);
 }
 
 V anfi_dot_round(const anfi_dot *d, V x) {
   lgen *g = d->g;
-  static const char name[] = "llvm.x86.avx512bf16.cvtneps2bf16.512";
-  unsigned id = ll.LookupIntrinsicID(name, sizeof name - 1);
-  V f = ll.GetIntrinsicDeclaration(g->m, id, NULL, 0);
-  x = ll.BuildCall2(g->b, ll.IntrinsicGetType(g->c, id, NULL, 0), f, &x, 1, "");
+  x = call(d, "llvm.x86.avx512bf16.cvtneps2bf16.512", &x, 1);
   return ll.BuildBitCast(g->b, x, anfi_ll_vector_of(g->i16, d->lanes), "");
 }

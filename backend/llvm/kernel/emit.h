@@ -11,7 +11,7 @@
 LLVMValueRef anfi_kernel_call(lgen *g, texpr e);
 /* Bodies of all kernels that calls were made of. */
 void anfi_kernel_emit(lgen *g);
-/* Those of another group that a group of kernels is to have. */
+/* Adds the kernels that `from` asks for to those of `to`. */
 void anfi_kernel_gather(lgen *to, const lgen *from);
 /* Is it the name of a kernel, whose body comes later? */
 bool anfi_kernel_is_name(const char *name);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* brgemm as LLVM IR: panels of columns, in each of them tiles of rows, in each of them sums in
- * registers over the batch and K. Heights of tiles are balanced, so at most two differ; columns that
- * fill no vector are masked. Vectors are explicit: the machine code follows this file, at any level of
- * optimisation. */
+/* brgemm as LLVM IR: panels of columns, in each of them tiles of rows, in each of them sums in registers over batch
+ * and K.
+ *   one step of a 2 x 16 tile of f32:   b = B[k, 0..16]; sum0 += splat(A[0, k]) * b; sum1 += splat(A[1, k]) * b
+ * Heights of tiles are balanced, so at most two differ; columns that fill no vector are masked. Vectors are explicit:
+ * the machine code follows this file, at any level of optimisation. The form is that of Goto and van de Geijn (2008). */
 #include "backend/llvm/kernel/gen.h"
 
 typedef LLVMValueRef V;
@@ -12,10 +13,7 @@ static V widen(const kgen *k, V v, anf_tir_elem e, uint32_t n) {
   lgen *g = k->g;
   LLVMTypeRef i32 = anfi_ll_vector_of(g->i32, n);
   switch (e) { /* dispatch */
-  case ANF_TIR_bf16: {
-    V x = ll.BuildShl(g->b, ll.BuildZExt(g->b, v, i32, ""), anfi_ll_int(i32, 16), "");
-    return ll.BuildBitCast(g->b, x, anfi_ll_vector_of(g->f32, n), "");
-  }
+  case ANF_TIR_bf16: return anfi_kg_of_bf16(k, v, n);
   case ANF_TIR_u8: return ll.BuildZExt(g->b, v, i32, "");
   case ANF_TIR_s8: return ll.BuildSExt(g->b, v, i32, "");
   default: return v;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the code generators of kernels share: loops, masked vectors, the epilogue. Vectors are explicit: the code is what
- * is written here, at any level of optimisation. */
+/* What the code generators of kernels share: loops, masked vectors, the epilogue.
+ *   anfi_kg_begin(k, &l, n, &c); .. anfi_kg_end(k, &l);   ->   for (i = 0; i < n; i++) .., the values of c being phis
+ * Vectors are explicit: the code is what is written here, at any level of optimisation. */
 #include "backend/llvm/kernel/gen.h"
 
 typedef LLVMValueRef V;
@@ -145,12 +146,13 @@ static V float_op(const kgen *k, int64_t op, V x, V y) {
   return anfi_kg_intrinsic(k, op == 3 ? "llvm.maxnum" : "llvm.minnum", &over, 1, in, 2);
 }
 
-static V widened(const kgen *k, V v) { // of bf16
+V anfi_kg_of_bf16(const kgen *k, V v, uint32_t n) {
   lgen *g = k->g;
-  LLVMTypeRef t = anfi_ll_vector_of(g->i32, k->lanes);
+  LLVMTypeRef t = anfi_ll_vector_of(g->i32, n);
   v = ll.BuildShl(g->b, ll.BuildZExt(g->b, v, t, ""), anfi_ll_int(t, 16), "");
-  return ll.BuildBitCast(g->b, v, k->vec, "");
+  return ll.BuildBitCast(g->b, v, anfi_ll_vector_of(g->f32, n), "");
 }
+static V widened(const kgen *k, V v) { return anfi_kg_of_bf16(k, v, k->lanes); }
 
 static V column_data(const kgen *k, const kplace *to, V p, anf_tir_elem e) {
   uint32_t bytes = (uint32_t)anfi_t_bytes(anfi_t_dt(e));

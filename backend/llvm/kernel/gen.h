@@ -27,8 +27,10 @@ typedef struct kgen {
 } kgen;
 
 typedef struct ktile {
+  /* place */
   uint32_t rows, vecs, tail; // tail: columns of the last vector, 0 all
   LLVMValueRef a, b, c, col; // where it starts; number of its first column
+  /* sums */
   LLVMValueRef acc[SUMS];
   LLVMValueRef excess[VECS]; // signed A is read as A + 128: 128 times the sums of B's columns
 } ktile;
@@ -108,6 +110,7 @@ void anfi_kg_store(const kgen *k, LLVMValueRef v, LLVMValueRef p, uint32_t bytes
 /* a * b + c, rounded once, of vectors or numbers of that type. */
 LLVMValueRef anfi_kg_fma(const kgen *k, LLVMTypeRef type, LLVMValueRef a, LLVMValueRef b,
                          LLVMValueRef c);
+LLVMValueRef anfi_kg_of_bf16(const kgen *k, LLVMValueRef v, uint32_t n); // n lanes as f32
 LLVMValueRef anfi_kg_intrinsic(const kgen *k, const char *name, LLVMTypeRef *over, uint32_t nover,
                                LLVMValueRef *in, uint32_t n);
 

@@ -72,7 +72,7 @@ static void put_block(const gplan *p, const growblock *b, anfi_arena *a, anf_tex
   anfi_putc(out, '\n');
 }
 
-/* What only arranges values has no code of its own. */
+/* Ops that build and take apart tuples have no code of their own. */
 static bool has_code(const anf_node *n) {
   return n->kind != ANFI_APPLY || (n->op != ANF_OP_MakeTuple && n->op != ANF_OP_TupleGet);
 }

@@ -90,7 +90,7 @@ typedef struct matrix { // an operand of MatMul or Linear: batch dims, then rows
   uint64_t ld;
 } matrix;
 
-/* Which dims of the operand a point (batch, row, column) means. */
+/* The operand's element at the point (batch, row, column). */
 static anfi_elem element(anfi_low *L, const matrix *m, bool left, size_t nb, const texpr *batch,
                          texpr row, texpr col) {
   const anf_type *t = m->v->type;
@@ -236,7 +236,7 @@ static texpr tensor_of(anfi_low *L, const matrix *x) {
 
 enum { MANY_BATCHES = 4 };
 
-/* What is done with a product before it is written. */
+/* The epilogue of a product: what its reader computes of it before it is written. */
 typedef struct consumer {
   const anfi_view *product, *root; // product is among what root is computed of; NULL: it is written
   texpr to;
@@ -288,7 +288,7 @@ static bool in_registers(anfi_low *L, anfi_mm *q, const consumer *f) {
   return true;
 }
 
-/* What a nest reads: tensors at the points at which it writes, and others. */
+/* The tensors that a nest reads: at the points at which it writes, and others. */
 typedef struct reading {
   ANFI_VEC(texpr) own, other;
 } reading;
@@ -342,7 +342,7 @@ static anfi_mm sizes_of(const matmul *m) {
   return q;
 }
 
-/* What a conversion of bytes to i32 that nobody has written converts; else NULL. */
+/* x, if v is Cast(x) from bytes to i32 and has no buffer; else NULL. */
 static anfi_view *bytes_of(const anfi_view *v) {
   if (v->op != ANF_OP_Cast || v->kind != VIEW_LAZY || v->tensor || v->nin != 1) return NULL;
   anf_dtype d = v->in[0]->dtype;
@@ -368,7 +368,7 @@ static bool is_by_column(const matmul *m, const anfi_view *zero) {
   return t->n == 1 ? sum == 0 : t->dims[sum] == 1;
 }
 
-/* One row times weights of bytes, which nobody has widened: they are read as bytes. */
+/* One row times a matrix of bytes that is cast to i32 and has no buffer: it is read as bytes. */
 static void take_weights(matmul *m) {
   enum { LEAST = 64, LEAST_OF_BATCH = 8 };
   anfi_view *b = m->b.v, *zero = NULL;

@@ -102,7 +102,7 @@ static void pack_constant(walk *w) {
   w->weights = anfi_low_block_table(w->L, d, w->q->const_w->n, b);
 }
 
-/* What is the same for all groups; before their loop. */
+/* Before the loop over groups: weights of one tap stay as they are, constant ones are packed once. */
 static void begin_weights(walk *w) {
   if (w->taps == 1) w->weights = w->q->w;
   else if (w->q->const_w) pack_constant(w);
@@ -246,7 +246,7 @@ typedef struct block {
   uint64_t rows, channels;
 } block;
 
-/* Where the weights and the columns of each tap are. */
+/* Fills the lists of addresses: weights and columns of each tap. */
 static void list_taps(const walk *w, const block *b, texpr la, texpr lb) {
   uint64_t ci = u(w->c->ci), co = u(w->c->co), e[3];
   texpr weights = anfi_low_atom(w->L, add(w, w->weights0, mulc(w, b->channel, ci)));
@@ -263,7 +263,7 @@ static void list_taps(const walk *w, const block *b, texpr la, texpr lb) {
   }
 }
 
-/* What the consumer of the convolution makes of the sum x of this element. */
+/* The epilogue of this element, on its sum x: the op that reads the convolution. */
 static texpr consumed(const walk *w, const block *b, texpr channel, texpr row, texpr col, texpr x) {
   anfi_low *L = w->L;
   const int64_t *out = w->c->win.out;
@@ -441,9 +441,18 @@ static void copy_patches(walk *w, texpr from) {
   close(w, &c);
 }
 
-/* As many channels as the window has elements, and a window of one: weights lie so already. */
-static void forward_patches(walk *w) {
+/* for groups, whose weights `of` packs; for images */
+static place open_images(walk *w, walk *of, nest *g, nest *n) {
   uint64_t e[2] = {u(w->c->groups), u(w->c->n)};
+  begin_weights(of);
+  open(w, g, 1, e, false);
+  group_weights(of, g->at[0]);
+  open(w, n, 1, e + 1, parallel(w));
+  return place_of(w, n->at[0], g->at[0]);
+}
+
+/* im2col: a convolution with a window of one over channels * taps planes; weights lie in that order already. */
+static void forward_patches(walk *w) {
   anfi_conv whole = *w->c;
   walk one = *w;
   nest g, n;
@@ -454,11 +463,7 @@ static void forward_patches(walk *w) {
     one.extent[d] = u(w->c->win.out[d]);
     one.reach[d] = 0;
   }
-  begin_weights(&one);
-  open(w, &g, 1, e, false);
-  group_weights(&one, g.at[0]);
-  open(w, &n, 1, e + 1, parallel(w));
-  place p = place_of(w, n.at[0], g.at[0]);
+  place p = open_images(w, &one, &g, &n);
   copy_patches(w, p.x);
   one.copy = w->copy;
   all_rows(&one, &p);
@@ -467,13 +472,8 @@ static void forward_patches(walk *w) {
 }
 
 static void forward(walk *w) {
-  uint64_t e[2] = {u(w->c->groups), u(w->c->n)};
   nest g, n;
-  begin_weights(w);
-  open(w, &g, 1, e, false);
-  group_weights(w, g.at[0]);
-  open(w, &n, 1, e + 1, parallel(w));
-  place p = place_of(w, n.at[0], g.at[0]);
+  place p = open_images(w, w, &g, &n);
   if (reads_in_place(w)) w->copy = w->q->x, w->copy0 = p.x;
   else copy_input(w, p.x, false);
   all_rows(w, &p);
@@ -585,13 +585,9 @@ static void one_phase(const walk *w, const uint64_t *f, texpr to, texpr channel0
 
 static void by_input(walk *w) {
   const anfi_window *v = &w->c->win;
-  uint64_t e[2] = {u(w->c->groups), u(w->c->n)}, f[3];
+  uint64_t f[3];
   nest g, n;
-  begin_weights(w);
-  open(w, &g, 1, e, false);
-  group_weights(w, g.at[0]);
-  open(w, &n, 1, e + 1, parallel(w));
-  place p = place_of(w, n.at[0], g.at[0]);
+  place p = open_images(w, w, &g, &n);
   copy_dy(w, p.y);
   for (f[0] = 0; f[0] < u(v->stride[0]); f[0]++)
     for (f[1] = 0; f[1] < u(v->stride[1]); f[1]++)

@@ -40,8 +40,10 @@ void anfi_low_gemm_sizes(anfi_low *L, texpr *in, const uint64_t *size) {
 }
 
 typedef struct call {
+  /* operands */
   gemm_matrix a, b;     // a: all rows of the task
   texpr row, col, down; // down: rows from the task's first
+  /* the block */
   uint64_t m, n, k;
   bool first, last; // of the blocks of K
 } call;

@@ -12,9 +12,11 @@ enum { LANES = 32, ROWS = 4, LEAST = 64, PARALLEL_MACS = 1 << 18, TASK_ROWS = 64
 
 /* Which operand is the matrix, and what of it is done at once. */
 typedef struct dots {
+  /* the product */
   anfi_low *L;
   const anfi_mm *q;
   bool left; // the matrix is a, else b
+  /* one task of it */
   texpr matrix, matrix0, vector, vector0;
   uint64_t rows, ld;
 } dots;
@@ -118,7 +120,7 @@ static dots dots_of(anfi_low *L, const anfi_mm *q) {
 
 static uint64_t slice_of(const anfi_mm *q) { return anfi_mm_split_k(q->m, q->n, q->k); }
 
-/* So many steps of K, whose sums are those of slice `nth`. */
+/* k steps of K; their sums are those of slice `nth`. */
 static void one_slice(anfi_low *L, const anfi_mm *q, texpr sums, texpr nth, uint64_t k) {
   anfi_mm x = *q;
   texpr from = anfi_ix_mulc(L, nth, slice_of(q));

@@ -9,8 +9,10 @@ static inline uint64_t anfi_mm_up(uint64_t n, uint64_t by) { return (n + by - 1)
 
 /* A product, as far as its plan follows from it. */
 typedef struct anfi_mm_shape {
+  /* types */
   anf_tir_elem elem;             // of the result, and of a and b,
   anf_tir_elem bytes_a, bytes_b; // unless these are not void
+  /* sizes and storage */
   uint64_t m, n, k;
   bool ta, tb;    // a is stored k by m; b is stored n by k
   bool prepacked; // b is a constant, packed beforehand

@@ -14,7 +14,7 @@ static uint64_t full_groups(const gemm *p, uint64_t k) {
   return anfi_mm_up(k, p->k_group) * p->k_group;
 }
 
-/* Where the next element of the panels goes, and how much of the source was read since its pages left memory. */
+/* The next place in the panels, and how many bytes of the source were read since its pages were dropped. */
 typedef struct writer {
   unsigned char *at;
   size_t width;
@@ -96,7 +96,7 @@ uint64_t anfi_gemm_prepacked_size(const gemm *p) {
 
 enum { OFTEN = 8 << 20 }; // bytes
 
-/* What was packed needs no memory as it lies in its file, so a weight is in memory once. */
+/* Drops pages of a weight's file that were packed: the weight is in memory once. */
 static void leave_source(const anfi_mm *q, writer *w, uint64_t read) {
   anfi_os_block *from = anfi_value_block(q->const_b);
   w->read += read;

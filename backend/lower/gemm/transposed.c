@@ -22,15 +22,19 @@ typedef struct transposed_read { // a view that reads so; strides are by digit o
 } transposed_read;
 
 typedef struct transposing {
+  /* the result */
   anfi_low *L;
   const anfi_view *root;
   texpr to;
+  /* loops */
   uint32_t n, down, last; // digits; `down`: along it the tensors' elements are neighbours
   uint64_t extent[ANFI_PT_MAX];
   texpr at[ANFI_PT_MAX]; // where a square starts, and the other indices
   anfi_loop loop[ANFI_PT_MAX];
+  /* squares */
   uint64_t rows, cols; // of a square, along down and last
   bool parallel;
+  /* operands that are read across */
   uint32_t nread;
   transposed_read read[MAX_READS];
 } transposing;
@@ -149,7 +153,7 @@ static void one_square(transposing *c) {
   anfi_low_loop_end(L, &i);
 }
 
-/* What is left, element by element. */
+/* The margin that squares do not cover, element by element. */
 static void strip(transposing *c, uint64_t d0, uint64_t d1, uint64_t l0, uint64_t l1) {
   anfi_low *L = c->L;
   anfi_loop i, j;

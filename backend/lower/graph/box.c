@@ -33,7 +33,7 @@ texpr anfi_glow_buffer_at(glow *w, const anfi_leaf *l, texpr p, texpr offset) {
   return v;
 }
 
-uint64_t anfi_glow_leaf_bytes(const anfi_leaf *l) {
+static uint64_t leaf_bytes(const anfi_leaf *l) {
   return (l->scalar ? 1 : l->n) * anfi_t_bytes(anfi_t_dt(l->elem));
 }
 
@@ -43,12 +43,12 @@ uint64_t anfi_glow_layout(const anfi_leaves *l, uint64_t from, uint64_t *at, uin
     uint64_t own = l->at[i].scalar ? anfi_t_bytes(anfi_t_dt(l->at[i].elem)) : BUFFER_ALIGN;
     if (own > *align) *align = own;
     at[i] = from = (from + own - 1) / own * own;
-    from += anfi_glow_leaf_bytes(&l->at[i]);
+    from += leaf_bytes(&l->at[i]);
   }
   return (from + *align - 1) / *align * *align;
 }
 
-/* Where the leaves of a box of this type lie, behind its tag. */
+/* Offsets of the leaves of a box of this type, behind its tag; the size in all. */
 static uint64_t box_layout(glow *w, const anfi_leaves *l, uint64_t **at) {
   uint64_t align;
   *at = ANFI_NEW_N(w->a, uint64_t, l->n + 1);

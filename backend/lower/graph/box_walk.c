@@ -11,10 +11,12 @@
 #include "backend/lower/graph/graph.h"
 
 typedef struct making {
+  /* the walk */
   glow *w;
   const gwalk *f;
-  bool two;           // of a and b
-  bool stacks;        // boxes have stacks in them, whose zeros have as many rounds
+  bool two;    // of a and b
+  bool stacks; // boxes have stacks in them, whose zeros have as many rounds
+  /* operands and lanes */
   texpr a, b, result; // addresses
   texpr c;            // of ResidualSelect: bools
   uint64_t n, outer;  // lanes in all; those of all dims but the last
@@ -177,7 +179,7 @@ static void stack(const making *m, const form *from, const form *to, texpr tag) 
   anfi_low_set(w->L, m->result, p);
 }
 
-/* What is of type number k. Spread types have a number of their own. */
+/* The case of boxes whose tag is type number k. Spread types have a number of their own. */
 static bool one_case(making *m, size_t k) {
   glow *w = m->w;
   gkept of = w->tags.at[k];

@@ -17,7 +17,7 @@ void anfi_glow_target_make(glow *w, const anfi_leaves *leaves, const texpr *to, 
   }
 }
 
-/* What is never read is not written either. */
+/* Leaves that are never read are not written. */
 void anfi_glow_target_put(glow *w, const gtarget *r, gval v) {
   for (size_t i = 0; i < v.n; i++) {
     if (!v.at[i]) continue;
@@ -147,7 +147,7 @@ static bool call_function(glow *w, const site *s, anf_graph *g, gval *out) {
   return true;
 }
 
-/* What an inlined body gives is owned as what a function gives is. */
+/* Results of an inlined body are owned as those of a function are. */
 static void disown(glow *w, const anf_graph *g, gval v) {
   for (size_t i = 0; i < v.n; i++)
     if (v.at[i] && v.at[i]->owned && anfi_glow_carried(w, g, i) == ANFI_NO_CARRY)

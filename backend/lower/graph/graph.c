@@ -184,7 +184,7 @@ static bool may_write_over(const glow *w, const anf_node *n) {
          anfi_lower_is_scalar((anfi_opcode)x->op);
 }
 
-/* What n, which may write over input 0, has for it: the buffer itself, where ops between only name its elements anew. */
+/* Input 0 of n, which may write over it: the buffer itself, if the ops between are reshapes. */
 static anfi_view *own_buffer(glow *w, const anf_node *n, anfi_view *v) {
   const anf_node *x = n->in[0].def;
   while (x->kind == ANFI_APPLY && (anfi_op[x->op].flags & ANFI_IN_ORDER) &&
@@ -261,7 +261,7 @@ static bool apply(glow *w, anf_node *n, bool inlined, gval *out) {
 
 /* ---- bodies ---- */
 
-/* Where the leaves of the result are wanted, passed to the nodes that make them. Types nest no deeper
+/* Passes the buffers that the result's leaves are wanted in to the nodes that make them. Types nest no deeper
  * than inference allows, so this may recurse. */
 static void want(glow *w, anf_node *r, const texpr *to) {
   bool made = r->kind == ANFI_APPLY && (r->op == ANF_OP_MakeTuple || r->op == ANF_OP_MakeRecord);

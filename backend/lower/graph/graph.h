@@ -48,7 +48,7 @@ typedef struct gself {
   bool looped; // a tail call has used it
 } gself;
 
-/* What a box, or each element of a stack, holds. */
+/* The content of a box, or of each element of a stack. */
 typedef struct gkept {
   const anf_type *type;
   bool stack;
@@ -78,7 +78,7 @@ typedef struct gplan {
   uint64_t *inlined; // bits: fused into consumers (fuse.c)
   ANFI_VEC(growblock) block;
 } gplan;
-/* What a member of a block reads of input i: its row, all of it in each row, its type alone. */
+/* How a member of a block reads input i: its row, all of it in each row, its type alone. */
 typedef enum anfi_row_way { ROW_NONE, ROW_OWN, ROW_WHOLE, ROW_TYPE } anfi_row_way;
 
 /* Buffers wanted for the leaves of what a node gives, or NULL for some. */
@@ -167,7 +167,6 @@ gsource anfi_glow_source(anf_ctx *cx, gsource s);
 static inline uint64_t anfi_glow_input_bit(size_t input) {
   return UINT64_C(1) << input % 64;
 } // of `forced`
-size_t anfi_glow_param_leaf(const anf_node *p, size_t leaf); // among all of the graph's
 /* The view for a reader that is not the last: its memory is not to be overwritten. */
 anfi_view *anfi_glow_lent(glow *w, anfi_view *v);
 
@@ -219,7 +218,6 @@ texpr anfi_glow_keep(glow *w, texpr bytes);
 texpr anfi_glow_read(glow *w, anf_tir_elem e, texpr p, texpr offset);
 void anfi_glow_write(glow *w, texpr p, texpr offset, texpr value);
 texpr anfi_glow_buffer_at(glow *w, const anfi_leaf *l, texpr p, texpr offset);
-uint64_t anfi_glow_leaf_bytes(const anfi_leaf *l);
 /* The place of each leaf in a record whose first ones start at `from`; its size. */
 uint64_t anfi_glow_layout(const anfi_leaves *l, uint64_t from, uint64_t *at, uint64_t *align);
 /* Records of boxes have a tag if anything walks them, then the leaves; those of stacks these words. */

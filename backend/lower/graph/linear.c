@@ -23,7 +23,7 @@ enum { MANY = 4096, MOST_USES = 64, DEEPEST = 8 };
 
 /* ---- through tuples ---- */
 
-/* What a leaf is, through what builds tuples and takes them apart. */
+/* The node that a leaf comes from, through ops that build tuples and take them apart. */
 gsource anfi_glow_source(anf_ctx *cx, gsource s) {
   for (;;) {
     if (anfi_is_op(s.n, ANF_OP_MakeTuple) || anfi_is_op(s.n, ANF_OP_MakeRecord)) {
@@ -196,7 +196,8 @@ bool anfi_glow_takes_over(glow *w, const anf_node *n, size_t leaf, size_t *input
 
 /* ---- the fixpoint ---- */
 
-size_t anfi_glow_param_leaf(const anf_node *p, size_t leaf) {
+/* The number of a parameter's leaf among all of the graph's. */
+static size_t param_leaf(const anf_node *p, size_t leaf) {
   for (size_t i = 0; p->graph->params.at[i] != p; i++)
     leaf += anfi_leaf_count(p->graph->params.at[i]->type);
   return leaf;
@@ -212,7 +213,7 @@ static size_t carry(glow *w, anf_graph *g, size_t k, gparts parts) {
   for (;;) {
     size_t leaf;
     if (s.n->graph != g) return NONE;
-    if (s.n->kind == ANFI_PARAM) return anfi_glow_param_leaf(s.n, s.leaf);
+    if (s.n->kind == ANFI_PARAM) return param_leaf(s.n, s.leaf);
     const anfi_use *u = link_of(w, s, &leaf, &any);
     if (!u) return any ? ANY : NONE;
     const anf_node *n = s.n;

@@ -146,7 +146,7 @@ static gval element(looping *l, const gstack *s) {
   return v;
 }
 
-/* Where the buffers of the round's record go. */
+/* Points the record's buffers to the round's row. */
 static void open_record(looping *l) {
   glow *w = l->w;
   texpr p = l->nout ? anfi_loop_record(l, l->i, 0) : NULL;
@@ -189,7 +189,7 @@ static anfi_view *close_stack(looping *l, const gstack *s) {
 
 /* ---- a turn ---- */
 
-/* What a turn reads: variables of its own with the values of the state. */
+/* Arguments of a round: variables of its own with the values of the state. */
 static gval *turn_arguments(looping *l) {
   glow *w = l->w;
   gval *args = ANFI_NEW_N(w->a, gval, l->nw + l->ns + l->nx + 1);

@@ -22,7 +22,7 @@ typedef struct gstack {
   const texpr *to;
 } gstack;
 
-/* Where a leaf of the state is (loopstate.c). */
+/* The storage of a leaf of the state (loop_state.c). */
 typedef enum ghome {
   HOME_VAR, // a scalar
   HOME_ROOM, // a buffer, which is written when a round is over, or in the round by the one op that reads it

@@ -44,7 +44,7 @@ static bool handed_on(anf_ctx *cx, gsource *s, int deep) {
   return r.n != NULL;
 }
 
-/* What the leaf is, through what puts tuples together and hands on. */
+/* The node that the leaf comes from, through tuples that are built and taken apart, and through calls that hand it on. */
 static gsource source_of(anf_ctx *cx, gsource s, int deep) {
   enum { DEEPEST = 8 }; // a graph may call itself
   do s = anfi_glow_source(cx, s);
@@ -325,7 +325,7 @@ static void keep_other(looping *l, size_t i, texpr next, anfi_view **v) {
   }
 }
 
-/* What goes to a place that nothing reads goes first; then all else is known before any of it is written. */
+/* Leaves whose place nothing reads are written first; the others are all computed before one of them is written. */
 void anfi_loop_state_next(looping *l, gval v) {
   glow *w = l->w;
   const anfi_leaves *f = &l->leaves;

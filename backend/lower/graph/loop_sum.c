@@ -16,9 +16,11 @@ typedef struct noted { // rows of a node, of several rounds
 } noted;
 
 typedef struct rowsum {
+  /* the pattern */
   anf_node *state, *sum, *product, *a, *b; // sum = state + product, which is aᵀ b
   size_t leaf;                             // which the state is
-  texpr room;                              // where it is
+  /* its buffer and sizes */
+  texpr room; // where it is
   anf_tir_elem elem;
   uint64_t rows, m, n; // of a round: a is [rows, m], b is [rows, n]
 } rowsum;
@@ -128,7 +130,7 @@ void anfi_glow_sums_open(gsums *s, const texpr *room) {
 
 /* ---- in a round ---- */
 
-/* Where the rows of the next round are to stand. */
+/* The address of the next round's rows. */
 static texpr place(const gsums *s, const noted *x) {
   tstore *t = s->w->t;
   texpr at = anfi_t_bin(t, TX_mul, anfi_t_cast(t, ANFI_IX, s->count), anfi_t_index(t, x->n));
@@ -146,7 +148,7 @@ void anfi_glow_sums_begin(const gsums *s) {
   }
 }
 
-/* What is written down is added to the sums, which is traced as the product that a round would have made. */
+/* Adds the rows written so far to the sums: one product, traced as the product of each round would have been. */
 static void add_up(const gsums *s) {
   anfi_low *L = s->w->L;
   bool traced = s->w->o->regions;

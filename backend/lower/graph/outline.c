@@ -10,12 +10,15 @@
 enum { FEW = 16, MAX_PARAMS = 100 };
 
 typedef struct maker {
+  /* the module */
   anfi_arena *a, *tmp; // tmp: of the current loop
   tmod *m;
   tstore *t;
+  /* functions made */
   anfi_map globals, by_hash;
   ANFI_VEC(tfunc) made;
   ANFI_VEC(uint32_t) next; // of the same hash: 1 + place in `made`, by place
+  /* the function whose loops are visited */
   const anfi_str *name;
   tattrs attrs;
   tfunc f; // whose loops are visited
@@ -118,7 +121,7 @@ static tstmt call_instead(maker *k, tstmt loop) {
   return anfi_t_eval(k->t, anfi_t_call(k->t, f->name, f->ret, (uint32_t)l.free.n, l.free.at));
 }
 
-/* What a loop needs meanwhile goes with it: there may be 10^5 of them. */
+/* Scratch memory is freed after each loop: there may be 10^5 of them. */
 static tstmt outlined(maker *k, tstmt loop) {
   tstmt s = call_instead(k, loop);
   anfi_arena_free(k->tmp);

@@ -17,12 +17,15 @@ typedef struct step {
 } step;
 
 typedef struct machine {
+  /* the op */
   anfi_low *L;
   anfi_opcode op;
   anfi_loc loc;
+  /* types */
   anf_dtype dtype; // of the computation
   tdtype type;     // that it is done in: f32 for f16 and bf16, the part's for complex
   bool complex;
+  /* program */
   bool many; // of a tensor's elements: functions are those of vecmath.c
   const anfi_scalar *code;
   step at[ANFI_SCALAR_MAX];

@@ -129,14 +129,14 @@ static void open_inside(walk *w, anfi_loop *l, size_t d, texpr i, const char *na
   anfi_low_loop_range(w->L, l, lo, hi, 1, name);
 }
 
-/* Where the row of tap t starts along dim d, for the result o. */
+/* The index along dim d that tap t reads for the result o. */
 static texpr input_at(const walk *w, size_t d, texpr o, texpr t) {
   const anfi_window *v = &w->s.c.win;
   texpr at = add(w, mulc(w, o, u(v->stride[d])), mulc(w, t, u(v->dilation[d])));
   return anfi_ix_addc(w->L, at, -v->before[d]);
 }
 
-/* One of the outermost loops is shared among threads, if there is work for them. */
+/* Makes one of the outermost loops parallel, if there is work for threads. */
 static void share(const walk *w, size_t n, anfi_loop **l) {
   if (!w->L->o.parallel || w->L->in_parallel || products_of(&w->s) < ANFI_PARALLEL_MACS) return;
   size_t i = 0;
@@ -235,7 +235,7 @@ static void plane_rows(walk *w, texpr o, texpr to, texpr at) {
   blocks(w, b, from + many * BLOCK, 1, n - from - many * BLOCK, at);
 }
 
-/* What the consumer of the convolution makes of a plane of sums. */
+/* The epilogue on a plane of sums: the op that reads the convolution. */
 static void consume(const walk *w, texpr channel, texpr o, texpr sums, texpr at) {
   anfi_low *L = w->L;
   const int64_t *out = w->s.c.win.out;

@@ -16,7 +16,7 @@ static bool digit_inside(const anf_type *t, uint32_t mask, uint64_t stride) {
   return false;
 }
 
-/* Where axes in the group and others meet. */
+/* The strides at which axes of the group and others meet. */
 static size_t borders(const anf_type *t, uint32_t mask, uint64_t *cut) {
   uint64_t stride = 1;
   size_t n = 0;

@@ -236,7 +236,7 @@ static texpr norm_in_row(const group *g, uint32_t mean, uint32_t factor) {
   return bin(g, TX_mul, x, anfi_low_atom(g->L, f));
 }
 
-/* What is written of the current element. */
+/* The normalised current element: (x - mean) * factor * scale + bias. */
 static texpr normed(const group *g, uint32_t mean, uint32_t factor, const anfi_view *scale,
                     const anfi_view *bias) {
   texpr at = anfi_group_position(g);

@@ -9,10 +9,13 @@
 #include "ir/ops/nn/window.h"
 
 typedef struct pool {
+  /* the op */
   anfi_low *L;
   const anfi_low_op *q;
   anfi_pool p;
+  /* windows */
   texpr lo[3], hi[3], count[3]; // tables of index
+  /* sizes, loops and places */
   uint64_t in, out, planes;
   anfi_loop at[3], win[3]; // of the result; of a window
   texpr plane, result;     // where the input's plane starts; the result's element
@@ -133,7 +136,7 @@ static const anfi_view *held(anfi_low *L, anfi_view *v) {
   return v;
 }
 
-/* What windows compare: narrow floats in f32, bools as numbers. */
+/* The type that windows compare in: f32 for narrow floats, u8 for bools. */
 static tdtype compared(tdtype d) {
   return d.elem == ANF_TIR_bool ? anfi_t_dt(ANF_TIR_u8) : anfi_t_accumulator(d);
 }
@@ -199,7 +202,7 @@ static void close2(anfi_low *L, anfi_loop *l) {
   for (size_t k = 2; k-- > 0;) anfi_low_loop_end(L, &l[k]);
 }
 
-/* As in rows.c NaN is left aside. */
+/* The maximum; NaN is kept apart, as in rows.c: comparisons with it are false. */
 static void max_part(void *user, const anfi_slide_part *s) {
   pool_rows *r = (pool_rows *)user;
   anfi_low *L = r->p.L;

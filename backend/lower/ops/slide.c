@@ -7,7 +7,7 @@
 
 enum { WIDEST = 16, NARROWEST = 4, MAX_TAPS = 16, MAX_EDGES = 4 };
 
-/* As few lanes computed twice as may be. */
+/* The vector width with the fewest lanes computed twice. */
 static int64_t lanes_of(const anfi_slide *s) {
   int64_t wide = (s->n + WIDEST - 1) / WIDEST, half = (s->n + WIDEST / 2 - 1) / (WIDEST / 2);
   if (s->n >= WIDEST && half == 2 * wide) return WIDEST;
@@ -18,7 +18,7 @@ static int64_t phase(const anfi_slide *s, int64_t t) {
   return s->stride == 2 ? (s->first + t * s->step) & 1 : 0;
 }
 
-/* Where the load of tap t begins, from the place of the first lane's first result on. */
+/* The begin of tap t's load, relative to the place of the first lane's first result. */
 static int64_t begin(const anfi_slide *s, int64_t t) {
   return s->first + t * s->step - phase(s, t);
 }
@@ -82,7 +82,7 @@ static tdtype wide(tdtype d, int64_t lanes) {
   return d;
 }
 
-/* Which of n lanes from element `at` of the row on, every `by` elements, are inside; NULL: all are. */
+/* A mask of the lanes that are inside, of n lanes at elements `at`, `at` + `by`, .. of the row; NULL: all are. */
 static texpr lanes_inside(const anfi_slide_part *p, int64_t at, int64_t n, int64_t by) {
   uint64_t bits[2 * WIDEST];
   bool all = true;

@@ -28,7 +28,7 @@ typedef void (*anfi_slide_each)(void *user, const anfi_slide_part *p);
 bool anfi_slide_fits(const anfi_slide *s, anf_dtype d);
 uint16_t anfi_slide_lanes(const anfi_slide *s); // of each part
 void anfi_slide_row(anfi_low *L, const anfi_slide *s, anfi_slide_each each, void *user);
-/* What tap t of each lane reads in the row that starts at element `row` of the tensor, 0 if that is
+/* The element that tap t of each lane reads in the row that starts at element `row` of the tensor, 0 if that is
  * outside; `*inside`: the lanes where it is not, or NULL: all. */
 texpr anfi_slide_load(const anfi_slide_part *p, texpr tensor, texpr row, int64_t t, texpr *inside);
 texpr anfi_slide_all(const anfi_slide_part *p, texpr x); // in each lane

@@ -125,7 +125,7 @@ bool anfi_lower_sort(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   return true;
 }
 
-/* What numbers are compared in: narrow floats in f32, bools as numbers. */
+/* x in the type that numbers are compared in: narrow floats in f32, bools as numbers. */
 static texpr comparable(anfi_low *L, texpr x) {
   tdtype d = x->dtype;
   d = anfi_t_accumulator(d);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The public entries: each opens a frame, checks its arguments and calls the maker inside. */
+/* The public entries: each opens a frame, checks its arguments and calls the maker inside.
+ *   anf_tir_make_add(m, x, y)   ->   the expression x + y; with x = NULL: NULL, and the module's status is ANF_INVALID */
 #include "backend/tir/api/api.h"
 
 static anf_ctx *cx_of(const tmod *m) { return m ? m->t->cx : NULL; }

@@ -32,7 +32,7 @@ bool anfi_t_all_given(size_t n, const void *const *p);
   anfi_t_remember(m, st_);                                                                         \
   return st_ == ANF_OK ? made_ : NULL
 
-/* What a host asks of a comparison; false: options that are none, with a finding. */
+/* Sets up a comparison by the host's options; false, with a finding: they are not valid. */
 bool anfi_t_compare_by(anf_ctx *cx, tcompare *c, const anf_tir_compare_opts *o);
 /* Path, if wanted, and both sides of what differs. */
 void anfi_t_say_difference(const tcompare *c, bool path, anf_text *why);

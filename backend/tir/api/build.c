@@ -10,10 +10,13 @@
 typedef enum bkind { B_TOP, B_FUNC, B_FOR, B_IF, B_ELSE, B_WHILE } bkind;
 
 typedef struct bscope {
+  /* body */
   bkind kind;
   ANFI_VEC(tstmt) seq;
+  /* of a loop or branch */
   texpr var, e[3]; // for: begin end step · if, while: condition
   bool parallel;
+  /* of a function */
   const char *name, *file;
   int line;
   tdtype ret;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a host adds: visitors with hooks of its own, and passes that pipelines of a context name.
- *
- * INVARIANT: a hook works with the makers of the module that it is given; one that fails sets the status of the module, which
- * ends the visit. */
+ *   anf_tir_pass_register(cx, &(anf_tir_pass){.name = "mine", .func = f}, d)   ->   anf_tir_opt(m, "mine", ..) calls f
+ * INVARIANT: a hook works with the makers of the module that it is given; one that fails sets the status of that
+ * module, which ends the visit. */
 #include "backend/tir/api/api.h"
 
 /* ---- visitors ---- */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Public makers of what is more than a scalar of one type: constants of any type, tensors of any dims and strides, values
- * and scalars of the module, tiles, products, statements and functions made anew. */
+/* Public makers of more than a scalar of one type: constants of any type, tensors of any dims and strides, values and
+ * scalars of the module, tiles, products, statements and functions made anew.
+ *   anf_tir_make_bits(m, f32, 1, (uint64_t[]){0x3f800000})   ->   the constant 1.f */
 #include "backend/tir/api/api.h"
 
 static bool good_type(tdtype t) { return t.elem < ANF_TIR_ELEM_COUNT && t.lanes; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The public readers: what a node is, holds and says, nodes compared, and walks over them. Of NULL they say nothing:
- * "", 0, NULL or false. */
+/* The public readers: what a node is, holds and says, nodes compared, and walks over them.
+ *   e = a + b: anf_tir_expr_kind(e)   ->   "add"       anf_tir_expr_at(e, 1)   ->   b       of NULL   ->   "" and NULL */
 #include "backend/tir/api/api.h"
 
 /* ---- kinds ---- */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Memory instructions of the interpreter: addresses, checked loads and stores, tensors, structures. */
+/* Memory instructions of the interpreter: addresses, checked loads and stores, tensors, structures.
+ *   x[i, j] of x: [f32 * 4 * 8]   ->   check i < 4 and j < 8, then load 4 bytes at x + (8 i + j) * 4 */
 #include "backend/tir/interp/machine.h"
 
 bool anfi_im_address(imachine *m, const ins *i) {
@@ -29,7 +30,7 @@ bool anfi_im_address(imachine *m, const ins *i) {
   return true;
 }
 
-/* Where lane k is, in bytes from the first. */
+/* The place of lane k, in bytes from the first. */
 static int64_t lane_at(const imachine *m, const ins *i, uint32_t k) {
   uint64_t bytes = anfi_t_bytes(i->t);
   if (!i->t.rows) return (int64_t)(k * bytes);
@@ -38,19 +39,23 @@ static int64_t lane_at(const imachine *m, const ins *i, uint32_t k) {
   return (int64_t)((k / i->t.lanes * stride + k % i->t.lanes) * bytes);
 }
 
+/* One lane of register r from or to memory, `offset` bytes behind p. */
+static bool move_lane(imachine *m, const ins *i, uint64_t p, int64_t offset, size_t bytes,
+                      bool store, uint64_t *r) {
+  if (!anfi_t_mem_move(&m->mem, &p, offset)) return anfi_im_mem_fail(m, i, IM_RANGE);
+  imem_error e =
+      store ? anfi_t_mem_write(&m->mem, p, bytes, *r) : anfi_t_mem_read(&m->mem, p, bytes, r);
+  return !e || anfi_im_mem_fail(m, i, e);
+}
+
 bool anfi_im_access(imachine *m, const ins *i, bool store) {
   uint64_t *r = anfi_im_regs(m);
   size_t bytes = anfi_t_bytes(i->t);
   for (uint32_t k = 0; k < i->n; k++) {
-    uint64_t ptr = r[i->a];
-    if (i->c && !r[i->c - 1 + k]) {
-      if (!store) r[i->d + k] = 0;
-      continue;
-    }
-    if (!anfi_t_mem_move(&m->mem, &ptr, lane_at(m, i, k))) return anfi_im_mem_fail(m, i, IM_RANGE);
-    imem_error e = store ? anfi_t_mem_write(&m->mem, ptr, bytes, r[i->d + k])
-                         : anfi_t_mem_read(&m->mem, ptr, bytes, &r[i->d + k]);
-    if (e) return anfi_im_mem_fail(m, i, e);
+    bool masked = i->c && !r[i->c - 1 + k];
+    if (masked && !store) r[i->d + k] = 0;
+    if (masked) continue;
+    if (!move_lane(m, i, r[i->a], lane_at(m, i, k), bytes, store, &r[i->d + k])) return false;
   }
   return true;
 }
@@ -106,12 +111,9 @@ bool anfi_im_struct(imachine *m, const ins *i, texpr e, const uint32_t *arg) {
   tdtype d = store ? e->in[1]->dtype : e->dtype;
   size_t bytes = anfi_t_bytes(d);
   for (uint32_t k = 0; k < anfi_t_total(d); k++) {
-    uint64_t p = r[arg[0]];
-    if (!anfi_t_mem_move(&m->mem, &p, (int64_t)(r[arg[store ? 2 : 1]] + k * bytes)))
-      return anfi_im_mem_fail(m, i, IM_RANGE);
-    imem_error x = store ? anfi_t_mem_write(&m->mem, p, bytes, r[arg[1] + k])
-                         : anfi_t_mem_read(&m->mem, p, bytes, &r[i->d + k]);
-    if (x) return anfi_im_mem_fail(m, i, x);
+    int64_t at = (int64_t)(r[arg[store ? 2 : 1]] + k * bytes);
+    uint64_t *lane = store ? &r[arg[1] + k] : &r[i->d + k];
+    if (!move_lane(m, i, r[arg[0]], at, bytes, store, lane)) return false;
   }
   return true;
 }
@@ -120,12 +122,8 @@ bool anfi_im_gather(imachine *m, const ins *i, texpr e, const uint32_t *arg) {
   uint64_t *r = anfi_im_regs(m);
   size_t bytes = anfi_t_bytes(e->dtype);
   for (uint32_t k = 0; k < anfi_t_total(e->dtype); k++) {
-    uint64_t p = r[arg[0]];
-    int64_t at = anfi_t_lane_i64(e->in[1]->dtype, r[arg[1] + k]);
-    if (!anfi_t_mem_move(&m->mem, &p, (int64_t)((uint64_t)at * bytes)))
-      return anfi_im_mem_fail(m, i, IM_RANGE);
-    imem_error x = anfi_t_mem_read(&m->mem, p, bytes, &r[i->d + k]);
-    if (x) return anfi_im_mem_fail(m, i, x);
+    uint64_t at = (uint64_t)anfi_t_lane_i64(e->in[1]->dtype, r[arg[1] + k]) * bytes;
+    if (!move_lane(m, i, r[arg[0]], (int64_t)at, bytes, false, &r[i->d + k])) return false;
   }
   return true;
 }

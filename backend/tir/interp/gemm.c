@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* brgemm in the interpreter of Tensor IR: the plain loop (base/brgemm_loop.h) over checked memory. */
+/* brgemm in the interpreter of Tensor IR: the plain loop (base/brgemm_loop.h) over checked memory.
+ *   LOAD_A(x, 5) of f32   ->   x = the float 20 bytes behind the block's start; outside of the tensor: error E0852 */
 #include "backend/tir/interp/machine.h"
 
 #include <math.h>

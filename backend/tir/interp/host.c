@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions without a body, called as C functions of the host. Such a function receives pointers into real memory,
- * unchecked. */
+/* Functions without a body, called as C functions of the host: f(x: f64): f64   ->   ((double (*)(double))address)(x).
+ * Such a function receives pointers into real memory, unchecked. */
 #include "backend/tir/interp/interp.h"
 #include "backend/tir/interp/mem.h"
 #include "ir/ir.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The interpreter: the semantics of Tensor IR, and the oracle for code generators. Calls use frames on the heap,
- * so recursion costs memory and no C stack; every access goes through mem.c. */
+/* The interpreter: the semantics of Tensor IR, and the oracle for code generators.
+ *   y = x + 1   ->   (compile.c)   I_CONST r2 = 1; I_BIN r1 = r0 + r2   ->   step(), one instruction after the other
+ * Calls use frames on the heap, so recursion costs memory and no C stack; every access goes through mem.c. */
 #include "backend/tir/interp/machine.h"
 #include "comm/comm.h"
 

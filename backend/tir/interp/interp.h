@@ -42,8 +42,10 @@ typedef enum iop {
 } iop;
 
 typedef struct ins {
+  /* operation */
   uint8_t op, sub;
   tdtype t, from;
+  /* registers */
   uint32_t n, d, a, b, c, x;
   const void *node;
 } ins;
@@ -56,7 +58,7 @@ typedef struct icode {
   uint32_t *param; // first register of each
 } icode;
 
-/* What code is made from, over all functions. */
+/* The program, and the code of its functions made so far. */
 typedef struct iprog {
   const tmod *m;
   anfi_arena *a;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Instructions of the interpreter on lanes in registers: arithmetic, comparisons, casts, shuffles. */
+/* Instructions of the interpreter on lanes in registers: arithmetic, comparisons, casts, shuffles.
+ *   a + b of f32x4   ->   four additions, registers d .. d+3 = a .. a+3 + b .. b+3 */
 #include "backend/tir/interp/machine.h"
 
 bool anfi_im_binary(imachine *m, const ins *i) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Blocks, pointers and the checks on each access.
- * A pointer is slot + 1 (20 bits) · generation (8) · offset (36); 0 is the null pointer.
- * Two accesses race when they are in different iterations of the same run of a parallel loop, the
- * innermost common one, and one of them writes. */
+ *   a load past the end of a block   ->   IM_RANGE          a load of a freed block   ->   IM_WILD
+ * A pointer is slot + 1 (20 bits) · generation (8) · offset (36); 0 is the null pointer. Two accesses race when they
+ * are in different iterations of the same run of a parallel loop, the innermost common one, and one of them writes. */
 #include "backend/tir/interp/mem.h"
 
 #include <string.h>
@@ -97,7 +97,7 @@ static void shadow(imem *m, iblock *b) {
   b->read = b->written + b->size;
 }
 
-/* One reader is enough: the first of those that run at the same time. Here iterations run one after the
+/* It is enough to keep one reader, the first of those that run at the same time: here iterations run one after the
  * other, so a later writer that races with one of them races with the first as well. */
 static bool races(imem *m, iblock *b, uint64_t off, size_t bytes, bool write) {
   if (!m->checked || (!m->now && !b->written)) return false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls of the run time, as the interpreter executes them. */
+/* Calls of the run time (runtime.def), as the interpreter executes them.
+ *   anf_rt_alloc(64)   ->   a block of 64 bytes, unset          anf_rt_stop(site, a, b)   ->   the run fails with E0870 */
 #include "backend/tir/interp/machine.h"
 #include "comm/comm.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Parses constants: 1 (s32), 1UL (index), 1.f (f32), 1s64, (1.f x 16). A number that its type cannot hold is an
- * error. */
+/* Parses constants: 1 (s32), 1UL (index), 1.f (f32), 1s64, (1.f x 16).
+ *   300u8   ->   error E0807: a number that its type cannot hold is an error */
 #include "backend/tir/text/parse.h"
 
 #include <math.h>
@@ -75,7 +75,7 @@ texpr anfi_tp_word(tparser *p, bool neg) {
   return e;
 }
 
-bool anfi_tp_lane_count(tparser *p, uint16_t *lanes) {
+static bool lane_count(tparser *p, uint16_t *lanes) {
   uint16_t rows = 0;
   return anfi_tp_tile(p, lanes, &rows) &&
          (!rows || anfi_tp_unexpected(p, "a count of lanes alone"));
@@ -122,8 +122,8 @@ texpr anfi_tp_parenthesised(tparser *p) {
   if (anfi_tp_is(p, "x")) {
     tdtype d = first->dtype;
     anfi_tp_next(p);
-    if (!anfi_tp_lane_count(p, &d.lanes) ||
-        (anfi_tp_accept(p, "x") && !anfi_tp_lane_count(p, &d.rows)) || !anfi_tp_expect(p, ")"))
+    if (!lane_count(p, &d.lanes) || (anfi_tp_accept(p, "x") && !lane_count(p, &d.rows)) ||
+        !anfi_tp_expect(p, ")"))
       return NULL;
     if (!anfi_t_isa(first, TX_constant) || first->u.k.n != 1)
       return anfi_fail(p->cx, at, ANF_E0808), NULL;

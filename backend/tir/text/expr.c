@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Parses expressions by precedence climbing: "a + b * c[i]" gives add(a, mul(b, indexing(c, i))). */
+/* Parses expressions by precedence climbing.
+ *   a + b * c[i]   ->   add(a, mul(b, indexing(c, i)))
+ * An operand of a phi may be defined later: it is filled in at the end of the function. */
 #include "backend/tir/text/parse.h"
 
 bool anfi_tp_arguments(tparser *p, texprs *v, const char *close) {

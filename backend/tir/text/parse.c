@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tensor IR from text: functions and modules. A first pass reads the signatures alone, so that calls
- * of later functions know their type. After an error the parser goes on at the next function. */
+/* Tensor IR from text: functions and modules.
+ *   func f(x: s32): s32 { return x + 1 }   ->   a function of one parameter whose body is one statement
+ * A first pass reads the signatures alone, so that calls of later functions know their type. After an error the parser
+ * goes on at the next function. */
 #include "backend/tir/text/parse.h"
 
 static bool parameters(tparser *p, texprs *v) {

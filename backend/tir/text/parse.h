@@ -86,7 +86,6 @@ tattrs anfi_tp_attrs(tparser *p);                      // "@[...]", or none
 /* parse_constant.c */
 texpr anfi_tp_number(tparser *p, bool neg);
 texpr anfi_tp_word(tparser *p, bool neg); // NULL without an error: it is no constant
-bool anfi_tp_lane_count(tparser *p, uint16_t *lanes);
 bool anfi_tp_tile(tparser *p, uint16_t *lanes, uint16_t *rows); // "16", or "16x64" in one token
 texpr anfi_tp_lanes(tparser *p, tdtype d, size_t n, const texpr *in, anfi_loc at);
 texpr anfi_tp_parenthesised(tparser *p);

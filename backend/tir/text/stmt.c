@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Statements and scopes. After an error the parser goes on at the next line. */
+/* Parses statements and scopes.
+ *   if (x > 0) { y = x } else { y = 0 }   ->   if_else(cmp_gt(x, 0), {assign(y, x)}, {assign(y, 0)})
+ * After an error the parser goes on at the next line. */
 #include "backend/tir/text/parse.h"
 
 static tstmt stmt(tparser *p);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Parses declarations: scopes of names, types ("f32x16", "[f32 * 4 * n]"), attributes. */
+/* Parses declarations: scopes of names, types, attributes.
+ *   x: f32x16   ->   a variable of 16 lanes        x: [f32 * 4 * n]   ->   a tensor of dims 4 and n, dense */
 #include "backend/tir/text/parse.h"
 
 /* ---- names ---- */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What an expression gives: evaluated in reverse Polish form over a batch on a stack, or built as
- * one graph. Both walk the same form with the same operations (torch.c); the operands are values in
- * the one and nodes in the other. */
+/* An expression evaluated in reverse Polish form over a batch on a stack, or built as one graph.
+ *   add(@0,2) of 1   ->   push 1; push 2; add: 3          add(@0,2) as a graph   ->   Add(x0, 2)
+ * Both walk the same form with the same operations (torch.c); the operands are values in the one and nodes in the
+ * other. */
 #include "frontend/pnnx/pnnx.h"
 
 static anfi_operand constant(anfi_torch *t, const anf_expr_node *n) {

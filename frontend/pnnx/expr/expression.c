@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Expressions as objects: the table of operators, reading, looking at what was read, printing.
- * INVARIANT: an expression that anfi_expr_read gives has tokens, a tree and its reverse Polish
- * form, and nothing in it points outside of its own arena. */
+/* Expressions as objects: the table of operators, reading, inspection, printing.
+ *   anf_expr_parse(cx, "add(@0,2)", ..)   ->   6 tokens, 3 nodes, reverse Polish form @0 2 add
+ * INVARIANT: an expression that anfi_expr_read gives has tokens, a tree and its reverse Polish form, and nothing in it
+ * points outside of its own arena. */
 #include "frontend/pnnx/pnnx.h"
 
-const anfi_expr_op anfi_expr_ops[] = {
+static const anfi_expr_op ops[] = {
 #define EXPR_OP(name, least, most, rule, op) {name, least, most, ANFI_EXPR_##rule, ANF_OP_##op},
 #include "frontend/pnnx/expr/expression.def"
 #undef EXPR_OP
 };
-const size_t anfi_expr_op_count = ANFI_LEN(anfi_expr_ops);
 
 const anfi_expr_op *anfi_expr_find(const char *name, size_t len) {
-  size_t lo = 0, hi = anfi_expr_op_count;
+  size_t lo = 0, hi = ANFI_LEN(ops);
   while (lo < hi) {
     size_t mid = (lo + hi) / 2;
-    const char *have = anfi_expr_ops[mid].name;
+    const char *have = ops[mid].name;
     int c = strncmp(name, have, len);
-    if (c == 0 && !have[len]) return &anfi_expr_ops[mid];
+    if (c == 0 && !have[len]) return &ops[mid];
     if (c > 0) lo = mid + 1;
     else hi = mid;
   }
@@ -26,7 +26,7 @@ const anfi_expr_op *anfi_expr_find(const char *name, size_t len) {
 
 static const char *name_at(void *user, size_t i) {
   (void)user;
-  return i < anfi_expr_op_count ? anfi_expr_ops[i].name : NULL;
+  return i < ANFI_LEN(ops) ? ops[i].name : NULL;
 }
 
 const char *anfi_expr_near(anf_ctx *cx, const char *name, size_t len) {
@@ -137,10 +137,10 @@ const char *anf_expr_token_name(anf_expr_token_kind kind) {
 }
 
 const char *anf_expr_operator(size_t i, size_t *least, size_t *most) {
-  if (i >= anfi_expr_op_count) return NULL;
-  if (least) *least = anfi_expr_ops[i].least;
-  if (most) *most = anfi_expr_ops[i].most;
-  return anfi_expr_ops[i].name;
+  if (i >= ANFI_LEN(ops)) return NULL;
+  if (least) *least = ops[i].least;
+  if (most) *most = ops[i].most;
+  return ops[i].name;
 }
 
 /* ---- printing ---- */

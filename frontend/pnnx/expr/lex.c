@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Expression text to tokens. White space separates and means nothing. INVARIANT: tokens do not
- * overlap and come in the order of the text. */
+/* Expression text to tokens.
+ *   add(@0,2)   ->   operator add, left bracket, input number @0, comma, integer 2, right bracket
+ * White space separates and means nothing.
+ * INVARIANT: tokens do not overlap and come in the order of the text. */
 #include "frontend/pnnx/pnnx.h"
 
 #include <math.h>

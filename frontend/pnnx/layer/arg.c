@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What builders of layers ask an operator for, and the small ops that many of them need. Each
- * parameter, weight and input by name that is asked for is marked; what is left at the end is not known, and the
+/* What builders of layers ask an operator for: parameters, weights, inputs by name.
+ *   nn.Conv2d .. stride=(2,2)   ->   anfi_layer_ints(l, "stride", &n, v): n = 2, v = {2, 2}
+ * What is asked for is marked; a parameter, weight or named input that is left at the end is not known, and the
  * operator is refused. */
 #include "frontend/pnnx/pnnx.h"
 

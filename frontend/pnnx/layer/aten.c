@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Operators that pnnx left as PyTorch's own: aten.def names their inputs, and the layer that has
- * those names makes them. */
+/* Operators that pnnx left as PyTorch's own: aten.def names their inputs, and the layer that has those names makes
+ * them.
+ *   aten::addmv(x, m, v, 1, 2)   ->   torch.addmv with input=x mat=m vec=v beta=1 alpha=2 */
 #include "frontend/pnnx/pnnx.h"
 
 typedef struct {

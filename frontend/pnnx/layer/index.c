@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading by indices: x[i, :, [0, 2]], a parameter that is an expression of the inputs. */
+/* Reading by indices, whose parameter is an expression of the inputs.
+ *   x[i]   ->   Take(x, i, axis=0)       x[i, j]   ->   GatherNd(x, Stack(i, j))
+ *   x[mask], the mask known   ->   x[positions of True] */
 #include "frontend/pnnx/pnnx.h"
 
 /* A list of integers, or the positions of True in a list of bools. */

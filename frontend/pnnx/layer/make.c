@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Fills, ranges and repetitions: their sizes may be known only when the program runs ($size=3). */
+/* Fills, ranges and repetitions: their sizes may be known only when the program runs ($size=3).
+ *   torch.full size=(2,3) fill_value=1   ->   BroadcastTo(1, shape=(2, 3))
+ *   torch.arange end=4                   ->   Arange(stop=4) */
 #include "frontend/pnnx/pnnx.h"
 
 /* ---- fills ---- */
@@ -117,21 +119,19 @@ bool anfi_pnnx_make_repeat_interleave(anfi_layer *l) {
     return false;
   if (flat && !anfi_layer_reshape(l, &x, 1, (const int64_t[]){-1}, &x)) return false;
   anf_attr a[] = {{"repeats", NULL, NULL}, {"axis", anfi_layer_v_int(l, dim), NULL}};
-  if (anfi_operand_int(&r, &times) && !r.type->n) {
-    a[0].value = anfi_layer_v_int(l, times);
-    return anfi_layer_result(l, ANF_OP_Repeat, 1, &x, 2, a);
-  }
-  if (r.kind != ANFI_OPERAND_TENSOR || !r.value || r.type->n != 1)
+  bool one = anfi_operand_int(&r, &times) && !r.type->n;
+  if (!one && (r.kind != ANFI_OPERAND_TENSOR || !r.value || r.type->n != 1))
     return anfi_layer_error(l, ANF_E1053, "repeats that are not known");
-  for (size_t i = 0; i < r.value->n; i++) {
-    times = anfi_get_i64(r.value, r.value->n == 1 ? 0 : i);
+  for (size_t i = 0; !one && i < r.value->n; i++) {
+    times = anfi_get_i64(r.value, i);
     if (times < 0 || times > 1 << 24 || at.n > 1 << 24)
       return anfi_layer_error(l, ANF_E1055, "repeats are out of range");
-    if (r.value->n == 1) {
-      a[0].value = anfi_layer_v_int(l, times);
-      return anfi_layer_result(l, ANF_OP_Repeat, 1, &x, 2, a);
-    }
-    for (int64_t k = 0; k < times; k++) anfi_push(l->t->arena, &at, (double)i);
+    if (r.value->n == 1) one = true;
+    for (int64_t k = 0; !one && k < times; k++) anfi_push(l->t->arena, &at, (double)i);
+  }
+  if (one) {
+    a[0].value = anfi_layer_v_int(l, times);
+    return anfi_layer_result(l, ANF_OP_Repeat, 1, &x, 2, a);
   }
   int64_t n = (int64_t)at.n;
   anfi_operand where = anfi_layer_constant(l, ANF_I64, 1, &n, at.at);

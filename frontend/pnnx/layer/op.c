@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What builders of layers make: values of attributes, and the small ops that many of them need. */
+/* What builders of layers make: values of attributes, and the small ops that many of them need.
+ *   anfi_layer_reshape(l, &x, 2, (int64_t[]){2, 3}, &y)   ->   y = Reshape(x, shape=(2, 3)) */
 #include "frontend/pnnx/pnnx.h"
 
 anf_value *anfi_layer_v_int(const anfi_layer *l, int64_t v) {

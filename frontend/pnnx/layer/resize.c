@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Resizing. Where the op Resize says the same, it is used. Else each spatial axis is resized by
- * itself: element i of the result is the sum of a few elements of the input by weights that are
- * computed here, as PyTorch's CPU kernels do in single precision. */
+/* Resizing.
+ *   F.interpolate scale_factor=(2,2) mode=nearest   ->   Resize(x, shape, mode="nearest")
+ * Where the op Resize says the same, it is used. Else each spatial axis is resized by itself: element i of the result
+ * is the sum of a few elements of the input (Take) by weights that are computed here, as PyTorch's CPU kernels do in
+ * single precision. */
 #include "frontend/pnnx/pnnx.h"
 
 #include <math.h>

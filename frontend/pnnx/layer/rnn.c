@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-/* LSTM, GRU and RNN, unrolled over time: for each layer and direction one product of all steps'
- * inputs, then the steps one after the other. */
+/* LSTM, GRU and RNN, unrolled over time.
+ *   nn.RNN of x: [3, batch, n]   ->   a = x W + b for all steps; h1 = Tanh(a[0] + h0 U), h2 = Tanh(a[1] + h1 U), ..
+ * For each layer and direction one product of all steps' inputs, then the steps one after the other (Hochreiter and
+ * Schmidhuber 1997; Cho et al. 2014). */
 #include "frontend/pnnx/pnnx.h"
 
 typedef enum { LSTM, GRU, RNN_TANH, RNN_RELU } kind;
 
 typedef struct {
+  /* parameters */
   kind kind;
   int64_t hidden, layers, steps, project; // project: width of h in an LSTM, or 0
   bool bias, bidirectional;
+  /* state */
   anfi_operand h0, c0; // [layers * directions, batch, width], or None
   anfi_operand *h, *c; // last ones of each layer and direction
 } rnn;
 
-/* What one step works with. */
+/* Values of one step. */
 typedef struct {
   anfi_operand x, own; // input's part and h's part of the gates
   anfi_operand h, c;

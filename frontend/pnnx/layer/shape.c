@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reshape, expand and pad: their sizes may be known only when the program runs ($shape=3). Then they are attributes
- * given by nodes, and the type of the result is set here, as inference does not see them. */
+/* Reshape, expand and pad.
+ *   Tensor.reshape shape=(2,-1)   ->   Reshape(x, shape=(2, -1))       $shape=3   ->   the same, shape given by a node
+ * Sizes that are known only when the program runs are attributes given by nodes; the type of the result is set here,
+ * as inference does not see them. */
 #include "frontend/pnnx/pnnx.h"
 
 bool anfi_layer_sizes(const anfi_layer *l, const char *key, anfi_sizes *s) {

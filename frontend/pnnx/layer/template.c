@@ -315,7 +315,7 @@ static anf_value *fill_of(const arguments *a, const word *w) {
              : anfi_value_new_f64(a->l->t->cx, ANF_FLOAT, v);
 }
 
-/* What no input is: attributes of an op, or what a template computes with. */
+/* The value of a word that is no input: attributes of an op, numbers that a template computes with. */
 static anf_value *known(const arguments *a, const word *w) {
   const anfi_layer *l = a->l;
   const anf_pnnx_op *op = l->op;
@@ -348,7 +348,7 @@ static const anfi_traced *argument(const arguments *a, size_t i) {
   return v ? anfi_traced_value(a->t, v) : NULL;
 }
 
-/* No input without a name is left over. */
+/* Checks that no input without a name is left over. */
 static bool few_inputs(const arguments *a) {
   size_t unnamed = 0;
   for (uint32_t i = 0; i < a->l->op->nin; i++) unnamed += !a->l->op->in_name[i];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Parts of a tensor, cut out or replaced: slices along several dims, gather and scatter, indices,
- * masks, fills. A tensor is never changed: a replacement is a new one. */
+/* Parts of a tensor, cut out or replaced: slices along several dims, indices, masks.
+ *   Tensor.slice dims=(0,1) starts=(1,0) ends=(3,2)   ->   Slice(Slice(x, 1, 3, axis=0), 0, 2, axis=1)
+ * A tensor is never changed: a replacement is a new one. */
 #include "frontend/pnnx/pnnx.h"
 
 /* ---- regions: a slice along each of some dims ---- */

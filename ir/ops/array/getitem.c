@@ -281,7 +281,8 @@ int64_t anfi_window_last(anf_dtype d, int64_t size, int64_t length) {
   return most - size;
 }
 
-int64_t anfi_window_start(int64_t start, anf_dtype d, int64_t size, int64_t length) {
+/* The start counted from 0; -1 if the slice goes outside. */
+static int64_t window_start(int64_t start, anf_dtype d, int64_t size, int64_t length) {
   if (start >= 0) return start <= anfi_window_last(d, size, length) ? start : -1;
   return anfi_dtype_class(d) == ANFI_CLASS_SIGNED && start >= -length && start < -size
              ? start + length
@@ -292,7 +293,7 @@ bool anfi_eval_window_start(anfi_eval *q) {
   int64_t size = anfi_attr_int(q->attr[0]), length = anfi_attr_int(q->attr[1]);
   for (size_t i = 0; i < q->in[0]->n; i++) {
     int64_t start = anfi_get_i64(q->in[0], i);
-    int64_t at = anfi_window_start(start, (anf_dtype)q->in[0]->type->dtype, size, length);
+    int64_t at = window_start(start, (anf_dtype)q->in[0]->type->dtype, size, length);
     if (at < 0)
       return anfi_fail(q->cx, q->loc, ANF_E0406, "GetItem", (long long)start, (long long)length);
     anfi_set_i64(q->out, i, at);

@@ -34,8 +34,6 @@ bool anfi_subscript_read(anf_ctx *cx, anfi_loc loc, const anf_value *spec, size_
 /* The last start of x[start : start + size], start of type d, in a dim of this length: its stop is inside the dim and
  * in the range of d. Negative if there is none. */
 int64_t anfi_window_last(anf_dtype d, int64_t size, int64_t length);
-/* The start counted from 0; -1 if the slice goes outside. */
-int64_t anfi_window_start(int64_t start, anf_dtype d, int64_t size, int64_t length);
 
 /* May x[from:to] be taken of a dim of this length? One whose bounds are both computed must lie inside it. */
 bool anfi_slice_allowed(const anfi_part *p, int64_t from, int64_t to, int64_t length);
@@ -44,11 +42,13 @@ bool anfi_slice_allowed(const anfi_part *p, int64_t from, int64_t to, int64_t le
  * index tensors broadcast against each other, and their common dims are at the position of the first of
  * them, or in front of all if another part is between them (NumPy's rule). */
 typedef struct anfi_layout {
+  /* result */
   size_t rank;
   struct {
     int8_t from;  // axis of x that a slice keeps; -1: a new axis; -2-j: dim j of the indices
     uint8_t part; // of a slice; ANFI_PARTS: the whole axis
   } out[ANF_MAX_RANK];
+  /* index tensors */
   size_t nindex, brank;
   struct {
     uint8_t axis, part;

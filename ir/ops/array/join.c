@@ -19,7 +19,7 @@ static bool same_but(const anfi_infer *q, size_t axis, int64_t *dims) {
   return true;
 }
 
-/* All arguments are tensors of one rank; their promoted type. */
+/* Checks that all arguments are tensors of one rank; gives their promoted type. */
 static bool alike(anfi_infer *q, anf_dtype *d) {
   if (!q->n) return anfi_infer_fail(q, "there is nothing to join");
   bool keys = true;

@@ -57,10 +57,13 @@ bool anfi_infer_attention(anfi_infer *q) {
 /* ---- evaluation ---- */
 
 typedef struct {
+  /* sizes */
   size_t l, s, d, dv; // queries, keys, their width, width of values
+  /* operands */
   const double *q, *k, *v, *mask;
   bool causal, is_bool;
   double scale;
+  /* scratch */
   double *score; // of one query
 } attending;
 

@@ -16,13 +16,16 @@
 enum { LETTERS = 52, LABELS = ANFI_EINSUM_LABELS };
 
 typedef struct {
+  /* text */
   anf_ctx *cx;
   anfi_loc loc;
   const char *text, *end, *at;
+  /* by label */
   int64_t dim[LABELS];
   uint32_t seen[LABELS]; // how often among the inputs
   uint8_t place[LABELS]; // 1 + index in the plan; 0 while it has none
-  size_t dots;           // the largest number of dims of a "..."
+  /* result */
+  size_t dots; // the largest number of dims of a "..."
   anfi_einsum *plan;
 } reader;
 

@@ -131,7 +131,7 @@ static matrices matrices_of(anfi_eval *q, size_t i, bool transpose, anfi_wide w)
   return m;
 }
 
-/* Which matrix of m belongs to result batch number b of shape dims[n]. */
+/* The matrix of m for result batch number b of shape dims[n]. */
 static size_t batch_at(const matrices *m, size_t b, size_t n, const int64_t *dims) {
   size_t at = 0, step = 1;
   for (size_t k = n; k-- > 0;) {

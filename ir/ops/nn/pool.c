@@ -309,7 +309,7 @@ static size_t find_max(const anf_value *x, window *w, size_t plane) {
   return best;
 }
 
-/* What a window without elements gives: the least value of the type. */
+/* Result of a window without elements: the least value of the type. */
 static void set_least(anf_value *v, size_t i) {
   anf_dtype d = (anf_dtype)v->type->dtype;
   if (anfi_dtype_is_float(d)) anfi_set_f64(v, i, -INFINITY);

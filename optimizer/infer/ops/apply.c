@@ -98,7 +98,7 @@ static const anfi_abs *apply(anfi_inference *q, anfi_opcode op, const anfi_attrs
   return op == ANF_OP_GetItem ? tensor_item(&p) : anfi_infer_data(&p);
 }
 
-/* Where the result for these arguments is remembered. It depends on nothing else, unless the node's
+/* The cache entry of the result for these arguments. It depends on nothing else, unless the node's
  * value is needed, which is then computed, or bounds may be nodes that differ by a number. */
 static anfi_known *known_place(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs, size_t n,
                                const anfi_abs *const *in, const anf_node *at) {

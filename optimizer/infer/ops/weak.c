@@ -47,7 +47,7 @@ static bool fails_of_integers(const anfi_applied *p, const anf_type *out) {
   return !(x > 0 || (x < 0 && p->op != ANF_OP_Power));
 }
 
-/* What the result is instead of `out`, for arguments of type `t` some of which are `weak` instead. */
+/* Adds to `weak` the result's other type, for arguments of types `u` instead of `t`. */
 static bool add_weak(const anfi_applied *p, const anf_type *const *t, const anf_type *const *u,
                      const anf_type *out, uint8_t *weak) {
   const anf_type *other = anfi_type_with(p, u, NULL);

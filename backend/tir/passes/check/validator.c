@@ -8,7 +8,7 @@
  * index is out of range whatever the program does. */
 #include "backend/tir/tir.h"
 
-/* What is known of a variable or tensor once it was defined, by its number. */
+/* Facts about a variable or tensor that was defined, by its number. */
 typedef struct known {
   texpr var;             // NULL: nothing
   uint32_t outer;        // parallel depth where it was defined
@@ -23,13 +23,16 @@ typedef struct waypoint {
 } waypoint;
 
 typedef struct checker {
+  /* the module */
   anf_ctx *cx;
   const tmod *m;
   anfi_arena *a;
+  /* variables, and the way to the current statement */
   known *var;
   ANFI_VEC(texpr) scope;
   ANFI_VEC(waypoint) path;
   tranges ranges;
+  /* the current function */
   tfunc f;
   uint32_t parallel;
   bool ended; // control does not come here

@@ -10,7 +10,7 @@
 
 enum { PART = 256, LONG_PARTS = 2 }; // statements of a part, parts of the longest run left whole
 
-/* What is known of a variable, by its number: in a list, and in a run of it. */
+/* Facts about a variable, by its number: in a list, and in a run of it. */
 typedef struct fact {
   uint32_t list, run; // which it is known for; of others nothing is known
   uint32_t last;      // 1 + place of its last use in the list
@@ -21,15 +21,18 @@ typedef struct fact {
 } fact;
 
 typedef struct user {
+  /* the module */
   tpass_cx *p;
   tmod *out;
+  /* the current function */
   tfunc f;
   uint32_t part; // statements
   uint32_t made;
   fact *var;            // NULL: no list has been long so far
   uint32_t lists, runs; // so many so far
   uint32_t loops;       // around the current statement
-  anfi_map called;      // names of functions of the module, if it is known who is called
+  /* calls */
+  anfi_map called; // names of functions of the module, if it is known who is called
   bool know_called;
 } user;
 

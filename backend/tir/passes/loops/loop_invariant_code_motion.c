@@ -53,7 +53,7 @@ static bool is_there(const user *u, texpr e) {
 
 typedef enum { FIXED, PURE_VALUE, LOADS } motion;
 
-/* What holds the value in its place, at worst. */
+/* How e may move out of the loop: the strictest of its own motion and those of its operands. */
 static motion motion_of(const user *u, texpr e) {
   motion worst = PURE_VALUE;
   if (e->kind == TX_tensor || e->kind == TX_constant || e->kind == TX_var) return worst;

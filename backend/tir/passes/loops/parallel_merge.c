@@ -95,7 +95,7 @@ static bool same_iterations(tstmt x, tstmt y) {
   return same && anfi_t_loop_bounds(x, &b, &e, &step) && anfi_t_trip(b, e, step) > 0;
 }
 
-/* Where y may be merged: the number of the loop in the list, or n. Past other statements only products move. */
+/* The loop of the list that y may be merged into, or n. Past other statements only products move. */
 static size_t partner(const merger *m, entry *list, size_t n, entry *y) {
   bool products = has_products(y->s);
   for (size_t i = n; i-- > 0 && n - i <= WINDOW;) {

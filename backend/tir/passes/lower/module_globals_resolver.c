@@ -13,11 +13,13 @@
 enum { ALIGN = 64 };
 
 typedef struct user {
+  /* the module and its data */
   tpass_cx *p;
   const tmod *m;
   anfi_map offset; // tensor → 1 + offset
   anfi_map bound;  // tensors of which the data hold the address
   uint64_t size;
+  /* the current function */
   texpr stream, data; // of the current function
   anfi_map used;
   ANFI_VEC(texpr) uses;

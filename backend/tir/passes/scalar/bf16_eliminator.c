@@ -53,7 +53,7 @@ static tstmt enter(tvisitor *v, tstmt s) {
     anfi_t_map_var(v, x, anfi_t_var(v->t, anfi_t_with(x->dtype, ANF_TIR_f32), x->u.name->s));
   return s;
 }
-/* What is written to such a variable loses its cast. */
+/* A value that is written to such a variable loses its cast. */
 static tstmt value(tvisitor *v, tstmt s) {
   bool writes = (s->kind == TS_define && s->e[1]) || s->kind == TS_assign;
   if (!writes || s->e[0]->kind != TX_var || !anfi_t_is_elem(s->e[0]->dtype, ANF_TIR_f32) ||

@@ -37,7 +37,7 @@ static tstmt loop(tvisitor *v, tstmt s) {
   return open_up(v, anfi_t_subst_stmt(v->t, v->scratch, s->s[0], s->e[0], s->e[1]));
 }
 
-/* What stands after a return is never reached. */
+/* Statements after a return are never reached: they go. */
 static tstmt sequence(tvisitor *v, tstmt s) {
   ANFI_VEC(tstmt) out = {0};
   bool changed = false;

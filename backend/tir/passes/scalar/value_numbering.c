@@ -21,13 +21,16 @@ typedef struct entry {
 } entry;
 
 typedef struct user {
+  /* expressions in reach */
   tstore *t;
   anfi_arena *a;
   anfi_map count; // hash of a pure expression → how often met
   anfi_map table; // hash → entries in reach
   ANFI_VEC(entry *) scope;
+  /* rewriting */
   tvisitor names;
   ANFI_VEC(tstmt) out;
+  /* loads */
   talias alias;
   ANFI_VEC(entry *) loads; // of those in reach
   bool writes;             // the statement has a call that may write: no load moves over it
@@ -176,7 +179,7 @@ static void define(user *u, tstmt s) {
   anfi_push(u->a, &u->out, r == e ? s : anfi_t_remake_stmt(u->t, s, (const texpr[4]){v, r}, NULL));
 }
 
-/* What was stored is what a load of the place gives. */
+/* After a store, a load of the same place gives the value stored. */
 static void stored(user *u, texpr to, texpr value) {
   bool known = to->kind == TX_indexing && (value->kind == TX_var || value->kind == TX_constant) &&
                anfi_t_same(to->dtype, value->dtype);

@@ -47,11 +47,13 @@ typedef struct span {
 } span;
 
 typedef struct user {
+  /* lives and regions */
   tpass_cx *p;
   talias alias;
   anfi_map life_of;   // root → life
   anfi_map region_of; // body → region
   anfi_map where;     // tensor → region
+  /* the walk */
   region *now;
   ANFI_VEC(region *) regions;
   ANFI_VEC(span) loops;

@@ -54,7 +54,7 @@ static bool droppable(const tmod *m, texpr e) {
   return true;
 }
 
-/* What is left of the statement without its write: a value with an effect. */
+/* The statement without its write: its value, if that has an effect; else NULL. */
 static tstmt without(tvisitor *v, tstmt s) {
   const user *u = (const user *)v->user;
   if (!s->e[1] || s->e[1]->kind == TX_ssa_phi || droppable(u->alias.m, s->e[1])) return NULL;

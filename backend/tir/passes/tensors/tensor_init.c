@@ -37,7 +37,7 @@ static tstmt list_chunk(tstore *t, texpr tensor, uint64_t at, texpr list, uint16
   return store(t, tensor, anfi_t_index(t, at), anfi_t_bits(t, d, lanes, bits));
 }
 
-/* One value, for as many elements as there will be. */
+/* A list of one value fills a tensor whose size is not known yet. */
 static tstmt fill_unknown(tvisitor *v, texpr tensor, texpr list) {
   tstore *t = v->t;
   texpr i = anfi_t_var(t, anfi_t_dt(ANF_TIR_index), "i"),

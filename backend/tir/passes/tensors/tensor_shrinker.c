@@ -11,9 +11,11 @@
 #include "backend/tir/tir.h"
 
 typedef struct cand {
+  /* where it is used */
   texpr tensor, now;
   tstmt define, loop;
   size_t depth; // loops open at the definition
+  /* what may shrink */
   bool bad;
   uint32_t dim;  // that shrinks
   bool *dim_bad; // those that do not
