@@ -138,22 +138,39 @@ static void average(spread *s, anf_node *n) {
   if (result) anfi_set_result(s->g, by);
 }
 
-void anfi_step_spread(anf_graph *g, size_t nstate) {
-  spread s = {.cx = g->module->cx, .m = g->module, .g = g, .a = anfi_scratch(g->module->cx)};
-  anfi_node_vec order = find_differing(&s, nstate);
-  for (size_t i = 0; i < order.n; i++)
-    if (is_gradient(&s, order.at[i])) average(&s, order.at[i]);
+static bool is_mean(const spread *s, const anf_node *n) {
+  return anfi_is_op(n, ANF_OP_AllReduce) &&
+         anfi_get_i64(anfi_attr_value(s->cx, ANF_OP_AllReduce, n->u.attrs, 0), 0);
 }
 
-void anfi_step_leave_out_means(anf_graph *g, size_t nstate) {
+static bool has_sums(const spread *s) {
+  for (size_t i = 0; i < s->m->nodes.n; i++) {
+    const anf_node *n = s->m->nodes.at[i];
+    if (n && n->graph && anfi_is_op(n, ANF_OP_AllReduce) && !is_mean(s, n)) return true;
+  }
+  return false;
+}
+
+bool anfi_step_spread(anf_graph *g, size_t nstate) {
   spread s = {.cx = g->module->cx, .m = g->module, .g = g, .a = anfi_scratch(g->module->cx)};
   anfi_node_vec order = find_differing(&s, nstate);
+  bool alike = !has_sums(&s);
+  for (size_t i = 0; i < order.n; i++)
+    if (is_gradient(&s, order.at[i])) average(&s, order.at[i]);
+  return alike;
+}
+
+bool anfi_step_leave_out_means(anf_graph *g, size_t nstate) {
+  spread s = {.cx = g->module->cx, .m = g->module, .g = g, .a = anfi_scratch(g->module->cx)};
+  anfi_node_vec order = find_differing(&s, nstate);
+  bool any = false;
   for (size_t i = 0; i < order.n; i++) {
     anf_node *n = order.at[i];
-    bool mean = anfi_is_op(n, ANF_OP_AllReduce) &&
-                anfi_get_i64(anfi_attr_value(s.cx, ANF_OP_AllReduce, n->u.attrs, 0), 0);
+    bool mean = is_mean(&s, n);
+    any |= mean && differs(&s, n->in[0].def);
     if (mean && !differs(&s, n->in[0].def)) anfi_replace(n, n->in[0].def);
   }
+  return any;
 }
 
 /* ---- the new state ---- */

@@ -147,6 +147,10 @@ def refuses(tap, anfora, mpi):
              ("E1386", ["--ranks", "4"], {"OMPI_COMM_WORLD_SIZE": "3"}, "4 ranks are not divided among 3"),
              ("E1387", ["--ranks", "4"], {"OMPI_COMM_WORLD_SIZE": "2", "ANFORA_MPI": "/nowhere.so"}, "/nowhere.so"),
              ("E0022", ["--ranks", "2", "--batch", "4000"], {}, "4000")]
+    for more, env, text in ((["--shard"], {}, "--shard needs --ranks N"), (["--split", "p.0.w=row"], {}, "--split needs --ranks N"),
+                            (["--timeout", "3"], {}, "--timeout needs --ranks N"), ([], {"OMPI_COMM_WORLD_SIZE": "3"}, "--ranks 3 trains on them together")):
+        r = subprocess.run([*digits, *more], cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, **env})
+        tap.case(f"one rank: {text}", "" if r.returncode == 2 and text in r.stderr else f"{r.returncode} {r.stderr}")
     if mpi:
         cases.append(("E1388", ["--ranks", "4"], {"OMPI_COMM_WORLD_SIZE": "2"}, "another number of processes"))
     for code, words, env, text in cases:
