@@ -19,10 +19,11 @@ from tap import ROOT, Tap, run  # noqa: E402
 
 MPIRUN = ["mpirun", "--oversubscribe", "--allow-run-as-root"]
 LIMIT = 3  # seconds that ranks wait for one another
+BUCKET = ["--bucket", "65536"]  # where its size is not tried: not measured again and again
 EXAMPLES = [  # what, program and data, options, how near losses of several ranks are to those of one
-    ("digits", ["examples/digits_mlp.anf", "--data", "examples/data/digits.npz"], ["--batch", "32", "--steps", "40", "--bucket", "65536"], 1e-5),
-    ("MLP", ["FOLDER/mlp.anf", "--data", "examples/data/mlp.npz"], ["--batch", "20", "--steps", "30", "--bucket", "65536"], 1e-5),
-    ("GPT", ["examples/chars.anf", "--data", "LICENSE", "--window", "49"], ["--batch", "16", "--steps", "8", "--bucket", "65536"], 1e-4),
+    ("digits", ["examples/digits_mlp.anf", "--data", "examples/data/digits.npz"], ["--batch", "32", "--steps", "40"], 1e-5),
+    ("MLP", ["FOLDER/mlp.anf", "--data", "examples/data/mlp.npz"], ["--batch", "20", "--steps", "30"], 1e-5),
+    ("GPT", ["examples/chars.anf", "--data", "LICENSE", "--window", "49"], ["--batch", "16", "--steps", "8"], 1e-4),
 ]
 MLP = """import nn, optim
 def init(key: key) {
@@ -76,7 +77,7 @@ def trains(tap, anfora, mpi, folder):
             first = None
             for way, launcher in ways:
                 how = ["--shard"] if "sharded" in way else ["--shard-params", way.split()[-1]] if "parameters" in way else []
-                losses, state, wrong = (None, None, problem) if problem else train(anfora, words + more, ranks, launcher, saved, how)
+                losses, state, wrong = (None, None, problem) if problem else train(anfora, words + more, ranks, launcher, saved, [*BUCKET, *how])
                 wrong = wrong or ("" if all(abs(a - b) <= near * abs(b) for a, b in zip(losses, alone)) and len(losses) == len(alone)
                                   else f"{losses}, alone {alone}")
                 first = first or (losses, state)
@@ -93,7 +94,7 @@ def splits(tap, anfora, mpi, folder):
         alone, _, problem = train(anfora, words + more, 0, [], saved)
         first = None
         for way, launcher in [("threads", [])] + [("2 processes", [*MPIRUN, "-n", "2"])] * mpi:
-            losses, state, wrong = (None, None, problem) if problem else train(anfora, words + more, 2, launcher, saved, ["--split", SPLITS[name]])
+            losses, state, wrong = (None, None, problem) if problem else train(anfora, words + more, 2, launcher, saved, [*BUCKET, "--split", SPLITS[name]])
             wrong = wrong or ("" if all(abs(a - b) <= near * abs(b) for a, b in zip(losses, alone)) else f"{losses}, alone {alone}")
             first = first or (losses, state)
             tap.case(f"{name} split, {way}: the losses of one process, the bits of threads",
@@ -257,7 +258,7 @@ def fast_sums(tap, anfora, mpi, folder):
     saved, words = os.path.join(folder, "fast"), EXAMPLES[0][1] + EXAMPLES[0][2]
     alone, _, problem = train(anfora, words, 0, [], saved)
     for ranks in (2, 4):
-        by_rank, found = train(anfora, words, ranks, [], saved), train(anfora, words, ranks, [], saved, ["--fast-sums"])
+        by_rank, found = (train(anfora, words, ranks, [], saved, [*BUCKET, *way]) for way in ([], ["--fast-sums"]))
         problem = problem or by_rank[2] or found[2]
         tap.case(f"--fast-sums on {ranks} ranks: losses of one process",
                  problem or ("" if all(abs(a - b) <= 1e-5 * abs(b) for a, b in zip(found[0], alone)) else f"{found[0]}, alone {alone}"))
@@ -265,7 +266,7 @@ def fast_sums(tap, anfora, mpi, folder):
                  problem or ("" if (found[1] == by_rank[1]) == (ranks == 2) else "not so"))
         ways = [("again", [])] + [(f"{ranks} processes", [*MPIRUN, "-n", str(ranks)])] * mpi
         for way, launcher in ways:
-            more = train(anfora, words, ranks, launcher, saved, ["--fast-sums"])
+            more = train(anfora, words, ranks, launcher, saved, [*BUCKET, "--fast-sums"])
             tap.case(f"--fast-sums on {ranks} ranks, {way}: the same bits", more[2] or ("" if more == found else f"{more[0]}, {found[0]}"))
 
 
