@@ -105,6 +105,12 @@ def test_sharded_parameters_have_the_bits_of_whole_ones():
                 assert all(np.array_equal(np.asarray(p), np.asarray(q)) for p, q in zip(x[2], y[2]))
 
 
+def placed(c):
+    step = Step(loss, SGD(0.1), params(), comm=c)
+    step(X[:16], Y[:16])
+    return step.exchanges()
+
+
 def test_sharded_parameters_are_gathered_by_layers():
     def work(c, how):
         step = Step(loss, SGD(0.1), params(), comm=c, shard=1, shard_params=how)
@@ -118,6 +124,8 @@ def test_sharded_parameters_are_gathered_by_layers():
     assert len(gathers) == len(set(line.rsplit(" ", 1)[1] for line in gathers)) >= len(held), again
     assert sum(line.startswith("ReduceScatter") for line in again) == len(held), again
     assert not any("layer" in line or "Scatter" in line for line in whole), whole
+    places = {line.split(" at ")[1] for line in ranks_of.launch(2, lambda c: placed(c))[0].splitlines()}
+    assert len(places) == 1, places  # of the derivative
 
 
 def trained_split(c, split={"params.a": "column", "c": "row"}):
