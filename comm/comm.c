@@ -312,6 +312,7 @@ bool anf_comm_reinit(anf_comm *c) {
   c->failed = (anf_comm_error){.rank = -1};
   c->round = (anfi_comm_round){.least = c->round.least, .first = c->next};
   c->turn = 0;
+  c->agreed = 0;
   pthread_mutex_unlock(&c->lock);
   return true;
 }

@@ -66,6 +66,8 @@ struct anf_comm {
   int64_t failed_at; // the first operation that failed
   anf_comm_counts counts;
   anfi_comm_watch watch; // hears of what has run
+  /* of the host's thread */
+  uint64_t agreed; // a sum of the rows of a step that all ranks were found to have alike; 0: none
   /* the thread's own */
   uint32_t turn;              // of operations that all ranks take part in
   uint32_t *sent, *received;  // by peer: messages of SendRecv

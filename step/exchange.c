@@ -2,7 +2,8 @@
 /* What a step exchanges with the other ranks, as text, and whether the ranks of a split step have the same inputs.
  *   p.w: f32[8,4], of which each rank holds f32[4,4] along axis 0
  *   AllReduce of f32[4] at net.anf:12:3
- * Inputs are compared by sums over their bytes: all of a small input, blocks of a large one. */
+ * Inputs are compared by sums over their bytes: all of a small input, blocks of a large one. Of other steps the rows are. */
+#include "comm/comm.h"
 #include "optimizer/opt.h"
 #include "step/step.h"
 
@@ -68,9 +69,21 @@ static uint64_t sum_of(const anfi_step_leaf *l, uint64_t sum) {
   return sum;
 }
 
+uint64_t anfi_step_rows(const anf_step *s) {
+  uint64_t sum = 1;
+  for (size_t i = 0; i < s->nleaf[ANF_INPUT]; i++) {
+    const anf_type *t = s->leaf[ANF_INPUT][i].type;
+    int64_t row[2] = {(int64_t)i, t->n ? t->dims[0] : 0};
+    sum = anfi_hash(row, sizeof row, sum);
+  }
+  return sum ? sum : 1;
+}
+
 int32_t anfi_step_uneven(const anf_step *s) {
-  uint64_t sum = 0, *all = s->sums;
-  for (size_t i = 0; i < s->nleaf[ANF_INPUT]; i++) sum = sum_of(&s->leaf[ANF_INPUT][i], sum);
+  uint64_t sum = s->rows, *all = s->sums;
+  if (!s->split && s->o.comm->agreed == s->rows) return -1;
+  for (size_t i = 0; i < s->nleaf[ANF_INPUT] && s->split; i++)
+    sum = sum_of(&s->leaf[ANF_INPUT][i], sum);
   anf_comm_call k = {.size = sizeof k,
                      .kind = ANF_COMM_ALL_GATHER,
                      .dtype = ANF_U64,
@@ -83,5 +96,6 @@ int32_t anfi_step_uneven(const anf_step *s) {
   bool good = anf_comm_wait(s->o.comm, anf_comm_start(s->o.comm, &k), NULL);
   for (int32_t r = s->ranks; good && r-- > 1;)
     if (all[r] != all[0]) bad = r;
+  s->o.comm->agreed = good && bad < 0 && !s->split ? s->rows : 0;
   return bad;
 }

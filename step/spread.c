@@ -21,6 +21,7 @@ typedef struct spread {
   anfi_arena *a;
   anfi_map differs;  // node ids
   bool calls_differ; // a function has ops whose results differ
+  uint32_t debug;    // of the derivative whose gradients become means: their place
 } spread;
 
 static bool differs(const spread *s, const anf_node *n) {
@@ -83,7 +84,9 @@ anfi_node_vec anfi_step_find_differing(anf_graph *g, size_t nstate, anfi_arena *
 static anf_node *mean(spread *s, anf_node *n) {
   anf_value *yes = anfi_value_new_i64(s->cx, ANF_BOOL, 1);
   const anfi_attrs *at = anfi_attrs_one(s->m, ANF_OP_AllReduce, yes);
-  return anfi_typed(anfi_apply(s->g, ANF_OP_AllReduce, at, 1, &n), n->type);
+  anf_node *r = anfi_typed(anfi_apply(s->g, ANF_OP_AllReduce, at, 1, &n), n->type);
+  r->debug = s->debug;
+  return r;
 }
 
 /* A tuple or record of other items. */
@@ -132,28 +135,46 @@ static void average(spread *s, anf_node *n) {
   ANFI_VEC(anfi_use *) uses = {0};
   for (anfi_use *u = n->uses; u; u = u->next) anfi_push(s->a, &uses, u);
   bool result = s->g->result == n;
+  s->debug = n->debug;
   anf_node *by = averaged(s, n);
   for (size_t i = 0; i < uses.n; i++)
     anfi_set_input(uses.at[i]->user, (size_t)(uses.at[i] - uses.at[i]->user->in), by);
   if (result) anfi_set_result(s->g, by);
 }
 
-void anfi_step_spread(anf_graph *g, size_t nstate) {
-  spread s = {.cx = g->module->cx, .m = g->module, .g = g, .a = anfi_scratch(g->module->cx)};
-  anfi_node_vec order = find_differing(&s, nstate);
-  for (size_t i = 0; i < order.n; i++)
-    if (is_gradient(&s, order.at[i])) average(&s, order.at[i]);
+static bool is_mean(const spread *s, const anf_node *n) {
+  return anfi_is_op(n, ANF_OP_AllReduce) &&
+         anfi_get_i64(anfi_attr_value(s->cx, ANF_OP_AllReduce, n->u.attrs, 0), 0);
 }
 
-void anfi_step_leave_out_means(anf_graph *g, size_t nstate) {
+static bool has_sums(const spread *s) {
+  for (size_t i = 0; i < s->m->nodes.n; i++) {
+    const anf_node *n = s->m->nodes.at[i];
+    if (n && n->graph && anfi_is_op(n, ANF_OP_AllReduce) && !is_mean(s, n)) return true;
+  }
+  return false;
+}
+
+bool anfi_step_spread(anf_graph *g, size_t nstate) {
   spread s = {.cx = g->module->cx, .m = g->module, .g = g, .a = anfi_scratch(g->module->cx)};
   anfi_node_vec order = find_differing(&s, nstate);
+  bool alike = !has_sums(&s);
+  for (size_t i = 0; i < order.n; i++)
+    if (is_gradient(&s, order.at[i])) average(&s, order.at[i]);
+  return alike;
+}
+
+bool anfi_step_leave_out_means(anf_graph *g, size_t nstate) {
+  spread s = {.cx = g->module->cx, .m = g->module, .g = g, .a = anfi_scratch(g->module->cx)};
+  anfi_node_vec order = find_differing(&s, nstate);
+  bool any = false;
   for (size_t i = 0; i < order.n; i++) {
     anf_node *n = order.at[i];
-    bool mean = anfi_is_op(n, ANF_OP_AllReduce) &&
-                anfi_get_i64(anfi_attr_value(s.cx, ANF_OP_AllReduce, n->u.attrs, 0), 0);
+    bool mean = is_mean(&s, n);
+    any |= mean && differs(&s, n->in[0].def);
     if (mean && !differs(&s, n->in[0].def)) anfi_replace(n, n->in[0].def);
   }
+  return any;
 }
 
 /* ---- the new state ---- */

@@ -130,6 +130,7 @@ typedef struct making {
   anf_step *s;
   bool *given; // by leaf of a state
   bool spread; // gradients are means already
+  bool alike;  // ranks, as heavy as each other
 } making;
 
 /* Of the graph as it is lowered. */
@@ -153,8 +154,8 @@ static void donate(void *user, anfi_variant *v) {
 
 static void spread(void *user, anf_graph *g) {
   making *k = (making *)user;
-  if (k->spread) anfi_step_leave_out_means(g, k->s->nstate);
-  else anfi_step_spread(g, k->s->nstate);
+  if (k->spread) k->s->averages = anfi_step_leave_out_means(g, k->s->nstate) && k->alike;
+  else k->alike = anfi_step_spread(g, k->s->nstate);
   k->spread = true;
 }
 static bool check_spread(void *user, anf_graph *g) {
@@ -171,7 +172,6 @@ static size_t shard(void *user, anf_graph *g) {
 static size_t split(void *user, anf_graph *g) {
   anf_step *s = ((const making *)user)->s;
   s->axis = ANFI_NEW_N(&s->arena, int32_t, anfi_state_count(s->nstate, s->param) + 1);
-  s->sums = ANFI_NEW_N(&s->arena, uint64_t, (size_t)s->ranks);
   s->nsharded =
       anfi_step_split(g, s->nstate, s->ranks, s->split, anfi_step_state_names(s), s->axis);
   for (size_t i = 0; i < s->nstate; i++) s->held[i] = g->params.at[i]->type;
@@ -276,6 +276,9 @@ static anf_step *make(anf_graph *g, size_t nstate, size_t n, const anf_type *con
   s->exec->job.edit = NULL;
   if (!s->v || anfi_failed(s->cx)) return NULL;
   make_leaves(s);
+  s->sums =
+      cuts && (s->split || s->averages) ? ANFI_NEW_N(&s->arena, uint64_t, (size_t)s->ranks) : NULL;
+  s->rows = anfi_step_rows(s);
   name_leaves(s);
   make_slots(s, k.given);
   describe_prints(s);
@@ -453,9 +456,11 @@ static anf_status call_stoppable(anf_step *s) {
 /* A trace has the exchanges of the step's runs beside its operations. */
 static anf_status call(anf_step *s) {
   anf_comm *c = s->o.trace ? anf_stream_comm(s->stream) : NULL;
+  anf_status st = ANF_INVALID;
   anfi_comm_set_watch(c, (anfi_comm_watch){anfi_trace_exchange, s->o.trace});
-  anf_status st =
-      s->o.stops ? call_stoppable(s) : anf_jit_call_generic(s->v->function, s->stream, s->slot);
+  s->uneven = s->sums ? anfi_step_uneven(s) : -1;
+  if (s->uneven < 0)
+    st = s->o.stops ? call_stoppable(s) : anf_jit_call_generic(s->v->function, s->stream, s->slot);
   anfi_comm_set_watch(c, (anfi_comm_watch){NULL, NULL});
   return st;
 }
@@ -477,11 +482,6 @@ static void go(void *step) {
   if (s->cancelled) return;
   load(s, ANF_STATE);
   load(s, ANF_INPUT);
-  s->uneven = s->sums ? anfi_step_uneven(s) : -1;
-  if (s->uneven >= 0) {
-    s->status = ANF_INVALID;
-    return;
-  }
   give_room(s, ANF_STATE);
   give_room(s, ANF_OUTPUT);
   s->status = call(s);
@@ -504,7 +504,7 @@ static void finish(anf_step *s) {
   }
   tell_prints(s);
   if (s->uneven >= 0) {
-    anfi_fail(s->cx, anfi_nowhere(), ANF_E1623, (int)s->uneven);
+    anfi_fail(s->cx, anfi_nowhere(), ANF_E1623, s->split ? "inputs" : "rows", (int)s->uneven);
     return;
   }
   if (s->status != ANF_OK) {

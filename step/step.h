@@ -82,8 +82,10 @@ struct anf_step {
   size_t nsharded;         // leaves of the state
   const anfi_split *split; // o.split as it was read; or NULL
   int32_t *axis;           // by leaf of the state that is split
-  uint64_t *sums;          // of a split step: room for the inputs' hashes of all ranks
-  int32_t uneven;          // a rank whose inputs are not those of rank 0; or -1
+  bool averages;           // gradients over ranks, which have as many rows each
+  uint64_t rows;           // a sum of how many, by input; not 0
+  uint64_t *sums;          // room for the sums of all ranks, of inputs or rows
+  int32_t uneven;          // a rank whose inputs, or rows, are not those of rank 0; or -1
   bool torn;               // a run failed between updates of a sharded state
   /* runs */
   anf_stream *stream;
@@ -156,10 +158,11 @@ bool anfi_step_explain(anf_step *s);
 double anfi_step_number_at(anf_dtype t, const void *p); // a real, integer or bool element
 
 /* spread.c: of a step on several ranks. The first two while derivatives are not expanded yet. */
-/* Gradients by the state, and scalars that were differentiated, become means over all ranks. */
-void anfi_step_spread(anf_graph *g, size_t nstate);
-/* Removes means of values that are the same on all ranks. */
-void anfi_step_leave_out_means(anf_graph *g, size_t nstate);
+/* Gradients by the state, and scalars that were differentiated, become means over all ranks. Has the program no sums over ranks of its
+ * own, by which it may weigh them? */
+bool anfi_step_spread(anf_graph *g, size_t nstate);
+/* Removes means of values that are the same on all ranks. Are there others? */
+bool anfi_step_leave_out_means(anf_graph *g, size_t nstate);
 /* Is the new state the same on all ranks? Else E1210. */
 bool anfi_step_check_spread(anf_graph *g, size_t nstate);
 
@@ -249,8 +252,10 @@ anf_node *anfi_item(anf_graph *g, anf_node *x, uint32_t i); // of a tuple or rec
 /* exchange.c */
 /* Text: each exchange of the graph, in its order. In the step's arena. */
 const char *anfi_step_find_exchanges(anf_step *s, const anf_graph *g);
-/* Of a split step, on any thread: a rank whose inputs are not those of rank 0, or -1. All ranks find the same one. */
+/* Before a run, on any thread: a rank of a split step whose inputs are not those of rank 0, or one of a step with means over ranks that
+ * has another number of rows; or -1. All ranks find the same one. Rows are compared when a step runs that the ranks did not run last. */
 int32_t anfi_step_uneven(const anf_step *s);
+uint64_t anfi_step_rows(const anf_step *s); // of leaves that are made
 
 /* dlpack.c */
 void anfi_dl_release(struct anfi_dl *m);

@@ -495,12 +495,13 @@ int cmd_train(cli *c) {
   if (t->save_every && !c->value[OPT_SAVE]) return cli_usage(c, "--save-every needs --save FILE");
   if (c->value[OPT_SAVE_PARTS] && !c->value[OPT_SAVE])
     return cli_usage(c, "--save-parts needs --save FILE");
+  if (!c->value[OPT_RANKS] && !train_is_alone(c)) return EXIT_USAGE;
   if (c->value[OPT_RANKS] && !c->comm) return train_on_ranks(c); // what is said above, is said once
   if (c->value[OPT_JSON] && !(t->epoch_list = json_array())) anfi_throw_nomem(c->cx);
   if (t->epoch_list) anfi_defer(c->cx, ANFI_ALWAYS, free_json, t->epoch_list);
   bool good = !c->value[OPT_SAVE] || t->me || anfi_os_may_write(c->cx, c->value[OPT_SAVE]);
   if (!t->me && anf_comm_note(c->comm))
-    anfi_warn(c->cx, anfi_nowhere(), ANF_W0907, anf_comm_note(c->comm));
+    anfi_warn(c->cx, anfi_nowhere(), ANF_W0907, "MPI", anf_comm_note(c->comm));
   if (!c->value[OPT_BUCKET])
     anf_comm_tune(c->comm, &t->curve); // what fails here, fails in the first step
   good = good && make(c, t);

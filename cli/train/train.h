@@ -37,6 +37,8 @@ void train_fill(train_set *set, size_t row);
 
 /* ---- ranks.c ---- */
 
+/* Without --ranks: false, said as usage, with an option of ranks, or if a launcher started several processes: each would train alone. */
+bool train_is_alone(const cli *c);
 /* Runs the command once for each rank that belongs to this process, on a thread of its own. The exit status. */
 int train_on_ranks(cli *c);
 /* Waits until all ranks are here: none writes a checkpoint that another one still reads. False with an error. */

@@ -26,10 +26,12 @@
 #include <string.h>
 #include <time.h>
 
-enum { CHUNK = 1 << 30 }; // bytes of one message of MPI, whose counts are ints
-enum { TURNS = 20 };      // of a wait until it sleeps
-enum { REST_MS = 1 };     // until a receive that was withdrawn must have ended
-enum { GRACE_MS = 50 };   // for messages of a rank that has left
+enum { CHUNK = 1 << 30 };   // bytes of one message of MPI, whose counts are ints
+enum { TURNS = 20 };        // of a wait until it sleeps
+enum { REST_MS = 1 };       // until a receive that was withdrawn must have ended
+enum { GRACE_MS = 50 };     // for messages of a rank that has left
+enum { JOIN_MS = 60000 };   // until all processes have joined
+enum { LEAVE_MS = 600000 }; // until all have left
 
 enum { ASK_PART = 4 };  // the last 1/4 of a wait asks
 enum { ASK_TIMES = 8 }; // in it
@@ -73,12 +75,6 @@ typedef struct request {
   int32_t peer;
   MPI_Request r[];
 } request;
-
-static uint64_t now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
-}
 
 /* ---- notices ---- */
 
@@ -226,14 +222,15 @@ static anf_comm_why wait_for(void *user, void *p, uint64_t ms, int32_t *rank) {
   request *r = (request *)p;
   world *w = l->w;
   anf_comm_why why;
-  uint64_t now = now_ms(), end = now + ms, lost = 0; // lost: when the peer was found to be gone
+  uint64_t now = anfi_mpi_now(), end = now + ms;
+  uint64_t lost = 0; // when the peer was found to be gone
   hunt h = new_hunt(r->peer, now, ms);
   for (int turn = 0;; turn += turn < INT_MAX) {
     pthread_mutex_lock(&w->lock);
     w->waits[l->rank] = r->peer;
     bool is = settled(l, r, &why, rank), blamed = w->dead || w->blame >= 0;
     if (is && why == ANF_COMM_FINE) w->waits[l->rank] = -1;
-    now = now_ms();
+    now = anfi_mpi_now();
     if (!is) look(l, r->peer, &h, now);
     pthread_mutex_unlock(&w->lock);
     if (is && why == ANF_COMM_LOST && !blamed) { // its last message may come after its notice
@@ -261,10 +258,10 @@ static void cancel(void *user, void *p) {
     if (r->send) MPI_Request_free(&r->r[i]);
     else MPI_Cancel(&r->r[i]);
   }
-  uint64_t end = now_ms() + REST_MS;
+  uint64_t end = anfi_mpi_now() + REST_MS;
   while (!r->send && !w->dead && !done) {
     MPI_Testall(r->n, r->r, &done, MPI_STATUSES_IGNORE);
-    if (!done && now_ms() > end) w->dead = true;
+    if (!done && anfi_mpi_now() > end) w->dead = true;
   }
   pthread_mutex_unlock(&w->lock);
   free(r);
@@ -308,24 +305,27 @@ static bool all_said(const world *w, post *p) {
   return true;
 }
 
-/* MPI_Finalize waits for all processes, and those that gave up do not call it. Has every rank left, and none given up? */
+/* MPI_Finalize waits for all processes, and those that gave up do not call it. Has every rank left, and none given up? One that was
+ * killed after its last operation says nothing, and one that writes a checkpoint takes long. */
 static bool all_left(world *w) {
-  for (int turn = 0; !w->dead && w->blame < 0; turn += turn < INT_MAX) {
+  uint64_t end = anfi_mpi_now() + LEAVE_MS;
+  int32_t n = 0, ranks = w->each * w->processes;
+  for (int turn = 0; n < ranks && !w->dead && w->blame < 0; turn += turn < INT_MAX) {
     pthread_mutex_lock(&w->lock);
     hear(w);
-    int32_t n = 0;
-    for (int32_t i = 0; i < w->each * w->processes; i++) n += w->gone[i];
+    n = 0;
+    for (int32_t i = 0; i < ranks; i++) n += w->gone[i];
     pthread_mutex_unlock(&w->lock);
-    if (n == w->each * w->processes) break;
+    if (n < ranks && anfi_mpi_now() > end) break;
     rest(turn);
   }
-  return !w->dead && w->blame < 0;
+  return n == ranks && !w->dead && w->blame < 0;
 }
 
 /* After a failure neither MPI_Finalize nor the notices are waited for: they could last as long as a rank that hangs. */
 static void close_world(world *w) {
   bool done = false;
-  for (uint64_t end = now_ms() + 1000; !w->dead && !done && now_ms() < end;)
+  for (uint64_t end = anfi_mpi_now() + 1000; !w->dead && !done && anfi_mpi_now() < end;)
     done = all_said(w, w->last) && all_said(w, w->talk);
   if (!done || (w->ours && !all_left(w))) return; // MPI may still write to the world: it stays
   if (w->dead || w->blame >= 0) return;
@@ -365,19 +365,15 @@ static const char *begin_mpi(bool *ours) {
                                         : "MPI was initialised for less than MPI_THREAD_SERIALIZED";
 }
 
-static bool duplicate(MPI_Comm all, MPI_Comm *out) {
-  return MPI_Comm_dup(all, out) == MPI_SUCCESS &&
-         MPI_Comm_set_errhandler(*out, MPI_ERRORS_RETURN) == MPI_SUCCESS;
-}
-
-static const char *make_comms(world *w, MPI_Comm all) {
-  int range[2] = {w->each, -w->each}, most[2] = {0}, has = 0, *upper = NULL;
-  if (!duplicate(all, &w->notices)) return "MPI_COMM_WORLD could not be duplicated";
-  if (MPI_Allreduce(range, most, 2, MPI_INT, MPI_MAX, w->notices) != MPI_SUCCESS)
-    return "the processes of MPI do not answer";
-  if (most[0] != -most[1]) return "the processes of MPI have different numbers of ranks";
-  for (int32_t i = 0; i < w->each * w->each; i++)
-    if (!duplicate(all, &w->pair[i])) return "MPI_COMM_WORLD could not be duplicated";
+/* All processes call it. What time ends on may still be written to: then the world stays, dead. */
+static const char *make_comms(world *w, MPI_Comm all, uint64_t end) {
+  int range[2] = {w->each, -w->each}, has = 0, *upper = NULL;
+  bool good = anfi_mpi_dup(all, end, &w->notices) && anfi_mpi_most(w->notices, end, 2, range);
+  if (good && range[0] != -range[1]) return "the processes of MPI have different numbers of ranks";
+  for (int32_t i = 0; good && i < w->each * w->each; i++)
+    good = anfi_mpi_dup(all, end, &w->pair[i]);
+  w->dead = !good;
+  if (!good) return "the processes of MPI do not answer, or MPI_COMM_WORLD could not be duplicated";
   MPI_Comm_get_attr(w->notices, MPI_TAG_UB, (void *)&upper, &has);
   w->tags = has ? (int64_t)*upper + 1 : 32768;
   return NULL;
@@ -410,18 +406,18 @@ MPI_Comm anfi_mpi_all(const anf_comm_link *link) {
   return ((const mpi_link *)link->user)->w->notices;
 }
 
-/* The world of the processes that are left; NULL: they did not meet. */
-static world *world_of_the_rest(world *was, uint64_t ms) {
+/* The world of the processes that are left; NULL: they did not meet, and this process calls MPI no more. */
+static world *world_of_the_rest(world *was, uint64_t end) {
   MPI_Comm rest;
   for (int32_t i = 0; i < was->each * was->each; i++) anfi_mpi_revoke(was->pair[i]);
-  if (!anfi_mpi_shrink(was->notices, ms, &rest)) return NULL;
+  was->dead = true;
+  if (!anfi_mpi_shrink(was->notices, end, &rest)) return NULL;
   MPI_Comm_set_errhandler(rest, MPI_ERRORS_RETURN);
   world *w = new_world(rest, was->each, was->ours);
-  const char *problem = w ? make_comms(w, rest) : "memory is used up";
+  if (!w || make_comms(w, rest, end)) return NULL;
   MPI_Comm_free(&rest);
-  if (!problem) return w;
-  free_world(w);
-  return NULL;
+  was->dead = false;
+  return w;
 }
 
 /* Processes of one rank each meet. Notices of those that hang may still come to the old world, which stays. */
@@ -430,7 +426,7 @@ static bool meet(void *user, uint64_t ms, anf_comm_link *link) {
   world *was = l->w;
   if (was->each != 1 || was->dead || !anfi_mpi_can_shrink()) return false;
   pthread_mutex_lock(&was->lock);
-  world *w = world_of_the_rest(was, ms);
+  world *w = world_of_the_rest(was, anfi_mpi_now() + ms);
   pthread_mutex_unlock(&was->lock);
   if (!w) return false;
   w->before = was;
@@ -451,7 +447,8 @@ const char *anf_mpi_links(int32_t each, anf_comm_link *out) {
   bool good = w && l;
   for (int32_t i = 0; good && i < each; i++)
     good = (l[i] = (mpi_link *)calloc(1, sizeof **l)) != NULL;
-  problem = good ? make_comms(w, MPI_COMM_WORLD) : "memory is used up";
+  uint64_t end = anfi_mpi_now() + JOIN_MS;
+  problem = good ? make_comms(w, MPI_COMM_WORLD, end) : "memory is used up";
   for (int32_t i = 0; l && i < each; i++) {
     if (problem) {
       free(l[i]);
@@ -469,9 +466,9 @@ const char *anf_mpi_links(int32_t each, anf_comm_link *out) {
                              .reinit = meet,
                              .free = leave};
   }
-  if (problem && w) free_world(w);
-  else if (w) {
-    if (each == 1) anfi_mpi_near(w->notices, &out[0]);
+  if (problem && w && !w->dead) free_world(w);
+  else if (!problem) {
+    anfi_mpi_near(w->notices, each, end, out);
     listen(w);
   }
   free(l);

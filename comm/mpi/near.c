@@ -3,7 +3,7 @@
  * comes, while MPI has to be asked again and again, on cores that compute. MPI starts the ranks and ends them.
  *
  *   start, wait, cancel -> memory      abort, free -> memory and MPI */
-#define _DEFAULT_SOURCE // mkdtemp
+#define _DEFAULT_SOURCE // mkdtemp, gethostname
 #include "comm/mpi/near.h"
 
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "comm/comm.h"
+#include "comm/mpi/shrink.h"
 
 enum { ROOM = 256 };
 
@@ -55,38 +56,47 @@ static void awaited(void *user, bool is) {
 }
 
 /* Rank 0 makes a folder in memory for the file that all map. "": it could not. */
-static void name_folder(MPI_Comm all, int32_t rank, const char *in, char *folder) {
+static bool name_folder(MPI_Comm all, uint64_t end, int32_t rank, const char *in, char *folder) {
   memset(folder, 0, ROOM);
   if (!rank) {
     int n = snprintf(folder, ROOM, "%s/anfora-XXXXXX", in);
     if (n < 0 || n >= ROOM || !mkdtemp(folder)) memset(folder, 0, ROOM);
   }
-  MPI_Bcast(folder, ROOM, MPI_CHAR, 0, all);
+  return anfi_mpi_tell(all, end, ROOM, folder);
 }
 
-static bool on_one_machine(MPI_Comm all, int32_t ranks) {
-  MPI_Comm here;
-  int n = 0;
-  if (MPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here) != MPI_SUCCESS)
-    return false;
-  MPI_Comm_size(here, &n);
-  MPI_Comm_free(&here);
-  return n == ranks;
+/* A number of this machine since it started. */
+static int machine(void) {
+  char name[ROOM] = {0};
+  FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
+  size_t n = f ? fread(name, 1, sizeof name - 1, f) : 0;
+  if (f) fclose(f);
+  if (!n) gethostname(name, sizeof name - 1);
+  uint32_t h = 2166136261u;
+  for (const char *p = name; *p; p++) h = (h ^ (uint32_t)(unsigned char)*p) * 16777619u;
+  return (int)(h >> 1);
 }
 
-static bool every(MPI_Comm all, bool good) {
-  int mine = good, least = 0;
-  return MPI_Allreduce(&mine, &least, 1, MPI_INT, MPI_MIN, all) == MPI_SUCCESS && least;
+static bool on_one_machine(MPI_Comm all, uint64_t end, bool *wanted) {
+  int here = machine(), x[3] = {here, -here, !*wanted};
+  bool good = anfi_mpi_most(all, end, 3, x);
+  *wanted = good && !x[2];
+  return good && x[0] == -x[1];
+}
+
+static bool every(MPI_Comm all, uint64_t end, bool good) {
+  int none = !good;
+  return anfi_mpi_most(all, end, 1, &none) && !none;
 }
 
 /* The memory that all share. NULL, or why there is none. */
-static const char *share(MPI_Comm all, const anf_comm_link *link, const char *in,
+static const char *share(MPI_Comm all, uint64_t end, const anf_comm_link *link, const char *in,
                          anf_comm_link *area) {
   char folder[ROOM], path[ROOM + 8];
-  name_folder(all, link->rank, in, folder);
+  bool told = name_folder(all, end, link->rank, in, folder);
   snprintf(path, sizeof path, "%s/area", folder);
-  bool good = *folder && anfi_comm_shared(path, link->rank, link->ranks, area);
-  bool all_have = every(all, good);
+  bool good = told && *folder && anfi_comm_shared(path, link->rank, link->ranks, area);
+  bool all_have = told && every(all, end, good);
   if (!link->rank && *folder) {
     unlink(path);
     rmdir(folder);
@@ -98,13 +108,14 @@ static const char *share(MPI_Comm all, const anf_comm_link *link, const char *in
 }
 
 /* All ranks call it. False: they are not meant to share memory. */
-static bool try_to_share(MPI_Comm all, const anf_comm_link *link, anf_comm_link *area,
-                         const char **note) {
+static bool try_to_share(MPI_Comm all, uint64_t end, int32_t each, const anf_comm_link *link,
+                         anf_comm_link *area, const char **note) {
   const char *said = getenv("ANFORA_MPI_SHARED");
   bool named = said && *said == '/', wanted = !said || strcmp(said, "off") != 0;
   *note = NULL;
-  if (link->ranks < 2 || !every(all, on_one_machine(all, link->ranks) && wanted)) return false;
-  *note = share(all, link, named ? said : "/dev/shm", area);
+  if (link->ranks <= each || !on_one_machine(all, end, &wanted) || !wanted) return false;
+  *note = each > 1 ? "their processes have several ranks each"
+                   : share(all, end, link, named ? said : "/dev/shm", area);
   return true;
 }
 
@@ -114,19 +125,19 @@ static bool meet(void *user, uint64_t ms, anf_comm_link *link) {
   leave_area(l);
   l->mpi.rank = link->rank;
   l->mpi.ranks = link->ranks;
-  bool meant = try_to_share(anfi_mpi_all(&l->mpi), link, &l->area, &link->note);
+  bool meant =
+      try_to_share(anfi_mpi_all(&l->mpi), anfi_mpi_now() + ms, 1, link, &l->area, &link->note);
   if (meant && !link->note) l->by = &l->area;
   return true;
 }
 
-void anfi_mpi_near(MPI_Comm all, anf_comm_link *link) {
+void anfi_mpi_near(MPI_Comm all, int32_t each, uint64_t end, anf_comm_link *link) {
   near_link *l = (near_link *)malloc(sizeof *l);
-  if (!every(all, l != NULL)) {
-    link->note = "memory is used up";
-    free(l);
-    return;
-  }
-  if (!try_to_share(all, link, &l->area, &link->note) || link->note) {
+  const char *note = "memory is used up";
+  bool have = every(all, end, l != NULL);
+  bool shares = have && try_to_share(all, end, each, link, &l->area, &note) && !note;
+  for (int32_t i = 0; i < each; i++) link[i].note = note;
+  if (!shares) {
     free(l);
     return;
   }

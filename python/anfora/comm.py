@@ -11,6 +11,7 @@ import shutil
 import tempfile
 import threading
 import time
+import warnings
 from datetime import timedelta
 from typing import Any, Callable
 
@@ -97,8 +98,14 @@ class Comm:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Operations so far, buckets that they ran in, bytes sent, nanoseconds that they took and that steps waited for them."""
-        return dict(zip(("operations", "buckets", "bytes", "busy_ns", "waited_ns"), self._core.counts()))
+        """Operations so far, buckets that they ran in, bytes sent, nanoseconds that they took and that steps waited for them, and
+        operations that went a slower way than they could (``note``)."""
+        return dict(zip(("operations", "buckets", "bytes", "busy_ns", "waited_ns", "slow"), self._core.counts()))
+
+    @property
+    def note(self) -> str:
+        """Why messages go a slower way than they could; "": they do not."""
+        return self._core.note()
 
 
 def _numbers(timeout: float, bucket_bytes: int, fast_sums: bool) -> tuple[int, int, bool]:
@@ -140,7 +147,7 @@ def launch(n: int, work: Callable[[Comm], Any], *, timeout: float = 60, bucket_b
 def link(provider: Any, rank: int, ranks: int, *, timeout: float = 60, bucket_bytes: int = 0, fast_sums: bool = False) -> Comm:
     """A rank whose bytes `provider` moves: its start(send, peer, tag, memory) gives a request, wait(request, ms) gives (why,
     rank), and cancel(request), abort(blame), reinit(ms) and close() are as in anfora/comm.h."""
-    return Comm(_core.comm_link(provider, rank, ranks, *_numbers(timeout, bucket_bytes, fast_sums), None))
+    return Comm(_core.comm_link(provider, rank, ranks, *_numbers(timeout, bucket_bytes, fast_sums), None, ""))
 
 
 class _Waits:
@@ -211,31 +218,40 @@ SHARED = "/dev/shm"  # files in memory
 
 
 def _machine() -> str:
-    """What processes that see the same files in memory have in common, and others have not."""
+    """What processes of one machine have in common, and others have not; "": it is not known."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as f:
-            at = os.stat(SHARED)
-            return f"{f.read().strip()} {at.st_dev} {at.st_ino} {os.geteuid()}"
+            return f.read().strip()
     except OSError:
         return ""
 
 
-def _area(store: Any, rank: int, ranks: int) -> Any:
-    """Memory that all ranks share, or None: then one of them is on another machine, or has no room."""
+def _folder() -> str:
+    try:
+        return tempfile.mkdtemp(prefix="anfora-", dir=SHARED)
+    except OSError:
+        return ""
+
+
+def _area(store: Any, rank: int, ranks: int) -> tuple[Any, str]:
+    """Memory that all ranks share; or None: one of them is on another machine, or why those of one machine have none."""
     store.set(f"machine{rank}", _machine())
     machines = {store.get(f"machine{r}") for r in range(ranks)}
-    if len(machines) > 1 or machines == {b""}:
-        return None
+    if len(machines) > 1 or machines == {b""} or ranks < 2:
+        return None, ""
     if rank == 0:
-        place = tempfile.mkdtemp(prefix="anfora-", dir=SHARED)
-        store.set("area", place)
-    path = os.path.join(store.get("area").decode(), "area")
+        store.set("area", _folder())
+    folder = store.get("area").decode()
+    if not folder:
+        return None, f"rank 0 can make no folder in {SHARED}"
+    path = os.path.join(folder, "area")
     area = _core.comm_area(path, rank, ranks)
     store.set(f"has{rank}", "yes" if area else "no")
-    every = all([store.get(f"has{r}") == b"yes" for r in range(ranks)])
+    without = [r for r in range(ranks) if store.get(f"has{r}") != b"yes"]
     if rank == 0:  # it stays as long as it is mapped
-        shutil.rmtree(os.path.dirname(path), ignore_errors=True)
-    return area if every else None
+        shutil.rmtree(folder, ignore_errors=True)
+    why = "there are more than 16 ranks" if ranks > 16 else f"rank {without[0]} found no room in {SHARED}, or sees another folder there" if without else ""
+    return (None if without else area), why
 
 
 class _Gloo:
@@ -254,9 +270,11 @@ class _Gloo:
         self.rank, self.ranks = rank, ranks
         self._store = self._dist.PrefixStore(f"anfora/{self._age}", store)
         self._waits = self._group = None
-        self.area = _area(self._store, rank, ranks) if self._shared else None
+        self.area, self.note = _area(self._store, rank, ranks) if self._shared else (None, "")
         if self.area is not None:
             return
+        if self.note and rank == 0:
+            warnings.warn(f"[W0907] ranks of one machine exchange over gloo, not over memory that they share: {self.note}", stacklevel=4)
         self._waits = _Waits(self._store, rank, ranks, self._seconds)
         self._group = self._dist.ProcessGroupGloo(self._dist.PrefixStore("gloo", self._store), rank, ranks,
                                                   timedelta(seconds=max(JOIN, self._seconds)))
@@ -313,7 +331,7 @@ class _Gloo:
         if blame < 0:
             self._group = None  # closes the pairs, so that the others find out
 
-    def reinit(self, ms: int) -> tuple[int, int, Any] | None:
+    def reinit(self, ms: int) -> tuple[int, int, Any, str] | None:
         """The ranks that meet write their numbers; the first that has waited long enough closes the list."""
         s, was = self._store, self.rank
         lost = int(s.get("blame")) if s.check(["blame"]) else -1
@@ -333,7 +351,7 @@ class _Gloo:
         self._age += 1
         self._join(self._base, members.index(was), len(members))
         area, self.area = self.area, None
-        return self.rank, self.ranks, area
+        return self.rank, self.ranks, area, self.note
 
     def close(self) -> None:
         if self._waits is not None:
@@ -355,4 +373,4 @@ def gloo(*, timeout: float = 60, bucket_bytes: int = 0, store: Any = None, rank:
         raise ValueError("a store needs rank= and ranks=")
     provider = _Gloo(store, rank, ranks, timeout, shared_memory)
     area, provider.area = provider.area, None
-    return Comm(_core.comm_link(provider, rank, ranks, *_numbers(timeout, bucket_bytes, fast_sums), area))
+    return Comm(_core.comm_link(provider, rank, ranks, *_numbers(timeout, bucket_bytes, fast_sums), area, provider.note))

@@ -33,6 +33,7 @@ __all__ = ["Accumulated", "AdaBelief", "Adadelta", "Adagrad", "Adam", "AdamW", "
            "Optimizer", "RAdam", "RMSProp", "SGD", "Step", "batches", "fit", "load", "only", "prefetch", "progress", "save", "schedules"]
 SHARD_LEAST = 4096  # bytes of a tensor that shard=True cuts: less is not worth a message
 SHARD_PARAMS = {False: 0, True: 1, "again": 1, "once": 2}  # anf_shard_params
+ALIKE = ("E1623",)  # that all ranks find in one step, which changes nothing: they can go on
 NOT_A_NUMBER = ("E1117",)  # a step whose outputs hold NaN or infinity
 
 
@@ -127,7 +128,7 @@ class Step:
     ``(value, aux)``, with both ``(value, (extra, aux))``, and so does a step: ``value, aux = step(x, y)``.
 
     ``comm``: this rank of several that train one model, each with rows of its own of every batch (docs/distributed.md): all start
-    from the state of rank 0, and step by the mean of their gradients. A rank that fails is a CommError for the others, which change
+    from the state of rank 0, and step by the mean of their gradients, so each gives as many rows. A rank that fails is a CommError for the others, which change
     nothing in that step; with ``snapshot_every`` steps they ``recover``. ``shard``: each rank holds and updates a part of the
     optimiser's state, of tensors of at least so many bytes (True: 4096); the values stay the same, bit for bit. What reads the state
     (``params``, ``state``, ``save``, a snapshot) then gathers it, so all ranks do it alike. ``shard_params``: of the parameters, too.
@@ -308,7 +309,7 @@ class Step:
             error = live[1].error(failure, RunError)
             if any(f.code in NOT_A_NUMBER for f in error.findings):
                 self._stop(str(error))
-            raise self._failed(error) from None
+            raise (error if any(f.code in ALIKE for f in error.findings) else self._failed(error)) from None
         if value is not NotImplemented and not self._newer:
             self._newer = True
             if self._parts:  # the arrays would be whole

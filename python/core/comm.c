@@ -20,6 +20,7 @@ typedef struct comm {
 typedef struct link_of {
   PyObject *o;
   anf_comm_link area; // or no `start`: the object moves the bytes
+  char note[256];     // why there is none; or ""
 } link_of;
 
 /* An area, until a link takes it. */
@@ -53,6 +54,12 @@ static bool take_area(link_of *l, PyObject *capsule) {
   l->area = *a;
   a->free = NULL;
   return true;
+}
+
+/* The note of a link, or NULL for "". */
+static const char *take_note(link_of *l, const char *note) {
+  snprintf(l->note, sizeof l->note, "%s", note);
+  return l->note[0] ? l->note : NULL;
 }
 
 static PyObject *call_link(void *user, const char *name, PyObject *args) {
@@ -123,10 +130,12 @@ static bool link_reinit(void *user, uint64_t ms, anf_comm_link *link) {
   PyGILState_STATE g = PyGILState_Ensure();
   int rank = 0, ranks = 0;
   PyObject *area = NULL;
+  const char *note = "";
   PyObject *r = call_link(user, "reinit", Py_BuildValue("(K)", (unsigned long long)ms));
-  bool good = r && r != Py_None && PyArg_ParseTuple(r, "ii|O", &rank, &ranks, &area);
+  bool good = r && r != Py_None && PyArg_ParseTuple(r, "ii|Os", &rank, &ranks, &area, &note);
   good = good && take_area((link_of *)user, area ? area : Py_None);
   if (r && r != Py_None && !good) PyErr_WriteUnraisable(((link_of *)user)->o);
+  if (good) link->note = take_note((link_of *)user, note);
   Py_XDECREF(r);
   PyGILState_Release(g);
   link->rank = rank;
@@ -179,12 +188,13 @@ PyObject *comm_threads(PyObject *module, PyObject *args) {
   return list;
 }
 
-/* comm_link(object, rank, ranks, ms, bucket bytes, fast, area or None): a communicator over that link */
+/* comm_link(object, rank, ranks, ms, bucket bytes, fast, area or None, note or ""): a communicator over that link */
 PyObject *comm_link(PyObject *module, PyObject *args) {
   int rank, ranks, fast;
   unsigned long long ms, bucket;
+  const char *note;
   PyObject *o, *area;
-  if (!PyArg_ParseTuple(args, "OiiKKpO", &o, &rank, &ranks, &ms, &bucket, &fast, &area))
+  if (!PyArg_ParseTuple(args, "OiiKKpOs", &o, &rank, &ranks, &ms, &bucket, &fast, &area, &note))
     return NULL;
   if (ranks < 1 || rank < 0 || rank >= ranks)
     return PyErr_Format(PyExc_ValueError, "rank %d of %d ranks", rank, ranks);
@@ -194,6 +204,7 @@ PyObject *comm_link(PyObject *module, PyObject *args) {
   l->o = Py_NewRef(o);
   anf_comm_link link = {.size = sizeof link,
                         .awaited = link_awaited,
+                        .note = take_note(l, note),
                         .user = l,
                         .rank = rank,
                         .ranks = ranks,
@@ -307,14 +318,21 @@ static PyObject *comm_reinit(PyObject *self, PyObject *none) {
   return PyBool_FromLong(good);
 }
 
-/* counts(): operations, buckets, bytes, busy ns, waited ns */
+/* note(): why messages go a slower way than they could, or "" */
+static PyObject *comm_note(PyObject *self, PyObject *none) {
+  (void)none;
+  const char *note = anf_comm_note(((comm *)self)->a);
+  return PyUnicode_FromString(note ? note : "");
+}
+
+/* counts(): operations, buckets, bytes, busy ns, waited ns, slow operations */
 static PyObject *comm_counts(PyObject *self, PyObject *none) {
   (void)none;
   anf_comm_counts n = {.size = sizeof n};
   anf_comm_count(((comm *)self)->a, &n);
-  return Py_BuildValue("(KKKKK)", (unsigned long long)n.operations, (unsigned long long)n.buckets,
+  return Py_BuildValue("(KKKKKK)", (unsigned long long)n.operations, (unsigned long long)n.buckets,
                        (unsigned long long)n.bytes, (unsigned long long)n.busy_ns,
-                       (unsigned long long)n.waited_ns);
+                       (unsigned long long)n.waited_ns, (unsigned long long)n.slow);
 }
 
 /* tune(): (bytes, (bytes of each size, ..), (ns, ..)), or what failed, as `failure` has it */
@@ -345,7 +363,8 @@ static PyMethodDef methods[] = {
     {"abort", comm_abort, METH_O, "This rank gives up and blames a rank; -1: itself."},
     {"reinit", comm_reinit, METH_NOARGS, "Goes on with the ranks that call this."},
     {"tune", comm_tune, METH_NOARGS, "The size of buckets from a curve of the link."},
-    {"counts", comm_counts, METH_NOARGS, "(operations, buckets, bytes, busy ns, waited ns)."},
+    {"counts", comm_counts, METH_NOARGS, "(operations, buckets, bytes, busy ns, waited ns, slow)."},
+    {"note", comm_note, METH_NOARGS, "Why messages go a slower way than they could, or no text."},
     {0}};
 
 PyTypeObject *comm_make_type(core *c, PyObject *module) {

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 
 import numpy as np
 
@@ -104,6 +105,12 @@ def test_sharded_parameters_have_the_bits_of_whole_ones():
                 assert all(np.array_equal(np.asarray(p), np.asarray(q)) for p, q in zip(x[2], y[2]))
 
 
+def placed(c):
+    step = Step(loss, SGD(0.1), params(), comm=c)
+    step(X[:16], Y[:16])
+    return step.exchanges()
+
+
 def test_sharded_parameters_are_gathered_by_layers():
     def work(c, how):
         step = Step(loss, SGD(0.1), params(), comm=c, shard=1, shard_params=how)
@@ -117,6 +124,8 @@ def test_sharded_parameters_are_gathered_by_layers():
     assert len(gathers) == len(set(line.rsplit(" ", 1)[1] for line in gathers)) >= len(held), again
     assert sum(line.startswith("ReduceScatter") for line in again) == len(held), again
     assert not any("layer" in line or "Scatter" in line for line in whole), whole
+    places = {line.split(" at ")[1] for line in ranks_of.launch(2, lambda c: placed(c))[0].splitlines()}
+    assert len(places) == 1, places  # of the derivative
 
 
 def trained_split(c, split={"params.a": "column", "c": "row"}):
@@ -146,6 +155,36 @@ def test_a_split_that_cannot_be_is_refused():
     raises(CompileError, lambda: ranks_of.launch(2, lambda c: work(c, {"d": "row"})), "no state is named 'd'")
     raises(RunError, lambda: ranks_of.launch(2, lambda c: work(c, {"a": 1})), "the inputs of rank 1 are not those of rank 0")
     raises(ValueError, lambda: Step(loss, SGD(0.1), params(), split={"a": 1}), "split")
+
+
+def test_ranks_with_other_numbers_of_rows_are_refused():
+    """All of them, at once; the state is as it was, and they go on."""
+    def work(c, uneven):
+        step = Step(loss, SGD(0.1), params(), comm=c)
+        if uneven:
+            raises(RunError, lambda: step(X[:4 - (c.rank == 1)], Y[:4 - (c.rank == 1)]), "the rows of rank 1 are not those of rank 0")
+        assert step.count == 0 and bits(step.params) == bits(params())
+        for n in (4, 4, 3, 4):  # alike on all ranks
+            step(X[n * c.rank:n * c.rank + n], Y[n * c.rank:n * c.rank + n])
+        return list(step.losses), bits(step.params)
+    found = ranks_of.launch(2, lambda c: work(c, True), timeout=LIMIT)
+    assert found == ranks_of.launch(2, lambda c: work(c, False), timeout=LIMIT) and found[0] == found[1]
+
+
+def test_ranks_weighed_by_their_rows():
+    """A loss that is a sum over ranks of its own: that of one process with all rows, whoever has them."""
+    def weighed(p, x, y):
+        e = ranks_of.all_reduce(anp.sum((anp.tanh(x @ p["a"] + p["b"]) @ p["c"] - y) ** 2))
+        return e / ranks_of.all_reduce(anp.sum(0 * y + 1))
+
+    def work(c, f, cut):
+        step = Step(f, SGD(0.1), params(), comm=c)
+        for _ in range(3):
+            step(X[cut[c.rank if c else 0]], Y[cut[c.rank if c else 0]])
+        return list(step.losses), [float(v) for v in np.asarray(step.params["a"]).ravel()]
+    one = work(None, loss, [slice(0, 12)])
+    found = ranks_of.launch(2, lambda c: work(c, weighed, [slice(0, 3), slice(3, 12)]))
+    assert found[0] == found[1] and near(found[0][0], one[0]) and near(found[0][1], one[1]), (found[0][0], one[0])
 
 
 def test_optimisers_with_norms_counts_and_clipping_are_sharded():
@@ -418,7 +457,8 @@ def test_bytes_sent_are_those_of_one_round():
     n = (sum(p.size for p in params().values()) + 1) * 4  # gradients and the loss: few, so each rank gets all of them
     for ranks in (2, 4):
         step_bytes = ranks_of.launch(ranks, lambda c: trained(c, 1)[2]["bytes"] - sent_before(c))
-        assert step_bytes == [4 * n * (ranks - 1)] * ranks, step_bytes
+        rows = 8 * (ranks - 1)  # ranks compare how many they have, once
+        assert step_bytes == [4 * n * (ranks - 1) + rows] * ranks, step_bytes
 
 
 def sent_before(c):
@@ -518,6 +558,38 @@ def test_threads_go_on_without_one():
     assert found[0][2] == found[2][2] == expected_to_go_on(7)
 
 
+# ---- memory that processes of one machine share ----
+
+class Store(dict):
+    """As much of a store of torch as is needed to meet."""
+
+    def set(self, key, value):
+        self[key] = value.encode()
+
+    def get(self, key):
+        while key not in self:
+            time.sleep(0.001)
+        return self[key]
+
+
+def test_memory_that_cannot_be_shared_is_noted():
+    def areas(n):
+        store, found = Store(), [None] * n
+        workers = [threading.Thread(target=lambda r=r: found.__setitem__(r, ranks_of._area(store, r, n))) for r in range(n)]
+        for w in workers:
+            w.start()
+        for w in workers:
+            w.join()
+        return [(area is not None, why) for area, why in found]
+    assert areas(2) == [(True, "")] * 2 and areas(1) == [(False, "")]
+    assert areas(17) == [(False, "there are more than 16 ranks")] * 17
+    shared, ranks_of.SHARED = ranks_of.SHARED, "/nowhere"
+    try:
+        assert areas(2) == [(False, "rank 0 can make no folder in /nowhere")] * 2
+    finally:
+        ranks_of.SHARED = shared
+
+
 # ---- processes of torch.distributed ----
 
 def torch_or_skip():
@@ -583,6 +655,22 @@ def test_steps_of_processes_have_the_bits_of_threads():
     assert not left, left
     assert [f[:2] for f in processes(2, split_bits)] == [t[:2] for t in ranks_of.launch(2, trained_split)]
     assert [f[:2] for f in processes(2, sharded_bits)] == [t[:2] for t in ranks_of.launch(2, trained_sharded)]
+
+
+def slow(c):
+    """Once more, where there is no memory to share."""
+    from torch import distributed
+    ranks_of.SHARED = "/nowhere"
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        d = ranks_of.gloo(timeout=LIMIT, store=distributed.PrefixStore("slow", STORE), rank=c.rank, ranks=c.ranks)
+    d.all_reduce(np.ones(3, "f4"))
+    return c.note, c.counts["slow"], d.note, d.counts["slow"], sum("W0907" in str(w.message) for w in said)
+
+
+def test_messages_in_place_of_memory_are_told_and_counted():
+    why = "rank 0 can make no folder in /nowhere"
+    assert processes(2, slow) == [("", 0, why, 1, 1), ("", 0, why, 1, 0)]
 
 
 def split_bits(c):

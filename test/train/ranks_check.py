@@ -19,10 +19,11 @@ from tap import ROOT, Tap, run  # noqa: E402
 
 MPIRUN = ["mpirun", "--oversubscribe", "--allow-run-as-root"]
 LIMIT = 3  # seconds that ranks wait for one another
+BUCKET = ["--bucket", "65536"]  # where its size is not tried: not measured again and again
 EXAMPLES = [  # what, program and data, options, how near losses of several ranks are to those of one
-    ("digits", ["examples/digits_mlp.anf", "--data", "examples/data/digits.npz"], ["--batch", "32", "--steps", "40", "--bucket", "65536"], 1e-5),
-    ("MLP", ["FOLDER/mlp.anf", "--data", "examples/data/mlp.npz"], ["--batch", "20", "--steps", "30", "--bucket", "65536"], 1e-5),
-    ("GPT", ["examples/chars.anf", "--data", "LICENSE", "--window", "49"], ["--batch", "16", "--steps", "8", "--bucket", "65536"], 1e-4),
+    ("digits", ["examples/digits_mlp.anf", "--data", "examples/data/digits.npz"], ["--batch", "32", "--steps", "40"], 1e-5),
+    ("MLP", ["FOLDER/mlp.anf", "--data", "examples/data/mlp.npz"], ["--batch", "20", "--steps", "30"], 1e-5),
+    ("GPT", ["examples/chars.anf", "--data", "LICENSE", "--window", "49"], ["--batch", "16", "--steps", "8"], 1e-4),
 ]
 MLP = """import nn, optim
 def init(key: key) {
@@ -76,7 +77,7 @@ def trains(tap, anfora, mpi, folder):
             first = None
             for way, launcher in ways:
                 how = ["--shard"] if "sharded" in way else ["--shard-params", way.split()[-1]] if "parameters" in way else []
-                losses, state, wrong = (None, None, problem) if problem else train(anfora, words + more, ranks, launcher, saved, how)
+                losses, state, wrong = (None, None, problem) if problem else train(anfora, words + more, ranks, launcher, saved, [*BUCKET, *how])
                 wrong = wrong or ("" if all(abs(a - b) <= near * abs(b) for a, b in zip(losses, alone)) and len(losses) == len(alone)
                                   else f"{losses}, alone {alone}")
                 first = first or (losses, state)
@@ -93,7 +94,7 @@ def splits(tap, anfora, mpi, folder):
         alone, _, problem = train(anfora, words + more, 0, [], saved)
         first = None
         for way, launcher in [("threads", [])] + [("2 processes", [*MPIRUN, "-n", "2"])] * mpi:
-            losses, state, wrong = (None, None, problem) if problem else train(anfora, words + more, 2, launcher, saved, ["--split", SPLITS[name]])
+            losses, state, wrong = (None, None, problem) if problem else train(anfora, words + more, 2, launcher, saved, [*BUCKET, "--split", SPLITS[name]])
             wrong = wrong or ("" if all(abs(a - b) <= near * abs(b) for a, b in zip(losses, alone)) else f"{losses}, alone {alone}")
             first = first or (losses, state)
             tap.case(f"{name} split, {way}: the losses of one process, the bits of threads",
@@ -147,6 +148,10 @@ def refuses(tap, anfora, mpi):
              ("E1386", ["--ranks", "4"], {"OMPI_COMM_WORLD_SIZE": "3"}, "4 ranks are not divided among 3"),
              ("E1387", ["--ranks", "4"], {"OMPI_COMM_WORLD_SIZE": "2", "ANFORA_MPI": "/nowhere.so"}, "/nowhere.so"),
              ("E0022", ["--ranks", "2", "--batch", "4000"], {}, "4000")]
+    for more, env, text in ((["--shard"], {}, "--shard needs --ranks N"), (["--split", "p.0.w=row"], {}, "--split needs --ranks N"),
+                            (["--timeout", "3"], {}, "--timeout needs --ranks N"), ([], {"OMPI_COMM_WORLD_SIZE": "3"}, "--ranks 3 trains on them together")):
+        r = subprocess.run([*digits, *more], cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, **env})
+        tap.case(f"one rank: {text}", "" if r.returncode == 2 and text in r.stderr else f"{r.returncode} {r.stderr}")
     if mpi:
         cases.append(("E1388", ["--ranks", "4"], {"OMPI_COMM_WORLD_SIZE": "2"}, "another number of processes"))
     for code, words, env, text in cases:
@@ -226,23 +231,26 @@ def names_the_last(tap, program):
 
 
 def goes_on_without_one(tap, program):
-    """Where MPI can shrink, the ranks that are left meet again, over memory and over MPI. With an MPI without fault tolerance it does
-    not always end after the kill, so it is among the long tests."""
-    for shared in ("on", "off"):
-        p = subprocess.Popen([*MPIRUN, "--enable-recovery", "-n", "4", program], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    """Where MPI can shrink, the ranks that are left meet again, over memory and over MPI; one that hangs meanwhile is not waited for."""
+    for shared, more, want in (("on", [], [f"was {was}: rank {rank} of 3, sum 8, revoked 1, shrunk 1" for rank, was in enumerate((0, 2, 3))]),
+                               ("off", [], [f"was {was}: rank {rank} of 3, sum 8, revoked 1, shrunk 1" for rank, was in enumerate((0, 2, 3))]),
+                               ("on", ["one hangs"], ["was 0: did not meet", "was 2: did not meet"])):
+        p = subprocess.Popen([*MPIRUN, "--enable-recovery", "-n", "4", program, *more], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                              start_new_session=True, env={**os.environ, "ANFORA_MPI_SHARED": shared})
         err = finished(p, 60)
         said = sorted(line for line in (err or "").splitlines() if line.startswith("was "))
-        want = [f"was {was}: rank {rank} of 3, sum 8, revoked 1, shrunk 1" for rank, was in enumerate((0, 2, 3))]
-        tap.case(f"three of four ranks go on after one was killed; messages over memory {shared}", "" if said == want else f"{err}")
+        what = "one more hangs, and the others do not wait for it" if more else "three of four ranks go on after one was killed"
+        tap.case(f"{what}; messages over memory {shared}", "" if said == want else f"{err}")
 
 
 def says_what_is_slow(tap, anfora):
     """Ranks of one machine that cannot share memory say so, once; `off` is meant."""
-    words = [*MPIRUN, "-n", "2", anfora, "train", *EXAMPLES[0][1], "--batch", "32", "--steps", "1", "--ranks", "2"]
-    for shared, times in (("/nowhere", 1), ("on", 0), ("off", 0)):
-        r = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120, env={**os.environ, "ANFORA_MPI_SHARED": shared})
-        tap.case(f"memory that ranks share: {shared}", "" if r.returncode == 0 and r.stderr.count("W0907") == times else f"{r.returncode} {r.stderr}")
+    words = [anfora, "train", *EXAMPLES[0][1], "--batch", "32", "--steps", "1", "--ranks"]
+    for shared, ranks, times, why in (("/nowhere", 2, 1, "no folder"), ("on", 2, 0, ""), ("off", 2, 0, ""), ("on", 4, 1, "several ranks each")):
+        r = subprocess.run([*MPIRUN, "-n", "2", *words, str(ranks)], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120,
+                           env={**os.environ, "ANFORA_MPI_SHARED": shared})
+        tap.case(f"memory that ranks share: {shared}, {ranks} ranks in 2 processes",
+                 "" if r.returncode == 0 and r.stderr.count("W0907") == times and why in r.stderr else f"{r.returncode} {r.stderr}")
 
 
 def fast_sums(tap, anfora, mpi, folder):
@@ -250,7 +258,7 @@ def fast_sums(tap, anfora, mpi, folder):
     saved, words = os.path.join(folder, "fast"), EXAMPLES[0][1] + EXAMPLES[0][2]
     alone, _, problem = train(anfora, words, 0, [], saved)
     for ranks in (2, 4):
-        by_rank, found = train(anfora, words, ranks, [], saved), train(anfora, words, ranks, [], saved, ["--fast-sums"])
+        by_rank, found = (train(anfora, words, ranks, [], saved, [*BUCKET, *way]) for way in ([], ["--fast-sums"]))
         problem = problem or by_rank[2] or found[2]
         tap.case(f"--fast-sums on {ranks} ranks: losses of one process",
                  problem or ("" if all(abs(a - b) <= 1e-5 * abs(b) for a, b in zip(found[0], alone)) else f"{found[0]}, alone {alone}"))
@@ -258,7 +266,7 @@ def fast_sums(tap, anfora, mpi, folder):
                  problem or ("" if (found[1] == by_rank[1]) == (ranks == 2) else "not so"))
         ways = [("again", [])] + [(f"{ranks} processes", [*MPIRUN, "-n", str(ranks)])] * mpi
         for way, launcher in ways:
-            more = train(anfora, words, ranks, launcher, saved, ["--fast-sums"])
+            more = train(anfora, words, ranks, launcher, saved, [*BUCKET, "--fast-sums"])
             tap.case(f"--fast-sums on {ranks} ranks, {way}: the same bits", more[2] or ("" if more == found else f"{more[0]}, {found[0]}"))
 
 
@@ -324,9 +332,8 @@ def main():
         if mpi:
             if not long:
                 names_the_last(tap, os.path.abspath(sys.argv[2]))
-                says_what_is_slow(tap, anfora)
-            else:
                 goes_on_without_one(tap, os.path.abspath(sys.argv[3]))
+                says_what_is_slow(tap, anfora)
             kills(tap, anfora, folder, long or 4)
         else:
             tap.skip("processes of MPI", "no mpirun" if library else "the build has no libanfora_mpi")

@@ -61,6 +61,18 @@ static const char adam[] =
     "   {loss = l, norm = Sum(Square(v.b))})\n"
     "}\n";
 
+/* A mean over the rows of all ranks, however many each has. */
+static const char weighed[] =
+    "def loss(w: {a: f64[6, 5], b: f64[5], c: f64[5, 1]}, x: f64[N, 6], y: f64[N]) {\n"
+    "  h = Tanh(x @ w.a + w.b)\n"
+    "  s = Sum(Square(Reshape(h @ w.c, shape=(N,)) - y))\n"
+    "  AllReduce(s) / AllReduce(Sum(0.0 * y + 1.0))\n"
+    "}\n"
+    "def step(w: {a: f64[6, 5], b: f64[5], c: f64[5, 1]}, x: f64[N, 6], y: f64[N]) {\n"
+    "  (l, d) = value_and_grad(loss)(w, x, y)\n"
+    "  ({a = w.a - 0.1 * d.a, b = w.b - 0.1 * d.b, c = w.c - 0.1 * d.c}, {loss = l})\n"
+    "}\n";
+
 typedef struct plan {
   const char *text;
   size_t nstate;
@@ -71,6 +83,7 @@ typedef struct plan {
   anf_nan_check nan;
   int from, to;            // steps; 0, 0: all
   const char *load, *save; // checkpoints before and after them
+  int32_t more;            // rows of rank 0 that rank 1 lacks
 } plan;
 
 static double number_at(size_t i) { return sin((double)(i * i % 97) + 0.5 * (double)i); }
@@ -128,6 +141,8 @@ static void train(rank *r) {
   static const anf_jit_kind kind[ENGINES] = {
       [BY_TIR] = ANF_JIT_INTERP, [BY_LLVM] = ANF_JIT_LLVM, [BY_CJIT] = ANF_JIT_CJIT};
   int32_t rows = p->alone ? ROWS : ROWS / r->ranks, first = p->alone ? 0 : rows * r->me;
+  if (!r->me) rows += p->more;
+  if (r->me == 1) rows -= p->more, first += p->more;
   double x[ROWS * IN], y[ROWS], losses[STEPS] = {0};
   int64_t dims[2] = {rows, IN};
   anf_array ax = {.dtype = ANF_F64, .rank = 2, .dims = dims, .data = x},
@@ -381,6 +396,85 @@ static void test_parts(void **state) {
   all_fine(4, r);
 }
 
+static double sum_of_state(const anf_step *s) {
+  double sum = 0, weight = 1;
+  for (size_t i = 0; i < anf_step_leaf_count(s, ANF_STATE); i++) {
+    anf_array a;
+    anf_step_leaf(s, ANF_STATE, i, &a);
+    size_t n = 1;
+    for (size_t k = 0; k < a.rank; k++) n *= (size_t)a.dims[k];
+    for (size_t k = 0; k < n; k++) sum += (weight *= -1.01) * ((const double *)a.data)[k];
+  }
+  return sum;
+}
+
+/* Means over ranks of other numbers of rows are means of nothing in particular: refused, and the state is as it was. A program that
+ * sums over ranks weighs them itself. */
+static void test_rows(void **state) {
+  (void)state;
+  rank r[MAX_RANKS], whole[1];
+  for (uint64_t shard = 0; shard < 2; shard++)
+    for (int32_t n = 2; n <= 4; n += 2) {
+      run_ranks(n, NULL, train, &(plan){sgd, 1, .engine = BY_TIR, .shard = shard, .more = 1}, r);
+      for (int i = 0; i < n; i++) {
+        assert_string_equal(r[i].code, "E1623");
+        assert_true(strstr(r[i].message, "the rows of rank 1 ") != NULL);
+      }
+      free_outs(n, r);
+    }
+  run_ranks(1, NULL, train, &(plan){sgd, 1, .alone = true, .engine = BY_TIR}, whole);
+  run_ranks(2, NULL, train, &(plan){weighed, 1, .engine = BY_TIR, .more = 2}, r);
+  all_fine(2, r);
+  for (int i = 0; i < 2; i++) same(&r[i], &whole[0], 1e-12);
+  free_outs(2, r);
+  free_outs(1, whole);
+}
+
+/* Batches of other sizes one after the other, alike on all ranks: two steps on one communicator in turn. Then rank 1 has fewer rows. */
+static void step_in_turn(rank *r) {
+  static const int32_t rows[] = {2, 3};
+  anf_ctx *cx = anf_ctx_new(NULL);
+  anf_diag *d = anf_diag_new(cx);
+  anf_module *m[2] = {NULL};
+  anf_step *s[2] = {NULL};
+  anf_step_opts o = {.size = sizeof o, .comm = r->comm};
+  anf_exec_opts how = {.size = sizeof how, .kind = ANF_JIT_INTERP};
+  anf_status st = ANF_OK;
+  o.exec = &how;
+  for (int i = 0; st == ANF_OK && i < 2; i++) {
+    char *text = program_for(sgd, rows[i]);
+    st = anf_parse(cx, text, "turn.anf", d, &m[i]);
+    if (st == ANF_OK) st = anf_step_new(anf_module_find(m[i], "step"), 1, 0, NULL, &o, d, &s[i]);
+    free(text);
+  }
+  for (int k = 0; st == ANF_OK && k < 6; k++) st = anf_step_run(s[k / 2 % 2], d);
+  report(r, st, d);
+  anf_comm_counts n = {.size = sizeof n};
+  anf_comm_count(r->comm, &n);
+  r->out = malloc(2 * sizeof *r->out);
+  r->out[0] = (double)n.operations;
+  double before = s[0] ? sum_of_state(s[0]) : 0;
+  anf_diag_clear(d);
+  if (st == ANF_OK) report(r, anf_step_run(s[r->me == 1], d), d);
+  r->out[1] = (double)(s[0] && before == sum_of_state(s[0]));
+  for (int i = 0; i < 2; i++) anf_step_free(s[i]), anf_module_free(m[i]);
+  anf_diag_free(d);
+  anf_ctx_free(cx);
+}
+
+static void test_rows_in_turn(void **state) {
+  (void)state;
+  rank r[2];
+  anf_comm_opts o = {.size = sizeof o, .timeout_ms = 4000};
+  run_ranks(2, &o, step_in_turn, NULL, r);
+  for (int i = 0; i < 2; i++) {
+    assert_true(r[i].out[0] ==
+                6 * 4 + 3); // a loss and three gradients a step; rows where the step changes
+    assert_true(r[i].status == ANF_INVALID && r[i].out[1] == 1);
+  }
+  free_outs(2, r);
+}
+
 /* State that would differ between ranks. */
 static void refuse(rank *r) {
   anf_ctx *cx = anf_ctx_new(NULL);
@@ -449,18 +543,6 @@ typedef struct fault {
   uint64_t shard;
   breaking b;
 } fault;
-
-static double sum_of_state(const anf_step *s) {
-  double sum = 0, weight = 1;
-  for (size_t i = 0; i < anf_step_leaf_count(s, ANF_STATE); i++) {
-    anf_array a;
-    anf_step_leaf(s, ANF_STATE, i, &a);
-    size_t n = 1;
-    for (size_t k = 0; k < a.rank; k++) n *= (size_t)a.dims[k];
-    for (size_t k = 0; k < n; k++) sum += (weight *= -1.01) * ((const double *)a.data)[k];
-  }
-  return sum;
-}
 
 /* out: whether the step was done, and the state before and after. */
 static void step_with_fault(rank *r) {
@@ -630,6 +712,7 @@ int main(void) {
       cmocka_unit_test(test_sharded),     cmocka_unit_test(test_sharded_parameters),
       cmocka_unit_test(test_parts),       cmocka_unit_test(test_nan_in_a_part),
       cmocka_unit_test(test_checkpoints), cmocka_unit_test(test_checkpoint_fails),
+      cmocka_unit_test(test_rows),        cmocka_unit_test(test_rows_in_turn),
       cmocka_unit_test(test_refused),     cmocka_unit_test(test_faults),
       cmocka_unit_test(test_torn),        cmocka_unit_test(test_overlap)};
   return cmocka_run_group_tests(tests, NULL, NULL);
