@@ -34,7 +34,8 @@ static const char *const names[ORACLE_ENGINES] = {"interpreter",
                                                   "LLVM",
                                                   "C compiler",
                                                   "interpreter, of what functions of C built",
-                                                  "Tensor IR, of what functions of C built"};
+                                                  "Tensor IR, of what functions of C built",
+                                                  "LLVM, of what functions of C built"};
 static const struct {
   anf_jit_kind kind;
   anf_jit_level level;
@@ -45,7 +46,8 @@ static const struct {
     [ORACLE_LLVM] = {.kind = ANF_JIT_LLVM, .level = ANF_JIT_O2},
     [ORACLE_CJIT] = {.kind = ANF_JIT_CJIT, .level = ANF_JIT_O2},
     [ORACLE_BUILT] = {.built = true},
-    [ORACLE_BUILT_TIR] = {.kind = ANF_JIT_INTERP, .level = ANF_JIT_O0, .built = true}};
+    [ORACLE_BUILT_TIR] = {.kind = ANF_JIT_INTERP, .level = ANF_JIT_O0, .built = true},
+    [ORACLE_BUILT_LLVM] = {.kind = ANF_JIT_LLVM, .level = ANF_JIT_O2, .built = true}};
 
 static bool interprets(int e) { return e == ORACLE_INTERP || e == ORACLE_BUILT; }
 

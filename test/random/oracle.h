@@ -10,7 +10,7 @@
 
 #include "anfora/anfora.h"
 
-/* The last two run what is made anew by the functions of anfora/ir.h (rebuild.h), in place of what was read. */
+/* The last three run what is made anew by the functions of anfora/ir.h (rebuild.h), in place of what was read. */
 enum {
   ORACLE_INTERP,
   ORACLE_TIR,
@@ -19,6 +19,7 @@ enum {
   ORACLE_CJIT,
   ORACLE_BUILT,
   ORACLE_BUILT_TIR,
+  ORACLE_BUILT_LLVM,
   ORACLE_ENGINES
 };
 enum {
