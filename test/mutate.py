@@ -203,8 +203,9 @@ def main():
     path = os.path.join(tree, BUILD, "state.json")
     state = json.load(open(path, encoding="utf-8")) if os.path.exists(path) else []
     tests = Tests(tree)
-    if not tests.build(["cli/anfora"]) or tests.first_failing():
-        sys.exit("the tests do not pass without a mutant")
+    failing = tests.first_failing() if tests.build(["cli/anfora"]) else "the build"
+    if failing:
+        sys.exit(f"without a mutant, {failing} fails")
     plain, killers, done = digest(tree), {}, 0
     for m in chosen(tree, state, count, seed, sys.argv[4:] or FOLDERS):
         if count and done == count:

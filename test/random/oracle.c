@@ -342,6 +342,21 @@ bool oracle_refuses(oracle *o, const char *text, size_t n, anf_value *const *arg
   return refused;
 }
 
+/* The parser makes no graph that uses what is not in scope, whatever the text says (E0214). */
+static bool out_of_scope(oracle *o, const char *text) {
+  anf_module *m = NULL;
+  outcome x = {0};
+  anf_diag_clear(o->d);
+  x.status = anf_parse(o->cx, text, "main.anf", o->d, &m);
+  if (x.status == ANF_OK) x.status = anf_verify(m, o->d);
+  if (x.status != ANF_OK) take_refusal(o->d, &x);
+  anf_module_free(m);
+  if (strcmp(x.code, "E0214") != 0) return false;
+  put_outcome(o, "verifier", &x);
+  put_program(text);
+  return true;
+}
+
 int oracle_try(oracle *o, const char *text, size_t n, anf_value *const *args, unsigned engines) {
   outcome want, got;
   int bad = 0;
@@ -351,6 +366,7 @@ int oracle_try(oracle *o, const char *text, size_t n, anf_value *const *args, un
   o->tried++;
   o->ran += want.status == ANF_OK;
   o->refused += want.status != ANF_OK;
+  bad += out_of_scope(o, text);
   if (want.status == ANF_INTERNAL) bad++, put_outcome(o, names[0], &want), put_program(text);
   for (int e = ORACLE_INTERP + 1; e < ORACLE_ENGINES; e++) {
     if (!(engines >> e & 1) || want.status == ANF_LIMIT) continue; // compiled code has other limits

@@ -4,7 +4,7 @@
  *     oracle *o = oracle_new();
  *     oracle_try(o, "def main(x: f64) { f = Sin; f(x, x) }", 1, args, ORACLE_ALL);    // 0: all agree
  *
- * An engine may refuse as unsupported, or for a limit, what another runs: such programs are counted. */
+ * The graphs that are read must be whole. An engine may refuse as unsupported, or for a limit, what another runs: such programs are counted. */
 #ifndef TEST_ORACLE_H
 #define TEST_ORACLE_H
 
