@@ -198,6 +198,7 @@ def chosen(tree, state, count, seed, folders):
 
 
 def main():
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the source is put back
     tree, count = os.path.abspath(sys.argv[1]), int(sys.argv[2])
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     path = os.path.join(tree, BUILD, "state.json")
