@@ -342,8 +342,9 @@ bool oracle_refuses(oracle *o, const char *text, size_t n, anf_value *const *arg
   return refused;
 }
 
-/* The parser makes no graph that uses what is not in scope, whatever the text says (E0214). */
-static bool out_of_scope(oracle *o, const char *text) {
+/* The parser makes whole graphs, whatever the text says: E0210 to E0223 of the verifier are its own, but for a call with another
+ * number of arguments (E0217) and what types say (E0222). */
+static bool broken(oracle *o, const char *text) {
   anf_module *m = NULL;
   outcome x = {0};
   anf_diag_clear(o->d);
@@ -351,7 +352,8 @@ static bool out_of_scope(oracle *o, const char *text) {
   if (x.status == ANF_OK) x.status = anf_verify(m, o->d);
   if (x.status != ANF_OK) take_refusal(o->d, &x);
   anf_module_free(m);
-  if (strcmp(x.code, "E0214") != 0) return false;
+  bool own = strcmp(x.code, "E0210") >= 0 && strcmp(x.code, "E0223") <= 0;
+  if (!own || strcmp(x.code, "E0217") == 0 || strcmp(x.code, "E0222") == 0) return false;
   put_outcome(o, "verifier", &x);
   put_program(text);
   return true;
@@ -366,7 +368,7 @@ int oracle_try(oracle *o, const char *text, size_t n, anf_value *const *args, un
   o->tried++;
   o->ran += want.status == ANF_OK;
   o->refused += want.status != ANF_OK;
-  bad += out_of_scope(o, text);
+  bad += broken(o, text);
   if (want.status == ANF_INTERNAL) bad++, put_outcome(o, names[0], &want), put_program(text);
   for (int e = ORACLE_INTERP + 1; e < ORACLE_ENGINES; e++) {
     if (!(engines >> e & 1) || want.status == ANF_LIMIT) continue; // compiled code has other limits
