@@ -428,13 +428,35 @@ static void number_tree(checker *c, const anf_analysis *an, uint32_t *in, uint32
   }
 }
 
+/* Graphs that run: those that capture nothing, and what they refer to. An unused function in a loop that captures the
+ * loop's variable and one from outside of it is no child of either, as nothing in the loop needs the outer one. */
+static bool *reached_graphs(checker *c, const anf_analysis *an) {
+  bool *reached = ANFI_NEW_N(c->scratch, bool, an->ngraph + 1);
+  ANFI_VEC(uint32_t) todo = {0};
+  for (uint32_t i = 0; i < an->ngraph; i++) {
+    const anf_graph *g = c->m->graphs.at[i];
+    reached[i] = g && !(g->flags & ANFI_GRAPH_PRIVATE && an->graphs[i].free.n);
+    if (reached[i]) anfi_push(c->scratch, &todo, i);
+  }
+  while (todo.n) {
+    const anfi_graph_info *g = &an->graphs[todo.at[--todo.n]];
+    for (size_t k = 0; k < g->callees.n; k++) {
+      uint32_t to = g->callees.at[k]->id;
+      if (!reached[to]) anfi_push(c->scratch, &todo, to);
+      reached[to] = true;
+    }
+  }
+  return reached;
+}
+
 static void check_scopes(checker *c, const anf_analysis *an) {
   uint32_t *in = ANFI_NEW_N(c->scratch, uint32_t, an->ngraph),
            *out = ANFI_NEW_N(c->scratch, uint32_t, an->ngraph);
   number_tree(c, an, in, out);
+  const bool *reached = reached_graphs(c, an);
   for (size_t i = 0; i < an->ngraph && anfi_more_errors(c->cx); i++) {
     const anf_graph *g = c->m->graphs.at[i];
-    for (size_t k = 0; g && k < an->graphs[i].free.n; k++) {
+    for (size_t k = 0; g && reached[i] && k < an->graphs[i].free.n; k++) {
       const anf_node *n = an->graphs[i].free.at[k];
       uint32_t o = n->graph->id;
       if (in[o] && in[i] && o != i && in[o] < in[i] && out[i] < out[o]) continue;

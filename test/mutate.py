@@ -6,24 +6,28 @@ until one fails. A change that no test notices survives, and is printed; the las
     if (n < 2) return x;     becomes     if (n <= 2) return x;     or     if (n < 1) return x;     or     if (false) return x;
 
 TREE is a copy of the project that nobody else uses. TREE/build/mutate/state.json has what was tried: the next run goes on. A
-change that gives the same machine code is no change, and is not counted."""
+change that gives the same machine code is no change, and is not counted. With COUNT 0 it tries those that survived once more,
+which is what to do after tests were written."""
 import hashlib
 import json
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
+import threading
+import time
 
 FOLDERS = ["optimizer", "autodiff", "ir/ops"]
-SECONDS = 600  # a mutant that runs longer than this is noticed
+BUILD = "build/mutate"
+COMPILE = 1800  # seconds that a build may take
 
-# What kills a mutant, the fastest first. Each is arguments of `meson test`, which ends at the first failure.
-TESTS = ["golden", "parse", "interp", "ops_nn", "grad", "verify", "api", "round-trip", "rules", "ad-ops", "ops-numpy", "ops-lowered",
-         "random-programs", "random-gradients", "ops-vmap", "exec", "lib-numpy", "ad-edges", "engine-tables", "random-mistakes",
-         "growth", "program-sizes", "pnnx-layers", "onnx", "mindir", "python-programs", "python-transforms"]
-
-BUILD = ["ninja", "-C", "build/mutate", "cli/anfora"]  # tests build what they run themselves
+# What kills a mutant, the fastest first. A test ends where its first `not ok` is printed.
+TESTS = ["golden", "rules", "ad-ops", "parse", "interp", "ops_nn", "grad", "verify", "api", "round-trip", "ops-numpy", "ops-lowered",
+         "ops-vmap", "ad-edges", "ad-transposes", "exec", "random-programs", "random-gradients", "random-transforms", "engine-tables",
+         "random-mistakes", "lib-numpy", "growth", "program-sizes", "tir-footprints", "onnx", "mindir", "stablehlo", "pnnx-layers",
+         "cjit", "train", "cli", "python-programs", "python-transforms", "python-integers", "python-arrays"]
 
 SWAPS = [("==", "!="), ("!=", "=="), ("<=", "<"), (">=", ">"), (" < ", " <= "), (" > ", " >= "), ("&&", "||"), ("||", "&&"),
          (" + ", " - "), (" - ", " + "), (" * ", " + "), ("true", "false"), ("false", "true"), ("++", "--"), ("!", ""),
@@ -90,44 +94,81 @@ def all_mutants(tree, folders):
                 yield path, i, new
 
 
-def run(words, cwd, timeout=SECONDS):
+class Tests:
+    """The tests of a build: how each is run, what it needs, and how long it took without a mutant."""
+
+    def __init__(self, tree):
+        self.tree, self.seconds = tree, {}
+        names = {t["id"]: t["filename"][0] for t in self.ask("--targets")}
+        self.tests = {t["name"]: t for t in self.ask("--tests") if t["name"] in TESTS}
+        self.order = [name for name in TESTS if name in self.tests]
+        self.needs = {n: [os.path.relpath(names[d], os.path.join(tree, BUILD)) for d in t["depends"]] for n, t in self.tests.items()}
+
+    def ask(self, what):
+        return json.loads(subprocess.run(["meson", "introspect", BUILD, what], cwd=self.tree, capture_output=True, check=True).stdout)
+
+    def build(self, needs):
+        try:
+            return subprocess.run(["ninja", "-C", BUILD, *needs], cwd=self.tree, capture_output=True, timeout=COMPILE, check=False).returncode == 0
+        except subprocess.TimeoutExpired:
+            return False
+
+    def passes(self, name):
+        """Builds what a test needs and runs it, up to its first failure, or five times as long as it took without a mutant."""
+        if not self.build(self.needs[name]):
+            return False
+        test, start = self.tests[name], time.monotonic()
+        p = subprocess.Popen(test["cmd"], cwd=os.path.join(self.tree, BUILD), env={**os.environ, **test["env"]}, stdout=subprocess.PIPE,
+                             stderr=subprocess.DEVNULL, start_new_session=True)
+        timer = threading.Timer(30 + 5 * self.seconds.get(name, 400), end, [p])
+        timer.start()
+        failed = any(re.match(rb"\s*not ok", line) for line in p.stdout)
+        if failed:
+            end(p)
+        failed |= p.wait() != 0
+        timer.cancel()
+        self.seconds.setdefault(name, time.monotonic() - start)
+        return not failed
+
+    def first_failing(self, first=None):
+        """The test that notices, with one that is likely to tried first; None: all pass."""
+        for name in sorted(self.order, key=lambda n: n != first):
+            if not self.passes(name):
+                return name
+        return None
+
+
+def end(process):
     try:
-        return subprocess.run(words, cwd=cwd, capture_output=True, timeout=timeout, check=False).returncode == 0
-    except subprocess.TimeoutExpired:
-        return False
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
 
 
 def digest(tree):
-    with open(os.path.join(tree, "build/mutate/cli/anfora"), "rb") as f:
+    """Of the code alone: where a line is compiled to the same instructions, what the debugger reads may differ."""
+    code = os.path.join(tree, BUILD, "code.bin")
+    subprocess.run(["objcopy", "-O", "binary", "-R", ".note.gnu.build-id", os.path.join(tree, BUILD, "cli/anfora"), code], check=True)
+    with open(code, "rb") as f:
         return hashlib.sha256(f.read()).hexdigest()
 
 
-def first_failing(tree):
-    """The test that notices; None: all pass."""
-    for test in TESTS:
-        if not run(["meson", "test", "-C", "build/mutate", "--maxfail", "1", test], tree):
-            return test
-    return None
-
-
-def try_mutant(tree, path, i, new):
+def try_mutant(tests, plain, m, first):
     """'same', 'refused' by the compiler, the test that noticed, or None."""
-    full = os.path.join(tree, path)
+    full = os.path.join(tests.tree, m["file"])
     with open(full, encoding="utf-8") as f:
         text = f.read()
     lines = text.split("\n")
-    lines[i] = new
-    before = digest(tree)
+    lines[m["line"] - 1] = m["new"]
     try:
         with open(full, "w", encoding="utf-8") as f:
             f.write("\n".join(lines))
-        if not run(BUILD, tree):
+        if not tests.build(["cli/anfora"]):
             return "refused"
-        return "same" if digest(tree) == before else first_failing(tree)
+        return "same" if digest(tests.tree) == plain else tests.first_failing(first)
     finally:
         with open(full, "w", encoding="utf-8") as f:
             f.write(text)
-        run(BUILD, tree)
 
 
 def show(state):
@@ -139,29 +180,45 @@ def show(state):
           f" ({len(state) - len(real)} more did not compile or gave the same code)")
 
 
-def main():
-    tree, count = os.path.abspath(sys.argv[1]), int(sys.argv[2])
-    seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
-    path = os.path.join(tree, "build/mutate/state.json")
-    state = json.load(open(path, encoding="utf-8")) if os.path.exists(path) else []
+def write(path, state):
+    with open(path + ".new", "w", encoding="utf-8") as f:
+        json.dump(state, f, indent=1)
+    os.replace(path + ".new", path)
+
+
+def chosen(tree, state, count, seed, folders):
+    """What is tried: mutants that were not yet, in a random order; with a count of 0 those that survived."""
+    if count == 0:
+        return [m for m in state if m["by"] is None]
     tried = {(m["file"], m["line"], m["new"]) for m in state}
-    mutants = list(all_mutants(tree, sys.argv[4:] or FOLDERS))
+    mutants = list(all_mutants(tree, folders))
     random.Random(seed).shuffle(mutants)
     print(f"{len(mutants)} mutants in all", flush=True)
-    if not run(BUILD, tree, 3600) or first_failing(tree):
-        sys.exit("the tests do not pass without a mutant")
-    for file, i, new in mutants:
-        if count <= 0:
+    return [{"file": f, "line": i + 1, "new": new} for f, i, new in mutants if (f, i + 1, new) not in tried]
+
+
+def main():
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the source is put back
+    tree, count = os.path.abspath(sys.argv[1]), int(sys.argv[2])
+    seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+    path = os.path.join(tree, BUILD, "state.json")
+    state = json.load(open(path, encoding="utf-8")) if os.path.exists(path) else []
+    tests = Tests(tree)
+    failing = tests.first_failing() if tests.build(["cli/anfora"]) else "the build"
+    if failing:
+        sys.exit(f"without a mutant, {failing} fails")
+    plain, killers, done = digest(tree), {}, 0
+    for m in chosen(tree, state, count, seed, sys.argv[4:] or FOLDERS):
+        if count and done == count:
             break
-        if (file, i + 1, new) in tried:
-            continue
-        by = try_mutant(tree, file, i, new)
-        count -= by not in ("same", "refused")
-        state.append({"file": file, "line": i + 1, "new": new, "by": by})
-        with open(path + ".new", "w", encoding="utf-8") as f:
-            json.dump(state, f, indent=1)
-        os.replace(path + ".new", path)
-        print(f"{file}:{i + 1}: {by or 'SURVIVED'}: {new.strip()}", flush=True)
+        by = try_mutant(tests, plain, m, killers.get(m["file"]))
+        done += by not in ("same", "refused")
+        killers[m["file"]] = by or killers.get(m["file"])
+        if "by" not in m:
+            state.append(m)
+        m["by"] = by
+        write(path, state)
+        print(f"{m['file']}:{m['line']}: {by or 'SURVIVED'}: {m['new'].strip()}", flush=True)
     show(state)
 
 

@@ -3,9 +3,6 @@
  *   a value of type {f} passed where {f, g} is expected     ->  (tag 0, environment of f, undefined) */
 #include "optimizer/infer/emit.h"
 
-#include <float.h>
-#include <math.h>
-
 anf_node *anfi_emit_apply(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs,
                           const anf_type *type, size_t n, anf_node *const *in) {
   anf_node *p = anfi_apply(e->g, op, attrs, n, in);
@@ -68,99 +65,10 @@ static anf_node *undefined(anfi_emit *e, const anf_type *type) {
   return anfi_emit_apply(e, ANF_OP_Undef, at, type, 0, NULL);
 }
 
-static anf_node *compare(anfi_emit *e, anfi_opcode op, anf_node *n, int64_t with) {
-  anf_ctx *cx = e->q->cx;
-  const anf_type *t = anfi_type_with_dtype(cx, n->type, ANF_BOOL);
-  anf_node *in[2] = {n, anfi_emit_const(e, anfi_value_new_i64(cx, ANF_INT, with))};
-  return anfi_emit_apply(e, op, NULL, t, 2, in);
-}
-
-/* E0561 in `to` unless all of `good` hold. */
-static void assert_holds(anfi_emit *e, anf_node *good, anf_dtype to) {
-  anf_ctx *cx = e->q->cx;
-  if (good->type->n)
-    good = anfi_emit_apply(e, ANF_OP_All, NULL, anfi_type_scalar(cx, ANF_BOOL), 1, &good);
-  anf_node *in[2] = {good, anfi_emit_const(e, anfi_value_new_type(cx, anfi_type_scalar(cx, to)))};
-  anfi_add_effect(
-      e->g, anfi_emit_apply(e, ANF_OP_Assert, NULL, anfi_type_simple(cx, ANF_TYPE_NONE), 2, in));
-}
-
-/* Asserts that integers without a type are in the range of the one that they take. */
-static void assert_range(anfi_emit *e, anf_node *n, anf_dtype to) {
-  unsigned bits = 8 * (unsigned)anf_dtype_bytes(to);
-  bool is_signed = anfi_dtype_class(to) == ANFI_CLASS_SIGNED;
-  if (anfi_dtype_holds(to, INT64_MIN, INT64_MAX)) return;
-  int64_t end = bits == 64 ? 0 : (int64_t)1 << (bits - is_signed);
-  anf_node *good = compare(e, ANF_OP_GreaterEqual, n, is_signed ? -end : 0);
-  if (end) {
-    anf_node *both[2] = {good, compare(e, ANF_OP_Less, n, end)};
-    good = anfi_emit_apply(e, ANF_OP_LogicalAnd, NULL, good->type, 2, both);
-  }
-  assert_holds(e, good, to);
-}
-
-/* The least number that a float type rounds to infinity; infinity: there is none. */
-static double overflow_of(anf_dtype d) {
-  switch (d) {
-  case ANF_F16: return 65520;
-  case ANF_BF16: return 0x1.FFp127;
-  case ANF_F32:
-  case ANF_C64: return 0x1.FFFFFFp127;
-  default: return INFINITY;
-  }
-}
-
-static bool is_finite_in(const anf_value *v, double end) {
-  for (size_t i = 0; i < v->n; i++) {
-    double x = fabs(anfi_get_f64(v, i));
-    if (x >= end && x <= DBL_MAX) return false;
-  }
-  return true;
-}
-
-/* Asserts that a number without a type is not too large for the float type of another branch. */
-static void assert_finite(anfi_emit *e, anf_node *n, anf_dtype to) {
-  anf_ctx *cx = e->q->cx;
-  bool constant = n->kind == ANFI_VALUE && n->u.value->kind == ANF_VALUE_TENSOR;
-  double end = overflow_of(to), of_int = n->type->dtype == ANF_INT ? 0x1p63 : INFINITY;
-  if (end > of_int || isinf(end) || (constant && is_finite_in(n->u.value, end))) return;
-  const anf_type *t = anfi_type_with_dtype(cx, n->type, ANF_BOOL);
-  anf_node *x = n;
-  if (n->type->dtype == ANF_INT) { // |x| of the least integer is that
-    const anf_type *real = anfi_type_with_dtype(cx, n->type, ANF_FLOAT);
-    anf_value *d = anfi_value_new_type(cx, anfi_type_scalar(cx, ANF_FLOAT));
-    x = anfi_emit_apply(e, ANF_OP_Cast, anfi_attrs_one(e->q->m, ANF_OP_Cast, d), real, 1, &n);
-  }
-  anf_node *size = anfi_emit_apply(e, ANF_OP_Abs, NULL, x->type, 1, &x);
-  anf_node *below[2] = {size, anfi_emit_const(e, anfi_value_new_f64(cx, ANF_FLOAT, end))};
-  anf_node *finite[2] = {size, anfi_emit_const(e, anfi_value_new_f64(cx, ANF_FLOAT, DBL_MAX))};
-  anf_node *either[2] = {anfi_emit_apply(e, ANF_OP_Less, NULL, t, 2, below),
-                         anfi_emit_apply(e, ANF_OP_LessEqual, NULL, t, 2, finite)};
-  either[1] = anfi_emit_apply(e, ANF_OP_LogicalNot, NULL, t, 1, &either[1]);
-  assert_holds(e, anfi_emit_apply(e, ANF_OP_LogicalOr, NULL, t, 2, either), to);
-}
-
 static bool in_range(const anf_value *v, anf_dtype to) {
   for (size_t i = 0; i < v->n; i++)
     if (!anfi_dtype_holds(to, anfi_get_i64(v, i), anfi_get_i64(v, i))) return false;
   return true;
-}
-
-void anfi_emit_check_index(anfi_emit *e, anf_node *i, size_t n) {
-  anf_ctx *cx = e->q->cx;
-  int64_t known, count = (int64_t)n;
-  if (i->kind == ANFI_VALUE && anfi_value_is_int(i->u.value, &known) && known >= -count &&
-      known < count)
-    return;
-  anf_node *good = compare(e, ANF_OP_Less, i, count);
-  if (anfi_dtype_class((anf_dtype)i->type->dtype) != ANFI_CLASS_UNSIGNED) {
-    anf_node *both[2] = {compare(e, ANF_OP_GreaterEqual, i, -count), good};
-    good = anfi_emit_apply(e, ANF_OP_LogicalAnd, NULL, good->type, 2, both);
-  }
-  const char *why = anfi_sprintf(e->arena, "there is no function of that index among %zu", n);
-  anf_node *in[2] = {good, anfi_emit_const(e, anfi_value_new_string(cx, why, strlen(why)))};
-  anfi_add_effect(
-      e->g, anfi_emit_apply(e, ANF_OP_Assert, NULL, anfi_type_simple(cx, ANF_TYPE_NONE), 2, in));
 }
 
 anf_node *anfi_emit_compared(anfi_emit *e, anf_node *n, anf_dtype with) {
@@ -175,7 +83,7 @@ static anf_node *cast(anfi_emit *e, anf_node *n, const anf_type *to) {
   bool constant = n->kind == ANFI_VALUE && n->u.value->kind == ANF_VALUE_TENSOR;
   if (n->type->dtype == ANF_INT && anfi_dtype_is_int((anf_dtype)to->dtype) &&
       !(constant && in_range(n->u.value, (anf_dtype)to->dtype)))
-    assert_range(e, n, (anf_dtype)to->dtype);
+    anfi_emit_check_range(e, n, (anf_dtype)to->dtype);
   if (constant) return anfi_emit_const(e, anfi_value_cast(n->u.value, (anf_dtype)to->dtype));
   anf_value *d = anfi_value_new_type(e->q->cx, anfi_type_scalar(e->q->cx, (anf_dtype)to->dtype));
   return anfi_emit_apply(e, ANF_OP_Cast, anfi_attrs_one(e->q->m, ANF_OP_Cast, d), to, 1, &n);
@@ -277,6 +185,6 @@ anf_node *anfi_emit_coerce(anfi_emit *e, anf_node *n, const anfi_abs *from, cons
   if (to->kind == ANFI_ABS_FN) return coerce_fn(e, n, from, to);
   if (to->kind != ANFI_ABS_DATA) return coerce_items(e, n, from, to);
   bool same = from->type->kind != ANF_TYPE_TENSOR || from->type->dtype == to->type->dtype;
-  if (!same && to->weak) assert_finite(e, n, (anf_dtype)to->type->dtype);
+  if (!same && to->weak) anfi_emit_check_finite(e, n, (anf_dtype)to->type->dtype);
   return same ? n : cast(e, n, to->type);
 }

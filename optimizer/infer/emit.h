@@ -34,7 +34,6 @@ anf_node *anfi_emit_const(anfi_emit *e, anf_value *v); // takes the reference
 /* The data of `from` as data of `to`, which is wider. */
 anf_node *anfi_emit_coerce(anfi_emit *e, anf_node *n, const anfi_abs *from, const anfi_abs *to);
 
-void anfi_emit_check_index(anfi_emit *e, anf_node *i, size_t n); // stops where i is none of n
 /* An operand of a comparison with data of a type. A constant integer without a type takes that type if it fits: the
  * comparison is as exact, and narrower. */
 anf_node *anfi_emit_compared(anfi_emit *e, anf_node *n, anf_dtype with);
@@ -50,6 +49,15 @@ anf_node *anfi_emit_choose(anfi_emit *e, anfi_opcode op, anf_node *tag, int64_t 
                            anf_node *no);
 /* The environment as the callee takes it: boxes are opened. */
 anf_node *anfi_emit_open(anfi_emit *e, anf_node *n, const anfi_abs *a);
+
+/* emit_check.c: assertions */
+void anfi_emit_check_index(anfi_emit *e, anf_node *i, size_t n); // stops where i is none of n
+/* E0561 where an integer without a type is outside the type that it takes. */
+void anfi_emit_check_range(anfi_emit *e, anf_node *n, anf_dtype to);
+/* E0561 where a number without a type is too large for the float type of another branch. */
+void anfi_emit_check_finite(anfi_emit *e, anf_node *n, anf_dtype to);
+/* E0561 where p, which is a number without a type by another branch, is too large for f16. */
+void anfi_emit_check_result(anfi_emit *e, anfi_opcode op, anf_node *p);
 
 /* specialise.c */
 anf_graph *anfi_emit_graph(anfi_emit *e, anfi_spec *s); // its graph, written later if not yet

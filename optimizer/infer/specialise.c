@@ -5,6 +5,8 @@
  * A worklist of specialisations; no recursion. */
 #include "optimizer/infer/emit.h"
 
+#include <stdlib.h>
+
 enum { FEW = 8 };
 
 anf_graph *anfi_emit_graph(anfi_emit *e, anfi_spec *s) {
@@ -152,12 +154,33 @@ static void calls_have_effects(anfi_arena *a, graphs *todo, const anf_node *f, c
   }
 }
 
+static int by_id(const void *a, const void *b) {
+  uint32_t x = (*(anf_node *const *)a)->id, y = (*(anf_node *const *)b)->id;
+  return (x > y) - (x < y);
+}
+
+/* Calls that have become effects, which stand after the first `own`, go where they are made: what checks their results comes
+ * after them. */
+static void place_calls(anfi_arena *a, anf_graph *g, size_t own) {
+  size_t n = g->effects.n, e = 0, c = own;
+  if (own == n) return;
+  anf_node **all = ANFI_NEW_N(a, anf_node *, n);
+  memcpy(all, g->effects.at, n * sizeof *all);
+  qsort(all + own, n - own, sizeof *all, by_id);
+  for (size_t i = 0; i < n; i++) {
+    bool call = c < n && (e == own || all[c]->id < all[e]->id);
+    g->effects.at[i] = call ? all[c++] : all[e++];
+  }
+}
+
 /* def byte(n: i8) { n };  def g(x) { byte(x + 0) };  g(x):  g checks its number, so calls of g have an effect. */
 static void spread_effects(anfi_arena *a, anf_module *m, size_t first) {
   graphs todo = {0};
   const bool *prints = find_printing(a, m, first);
+  size_t *own = ANFI_NEW_N(a, size_t, m->graphs.n + 1);
   for (size_t i = first; i < m->graphs.n; i++)
-    if (m->graphs.at[i] && m->graphs.at[i]->effects.n) anfi_push(a, &todo, m->graphs.at[i]);
+    if (m->graphs.at[i] && (own[i] = m->graphs.at[i]->effects.n))
+      anfi_push(a, &todo, m->graphs.at[i]);
   while (todo.n) {
     const anf_node *f = todo.at[--todo.n]->self;
     if (!f) continue; // nobody names it
@@ -166,6 +189,8 @@ static void spread_effects(anfi_arena *a, anf_module *m, size_t first) {
       if (anfi_is_op(u->user, ANF_OP_Switch) || anfi_is_op(u->user, ANF_OP_SwitchLayer))
         calls_have_effects(a, &todo, u->user, prints);
   }
+  for (size_t i = first; i < m->graphs.n; i++)
+    if (m->graphs.at[i]) place_calls(a, m->graphs.at[i], own[i]);
 }
 
 static void remove_originals(anf_module *m, size_t ngraph) {

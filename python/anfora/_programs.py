@@ -130,5 +130,5 @@ def read(path: Any, imports: Any = None) -> Module:
     try:
         core = _core.Program.read(path, None if imports is None else os.fspath(imports))
     except _core.Failure as failure:
-        raise translated(failure, CompileError, path, SourceMap([], [])) from None
+        raise translated(failure, CompileError, "", SourceMap([], [])) from None
     return Module(core, path)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* faults [--part I/N] [--turns N] FOLDER...
- * Allocations refused over the golden corpus and the examples. Each `engines:` line of a golden case, and each `# run: run`
- * of one argument list, is a piece of work for each engine: parse, compile or differentiate, run, print. A turn refuses one
+ * Allocations refused over the golden corpus and the examples. Each `engines:` line of a golden case, each `# run: run` and each
+ * `# try: anfora run` of one argument list is a piece of work for each engine: parse, compile or differentiate, run, print. A turn refuses one
  * of its allocations, or from one on all of them. The work then says ANF_NOMEM, or gives what it gave without a fault, as the
  * same work does on the same context afterwards, and no byte is left.
  *
@@ -214,14 +214,15 @@ static bool take_words(piece *p, const char *line) {
     while (*s == ' ') s++;
     if (!*s) break;
     char quote = *s == '\'' || *s == '"' ? *s++ : ' ';
-    if (p->n == WORDS || (!p->n && strncmp(s, "{}", 2) != 0) || *s == '-') return false;
+    if (p->n == WORDS || *s == '-') return false; // an option, or a number below 0
     p->word[p->n++] = s;
     s += strcspn(s, quote == ' ' ? " " : quote == '"' ? "\"" : "'");
     if (*s) *s++ = 0;
   }
   if (!p->n) return false;
   static char main_name[] = "main";
-  p->word[0] = p->word[0][2] == ':' ? p->word[0] + 3 : main_name;
+  char *function = strchr(p->word[0], ':');
+  p->word[0] = function ? function + 1 : main_name;
   return true;
 }
 
@@ -252,12 +253,12 @@ static void try_line(choice *c, piece *p, const char *line) {
 
 static void try_file(choice *c, const char *path) {
   static piece p;
-  static const char *const heads[] = {" engines: ", " run: run "};
+  static const char *const heads[] = {" engines: ", " run: run ", " try: anfora run "};
   if (!read_text(&p, path)) return;
   for (char *s = p.text; (*s == '#' || *s == '/') && s;
        s = strchr(s, '\n') ? strchr(s, '\n') + 1 : s + strlen(s)) {
     const char *after = s + strspn(s, "#/");
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
       if (strncmp(after, heads[i], strlen(heads[i])) == 0)
         try_line(c, &p, after + strlen(heads[i]));
   }
@@ -267,7 +268,9 @@ static void try_folder(choice *c, const char *folder) {
   char pattern[1024];
   glob_t g;
   snprintf(pattern, sizeof pattern, "%s/*/*.anf", folder);
-  if (glob(pattern, 0, NULL, &g) != 0) return;
+  int none = glob(pattern, 0, NULL, &g);
+  snprintf(pattern, sizeof pattern, "%s/*.anf", folder);
+  if (glob(pattern, none ? 0 : GLOB_APPEND, NULL, &g) != 0 && none) return;
   for (size_t i = 0; i < g.gl_pathc; i++) try_file(c, g.gl_pathv[i]);
   globfree(&g);
 }

@@ -34,7 +34,8 @@ static const char *const names[ORACLE_ENGINES] = {"interpreter",
                                                   "LLVM",
                                                   "C compiler",
                                                   "interpreter, of what functions of C built",
-                                                  "Tensor IR, of what functions of C built"};
+                                                  "Tensor IR, of what functions of C built",
+                                                  "LLVM, of what functions of C built"};
 static const struct {
   anf_jit_kind kind;
   anf_jit_level level;
@@ -45,7 +46,8 @@ static const struct {
     [ORACLE_LLVM] = {.kind = ANF_JIT_LLVM, .level = ANF_JIT_O2},
     [ORACLE_CJIT] = {.kind = ANF_JIT_CJIT, .level = ANF_JIT_O2},
     [ORACLE_BUILT] = {.built = true},
-    [ORACLE_BUILT_TIR] = {.kind = ANF_JIT_INTERP, .level = ANF_JIT_O0, .built = true}};
+    [ORACLE_BUILT_TIR] = {.kind = ANF_JIT_INTERP, .level = ANF_JIT_O0, .built = true},
+    [ORACLE_BUILT_LLVM] = {.kind = ANF_JIT_LLVM, .level = ANF_JIT_O2, .built = true}};
 
 static bool interprets(int e) { return e == ORACLE_INTERP || e == ORACLE_BUILT; }
 
@@ -340,6 +342,23 @@ bool oracle_refuses(oracle *o, const char *text, size_t n, anf_value *const *arg
   return refused;
 }
 
+/* The parser makes whole graphs, whatever the text says: E0210 to E0223 of the verifier are its own, but for a call with another
+ * number of arguments (E0217) and what types say (E0222). */
+static bool broken(oracle *o, const char *text) {
+  anf_module *m = NULL;
+  outcome x = {0};
+  anf_diag_clear(o->d);
+  x.status = anf_parse(o->cx, text, "main.anf", o->d, &m);
+  if (x.status == ANF_OK) x.status = anf_verify(m, o->d);
+  if (x.status != ANF_OK) take_refusal(o->d, &x);
+  anf_module_free(m);
+  bool own = strcmp(x.code, "E0210") >= 0 && strcmp(x.code, "E0223") <= 0;
+  if (!own || strcmp(x.code, "E0217") == 0 || strcmp(x.code, "E0222") == 0) return false;
+  put_outcome(o, "verifier", &x);
+  put_program(text);
+  return true;
+}
+
 int oracle_try(oracle *o, const char *text, size_t n, anf_value *const *args, unsigned engines) {
   outcome want, got;
   int bad = 0;
@@ -349,6 +368,7 @@ int oracle_try(oracle *o, const char *text, size_t n, anf_value *const *args, un
   o->tried++;
   o->ran += want.status == ANF_OK;
   o->refused += want.status != ANF_OK;
+  bad += broken(o, text);
   if (want.status == ANF_INTERNAL) bad++, put_outcome(o, names[0], &want), put_program(text);
   for (int e = ORACLE_INTERP + 1; e < ORACLE_ENGINES; e++) {
     if (!(engines >> e & 1) || want.status == ANF_LIMIT) continue; // compiled code has other limits

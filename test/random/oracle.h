@@ -4,13 +4,13 @@
  *     oracle *o = oracle_new();
  *     oracle_try(o, "def main(x: f64) { f = Sin; f(x, x) }", 1, args, ORACLE_ALL);    // 0: all agree
  *
- * An engine may refuse as unsupported, or for a limit, what another runs: such programs are counted. */
+ * The graphs that are read must be whole. An engine may refuse as unsupported, or for a limit, what another runs: such programs are counted. */
 #ifndef TEST_ORACLE_H
 #define TEST_ORACLE_H
 
 #include "anfora/anfora.h"
 
-/* The last two run what is made anew by the functions of anfora/ir.h (rebuild.h), in place of what was read. */
+/* The last three run what is made anew by the functions of anfora/ir.h (rebuild.h), in place of what was read. */
 enum {
   ORACLE_INTERP,
   ORACLE_TIR,
@@ -19,6 +19,7 @@ enum {
   ORACLE_CJIT,
   ORACLE_BUILT,
   ORACLE_BUILT_TIR,
+  ORACLE_BUILT_LLVM,
   ORACLE_ENGINES
 };
 enum {
