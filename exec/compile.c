@@ -46,11 +46,13 @@ static void release_constants(const anfi_lowered *low) {
 typedef struct watching {
   anf_trace *trace;
   const anf_exec_opts *o;
+  anfi_pass_log *log;
 } watching;
 
 static void after_pass(void *user, anf_module *m, const char *pass, double ms, uint64_t rewrites) {
   const watching *w = (const watching *)user;
   if (w->trace) anfi_trace_pass(w->trace, m, pass, ms, rewrites);
+  if (w->log) anfi_pass_log_add(w->log, pass, rewrites);
   bool changed = rewrites || strcmp(pass, "specialise") == 0;
   if (w->o->stage && changed) w->o->stage(w->o->stage_user, m->cx, pass, m, NULL);
 }
@@ -95,10 +97,10 @@ static bool lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args, con
       v->name ? v->name : anfi_strndup(&v->arena, program->name->s, program->name->len);
   v->loc = anfi_node_loc(program->result);
   if (v->loc.file) v->loc.file = anfi_strndup(&v->arena, v->loc.file, strlen(v->loc.file));
-  watching watch = {v->job.trace, o};
+  watching watch = {v->job.trace, o, v->job.log};
   anf_opt_opts opt = {
       .size = sizeof opt, .fast = o->fast, .user = &watch, .fold_bytes = o->fold_bytes};
-  if (v->job.trace || o->stage) opt.after = after_pass;
+  if (v->job.trace || o->stage || v->job.log) opt.after = after_pass;
   if (v->job.spread && !spread(v, m, &opt)) return false;
   const char *rest = v->job.spread ? "derive" : "standard";
   anf_status st = anf_optimise(m, o->pipeline ? o->pipeline : rest, &opt, NULL);
