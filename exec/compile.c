@@ -88,6 +88,23 @@ static bool shard(const anfi_variant *v, anf_module *m, const anf_opt_opts *opt)
   return !n || passes(m, "clean", opt);
 }
 
+/* A pipeline of the host's may leave out what code cannot be made without. */
+static bool check_ready(anf_module *m) {
+  const anf_analysis *an = anfi_analyse(m);
+  for (size_t i = 0; i < m->graphs.n; i++)
+    for (size_t k = 0; k < an->graphs[i].order.n; k++) {
+      const anf_node *n = an->graphs[i].order.at[k];
+      bool derivative = anfi_is_op(n, ANF_OP_Derive);
+      if (n->type && !derivative) continue;
+      if (anfi_is_op(n, ANF_OP_Switch) || anfi_is_op(n, ANF_OP_SwitchLayer)) continue;
+      anfi_fail(m->cx, anfi_node_loc(n), ANF_E0603, "lower",
+                derivative ? "derivatives that are expanded" : "types on every node");
+      anfi_hint(m->cx, "run %s before it", derivative ? "expand" : "specialise");
+      return false;
+    }
+  return true;
+}
+
 static bool lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args, const anf_exec_opts *o,
                   anfi_variant *v) {
   anf_graph *program = anfi_applied(cx, g, n, args, &v->arena, &v->origins);
@@ -105,6 +122,7 @@ static bool lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args, con
   const char *rest = v->job.spread ? "derive" : "standard";
   anf_status st = anf_optimise(m, o->pipeline ? o->pipeline : rest, &opt, NULL);
   if (st != ANF_OK) return anfi_fail_as(cx, st);
+  if (o->pipeline && !check_ready(m)) return false;
   if (v->job.spread && !v->job.check_spread(v->job.user, public_graph(m))) return false;
   if (v->job.shard && !shard(v, m, &opt)) return false;
   anfi_lower_opts lo = {.fast = o->fast,
