@@ -130,7 +130,7 @@ bool cli_cpu(cli *c, anf_target_machine *tm);
  * folder. */
 const anf_jit_opts *cli_jit_options(const cli *c);
 /* cmd_print.c: the fused operations, on standard error. */
-anf_status cli_explain_fusion(cli *c, anf_graph *g, const anf_type *const *types, size_t nstate);
+anf_status cli_explain(cli *c, anf_graph *g, const anf_type *const *types, size_t nstate);
 /* The same for all parameters but the first, whose type is given. */
 anf_status cli_types_after(cli *c, anf_graph *g, const anf_type *first, const anf_type **types);
 

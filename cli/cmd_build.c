@@ -93,11 +93,11 @@ static anf_status step_types(cli *c, anf_module *m, anf_graph *g, const anf_type
 }
 
 /* Operations are fused alike at all sizes, up to what a size makes worth it: those of the first are shown. */
-static anf_status explain_fusion(cli *c, anf_graph *g, size_t n, const anf_type *const *types,
-                                 const anfi_size_set *sizes, size_t nstate) {
+static anf_status explain(cli *c, anf_graph *g, size_t n, const anf_type *const *types,
+                          const anfi_size_set *sizes, size_t nstate) {
   const anf_type **first = ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, n + 1);
   for (size_t i = 0; i < n; i++) first[i] = anfi_sizes_type(c->cx, sizes, 0, types[i]);
-  return cli_explain_fusion(c, g, first, nstate);
+  return cli_explain(c, g, first, nstate);
 }
 
 static anf_status build_graph(cli *c, cli_target t, unsigned forms, anf_build_opts *o,
@@ -118,7 +118,7 @@ static anf_status build_graph(cli *c, cli_target t, unsigned forms, anf_build_op
   if (st != ANF_OK) return st;
   size_t n = anf_graph_param_count(g);
   if (!anfi_sizes_read(c->cx, anfi_scratch(c->cx), o->sizes, n, types, sizes)) return ANF_INVALID;
-  if (c->value[OPT_EXPLAIN_FUSION]) st = explain_fusion(c, g, n, types, sizes, step ? nstate : 0);
+  if (c->value[OPT_EXPLAIN]) st = explain(c, g, n, types, sizes, step ? nstate : 0);
   if (st != ANF_OK) return st;
   if (step) return anf_build_step(g, nstate, n, types, forms, o, c->d, out);
   return anf_build_graph(g, n, types, forms, o, c->d, out);

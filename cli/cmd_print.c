@@ -77,7 +77,7 @@ static int print_lowered(cli *c, const char *as) {
   return cli_finish(c, st, &t);
 }
 
-anf_status cli_explain_fusion(cli *c, anf_graph *g, const anf_type *const *types, size_t nstate) {
+anf_status cli_explain(cli *c, anf_graph *g, const anf_type *const *types, size_t nstate) {
   uint64_t threads = 1;
   if (!cli_number(c, OPT_THREADS, 1024, &threads)) return ANF_INVALID;
   anf_exec_opts o = {.size = sizeof o, .nstate = (uint32_t)nstate, .parallel = threads > 1};

@@ -74,7 +74,7 @@ static void keep_text(void *user, const char *text, size_t len) {
 
 /* Options that are about compiled code ask for it. The limits of steps and depth are those of operations. */
 static bool wants_code(cli *c, const outcome *r) {
-  return c->value[OPT_FIX] || c->value[OPT_TUNE] || c->value[OPT_EXPLAIN_FUSION] || cli_dump(c) ||
+  return c->value[OPT_FIX] || c->value[OPT_TUNE] || c->value[OPT_EXPLAIN] || cli_dump(c) ||
          r->threads > 1 || r->repeat > 1;
 }
 static bool wants_steps(const cli *c) { return c->value[OPT_MAX_STEPS] || c->value[OPT_MAX_DEPTH]; }
@@ -114,12 +114,12 @@ static bool exec_options(cli *c, const outcome *r, anf_exec_opts *o) {
   return true;
 }
 
-static anf_status explain_fusion(cli *c, anf_graph *g, anf_value **args) {
+static anf_status explain(cli *c, anf_graph *g, anf_value **args) {
   size_t n = anf_graph_param_count(g);
   const anf_type **types = ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, n + 1);
   for (size_t i = 0; i < n; i++)
     if (!(types[i] = anf_value_type(c->cx, args[i]))) anfi_throw_nomem(c->cx);
-  return cli_explain_fusion(c, g, types, 0);
+  return cli_explain(c, g, types, 0);
 }
 
 /* Arguments of --fix become constants. */
@@ -200,7 +200,7 @@ static anf_status run(cli *c, const anf_run_opts *limits, outcome *r) {
   if (value || c->value[OPT_GRAD]) st = cli_grad(c, g, value, &g);
   if (st != ANF_OK) return st;
   st = cli_arguments(c, g, c->arg + 1, c->narg - 1, &args);
-  if (st == ANF_OK && c->value[OPT_EXPLAIN_FUSION]) st = explain_fusion(c, g, args);
+  if (st == ANF_OK && c->value[OPT_EXPLAIN]) st = explain(c, g, args);
   bool done = false;
   if (st == ANF_OK) st = prepare(c, g, args, &o, r, &done);
   r->compile_ms = ms_since(start) - r->run_ms;

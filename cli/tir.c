@@ -110,9 +110,14 @@ static void dump(void *user, const char *pass, const char *text, size_t len) {
   fprintf(stderr, "// after %s\n%.*s", pass, (int)len, text);
 }
 
+/* `ran` is called before `timed`. */
+static void ran(void *user, const char *pass, bool changed) {
+  (void)pass;
+  *(bool *)user = changed;
+}
 static void timed(void *user, const char *pass, uint64_t ns) {
-  (void)user;
-  fprintf(stderr, "%-28s %10.3f ms\n", pass, (double)ns / 1e6);
+  const bool *changed = (const bool *)user;
+  fprintf(stderr, "%-28s %10.3f ms%s\n", pass, (double)ns / 1e6, *changed ? "  changed" : "");
 }
 
 int cli_opt_tir(cli *c) {
@@ -120,7 +125,8 @@ int cli_opt_tir(cli *c) {
   anf_tir_opt_opts o = {
       .size = sizeof o, .verify_each = c->value[OPT_VERIFY_EACH] != NULL, .dump = dump};
   o.dump_after = after && strcmp(after, "all") == 0 ? "*" : after;
-  if (c->value[OPT_TIME_PASSES]) o.timed = timed;
+  bool changed = false;
+  if (c->value[OPT_TIME_PASSES]) o.user = &changed, o.ran = ran, o.timed = timed;
   anf_tir_module *m = NULL, *out = NULL;
   anf_status st = cli_load_tir(c, c->arg[0], &m);
   if (st == ANF_OK)

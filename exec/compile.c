@@ -46,11 +46,13 @@ static void release_constants(const anfi_lowered *low) {
 typedef struct watching {
   anf_trace *trace;
   const anf_exec_opts *o;
+  anfi_pass_log *log;
 } watching;
 
 static void after_pass(void *user, anf_module *m, const char *pass, double ms, uint64_t rewrites) {
   const watching *w = (const watching *)user;
   if (w->trace) anfi_trace_pass(w->trace, m, pass, ms, rewrites);
+  if (w->log) anfi_pass_log_add(w->log, pass, rewrites);
   bool changed = rewrites || strcmp(pass, "specialise") == 0;
   if (w->o->stage && changed) w->o->stage(w->o->stage_user, m->cx, pass, m, NULL);
 }
@@ -86,6 +88,23 @@ static bool shard(const anfi_variant *v, anf_module *m, const anf_opt_opts *opt)
   return !n || passes(m, "clean", opt);
 }
 
+/* A pipeline of the host's may leave out what code cannot be made without. */
+static bool check_ready(anf_module *m) {
+  const anf_analysis *an = anfi_analyse(m);
+  for (size_t i = 0; i < m->graphs.n; i++)
+    for (size_t k = 0; k < an->graphs[i].order.n; k++) {
+      const anf_node *n = an->graphs[i].order.at[k];
+      bool derivative = anfi_is_op(n, ANF_OP_Derive);
+      if (n->type && !derivative) continue;
+      if (anfi_is_op(n, ANF_OP_Switch) || anfi_is_op(n, ANF_OP_SwitchLayer)) continue;
+      anfi_fail(m->cx, anfi_node_loc(n), ANF_E0603, "lower",
+                derivative ? "derivatives that are expanded" : "types on every node");
+      anfi_hint(m->cx, "run %s before it", derivative ? "expand" : "specialise");
+      return false;
+    }
+  return true;
+}
+
 static bool lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args, const anf_exec_opts *o,
                   anfi_variant *v) {
   anf_graph *program = anfi_applied(cx, g, n, args, &v->arena, &v->origins);
@@ -95,14 +114,15 @@ static bool lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args, con
       v->name ? v->name : anfi_strndup(&v->arena, program->name->s, program->name->len);
   v->loc = anfi_node_loc(program->result);
   if (v->loc.file) v->loc.file = anfi_strndup(&v->arena, v->loc.file, strlen(v->loc.file));
-  watching watch = {v->job.trace, o};
+  watching watch = {v->job.trace, o, v->job.log};
   anf_opt_opts opt = {
       .size = sizeof opt, .fast = o->fast, .user = &watch, .fold_bytes = o->fold_bytes};
-  if (v->job.trace || o->stage) opt.after = after_pass;
+  if (v->job.trace || o->stage || v->job.log) opt.after = after_pass;
   if (v->job.spread && !spread(v, m, &opt)) return false;
   const char *rest = v->job.spread ? "derive" : "standard";
   anf_status st = anf_optimise(m, o->pipeline ? o->pipeline : rest, &opt, NULL);
   if (st != ANF_OK) return anfi_fail_as(cx, st);
+  if (o->pipeline && !check_ready(m)) return false;
   if (v->job.spread && !v->job.check_spread(v->job.user, public_graph(m))) return false;
   if (v->job.shard && !shard(v, m, &opt)) return false;
   anfi_lower_opts lo = {.fast = o->fast,

@@ -425,30 +425,6 @@ double anf_exec_compile_ms(const anf_exec *e) {
   return e ? e->compile_ms + anf_exec_compile_ms(head_of(e)) : 0;
 }
 
-static bool count_parallel(tviewer *v, tstmt s) {
-  *(size_t *)v->user += s->kind == TS_for_loop && s->sub;
-  return true;
-}
-
-static size_t parallel_loops(const tmod *m) {
-  size_t n = 0;
-  tviewer v = {.user = &n, .enter_stmt = count_parallel};
-  for (size_t i = 0; i < m->func.n; i++)
-    if (m->func.at[i]->body) anfi_t_view_stmt(&v, m->func.at[i]->body);
-  return n;
-}
-
-/* The report on parallel_merge: how many loops that threads share it merged. */
-static void put_merged_loops(anf_ctx *cx, const tmod *m, anf_text *out) {
-  static const anf_tir_opt_opts opts = {.size = sizeof opts};
-  const tmod *apart = anfi_t_run_passes(cx, m, "nests", &opts);
-  const tmod *merged = apart ? anfi_t_run_passes(cx, apart, "parallel_merge", &opts) : NULL;
-  if (!merged) return;
-  size_t before = parallel_loops(apart), after = parallel_loops(merged);
-  if (after < before)
-    anfi_putf(out, "parallel_merge: %zu loops that threads share become %zu\n", before, after);
-}
-
 static void print_form(anf_graph *g, size_t n, const anf_type *const *types, const char *form,
                        const anf_exec_opts *given_opts, anf_text *out) {
   anf_ctx *cx = g->module->cx;
@@ -460,7 +436,8 @@ static void print_form(anf_graph *g, size_t n, const anf_type *const *types, con
   anfi_arena_init(&v->arena, cx);
   anfi_defer(cx, ANFI_ALWAYS, anfi_free_arena, &v->arena);
   bool tir = strcmp(form, "tir") == 0, fusion = strcmp(form, "fusion") == 0;
-  if (fusion) v->job.fusion = out;
+  anfi_pass_log log = {.arena = &v->arena};
+  if (fusion) v->job.fusion = out, v->job.log = &log;
   v->job.nstate = o.nstate < g->params.n ? o.nstate : g->params.n;
   bool anywhere = (tir || fusion) && !(o.jit && o.jit->target); // is it the same on all machines?
   if (!o.engine && !anywhere) {
@@ -468,7 +445,7 @@ static void print_form(anf_graph *g, size_t n, const anf_type *const *types, con
     anfi_defer(cx, ANFI_ALWAYS, anfi_free_engine, o.engine);
   }
   if (!anfi_exec_lower(cx, g, n, args, &o, v)) return;
-  if (fusion && o.parallel) put_merged_loops(cx, v->low.module, out);
+  if (fusion) anfi_explain_passes(cx, &log, v->low.module, o.parallel, out);
   if (fusion) return;
   if (tir) {
     anfi_t_print_mod(v->low.module, out);

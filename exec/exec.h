@@ -22,10 +22,25 @@ typedef struct anfi_sig {
 typedef struct anfi_variant anfi_variant;
 typedef struct anfi_partition anfi_partition; // partition.c
 
+/* Which passes changed something. */
+typedef struct anfi_pass_ran {
+  const char *pass;
+  uint64_t rewrites;
+} anfi_pass_ran;
+typedef struct anfi_pass_log {
+  anfi_arena *arena;
+  ANFI_VEC(anfi_pass_ran) ran; // in the order in which they first did
+} anfi_pass_log;
+
+void anfi_pass_log_add(anfi_pass_log *log, const char *pass, uint64_t rewrites);
+void anfi_explain_passes(anf_ctx *cx, const anfi_pass_log *graphs, const tmod *m, bool parallel,
+                         anf_text *out);
+
 /* Extras of a compilation. Every member may be empty. */
 typedef struct anfi_job {
   anf_trace *trace;
   anf_text *fusion;                  // receives the report on loops that ops share
+  anfi_pass_log *log;                // receives the graph passes that changed something
   const struct anfi_mm_plans *plans; // of products; NULL: as the options say
   bool whole;                        // code cannot be stopped
   size_t first_site;                 // the number of the first site

@@ -205,13 +205,29 @@ static tstmt in_ranges(anfi_low *L, const anfi_loop *l, tstmt body) {
                     0);
 }
 
+static tstmt with_workload(anfi_low *L, tstmt loop) {
+  int64_t cost = anfi_low_cost(loop->s[0]);
+  return anfi_t_with_attrs(L->t, loop, anfi_t_attr_set(L->t, loop->attrs, TA_workload, cost));
+}
+
 void anfi_low_loop_end(anfi_low *L, anfi_loop *l) {
   if (l->none) return;
   tstmt body = anfi_low_close(L);
   bool cut = l->parallel && l->step == 1 && l->extent >= RANGE * FEWEST_RANGES;
-  anfi_low_add(L, cut ? in_ranges(L, l, body)
-                      : anfi_t_for(L->t, l->var, l->begin, l->end, anfi_ix(L, l->step), body,
-                                   l->parallel, 0));
+  tstmt s =
+      cut ? in_ranges(L, l, body)
+          : anfi_t_for(L->t, l->var, l->begin, l->end, anfi_ix(L, l->step), body, l->parallel, 0);
+  anfi_low_add(L, l->parallel ? with_workload(L, s) : s);
+}
+
+enum { ENOUGH_TURNS = 64 };
+
+void anfi_low_share(anfi_loop *l, size_t n) {
+  uint64_t turns = 1;
+  for (size_t k = 0; k < n && turns < ENOUGH_TURNS; k++) {
+    l[k].parallel = !l[k].none;
+    turns *= l[k].extent;
+  }
 }
 
 void anfi_low_if(anfi_low *L) { open(L, true); }

@@ -172,6 +172,11 @@ void anfi_low_loop(anfi_low *L, anfi_loop *l, uint64_t extent, const char *name)
 void anfi_low_loop_range(anfi_low *L, anfi_loop *l, texpr begin, texpr end, uint64_t step,
                          const char *name);
 void anfi_low_loop_end(anfi_low *L, anfi_loop *l);
+/* Of loops in one another whose turns are independent, the outer ones, as many as give threads enough turns, become parallel:
+ * nested_parallel_flattener makes them one, and parallel_workload_dispatcher says how many threads are worth it. */
+void anfi_low_share(anfi_loop *l, size_t n);
+/* cost.c: of a turn of a loop, about the scalar operations of it */
+int64_t anfi_low_cost(tstmt turn);
 void anfi_low_if(anfi_low *L);                                   // opens the branch
 void anfi_low_if_end(anfi_low *L, texpr cond);                   // if (cond) what was added since
 void anfi_low_if_else_end(anfi_low *L, texpr cond, tstmt then_); // ... else what was added since
@@ -307,6 +312,8 @@ bool anfi_low_store_transposed(anfi_low *L, const anfi_view *v, texpr to);
 /* Of these there are kernels that sum in i32. */
 static inline bool anfi_low_byte(anf_dtype d) { return d == ANF_I8 || d == ANF_U8; }
 
+/* Loops over fewer elements run in order; of others parallel_workload_dispatcher decides by their cost. */
+enum { ANFI_PARALLEL_WORK = 1 << 10 };
 enum { ANFI_PARALLEL_MACS = 1 << 20 }; // fewer products are done before other threads are awake
 
 /* gemm.c: c[m, n] = sum over k of a[m, k] b[k, n], then the epilogue: + bias[n], + rhs[m, n], Relu */

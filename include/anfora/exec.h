@@ -115,7 +115,7 @@ ANF_API double anf_exec_compile_ms(const anf_exec *e);
  * argument, code is made for each such value, and lines have it instead of its type. */
 ANF_API anf_status anf_exec_explain(const anf_exec *e, anf_text *out);
 
-/* What the graph becomes for these types: "tir", "fusion", or those of anf_jit_print: "llvm", "asm". Without a
+/* What the graph becomes for these types: "tir", "fusion" (which ops share loops, and which passes changed something), or those of anf_jit_print: "llvm", "asm". Without a
  * target in `o.jit` the first two are the same on all machines: for one with AVX2. */
 ANF_API anf_status anf_lowered_print(anf_graph *g, size_t n, const anf_type *const *types,
                                      const char *form, const anf_exec_opts *o, anf_diag *d,

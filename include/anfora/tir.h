@@ -110,6 +110,8 @@ typedef struct anf_tir_opt_opts {
   void *user;
   uint32_t max_threads;        // that parallel_workload_dispatcher plans for; default 8
   uint32_t local_tensor_bytes; // larger local tensors go to the heap; default 128
+  void (*ran)(void *user, const char *pass,
+              bool changed); // after each pass: did it change the module?
 } anf_tir_opt_opts;
 /* Runs passes in order: "index_flattener constant_folder", or a named pipeline, "default". `*out`
  * is a new module. */

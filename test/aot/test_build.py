@@ -202,7 +202,7 @@ def test_sizes(folder):
     TAP.case("sizes are parameters in C", "" if words in head else head)
     out, problem = run([ANFORA, "build", PROGRAM + ":parts", "--sizes", "B=2", "--json", "-o", "p"], cwd=folder)
     TAP.case("sizes in JSON", problem or ("" if json.loads(out)["sizes"] == ["B = 2"] else out))
-    _, problem = run([ANFORA, "build", PROGRAM + ":parts", "--sizes", "B=2", "--explain-fusion", "--emit", "asm", "-o", "p"], cwd=folder)
+    _, problem = run([ANFORA, "build", PROGRAM + ":parts", "--sizes", "B=2", "--explain", "--emit", "asm", "-o", "p"], cwd=folder)
     TAP.case("fusion at the first sizes", problem)
     for name, words, code, status in (
             ("no sizes", [":sized"], "E1582", 1), ("sizes of one dim of two", [":sized", "--sizes", "B=1"], "E1582", 1),

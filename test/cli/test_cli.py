@@ -83,36 +83,43 @@ def test_running():
                 "def residual(x: f32[1, 16, 9, 9], w: f32[16, 16, 3, 3], c: f32[16]) { Relu(BatchNorm(Conv2D(x, w, padding=1), c, c, c, c) + x) }\n"
                 "def attend(q: f32[2, 4, 64, 32], k: f32[2, 64, 4, 32], v: f32[2, 4, 64, 32]) {\n"
                 "  Softmax(q @ Transpose(k, (0, 2, 3, 1)) * 0.2, axis=-1) @ v\n"
+                "}\n"
+                "def causal(q: f32[2, 4, 64, 32], k: f32[2, 4, 32, 64], v: f32[2, 4, 64, 32]) {\n"
+                "  s = q @ k\n"
+                "  Softmax(Where(Tril(OnesLike(s)) > 0.0, s, -1e9), axis=-1) @ v\n"
                 "}\n")
-    check("--explain-fusion", anfora("run", "fused.anf:sums", "[[1,2],[3,4]]", "--explain-fusion"), out=re.compile("^296[.]14"),
-          err=r"^sums\n  computed where it is read: Exp 1:19\n  computed where it is read: Mul 1:26\n  Sum 1:15\n$")
-    check("--explain-fusion of rows",
-          anfora("build", "fused.anf:rows", "--sig", "f32[8, 64], f32[64, 64]", "--explain-fusion"), out="",
+    check("--explain", anfora("run", "fused.anf:sums", "[[1,2],[3,4]]", "--explain"), out=re.compile("^296[.]14"),
+          err=r"^sums\n  computed where it is read: Exp 1:19\n  computed where it is read: Mul 1:26\n  Sum 1:15\npasses of ")
+    check("--explain of rows",
+          anfora("build", "fused.anf:rows", "--sig", "f32[8, 64], f32[64, 64]", "--explain"), out="",
           err=r"^rows\n  one loop over 8 rows: Mul 2:40, LayerNorm 2:22, Add 2:58, Softmax 2:48\n"
               r"    computed where it is read: Gelu 2:32\n    moves 4104 bytes, op by op 22536\n    ends before MatMul, which does not keep rows apart\n"
-              r"  MatMul 2:63\n$")
-    check("--explain-fusion of a nest that gives two results",
-          anfora("build", "fused.anf:pair", "--sig", "f32[8, 64], f32[8, 64]", "--explain-fusion"), out="",
+              r"  MatMul 2:63\npasses of ")
+    check("--explain of a nest that gives two results",
+          anfora("build", "fused.anf:pair", "--sig", "f32[8, 64], f32[8, 64]", "--explain"), out="",
           err=r"^pair\n  one loop over 512 elements: Sigmoid 3:22, Mul 3:37, Mul 3:44\n"
-              r"    computed where it is read: Sub 3:51\n    moves 8200 bytes, op by op 20488\n$")
-    check("--explain-fusion of slices of large reductions, and operands that stay in their place",
-          anfora("build", "fused.anf:large", "--sig", "f32[512, 1024], f32[64, 32]", "--explain-fusion"), out="",
+              r"    computed where it is read: Sub 3:51\n    moves 8200 bytes, op by op 20488\npasses of ")
+    check("--explain of slices of large reductions, and operands that stay in their place",
+          anfora("build", "fused.anf:large", "--sig", "f32[512, 1024], f32[64, 32]", "--explain"), out="",
           err=r"^large\n  Sum 11:20, in 32 slices\n  Max 11:28, in 8 slices\n  Mean 11:44\n"
-              r"  read by products where it is: Slice 11:66\n  MatMul 11:73\n$")
-    check("--explain-fusion of products that threads share", anfora("build", "fused.anf:gates", "--threads", "2", "--explain-fusion"), out="",
-          err=r"^gates\n  MatMul 13:\d+\n  MatMul 13:\d+\nparallel_merge: 2 loops that threads share become 1\n$")
-    check("--explain-fusion of a product of bytes and its epilogue", anfora("build", "fused.anf:bytes", "--explain-fusion"), out="",
+              r"  read by products where it is: Slice 11:66\n  MatMul 11:73\npasses of ")
+    check("--explain of products that threads share", anfora("build", "fused.anf:gates", "--threads", "2", "--explain"), out="",
+          err=r"^gates\n  MatMul 13:\d+\n  MatMul 13:\d+\nparallel_merge: 2 loops that threads share become 1\npasses of ")
+    check("--explain of a product of bytes and its epilogue", anfora("build", "fused.anf:bytes", "--explain"), out="",
           err=r"\n  product whose reader is its epilogue: MatMul 12:[0-9]+, of bytes that are summed in i32\n")
-    check("--explain-fusion of a convolution and its epilogue", anfora("build", "fused.anf:residual", "--explain-fusion"), out="",
+    check("--explain of a convolution and its epilogue", anfora("build", "fused.anf:residual", "--explain"), out="",
           err=r"^residual\n  product whose reader is its epilogue: Conv2D 14:\d+\n  computed where it is read: BatchNorm 14:\d+\n"
-              r"  computed where it is read: Add 14:\d+\n  Relu 14:\d+\n$")
-    check("--explain-fusion of products of batches", anfora("build", "fused.anf:attend", "--explain-fusion"), out="",
+              r"  computed where it is read: Add 14:\d+\n  Relu 14:\d+\npasses of ")
+    check("--explain of products of batches", anfora("build", "fused.anf:attend", "--explain"), out="",
           err=r"^attend\n  read by products where it is: Transpose 16:\d+\n  one loop over 8 matrices: Mul 16:\d+, Softmax 16:\d+, MatMul 16:\d+\n"
-              r"    computed where it is read: MatMul 16:\d+\n    moves 262152 bytes, op by op \d+\n$")
+              r"    computed where it is read: MatMul 16:\d+\n    moves 262152 bytes, op by op \d+\npasses of ")
+    check("--explain of products of batches with a mask between", anfora("build", "fused.anf:causal", "--explain"), out="",
+          err=r"^causal\n  one loop over 8 matrices: Where 20:\d+, Softmax 20:\d+, MatMul 20:\d+\n"
+              r"    computed where it is read: MatMul 19:\d+, OnesLike 20:\d+, Tril 20:\d+, Less 20:\d+\n")
     check("of those, no matrix of all scores is in memory", anfora("print", "--as", "tir", "fused.anf:attend"),
           out=re.compile(r"\A(?!.*f32 \* 32768)", re.S))
-    check("--explain-fusion of a step",
-          anfora("build", "fused.anf:step", "--state", "1", "--explain-fusion"), out="",
+    check("--explain of a step",
+          anfora("build", "fused.anf:step", "--state", "1", "--explain"), out="",
           err=r"  one loop over 64 elements: Add 6:17, Sub 7:13\n    computed where it is read: Mul 6:11, Mul 7:19\n")
     check("a large difference of small tensors has no buffer", anfora("print", "--as", "tir", "fused.anf:move"),
           out=re.compile(r"\A(?!.*f64 \* 65536)", re.S))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How a graph is cut into loops, in words, for --explain-fusion.
+/* How a graph is cut into loops, in words, for --explain.
  *   y = Softmax(x @ w)   ->   a block of ops that go row by row, and the op that ended it
  * Beside blocks: ops that write their results alone, and ops computed in their consumers. */
 #include "backend/lower/graph/graph.h"

@@ -189,6 +189,7 @@ static bool may_be_epilogue(const plan *p, const anf_node *x, const place *at) {
 
 bool anfi_low_asks_type(const anf_node *n, size_t i) {
   const anfi_schema *s = anfi_op_schema(n->graph->module->cx, (anfi_opcode)n->op);
+  if (n->op == ANF_OP_OnesLike || n->op == ANF_OP_ZerosLike) return i == 0;
   return i < s->nin && strcmp(s->in[i]->s, "like") == 0;
 }
 

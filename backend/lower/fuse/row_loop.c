@@ -8,8 +8,6 @@
  * block are lowered as they are; one nest writes the elements of all that nodes outside read. */
 #include "backend/lower/graph/graph.h"
 
-enum { PARALLEL_WORK = 1 << 14, MATRICES = 1 << 10 }; // elements of the largest tensor
-
 typedef struct rows {
   glow *w;
   const gplan *p;
@@ -259,7 +257,7 @@ static bool row_loop(rows *r) {
   bool good = true, before = L->in_parallel;
   write_products(r);
   anfi_low_loop(L, &l, r->b->rows, "row");
-  l.parallel = L->o.parallel && !before && largest(r) >= (r->b->batch ? MATRICES : PARALLEL_WORK);
+  l.parallel = L->o.parallel && !before && largest(r) >= ANFI_PARALLEL_WORK;
   L->in_parallel |= l.parallel;
   r->at = l.var;
   for (size_t i = r->b->from; i < r->b->to && good; i++) good = lower_member(r, i);

@@ -114,8 +114,8 @@ static anfi_row_way way_of(glow *w, const frame *f, const anf_node *n, size_t i)
   if (axes_of(w->cx, n) && i)
     return n->op == ANF_OP_SoftmaxCrossEntropy ? own : plain(x) ? ROW_WHOLE : ROW_NONE;
   bool by_row = anfi_op[n->op].flags & (ANFI_ALONG | ANFI_IN_ORDER);
-  if (by_row || n->op == ANF_OP_OneHot || n->op == ANF_OP_SumTo || n->op == ANF_OP_MatMul)
-    return own;
+  bool matrix = n->op == ANF_OP_MatMul || n->op == ANF_OP_Tril || n->op == ANF_OP_Triu;
+  if (by_row || matrix || n->op == ANF_OP_OneHot || n->op == ANF_OP_SumTo) return own;
   return broadcast_way(f, n->type, x);
 }
 
@@ -144,6 +144,10 @@ static bool keeps_rows(glow *w, const frame *f, const anf_node *n) {
   switch (n->op) {
   case ANF_OP_BroadcastTo:
   case ANF_OP_BroadcastLike: return true;
+  case ANF_OP_OnesLike:
+  case ANF_OP_ZerosLike: return true; // of the type alone
+  case ANF_OP_Tril:
+  case ANF_OP_Triu: return n->type->n >= f->n + 2; // inside the matrices of a batch
   case ANF_OP_SumTo: return n->type->n == n->in[0].def->type->n;
   case ANF_OP_OneHot: return one_hot_inside(w->cx, f, n);
   case ANF_OP_MatMul: return is_batch(n) && n->type->n == f->n + 2;

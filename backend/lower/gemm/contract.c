@@ -148,8 +148,6 @@ static void one_row(anfi_low *L, const matmul *m, const sums *s, const texpr *ba
   anfi_low_loop_end(L, &j);
 }
 
-enum { PARALLEL_WORK = 1 << 15 };
-
 /* ---- by kernels ---- */
 
 /* Elements from one batch to the next, in all: where the matrix of these batch indices starts. */
@@ -430,13 +428,11 @@ static bool by_kernels(anfi_low *L, const matmul *whole, consumer *f) {
   uint64_t all = 1;
   for (size_t k = 0; k < m.nb; k++) all *= (uint64_t)m.batch[k];
   q.serial = L->o.parallel && all >= MANY_BATCHES && all * q.m * q.n >= ANFI_PARALLEL_MACS / q.k;
-  bool parallel = q.serial && !L->in_parallel;
   for (size_t k = 0; k < m.nb; k++) {
     anfi_low_loop(L, &loop[k], (uint64_t)m.batch[k], "b");
-    loop[k].parallel = parallel && !loop[k].none;
-    parallel &= !loop[k].parallel;
     batch[k] = loop[k].var;
   }
+  if (q.serial && !L->in_parallel) anfi_low_share(loop, m.nb);
   for (size_t k = 0; k < m.nb; k++) anfi_pt_push(&f->batch, batch[k], (uint64_t)m.batch[k]);
   q.a0 = start_of(L, &m.a, m.nb, batch);
   q.b0 = start_of(L, &m.b, m.nb, batch);
@@ -452,13 +448,12 @@ static void multiply(anfi_low *L, const matmul *m) {
   uint64_t work = m->rows * m->cols * (m->inner + 1);
   if (!anfi_low_elements(m->type)) return;
   for (size_t k = 0; k < m->nb; k++) work *= (uint64_t)m->batch[k];
-  bool parallel = L->o.parallel && !L->in_parallel && work >= PARALLEL_WORK;
+  bool parallel = L->o.parallel && !L->in_parallel && work >= ANFI_PARALLEL_WORK;
   for (size_t k = 0; k <= m->nb; k++) {
     anfi_low_loop(L, &loop[k], k < m->nb ? (uint64_t)m->batch[k] : m->rows, "i");
-    loop[k].parallel = parallel && !loop[k].none;
-    parallel &= !loop[k].parallel;
     at[k] = loop[k].var;
   }
+  if (parallel) anfi_low_share(loop, m->nb + 1);
   anfi_pt p = {0};
   for (size_t k = 0; k <= m->nb; k++)
     anfi_pt_push(&p, at[k], k < m->nb ? (uint64_t)m->batch[k] : m->rows);

@@ -185,8 +185,6 @@ static void squares(transposing *c) {
   strip(c, whole, down, 0, last);
 }
 
-enum { PARALLEL_WORK = 1 << 15 };
-
 bool anfi_low_store_transposed(anfi_low *L, const anfi_view *v, texpr to) {
   if (v->n < LEAST) return false;
   transposing c = {.L = L, .root = v, .to = to};
@@ -197,13 +195,15 @@ bool anfi_low_store_transposed(anfi_low *L, const anfi_view *v, texpr to) {
   if (!c.nread) return false;
   c.rows = side(c.extent[c.down]);
   c.cols = side(c.extent[c.last]);
-  c.parallel = L->o.parallel && !L->in_parallel && v->n >= PARALLEL_WORK;
+  c.parallel = L->o.parallel && !L->in_parallel && v->n >= ANFI_PARALLEL_WORK;
+  uint32_t outer =
+      c.last < c.down ? c.last : c.down; // loops before that of `down` are all around the rest
   for (uint32_t d = 0; d < c.last; d++) {
     if (d == c.down) continue;
     anfi_low_loop(L, &c.loop[d], c.extent[d], "i");
     c.at[d] = c.loop[d].var;
-    c.loop[d].parallel = c.parallel && d == 0;
   }
+  if (c.parallel) anfi_low_share(c.loop, outer);
   squares(&c);
   for (uint32_t d = c.last; d-- > 0;)
     if (d != c.down) anfi_low_loop_end(L, &c.loop[d]);

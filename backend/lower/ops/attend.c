@@ -199,15 +199,13 @@ bool anfi_lower_attention(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   out[0] = anfi_view_of_result(L, q->type, to);
   if (!out[0]->n) return true;
   plan(&a, L, q);
-  bool parallel = L->o.parallel && !L->in_parallel;
   for (size_t k = 0; k + 1 < r; k++) {
     if (k + 2 == r && a.s) copy_keys(&a);
     anfi_low_loop(L, &loop[k], (uint64_t)q->type->dims[k], "i");
-    loop[k].parallel = parallel && !loop[k].none;
-    parallel &= !loop[k].parallel;
     a.at[k] = loop[k].var;
     anfi_pt_push(&p, loop[k].var, (uint64_t)q->type->dims[k]);
   }
+  if (L->o.parallel && !L->in_parallel) anfi_low_share(loop, r - 1);
   texpr row = anfi_low_atom(L, anfi_ix_mulc(L, anfi_pt_linear(L, &p), a.dv));
   a.score = anfi_low_local(L, ANF_TIR_f64, a.s, "score");
   a.end = anfi_ix(L, a.s);

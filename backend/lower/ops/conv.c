@@ -208,8 +208,7 @@ static void to_weight(walk *v) {
   anfi_low_loop(L, &l[0], g, "g");
   anfi_low_loop(L, &l[1], co, "o");
   anfi_low_loop(L, &l[2], ci, "i");
-  for (size_t d = 0, done = 0; d < 3 && !done; d++)
-    done = l[d].parallel = L->o.parallel && !L->in_parallel && !l[d].none;
+  if (L->o.parallel && !L->in_parallel) anfi_low_share(l, 3);
   texpr w =
       times(v, sum3(v, times(v, l[0].var, co * ci), times(v, l[1].var, ci), l[2].var), v->kernel);
   texpr tap = open_taps(v, taps);

@@ -38,8 +38,6 @@ static void sides(group *g) {
   while (g->side > 0 && !g->inside[g->side - 1]) g->width *= g->extent[--g->side];
 }
 
-enum { PARALLEL_WORK = 1 << 14 };
-
 static void open_digits(group *g, uint32_t from, uint32_t to, bool inside) {
   for (uint32_t k = from; k < to; k++) {
     if (g->inside[k] != inside) continue;
@@ -77,7 +75,7 @@ bool anfi_group_open(group *g, anfi_low *L, const anfi_low_op *q, const anfi_vie
   open_digits(g, 0, g->side, false);
   for (uint32_t k = 0; k < g->side; k++)
     if (!g->inside[k] && g->extent[k] > 1) {
-      g->loop[k].parallel = L->o.parallel && !L->in_parallel && x->n >= PARALLEL_WORK;
+      g->loop[k].parallel = L->o.parallel && !L->in_parallel && x->n >= ANFI_PARALLEL_WORK;
       break;
     }
   return true;

@@ -264,12 +264,10 @@ static bool plane_by_rows(const pool *p, const anfi_view *x, texpr to, bool grea
   return true;
 }
 
-enum { PARALLEL_WORK = 1 << 15 };
-
 static void open_planes(pool *p, anfi_loop *l) {
   anfi_low_loop(p->L, l, p->planes, "plane");
   l->parallel =
-      p->L->o.parallel && !p->L->in_parallel && !l->none && p->planes * p->in >= PARALLEL_WORK;
+      p->L->o.parallel && !p->L->in_parallel && !l->none && p->planes * p->in >= ANFI_PARALLEL_WORK;
 }
 
 bool anfi_lower_pool(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
@@ -517,7 +515,7 @@ static void store_copies(anfi_low *L, const anfi_view *v, texpr to) {
   anfi_loop plane, of[3], copies[3];
   anfi_pt from = {0}, p = {0};
   anfi_low_loop(L, &plane, r->planes, "plane");
-  plane.parallel = L->o.parallel && !L->in_parallel && v->n >= PARALLEL_WORK;
+  plane.parallel = L->o.parallel && !L->in_parallel && v->n >= ANFI_PARALLEL_WORK;
   anfi_pt_push(&from, plane.var, r->planes);
   anfi_pt_push(&p, plane.var, r->planes);
   for (size_t k = 0; k < 3; k++) {

@@ -88,6 +88,18 @@ static const thostpass *of_host(const anfi_pass_run *r, size_t pass) {
   return h;
 }
 
+/* A pass over modules may give one of the same functions: then it had nothing to do. */
+static bool is_same(const tmod *a, const tmod *b) {
+  if (a->func.n != b->func.n || a->global.n != b->global.n || a->bound.n != b->bound.n ||
+      a->image != b->image || a->image_size != b->image_size || a->binds != b->binds)
+    return false;
+  for (size_t i = 0; i < a->func.n; i++)
+    if (a->func.at[i] != b->func.at[i]) return false;
+  for (size_t i = 0; i < a->global.n; i++)
+    if (a->global.at[i] != b->global.at[i]) return false;
+  return true;
+}
+
 static bool run_pass(anfi_pass_run *r, size_t pass) {
   tir_run *u = (tir_run *)r->user;
   const tmod *m = u->m;
@@ -98,6 +110,10 @@ static bool run_pass(anfi_pass_run *r, size_t pass) {
                   : bodies[pass].module ? bodies[pass].module(&u->p, m)
                                         : over_functions(&u->p, pass, m);
   if (!o || u->p.failed || anfi_failed(r->cx)) return false;
+  if (o != m && is_same(o, m)) {
+    anfi_t_mod_drop((tmod *)(uintptr_t)o);
+    o = m;
+  }
   if (of_host(r, pass) && o != m) r->have = anfi_t_measure(o);
   r->rewrites += o != m;
   go_to(u, o);
@@ -140,7 +156,7 @@ static void compact(anf_ctx *cx, tir_run *u) {
 
 static void report(anfi_pass_run *r, size_t pass, uint64_t ns, uint64_t rewrites) {
   tir_run *u = (tir_run *)r->user;
-  (void)rewrites;
+  if (u->o->ran) u->o->ran(u->o->user, r->set->pass[pass].name, rewrites != 0);
   if (u->o->timed) u->o->timed(u->o->user, r->set->pass[pass].name, ns);
   dump(r->cx, u, r->set->pass[pass].name);
   compact(r->cx, u);
@@ -148,7 +164,7 @@ static void report(anfi_pass_run *r, size_t pass, uint64_t ns, uint64_t rewrites
 
 static const anf_tir_opt_opts *with_defaults(anf_ctx *cx, const anf_tir_opt_opts *o) {
   anf_tir_opt_opts *full = ANFI_NEW(anfi_scratch(cx), anf_tir_opt_opts);
-  if (!ANFI_OPTS_IN(cx, anf_tir_opt_opts, local_tensor_bytes, o, full)) anfi_throw(cx);
+  if (!ANFI_OPTS_IN(cx, anf_tir_opt_opts, ran, o, full)) anfi_throw(cx);
   if (!full->max_threads) full->max_threads = 8;
   if (!full->local_tensor_bytes) full->local_tensor_bytes = 128;
   return full;
