@@ -188,7 +188,8 @@ class Transform:
             inner = f._of(len(c.args))._emit_like(w.b, [w.part_shape(n) for n in c.args])
             return f"{self._written(w, transform, [inner])}{w.mark(c.node)}({w.exprs(c.args)})"
         if f is None or not hasattr(f, "__wrapped__"):
-            return f"{w.expr(c.node.func)}{w.mark(c.node)}({positional(w, c)})"
+            inner = w.body_text(transform.args[0], [w.known_tree(n) for n in c.args]) if transform.args and self.__name__ in ARGUMENTS_STAY else None
+            return f"{w.expr(c.node.func) if inner is None else self._written(w, transform, [inner])}{w.mark(c.node)}({positional(w, c)})"
         nodes = list(argument_nodes(w, c, f.__wrapped__).values())
         if f._static:
             shapes, texts = given_static(w, f, nodes)

@@ -107,6 +107,8 @@ class Scope:
         self.names, self.outer, self.node = names, outer, node
         self.defs: dict[str, ast.arguments] = {}  # nested functions, of which calls know the parameters
         self.defaults: dict[str, dict[str, str]] = {}
+        self.nodes: dict[str, Any] = {}   # their definitions
+        self.refused: dict[str, CompileError] = {}  # those that cannot be written when nothing is known of their arguments: why
         self.env: dict[str, Is | Like] = {}
         self.iterators: dict[str, str] = {}  # names of what is gone through once, and its kind
         self.virtual: set[str] = set()  # names that are not variables of the program: they are what `env` says
@@ -676,6 +678,9 @@ class Knowing(Part):
             return skeleton(shape_of(self.static(node.args[0])[1]))
         if known and getattr(f, "_anfora_like", None) is not None:  # a function of this package that makes a known tree
             return skeleton(shape_of(f._anfora_like))
+        body = self.like_of_body(node, f if known else None)
+        if body is not None:
+            return body
         word, wrt = self.derived(node.func, f if known else None)
         if word is None or not isinstance(wrt, int) or not 0 <= wrt < len(node.args):
             return None

@@ -19,6 +19,7 @@ import types
 from typing import Any, NoReturn
 
 from .augmented import Augmented
+from .bodies import Bodies
 from .captures import late_change
 from .containers import Containers, METHODS_OF
 from .effects import giving_back, resolver, with_given
@@ -99,7 +100,7 @@ def nodes_of(function: Any) -> Any:
             waiting += ast.iter_child_nodes(node)
 
 
-class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, Containers, Truths):
+class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies):
     """Writes one outermost function and those within it."""
 
     def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
@@ -116,6 +117,11 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         self.asking: set[str] = set()               # names whose bindings are being visited
         self.returning: list = self.hints           # of the current function: the structures that it returns
         self.returned: dict[str, list] = {}         # of functions within, by name
+        self.returning_like: list = []              # the same as shapes, None where nothing is known
+        self.returned_like: dict[str, list] = {}
+        self.argued: dict[int, list] = {}           # of lambdas: what their arguments are like
+        self.before: list[str] = []                 # what stands before the current statement, and how far it is indented
+        self.indent = ""
         self.flags: list[str | None] = []  # of loops with an else: what break sets
         self.filling = {}
         self.shown: list = []     # values in the current message
@@ -162,6 +168,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
 
     def expr_Name(self, node: ast.Name) -> str:
         self.give_away(node)
+        self.not_refused(node.id)
         owner = self.scope.owner(node.id)
         if owner and owner.defaults.get(node.id):
             return self.mark(node) + self.with_defaults(node.id, owner.defs[node.id], owner.defaults[node.id])
@@ -177,6 +184,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         """What only looks at an expression: it may be changed after."""
         if not isinstance(node, ast.Name):
             return self.expr(node)
+        self.not_refused(node.id)
         return self.mark(node) + (self.local(node.id) if self.is_local(node.id) else static_text(self, node, self.lookup(node)))
 
     def expr_BinOp(self, node: ast.BinOp) -> str:
@@ -339,6 +347,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
     def expr_Lambda(self, node: ast.Lambda) -> str:
         given, bare = self.defaults_bound(node.args)
         params, scope = self.enter(bare, {a.arg for a in parameters(node.args)}, node)
+        self.bind_like(bare, self.argued.get(id(node), []))
         text = f"fn ({params}) {{ {self.expr(node.body)} }}"
         self.scope = scope
         if given:  # what is bound to a default cannot be given
@@ -460,7 +469,11 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         if isinstance(node, ast.While) and has_named(node.test):
             node = self.tested_within(node)
         before, node = self.hoisted(node, indent)
-        return before + method(node, indent)
+        outer, self.before, self.indent = (self.before, self.indent), [], indent
+        text = method(node, indent)
+        before += "".join(self.before)
+        self.before, self.indent = outer
+        return before + text
 
     def stmt_With(self, node: ast.With, indent: str) -> str:
         """Contexts that change no value: their body alone."""
@@ -546,6 +559,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         text = f"{indent}{self.mark(node)}return{' ' + self.expr(node.value) if node.value else ''}\n"
         if node.value:
             self.returning.append(self.structure(node.value))
+        self.returning_like.append(self.known_tree(node.value) if node.value else Shape("none"))
         return text
 
     def structure(self, node: Any) -> Any:
@@ -604,6 +618,9 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
             return shape_hint(self.like(node)) or (made, None)
         if known and f is dict:
             return "dict", [self.structure(k.value) for k in node.keywords] if not node.args else None
+        body = shape_hint(self.like_of_body(node, f if known else None))
+        if body is not None:
+            return body
         f = getattr(f, "__wrapped__", f) if known else None
         of = [u.hints for (i, _), u in self.b.by_object.items() if i == id(f)] if isinstance(f, types.FunctionType) else []
         if isinstance(node.func, ast.Name) and not known:
@@ -815,14 +832,16 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
             t = self.fresh()
             text += f"{indent}{t} = {self.expr(default)}\n"
             defaults[arg.arg] = t
-        scope.defs[node.name], scope.defaults[node.name] = node.args, defaults
+        scope.defs[node.name], scope.defaults[node.name], scope.nodes[node.name] = node.args, defaults, node
         self.bind(node.name)
-        params, outer = self.enter(node.args, local_names(node.body), node)
-        flags, self.flags = self.flags, []
-        returning, self.returning = self.returning, self.returned.setdefault(node.name, [])
         name = self.local(node.name)
-        text += f"{indent}{self.mark(node)}def {name}({params}) {{\n{self.body(node.body, indent + '  ')}{indent}}}\n"
-        self.scope, self.flags, self.ended, self.returning = outer, flags, False, returning
+        try:
+            text += self.function_text(node, name, [], indent)
+            scope.refused.pop(node.name, None)
+        except CompileError as e:
+            if node.decorator_list:
+                raise
+            scope.refused[node.name] = e
         for decorator in reversed(node.decorator_list):
             text += self.decorated(decorator, name, indent)
         return text

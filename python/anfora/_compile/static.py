@@ -335,7 +335,8 @@ def _unknown(w: Any, c: Call) -> str:
     if isinstance(node, ast.Name):
         owner = w.scope.owner(node.id)
         if owner and node.id in owner.defs:
-            return f"{w.looked_at(node)}{w.mark(c.node)}({_bind_nested(w, c, owner, node.id)})"
+            name = w.written_for(node, c.args) if not c.kw else None
+            return f"{name or w.looked_at(node)}{w.mark(c.node)}({_bind_nested(w, c, owner, node.id)})"
     if isinstance(node, ast.Call):
         known, transform = w.static(node.func)
         if known and hasattr(transform, "_emit_twice"):
@@ -613,6 +614,8 @@ def _method(w: Any, c: Call, node: ast.Attribute) -> str:
         w.refuse(c.node, f"values do not change in place, as {name} does", CHANGES[name])
     if name == "append":
         w.refuse(c.node, "append stands alone, and for lists that the function has made", "write xs = xs + [x], or fill an array")
+    if name in ("_replace", "_asdict"):
+        w.refuse(c.node, "it is not known what fields this has", "make the object anew")
     if name in ("get", "items", "keys", "values", "update", "pop", "setdefault"):
         w.refuse(c.node, f"it is not known what keys this has, for {name}",
                  "use hyper_map over the leaves, or write the keys out")

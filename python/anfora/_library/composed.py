@@ -77,7 +77,12 @@ class Composed(Jit):
         statics: dict[str, Any] = {}
         shapes: dict[str, Shape] = {}
         parts = []
-        for name, node in argument_nodes(w, c, self.__wrapped__).items():
+        nodes = argument_nodes(w, c, self.__wrapped__)
+        called = w.called_with(self.__name__, nodes) if CONTROL.get(self.__name__) is self else {}
+        for name, node in nodes.items():
+            if name in called and (body := w.body_text(node, called[name])) is not None:
+                parts.append(body)
+                continue
             known, x = w.static(node)
             if name in self._constant and not known and name not in SIZES:
                 w.refuse(node, f"{name} of {self.__name__}() must be known when the function is compiled")
