@@ -70,6 +70,11 @@ class Bodies(Part):
             return self.expr(node)
         return self.written_as(node.id, shapes) if self.is_refused(node) else None
 
+    def is_function(self, node: Any) -> bool:
+        """Whether a name is that of a function within the one that is written."""
+        owner = self.scope.owner(node.id) if isinstance(node, ast.Name) and self.scope else None
+        return owner is not None and node.id in owner.defs
+
     def not_refused(self, name: str) -> None:
         owner = self.scope.owner(name) if self.scope else None
         if owner is not None and name in owner.refused:

@@ -18,11 +18,12 @@ from .._names import absent
 from .foreign import ROOTS, counterpart, module_of
 from .signature import enumerated, is_strict
 from .._ops import literal
-from .static import static_text
+from .static import operation, static_text
 from .._tree import REGISTERED, Shape, field_names, made_of, shape_of, tree_flatten, tree_leaves, tree_structure, tree_unflatten
 from .._types import DType, finfo, iinfo
 
 MOST_PARTS = 1024  # of what is written out
+INDICES = ("nonzero", "unravel_index")  # functions that give a tuple of indices, one for each dim
 
 COMPARISONS = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
@@ -669,6 +670,8 @@ class Knowing(Part):
                 return mapped_as(given, name) if given.kind == "mapped" else Shape(name, given.parts)
             if given is None and self.is_iterator(node.args[0]):
                 return mapped_as(Shape("mapped", of=self.like_listed(node.args[0])), name)
+        if known and (name in INDICES or name == "where" and len(node.args) == 1) and (hasattr(f, "_emit_call") or operation(f) is not None):
+            return Shape("mapped", of=ANY, names=("tuple",))
         if known and getattr(f, "op", "") == "Split" and (parts := self.cut_in(node)):
             return Shape("tuple", [ANY] * parts)
         if known and name in ("tree_map", "hyper_map") and len(node.args) > 1:

@@ -376,7 +376,10 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
             return own
         key, k = self.static(node.slice)
         value = self.looked_at(node.value)
-        s = self.like(node.value)
+        s, at_ = self.like(node.value), self.like(node.slice)
+        if at_ is not None and at_.kind == "mapped" and at_.names == ("tuple",) and not is_structure(s):
+            from .._library.composed import HELPERS
+            return HELPERS["at_indices"]._emit_call(self, self.applied(node, [node.value, node.slice], {}))
         if key and (isinstance(k, str) or s is not None and s.kind == "dict"):
             return f"{value}{self.mark(node)}.{quoted(k)}"
         if key and type(k) is int and s is not None and s.kind == "object" and issubclass(s.of, tuple) and k < len(s.names):
@@ -690,9 +693,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
 
     def assign_name(self, target: ast.Name, value: Any, node: Any, indent: str) -> str:
         if isinstance(value, ast.Lambda) and (value.args.defaults or any(value.args.kw_defaults)) and self.bound_once(target.id):
-            body = ast.copy_location(ast.Return(value.body), value.body)
-            f = ast.FunctionDef(name=target.id, args=value.args, body=[body], decorator_list=[], returns=None)
-            return self.stmt_FunctionDef(ast.copy_location(f, node), indent)
+            return self.lambda_named(target, value, node, indent)
         popped = self.popped(value, indent)
         if popped is not None:
             before, after, shape = popped
@@ -706,12 +707,25 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         known, x = self.static(value) if not made else (False, None)
         if known:
             return self.bind_static(node, target.id, x, indent)
-        shape, text = self.like(value), self.expr(value)
+        shape, scope = self.like(value), self.scope
+        try:
+            text = self.expr(value)
+        except CompileError:
+            self.scope = scope
+            if not isinstance(value, ast.Lambda) or not self.bound_once(target.id):
+                raise
+            return self.lambda_named(target, value, node, indent)
         self.bind_iterator(target.id, value)
         text = f"{indent}{self.mark(node)}{self.target(target)} = {text}\n"
         if shape is not None:
             self.scope.env[target.id] = Like(shape, own=made)
         return text
+
+    def lambda_named(self, target: ast.Name, value: ast.Lambda, node: Any, indent: str) -> str:
+        """f = lambda x: ... as a function that is defined."""
+        body = ast.copy_location(ast.Return(value.body), value.body)
+        f = ast.FunctionDef(name=target.id, args=value.args, body=[body], decorator_list=[], returns=None)
+        return self.stmt_FunctionDef(ast.copy_location(f, node), indent)
 
     def bound_once(self, name: str) -> bool:
         """Is the name one thing in the whole function, so that its definition's defaults are known at all calls?"""

@@ -106,7 +106,11 @@ def _object(w: Any, node: Any, x: Any) -> str:
 
 def emit_call(w: Any, c: Call) -> str:
     if None in c.kw or any(isinstance(a, ast.Starred) for a in c.args):
-        c = _spread(w, c)
+        dims = isinstance(c.node.func, ast.Attribute) and c.node.func.attr == "reshape" and not c.known and not c.kw
+        if dims:  # a tuple takes parts of x.shape, however many
+            c.args = [ast.copy_location(ast.Tuple(list(c.args), ast.Load()), c.node)]
+        else:
+            c = _spread(w, c)
     if not c.known:
         return _unknown(w, c)
     f = c.f
@@ -142,6 +146,8 @@ def emit_call(w: Any, c: Call) -> str:
     known, x = w.static(c.node)
     if known:
         return static_text(w, c.node, x)
+    if type(f).__name__ == "vectorize" and module_of(type(f)).split(".")[0] == "numpy":
+        return _call_function(w, c, _vectorized(w, c, f))
     if is_foreign(f):
         return _no_counterpart(w, c.node, f)
     return _call_function(w, c, f)
@@ -175,6 +181,17 @@ def _applied_by(w: Any, c: Call, f: Any, how: str) -> str:
     inner = _with_args(c, c.args[:1], c.kw | {"axis": axis})
     inner.f = OPS.get(name) or COMPOSED[name]
     return emit_call(w, inner)
+
+
+def _vectorized(w: Any, c: Call, f: Any) -> Any:
+    """What numpy.vectorize has made, as a function of ours."""
+    from .._library.vectorized import vectorize
+    try:
+        made = vectorize(f.pyfunc, signature=f.signature, excluded=f.excluded, otypes=f.otypes)
+    except (TypeError, ValueError) as e:
+        w.refuse(c.node, str(e))
+    w.b.keep.append(made)
+    return made
 
 
 def _with_args(c: Call, args: list, kw: dict) -> Call:
@@ -702,6 +719,10 @@ def emit_op(w: Any, c: Call, op: Op, args: list, kw: dict) -> str:
         if "start" in ends and "stop" in ends and not all(w.static(ends[n])[0] for n in ("start", "stop")):
             from .._library.composed import HELPERS
             return HELPERS["linspace_between"]._emit_call(w, _with_args(c, [ends.pop("start"), ends.pop("stop")], ends))
+    if op.op == "Roll" and (by := kw.get("shift", args[1] if len(args) > 1 else None)) is not None and not w.static(by)[0]:
+        from .._library.composed import HELPERS
+        axis = {k: v for k, v in (*zip(("axis",), args[2:]), *kw.items()) if k != "shift"}
+        return HELPERS["roll_by"]._emit_call(w, _with_args(c, [args[0], by], axis))
     known, first = w.static(args[0]) if args else (False, None)
     if known and isinstance(first, str):
         args = [ast.copy_location(ast.Constant(first), args[0]), *args[1:]]

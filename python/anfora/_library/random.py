@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from .composed import ByValue, HELPERS, floats, helper, into
+from .decompositions import qr
 from .._ops import op
 
 RANDOM: dict[str, Any] = {}
@@ -294,6 +295,41 @@ def lognormal(key, sigma=1.0, /, shape=None, dtype=None):
 def maxwell(key, /, shape=(), dtype=None):
     """Lengths of vectors of three normal numbers."""
     return op.sqrt(op.sum(op.normal(key, shape=(*shape, 3), dtype=dtype) ** 2, -1))
+
+
+@randomly
+def double_sided_maxwell(key, loc, scale, /, shape=(), dtype=None):
+    """Numbers of Maxwell's distribution of either sign, about loc."""
+    keys = op.split_key(key, n=2)
+    sign = op.where(op.uniform(keys[0], shape=shape, dtype="f64") < 0.5, -1.0, 1.0)
+    return op.cast(loc + scale * sign * maxwell(keys[1], shape, "f64"), floats(dtype))
+
+
+@randomly
+def generalized_normal(key, p, /, shape=(), dtype=None):
+    """Numbers whose density falls as exp(-|x|^p)."""
+    keys = op.split_key(key, n=2)
+    sign = op.where(op.uniform(keys[0], shape=shape, dtype="f64") < 0.5, -1.0, 1.0)
+    return op.cast(sign * gamma(keys[1], op.zeros(shape, dtype="f64") + 1 / op.cast(p, "f64"), None, "f64") ** (1 / op.cast(p, "f64")), floats(dtype))
+
+
+@randomly
+def ball(key, /, d, p=2, shape=(), dtype=None):
+    """Points evenly distributed in the ball of d dims whose norm is of the order p."""
+    keys = op.split_key(key, n=2)
+    x = generalized_normal(keys[0], p, (*shape, d), "f64")
+    size = op.sum(op.abs(x) ** p, -1) + exponential(keys[1], shape, "f64")
+    return op.cast(x / op.expand_dims(size ** (1 / p), -1), floats(dtype))
+
+
+@randomly
+def orthogonal(key, /, n, shape=(), dtype=None, m=None):
+    """Matrices with orthonormal rows or columns, evenly distributed."""
+    rows, columns = n, n if m is None else m
+    x = op.normal(key, shape=(*shape, max(rows, columns), min(rows, columns)), dtype="f64")
+    q, r = qr(x)
+    y = q * op.expand_dims(op.where(op.sum(r * op.eye(min(rows, columns), dtype="f64"), -1) < 0, -1.0, 1.0), -2)
+    return op.cast(op.swapaxes(y, -2, -1) if rows < columns else y, floats(dtype))
 
 
 @randomly
