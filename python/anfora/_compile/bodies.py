@@ -73,7 +73,7 @@ class Bodies(Part):
     def is_function(self, node: Any) -> bool:
         """Whether a name is that of a function within the one that is written."""
         owner = self.scope.owner(node.id) if isinstance(node, ast.Name) and self.scope else None
-        return owner is not None and node.id in owner.defs
+        return owner is not None and (node.id in owner.defs or node.id in owner.lambdas)
 
     def not_refused(self, name: str) -> None:
         owner = self.scope.owner(name) if self.scope else None

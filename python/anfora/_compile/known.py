@@ -112,6 +112,8 @@ class Scope:
         self.refused: dict[str, CompileError] = {}  # those that cannot be written when nothing is known of their arguments: why
         self.env: dict[str, Is | Like] = {}
         self.iterators: dict[str, str] = {}  # names of what is gone through once, and its kind
+        self.dims: dict[str, Any] = {}  # names of numbers that shapes tell, and the expressions that do
+        self.lambdas: set[str] = set()  # names of functions that are values
         self.virtual: set[str] = set()  # names that are not variables of the program: they are what `env` says
 
     def owner(self, name: str) -> "Scope | None":
@@ -242,6 +244,8 @@ class Knowing(Part):
         s = self.scope
         s.env.pop(name, None)
         s.virtual.discard(name)
+        s.lambdas.discard(name)
+        s.dims.pop(name, None)
         if entry is not None:
             s.env[name] = entry
         if virtual:

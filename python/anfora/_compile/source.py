@@ -22,6 +22,7 @@ from .augmented import Augmented
 from .bodies import Bodies
 from .captures import late_change
 from .containers import Containers, METHODS_OF
+from .dims import Dims
 from .effects import giving_back, resolver, with_given
 from .emit import Builder, fail, safe_name
 from .._errors import CompileError, Place
@@ -100,7 +101,7 @@ def nodes_of(function: Any) -> Any:
             waiting += ast.iter_child_nodes(node)
 
 
-class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies):
+class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims):
     """Writes one outermost function and those within it."""
 
     def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
@@ -167,6 +168,9 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         return static_text(self, node, node.value)
 
     def expr_Name(self, node: ast.Name) -> str:
+        dims = self.dims_text(node)
+        if dims is not None:
+            return dims
         self.give_away(node)
         self.not_refused(node.id)
         owner = self.scope.owner(node.id)
@@ -671,7 +675,9 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
 
     def stmt_Assign(self, node: ast.Assign, indent: str) -> str:
         if len(node.targets) == 1:
-            return self.assign(node.targets[0], node.value, node, indent)
+            text = self.assign(node.targets[0], node.value, node, indent)
+            self.note_dims(node.targets[0], node.value)
+            return text
         t = self.fresh()
         return f"{indent}{t} = {self.expr(node.value)}\n" + "".join(self.bind_text(x, t, indent) for x in node.targets)
 
@@ -719,6 +725,8 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         text = f"{indent}{self.mark(node)}{self.target(target)} = {text}\n"
         if shape is not None:
             self.scope.env[target.id] = Like(shape, own=made)
+        if isinstance(value, ast.Lambda):
+            self.scope.lambdas.add(target.id)
         return text
 
     def lambda_named(self, target: ast.Name, value: ast.Lambda, node: Any, indent: str) -> str:

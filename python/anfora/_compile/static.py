@@ -146,6 +146,10 @@ def emit_call(w: Any, c: Call) -> str:
     known, x = w.static(c.node)
     if known:
         return static_text(w, c.node, x)
+    if isinstance(f, functools.partial) and (is_foreign(f.func) or operation(f.func) is not None):
+        inner = _with_args(c, [*(ast.copy_location(ast.Constant(a), c.node) for a in f.args), *c.args],
+                           {k: ast.copy_location(ast.Constant(v), c.node) for k, v in f.keywords.items()} | c.kw)
+        return emit_call(w, _with_function(inner, f.func))
     if type(f).__name__ == "vectorize" and module_of(type(f)).split(".")[0] == "numpy":
         return _call_function(w, c, _vectorized(w, c, f))
     if is_foreign(f):
@@ -312,7 +316,7 @@ def call_source(w: Any, c: Call, f: Any, inner: types.FunctionType, given: tuple
     parts, statics, shapes = [], {}, {}
     for name, node in argument_nodes(w, c, inner).items():
         known, x = w.static(node)
-        if known and (is_put_in(x) or w.b.counts and type(x) is int or _is_settings(x)):
+        if known and (is_put_in(x) or w.b.counts and type(x) in (int, bool) or _is_settings(x)):
             statics[name] = x
             continue
         s = _like_constant(x) if known else w.like(node)
