@@ -329,7 +329,7 @@ class _AppliedFunction(Transformed):
 
 def nothing_for(f: Any) -> set[int]:
     """The arguments for which the backward rule of a function returns None."""
-    from ._compile.source import source_of
+    from ._compile.origin import source_of
     if not hasattr(f, "__wrapped__"):
         return set()
     node, _ = source_of(f.__wrapped__)

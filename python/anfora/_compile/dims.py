@@ -25,8 +25,8 @@ class Dims(Part):
         elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
             pairs = list(zip(target.elts, value.elts))
         for t, v in pairs:
-            if isinstance(t, ast.Name) and not isinstance(v, ast.Constant) and self.bound_as_often(t.id, 1) and (told := self.told(v)) is not None:
-                self.scope.dims[t.id] = told
+            if isinstance(t, ast.Name) and not isinstance(v, ast.Constant) and self.bound_as_often(t.id, 1) and (found := self.from_shapes(v)) is not None:
+                self.scope.dims[t.id] = found
 
     def bound_as_often(self, name: str, times: int) -> bool:
         """Whether a name of the function is bound by so many statements of it, parameters by one more."""
@@ -41,7 +41,7 @@ class Dims(Part):
         """A variable of the function that is bound once."""
         return isinstance(node, ast.Name) and node.id in self.scope.names and self.is_local(node.id) and self.bound_as_often(node.id, 1)
 
-    def told(self, node: Any) -> Any:
+    def from_shapes(self, node: Any) -> Any:
         """An expression of shapes and constants for one that they tell; None: it is another one."""
         if isinstance(node, ast.Constant):
             return node if type(node.value) is int else None
@@ -54,7 +54,7 @@ class Dims(Part):
             return node if self.is_shape(node.value) and known and type(k) is int else None
         if isinstance(node, ast.Call):
             return node if self.static(node.func) == (True, len) and len(node.args) == 1 and self.is_stable(node.args[0]) else None
-        sides = [self.told(node.left), self.told(node.right)] if isinstance(node, ast.BinOp) and isinstance(node.op, _WHOLE) else [None]
+        sides = [self.from_shapes(node.left), self.from_shapes(node.right)] if isinstance(node, ast.BinOp) and isinstance(node.op, _WHOLE) else [None]
         if any(s is None for s in sides):
             return None
         made = copy.copy(node)
@@ -64,7 +64,7 @@ class Dims(Part):
     def dims_text(self, node: ast.Name) -> str | None:
         """What a function within writes for the name of such a number of a function around it."""
         owner = self.scope.owner(node.id) if self.scope else None
-        told = owner.dims.get(node.id) if owner is not None and owner is not self.scope else None
-        if told is None or any(isinstance(n, ast.Name) and n.id != "len" and self.scope.owner(n.id) is not owner for n in ast.walk(told)):
+        found = owner.dims.get(node.id) if owner is not None and owner is not self.scope else None
+        if found is None or any(isinstance(n, ast.Name) and n.id != "len" and self.scope.owner(n.id) is not owner for n in ast.walk(found)):
             return None
-        return f"({self.expr(told)})"
+        return f"({self.expr(found)})"
