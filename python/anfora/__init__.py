@@ -51,7 +51,7 @@ from . import flatten_util, initializers, lax, nn, ops, optim, quantise, schedul
 
 remat = checkpoint
 jacobian = jacrev
-for _space in (scipy.special, scipy.linalg, scipy.stats, scipy.integrate):  # modules for `from anfora.scipy.special import logsumexp`
+for _space in (scipy.special, scipy.linalg, scipy.stats, scipy.integrate, scipy.sparse, scipy.sparse.linalg):  # modules for `from anfora.scipy.special import logsumexp`
     _sys.modules[_space.__name__] = _space
 _sys.modules[__name__ + ".nn.initializers"] = initializers
 
@@ -122,7 +122,8 @@ __all__ = [
 
 
 _INSTEAD = {"pmap": "vmap on one machine, or anfora.comm for several ranks", "custom_gradient": "custom_vjp", "make_jaxpr": "jit(f).ir(), which shows the graphs",
-            "named_call": "leave it out", "experimental": "what is not experimental: anfora.lax, anfora.sparse", "debug": "print in compiled functions"}
+            "named_call": "leave it out", "pure_callback": "anfora.op(\"fn(f64[N]) -> f64[N]\"), which makes an operation of a function of Python",
+            "io_callback": "anfora.op(type, effect=True)", "experimental": "what is not experimental: anfora.lax, anfora.sparse", "debug": "print in compiled functions"}
 
 
 def __getattr__(name: str) -> object:

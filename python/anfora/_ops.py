@@ -189,7 +189,7 @@ class Op:
         for name in attrs:
             if name not in known:
                 raise TypeError(f"{self.__name__}() has no argument {name}; it takes {self.__signature__}")
-        text = ", ".join(f"{k}={literal(v, known[k])}" for k, v in attrs.items())
+        text = ", ".join(f"{k}={literal(_plain_integers(v), known[k])}" for k, v in attrs.items())
         key = (len(inputs), text, few(inputs, attrs))
         if key not in self._compiled:
             from ._function import TextFunction
@@ -238,6 +238,14 @@ def _default(text: str) -> Any:
     if text[0] in "-.0123456789":
         return float(text) if any(c in text for c in ".e") else int(text)
     return () if text == "()" else text
+
+
+def _plain_integers(x: Any) -> Any:
+    """An array of few integers as the tuple or number that an attribute takes."""
+    whole = str(getattr(x, "dtype", "")).lstrip("u").startswith(("int", "i")) and hasattr(x, "tolist")
+    if not whole or x.ndim > 1 or x.size > 64:
+        return x
+    return tuple(x.tolist()) if x.ndim else x.tolist()
 
 
 def literal(x: Any, kind: str = "any") -> str:

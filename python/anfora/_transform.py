@@ -11,7 +11,7 @@ import types
 from typing import Any, Callable
 
 from ._compile.emit import END, NAME, Builder
-from ._function import Function, Kept, as_function
+from ._function import Function, Jit, Kept, as_function
 from ._compile.hints import joined_hints
 from ._ops import literal
 from ._compile.static import Call, argument_nodes, attribute, outside, positional
@@ -163,10 +163,13 @@ class Transform:
     def __call__(self, f: Any = None, *args: Any, **kw: Any) -> Any:
         if kw.pop("holomorphic", False):
             return holomorphic(self, f, *args, **kw)
+        static = kw.pop("static_argnums", ()) if self.__name__ == "checkpoint" else ()
+        if self.__name__ == "checkpoint":
+            kw.pop("prevent_cse", None)  # which changes nothing here
         kw = self._given(dict(zip(self._options, args)) | kw)
         if f is None:
-            return functools.partial(self, **kw)
-        f = as_function(f)
+            return functools.partial(self, **kw, **({"static_argnums": static} if static not in ((), None) else {}))
+        f = as_function(f) if static in ((), None) else Jit(f, static_argnums=static)
         return (Transformed if f._nparam >= 0 else Various)(self.__name__, (f,), kw, f._nparam, name_of(self.__name__, f))
 
     def _emit(self, _b: Builder) -> str:
@@ -188,7 +191,8 @@ class Transform:
             inner = f._of(len(c.args))._emit_like(w.b, [w.part_shape(n) for n in c.args])
             return f"{self._written(w, transform, [inner])}{w.mark(c.node)}({w.exprs(c.args)})"
         if f is None or not hasattr(f, "__wrapped__"):
-            return f"{w.expr(c.node.func)}{w.mark(c.node)}({positional(w, c)})"
+            inner = w.body_text(transform.args[0], [w.known_tree(n) for n in c.args]) if transform.args and self.__name__ in ARGUMENTS_STAY else None
+            return f"{w.expr(c.node.func) if inner is None else self._written(w, transform, [inner])}{w.mark(c.node)}({positional(w, c)})"
         nodes = list(argument_nodes(w, c, f.__wrapped__).values())
         if f._static:
             shapes, texts = given_static(w, f, nodes)
@@ -205,7 +209,6 @@ class Transform:
 def holomorphic(transform: Transform, f: Any, *args: Any, **kw: Any) -> Any:
     """The complex derivative of a holomorphic function: the conjugate of the gradient of its real part."""
     from . import numpy as anp
-    from ._function import Jit
 
     def real_part(*xs):
         return anp.real(f(*xs))
@@ -326,7 +329,7 @@ class _AppliedFunction(Transformed):
 
 def nothing_for(f: Any) -> set[int]:
     """The arguments for which the backward rule of a function returns None."""
-    from ._compile.source import source_of
+    from ._compile.origin import source_of
     if not hasattr(f, "__wrapped__"):
         return set()
     node, _ = source_of(f.__wrapped__)

@@ -63,6 +63,9 @@ def associative_scan(fn, elems, /, reverse=False, axis=0):
     return tree_map(lambda y: op.swapaxes(y, 0, axis), ys)
 
 
+CONTROL |= {n: TABLE[n] for n in ("switch", "map", "associative_scan")}
+
+
 # ---- parts of arrays ----
 
 @_lax

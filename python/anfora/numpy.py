@@ -11,6 +11,7 @@ from ._compile.builtins import array, asarray
 from ._library import chosen as _chosen  # noqa: F401: fills HELPERS
 from ._library import arrays as _more
 from ._library import numeric as _numeric  # noqa: F401: fills COMPOSED
+from ._library.vectorized import vectorize
 from ._library.composed import COMPOSED as _COMPOSED
 from ._ops import OPS as _OPS
 from ._core import Array as ndarray  # noqa: F401: NumPy's name
@@ -27,11 +28,11 @@ ELSEWHERE |= dict.fromkeys(("loadtxt", "genfromtxt", "fromfile", "frombuffer", "
 ELSEWHERE |= dict.fromkeys(("copyto", "place", "putmask"), "arrays do not change; write where(mask, value, x) or x.at[i].set(value)")
 ELSEWHERE |= dict.fromkeys(("roots", "poly1d", "polynomial"), "there are no eigenvalues of matrices that are not symmetric; polyval, polyfit and polymul are there")
 ELSEWHERE |= dict.fromkeys(("seterr", "geterr", "errstate", "nditer", "ndenumerate", "ndindex"), "it is NumPy's own, for its arrays")
-ELSEWHERE |= {"random": "anfora.random has random numbers, which take a key", "vectorize": "anfora.vmap(f) is the function of each row",
-              "frompyfunc": "anfora.vmap(f) is the function of each row", "matrix": "arrays of two dims are matrices; a @ b multiplies them",
+ELSEWHERE |= {"random": "anfora.random has random numbers, which take a key",
+              "frompyfunc": "vectorize(f) is the function of each element", "matrix": "arrays of two dims are matrices; a @ b multiplies them",
               "ma": "where= of sums takes a mask", "row_stack": "write vstack", "product": "write prod", "alltrue": "write all", "sometrue": "write any"}
 globals().update(_OPS | _COMPOSED | _OUTSIDE | _GRIDS | _DTYPES | {"bool": _ALL["bool"]})
-__all__ = [*_OPS, *_COMPOSED, *_OUTSIDE, *_GRIDS, *_DTYPES, "ndarray", "pi", "e", "inf", "nan", "newaxis", "euler_gamma", "array", "asarray", "fft", "finfo", "iinfo", "linalg"]
+__all__ = [*_OPS, *_COMPOSED, *_OUTSIDE, *_GRIDS, *_DTYPES, "ndarray", "pi", "e", "inf", "nan", "newaxis", "euler_gamma", "array", "asarray", "fft", "finfo", "iinfo", "linalg", "vectorize"]
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,7 @@
 """What programs take from jax.scipy: anfora.scipy.special, linalg, stats, signal, ndimage, integrate and fft."""
 from . import nn
 from ._library.composed import COMPOSED
+from ._library.iterative import ITERATIVE
 from ._library.matrices import MATRICES
 from ._library.special import SPECIAL
 from ._library.stats import stats
@@ -13,4 +14,5 @@ special = Namespace("anfora.scipy.special", **SPECIAL, logsumexp=nn.TABLE["logsu
 special.psi = special.digamma
 linalg = Namespace("anfora.scipy.linalg", **({"inv": OPS["inv"], "det": OPS["det"]} | MATRICES))
 integrate = Namespace("anfora.scipy.integrate", trapezoid=COMPOSED["trapezoid"])
-__all__ = ["integrate", "linalg", "special", "stats"]
+sparse = Namespace("anfora.scipy.sparse", linalg=Namespace("anfora.scipy.sparse.linalg", **ITERATIVE))
+__all__ = ["integrate", "linalg", "sparse", "special", "stats"]

@@ -362,7 +362,7 @@ def test_a_rank_with_no_data_left():
 
 
 def test_threads_parse_one_source_one_by_one():
-    from anfora._compile import source
+    from anfora._compile import origin
     wrong, before, often = [], sys.getswitchinterval(), gc.get_threshold()
 
     def collects(*_):
@@ -370,9 +370,9 @@ def test_threads_parse_one_source_one_by_one():
 
     def parse():
         for _ in range(3):
-            source._PARSED.pop(__file__, None)
+            origin._PARSED.pop(__file__, None)
             try:
-                source._tree_of(__file__)
+                origin._tree_of(__file__)
             except SystemError as e:
                 wrong.append(e)
     sys.setswitchinterval(1e-6)

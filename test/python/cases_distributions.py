@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random numbers of distributions have the means and variances that these have."""
+import math
+
 import anfora
 import numpy as np
 from anfora import random
@@ -45,3 +47,45 @@ def test_parameters_of_no_distribution_end():
     assert np.asarray(random.poisson(key, odd)).tolist() == [-1] * 4
     assert np.isnan(np.asarray(random.binomial(key, odd, 0.5))).all() and np.isnan(np.asarray(random.binomial(key, 5.0, odd))).all()
     assert np.asarray(random.gamma(key, np.inf)) == np.inf and np.isnan(np.asarray(random.gamma(key, -np.inf)))
+
+
+def test_parameters_that_are_none():
+    """Of parameters that a distribution has not there is NaN, or -1 of whole numbers; of large ones a number, and soon."""
+    key, nan = random.key(3), math.nan
+
+    def absent(x, where):
+        assert np.isnan(np.asarray(x)).tolist() == where, x
+    absent(random.pareto(key, np.array([-1.0, nan, 2.0])), [True, True, False])
+    absent(random.rayleigh(key, np.array([-1.0, nan, 2.0])), [True, True, False])
+    absent(random.weibull_min(key, np.array([1.0, -1.0, 1.0]), np.array([-1.0, 1.0, 2.0])), [True, True, False])
+    absent(random.lognormal(key, np.array([-1.0, nan, 2.0])), [True, True, False])
+    absent(random.loggamma(key, np.array([-1.0, nan, 2.0])), [True, True, False])
+    absent(random.wald(key, np.array([-1.0, 0.0, 2.0])), [True, True, False])
+    absent(random.triangular(key, 0.0, np.array([-1.0, 3.0, 1.0]), 2.0), [True, True, False])
+    absent(random.truncated_normal(key, np.array([2.0, nan, -1.0]), 1.0, (3,)), [True, True, False])
+    assert np.asarray(random.geometric(key, np.array([nan, -1.0, 2.0, 1.0]))).tolist() == [-1, -1, -1, 1]
+    large = np.asarray(random.binomial(key, np.array([1e9, 1e18, 1e300, 1e300]), np.array([0.5, 0.25, 0.4, 0.0])))
+    assert np.allclose(large, [5e8, 2.5e17, 4e299, 0.0], rtol=1e-3), large
+    assert (np.asarray(random.wald(key, np.array([1e300, 1e17]))) > 0).all()
+
+
+def test_binomial_of_many_trials():
+    for n, p in ((40, 0.3), (40, 0.7), (30, 0.33), (1e6, 0.1)):
+        x = np.asarray(random.binomial(random.key(1), n, p, (2000,)))
+        spread = math.sqrt(n * p * (1 - p))
+        assert abs(x.mean() - n * p) < 4 * spread / math.sqrt(2000) and abs(x.var() / spread ** 2 - 1) < 0.15, (n, p)
+        assert (x == np.floor(x)).all() and x.min() >= 0 and x.max() <= n
+
+
+def test_points_in_balls_and_matrices_that_turn():
+    x = np.asarray(random.ball(random.key(0), 3, 2, (2000,)))
+    r = np.linalg.norm(x, axis=-1)
+    assert r.max() <= 1 and abs((r < 0.5 ** (1 / 3)).mean() - 0.5) < 0.05
+    q = np.asarray(random.orthogonal(random.key(1), 4, (2,)))
+    assert np.allclose(q @ q.swapaxes(-1, -2), np.eye(4))
+    wide = np.asarray(random.orthogonal(random.key(1), 2, m=3))
+    assert wide.shape == (2, 3) and np.allclose(wide @ wide.T, np.eye(2))
+    x = np.asarray(random.generalized_normal(random.key(2), 2.0, (4000,)))
+    assert abs(x.var() - 0.5) < 0.06 and abs(x.mean()) < 0.06
+    x = np.asarray(random.double_sided_maxwell(random.key(2), 1.0, 2.0, (4000,)))
+    assert abs(((x - 1) ** 2).mean() / 4 - 3) < 0.3

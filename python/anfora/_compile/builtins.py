@@ -242,10 +242,19 @@ def _tree_map(w: Any, c: Call) -> str:
 
 def _tree_unflatten(w: Any, c: Call) -> str:
     known, structure = w.static(c.args[0]) if len(c.args) == 2 else (False, None)
-    items = items_of(w, c.args[1]) if known else None
-    if items is None or len(items) != len(tree_leaves(structure)):
-        w.refuse(c.node, "it is not known what the tree is made of, or the leaves are not as many",
-                 "take the structure of an argument, and a list with a part for each leaf")
+    if not known:
+        w.refuse(c.node, "it is not known what the tree is made of", "take the structure of an argument, and a list with a part for each leaf")
+    items, n, t = items_of(w, c.args[1]), len(tree_leaves(structure)), w.fresh()
+    if items is not None and len(items) != n:
+        w.refuse(c.node, f"ValueError: the tree has {n} leaves, not {len(items)}")
+    if items is None:
+        why = static_text(w, c.node, f"ValueError: the tree has {n} leaves")
+        text = _unflattened(w, structure, [f"{t}[{i}]" for i in range(n)])
+        return f"(fn ({t}) {{ {w.mark(c.node)}assert(len({t}) == {n}, {why}); {text} }}){w.mark(c.node)}({w.expr(c.args[1])})"
+    return _unflattened(w, structure, items)
+
+
+def _unflattened(w: Any, structure: Any, items: list[str]) -> str:
     left = iter(items)
 
     def text(tree: Any) -> str:

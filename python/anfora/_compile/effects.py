@@ -88,7 +88,7 @@ def effect(f: Any) -> Effect:
 
 def _found(fn: types.FunctionType) -> Effect:
     from .._errors import CompileError
-    from .source import source_of
+    from .origin import source_of
     try:
         node, _ = source_of(fn)
     except CompileError:

@@ -95,6 +95,9 @@ class Builder:
             self.current.append(u)
             try:
                 u.text = write(u)
+            except CompileError:  # it may be written for other arguments
+                del self.by_object[id(of), variant]
+                raise
             finally:
                 self.current.pop()
         if self.current:

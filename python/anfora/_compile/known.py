@@ -18,11 +18,12 @@ from .._names import absent
 from .foreign import ROOTS, counterpart, module_of
 from .signature import enumerated, is_strict
 from .._ops import literal
-from .static import static_text
+from .static import operation, static_text
 from .._tree import REGISTERED, Shape, field_names, made_of, shape_of, tree_flatten, tree_leaves, tree_structure, tree_unflatten
 from .._types import DType, finfo, iinfo
 
 MOST_PARTS = 1024  # of what is written out
+INDICES = ("nonzero", "unravel_index")  # functions that give a tuple of indices, one for each dim
 
 COMPARISONS = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
@@ -107,8 +108,12 @@ class Scope:
         self.names, self.outer, self.node = names, outer, node
         self.defs: dict[str, ast.arguments] = {}  # nested functions, of which calls know the parameters
         self.defaults: dict[str, dict[str, str]] = {}
+        self.nodes: dict[str, Any] = {}   # their definitions
+        self.refused: dict[str, CompileError] = {}  # those that cannot be written when nothing is known of their arguments: why
         self.env: dict[str, Is | Like] = {}
         self.iterators: dict[str, str] = {}  # names of what is gone through once, and its kind
+        self.dims: dict[str, Any] = {}  # names of numbers that shapes tell, and the expressions that do
+        self.lambdas: set[str] = set()  # names of functions that are values
         self.virtual: set[str] = set()  # names that are not variables of the program: they are what `env` says
 
     def owner(self, name: str) -> "Scope | None":
@@ -239,6 +244,8 @@ class Knowing(Part):
         s = self.scope
         s.env.pop(name, None)
         s.virtual.discard(name)
+        s.lambdas.discard(name)
+        s.dims.pop(name, None)
         if entry is not None:
             s.env[name] = entry
         if virtual:
@@ -667,6 +674,8 @@ class Knowing(Part):
                 return mapped_as(given, name) if given.kind == "mapped" else Shape(name, given.parts)
             if given is None and self.is_iterator(node.args[0]):
                 return mapped_as(Shape("mapped", of=self.like_listed(node.args[0])), name)
+        if known and (name in INDICES or name == "where" and len(node.args) == 1) and (hasattr(f, "_emit_call") or operation(f) is not None):
+            return Shape("mapped", of=ANY, names=("tuple",))
         if known and getattr(f, "op", "") == "Split" and (parts := self.cut_in(node)):
             return Shape("tuple", [ANY] * parts)
         if known and name in ("tree_map", "hyper_map") and len(node.args) > 1:
@@ -676,6 +685,9 @@ class Knowing(Part):
             return skeleton(shape_of(self.static(node.args[0])[1]))
         if known and getattr(f, "_anfora_like", None) is not None:  # a function of this package that makes a known tree
             return skeleton(shape_of(f._anfora_like))
+        body = self.like_of_body(node, f if known else None)
+        if body is not None:
+            return body
         word, wrt = self.derived(node.func, f if known else None)
         if word is None or not isinstance(wrt, int) or not 0 <= wrt < len(node.args):
             return None

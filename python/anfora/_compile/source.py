@@ -10,17 +10,15 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-import linecache
-import os
-import stat
 import sys
-import threading
 import types
 from typing import Any, NoReturn
 
 from .augmented import Augmented
+from .bodies import Bodies
 from .captures import late_change
 from .containers import Containers, METHODS_OF
+from .dims import Dims
 from .effects import giving_back, resolver, with_given
 from .emit import Builder, fail, safe_name
 from .._errors import CompileError, Place
@@ -28,11 +26,12 @@ from .explain import CLOSE, OPEN
 from .hints import joined_hints, mixed_hint, repeated_hint, shape_hint
 from .known import ANY, Is, Knowing, Like, Scope, class_member, is_structure, part_entry, skeleton
 from .iterators import Iterators
-from .loops import Loops, items_of_any, bound_names, grown, local_names, position
+from .loops import Loops, items_of_any, bound_names, grown, local_names
 from .masks import Masked
 from .match import Matching, at, has_named
 from .builtins import class_made
 from .static import Call, call_source, emit_call, hyper_mapped, static_text
+from .origin import source_of
 from .stores import Stores, whole_position
 from .truths import Truths
 from .windows import Windowed
@@ -99,7 +98,7 @@ def nodes_of(function: Any) -> Any:
             waiting += ast.iter_child_nodes(node)
 
 
-class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, Containers, Truths):
+class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims):
     """Writes one outermost function and those within it."""
 
     def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
@@ -116,6 +115,11 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         self.asking: set[str] = set()               # names whose bindings are being visited
         self.returning: list = self.hints           # of the current function: the structures that it returns
         self.returned: dict[str, list] = {}         # of functions within, by name
+        self.returning_like: list = []              # the same as shapes, None where nothing is known
+        self.returned_like: dict[str, list] = {}
+        self.argued: dict[int, list] = {}           # of lambdas: what their arguments are like
+        self.before: list[str] = []                 # what stands before the current statement, and how far it is indented
+        self.indent = ""
         self.flags: list[str | None] = []  # of loops with an else: what break sets
         self.filling = {}
         self.shown: list = []     # values in the current message
@@ -161,7 +165,11 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         return static_text(self, node, node.value)
 
     def expr_Name(self, node: ast.Name) -> str:
+        dims = self.dims_text(node)
+        if dims is not None:
+            return dims
         self.give_away(node)
+        self.not_refused(node.id)
         owner = self.scope.owner(node.id)
         if owner and owner.defaults.get(node.id):
             return self.mark(node) + self.with_defaults(node.id, owner.defs[node.id], owner.defaults[node.id])
@@ -177,6 +185,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         """What only looks at an expression: it may be changed after."""
         if not isinstance(node, ast.Name):
             return self.expr(node)
+        self.not_refused(node.id)
         return self.mark(node) + (self.local(node.id) if self.is_local(node.id) else static_text(self, node, self.lookup(node)))
 
     def expr_BinOp(self, node: ast.BinOp) -> str:
@@ -339,6 +348,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
     def expr_Lambda(self, node: ast.Lambda) -> str:
         given, bare = self.defaults_bound(node.args)
         params, scope = self.enter(bare, {a.arg for a in parameters(node.args)}, node)
+        self.bind_like(bare, self.argued.get(id(node), []))
         text = f"fn ({params}) {{ {self.expr(node.body)} }}"
         self.scope = scope
         if given:  # what is bound to a default cannot be given
@@ -367,7 +377,10 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
             return own
         key, k = self.static(node.slice)
         value = self.looked_at(node.value)
-        s = self.like(node.value)
+        s, at_ = self.like(node.value), self.like(node.slice)
+        if at_ is not None and at_.kind == "mapped" and at_.names == ("tuple",) and not is_structure(s):
+            from .._library.composed import HELPERS
+            return HELPERS["at_indices"]._emit_call(self, self.applied(node, [node.value, node.slice], {}))
         if key and (isinstance(k, str) or s is not None and s.kind == "dict"):
             return f"{value}{self.mark(node)}.{quoted(k)}"
         if key and type(k) is int and s is not None and s.kind == "object" and issubclass(s.of, tuple) and k < len(s.names):
@@ -460,7 +473,11 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         if isinstance(node, ast.While) and has_named(node.test):
             node = self.tested_within(node)
         before, node = self.hoisted(node, indent)
-        return before + method(node, indent)
+        outer, self.before, self.indent = (self.before, self.indent), [], indent
+        text = method(node, indent)
+        before += "".join(self.before)
+        self.before, self.indent = outer
+        return before + text
 
     def stmt_With(self, node: ast.With, indent: str) -> str:
         """Contexts that change no value: their body alone."""
@@ -546,6 +563,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         text = f"{indent}{self.mark(node)}return{' ' + self.expr(node.value) if node.value else ''}\n"
         if node.value:
             self.returning.append(self.structure(node.value))
+        self.returning_like.append(self.known_tree(node.value) if node.value else Shape("none"))
         return text
 
     def structure(self, node: Any) -> Any:
@@ -604,6 +622,9 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
             return shape_hint(self.like(node)) or (made, None)
         if known and f is dict:
             return "dict", [self.structure(k.value) for k in node.keywords] if not node.args else None
+        body = shape_hint(self.like_of_body(node, f if known else None))
+        if body is not None:
+            return body
         f = getattr(f, "__wrapped__", f) if known else None
         of = [u.hints for (i, _), u in self.b.by_object.items() if i == id(f)] if isinstance(f, types.FunctionType) else []
         if isinstance(node.func, ast.Name) and not known:
@@ -651,7 +672,9 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
 
     def stmt_Assign(self, node: ast.Assign, indent: str) -> str:
         if len(node.targets) == 1:
-            return self.assign(node.targets[0], node.value, node, indent)
+            text = self.assign(node.targets[0], node.value, node, indent)
+            self.note_dims(node.targets[0], node.value)
+            return text
         t = self.fresh()
         return f"{indent}{t} = {self.expr(node.value)}\n" + "".join(self.bind_text(x, t, indent) for x in node.targets)
 
@@ -673,9 +696,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
 
     def assign_name(self, target: ast.Name, value: Any, node: Any, indent: str) -> str:
         if isinstance(value, ast.Lambda) and (value.args.defaults or any(value.args.kw_defaults)) and self.bound_once(target.id):
-            body = ast.copy_location(ast.Return(value.body), value.body)
-            f = ast.FunctionDef(name=target.id, args=value.args, body=[body], decorator_list=[], returns=None)
-            return self.stmt_FunctionDef(ast.copy_location(f, node), indent)
+            return self.lambda_named(target, value, node, indent)
         popped = self.popped(value, indent)
         if popped is not None:
             before, after, shape = popped
@@ -689,12 +710,27 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         known, x = self.static(value) if not made else (False, None)
         if known:
             return self.bind_static(node, target.id, x, indent)
-        shape, text = self.like(value), self.expr(value)
+        shape, scope = self.like(value), self.scope
+        try:
+            text = self.expr(value)
+        except CompileError:
+            self.scope = scope
+            if not isinstance(value, ast.Lambda) or not self.bound_once(target.id):
+                raise
+            return self.lambda_named(target, value, node, indent)
         self.bind_iterator(target.id, value)
         text = f"{indent}{self.mark(node)}{self.target(target)} = {text}\n"
         if shape is not None:
             self.scope.env[target.id] = Like(shape, own=made)
+        if isinstance(value, ast.Lambda):
+            self.scope.lambdas.add(target.id)
         return text
+
+    def lambda_named(self, target: ast.Name, value: ast.Lambda, node: Any, indent: str) -> str:
+        """f = lambda x: ... as a function that is defined."""
+        body = ast.copy_location(ast.Return(value.body), value.body)
+        f = ast.FunctionDef(name=target.id, args=value.args, body=[body], decorator_list=[], returns=None)
+        return self.stmt_FunctionDef(ast.copy_location(f, node), indent)
 
     def bound_once(self, name: str) -> bool:
         """Is the name one thing in the whole function, so that its definition's defaults are known at all calls?"""
@@ -815,14 +851,16 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
             t = self.fresh()
             text += f"{indent}{t} = {self.expr(default)}\n"
             defaults[arg.arg] = t
-        scope.defs[node.name], scope.defaults[node.name] = node.args, defaults
+        scope.defs[node.name], scope.defaults[node.name], scope.nodes[node.name] = node.args, defaults, node
         self.bind(node.name)
-        params, outer = self.enter(node.args, local_names(node.body), node)
-        flags, self.flags = self.flags, []
-        returning, self.returning = self.returning, self.returned.setdefault(node.name, [])
         name = self.local(node.name)
-        text += f"{indent}{self.mark(node)}def {name}({params}) {{\n{self.body(node.body, indent + '  ')}{indent}}}\n"
-        self.scope, self.flags, self.ended, self.returning = outer, flags, False, returning
+        try:
+            text += self.function_text(node, name, [], indent)
+            scope.refused.pop(node.name, None)
+        except CompileError as e:
+            if node.decorator_list:
+                raise
+            scope.refused[node.name] = e
         for decorator in reversed(node.decorator_list):
             text += self.decorated(decorator, name, indent)
         return text
@@ -864,106 +902,6 @@ def parameters(args: ast.arguments) -> list[ast.arg]:
 def safe_field(name: str) -> str:
     from .emit import WORDS
     return f"`{name}`" if name in WORDS and name not in ("shape",) else name
-
-
-# ---- the source of a function ----
-
-_PARSED: dict[str, tuple[tuple, ast.Module]] = {}
-# CPython 3.11 counts the depth of a tree for all threads together: two that parse at once end in a SystemError (gh-106905).
-_PARSING = threading.Lock()
-
-
-def _tree_of(file: str) -> ast.Module | None:
-    lines = tuple(linecache.getlines(file))
-    if not lines and file == "<stdin>":
-        lines = _standard_input()
-    if not lines and file == "<string>" and "-c" in sys.orig_argv[:-1]:  # python -c
-        lines = tuple(sys.orig_argv[sys.orig_argv.index("-c") + 1].splitlines(True))
-    if not lines:
-        return None
-    with _PARSING:
-        known = _PARSED.get(file)
-        if known is None or known[0] != lines:
-            known = _PARSED[file] = (lines, ast.parse("".join(lines), file))
-        return known[1]
-
-
-def _standard_input() -> tuple:
-    """The lines of a program that Python reads from a file as its standard input."""
-    try:
-        size = os.fstat(0).st_size if stat.S_ISREG(os.fstat(0).st_mode) else 0
-        return tuple(os.pread(0, size, 0).decode().splitlines(True))
-    except (OSError, UnicodeDecodeError):
-        return ()
-
-
-MOST_TYPED = 400  # lines of what was typed at a prompt that are looked through
-
-
-def _typed(code: types.CodeType) -> ast.Module | None:
-    """What was typed at >>>, from the history of the prompt: the last statement that gives the same code."""
-    readline = sys.modules.get("readline")
-    if readline is None:
-        return None
-    n = readline.get_current_history_length()
-    lines = [readline.get_history_item(i) or "" for i in range(max(1, n - MOST_TYPED), n + 1)]
-    for first in range(len(lines) - 1, -1, -1):
-        for last in range(first + 1, min(len(lines), first + 100) + 1):
-            if last < len(lines) and lines[last][:1] in (" ", "\t"):
-                continue  # the statement goes on
-            text = "\n".join(lines[first:last]) + "\n"
-            try:
-                with _PARSING:
-                    tree = ast.parse(text, "<stdin>")
-                whole = compile(tree, "<stdin>", "exec", dont_inherit=True)
-            except (SyntaxError, ValueError):
-                continue
-            if any(c.co_name == code.co_name and c == code for c in _codes(whole)):
-                return tree
-    return None
-
-
-def _codes(code: types.CodeType) -> Any:
-    yield code
-    for c in code.co_consts:
-        if isinstance(c, types.CodeType):
-            yield from _codes(c)
-
-
-def _is_within(code: types.CodeType, node: Any) -> bool:
-    """Whether all instructions of the code stand within the node."""
-    start, end = position(node), (node.end_lineno, node.end_col_offset)
-    spans = [p for p in code.co_positions() if None not in p and (p[2], p[3]) != (0, 0)]
-    return all(start <= (p[0], p[2]) and (p[1], p[3]) <= end for p in spans)
-
-
-def source_of(fn: types.FunctionType) -> tuple[Any, str]:
-    """The syntax tree of a function, with places of its file, and the file."""
-    code = fn.__code__
-    file = code.co_filename
-    linecache.checkcache(file)
-    tree = (_typed(code) if file == "<stdin>" else None) or _tree_of(file)
-    if tree is None:
-        raise CompileError([_no_source(fn)], "ANF_UNSUPPORTED")
-    found = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
-            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            if first == code.co_firstlineno:
-                return node, file
-        elif isinstance(node, ast.Lambda) and code.co_name == "<lambda>" and node.lineno == code.co_firstlineno:
-            found.append(node)
-    # several in one line, or one in another: the innermost that all the code is within
-    found = sorted((n for n in found if _is_within(code, n.body)), key=position, reverse=True)
-    if not found:
-        raise CompileError([_no_source(fn)], "ANF_UNSUPPORTED")
-    return found[0], file
-
-
-def _no_source(fn: types.FunctionType) -> Any:
-    from .._errors import Finding
-    return Finding("", f"the source of {fn.__name__} cannot be read",
-                   hint="define it in a file or in a notebook; functions made by exec have no source")
 
 
 def declared_types(fn: types.FunctionType) -> dict[str, Any]:

@@ -106,7 +106,11 @@ def _object(w: Any, node: Any, x: Any) -> str:
 
 def emit_call(w: Any, c: Call) -> str:
     if None in c.kw or any(isinstance(a, ast.Starred) for a in c.args):
-        c = _spread(w, c)
+        dims = isinstance(c.node.func, ast.Attribute) and c.node.func.attr == "reshape" and not c.known and not c.kw
+        if dims:  # a tuple takes parts of x.shape, however many
+            c.args = [ast.copy_location(ast.Tuple(list(c.args), ast.Load()), c.node)]
+        else:
+            c = _spread(w, c)
     if not c.known:
         return _unknown(w, c)
     f = c.f
@@ -142,6 +146,12 @@ def emit_call(w: Any, c: Call) -> str:
     known, x = w.static(c.node)
     if known:
         return static_text(w, c.node, x)
+    if isinstance(f, functools.partial) and (is_foreign(f.func) or operation(f.func) is not None):
+        inner = _with_args(c, [*(ast.copy_location(ast.Constant(a), c.node) for a in f.args), *c.args],
+                           {k: ast.copy_location(ast.Constant(v), c.node) for k, v in f.keywords.items()} | c.kw)
+        return emit_call(w, _with_function(inner, f.func))
+    if type(f).__name__ == "vectorize" and module_of(type(f)).split(".")[0] == "numpy":
+        return _call_function(w, c, _vectorized(w, c, f))
     if is_foreign(f):
         return _no_counterpart(w, c.node, f)
     return _call_function(w, c, f)
@@ -175,6 +185,17 @@ def _applied_by(w: Any, c: Call, f: Any, how: str) -> str:
     inner = _with_args(c, c.args[:1], c.kw | {"axis": axis})
     inner.f = OPS.get(name) or COMPOSED[name]
     return emit_call(w, inner)
+
+
+def _vectorized(w: Any, c: Call, f: Any) -> Any:
+    """What numpy.vectorize has made, as a function of ours."""
+    from .._library.vectorized import vectorize
+    try:
+        made = vectorize(f.pyfunc, signature=f.signature, excluded=f.excluded, otypes=f.otypes)
+    except (TypeError, ValueError) as e:
+        w.refuse(c.node, str(e))
+    w.b.keep.append(made)
+    return made
 
 
 def _with_args(c: Call, args: list, kw: dict) -> Call:
@@ -295,7 +316,7 @@ def call_source(w: Any, c: Call, f: Any, inner: types.FunctionType, given: tuple
     parts, statics, shapes = [], {}, {}
     for name, node in argument_nodes(w, c, inner).items():
         known, x = w.static(node)
-        if known and (is_put_in(x) or w.b.counts and type(x) is int or _is_settings(x)):
+        if known and (is_put_in(x) or w.b.counts and type(x) in (int, bool) or _is_settings(x)):
             statics[name] = x
             continue
         s = _like_constant(x) if known else w.like(node)
@@ -335,7 +356,8 @@ def _unknown(w: Any, c: Call) -> str:
     if isinstance(node, ast.Name):
         owner = w.scope.owner(node.id)
         if owner and node.id in owner.defs:
-            return f"{w.looked_at(node)}{w.mark(c.node)}({_bind_nested(w, c, owner, node.id)})"
+            name = w.written_for(node, c.args) if not c.kw else None
+            return f"{name or w.looked_at(node)}{w.mark(c.node)}({_bind_nested(w, c, owner, node.id)})"
     if isinstance(node, ast.Call):
         known, transform = w.static(node.func)
         if known and hasattr(transform, "_emit_twice"):
@@ -613,6 +635,8 @@ def _method(w: Any, c: Call, node: ast.Attribute) -> str:
         w.refuse(c.node, f"values do not change in place, as {name} does", CHANGES[name])
     if name == "append":
         w.refuse(c.node, "append stands alone, and for lists that the function has made", "write xs = xs + [x], or fill an array")
+    if name in ("_replace", "_asdict"):
+        w.refuse(c.node, "it is not known what fields this has", "make the object anew")
     if name in ("get", "items", "keys", "values", "update", "pop", "setdefault"):
         w.refuse(c.node, f"it is not known what keys this has, for {name}",
                  "use hyper_map over the leaves, or write the keys out")
@@ -699,6 +723,10 @@ def emit_op(w: Any, c: Call, op: Op, args: list, kw: dict) -> str:
         if "start" in ends and "stop" in ends and not all(w.static(ends[n])[0] for n in ("start", "stop")):
             from .._library.composed import HELPERS
             return HELPERS["linspace_between"]._emit_call(w, _with_args(c, [ends.pop("start"), ends.pop("stop")], ends))
+    if op.op == "Roll" and (by := kw.get("shift", args[1] if len(args) > 1 else None)) is not None and not w.static(by)[0]:
+        from .._library.composed import HELPERS
+        axis = {k: v for k, v in (*zip(("axis",), args[2:]), *kw.items()) if k != "shift"}
+        return HELPERS["roll_by"]._emit_call(w, _with_args(c, [args[0], by], axis))
     known, first = w.static(args[0]) if args else (False, None)
     if known and isinstance(first, str):
         args = [ast.copy_location(ast.Constant(first), args[0]), *args[1:]]

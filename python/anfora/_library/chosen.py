@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from .._ops import op
-from .composed import RANKS, helper, widened
+from .composed import RANKS, SOME, helper, widened
 
 
 @helper
@@ -29,6 +29,32 @@ def linspace_between(start, stop, /, num=50, endpoint=True, dtype=None):
     if endpoint and num > 1:
         between = op.where(along == num - 1, stop, between)
     return between if dtype is None else op.cast(between, dtype)
+
+
+@helper
+def roll_by(a, shift, /, axis=None):
+    """The rows moved on by numbers that values tell, around the end."""
+    if axis is None:
+        return op.reshape_like(rolled(op.ravel(a), op.sum(shift), 0), a)
+    if isinstance(axis, int):
+        return rolled(a, op.sum(shift), axis)
+    for i in range(len(axis)):
+        a = rolled(a, shift if op.ndim(shift) == 0 else shift[i], axis[i])
+    return a
+
+
+def rolled(a, by, axis):
+    n = a.shape[axis]
+    return op.take(a, op.mod(op.arange(n) - by, n), axis)
+
+
+@helper
+def at_indices(x, at, /):
+    """x[at], of a tuple with an array of indices for each of the first dims."""
+    for n in SOME:
+        if len(at) == n:
+            return op.gather_nd(x, op.stack([at[k] for k in range(n)], -1))
+    raise ValueError("x[at]: too many indices, or none")
 
 
 @helper

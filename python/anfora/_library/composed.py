@@ -26,7 +26,7 @@ HELPERS: dict[str, Any] = {}  # what functions of other libraries mean that have
 LINALG = ("solve", "matrix_power", "multi_dot", "outer", "tensordot")
 # Constants that the types of arguments may give too, such as x.shape[0] and x.dtype
 SIZES = {"shape", "n", "m", "num", "num_classes", "slice_size", "slice_sizes", "length", "sizes", "new_sizes", "size", "dtype", "new_dtype",
-         "minval", "maxval"}
+         "minval", "maxval", "dimensions"}
 RANKS, SOME = range(9), range(1, 7)
 
 
@@ -77,7 +77,12 @@ class Composed(Jit):
         statics: dict[str, Any] = {}
         shapes: dict[str, Shape] = {}
         parts = []
-        for name, node in argument_nodes(w, c, self.__wrapped__).items():
+        nodes = argument_nodes(w, c, self.__wrapped__)
+        called = w.called_with(self.__name__, nodes) if CONTROL.get(self.__name__) is self else {}
+        for name, node in nodes.items():
+            if name in called and (body := w.body_text(node, called[name])) is not None:
+                parts.append(body)
+                continue
             known, x = w.static(node)
             if name in self._constant and not known and name not in SIZES:
                 w.refuse(node, f"{name} of {self.__name__}() must be known when the function is compiled")
@@ -297,8 +302,10 @@ def along(i: int, n: int) -> tuple:
 @composed
 def indices(dimensions):
     """For each dim, the index along it at each place."""
-    grids = [op.broadcast_to(op.reshape(op.arange(d), along(i, len(dimensions))), dimensions) for i, d in enumerate(dimensions)]
-    return op.stack(grids)
+    for rank in SOME:
+        if len(dimensions) == rank:
+            return op.stack([op.broadcast_to(op.reshape(op.arange(dimensions[i]), along(i, rank)), dimensions) for i in range(rank)])
+    raise ValueError("indices: too many dims, or none")
 
 
 @Known

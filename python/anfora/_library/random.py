@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from .composed import ByValue, HELPERS, floats, helper, into
+from .decompositions import qr
 from .._ops import op
 
 RANDOM: dict[str, Any] = {}
@@ -147,7 +148,8 @@ def truncated_normal(key, lower, upper, /, shape=(), dtype=None):
     """Numbers of the normal distribution between two bounds."""
     low, high = normal_part(op.cast(lower, "f64")), normal_part(op.cast(upper, "f64"))
     u = low + (high - low) * op.uniform(key, shape=shape, dtype="f64")
-    return op.cast(op.clip(normal_quantile(u), op.cast(lower, "f64"), op.cast(upper, "f64")), floats(dtype))
+    x = op.clip(normal_quantile(u), op.cast(lower, "f64"), op.cast(upper, "f64"))
+    return op.cast(op.where(lower <= upper, x, math.nan), floats(dtype))
 
 
 def normal_part(x):
@@ -236,6 +238,7 @@ def loggamma(key, a, /, shape=None, dtype=None):
     keys = op.split_key(key, n=2)
     dims = op.shape(a) if shape is None else shape
     less = op.log(1 - op.uniform(keys[1], shape=dims, dtype="f64"))
+    a = op.where(a >= 0, op.cast(a, "f64"), math.nan)
     more = gamma(keys[0], a + 1.0, dims, "f64")
     return op.cast(op.log(more) + less / a, floats(dtype))
 
@@ -266,28 +269,29 @@ def f(key, dfnum, dfden, /, shape=None, dtype=None):
 def pareto(key, b, /, shape=None, dtype=None):
     """Numbers of Pareto's distribution, of which 1 is the least."""
     dims = op.shape(b) if shape is None else shape
-    return op.cast(op.exp(exponential(key, dims, "f64") / b), floats(dtype))
+    return op.cast(op.exp(exponential(key, dims, "f64") / op.where(b >= 0, op.cast(b, "f64"), math.nan)), floats(dtype))
 
 
 @randomly
 def rayleigh(key, scale, /, shape=None, dtype=None):
     """Numbers of Rayleigh's distribution."""
     dims = op.shape(scale) if shape is None else shape
-    return op.cast(scale * op.sqrt(2 * exponential(key, dims, "f64")), floats(dtype))
+    return op.cast(op.where(scale >= 0, scale * op.sqrt(2 * exponential(key, dims, "f64")), math.nan), floats(dtype))
 
 
 @randomly
 def weibull_min(key, scale, concentration, /, shape=None, dtype=None):
     """Numbers of Weibull's distribution."""
     dims = op.shape(scale + concentration) if shape is None else shape
-    return op.cast(scale * exponential(key, dims, "f64") ** (1 / concentration), floats(dtype))
+    good = op.logical_and(scale >= 0, concentration > 0)
+    return op.cast(op.where(good, scale * exponential(key, dims, "f64") ** (1 / op.cast(concentration, "f64")), math.nan), floats(dtype))
 
 
 @randomly
 def lognormal(key, sigma=1.0, /, shape=None, dtype=None):
     """Numbers whose logarithms are normal."""
     dims = op.shape(sigma) if shape is None else shape
-    return op.cast(op.exp(sigma * op.normal(key, shape=dims, dtype="f64")), floats(dtype))
+    return op.cast(op.exp(op.where(sigma >= 0, op.cast(sigma, "f64"), math.nan) * op.normal(key, shape=dims, dtype="f64")), floats(dtype))
 
 
 @randomly
@@ -297,13 +301,50 @@ def maxwell(key, /, shape=(), dtype=None):
 
 
 @randomly
+def double_sided_maxwell(key, loc, scale, /, shape=(), dtype=None):
+    """Numbers of Maxwell's distribution of either sign, about loc."""
+    keys = op.split_key(key, n=2)
+    sign = op.where(op.uniform(keys[0], shape=shape, dtype="f64") < 0.5, -1.0, 1.0)
+    return op.cast(loc + scale * sign * maxwell(keys[1], shape, "f64"), floats(dtype))
+
+
+@randomly
+def generalized_normal(key, p, /, shape=(), dtype=None):
+    """Numbers whose density falls as exp(-|x|^p)."""
+    keys = op.split_key(key, n=2)
+    sign = op.where(op.uniform(keys[0], shape=shape, dtype="f64") < 0.5, -1.0, 1.0)
+    return op.cast(sign * gamma(keys[1], op.zeros(shape, dtype="f64") + 1 / op.cast(p, "f64"), None, "f64") ** (1 / op.cast(p, "f64")), floats(dtype))
+
+
+@randomly
+def ball(key, /, d, p=2, shape=(), dtype=None):
+    """Points evenly distributed in the ball of d dims whose norm is of the order p."""
+    keys = op.split_key(key, n=2)
+    x = generalized_normal(keys[0], p, (*shape, d), "f64")
+    size = op.sum(op.abs(x) ** p, -1) + exponential(keys[1], shape, "f64")
+    return op.cast(x / op.expand_dims(size ** (1 / p), -1), floats(dtype))
+
+
+@randomly
+def orthogonal(key, /, n, shape=(), dtype=None, m=None):
+    """Matrices with orthonormal rows or columns, evenly distributed."""
+    rows, columns = n, n if m is None else m
+    x = op.normal(key, shape=(*shape, max(rows, columns), min(rows, columns)), dtype="f64")
+    q, r = qr(x)
+    y = q * op.expand_dims(op.where(op.sum(r * op.eye(min(rows, columns), dtype="f64"), -1) < 0, -1.0, 1.0), -2)
+    return op.cast(op.swapaxes(y, -2, -1) if rows < columns else y, floats(dtype))
+
+
+@randomly
 def wald(key, mean, /, shape=None, dtype=None):
     """Numbers of the inverse Gaussian distribution of scale 1, by the method of Michael, Schucany and Haas."""
     keys = op.split_key(key, n=2)
     dims = op.shape(mean) if shape is None else shape
+    mean = op.where(mean > 0, op.cast(mean, "f64"), math.nan)
     y = mean * op.normal(keys[0], shape=dims, dtype="f64") ** 2
-    x = mean * (1 + y / 2 - op.sqrt(4 * y + y * y) / 2)
-    return op.cast(op.where(op.uniform(keys[1], shape=dims, dtype="f64") * (mean + x) <= mean, x, mean * mean / x), floats(dtype))
+    part = 1 + y / 2 + op.sqrt(y) * op.sqrt(1 + y / 4)  # the larger root; the smaller one is its inverse
+    x = mean / part
+    return op.cast(op.where(op.uniform(keys[1], shape=dims, dtype="f64") * (mean + x) <= mean, x, mean * part), floats(dtype))
 
 
 @randomly
@@ -312,34 +353,72 @@ def triangular(key, left, mode, right, /, shape=None, dtype=None):
     u = op.uniform(key, shape=op.shape(left + mode + right) if shape is None else shape, dtype="f64")
     up = left + op.sqrt(u * (right - left) * (mode - left))
     down = right - op.sqrt((1 - u) * (right - left) * (right - mode))
-    return op.cast(op.where(u * (right - left) < mode - left, up, down), floats(dtype))
+    good = op.logical_and(left <= mode, mode <= right)
+    return op.cast(op.where(good, op.where(u * (right - left) < mode - left, up, down), math.nan), floats(dtype))
 
 
 @randomly
 def geometric(key, p, /, shape=None, dtype="i32"):
-    """How many trials there are up to the first success, of probability p."""
+    """How many trials there are up to the first success, of probability p; -1 where p is no probability."""
     dims = op.shape(p) if shape is None else shape
-    count = op.ceil(-exponential(key, dims, "f64") / op.log1p(-op.cast(p, "f64")))
-    return op.cast(op.maximum(count, 1.0), dtype)
+    good, p = op.logical_and(p >= 0, p <= 1), op.cast(p, "f64")
+    count = op.ceil(-exponential(key, dims, "f64") / op.log1p(-op.where(good, p, 0.5)))
+    return op.cast(op.where(good, op.maximum(count, 1.0), -1.0), dtype)
 
 
 @randomly
 def binomial(key, n, p, /, shape=None, dtype=None):
-    """How many of n trials succeed, each with probability p: the waits between those of the rarer kind are geometric, so the time
-    grows with n * min(p, 1 - p). NaN where n or p is none of such."""
+    """How many of n trials succeed, each with probability p: below 10 of the rarer kind by the waits between them, which are
+    geometric, above it by transformed rejection, and above 1e12 by the normal distribution. NaN where n or p is none of such."""
     dims = op.shape(n + p) if shape is None else shape
     n, p = op.cast(n, "f64") + op.zeros(dims, dtype="f64"), op.cast(p, "f64") + op.zeros(dims, dtype="f64")
     good = op.logical_and(op.logical_and(n >= 0, n < math.inf), op.logical_and(p >= 0, p <= 1))
     n, p = op.where(good, n, 0.0), op.where(good, p, 0.0)
     rare = op.minimum(p, 1 - p)
     scale = op.log1p(-op.where(rare > 0, rare, 0.5))
-    at, count, i = op.where(rare > 0, 0.0, n + 1), op.zeros(dims, dtype="f64") - 1, 0
+    few = op.logical_and(rare > 0, n * rare < 10)
+    at, count, i = op.where(few, 0.0, math.inf), op.zeros(dims, dtype="f64") - 1, 0
     while op.any(at <= n):
         count = count + op.cast(at <= n, "f64")
         at = at + op.maximum(op.ceil(-exponential(op.fold_in(key, i), dims, "f64") / scale), 1.0)
         i = i + 1
-    count = op.maximum(count, 0.0)
+    large = n * rare >= 10
+    trials, chance = op.where(large, n, 100.0), op.where(large, rare, 0.5)
+    spread = op.sqrt(trials * chance) * op.sqrt(1 - chance)
+    normal_key, key = op.fold_in(key, 2 ** 31 - 1), op.fold_in(key, 2 ** 31 - 2)
+    near = op.floor(trials * chance + spread * op.normal(normal_key, shape=dims, dtype="f64") + 0.5)
+    found, done, j = op.clip(near, 0.0, trials), op.logical_or(op.logical_not(large), spread > 1e6), 0
+    while not op.all(done):
+        proposed, taken = binomial_proposal(op.fold_in(key, j), trials, chance, spread, dims)
+        found = op.where(op.logical_and(taken, op.logical_not(done)), proposed, found)
+        done = op.logical_or(done, taken)
+        j = j + 1
+    count = op.where(large, found, op.maximum(count, 0.0))
     return op.cast(op.where(good, op.where(p > 0.5, n - count, count), math.nan), floats(dtype))
+
+
+def stirling_rest(k):
+    """The logarithm of k! less what Stirling's formula of k + 1 gives."""
+    q = k + 1
+    small = op.lgamma(op.minimum(q, 16.0)) - ((op.minimum(q, 16.0) - 0.5) * op.log(op.minimum(q, 16.0)) - op.minimum(q, 16.0) + 0.5 * math.log(2 * math.pi))
+    return op.where(q < 16, small, (1 / 12 - (1 / 360 - 1 / 1260 / (q * q)) / (q * q)) / q)
+
+
+def binomial_proposal(key, n, p, spread, dims):
+    """A proposal for each place by Hoermann's BTRS, and whether it is taken."""
+    keys = op.split_key(key, n=2)
+    b = 1.15 + 2.53 * spread
+    a = -0.0873 + 0.0248 * b + 0.01 * p
+    u, v = op.uniform(keys[0], shape=dims, dtype="f64") - 0.5, op.uniform(keys[1], shape=dims, dtype="f64")
+    us = 0.5 - op.abs(u)
+    k = op.floor((2 * a / us + b) * u + n * p + 0.5)
+    inside = op.logical_and(k >= 0, k <= n)
+    k, m, r = op.clip(k, 0.0, n), op.floor((n + 1) * p), p / (1 - p)
+    bound = (m + 0.5) * op.log((m + 1) / (r * (n - m + 1))) + (n + 1) * op.log((n - m + 1) / (n - k + 1)) + \
+        (k + 0.5) * op.log(r * (n - k + 1) / (k + 1)) + stirling_rest(m) + stirling_rest(n - m) - stirling_rest(k) - stirling_rest(n - k)
+    height = op.log(v * (2.83 + 5.1 / b) * spread / (a / (us * us) + b))
+    quick = op.logical_and(us >= 0.07, v <= 0.92 - 4.2 / b)
+    return k, op.logical_and(inside, op.logical_or(quick, height <= bound))
 
 
 @randomly

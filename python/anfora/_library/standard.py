@@ -9,7 +9,7 @@ from typing import Any
 from .. import _core
 from .._ops import OPS, _numpy, op
 from .._types import BY_NAME, DTYPES, DType, default_dtype, default_float, dtype_name
-from .composed import SOME, into
+from .composed import SOME, into, widened
 
 VERSION = "2025.12"
 KINDS = {
@@ -286,6 +286,19 @@ def unique_(x, /, return_index=False, return_inverse=False, return_counts=False,
 @_sized
 def union1d_(ar1, ar2, /, size, fill_value: Any = None):
     return unique_(op.concatenate([op.ravel(ar1), op.ravel(ar2)], 0), size=size, fill_value=fill_value)
+
+
+@_sized
+def compress_(condition, a, /, axis=None, size=None, fill_value: Any = 0):
+    rows, axis = (op.ravel(a), 0) if axis is None else (a, axis)
+    at, there = first_true(op.ravel(condition) != 0, rows.shape[axis] if size is None else size)
+    found = op.swapaxes(op.take(rows, at, axis), 0, axis)
+    return op.swapaxes(op.where(widened(there, found), found, op.cast_like(fill_value, found)), 0, axis)
+
+
+@_sized
+def extract_(condition, a, /, size=None, fill_value: Any = 0):
+    return compress_(op.ravel(condition), op.ravel(a), 0, size, fill_value)
 
 
 # ---- sets, parts by conditions ----

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions that loops and choices of the library call, such as the body of scan: what is known of their arguments, and what they
+give. One that cannot be written when nothing is known of its arguments is written where it is called."""
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from .._errors import CompileError
+from .known import ANY, Like, Part, part_entry, skeleton
+from .loops import local_names
+from .static import Call, _like_constant, argument_nodes
+from .._tree import Shape
+
+MAPS_OF = ("vmap", "checkpoint")  # transforms whose results are those of the function
+JACOBIANS = ("jacfwd", "jacrev")   # and these, by an argument that is no tree
+APPLIED = ("jvp", "vjp", "linearize")
+
+
+class Bodies(Part):
+    """The part of the writer for functions that functions of the library call."""
+
+    scope: Any
+
+    # ---- what is known ----
+
+    def known_tree(self, node: Any) -> Shape | None:
+        """The structure of what an expression gives; None if nothing is known of it."""
+        if not isinstance(node, (ast.Tuple, ast.List, ast.Dict)):
+            known, x = self.static(node)
+            if known:
+                s = _like_constant(x)
+                return Shape("none") if x is None else ANY if s is None else skeleton(s)
+        s = self.like(node)
+        return None if s is None else skeleton(s)
+
+    def called_with(self, name: str, nodes: dict[str, Any]) -> dict[str, list]:
+        """Of a loop or choice, by its parameters that are functions: what their arguments are like."""
+        if name == "scan":
+            return {"f": [self.known_tree(nodes["init"]), self.known_tree(nodes["xs"])]}
+        if name == "while_loop":
+            return dict.fromkeys(("cond_fun", "body_fun"), [self.known_tree(nodes["init_val"])])
+        if name == "fori_loop":
+            return {"body_fun": [ANY, self.known_tree(nodes["init_val"])]}
+        if name == "map":
+            return {"f": [self.known_tree(nodes["xs"])]}
+        if name == "associative_scan":
+            return {"fn": [self.known_tree(nodes["elems"])] * 2}
+        if name in ("cond", "switch"):
+            given = list(map(self.known_tree, nodes["operands"].elts))
+            if name == "cond" and self.static(nodes["operand"]) != (True, None):
+                given = [self.known_tree(nodes["operand"])]
+            return dict.fromkeys(("true_fun", "false_fun") if name == "cond" else ("branches",), given)
+        return {}
+
+    def bind_like(self, args: ast.arguments, shapes: list) -> None:
+        """What is known of the parameters of the function whose scope this is."""
+        for p, s in zip((*args.posonlyargs, *args.args), shapes):
+            if s is not None:
+                self.scope.env[p.arg] = part_entry(s) or Like(s)
+
+    # ---- functions as arguments ----
+
+    def body_text(self, node: Any, shapes: list) -> str | None:
+        """A function that is called with arguments of which this is known; None: nothing is gained by it."""
+        if isinstance(node, (ast.List, ast.Tuple)) and node.elts and any(isinstance(e, ast.Lambda) or self.is_refused(e) for e in node.elts):
+            return "(" + "".join(f"{self.body_text(e, shapes) or self.expr(e)}, " for e in node.elts).rstrip(" ") + ")"
+        if isinstance(node, ast.Lambda):
+            self.argued[id(node)] = shapes
+            return self.expr(node)
+        return self.written_as(node.id, shapes) if self.is_refused(node) else None
+
+    def is_function(self, node: Any) -> bool:
+        """Whether a name is that of a function within the one that is written."""
+        owner = self.scope.owner(node.id) if isinstance(node, ast.Name) and self.scope else None
+        return owner is not None and (node.id in owner.defs or node.id in owner.lambdas)
+
+    def not_refused(self, name: str) -> None:
+        owner = self.scope.owner(name) if self.scope else None
+        if owner is not None and name in owner.refused:
+            raise owner.refused[name]
+
+    def is_refused(self, node: Any) -> bool:
+        """Whether it is a function of the one that is written, and waits for what its arguments are like."""
+        return isinstance(node, ast.Name) and bool(self.scope) and node.id in self.scope.refused and node.id in self.scope.names
+
+    def written_for(self, node: ast.Name, args: list) -> str | None:
+        """The name of a function that is written for a call; None: it is written already."""
+        return self.written_as(node.id, list(map(self.known_tree, args))) if self.is_refused(node) else None
+
+    def written_as(self, name: str, shapes: list) -> str:
+        """The name of a function within, written anew before the current statement."""
+        node, given = self.scope.nodes[name], f"{self.local(name)}_{self.fresh()}"
+        if not any(s is not None and s.kind != "any" for s in shapes):
+            raise self.scope.refused[name]
+        self.scope.names.add(given)
+        self.before.append(self.function_text(node, given, shapes, self.indent))
+        return given
+
+    def function_text(self, node: ast.FunctionDef, name: str, shapes: list, indent: str) -> str:
+        """The definition of a function within."""
+        scope, flags, returning, like, filling = self.scope, self.flags, self.returning, self.returning_like, self.filling
+        hints, likes, before = [], [], self.before
+        try:
+            params, _ = self.enter(node.args, local_names(node.body), node)
+            self.bind_like(node.args, shapes)
+            self.flags, self.filling, self.before = [], {}, []
+            self.returning, self.returning_like = hints, likes
+            text = f"{indent}{self.mark(node)}def {name}({params}) {{\n{self.body(node.body, indent + '  ')}{indent}}}\n"
+        finally:
+            self.scope, self.flags, self.filling, self.before = scope, flags, filling, before
+            self.returning, self.returning_like, self.ended = returning, like, False
+        self.returned.setdefault(node.name, []).extend(hints)
+        self.returned_like.setdefault(node.name, []).extend(likes)
+        return text
+
+    # ---- what they give ----
+
+    def like_of_body(self, node: ast.Call, f: Any) -> Shape | None:
+        """Of a call of a loop or choice of the library, of vmap(f)(x) or of a function within: what the function gives."""
+        if isinstance(node.func, ast.Call) and node.func.args and not node.func.keywords:
+            known, transform = self.static(node.func.func)
+            shapes = list(map(self.known_tree, node.args)) if known and hasattr(transform, "_emit_twice") else []
+            plain = all(s is None or s.kind == "any" for s in shapes)
+            if shapes and (transform.__name__ in MAPS_OF or transform.__name__ in JACOBIANS and plain):
+                return self.given_by(node.func.args[0], shapes)
+        if f is not None and getattr(f, "__name__", "") in APPLIED and hasattr(f, "_known") and len(node.args) > 1 and not node.keywords:
+            primals = node.args[1:] if f.__name__ != "jvp" else getattr(node.args[1], "elts", [])
+            given = self.given_by(node.args[0], list(map(self.known_tree, primals)))
+            return None if given is None else Shape("tuple", [given, given if f.__name__ == "jvp" else ANY])
+        if isinstance(node.func, ast.Name) and f is None:
+            return self.given_by(node.func, [])
+        from .._library.composed import CONTROL
+        name = getattr(f, "__name__", "")
+        if CONTROL.get(name) is not f or f is None or any(isinstance(a, ast.Starred) for a in node.args) or None in [k.arg for k in node.keywords]:
+            return None
+        nodes = argument_nodes(self, Call(node, f, True), f.__wrapped__)
+        called = self.called_with(name, nodes)
+        gives: list = []
+        for parameter, shapes in called.items():
+            of = nodes[parameter]
+            gives += [self.given_by(e, shapes) for e in (of.elts if isinstance(of, (ast.List, ast.Tuple)) else [of])]
+        if name in ("while_loop", "fori_loop", "associative_scan"):
+            return list(called.values())[-1][-1] or gives[-1]
+        if name == "scan":
+            both = gives[0].parts if gives[0] is not None and gives[0].kind == "tuple" and len(gives[0].parts) == 2 else [None, None]
+            return Shape("tuple", [called["f"][0] or both[0] or ANY, both[1] or ANY])
+        return alike(gives)
+
+    def given_by(self, f: Any, shapes: list) -> Shape | None:
+        """What a lambda or a function within gives for arguments of which this is known."""
+        if isinstance(f, ast.Lambda):
+            from .known import Scope
+            outer, self.scope = self.scope, Scope({a.arg for a in (*f.args.posonlyargs, *f.args.args, *f.args.kwonlyargs)}, self.scope)
+            try:
+                self.bind_like(f.args, shapes)
+                return self.known_tree(f.body)
+            except CompileError:  # of what is refused where it is written
+                return None
+            finally:
+                self.scope = outer
+        owner = self.scope.owner(f.id) if isinstance(f, ast.Name) and self.scope else None
+        return alike(self.returned_like.get(f.id, [])) if owner is not None and f.id in owner.nodes else None
+
+
+def alike(shapes: list) -> Shape | None:
+    """What several ways give, if all are known and have one structure."""
+    if not shapes or any(s is None for s in shapes) or len({s.key() for s in shapes}) > 1:
+        return None
+    return shapes[0] if shapes[0].kind != "any" else None

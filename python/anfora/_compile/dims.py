@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers that shapes tell, such as T of T, d = x.shape. A function within that reads one asks the array again, whose type tells the
+number wherever the function is called; the value of a variable is no constant there."""
+from __future__ import annotations
+
+import ast
+import copy
+from typing import Any
+
+from .known import Part
+
+_WHOLE = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
+
+
+class Dims(Part):
+    """The part of the writer for numbers that shapes tell."""
+
+    def note_dims(self, target: Any, value: Any) -> None:
+        """After target = value: which names are numbers that shapes tell."""
+        if self.scope is None or not hasattr(self.scope.node, "body"):
+            return
+        pairs = [(target, value)]
+        if isinstance(target, ast.Tuple) and self.is_shape(value):
+            pairs = [(t, ast.copy_location(ast.Subscript(value, ast.copy_location(ast.Constant(i), value), ast.Load()), value)) for i, t in enumerate(target.elts)]
+        elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+            pairs = list(zip(target.elts, value.elts))
+        for t, v in pairs:
+            if isinstance(t, ast.Name) and not isinstance(v, ast.Constant) and self.bound_as_often(t.id, 1) and (found := self.from_shapes(v)) is not None:
+                self.scope.dims[t.id] = found
+
+    def bound_as_often(self, name: str, times: int) -> bool:
+        """Whether a name of the function is bound by so many statements of it, parameters by one more."""
+        of = self.scope.node
+        stores = sum(isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load) for n in ast.walk(of))
+        return stores + (name in {a.arg for a in self.parameters_of(of.args)}) == times
+
+    def is_shape(self, node: Any) -> bool:
+        return isinstance(node, ast.Attribute) and node.attr == "shape" and self.is_stable(node.value)
+
+    def is_stable(self, node: Any) -> bool:
+        """A variable of the function that is bound once."""
+        return isinstance(node, ast.Name) and node.id in self.scope.names and self.is_local(node.id) and self.bound_as_often(node.id, 1)
+
+    def from_shapes(self, node: Any) -> Any:
+        """An expression of shapes and constants for one that they tell; None: it is another one."""
+        if isinstance(node, ast.Constant):
+            return node if type(node.value) is int else None
+        if isinstance(node, ast.Name):
+            return self.scope.dims.get(node.id)
+        if isinstance(node, ast.Attribute):
+            return node if node.attr in ("ndim", "size") and self.is_stable(node.value) else None
+        if isinstance(node, ast.Subscript):
+            known, k = self.static(node.slice)
+            return node if self.is_shape(node.value) and known and type(k) is int else None
+        if isinstance(node, ast.Call):
+            return node if self.static(node.func) == (True, len) and len(node.args) == 1 and self.is_stable(node.args[0]) else None
+        sides = [self.from_shapes(node.left), self.from_shapes(node.right)] if isinstance(node, ast.BinOp) and isinstance(node.op, _WHOLE) else [None]
+        if any(s is None for s in sides):
+            return None
+        made = copy.copy(node)
+        made.left, made.right = sides
+        return made
+
+    def dims_text(self, node: ast.Name) -> str | None:
+        """What a function within writes for the name of such a number of a function around it."""
+        owner = self.scope.owner(node.id) if self.scope else None
+        found = owner.dims.get(node.id) if owner is not None and owner is not self.scope else None
+        if found is None or any(isinstance(n, ast.Name) and n.id != "len" and self.scope.owner(n.id) is not owner for n in ast.walk(found)):
+            return None
+        return f"({self.expr(found)})"
