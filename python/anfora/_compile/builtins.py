@@ -502,7 +502,7 @@ def _len(w: Any, c: Call) -> str:
     if own is not None:
         return own
     known, n = w.known_length(c.args[0]) if len(c.args) == 1 else (False, 0)
-    return str(n) if known else f"len{w.mark(c.node)}({w.exprs(c.args)})"
+    return str(n) if known else f"len{w.mark(c.node)}({', '.join(w.looked_at(a) for a in c.args)})"
 
 
 def _print(w: Any, c: Call) -> str:

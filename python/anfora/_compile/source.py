@@ -28,6 +28,7 @@ from .explain import CLOSE, OPEN
 from .hints import joined_hints, mixed_hint, repeated_hint, shape_hint
 from .known import ANY, Is, Knowing, Like, Scope, class_member, is_structure, part_entry, skeleton
 from .iterators import Iterators
+from .listed import filling
 from .loops import Loops, items_of_any, bound_names, grown, local_names, position
 from .masks import Masked
 from .match import Matching, at, has_named
@@ -676,6 +677,8 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
             body = ast.copy_location(ast.Return(value.body), value.body)
             f = ast.FunctionDef(name=target.id, args=value.args, body=[body], decorator_list=[], returns=None)
             return self.stmt_FunctionDef(ast.copy_location(f, node), indent)
+        if (made := filling(self, target, value)) is not None:
+            return self.block(made, indent)
         popped = self.popped(value, indent)
         if popped is not None:
             before, after, shape = popped
