@@ -202,3 +202,33 @@ def test_lists_as_long_as_an_argument():
             d, h = np.cos(np.arange(n)), 1e-6
             slope = (f(x + h * d) - f(x - h * d)) / (2 * h)
             assert np.isclose(np.sum(np.asarray(grad(f)(x)) * d), slope, rtol=1e-5), f.__name__
+
+
+# ---- comprehensions over as many parts as an argument has ----
+
+def squares(x):
+    return np.sum(np.array([x[i] * x[i - 1] for i in range(x.shape[0])]) * x)
+
+
+def rows(x):
+    return np.sum(np.stack([np.array([v, v * v, 1]) for v in x]) * 0.5)
+
+
+def windows(x):
+    return np.sum(np.array([np.sum(x[i:i + 2]) * (x[i] if i % 2 else 1.0) for i in range(len(x) - 2)]))
+
+
+def taken_together(x):
+    total = sum([v * v for v in x]) + sum(v > 0.5 for v in x) + sum(i for i in range(len(x))) + max(v * 2 for v in x)
+    return total * min([x[i] for i in range(len(x))]) * any(v > 0.3 for v in x) * all([v < 2 for v in x]) * (1 - any(v > 3 for v in [x[0], x[1]]))
+
+
+def test_comprehensions_over_many():
+    for n in (3, 65, 3000):  # a loop makes those of more than 64, whose code is as short then
+        x = np.linspace(0.2, 0.9, n)
+        for f in (squares, rows, windows, taken_together):
+            for backend in ("interp", "llvm"):
+                assert np.isclose(f(x), jit(f, backend=backend)(x), rtol=1e-12), f"{f.__name__} of {n} by {backend}"
+            d, h = np.cos(np.arange(n)), 1e-6
+            slope = (f(x + h * d) - f(x - h * d)) / (2 * h)
+            assert np.isclose(np.sum(np.asarray(grad(f)(x)) * d), slope, rtol=1e-5), f.__name__
