@@ -7,7 +7,7 @@
 #include "autodiff/derive/derive.h"
 #include "ir/ops/array/getitem.h"
 
-enum { UNKNOWN = -1, DEEPEST = 16, MOST = 1 << 16 };
+enum { UNKNOWN = -1, DEEPEST = 8, MOST = 1 << 16 };
 
 static int64_t spread(anfi_derive *q, const anf_node *n, int deep);
 
