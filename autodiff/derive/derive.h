@@ -179,6 +179,8 @@ const anf_type *anfi_derive_type(const anfi_derive *q, size_t i); // of argument
 anf_node *anfi_derive_reshape(anfi_derive *q, anf_node *x, size_t rank, const int64_t *dims);
 /* Are the dims of argument i known? Else E0722 for it. */
 bool anfi_derive_static(const anfi_derive *q, size_t i);
+/* rules/distinct.c: are all indices `at` of a dim of this length known to name different places? */
+bool anfi_derive_are_apart(anfi_derive *q, const anf_node *at, int64_t length);
 
 /* formula.c and evaluate.c, for derive.c: the derivative of an input, and adjoints by formulas */
 typedef struct anfi_formula anfi_formula;

@@ -31,7 +31,7 @@ static anf_node *write_at(anfi_derive *q, anf_node *x, anf_node *updates, const 
 }
 
 /* Can two updates go to one place? */
-static bool may_collide(const anfi_derive *q) {
+static bool may_collide(anfi_derive *q) {
   const anf_type *t = anfi_derive_type(q, 1);
   int64_t n = 1;
   for (uint32_t k = 0; k < t->n; k++) {
@@ -42,7 +42,14 @@ static bool may_collide(const anfi_derive *q) {
                  (int64_t)k != anfi_attr_int(anfi_derive_attr(q, "axis")) + (int64_t)t->n;
     if (!position && !apart) n *= t->dims[k];
   }
-  return n > 1;
+  if (n <= 1 || q->op != ANF_OP_IndexWrite) return n > 1;
+  const anf_value *axis = anfi_derive_attr(q, "axis");
+  const anf_type *x = anfi_derive_type(q, 0);
+  size_t size, a = 0;
+  if (!anfi_type_elements(x, &size)) return true;
+  if (!anfi_attr_given(axis)) return !anfi_derive_are_apart(q, q->primal->in[1].def, (int64_t)size);
+  return !anfi_axis_in(anfi_attr_int(axis), x->n, &a) ||
+         !anfi_derive_are_apart(q, q->primal->in[1].def, x->dims[a]);
 }
 
 /* Which updates are in the result, where several were written to one place: the number of each is written as the update

@@ -149,3 +149,86 @@ def comprehended(n, v):
 def test_variables_of_comprehensions_are_not_the_loops():
     for n in (0, 2):
         assert differs(comprehended(n, X), jit(comprehended)(n, X)) is None
+
+
+# ---- lists as long as an argument, of which a loop replaces items ----
+
+def recurrence(x):
+    hs = [0.0] * len(x)
+    for i in range(1, len(hs)):
+        hs[i] = hs[i - 1] * 0.5 + x[i]
+    return sum(hs)
+
+
+def comprehended_items(x):
+    i = 2  # is not the comprehension's
+    hs = [x[i] * 2.0 for i in range(x.shape[0])]
+    hs[0] = 1.0
+    for j in range(1, len(hs)):
+        hs[j] = max(hs[j - 1], hs[j]) * x[i]
+    return hs[-1] + hs[0] + len(hs)
+
+
+def best_apart(x):  # the largest sum of items of which no two are neighbours
+    best = (len(x) + 2) * [0.0]
+    for i in range(len(x)):
+        best[i + 2] = max(best[i + 1], best[i] + x[i])
+    return best[-1]
+
+
+def counts(x):
+    c = [0 for _ in x]
+    for i in range(len(x)):
+        c[i] = c[i - 1] + 1
+    s = 0.0
+    for i in range(len(x)):
+        s += c[i] * x[i]
+    return s
+
+
+def vectors(x):
+    hs = [np.zeros(3)] * len(x)
+    for i in range(1, len(x)):
+        hs[i] = np.tanh(hs[i - 1] + x[i])
+    return np.sum(hs[-1])
+
+
+def test_lists_as_long_as_an_argument():
+    for n in (3, 700):
+        x = np.linspace(0.2, 0.9, n)
+        for f in (recurrence, comprehended_items, best_apart, counts, vectors):
+            for backend in ("interp", "llvm"):
+                assert np.isclose(f(x), jit(f, backend=backend)(x), rtol=1e-12), f"{f.__name__} of {n} by {backend}"
+            d, h = np.cos(np.arange(n)), 1e-6
+            slope = (f(x + h * d) - f(x - h * d)) / (2 * h)
+            assert np.isclose(np.sum(np.asarray(grad(f)(x)) * d), slope, rtol=1e-5), f.__name__
+
+
+# ---- comprehensions over as many parts as an argument has ----
+
+def squares(x):
+    return np.sum(np.array([x[i] * x[i - 1] for i in range(x.shape[0])]) * x)
+
+
+def rows(x):
+    return np.sum(np.stack([np.array([v, v * v, 1]) for v in x]) * 0.5)
+
+
+def windows(x):
+    return np.sum(np.array([np.sum(x[i:i + 2]) * (x[i] if i % 2 else 1.0) for i in range(len(x) - 2)]))
+
+
+def taken_together(x):
+    total = sum([v * v for v in x]) + sum(v > 0.5 for v in x) + sum(i for i in range(len(x))) + max(v * 2 for v in x)
+    return total * min([x[i] for i in range(len(x))]) * any(v > 0.3 for v in x) * all([v < 2 for v in x]) * (1 - any(v > 3 for v in [x[0], x[1]]))
+
+
+def test_comprehensions_over_many():
+    for n in (3, 65, 3000):  # a loop makes those of more than 64, whose code is as short then
+        x = np.linspace(0.2, 0.9, n)
+        for f in (squares, rows, windows, taken_together):
+            for backend in ("interp", "llvm"):
+                assert np.isclose(f(x), jit(f, backend=backend)(x), rtol=1e-12), f"{f.__name__} of {n} by {backend}"
+            d, h = np.cos(np.arange(n)), 1e-6
+            slope = (f(x + h * d) - f(x - h * d)) / (2 * h)
+            assert np.isclose(np.sum(np.asarray(grad(f)(x)) * d), slope, rtol=1e-5), f.__name__

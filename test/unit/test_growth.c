@@ -109,6 +109,14 @@ static const growth cases[] = {
      "{ s = 0.0; for i in 0..len(x) { m = -1e9; for j in 0..5 { if x[i, j] > m { m = x[i, j] } }; "
      "e = 0.0; for j in 0..5 { e = e + Exp(x[i, j] - m) }; s = s + Log(e) + m * x[0, 0] }; s }",
      5, false, 0},
+    {"slices written", // by the numbers of their elements, as x[a:b] = v of Python
+     X "{ z = 0.0 * x; for i in 0..len(x)//4 { k = Arange(len(x))[i*4:i*4+4]; z = IndexWrite(z, k, "
+       "x[i*4:i*4+4] * x[i]) }; Sum(z * z) }",
+     0, true, 0},
+    {"parts of rows written",
+     M "{ z = 0.0 * x; for i in 1..len(x) { k = Reshape(Arange(x.size), x.shape)[i, 1:]; z = "
+       "IndexWrite(z, k, x[i, :-1] * z[i-1, 1:]) }; Sum(z * z) }",
+     5, true, 0},
     {"steps of a differential equation",
      X
      "{ y = x * 1.0; for t in 0..3 { k = 0.0 * x; for i in 0..len(x) { k = IndexWrite(k, i, y[i] * "

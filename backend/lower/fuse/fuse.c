@@ -257,10 +257,16 @@ static bool is_cheap_again(const plan *p, const anf_node *x) {
   return sum * TIMES <= elements;
 }
 
+/* Integers that count, given other dims: whoever reads some of them computes these. */
+static bool is_counted(const anf_node *x) {
+  while (is_spread(x)) x = x->in[0].def;
+  return anfi_is_op(x, ANF_OP_Arange) && may_inline(x) && x->type->dtype == ANF_I64;
+}
+
 /* Another nest reads x. It computes x again, or x has a buffer. Products of bytes read those that were widened. */
 static void read_by_two(const plan *p, place *at, const anf_node *x) {
   if (is_window(x)) return;
-  if (at->again || widens_bytes(x) || is_cheap_again(p, x)) at->again = true;
+  if (at->again || widens_bytes(x) || is_counted(x) || is_cheap_again(p, x)) at->again = true;
   else at->split = true;
 }
 
@@ -379,7 +385,7 @@ static void note_use(plan *p, const anf_node *user, uint32_t user_index, size_t 
   }
   bool broadcast = map && !same_points(user, x) && grows(user, x) &&
                    anfi_op[x->kind == ANFI_APPLY ? x->op : 0].cost > CHEAP;
-  want.split = to->split | (inside && u->again && !is_spread(x));
+  want.split = to->split | (inside && u->again && !is_spread(x) && !is_counted(x));
   want.again = to->again | (inside && u->again);
   to->split = want.split;
   if ((!map && !once) || broadcast || (inside && is_operand_of_bytes(p, user)) ||

