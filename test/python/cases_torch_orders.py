@@ -114,6 +114,7 @@ def test_ops_that_are_taken_apart():
     x[1] = x[0]  # rows of no distance
     for p in (0, 1, 2, 3, float("inf")):
         same(lambda x, p=p: torch.pdist(x, p), x)
+    same(lambda x: torch.pdist(x).sum() + x.sum(), x[:1])
     indices, offsets = torch.randint(0, 7, (9,)), torch.tensor([0, 4, 4, 6])
     for words in ({"mode": "sum"}, {"mode": "mean"}, {"mode": "sum", "padding_idx": 2}):
         same(lambda w, i, o, words=words: functional.embedding_bag(i, w, o, **words), torch.randn(7, 3).double(), indices, offsets)
@@ -151,18 +152,20 @@ def test_batches_of_any_size_with_sizes_in_the_backward_pass():
     assert not at.fallbacks, at.fallbacks
 
 
-class Energy(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.net = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1))
+def energy_model():
+    class Energy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1))
 
-    def forward(self, x):
-        return self.net(torch.pdist(x)[:, None]).sum()
+        def forward(self, x):
+            return self.net(torch.pdist(x)[:, None]).sum()
+    return Energy().double()
 
 
 def test_gradients_of_gradients():
     need_torch()
-    eager = Energy().double()
+    eager = energy_model()
     other = copy.deepcopy(eager)
     x, want, found = torch.randn(4, 3).double(), torch.randn(4, 3).double(), []
     for net, energy in ((eager, eager), (other, torch.compile(other, backend="anfora", options={"create_graph": True}))):

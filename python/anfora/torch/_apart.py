@@ -14,11 +14,15 @@ aten = torch.ops.aten
 
 def pairs(x: torch.Tensor, p: float = 2.0) -> torch.Tensor:
     """The p-norm of the difference of each two rows, the first one's index first."""
+    if x.numel() == 0 or x.shape[0] == 1:
+        return torch.zeros(x.shape[0] * (x.shape[0] - 1) // 2, dtype=x.dtype, device=x.device)
     i, j = torch.triu_indices(x.shape[0], x.shape[0], 1, device=x.device)
     return torch.linalg.vector_norm(x[i] - x[j], p, dim=-1)
 
 
 def pairs_backward(grad: torch.Tensor, x: torch.Tensor, p: float, distances: torch.Tensor) -> torch.Tensor:
+    if x.numel() == 0 or x.shape[0] == 1:
+        return torch.zeros_like(x)
     i, j = torch.triu_indices(x.shape[0], x.shape[0], 1, device=x.device)
     d, apart = x[i] - x[j], (distances != 0)[:, None]
     if p == 0:
