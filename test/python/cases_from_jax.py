@@ -407,3 +407,50 @@ def test_what_is_not_supported_is_named():
         assert "E1221" in str(e) and "lapack" in str(e), str(e)
     else:
         raise AssertionError("it is supported")
+
+
+def test_named_tuples_and_dataclasses():
+    need_jax()
+    import collections
+    import dataclasses
+
+    state = collections.namedtuple("state", "count mean")
+
+    @jax.tree_util.register_dataclass
+    @dataclasses.dataclass
+    class Layer:
+        w: object
+        b: object
+        name: str = dataclasses.field(default="layer", metadata={"static": True})
+
+    def step(layer, s, x):
+        y = jnp.tanh(x @ layer.w + layer.b)
+        return Layer(layer.w - jnp.mean(y), layer.b), state(s.count + 1, {"b": s.mean["b"] + y.mean(0), "a": s.mean["a"]}), y
+    layer = Layer(np.arange(6.0).reshape(3, 2) / 10, np.ones(2))
+    s = state(np.int64(0), {"b": np.zeros(2), "a": np.ones(1)})
+    f = anfora.from_jax(step)
+    got, want = f(layer, s, x23()), step(layer, s, x23())
+    same(got, want)
+    assert type(got[1]) is state and type(got[0]) is Layer, got
+    same(f(*got[:2], x23()), step(*want[:2], x23()))
+    g = anfora.grad(anfora.from_jax(lambda s, x: jnp.sum(jnp.sin(s.mean * x) + s.count)))(state(np.float64(2), np.ones(3)), x23())
+    same(g, (np.float64(6), np.sum(np.cos(x23()) * x23(), 0)))
+    assert type(anfora.from_jax(jnp.linalg.eigh)(np.eye(3))).__name__ == "EighResult"
+
+
+def test_arguments_by_name_and_in_any_number():
+    need_jax()
+    f = anfora.from_jax(lambda x, y=2.0, *, z=1.0: x * y + z)
+    x = x23()
+    for got, want in ((f(x), x * 2 + 1), (f(x, 3.0), x * 3 + 1), (f(x, y=3.0), x * 3 + 1), (f(x, z=x), x * 3), (f(x, z=0.5, y=x), x * x + 0.5)):
+        same(got, want)
+    many = anfora.from_jax(lambda *xs: sum(jnp.sum(jnp.sin(x)) for x in xs))
+    same(many(x), np.sin(x).sum())
+    same(many(x, x, x), 3 * np.sin(x).sum())
+    same(anfora.grad(many)(x, x), np.cos(x))
+    for wrong in (lambda: f(x, w=1.0), lambda: f(), lambda: f(x, 1.0, 2.0)):
+        try:
+            wrong()
+        except TypeError:
+            continue
+        raise AssertionError("arguments that do not fit were taken")

@@ -8,6 +8,7 @@
 """
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
 import os
@@ -21,7 +22,7 @@ import numpy as np
 from .. import _core
 from .._errors import CompileError, SourceMap, translated
 from .._function import Function as Compiled
-from .._tree import Shape, quoted, shape_of
+from .._tree import Shape, field_names, made_of, quoted, shape_of
 from .._compile.emit import fail, safe_name
 from . import _rules
 from ._primitive import NAMES, Function
@@ -40,39 +41,51 @@ def _leaf(of: tuple) -> Any:
     return jax.ShapeDtypeStruct(dims, jax.numpy.dtype(NAMES[kind]))
 
 
-def _pattern(s: Shape) -> Any:
+def _tree(s: Shape, leaf: Callable, text: str, inside: bool = False) -> Any:
+    """The argument with leaf(its type, what the language calls it) in the place of each of its arrays and numbers."""
     if s.kind == "leaf":
-        return _leaf(s.of)
+        return leaf(s.of, text)
     if s.kind == "none":
         return None
     if s.kind in ("tuple", "list"):
-        return (tuple if s.kind == "tuple" else list)(map(_pattern, s.parts))
+        return (tuple if s.kind == "tuple" else list)([_tree(p, leaf, f"{text}[{i}]", True) for i, p in enumerate(s.parts)])
+    parts = [_tree(p, leaf, f"{text}.{quoted(name)}", True) for name, p in zip(s.names, s.parts)]
     if s.kind == "dict":
-        return dict(zip(s.names, map(_pattern, s.parts)))
-    raise TypeError(f"arguments of functions of JAX are arrays, numbers, and tuples, lists and dictionaries of these, not {s.kind}")
+        return (s.of or dict)(zip(s.names, parts))
+    if s.kind == "object":
+        return made_of(s.of, s.names, parts)
+    if inside:
+        return s.of  # what objects have that is no array
+    raise TypeError("arguments of functions of JAX are arrays, numbers, and tuples, lists, dictionaries and objects of these that JAX "
+                    f"takes apart, not {type(s.of).__name__}")
+
+
+def _pattern(s: Shape) -> Any:
+    return _tree(s, lambda of, _: _leaf(of), "")
 
 
 def _leaves(s: Shape, text: str) -> list[str]:
-    """The parts of an argument in JAX's order: dictionaries by their sorted keys."""
-    if s.kind == "leaf":
-        return [text]
-    if s.kind in ("tuple", "list"):
-        return [leaf for i, p in enumerate(s.parts) for leaf in _leaves(p, f"{text}[{i}]")]
-    if s.kind == "dict":
-        return [leaf for name, p in sorted(zip(s.names, s.parts), key=lambda x: x[0]) for leaf in _leaves(p, f"{text}.{quoted(name)}")]
-    return []
+    """The parts of an argument in JAX's order."""
+    return jax.tree.leaves(_tree(s, lambda _, text: _Name(text), text))
 
 
-def _nested(tree: Any, names: Any) -> str:
-    """The results as JAX's tree has them, of their names in order."""
-    if tree is None:
-        return "None"
+class _Name(str):
+    """What the language calls an array, a leaf of a tree of JAX."""
+
+
+def _nested(tree: Any, classes: list) -> str:
+    """The results as JAX's tree has them, of their names. Objects, whose classes are noted, are records."""
+    if isinstance(tree, _Name):
+        return tree
     if isinstance(tree, dict):
-        parts = {k: _nested(tree[k], names) for k in sorted(tree)}
-        return "{" + ", ".join(f"{quoted(k)} = {parts[k]}" for k in tree) + "}"
+        return "{" + ", ".join(f"{quoted(k)} = {_nested(x, classes)}" for k, x in tree.items()) + "}"
+    names = field_names(type(tree))
+    if names is not None:
+        classes.append(type(tree))
+        return "{" + ", ".join(f"{quoted(n)} = {_nested(getattr(tree, n), classes)}" for n in names) + "}"
     if isinstance(tree, (tuple, list)):
-        return "(" + "".join(_nested(x, names) + ", " for x in tree) + ")"
-    return next(names)
+        return "(" + "".join(_nested(x, classes) + ", " for x in tree) + ")"
+    return "None"
 
 
 def _is_wide(pattern: Any) -> bool:
@@ -116,10 +129,26 @@ class FromJax(Compiled):
         name = safe_name(getattr(f, "__name__", "function").replace("<lambda>", "lambda"))
         super().__init__(name, _count(f) if arguments is None else arguments, **options)
         self._f, self._given, self._lowered = f, options, {}
+        self._others: dict = {}  # the same function for other numbers of arguments, and for arguments by name
         self.__wrapped__ = f
 
     def _of(self, n: int) -> Compiled:
-        return self if n == self._nparam else FromJax(self._f, n, **self._given)
+        return self if n == self._nparam else self._other(n, ())
+
+    def _other(self, n: int, names: tuple) -> "FromJax":
+        """The function of n arguments, the last of which have these names."""
+        if (n, names) not in self._others:
+            f, first = self._f, n - len(names)
+            g = functools.wraps(f)(lambda *xs: f(*xs[:first], **dict(zip(names, xs[first:])))) if names else f
+            self._others[n, names] = FromJax(g, n, **self._given)
+        return self._others[n, names]
+
+    def __call__(self, *args: Any, **kw: Any) -> Any:
+        if len(args) == self._nparam and not kw:
+            return super().__call__(*args)
+        inspect.signature(self._f).bind(*args, **kw)  # raises what Python does of arguments that do not fit
+        names = tuple(sorted(kw))
+        return self._other(len(args) + len(names), names)(*args, *(kw[n] for n in names))
 
     def _for(self, shapes: list[Shape]) -> _Lowered:
         patterns = [_pattern(s) for s in shapes]
@@ -145,9 +174,9 @@ class FromJax(Compiled):
         def write(u: Any) -> str:
             params = [f"x{i}" for i in range(self._nparam)]
             given = [leaf for p, s in zip(params, shapes) for leaf in _leaves(s, p)]
-            n = len(jax.tree.leaves(lowered.results))
-            names = ["y"] if n == 1 else [f"y[{i}]" for i in range(n)]
-            result = _nested(lowered.results, iter(names))
+            leaves, structure = jax.tree.flatten(lowered.results)
+            names = ["y"] if len(leaves) == 1 else [f"y[{i}]" for i in range(len(leaves))]
+            result = _nested(jax.tree.unflatten(structure, map(_Name, names)), b.classes)
             return f"def \ue001{u.number}\ue002({', '.join(params)}) {{\n  y = {lowered.start}({', '.join(given)})\n  {result}\n}}\n"
         return b.unit(self, self.__name__, write, (lowered.start,))
 
@@ -168,9 +197,10 @@ class _At(Compiled):
 
 
 def _count(f: Callable) -> int:
-    """How many arguments a function must have."""
+    """How many arguments a function must have; -1 if it takes any number of them."""
     kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
-    return sum(p.kind in kinds and p.default is p.empty for p in inspect.signature(f).parameters.values())
+    params = inspect.signature(f).parameters.values()
+    return -1 if any(p.kind is p.VAR_POSITIONAL for p in params) else sum(p.kind in kinds and p.default is p.empty for p in params)
 
 
 def from_jax(f: Callable, arguments: int | None = None, **options: Any) -> FromJax:

@@ -16,7 +16,9 @@ from torch._dynamo.backends.common import aot_autograd
 from torch.fx.passes.split_module import split_module
 
 from .. import _core
-from ._graph import Sizes, Traced, Writer, describe
+from ._apart import APART
+from ._graph import Sizes, Traced, Writer, attribute, describe
+from ._orders import Orders
 from ._table import RANDOM, has_row
 
 aten = torch.ops.aten
@@ -32,7 +34,7 @@ def decompositions() -> dict:
             "aten::randn", "aten::randint", "aten::rand_like", "aten::randn_like"}
     theirs = {op: f for op, f in decomposition_table.items()
               if isinstance(op, torch._ops.OpOverload) and not op._schema.is_mutable and op not in RANDOM and op._schema.name not in kept and not has_row(op)}
-    return {**theirs, aten.native_dropout.default: dropout}
+    return {**theirs, **APART, aten.native_dropout.default: dropout}
 
 
 def dropout(input: torch.Tensor, p: float, train: bool | None) -> tuple:
@@ -64,6 +66,8 @@ class Compiled:
             for symbol, value in pairs:
                 if isinstance(symbol, (torch.SymInt, torch.SymFloat)) and isinstance(symbol.node.expr, sympy.Symbol):
                     values[symbol.node.expr] = sympy.sympify(value)
+                elif isinstance(symbol, torch.SymBool) and isinstance(symbol.node.expr, sympy.Eq):  # a number that is 1 or not
+                    values.update({s: sympy.Integer(value) for s in symbol.node.expr.free_symbols})
         return values
 
     def code(self, args: Any) -> "Code":
@@ -101,9 +105,7 @@ class Code:
         if node.op == "placeholder":
             return position[node]
         if node.op == "get_attr":
-            x = self.of.gm
-            for part in node.target.split("."):
-                x = getattr(x, part)
+            x = attribute(node, self.of.gm)
             return lambda: x
         return _drawn(node, sizes)
 
@@ -117,6 +119,8 @@ class Code:
             if kind == "made":
                 x = _core.give(made[more[0]], torch.Tensor)
                 out.append(x.reshape(()) if more[1] == () else x if more[2] is None else x.permute(more[2]))
+            elif kind == "number":
+                out.append(_core.give(made[more[0]], torch.Tensor).item())
             else:
                 out.append(given[more[0]] if kind == "given" else more[0])
         return out[0] if self.of.single else out
@@ -163,6 +167,17 @@ def refused_nodes(gm: torch.fx.GraphModule) -> dict:
     return w.run_all()
 
 
+def _complete(gm: torch.fx.GraphModule) -> None:
+    """Numbers that are drawn again for a forward pass that is computed again: PyTorch's partitioner does not say what they are."""
+    for n in gm.graph.nodes:
+        if "val" not in n.meta and n.target in (torch.ops.higher_order.run_and_save_rng_state, torch.ops.higher_order.run_with_rng_state):
+            saves = n.target is torch.ops.higher_order.run_and_save_rng_state
+            op, *args = torch.utils._pytree.tree_map(lambda a: a.meta["val"] if isinstance(a, torch.fx.Node) else a, n.args[0 if saves else 1:])
+            with next(a.fake_mode for a in args if isinstance(a, torch.Tensor)):
+                val = op(*args, **n.kwargs)
+                n.meta["val"] = (torch.empty(0, dtype=torch.uint8), val) if saves else val
+
+
 def _sizes_in(meta: Any) -> list:
     if isinstance(meta, torch.Tensor):
         return [d for d in meta.shape if isinstance(d, torch.SymInt)]
@@ -179,6 +194,7 @@ def _say(name: str, refused: dict) -> None:
 
 def compile_graph(gm: torch.fx.GraphModule, name: str, options: dict) -> Callable:
     """A graph of ATen ops as a function of its placeholders."""
+    _complete(gm)
     refused = refused_nodes(gm)
     if not refused:
         return Compiled(gm, name, options)
@@ -222,17 +238,19 @@ def _options(options: dict | None) -> dict:
     known = {"fast": False, "tune": False, "backend": "llvm", "threads": torch.get_num_threads() > 1}
     wrong = set(options or {}) - set(known)
     if wrong:
-        raise TypeError(f"backend anfora has no option {', '.join(sorted(wrong))}; it has {', '.join(known)}")
+        raise TypeError(f"backend anfora has no option {', '.join(sorted(wrong))}; it has {', '.join(known)}, create_graph")
     return {**known, **(options or {})}
 
 
 def backend(gm: torch.fx.GraphModule, example_inputs: list, *, options: dict | None = None, **more: Any) -> Callable:
     """What torch.compile calls with a graph that it captured."""
     from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
-    chosen = _options(options)
+    chosen = _options({k: v for k, v in (options or {}).items() if k != "create_graph"})
+    orders = (options or {}).get("create_graph", False)
 
     def compiler(kind: str) -> Callable:
         return lambda gm, args: make_boxed_func(compile_graph(gm, kind, chosen))
-    return aot_autograd(fw_compiler=compiler("forward"), bw_compiler=compiler("backward"), inference_compiler=compiler("inference"),
-                        decompositions=decompositions(), partition_fn=min_cut_rematerialization_partition,
-                        keep_inference_input_mutations=False)(gm, example_inputs)
+    compiled = aot_autograd(fw_compiler=compiler("forward"), bw_compiler=compiler("backward"), inference_compiler=compiler("inference"),
+                            decompositions=decompositions(), partition_fn=min_cut_rematerialization_partition,
+                            keep_inference_input_mutations=False)
+    return Orders(gm, compiled(gm, example_inputs), compiled) if orders else compiled(gm, example_inputs)

@@ -129,6 +129,18 @@ def describe(node: Any) -> str:
     return f"{node.target}" + (f" at {where[0]}:{where[1].lineno}" if where else "")
 
 
+def attribute(node: Any, module: Any) -> Any:
+    """What a get_attr node stands for: of the module of its own graph, which is not the outermost one in a branch or a loop."""
+    value = node.graph.owning_module if node.graph.owning_module is not None else module
+    for part in node.target.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def _listed(x: Any) -> Any:
+    return x if isinstance(x, (list, tuple)) else [x]
+
+
 # ---- sizes of a call ----
 
 class Sizes:
@@ -156,8 +168,8 @@ class Writer:
     """Writes the program of one graph for one set of sizes.
 
     ``inputs``: nodes whose values the host gives, in the order of the parameters. ``outputs``: for each output of the
-    graph ("node", input node), ("value", a number or None) or ("made", index, shape, order), the index among the
-    results of the program and, if memory is not to be row-major, the order of its axes. ``checked``: what tells whether
+    graph ("node", input node), ("value", a number or None), ("number", index), one that the program computes, or ("made", index,
+    shape, order), the index among the results of the program and, if memory is not to be row-major, the order of its axes. ``checked``: what tells whether
     factorizations went well: an index among the results, and the arguments of PyTorch's function that raises."""
 
     def __init__(self, graph: Any, attributes: Any, sizes: Sizes, keep_order: bool = True) -> None:
@@ -176,6 +188,7 @@ class Writer:
         self.functions: list = []
         self.checks: list = []
         self.checked: list = []
+        self.inside = 0  # of how many graphs that are operands
 
     # ---- what rows use ----
 
@@ -183,10 +196,7 @@ class Writer:
         """Binds a name to an expression."""
         if type(text) is Value and text.dtype == dtype:
             return Value(text, dtype, shape)
-        name = f"n{self.count}"
-        self.count += 1
-        self.lines.append((self.node, f"{name} = {text}"))
-        return Value(name, dtype, shape)
+        return Value(self.name(text), dtype, shape)
 
     def cast(self, x: Any, dtype: torch.dtype) -> Value:
         """The operand in another element type; a number becomes a constant of it."""
@@ -199,6 +209,41 @@ class Writer:
         if dtype is torch.bool:
             return self.let(f"{x} != {number(0, x.dtype)}", dtype, x.shape)
         return self.let(f"Cast({x}, dtype={DTYPES[dtype]})", dtype, x.shape)
+
+    def fresh(self) -> str:
+        """A name that nothing has."""
+        self.count += 1
+        return f"n{self.count - 1}"
+
+    def name(self, text: str) -> str:
+        """A new name of an expression, which later lines may bind anew."""
+        name = self.fresh()
+        self.lines.append((self.node, f"{name} = {text}"))
+        return name
+
+    def raw(self, text: str) -> None:
+        """A line of control flow."""
+        self.lines.append((None, text))
+
+    def block(self, body: Any, args: Any, like: list) -> list:
+        """Writes the lines of a graph that is an operand, called with these values; gives its results, of such types."""
+        before, results = len(self.checks), []
+        for n, x in zip(body.graph.find_nodes(op="placeholder"), args):
+            self.env[n] = x
+        for node in body.graph.nodes:
+            self.node, self.inside = node, self.inside + 1
+            if node.op == "output":
+                results = [self._like(self.argument(x), o) for x, o in zip(_listed(node.args[0]), like)]
+            elif node.op != "placeholder":
+                getattr(self, node.op)(node)
+            self.inside -= 1
+        if len(self.checks) != before:
+            raise Unsupported("a factorization in it may fail")
+        return results
+
+    def _like(self, x: Any, o: Any) -> Any:
+        return None if x is None else self.broadcast(self.cast(x, o.dtype), o.shape) if not isinstance(x, Value) or not x.shape \
+            else self.reshape(self.cast(x, o.dtype), o.shape)
 
     def function(self, f: Any, **constants: Any) -> str:
         """What a call of a function of the library is written with; parameters that are constants have these values."""
@@ -290,7 +335,7 @@ class Writer:
             except Unsupported as e:
                 refused[node] = str(e)
                 try:
-                    self.env[node] = self._unnamed(self.spec(node.meta["val"]))
+                    self.env[node] = self._unnamed(self.spec(node.meta.get("val")))
                 except Unsupported:
                     self.env[node] = None
         return refused
@@ -316,30 +361,56 @@ class Writer:
             self.env[node] = self.sizes(meta)
 
     def get_attr(self, node: Any) -> None:
-        self.given(node)
+        value = attribute(node, self.attributes)
+        if isinstance(value, torch.fx.GraphModule):
+            self.env[node] = value
+        else:
+            self.given(node)
 
     def call_function(self, node: Any) -> None:
         from ._table import RANDOM, row_of
         if node.target is operator.getitem:
+            if self.env[node.args[0]] is None:
+                raise Unsupported(f"its operand {node.args[0]} is not made here")
             self.env[node] = self.env[node.args[0]][node.args[1]]
         elif node.target in RANDOM:
+            if self.inside:
+                raise Unsupported(f"it draws random numbers ({node.target}) in a branch or a loop")
             self.given(node)
         elif node.target is torch.ops.aten._local_scalar_dense.default:
             x = self.env[node.args[0]]
-            self.env[node] = self.reshape(self.cast(x, torch.float64 if x.dtype.is_floating_point else torch.int64), ())
+            of = torch.float64 if x.dtype.is_floating_point else torch.bool if x.dtype is torch.bool else torch.int64
+            self.env[node] = self.reshape(self.cast(x, of), ())
         elif node.target is torch.ops.higher_order.with_effects and node.args[1] is torch.ops.aten._linalg_check_errors.default:
             self.checks.append((self.env[node.args[2]], node.args[3:], node.kwargs))
             self.env[node] = [None]
+        elif isinstance(node.target, torch._ops.HigherOrderOperator):
+            self.env[node] = self._controlled(node)
         elif not isinstance(node.target, torch._ops.OpOverload) and any(isinstance(self.env.get(a), Value) for a in node.all_input_nodes):
             self.env[node] = self._scalar(node)
         elif not isinstance(node.target, torch._ops.OpOverload):
             self.env[node] = node.target(*self.argument(node.args), **{k: self.argument(v) for k, v in node.kwargs.items()})
         else:
-            self.out = self.spec(node.meta["val"])
             row = row_of(node.target)
-            if row is None:
+            if row is None or "val" not in node.meta:
                 raise Unsupported("no row has it")
+            self.out = self.spec(node.meta["val"])
             self.env[node] = self._result(row(self, **self.bound(node)), self.out)
+
+    def _controlled(self, node: Any) -> Any:
+        """Control flow, with all that it holds, or nothing of it."""
+        from ._control import CONTROL
+        write, kept = CONTROL.get(node.target.__name__), len(self.lines)
+        if write is None or "val" not in node.meta:
+            raise Unsupported("no row has it")
+        inside = self.inside
+        try:
+            return write(self, *self.argument(node.args), **{k: self.argument(v) for k, v in node.kwargs.items()})
+        except Unsupported:
+            del self.lines[kept:]
+            raise
+        finally:
+            self.node, self.inside = node, inside
 
     def _scalar(self, node: Any) -> Value:
         """Arithmetic on numbers that the program computes: step_t.item() and what follows from it."""
@@ -376,8 +447,7 @@ class Writer:
 
     def output(self, node: Any) -> None:
         made: dict = {}
-        flat = node.args[0] if isinstance(node.args[0], (list, tuple)) else [node.args[0]]
-        for x in flat:
+        for x in _listed(node.args[0]):
             if not isinstance(x, torch.fx.Node):
                 self.outputs.append(("value", self.sizes(x)))
             elif x in self.is_input:
@@ -393,6 +463,9 @@ class Writer:
             self.checked.append((len(self.results) - 1, v.shape, args, kwargs))
 
     def _made(self, v: Value, meta: Any) -> tuple:
+        if not isinstance(meta, torch.Tensor):  # a number, which PyTorch goes on with
+            self.results.append(self.reshape(v, (1,)))
+            return "number", len(self.results) - 1
         order = self._order(meta) if self.keep_order else None
         shape = v.shape
         if order is not None:
@@ -420,6 +493,9 @@ class Writer:
     def write(self, b: Any, name: str) -> str:
         parts = [f"def {name}({', '.join(f'a{i}' for i in range(len(self.inputs)))}) {{\n"]
         for node, line in self.lines:
+            if node is None:
+                parts.append(f"  {line}\n")
+                continue
             place = place_of(node.meta.get("stack_trace"))
             left, right = line.split(" = ", 1)
             right = re.sub("\ue004(\\d+)\ue005", lambda m: emit_function(b, *self.functions[int(m[1])]), right)

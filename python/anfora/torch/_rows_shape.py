@@ -11,6 +11,23 @@ from ._graph import DTYPES, Dims, Expr, Unsupported, Value, number
 from ._table import row
 
 
+# ---- sizes ----
+
+@row("sym_size.int")
+def sym_size(g: Any, self_: Value, dim: int) -> int:
+    return self_.shape[dim]
+
+
+@row("sym_numel")
+def sym_numel(g: Any, self_: Value) -> int:
+    return self_.numel
+
+
+@row("_new_zeros_with_same_feature_meta")
+def zeros_of(g: Any, **_: Any) -> str:
+    return f"Zeros(shape={g.out.shape}, dtype={DTYPES[g.out.dtype]})"
+
+
 # ---- element types ----
 
 @row("abs")

@@ -22,7 +22,7 @@ from .._compile.emit import Builder
 from .._errors import AnforaError, CompileError, Finding, RunError
 from .._tree import type_text
 from ._backend import _drawn, _options, decompositions, lent
-from ._graph import DTYPES, Sizes, Writer
+from ._graph import DTYPES, Sizes, Writer, attribute
 
 STATIC = Sizes({})
 
@@ -260,7 +260,7 @@ class _Code:
         root = b.unit(self, "step", lambda u: self._text(b, u, forward, update))
         self.program = b.program(root, self.names, "<torch step>")
         self.draws = [_drawn(n, STATIC) for n in forward.drawn]
-        self.constants = [_attribute(forward.writer.attributes, n) for n in forward.constants]
+        self.constants = [attribute(n, forward.writer.attributes) for n in forward.constants]
         with torch.random.fork_rng(devices=[]):  # the numbers of the first step are drawn when it runs
             self.inputs = self._inputs(batch)
         types = [type_text((DTYPES[t.dtype], tuple(t.shape))) for t in (*self.state(), *self.inputs)]
@@ -370,12 +370,6 @@ class _Code:
             return self.stepper.run(*map(lent, self._inputs(batch)))
         except _core.Failure as failure:
             raise self.program.error(failure, RunError) from None
-
-
-def _attribute(module: Any, node: Any) -> torch.Tensor:
-    for part in node.target.split("."):
-        module = getattr(module, part)
-    return module
 
 
 class Step:

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops that PyTorch has no decomposition of, written in its other ops. NotImplemented: as if there were none."""
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+import torch.nn.functional as F
+
+aten = torch.ops.aten
+
+
+# ---- distances ----
+
+def pairs(x: torch.Tensor, p: float = 2.0) -> torch.Tensor:
+    """The p-norm of the difference of each two rows, the first one's index first."""
+    if x.numel() == 0 or x.shape[0] == 1:
+        return torch.zeros(x.shape[0] * (x.shape[0] - 1) // 2, dtype=x.dtype, device=x.device)
+    i, j = torch.triu_indices(x.shape[0], x.shape[0], 1, device=x.device)
+    return torch.linalg.vector_norm(x[i] - x[j], p, dim=-1)
+
+
+def pairs_backward(grad: torch.Tensor, x: torch.Tensor, p: float, distances: torch.Tensor) -> torch.Tensor:
+    if x.numel() == 0 or x.shape[0] == 1:
+        return torch.zeros_like(x)
+    i, j = torch.triu_indices(x.shape[0], x.shape[0], 1, device=x.device)
+    d, apart = x[i] - x[j], (distances != 0)[:, None]
+    if p == 0:
+        slope = torch.zeros_like(d)
+    elif p == float("inf"):
+        slope = torch.where(d.abs() == distances[:, None], d.sign(), 0.0)
+    else:  # |d| ** (p - 1) / distance ** (p - 1)
+        slope = d.sign() * (d.abs() / torch.where(apart, distances[:, None], 1.0)) ** (p - 1)
+    each = grad[:, None] * torch.where(apart, slope, 0.0)
+    return torch.zeros_like(x).index_add(0, i, each).index_add(0, j, -each)
+
+
+# ---- bags of rows ----
+
+SUM, MEAN = 0, 1
+
+
+def _bags(indices: torch.Tensor, offsets: torch.Tensor, weights: torch.Tensor | None, padding: int, of: torch.dtype, last: bool) -> tuple:
+    """(how many bags, the bag of each index, its weight, the counted indices of each bag)"""
+    bags = offsets.shape[0] - last
+    place = torch.arange(indices.shape[0], device=indices.device)
+    bag = torch.searchsorted(offsets[:bags].to(torch.int64), place, right=True) - 1
+    counted = indices != padding
+    scale = counted.to(of) if weights is None else torch.where(counted, weights, 0.0)
+    size = torch.zeros(bags, dtype=torch.int64, device=indices.device).index_add(0, bag, counted.to(torch.int64))
+    return bags, bag, scale, size
+
+
+def bag(weight: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor, by_frequency: bool = False, mode: int = 0, sparse: bool = False,
+        weights: torch.Tensor | None = None, last: bool = False, padding: int = -1) -> Any:
+    if mode not in (SUM, MEAN) or sparse or by_frequency or offsets.shape[0] == last:
+        return NotImplemented
+    n, of, scale, size = _bags(indices, offsets, weights, padding, weight.dtype, last)
+    sums = torch.zeros(n, weight.shape[1], dtype=weight.dtype, device=weight.device).index_add(0, of, weight[indices] * scale[:, None])
+    out = sums / size.clamp(min=1)[:, None].to(weight.dtype) if mode == MEAN else sums
+    return out, of, size, torch.zeros_like(size)
+
+
+def bag_backward(grad: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor, of: torch.Tensor, size: torch.Tensor, maxima: torch.Tensor, rows: int,
+                 by_frequency: bool, mode: int, sparse: bool, weights: torch.Tensor | None, padding: int = -1) -> Any:
+    if mode not in (SUM, MEAN) or sparse or by_frequency:
+        return NotImplemented
+    each = grad / size.clamp(min=1)[:, None].to(grad.dtype) if mode == MEAN else grad
+    counted = indices != padding
+    scale = counted.to(grad.dtype) if weights is None else torch.where(counted, weights, 0.0)
+    return torch.zeros(rows, grad.shape[1], dtype=grad.dtype, device=grad.device).index_add(0, indices, each[of] * scale[:, None])
+
+
+def bag_weights_backward(grad: torch.Tensor, weight: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor, of: torch.Tensor, mode: int,
+                         padding: int = -1) -> torch.Tensor:
+    return torch.where(indices != padding, (grad[of] * weight[indices]).sum(-1), 0.0)
+
+
+# ---- what torch.nn runs without gradients ----
+
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, size: int, heads: int, weight: torch.Tensor, bias: torch.Tensor,
+              out_weight: torch.Tensor, out_bias: torch.Tensor, mask: torch.Tensor | None = None, need_weights: bool = True,
+              average: bool = True, mask_type: int | None = None) -> Any:
+    if q is not k or k is not v or need_weights or q.is_nested:
+        return NotImplemented
+    b, n, _ = q.shape
+    q, k, v = (x.reshape(b, n, heads, size // heads).transpose(1, 2) for x in F.linear(q, weight, bias).chunk(3, -1))
+    if mask is not None:  # it tells what is left out, of keys if its type is 1
+        mask = (mask[:, None, None, :] if mask_type == 1 else mask).to(torch.bool).logical_not()
+    y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    return F.linear(y.transpose(1, 2).reshape(b, n, size), out_weight, out_bias), None
+
+
+def encoder_layer(x: torch.Tensor, size: int, heads: int, qkv_weight: Any, qkv_bias: Any, out_weight: Any, out_bias: Any, gelu: bool,
+                  norm_first: bool, eps: float, norm1: Any, norm1_bias: Any, norm2: Any, norm2_bias: Any, w1: Any, b1: Any, w2: Any, b2: Any,
+                  mask: Any = None, mask_type: int | None = None) -> Any:
+    def attend(x: Any) -> Any:
+        return attention(x, x, x, size, heads, qkv_weight, qkv_bias, out_weight, out_bias, mask, False, True, mask_type)[0]
+
+    def feed(x: Any) -> Any:
+        y = F.linear(x, w1, b1)
+        return F.linear(F.gelu(y) if gelu else F.relu(y), w2, b2)
+
+    def norm(x: Any, weight: Any, bias: Any) -> Any:
+        return F.layer_norm(x, (size,), weight, bias, eps)
+    if x.is_nested:
+        return NotImplemented
+    if norm_first:
+        x = x + attend(norm(x, norm1, norm1_bias))
+        return x + feed(norm(x, norm2, norm2_bias))
+    x = norm(x + attend(x), norm1, norm1_bias)
+    return norm(x + feed(x), norm2, norm2_bias)
+
+
+APART: dict[Any, Callable] = {
+    aten._pdist_forward.default: pairs, aten._pdist_backward.default: pairs_backward,
+    aten._embedding_bag.default: bag, aten._embedding_bag_forward_only.default: bag, aten._embedding_bag_backward.default: bag_backward,
+    aten._embedding_bag_per_sample_weights_backward.default: bag_weights_backward,
+    aten._native_multi_head_attention.default: attention, aten._transformer_encoder_layer_fwd.default: encoder_layer,
+}
