@@ -27,7 +27,7 @@ from .hints import joined_hints, mixed_hint, repeated_hint, shape_hint
 from .known import ANY, Is, Knowing, Like, Scope, class_member, is_structure, part_entry, skeleton
 from .iterators import Iterators
 from .listed import filling
-from .loops import Loops, items_of_any, bound_names, grown, local_names, position
+from .loops import Loops, items_of_any, bound_names, grown, local_names
 from .masks import Masked
 from .match import Matching, at, has_named
 from .builtins import class_made
