@@ -93,10 +93,10 @@ static bool every(MPI_Comm all, uint64_t end, bool good) {
 static const char *share(MPI_Comm all, uint64_t end, const anf_comm_link *link, const char *in,
                          anf_comm_link *area) {
   char folder[ROOM], path[ROOM + 8];
-  bool told = name_folder(all, end, link->rank, in, folder);
+  bool named = name_folder(all, end, link->rank, in, folder);
   snprintf(path, sizeof path, "%s/area", folder);
-  bool good = told && *folder && anfi_comm_shared(path, link->rank, link->ranks, area);
-  bool all_have = told && every(all, end, good);
+  bool good = named && *folder && anfi_comm_shared(path, link->rank, link->ranks, area);
+  bool all_have = named && every(all, end, good);
   if (!link->rank && *folder) {
     unlink(path);
     rmdir(folder);

@@ -668,7 +668,7 @@ def slow(c):
     return c.note, c.counts["slow"], d.note, d.counts["slow"], sum("W0907" in str(w.message) for w in said)
 
 
-def test_messages_in_place_of_memory_are_told_and_counted():
+def test_messages_in_place_of_memory_are_noted_and_counted():
     why = "rank 0 can make no folder in /nowhere"
     assert processes(2, slow) == [("", 0, why, 1, 1), ("", 0, why, 1, 0)]
 
