@@ -199,3 +199,26 @@ def test_graphs_that_are_called():
     layer = nn.Linear(3, 3).double()
     inner = torch.compiler.nested_compile_region(lambda x: torch.tanh(layer(x)))
     same(lambda x: inner(inner(x)), torch.randn(2, 3).double())
+
+
+def test_optimizers():
+    """`step` of PyTorch's own optimizers, which multiply and add without rounding between."""
+    need_torch()
+    kinds = [(torch.optim.SGD, {"momentum": 0.9}), (torch.optim.Adam, {}), (torch.optim.AdamW, {"foreach": False}), (torch.optim.RMSprop, {})]
+    for kind, words in kinds:
+        found = []
+        for backend in ("eager", "anfora"):  # PyTorch itself counts steps in f32 where it compiles, and in f64 where not
+            torch._dynamo.reset()
+            torch.manual_seed(0)
+            net = nn.Linear(4, 3).double()
+            optimizer = kind(net.parameters(), lr=0.01, **words)
+            step = torch.compile(optimizer.step, backend=backend)
+            x = torch.randn(5, 4).double()
+            for _ in range(3):
+                optimizer.zero_grad()
+                net(x).square().mean().backward()
+                step()
+            found.append([p.detach().clone() for p in net.parameters()])
+        for a, b in zip(*found):
+            close(a, b)
+    assert not at.fallbacks, at.fallbacks

@@ -45,7 +45,7 @@ POINTWISE = {
     "addcmul": "{self} + {value} * {tensor1} * {tensor2}", "addcdiv": "{self} + {value} * ({tensor1} / {tensor2})",
     "leaky_relu": "Where({self} > 0, {self}, {self} * {negative_slope})",
     "mish": "Mish({self})", "hardsigmoid": "HardSigmoid({self})",     "log_sigmoid": "LogSigmoid({self})",
-    "prims.fma": "Fma({self}, {other}, {addend})",
+    "prims.fma": "Fma({a}, {b}, {c})",
 }
 # Those of the same name mean the same, but for div of integers
 POINTWISE |= {f"prims.{n}": POINTWISE[k] for k in POINTWISE for n in [k.split(".")[0]] if hasattr(prims, n) and n != "div" and "." not in k.replace(".default", "")}
