@@ -26,7 +26,7 @@ static double multiplications(texpr product) {
   for (size_t i = 0; i < ANFI_LEN(sizes); i++) {
     int64_t v;
     texpr x = anfi_t_brgemm_in(product, sizes[i]);
-    n *= x && anfi_t_const_i64(x, &v) && v > 0 ? (double)v : UNKNOWN_TURNS;
+    n *= x && anfi_t_const_i64(x, &v) && v > 0 ? (double)v : (double)UNKNOWN_TURNS;
   }
   return n;
 }
@@ -62,7 +62,7 @@ static bool see_stmt(tviewer *v, tstmt s) {
   int64_t from, to, step;
   if (s->kind != TS_for_loop && s->kind != TS_while_loop) return true;
   bool known = s->kind == TS_for_loop && anfi_t_loop_bounds(s, &from, &to, &step);
-  double turns = known ? (double)anfi_t_trip(from, to, step) : UNKNOWN_TURNS;
+  double turns = known ? (double)anfi_t_trip(from, to, step) : (double)UNKNOWN_TURNS;
   if (c->depth + 1 < DEPTH) c->times[c->depth + 1] = c->times[c->depth] * turns;
   if (c->depth + 1 < DEPTH) c->depth++;
   return true;

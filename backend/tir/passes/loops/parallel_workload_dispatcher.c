@@ -25,7 +25,7 @@ static uint32_t threads_for(const tpass_cx *p, tstmt s, int64_t cost) {
   double units = (double)n * (double)(cost > 0 ? cost : 0);
   uint64_t most = p->opts->max_threads < n ? p->opts->max_threads : n;
   if (most > 1 && units >= (double)UNITS_A_THREAD * (double)most) return 0;
-  uint32_t threads = (uint32_t)(units / UNITS_A_THREAD);
+  uint32_t threads = (uint32_t)(units / (double)UNITS_A_THREAD);
   return threads < 2 ? 1 : threads;
 }
 
