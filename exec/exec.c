@@ -408,13 +408,14 @@ anf_jit_function *anf_exec_function(const anf_exec *e) {
 }
 const anf_type *anf_exec_result_type(const anf_exec *e) {
   if (!e) return NULL;
+  if (e->partition) return anfi_partition_result(e->partition);
   return e->variant && !e->variant->form ? e->variant->low.result_type : NULL;
 }
 void *anf_exec_pointer(const anf_exec *e) {
   if (!e) return NULL;
   return e->variant ? anf_jit_get_function_pointer(e->variant->function) : NULL;
 }
-/* Of the parts, what is compiled. */
+/* The compiled part, or NULL. */
 static const anf_exec *head_of(const anf_exec *e) {
   return e->partition ? anfi_partition_head(e->partition) : NULL;
 }

@@ -96,7 +96,7 @@ struct anf_exec {
   anfi_variant *variant; // used last first
   size_t nvariant, compilations;
   bool cuts;                 // in parts, where sizes depend on data and it cannot be compiled whole
-  anfi_partition *partition; // then; or NULL
+  anfi_partition *partition; // its parts; NULL: it is whole
   bool counts; // the current call has limits that code counts for: a variant of its own
   double compile_ms;
   anf_text log; // of compilations

@@ -14,10 +14,11 @@
 struct anfi_partition {
   anf_module *m; // of both graphs
   anf_exec *head;
-  anf_graph *tail;     // takes the parameters of the function, then what the head gives
-  size_t nmid;         // values that the head gives
-  size_t nhead, ntail; // ops of each
-  anfi_loc why;        // of the first op of the tail
+  anf_graph *tail;        // takes the parameters of the function, then what the head gives
+  size_t nmid;            // values that the head gives
+  size_t nhead, ntail;    // ops of each
+  anfi_loc why;           // of the first op of the tail
+  const anf_type *result; // of the last run; NULL: none, or it has functions in it
 };
 
 /* ---- cutting ---- */
@@ -72,7 +73,8 @@ static void classify(cut *c, const anf_node *n) {
   c->known[n->id] = !late && (known || (n->kind == ANFI_APPLY && asks_type(c, n)));
 }
 
-/* What the tail reads: functions and what is known it makes itself. From its users to each node. */
+/* The values that the head gives to the tail, found from the result backward. The tail makes function values and numbers that are
+ * known when code is made itself. */
 static void find_mid(cut *c) {
   const anfi_graph_info *gi = &c->an->graphs[c->g->id];
   uint8_t *read = ANFI_NEW_N(c->a, uint8_t, c->m->nodes.n);
@@ -197,7 +199,7 @@ anfi_partition *anfi_partition_new(anf_exec *e, size_t n, const anfi_arg *args) 
 
 bool anfi_partition_run(const anf_exec *e, size_t n, anf_value *const *args, const anf_run_opts *o,
                         anf_value **result) {
-  const anfi_partition *p = e->partition;
+  anfi_partition *p = e->partition;
   anf_diag *d = e->cx->frame->diag;
   anf_value **all = ANFI_NEW_N(anfi_scratch(e->cx), anf_value *, n + p->nmid + 1), *mid = NULL;
   for (size_t i = 0; i < n; i++) all[i] = i < e->nfixed && e->fixed[i] ? e->fixed[i] : args[i];
@@ -206,8 +208,13 @@ bool anfi_partition_run(const anf_exec *e, size_t n, anf_value *const *args, con
   anfi_defer(e->cx, ANFI_ALWAYS, anfi_release, mid);
   for (size_t i = 0; i < p->nmid; i++) all[n + i] = mid->u.item[i];
   st = anf_run(p->tail, n + p->nmid, all, o, d, result);
-  return st == ANF_OK || anfi_fail_as(e->cx, st);
+  if (st != ANF_OK) return anfi_fail_as(e->cx, st);
+  const anf_type *t = anfi_value_type(e->cx, *result);
+  p->result = t->functions ? NULL : t;
+  return true;
 }
+
+const anf_type *anfi_partition_result(const anfi_partition *p) { return p->result; }
 
 void anfi_partition_explain(const anfi_partition *p, anf_text *out) {
   anfi_putf(out,

@@ -226,7 +226,7 @@ class Function(_core.Callable):
         types_ = [s.text() for s in shapes] + [type_text((str(a.dtype), a.shape)) for a in map(_core.asarray, program.arrays)]
         program, e = self._compiled(program, types_, statics, all_shapes)
         if e.result is None:
-            raise TypeError(f"{self.__name__}() gives a function, which has no shape")
+            raise TypeError(f"{self.__name__}() gives a function, or an array whose size depends on data: that has no shape")
         maker = self._maker(e.result, shapes, program)
 
         def of(t: Any) -> Any:

@@ -60,6 +60,7 @@ static void runs_in_two_parts(void **state) {
   assert_int_equal(anf_exec_compilations(t.e), 2);
   assert_int_equal(warnings(t.d), 1);
   assert_null(anf_exec_function(t.e));
+  assert_int_equal(anf_type_count(anf_exec_result_type(t.e)), 2);
   anf_text out = {0};
   assert_int_equal(anf_exec_explain(t.e, &out), ANF_OK);
   assert_non_null(strstr(out.text, "Sizes depend on data"));

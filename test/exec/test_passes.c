@@ -195,7 +195,7 @@ static void try_program(anf_ctx *cx, anf_module *m, const char *name, bool timed
   if (loops)
     loops[strcspn(loops, "\n")] = '\0',
                          each(&r, name, loops + strlen("passes of loops: "), false, want, timed);
-  else ok(false, name, "nothing", "no pass over loops is told");
+  else ok(false, name, "nothing", "no pass over loops is listed");
   for (size_t i = 0; i < r.n; i++) anf_value_release(r.arg[i]);
   anf_value_release(want);
   anf_text_free(&t);

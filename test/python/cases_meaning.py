@@ -8,6 +8,7 @@ import math
 import os
 import subprocess
 import sys
+import warnings
 
 import anfora
 import anfora.numpy as anp
@@ -425,3 +426,27 @@ def test_large_arrays_are_printed_as_numpys():
 
 def test_names_of_optimisers():
     assert anfora.train.Adam(1e-3, weight_decay=0.1).decay == anfora.train.Adam(1e-3, decay=0.1).decay
+
+
+def test_sizes_that_depend_on_data():
+    """They are compiled up to there, for each shape of the arguments, and that is said once."""
+    @jit
+    def f(x):
+        y = anp.sin(x @ x)
+        n = anp.sum(y > 0.5)
+        return {"ones": anp.zeros((n,)) + 1, "rows": y.shape[0], "y": (y, n)}
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for scale in (1.0, 3.0):
+            x = np.arange(12.0).reshape(12, 1) * np.arange(12.0) * scale
+            y = np.sin(x @ x)
+            got = f(x)
+            assert got["ones"].shape == ((y > 0.5).sum(),) and got["rows"] == 12 and got["y"][1] == (y > 0.5).sum()
+            np.testing.assert_allclose(got["y"][0], y, atol=1e-9)
+    assert [str(w.message).split(": ")[1] for w in said] == ["W0908"], said
+    try:
+        anfora.eval_shape(f, x)
+    except TypeError as e:
+        assert "size depends on data" in str(e), e
+    else:
+        raise AssertionError("a shape that is not known")
