@@ -3,6 +3,7 @@
  *   s, t = s + 1, t + 1, both from 0     t is s: equal state items become one
  *   s, w = s + w, w                      w is an invariant, its result the initial value
  *   w = 2.0, an invariant                the number stands in the step
+ *   v, w, invariants that are both x     w is v
  *   stack o[i] = x[i]                    o is x
  *   an item that nothing reads           removed
  *   a guard that is true                 removed
@@ -28,7 +29,8 @@ typedef struct {
   anf_node **instead; // by item: a node outside to read in its place, or NULL
   anfi_map seen;      // nodes of the step that are needed
   anfi_node_vec todo;
-  bool *live; // by item of state and outs
+  bool *live;  // by item of state and outs
+  size_t *one; // by input of the step: the first invariant that is the same
 } carried;
 
 static bool parts(carried *c) {
@@ -175,7 +177,28 @@ static bool is_number(const carried *c, size_t i) {
          x->type && x->type->kind == ANF_TYPE_TENSOR && !x->type->n;
 }
 
-static bool is_invariant(const carried *c, size_t i) { return is_steady(c, i) && !is_number(c, i); }
+static bool may_be_invariant(const carried *c, size_t i) {
+  return is_steady(c, i) && !is_number(c, i);
+}
+
+static bool is_invariant(const carried *c, size_t i) {
+  return may_be_invariant(c, i) && c->one[i] == i;
+}
+
+static void find_same_invariants(carried *c) {
+  const anfi_use *in = c->loop->in + c->first_w;
+  anfi_map first; // node -> 1 + the first input that is it
+  anfi_map_init(&first, c->a);
+  c->one = ANFI_NEW_N(c->a, size_t, c->step->params.n + 1);
+  for (size_t i = 0; i < c->step->params.n; i++) {
+    c->one[i] = i;
+    if (!may_be_invariant(c, i)) continue;
+    uint64_t *at = anfi_map_at(&first, in[i].def->id);
+    if (!*at) *at = i + 1;
+    else if (c->step->params.at[*at - 1]->type == c->step->params.at[i]->type)
+      c->one[i] = (size_t)*at - 1;
+  }
+}
 
 static bool is_state(const carried *c, size_t i) {
   return i >= c->nw && i < c->nw + c->ns && c->live[i - c->nw] && !c->instead[i - c->nw];
@@ -191,6 +214,24 @@ typedef bool in_part(const carried *c, size_t i);
 static bool is_stack(const carried *c, size_t i) { return i >= c->nw + c->ns; }
 static in_part *const part[] = {is_invariant, is_state, is_stack};
 
+static void make_params(const carried *c, anf_graph *g, anfi_map *copies) {
+  for (size_t p = 0; p < ANFI_LEN(part); p++)
+    for (size_t i = 0; i < c->step->params.n; i++) {
+      const anf_node *was = c->step->params.at[i];
+      if (!part[p](c, i)) continue;
+      anf_node *by = anfi_param(g, NULL, was->type);
+      by->debug = was->debug;
+      *anfi_map_at(copies, was->id) = anfi_key(by);
+    }
+  for (size_t i = 0; i < c->step->params.n; i++) {
+    anf_node *const *was = c->step->params.at;
+    anf_node *by = NULL;
+    if (is_number(c, i)) by = c->loop->in[c->first_w + i].def;
+    else if (c->one[i] != i) by = anfi_copy_of(copies, was[c->one[i]]);
+    if (by) *anfi_map_at(copies, was[i]->id) = anfi_key(by);
+  }
+}
+
 static anf_graph *smaller_step(const carried *c) {
   anf_graph *old = c->step, *g = anfi_graph_new(old->module, old->name);
   const anf_node *r = old->result;
@@ -201,16 +242,7 @@ static anf_graph *smaller_step(const carried *c) {
   anfi_map_init(&copies, c->a);
   g->flags = old->flags;
   g->debug = old->debug;
-  for (size_t p = 0; p < ANFI_LEN(part); p++)
-    for (size_t i = 0; i < old->params.n; i++) {
-      anf_node *was = old->params.at[i], *by;
-      if (!p && is_number(c, i))
-        *anfi_map_at(&copies, was->id) = anfi_key(c->loop->in[c->first_w + i].def);
-      if (!part[p](c, i)) continue;
-      by = anfi_param(g, NULL, was->type);
-      by->debug = was->debug;
-      *anfi_map_at(&copies, was->id) = anfi_key(by);
-    }
+  make_params(c, g, &copies);
   for (size_t i = 0; i < c->order.n; i++)
     if (anfi_map_find(&c->seen, c->order.at[i]->id))
       anfi_copy_node(c->a, g, c->order.at[i], &copies);
@@ -283,11 +315,13 @@ static void carry(anfi_pass *p, anfi_arena *a, anf_node *loop) {
   if ((loop->flags & ANFI_NODE_EFFECT) || !parts(&c) || !find_reads(&c)) return;
   find_others(&c);
   find_live(&c);
+  find_same_invariants(&c);
   bool smaller = false, read_elsewhere = false;
   for (size_t i = 0; i < items(&c); i++) {
     smaller |= !stays(&c, i);
     read_elsewhere |= c.to[i] != i;
   }
+  for (size_t i = 0; i < c.step->params.n; i++) smaller |= c.one[i] != i;
   for (size_t i = 0; i < c.nw; i++) smaller |= is_number(&c, i);
   if (!(smaller || read_elsewhere) || !anfi_rewrite(p)) return;
   if (smaller) rebuild(&c);

@@ -21,8 +21,9 @@ typedef struct growth {
   unsigned without; // ANFI_WITHOUT_..
 } growth;
 
-#define X "(x: f64[N]) "
-#define M "(x: f64[N, 5]) "
+#define X    "(x: f64[N]) "
+#define M    "(x: f64[N, 5]) "
+#define TERM "s = s * 0.5 + x[i] * y[i+1] * Sin(d * s) + y[i] * x[i-1] * Tanh(s * d); "
 static const growth cases[] = {
     {"differences", X "{ s = 0.0; for i in 1..len(x) { d = x[i] - x[i-1]; s = s + d * d }; s }", 0,
      false, 0},
@@ -88,6 +89,16 @@ static const growth cases[] = {
      X "{ def r(l, h) { if h - l == 1 { x[l] * x[l] } else { m = (l + h) // 2; r(l, m) * 0.5 + "
        "r(m, h) * x[m] } }; r(0, len(x)) }",
      0, false, 0},
+    {"an array twice, in a loop",
+     X "{ def g(x, y, i) { s = 0.0; j = i; while j < i + 3 { d = x[j] - y[j-1]; s = s + d * d * "
+       "y[j]; j = j + 1 }; s }; s = 0.0; for i in 1..len(x)-3 { s = s + g(x, x, i); if s > 0.3 { "
+       "s = s - g(x, x, i + 1) } }; s }",
+     0, true, 0},
+    {"an array twice, in calls", // of a function that is too large to be inlined
+     X "{ def g(x, y, i) { d = x[i] - y[i-1]; s = d * y[i] + x[i+1]; " TERM TERM TERM TERM
+       "s }; def h(x, y, i) { g(x, y, i) * g(x, x, i) + g(y, x, i) }; s = 0.0; for i in "
+       "1..len(x)-1 { s = s + h(x, x, i); if s > 0.3 { s = s - h(x, x, i) } }; s }",
+     0, true, 0},
     {"slices",
      X "{ z = x * 1.0; for i in 1..len(x) { z = IndexWrite(z, i, z[i-1] * 0.5 + Sum(z[0:2]) * "
        "x[i] * 1e-3) }; Sum(z * z) }",
