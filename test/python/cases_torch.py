@@ -55,6 +55,16 @@ def same_training(make, *xs, tol=1e-9, options=None):
     assert not at.fallbacks, at.fallbacks
 
 
+if HAS_TORCH:
+    class Middle(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
+
+        def forward(self, x):
+            return (x * self.scale).median(1)[0] + (x * self.scale).median() + (x * self.scale).nanmedian(1)[0]
+
+
 def test_perceptron():
     need_torch()
     same_training(lambda: nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3), nn.GELU()), torch.randn(4, 5).double())
@@ -327,6 +337,21 @@ def test_gradients_of_several_calls():
         raise AssertionError("a sparse tensor was taken")
     except at._step.CompileError as e:
         assert "layout torch.sparse_coo" in str(e)
+
+
+def test_medians():
+    need_torch()
+    nan = float("nan")
+    x = torch.tensor([[3.0, -1.0, 0.5, 2.0, 7.0, 1.0], [nan, 1.0, 4.0, nan, -2.0, 9.0]]).double()
+
+    def f(x):
+        return (x.median(), x.median(1), x.median(0, keepdim=True), x.nanmedian(), x.nanmedian(1), x.nanmedian(0, keepdim=True),
+                x[0].to(torch.int64).median(), x[0, 0].median(0))
+    got, want = torch.compile(f, backend="anfora")(x), f(x)
+    for a, b in zip(torch.utils._pytree.tree_leaves(got), torch.utils._pytree.tree_leaves(want)):
+        close(a, b)
+    same_training(Middle, x[:1].contiguous())
+    assert not at.fallbacks, at.fallbacks
 
 
 def test_optimizers_that_decide_by_their_state_are_refused():
