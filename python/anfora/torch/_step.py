@@ -472,7 +472,8 @@ class Step:
 def export_step(step: Step, batch: tuple, folder: str, name: str = "step") -> list[str]:
     """Writes the step for batches of this kind as NAME.o and NAME.h, for a host in C or C++ without Python: see the header's
     NAME_run and NAME_state. The state's members are called p_ (parameters), b_ (buffers) and s_ (the optimizer's state)
-    with the module's names; inputs are the batch, then what is drawn at random, then the learning rates. Gives the paths."""
+    with the module's names; inputs are the batch, then what is drawn at random, then the learning
+    rates and the settings that have changed between steps. Gives the paths."""
     if step.accumulate > 1:
         raise refuse("a step that gathers gradients over several calls is more than one program", "export one with accumulate=1")
     code = step.code(batch)
