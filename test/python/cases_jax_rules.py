@@ -196,6 +196,25 @@ def test_values_around_a_backward_rule_have_no_gradient():
     refused("E0701", lambda: anfora.grad(anfora.from_jax(f))(X))
 
 
+def test_rules_that_call_functions_with_rules_stay_small():
+    """The backward pass of an initial value problem solves one of an equation of its own, whose backward pass does again."""
+    need_jax()
+    from anfora.jax import _rules
+    x = jax.ShapeDtypeStruct((2,), "float64")
+    with jax.enable_x64(True):
+        text = _rules.lowered(lambda x: odeint(lambda y, t, a: -y * a, x, jnp.array([0.0, 1.0]), 2.0)[-1], [x]).as_text()
+    names = [line for line in text.splitlines() if "func.func private @rule" in line]
+    assert any("without_derivative" in n for n in names) and len(text) < 400000, len(text)
+
+
+def test_what_a_call_captured_before_a_rule_bound_it_again_has_no_gradient():
+    """odeint's forward rule calls odeint, where the solver's table of constants is an argument."""
+    need_jax()
+    total = lambda x: jnp.sum(odeint(lambda y, t: -y * y, x, jnp.array([0.0, 1.0]))[-1])
+    f = anfora.from_jax(total).at(X[:1])
+    same("second", anfora.grad(lambda x: anfora.grad(f)(x)[0])(X[:1]), jax.grad(lambda x: jax.grad(total)(x)[0])(X[:1]))
+
+
 def test_implicit_functions():
     need_jax()
     newton = lambda f, y: lax.fori_loop(0, 60, lambda i, y: y - f(y) / (3 * y * y + 1), y)

@@ -55,6 +55,16 @@ def same_training(make, *xs, tol=1e-9, options=None):
     assert not at.fallbacks, at.fallbacks
 
 
+if HAS_TORCH:
+    class Middle(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
+
+        def forward(self, x):
+            return (x * self.scale).median(1)[0] + (x * self.scale).median() + (x * self.scale).nanmedian(1)[0]
+
+
 def test_perceptron():
     need_torch()
     same_training(lambda: nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3), nn.GELU()), torch.randn(4, 5).double())
@@ -262,6 +272,86 @@ def test_steps_with_other_optimizers():
     for make in (lambda p: torch.optim.SGD(p, maximize=True), lambda p: torch.optim.RMSprop(p, momentum=0.5, centered=True), lambda p: torch.optim.Adagrad(p, lr_decay=0.1),
                  lambda p: at.Lion(p, weight_decay=0.1)):
         same_steps(make, steps=2, tol=1e-7)
+
+
+def beside_eager(make, schedule, accumulate=1, calls=5, **options):
+    """A small network under compile_step beside eager, whose scheduler steps with the optimizer; the step and how far they are apart."""
+    import copy
+    torch.manual_seed(0)
+    eager = nn.Sequential(nn.Linear(5, 4), nn.Dropout(0.2), nn.Tanh(), nn.Linear(4, 3)).double()
+    other = copy.deepcopy(eager)
+    a, b = make(eager.parameters()), make(other.parameters())
+    step = at.compile_step(other, nn.functional.cross_entropy, b, accumulate=accumulate, **options)
+    schedulers = schedule(a), schedule(b)
+    for i in range(calls):
+        n = 4 if accumulate == 1 else 4 - i % 2
+        x, y = torch.randn(n, 5).double(), torch.randint(0, 3, (n,))
+        torch.manual_seed(i)
+        loss = nn.functional.cross_entropy(eager(x), y)
+        (loss / accumulate).backward()
+        torch.manual_seed(i)
+        assert abs(step(x, y) - loss.item()) < 1e-12
+        if (i + 1) % accumulate == 0:
+            if "clip" in options:
+                options["clip"](list(eager.parameters()))
+            a.step()
+            a.zero_grad()
+            b._opt_called = True
+            for s in schedulers:
+                s.step()
+    for p, q in zip(eager.parameters(), other.parameters()):
+        close(p.detach(), q.detach())
+    return step
+
+
+def test_settings_that_a_scheduler_changes_become_inputs():
+    need_torch()
+    one = lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.1, total_steps=10)
+    for make in (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), lambda p: torch.optim.AdamW(p, lr=1e-2)):
+        step = beside_eager(make, one)
+        assert sum(map(len, step.codes.values())) == 2 and len(step.moving) == 1, (step.codes, step.moving)
+    switched = beside_eager(lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda i: o.param_groups[0].update(
+        momentum=(0.9, 0.8, 0.0, 0.7, 0.0)[i % 5]) or 1.0))
+    assert sum(map(len, switched.codes.values())) == 3  # as it was, an input, and none
+
+
+def test_gradients_of_several_calls():
+    need_torch()
+    clip = lambda ps: torch.nn.utils.clip_grad_norm_(ps, 0.1, foreach=False)
+    constant = lambda o: torch.optim.lr_scheduler.ConstantLR(o)
+    step = beside_eager(lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), constant, 3, 7, clip=clip)
+    assert step.gathered == 1
+    for wrong in (0, 1.5):
+        try:
+            at.compile_step(nn.Linear(1, 1), None, step.optimizer, accumulate=wrong)
+            raise AssertionError("accumulate was taken")
+        except ValueError as e:
+            assert "at least 1" in str(e)
+    try:
+        at.export_step(step, (torch.randn(4, 5).double(), torch.randint(0, 3, (4,))), ".")
+        raise AssertionError("a step of several programs was exported")
+    except at._step.CompileError as e:
+        assert "more than one program" in str(e)
+    try:
+        step(torch.eye(5).double().to_sparse(), torch.randint(0, 3, (5,)))
+        raise AssertionError("a sparse tensor was taken")
+    except at._step.CompileError as e:
+        assert "layout torch.sparse_coo" in str(e)
+
+
+def test_medians():
+    need_torch()
+    nan = float("nan")
+    x = torch.tensor([[3.0, -1.0, 0.5, 2.0, 7.0, 1.0], [nan, 1.0, 4.0, nan, -2.0, 9.0]]).double()
+
+    def f(x):
+        return (x.median(), x.median(1), x.median(0, keepdim=True), x.nanmedian(), x.nanmedian(1), x.nanmedian(0, keepdim=True),
+                x[0].to(torch.int64).median(), x[0, 0].median(0))
+    got, want = torch.compile(f, backend="anfora")(x), f(x)
+    for a, b in zip(torch.utils._pytree.tree_leaves(got), torch.utils._pytree.tree_leaves(want)):
+        close(a, b)
+    same_training(Middle, x[:1].contiguous())
+    assert not at.fallbacks, at.fallbacks
 
 
 def test_optimizers_that_decide_by_their_state_are_refused():

@@ -17,12 +17,13 @@ from typing import Any, Callable
 import jax
 import numpy as np
 from jax import lax
-from jax._src import ad_checkpoint, ad_util, core
+from jax._src import ad_checkpoint, ad_util, core, custom_derivatives
 from jax._src.interpreters import mlir
 from jax._src.linear_util import WrappedFun
 from jax._src.lib.mlir import ir
 from jax._src.lib.mlir.dialects import hlo
 from jax._src.random import random_gamma_p
+from jax._src.util import Unhashable
 from jax.custom_derivatives import custom_jvp_call_p, custom_vjp_call_p
 
 from . import _values
@@ -30,6 +31,9 @@ from . import _values
 __all__ = ["lowered"]
 
 MOST = 4  # rules within rules, each of another function than those around it: the next one is refused when it is needed
+LARGE, MOST_LARGE = 300, 1  # of functions of more equations than this, so that their programs stay small
+DEEP = 1  # rules of rules whose texts are compared to tell functions apart
+_CAPTURING = custom_derivatives._handle_consts_in_bwd.args[0]  # what gives captured values no gradient
 _number = itertools.count()
 _made: dict = {}  # of the program that is being lowered: what a call computes -> names of its functions
 _within: list = []  # the names of functions whose rules are being lowered
@@ -117,6 +121,11 @@ def _programs(params: dict) -> list:
     return [x for p in params.values() for x in (p if isinstance(p, (tuple, list)) else [p]) if isinstance(x, (core.Jaxpr, core.ClosedJaxpr))]
 
 
+def _size(jaxpr: Any) -> int:
+    """How many equations a program has, inner programs included."""
+    return sum(1 + sum(map(_size, _programs(e.params))) for e in getattr(jaxpr, "jaxpr", jaxpr).eqns)
+
+
 def _constants(jaxpr: Any) -> list:
     """The values in a program that its text does not show."""
     found = [np.asarray(c).tobytes() for c in getattr(jaxpr, "consts", ())]
@@ -134,6 +143,13 @@ def _jvp_rules(f: Callable, avals: list) -> list:
     return [_traced(_jvp_of(f, avals), avals + [a.to_tangent_aval() for a in _picked(avals, avals)])]
 
 
+def _captured(params: dict) -> int:
+    """How many of the first arguments of a call of a custom_vjp have no gradient: values that it captures, and those that a call captured
+    before a rule bound it again, which the backward function remembers."""
+    before = [given[0] for f, given in getattr(params["bwd"], "transforms", ()) if f is _CAPTURING]
+    return params["num_consts"] + sum(map(len, before))
+
+
 def _vjp_rules(f: Callable, avals: list, captured: int, outs: list) -> list:
     forward, backward = _vjp_of(f, avals, captured, outs)
     first = _traced(forward, avals)
@@ -142,7 +158,7 @@ def _vjp_rules(f: Callable, avals: list, captured: int, outs: list) -> list:
 
 def _hidden(jaxpr: Any, depth: int) -> list:
     """What the text of a program does not show of the rules of its calls: their texts, and so on to a depth. Where rules call
-    functions with rules still, these are distinguished by the functions of Python that they are."""
+    functions with rules still, these are distinguished by the code of Python that they have."""
     found = []
     for e in getattr(jaxpr, "jaxpr", jaxpr).eqns:
         if e.primitive in (custom_jvp_call_p, custom_vjp_call_p):
@@ -154,41 +170,33 @@ def _hidden(jaxpr: Any, depth: int) -> list:
 def _rules_of(e: Any, depth: int) -> tuple:
     avals, outs, f = [v.aval for v in e.invars], [v.aval for v in e.outvars], _bound(e.primitive, e.params)
     try:
-        rules = _jvp_rules(f, avals) if e.primitive is custom_jvp_call_p else _vjp_rules(f, avals, e.params["num_consts"], outs)
+        rules = _jvp_rules(f, avals) if e.primitive is custom_jvp_call_p else _vjp_rules(f, avals, _captured(e.params), outs)
     except Exception:  # whatever a rule raises: no derivative comes of it
         return ()
     return tuple((_text(r), tuple(_hidden(r, depth))) for r in rules)
 
 
 def _source(f: Any) -> tuple:
-    """The function that a user gave as a rule, inside of what JAX wraps around it, and the arguments that JAX keeps for it."""
-    kept: list = []
-    while True:
-        if isinstance(f, WrappedFun):
-            kept += [_Same(x) for _, given in f.transforms for x in given]
-            f = f.f
+    """The code of the functions that a user gave as rules, inside of what JAX wraps around them, and the plain values that are kept with
+    them. Closures are made anew by each trace, so it is not the functions themselves."""
+    found, todo, seen = [], [f], set()
+    while todo:
+        x = todo.pop()
+        if id(x) in seen:
             continue
-        cells = [c.cell_contents for c in getattr(f, "__closure__", None) or ()] if getattr(f, "__module__", "").startswith("jax._src") else []
-        inner = [c for c in cells if isinstance(c, WrappedFun) or callable(c)]
-        if len(inner) != 1:
-            return (_Same(f), *kept)
-        f = inner[0]
-
-
-class _Same:
-    """Equal to what holds the same object, which lives as long as this does; numbers and texts are equal by value."""
-
-    def __init__(self, x: Any) -> None:
-        self.x = x
-
-    def _key(self) -> Any:
-        return self.x if isinstance(self.x, (bool, int, float, str, type(None))) else id(self.x)
-
-    def __eq__(self, other: Any) -> bool:
-        return isinstance(other, _Same) and type(self.x) is type(other.x) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
+        seen.add(id(x))
+        if isinstance(x, WrappedFun):
+            todo += [x.f, *(g for _, given in x.transforms for g in given)]
+        elif isinstance(x, (tuple, list)):
+            todo += x
+        elif isinstance(x, (bool, int, float, str, type(None))):
+            found.append((type(x), x))
+        elif isinstance(x, Unhashable):
+            todo.append(x.val)
+        elif hasattr(x, "__code__"):
+            found += [] if x.__module__.startswith("jax._src") else [x.__code__]
+            todo += [c.cell_contents for c in x.__closure__ or ()]
+    return tuple(found)
 
 
 def _function(context: Any, name: str, jaxpr: Any) -> None:
@@ -200,11 +208,11 @@ def _function(context: Any, name: str, jaxpr: Any) -> None:
 def _functions(context: Any, what: tuple, jaxprs: Callable, first: Any) -> list[str] | None:
     """The names of the functions of a call: those of an equal one, since rules call the function that they are for. None: there is
     no rule, or there would be no end of them."""
-    if len(_within) > MOST:
+    if len(_within) > (MOST_LARGE if _size(first) > LARGE else MOST):
         return None
     try:
         more = jaxprs()
-        key = what, _text(first), tuple((_text(m), tuple(_hidden(m, MOST))) for m in more)
+        key = what, _text(first), tuple((_text(m), tuple(_hidden(m, DEEP))) for m in more)
     except Exception:  # whatever a rule raises; it is needed only where a derivative is taken, which is refused
         return None
     if key not in _made:
@@ -302,7 +310,7 @@ RULED = (lax.igamma_p, lax.igammac_p, lax.regularized_incomplete_beta_p, lax.erf
          lax.min_p, lax.clamp_p, random_gamma_p, *_values.FACTORISATIONS)
 PLAIN = mlir.LoweringParameters(override_lowering_rules=VALUES)
 PARAMETERS = mlir.LoweringParameters(override_lowering_rules=(
-    (custom_jvp_call_p, _lower_jvp), (custom_vjp_call_p, _vjp_with(lambda params: params["num_consts"])),
+    (custom_jvp_call_p, _lower_jvp), (custom_vjp_call_p, _vjp_with(_captured)),
     (lax.linear_solve_p, _vjp_with(lambda params: 0)), (ad_checkpoint.remat_p, _lower_checkpoint),
     (ad_util.stop_gradient_p, _lower_stop), *((p, _lower_jvp) for p in RULED),
     *((p, _lower_reduction) for p in REDUCING), *VALUES))

@@ -112,7 +112,40 @@ def encoder_layer(x: torch.Tensor, size: int, heads: int, qkv_weight: Any, qkv_b
     return norm(x + feed(x), norm2, norm2_bias)
 
 
+# ---- elements in the middle ----
+
+def median(x: torch.Tensor) -> torch.Tensor:
+    return median_of(x.reshape(-1), 0)[0] if x.numel() else NotImplemented
+
+
+def median_of(x: torch.Tensor, dim: int, keep: bool = False) -> Any:
+    """The lower one of two in the middle; the first element that is no number, if there is one."""
+    if x.dim() == 0 or x.shape[dim] == 0:
+        return (x.clone(), torch.zeros_like(x, dtype=torch.int64)) if x.dim() == 0 else NotImplemented
+    value, place = torch.kthvalue(x, (x.shape[dim] + 1) // 2, dim, keep)
+    if not x.is_floating_point():
+        return value, place
+    wrong = torch.isnan(x)
+    some = wrong.any(dim, keep)
+    return torch.where(some, float("nan"), value), torch.where(some, wrong.to(torch.int32).argmax(dim, keep), place)
+
+
+def nanmedian(x: torch.Tensor) -> torch.Tensor:
+    return nanmedian_of(x.reshape(-1), 0)[0] if x.numel() else NotImplemented
+
+
+def nanmedian_of(x: torch.Tensor, dim: int, keep: bool = False) -> Any:
+    """Of the elements that are numbers."""
+    if x.dim() == 0 or not x.is_floating_point() or x.shape[dim] == 0:
+        return median_of(x, dim, keep)
+    value, place = torch.sort(x, stable=True, dim=dim)
+    middle = (torch.isnan(x).logical_not().sum(dim, True) - 1).clamp(min=0) // 2
+    value, place = value.gather(dim, middle), place.gather(dim, middle)
+    return (value, place) if keep else (value.squeeze(dim), place.squeeze(dim))
+
+
 APART: dict[Any, Callable] = {
+    aten.median.default: median, aten.median.dim: median_of, aten.nanmedian.default: nanmedian, aten.nanmedian.dim: nanmedian_of,
     aten._pdist_forward.default: pairs, aten._pdist_backward.default: pairs_backward,
     aten._embedding_bag.default: bag, aten._embedding_bag_forward_only.default: bag, aten._embedding_bag_backward.default: bag_backward,
     aten._embedding_bag_per_sample_weights_backward.default: bag_weights_backward,

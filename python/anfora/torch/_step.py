@@ -23,6 +23,7 @@ from .._errors import AnforaError, CompileError, Finding, RunError
 from .._tree import type_text
 from ._backend import _drawn, _options, decompositions, lent
 from ._graph import DTYPES, Sizes, Writer, attribute
+from ._settings import Branches, numbers, others, put
 
 STATIC = Sizes({})
 
@@ -100,16 +101,17 @@ def _as_eager() -> Any:
 
 # ---- tracing ----
 
-def _traced(f: Callable, *args: Any, eager: Any = torch.no_grad) -> Any:
+def _traced(f: Callable, *args: Any, eager: Any = torch.no_grad, settle: Callable = lambda tensors: None) -> Any:
     """The graph of a function of tensors, without mutation: what is written in place is what the function returns. `eager` is
-    the context of the first trace."""
+    the context of the first trace; `settle` says of the last argument's tensors what they are taken for."""
     how = {"tracing_mode": "fake", "_allow_non_fake_inputs": True}
     def first(*given: Any) -> Any:
         with eager():
             return f(*given)
     with torch.no_grad():  # first as it is, since functions may call autograd, then without mutation
         gm = make_fx(first, **how)(*args)
-        gm = make_fx(torch.func.functionalize(gm, remove="mutations"), decompositions(), **how)(*args)
+        pure = torch.func.functionalize(gm, remove="mutations")
+        gm = make_fx(lambda *given: (settle(given[-1]), pure(*given))[1], decompositions(), **how)(*args)
     for n in reversed(gm.graph.nodes):
         if n.target is torch.ops.aten.copy_.default:
             if n.args[0].op != "placeholder":
@@ -165,14 +167,14 @@ def _reached(forward: "_Part", n: int) -> list[bool]:
     return [p in seen for p in forward.placeholders[:n]]
 
 
-def _update(optimizer: Any, groups: list, clip: Callable | None, reached: list[bool]) -> Callable:
-    """The optimizer's step as a function of (parameters, gradients, states, rates)."""
-    def update(params: list, grads: list, states: list, rates: list) -> tuple:
+def _update(optimizer: Any, groups: list, clip: Callable | None, reached: list[bool], branches: Branches) -> Callable:
+    """The optimizer's step as a function of (parameters, gradients, states, rates, settings)."""
+    def update(params: list, grads: list, states: list, rates: list, settings: list) -> tuple:
         o = copy.copy(optimizer)
         o.state = collections.defaultdict(dict)
-        o.param_groups, at = [], 0
-        for group, count, rate in zip(optimizer.param_groups, groups, rates):
-            o.param_groups.append({**group, "params": params[at:at + count], "lr": rate, "foreach": False,
+        o.param_groups, at, values = [], 0, branches.settle(settings)
+        for i, (group, count, rate) in enumerate(zip(optimizer.param_groups, groups, rates)):
+            o.param_groups.append({**put(group, i, values), "params": params[at:at + count], "lr": rate, "foreach": False,
                                    **({"fused": False} if "fused" in group else {})})
             at += count
         for p, g, s, has in zip(params, grads, states, reached):
@@ -246,16 +248,19 @@ def _many(names: list[str]) -> str:
 
 
 class _Code:
-    """The compiled step for batches of one kind."""
+    """The compiled step for batches of one kind. `earlier` says which parameters the losses depended on whose gradients are in the
+    sums; `last` is False for a program that adds to the sums and leaves the parameters alone."""
 
-    def __init__(self, step: "Step", batch: tuple) -> None:
+    def __init__(self, step: "Step", batch: tuple, settings: dict, earlier: tuple, last: bool) -> None:
         self.step, o = step, step.options
+        self.last, self.branches, self.summed = last, Branches(settings), step.accumulate > 1
         params, states = step.params, [step.optimizer.state[p] for p in step.params]
         self.keys = [sorted(k for k, v in s.items() if isinstance(v, torch.Tensor)) for s in states]
         flat, self.spec = torch.utils._pytree.tree_flatten(batch)
         self.static = [None if isinstance(x, torch.Tensor) else x for x in flat]
         forward = self._forward(flat)
-        update = self._optimizer(states, _reached(forward, len(params)))
+        self.reached = tuple(a or b for a, b in zip(_reached(forward, len(params)), earlier or [False] * len(params)))
+        update = self._optimizer(states, list(self.reached)) if last else None
         b = Builder()
         root = b.unit(self, "step", lambda u: self._text(b, u, forward, update))
         self.program = b.program(root, self.names, "<torch step>")
@@ -279,13 +284,18 @@ class _Code:
     def state(self) -> list:
         """The tensors that the step updates where they are."""
         of = self.step.optimizer.state
+        if not self.last:
+            return [*self.step.buffers.values(), *self.step.sums]
         return [*self.step.params, *self.step.buffers.values(),
-                *(of[p][k] for p, keys in zip(self.step.params, self.keys) for k in keys)]
+                *(of[p][k] for p, keys in zip(self.step.params, self.keys) for k in keys), *self.step.sums]
 
     def _inputs(self, batch: tuple) -> list:
+        now = numbers(self.step.optimizer)
         rates = [torch.tensor(float(g["lr"]), dtype=torch.float64) for g in self.step.optimizer.param_groups]
         tensors = [x for x in torch.utils._pytree.tree_flatten(batch)[0] if isinstance(x, torch.Tensor)]
-        return [*self.step.frozen.values(), *tensors, *(d() for d in self.draws), *self.constants, *rates]
+        settings = [torch.tensor(now[place], dtype=torch.float64) for place in self.branches.values]
+        before, after = ([], [*rates, *settings]) if self.last else (self.step.params, [])
+        return [*before, *self.step.frozen.values(), *tensors, *(d() for d in self.draws), *self.constants, *after]
 
     # ---- tracing ----
 
@@ -310,8 +320,9 @@ class _Code:
         rates = [torch.tensor(float(g["lr"]), dtype=torch.float64) for g in step.optimizer.param_groups]
         params = [p.detach() for p in step.params]
         try:
-            gm = _traced(_update(step.optimizer, step.counts, step.clip, reached), params, [torch.zeros_like(p) for p in params],
-                         [{k: s[k] for k in keys} for s, keys in zip(states, self.keys)], rates)
+            gm = _traced(_update(step.optimizer, step.counts, step.clip, reached, self.branches), params, [torch.zeros_like(p) for p in params],
+                         [{k: s[k] for k in keys} for s, keys in zip(states, self.keys)], rates,
+                         [torch.tensor(v, dtype=torch.float64) for v in self.branches.values.values()], settle=self.branches.settle)
         except torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode:
             raise refuse(f"{type(step.optimizer).__name__} decides by a number of its state what to do",
                          "Adam, AdamW, NAdam, Adamax, Adadelta, Adagrad, RMSprop, Rprop, SGD and Lion do not") from None
@@ -333,10 +344,11 @@ class _Code:
         return ([plain("p", n) for n in step.names], [plain("b", n) for n in step.buffers],
                 [plain("s", n, k) for n, keys in zip(step.names, self.keys) for k in keys])
 
-    def _text(self, b: Builder, u: Any, forward: _Part, update: _Part) -> str:
+    def _text(self, b: Builder, u: Any, forward: _Part, update: _Part | None) -> str:
         np, nb, ns = len(self.step.params), len(self.step.buffers), sum(map(len, self.keys))
         p, bufs, s = self._state_names()
-        rates = [f"rate{i}" for i in range(len(self.step.optimizer.param_groups))]
+        rates = [f"rate{i}" for i in range(len(self.step.optimizer.param_groups))] + [f"setting{i}" for i in range(len(self.branches.values))]
+        sums = [f"sum{i}" for i in range(np)] if self.summed else []
         given = [f"x{i}" for i in range(len(forward.placeholders) - np - nb)]  # frozen parameters, then the batch
         drawn = [f"drawn{i}" for i in range(len(forward.drawn))]
         constants = [f"constant{i}" for i in range(len(forward.constants))]
@@ -346,13 +358,21 @@ class _Code:
             known = {**dict(zip(part.placeholders, names)), **dict(zip(part.drawn, drawn)), **dict(zip(part.constants, constants))}
             return ", ".join(known[n] for n in part.writer.inputs)
         inner = b.unit(forward, "forward", lambda v: forward.text(b, f"\ue001{v.number}\ue002", f"({value}, {_many(new)})"))
-        outer = b.unit(update, "update", lambda v: update.text(b, f"\ue001{v.number}\ue002", _many(update.results())))
-        self.names = [*p, *bufs, *s, *given, *drawn, *constants, *rates]
-        grads = [f"g[{i}]" for i in range(np)]
         loss = f"fn ({', '.join(p)}) {{ {inner}({args(forward, [*p, *bufs, *given])}) }}"
-        results = [*(f"u[{i}]" for i in range(np)), *(f"aux[{i}]" for i in range(nb)), *(f"u[{np + i}]" for i in range(ns)), "value"]
-        return (f"def \ue001{u.number}\ue002({', '.join(self.names)}) {{\n"
-                f"  ((value, aux), g) = value_and_grad({loss}, wrt={_many([str(i) for i in range(np)])}, has_aux=true)({', '.join(p)})\n"
+        if self.summed:  # the loss, a part of the mean of all, and the loss itself
+            loss = (f"fn ({', '.join(p)}) {{\n    (l, new) = {inner}({args(forward, [*p, *bufs, *given])})\n"
+                    f"    (l / {float(self.step.accumulate)!r}, (new, l))\n  }}")
+        grads = [f"{sums[i]} + g[{i}]" if sums else f"g[{i}]" for i in range(np)]
+        head = (f"  (({'_, (aux, value)' if sums else 'value, aux'}), g) = value_and_grad({loss}, wrt={_many([str(i) for i in range(np)])}, "
+                f"has_aux=true)({', '.join(p)})\n")
+        new = [f"aux[{i}]" for i in range(nb)]
+        if update is None:
+            self.names = [*bufs, *sums, *p, *given, *drawn, *constants]
+            return f"def \ue001{u.number}\ue002({', '.join(self.names)}) {{\n{head}  {_many([*new, *grads, 'value'])}\n}}\n"
+        outer = b.unit(update, "update", lambda v: update.text(b, f"\ue001{v.number}\ue002", _many(update.results())))
+        self.names = [*p, *bufs, *s, *sums, *given, *drawn, *constants, *rates]
+        results = [*(f"u[{i}]" for i in range(np)), *new, *(f"u[{np + i}]" for i in range(ns)), *sums, "value"]
+        return (f"def \ue001{u.number}\ue002({', '.join(self.names)}) {{\n{head}"
                 f"  u = {outer}({args(update, [*p, *grads, *s, *rates])})\n"
                 f"  {_many(results)}\n}}\n")
 
@@ -377,7 +397,10 @@ class Step:
     optimizer's state change where they are."""
 
     def __init__(self, model: torch.nn.Module, loss: Callable | None, optimizer: torch.optim.Optimizer, *,
-                 clip: Callable | None = None, autocast: torch.dtype | None = None, stop_at_nan: bool = False, **options: Any) -> None:
+                 clip: Callable | None = None, autocast: torch.dtype | None = None, stop_at_nan: bool = False, accumulate: int = 1,
+                 **options: Any) -> None:
+        if type(accumulate) is not int or accumulate < 1:
+            raise ValueError(f"accumulate is how many calls make one update, at least 1, not {accumulate!r}")
         self.model, self.loss, self.optimizer, self.clip, self.autocast = model, loss, optimizer, clip, autocast
         self.stop_at_nan, self.options = stop_at_nan, _options(options)
         names = {id(p): n for n, p in model.named_parameters()}
@@ -391,27 +414,55 @@ class Step:
         self.frozen = {n: p.detach() for n, p in model.named_parameters() if n not in mine}
         self.buffers = dict(model.named_buffers())
         self.codes: dict = {}
+        self.accumulate, self.gathered, self.earlier = accumulate, 0, ()
+        self.sums = [torch.zeros_like(p, requires_grad=False) for p in self.params] if accumulate > 1 else []
+        self.last: dict = {}  # of a kind of batches: the settings of its last step
+        self.moving: set = set()  # settings that changed, which are inputs
 
     def _key(self, batch: tuple) -> tuple:
         flat, spec = torch.utils._pytree.tree_flatten(batch)
+        for x in flat:
+            if isinstance(x, torch.Tensor) and x.layout is not torch.strided:
+                raise refuse(f"an argument of the step is a tensor of layout {x.layout}", "give it as to_dense()")
         kinds = tuple((x.dtype, tuple(x.shape)) if isinstance(x, torch.Tensor) else x for x in flat)
-        hyper = tuple((k, v) for g in self.optimizer.param_groups for k, v in g.items() if k not in ("params", "lr", "initial_lr"))
-        return kinds, str(spec), hyper, self.model.training
+        last = self.gathered + 1 == self.accumulate
+        return kinds, str(spec), self.model.training, last, *((others(self.optimizer), self.earlier) if last else ())
+
+    def _settings(self, key: tuple) -> tuple[tuple, dict]:
+        """(the settings that a program is made for, those that are its inputs)"""
+        now = numbers(self.optimizer)
+        before = self.last.setdefault(key, now)
+        self.moving |= {place for place, v in now.items() if before.get(place) != v}
+        return tuple((k, v) for k, v in now.items() if k not in self.moving), {k: v for k, v in now.items() if k in self.moving}
 
     def code(self, batch: tuple) -> _Code:
         """The program for batches of this kind, compiled if there is none yet."""
         key = self._key(batch)
-        if key not in self.codes:
-            start_state(self.optimizer)
-            self.codes[key] = _Code(self, batch)
+        fixed, moving = self._settings(key) if self.gathered + 1 == self.accumulate else ((), {})
+        codes = self.codes.setdefault((key, fixed), [])
+        for code in codes:
+            if code.branches.values.keys() == moving.keys() and code.branches.hold(moving):
+                return code
+        start_state(self.optimizer)
+        try:
+            codes.append(_Code(self, batch, moving, self.earlier, self.gathered + 1 == self.accumulate))
+        finally:
+            if not codes:
+                del self.codes[key, fixed]
             for p in self.params:  # as eager's optimizer has none where it keeps nothing
                 if p in self.optimizer.state and not self.optimizer.state[p]:
                     del self.optimizer.state[p]
-        return self.codes[key]
+        return codes[-1]
 
     def __call__(self, *batch: Any) -> float:
         self.buffers = dict(self.model.named_buffers())
-        return self.code(batch).run(batch)
+        code = self.code(batch)
+        value = code.run(batch)
+        if self.accumulate > 1:
+            self.gathered, self.earlier = (0, ()) if code.last else (self.gathered + 1, code.reached)
+            for t in self.sums if code.last else ():
+                t.zero_()
+        return value
 
     def source(self, *batch: Any) -> str:
         """The program in Anfora's language."""
@@ -421,7 +472,10 @@ class Step:
 def export_step(step: Step, batch: tuple, folder: str, name: str = "step") -> list[str]:
     """Writes the step for batches of this kind as NAME.o and NAME.h, for a host in C or C++ without Python: see the header's
     NAME_run and NAME_state. The state's members are called p_ (parameters), b_ (buffers) and s_ (the optimizer's state)
-    with the module's names; inputs are the batch, then what is drawn at random, then the learning rates. Gives the paths."""
+    with the module's names; inputs are the batch, then what is drawn at random, then the learning
+    rates and the settings that have changed between steps. Gives the paths."""
+    if step.accumulate > 1:
+        raise refuse("a step that gathers gradients over several calls is more than one program", "export one with accumulate=1")
     code = step.code(batch)
     p = code.program
     try:
@@ -442,5 +496,6 @@ def compile_step(model: torch.nn.Module, loss: Callable | None, optimizer: torch
     the model itself gives it. Learning rates are read at each step, so schedulers work. ``clip``: what to do to the list
     of parameters, which have their gradients, before the update, such as
     ``lambda params: torch.nn.utils.clip_grad_norm_(params, 1.0, foreach=False)``; ``autocast``: the element type of mixed
-    precision; ``stop_at_nan``: a loss that is no number is an error and changes nothing."""
+    precision; ``stop_at_nan``: a loss that is no number is an error and changes nothing; ``accumulate``: so many
+    calls make one update, by the mean of their gradients."""
     return Step(model, loss, optimizer, **options)
