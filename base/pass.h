@@ -44,7 +44,6 @@ typedef struct anfi_pass_run {
   uint64_t rewrites; // so far; `run` counts them
   uint64_t ending;   // those of passes that end
   bool verify_each;
-  size_t unverified; // 1 + the pass that ran last, if nothing was verified after it
   /* Hooks, by number of the pass. False: failed, with an error recorded. */
   bool (*run)(struct anfi_pass_run *r, size_t pass);
   bool (*verify)(struct anfi_pass_run *r, size_t pass);
