@@ -27,7 +27,7 @@
 #endif
 
 /* The hostile build shrinks the world, so that growth and collision paths run in every test, and has
- * both kinds of IR verified after each pass. */
+ * both kinds of IR verified after each pass that changed something, and at the end. */
 #ifdef ANF_HOSTILE
 #define ANFI_CHUNK_MIN 128
 #define ANFI_HASH_MIN  2

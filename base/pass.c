@@ -22,6 +22,7 @@ typedef struct {
   anfi_arena *a;
   ANFI_VEC(step) steps;
   ANFI_VEC(size_t) open;
+  size_t unverified; // 1 + the pass that ran last, if nothing was verified after it
 } plan;
 
 enum { MAX_EXPANSION = 8, MAX_ROUNDS = 32 };
@@ -98,23 +99,33 @@ static void note_unchanged(anfi_pass_run *r, size_t pass, uint64_t before) {
   else r->unchanged[pass] = row->once || before == r->rewrites ? r->rewrites + 1 : 0;
 }
 
-static bool verify(anfi_pass_run *r, size_t pass) {
-  if (!(r->verify_each || ANFI_VERIFY) || r->verify(r, pass)) return true;
+static bool verify_now(anfi_pass_run *r, plan *p, size_t pass) {
+  p->unverified = 0;
+  if (r->verify(r, pass)) return true;
   anfi_note(r->cx, anfi_nowhere(), "after the pass '%s'", r->set->pass[pass].name);
   return false;
 }
 
-static bool run_pass(anfi_pass_run *r, size_t pass) {
+/* A build that checks everything leaves out passes that say that they changed nothing, until
+ * the end. */
+static bool verify(anfi_pass_run *r, plan *p, size_t pass, bool changed) {
+  if (r->verify_each || (ANFI_VERIFY && changed)) return verify_now(r, p, pass);
+  if (ANFI_VERIFY) p->unverified = pass + 1;
+  return true;
+}
+
+static bool run_pass(anfi_pass_run *r, plan *p, size_t pass) {
   const anfi_pass_info *row = &r->set->pass[pass];
   if (!check_needs(r, row)) return false;
   uint64_t before = r->rewrites, start = anfi_os_now_ns();
+  uint32_t had = r->have;
   if (!(row->idle & r->have) && !r->run(r, pass)) return false;
   if (r->rewrites != before) r->have &= ~row->kill;
   r->have |= row->make;
   if (row->ends) r->ending += r->rewrites - before;
   uint64_t ns = anfi_os_now_ns() - start;
   note_unchanged(r, pass, before);
-  if (!verify(r, pass)) return false;
+  if (!verify(r, p, pass, r->rewrites != before || r->have != had)) return false;
   r->after(r, pass, ns, r->rewrites - before);
   return anfi_go_on(r->cx, row->name, 0.0);
 }
@@ -139,7 +150,7 @@ bool anfi_run_pipeline(anfi_pass_run *r, const char *text) {
     step *s = &p.steps.at[i];
     if (s->kind == STEP_OPEN) s->rewrites = r->rewrites, s->ending = r->ending;
     else if (s->kind == STEP_CLOSE) i = close_group(r, &p, i, rounds);
-    else if (!anfi_pass_is_settled(r, s->pass) && !run_pass(r, s->pass)) return false;
+    else if (!anfi_pass_is_settled(r, s->pass) && !run_pass(r, &p, s->pass)) return false;
   }
-  return true;
+  return !p.unverified || verify_now(r, &p, p.unverified - 1);
 }

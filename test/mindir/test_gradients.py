@@ -25,6 +25,7 @@ WITHOUT = {"fib", "at_segment_ints", "ints_fmod", "search_rows",  # no floats
            "edge_bce", "odd_erfinv", "step_fun_amsgrad"}  # at the edge of a domain: logarithms and roots of 0, erfinv of 1
 # parameters that are compared with a number, just where they are: SGD has a first step and may have momentum, Rprop compares signs
 FLAGS = re.compile(r"^stat\.|\.prev\.|^momentum$")
+STEPS = (1e-5, 1e-6, 1e-7)
 OVERFLOWS = {"step_scaled_overflow"}  # as it is to, in f32
 
 
@@ -61,7 +62,7 @@ def moved(x, t):
 
 
 def program(module, stem, real):
-    """f(t) and its derivative g(t) of the model in `module`, whose floats are `real`."""
+    """f(t) of the model in `module`, whose floats are `real`; its derivative g(t); what f is at 0 and near."""
     params = json.loads(call("run", module + ":params", "--json"))["result"] if "\ndef params" in open(module, encoding="utf-8").read() else {}
     lines, args = [], []
     moves = {n: re.search(r"\.\d|e-", json.dumps(v)) and not FLAGS.search(n) for n, v in params.items()}
@@ -84,7 +85,8 @@ def program(module, stem, real):
     with open(shape, "w", encoding="utf-8") as f:
         f.write(f"{head}def shape(t: {real}) {{\n  {body}\n  r\n}}\n")
     found = squares(call("run", shape + ":shape", "0", "--backend", "interp").strip(), "r")
-    return f"{head}def f(t: {real}) {{\n  {body}\n  {' + '.join(found)}\n}}\ndef g(t: {real}) {{ grad(f)(t) }}\n"
+    return f"{head}def f(t: {real}) {{\n  {body}\n  {' + '.join(found)}\n}}\ndef g(t: {real}) {{ grad(f)(t) }}\n" \
+        f"def near() {{ ({', '.join(f'f({real}({t!r}))' for t in (0.0, *(s * h for h in STEPS for s in (1, -1))))}) }}\n"
 
 
 def one(name, folder):
@@ -103,16 +105,17 @@ def one(name, folder):
             f.write(program(module, stem, real))
         texts[real] = source
 
-    def at(real, what, t, engine="interp"):
-        return float(call("run", f"{texts[real]}:{what}", repr(t), "--backend", engine))
+    def at(real, what, *args):
+        return json.loads(call("run", f"{texts[real]}:{what}", *args, "--json"))["result"]
     # a step may cross a kink, as of one of many maxima: the smaller ones do so more rarely, and round more
-    differences = [(at("f64", "f", h) - at("f64", "f", -h)) / (2 * h) for h in (1e-5, 1e-6, 1e-7)]
-    size = 1 + abs(at("f64", "f", 0.0))
+    near = [float(x) for x in at("f64", "near", "--backend", "interp")]
+    differences = [(right - left) / (2 * h) for h, right, left in zip(STEPS, near[1::2], near[2::2])]
+    size = 1 + abs(near[0])
     rough = 1e-2 if "f16" in text else 1e-4
     for real, engine, bound in (("f64", "interp", 1e-7), ("f64", "llvm", 1e-7), ("f32", "interp", rough), ("f32", "llvm", rough)):
         if real == "f32" and name in OVERFLOWS:
             continue
-        got = at(real, "g", 0.0, engine)
+        got = float(at(real, "g", "0.0", "--backend", engine))
         want = min(differences, key=lambda d: abs(d - got))
         far = abs(got - want) / (size + abs(want))
         TAP.case(f"{name} {real} {engine}", "" if far <= bound else f"the derivative is {got!r}, the difference {want!r}: {far:g}")

@@ -39,7 +39,7 @@ typedef struct {
 /* Sets of symbols, each once. */
 typedef struct {
   uint64_t (*bits)[WORDS];
-  uint32_t n, slot[SLOTS];
+  uint32_t n, room, slot[SLOTS];
 } sets;
 
 typedef struct {
@@ -66,6 +66,12 @@ static uint64_t mix(uint64_t h, uint64_t x) {
 
 /* ---- sets ---- */
 
+static void grow(sets *s) {
+  s->room = s->room ? 2 * s->room : 64;
+  s->bits = (uint64_t(*)[WORDS])realloc(s->bits, s->room * sizeof *s->bits);
+  if (!s->bits) abort();
+}
+
 static bool set_of(sets *s, const uint64_t *bits, uint32_t *out) {
   uint64_t h = 1;
   for (int i = 0; i < WORDS; i++) h = mix(h, bits[i]);
@@ -74,6 +80,7 @@ static bool set_of(sets *s, const uint64_t *bits, uint32_t *out) {
     slot = slot == &s->slot[SLOTS - 1] ? s->slot : slot + 1;
   if (!*slot) {
     if (s->n == MOST_SETS) return false;
+    if (s->n == s->room) grow(s);
     memcpy(s->bits[s->n++], bits, sizeof *s->bits);
     *slot = s->n;
   }
@@ -534,7 +541,6 @@ static sets *new_sets(void) {
   static const uint64_t none[WORDS];
   uint32_t first;
   sets *s = (sets *)zeros(1, sizeof *s);
-  s->bits = (uint64_t(*)[WORDS])zeros(MOST_SETS, sizeof *s->bits);
   if (!set_of(s, none, &first) || first) abort();
   return s;
 }

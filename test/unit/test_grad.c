@@ -363,8 +363,17 @@ static cost cost_of(world *w, const char *name, int64_t n) {
   w->heap.peak = w->heap.bytes;
   assert_int_equal(run_loop(w, m, name, n, 0, &c.value), ANF_OK);
   c.peak = w->heap.peak - w->heap.bytes;
-  for (; run_loop(w, m, name, n, c.steps, &c.value) == ANF_LIMIT; anf_diag_clear(w->d))
-    c.steps += 1 + c.steps / 50;
+  uint64_t few = 0; // steps that do not suffice
+  for (; run_loop(w, m, name, n, c.steps, &c.value) == ANF_LIMIT; anf_diag_clear(w->d)) {
+    few = c.steps;
+    c.steps *= 2;
+  }
+  while (c.steps - few > 1 + few / 50) {
+    uint64_t half = few + (c.steps - few) / 2;
+    bool enough = run_loop(w, m, name, n, half, &c.value) == ANF_OK;
+    anf_diag_clear(w->d);
+    *(enough ? &c.steps : &few) = half;
+  }
   anf_module_free(m);
   return c;
 }
