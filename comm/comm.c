@@ -222,7 +222,9 @@ int64_t anf_comm_start(anf_comm *c, const anf_comm_call *call) {
     if (sum) c->round.begun += k.n * anfi_comm_bytes(k.dtype);
     if (!sum || c->open->n * anfi_comm_bytes(k.dtype) >= anfi_comm_bucket(c)) close_bucket(c);
   }
+  bool under_way = c->ended + 1 < c->next;
   pthread_mutex_unlock(&c->lock);
+  if (under_way) anfi_comm_give_turn();
   return ticket;
 }
 

@@ -119,5 +119,7 @@ bool anfi_comm_shared(const char *path, int32_t rank, int32_t ranks, anf_comm_li
 
 /* turns.c: the calling thread runs soon after it wakes, and not for long, beside others that compute. Linux 6.12 knows of it. */
 void anfi_comm_short_turns(void);
+/* The calling thread, which computes, lets one that has a message run first. */
+void anfi_comm_give_turn(void);
 
 #endif
