@@ -583,9 +583,11 @@ def test_memory_that_cannot_be_shared_is_noted():
         return [(area is not None, why) for area, why in found]
     assert areas(2) == [(True, "")] * 2 and areas(1) == [(False, "")]
     assert areas(17) == [(False, "there are more than 16 ranks")] * 17
-    shared, ranks_of.SHARED = ranks_of.SHARED, "/nowhere"
+    shared, ranks_of.SHARED = ranks_of.SHARED, ("/nowhere",)
     try:
         assert areas(2) == [(False, "rank 0 can make no folder in /nowhere")] * 2
+        ranks_of.SHARED = ("/nowhere", None)
+        assert areas(2) == [(True, "")] * 2, "where temporary files are"
     finally:
         ranks_of.SHARED = shared
 
@@ -651,7 +653,7 @@ def test_steps_of_processes_have_the_bits_of_threads():
         threads = [t[:2] for t in ranks_of.launch(n, trained)]
         for shared in (True, False):
             assert [f[:2] for f in processes(n, trained, shared=shared)] == threads, (n, shared)
-    left = [f for f in os.listdir(ranks_of.SHARED) if f.startswith("anfora-")]
+    left = [f for f in os.listdir(ranks_of.SHARED[0]) if f.startswith("anfora-")]
     assert not left, left
     assert [f[:2] for f in processes(2, split_bits)] == [t[:2] for t in ranks_of.launch(2, trained_split)]
     assert [f[:2] for f in processes(2, sharded_bits)] == [t[:2] for t in ranks_of.launch(2, trained_sharded)]
@@ -660,7 +662,7 @@ def test_steps_of_processes_have_the_bits_of_threads():
 def slow(c):
     """Once more, where there is no memory to share."""
     from torch import distributed
-    ranks_of.SHARED = "/nowhere"
+    ranks_of.SHARED = ("/nowhere",)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         d = ranks_of.gloo(timeout=LIMIT, store=distributed.PrefixStore("slow", STORE), rank=c.rank, ranks=c.ranks)
