@@ -411,6 +411,29 @@ def test_a_sharded_checkpoint_is_that_of_a_whole_state():
             assert ranks_of.launch(n, lambda c: work(c, None, 1, path[1], 6)) == ranks_of.launch(n, lambda c: work(c, None, 0, path[0], 6))
 
 
+def test_ranks_that_do_not_write_keep_no_whole_state():
+    def work(c, folder):
+        step = Step(loss, Adam(1e-2), params(), comm=c, shard_params=1)
+        for _ in range(2):
+            step(X[:48][c.rank::c.ranks], Y[:48][c.rank::c.ranks])
+        kept, read = [], step._live[0].read
+        class Watched:
+            def __getattr__(self, name): return getattr(live, name)
+            def read(self, keep=True):
+                kept.append(read(keep))
+                return kept[-1]
+        live = step._live[0]
+        step._live = (Watched(), *step._live[1:])
+        step.save(os.path.join(folder, "whole"))
+        step._live = (live, *step._live[1:])
+        return [x is not None for x in kept[0]], bits(step.params)
+    with tempfile.TemporaryDirectory() as folder:
+        found = ranks_of.launch(3, lambda c: work(c, folder))
+        assert [(any(f[0]), all(f[0])) for f in found] == [(True, True), (False, False), (False, False)], found
+        assert found[0][1] == found[1][1] == found[2][1]
+        assert len(anfora.load(os.path.join(folder, "whole"))) >= 6
+
+
 def test_a_checkpoint_in_parts_is_that_of_a_whole_state():
     def work(c, ways, resume, until, how):
         step = Step(loss, Adam(1e-2), params(), comm=c, **how)
