@@ -43,6 +43,13 @@ static void fail(anf_comm *c, const anf_comm_error *e, int64_t ticket) {
   c->failed_at = ticket;
 }
 
+/* With the lock held, after an operation. */
+static void count_late(anf_comm *c, uint64_t from) {
+  uint64_t waits = c->waits_since > from ? c->waits_since : from;
+  if (c->heard > from) c->counts.late_ns += c->heard - from;
+  if (c->waits_since && c->heard > waits) c->counts.late_waited_ns += c->heard - waits;
+}
+
 /* With the lock held, which it gives up while the operation runs. After a failure nothing is run. */
 static void run_one(anf_comm *c, anfi_comm_job *j) {
   anf_comm_error e = {.rank = -1};
@@ -52,6 +59,7 @@ static void run_one(anf_comm *c, anfi_comm_job *j) {
   pthread_mutex_unlock(&c->lock);
   if (run) {
     c->moved = 0;
+    c->heard = 0;
     good = anfi_comm_run(c, j, &e);
     bytes = c->moved;
     if (good && watch.fn) watch.fn(watch.user, j->call.kind, bytes, from, anfi_comm_now());
@@ -64,6 +72,7 @@ static void run_one(anf_comm *c, anfi_comm_job *j) {
   if (c->link.note) c->counts.slow += j->npart;
   c->counts.bytes += bytes;
   c->counts.busy_ns += anfi_comm_now() - from;
+  count_late(c, from);
   c->ended = j->ticket;
   free_job(j);
   pthread_cond_broadcast(&c->done);
@@ -222,7 +231,9 @@ int64_t anf_comm_start(anf_comm *c, const anf_comm_call *call) {
     if (sum) c->round.begun += k.n * anfi_comm_bytes(k.dtype);
     if (!sum || c->open->n * anfi_comm_bytes(k.dtype) >= anfi_comm_bucket(c)) close_bucket(c);
   }
+  bool under_way = c->ended + 1 < c->next;
   pthread_mutex_unlock(&c->lock);
+  if (under_way) anfi_comm_give_turn(&c->patience);
   return ticket;
 }
 
@@ -250,11 +261,12 @@ bool anf_comm_wait(anf_comm *c, int64_t ticket, anf_comm_error *e) {
   if (c->open && ticket >= c->next) close_bucket(c);
   end_round(c, ticket);
   if (c->ended < ticket) {
-    uint64_t from = anfi_comm_now();
+    uint64_t from = c->waits_since = anfi_comm_now();
     if (c->link.awaited) c->link.awaited(c->link.user, true);
     while (c->ended < ticket && ticket < c->next) pthread_cond_wait(&c->done, &c->lock);
     if (c->link.awaited) c->link.awaited(c->link.user, false);
     c->counts.waited_ns += anfi_comm_now() - from;
+    c->waits_since = 0;
   }
   bool good = !c->failed.why || ticket < c->failed_at;
   if (!good && e) *e = c->failed;

@@ -66,8 +66,10 @@ struct anf_comm {
   int64_t failed_at; // the first operation that failed
   anf_comm_counts counts;
   anfi_comm_watch watch; // hears of what has run
+  uint64_t waits_since;  // when the host began to wait; 0: it does not
   /* of the host's thread */
-  uint64_t agreed; // a sum of the rows of a step that all ranks were found to have alike; 0: none
+  uint64_t agreed;   // a sum of the rows of a step that all ranks were found to have alike; 0: none
+  uint32_t patience; // of anfi_comm_give_turn
   /* the thread's own */
   uint32_t turn;              // of operations that all ranks take part in
   uint32_t *sent, *received;  // by peer: messages of SendRecv
@@ -75,6 +77,7 @@ struct anf_comm {
   anfi_comm_request *request; // under way
   size_t nrequest, request_cap;
   uint64_t moved; // bytes that the current operation has sent
+  uint64_t heard; // when it had a message of each rank that sends one; 0: not yet
   char *staging;  // what the other ranks sent
   size_t staging_bytes;
 };
@@ -119,5 +122,7 @@ bool anfi_comm_shared(const char *path, int32_t rank, int32_t ranks, anf_comm_li
 
 /* turns.c: the calling thread runs soon after it wakes, and not for long, beside others that compute. Linux 6.12 knows of it. */
 void anfi_comm_short_turns(void);
+/* The calling thread, which computes, lets one whose turn it is run at once. */
+void anfi_comm_give_turn(uint32_t *patience);
 
 #endif

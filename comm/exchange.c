@@ -73,11 +73,20 @@ static bool wait_for(anf_comm *c, anfi_comm_request *q, uint64_t end, anf_comm_e
   return false;
 }
 
+/* In the first round of an operation: the first message of a peer has come. Those of one peer follow one another. */
+static void note_heard(anf_comm *c, size_t i) {
+  if (i == 0 || c->request[i].peer != c->request[i - 1].peer) c->heard = anfi_comm_now();
+}
+
 /* ORDER: receives come first: a link may move a message only while its receiver waits. */
 bool anfi_comm_finish(anf_comm *c, uint64_t end, anf_comm_error *e) {
+  bool first = !c->heard;
   for (int send = 0; send < 2; send++)
-    for (size_t i = 0; i < c->nrequest; i++)
-      if (c->request[i].send == (send != 0) && !wait_for(c, &c->request[i], end, e)) return false;
+    for (size_t i = 0; i < c->nrequest; i++) {
+      if (c->request[i].send != (send != 0)) continue;
+      if (!wait_for(c, &c->request[i], end, e)) return false;
+      if (first && !send) note_heard(c, i);
+    }
   c->nrequest = 0;
   return true;
 }

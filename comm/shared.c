@@ -8,7 +8,7 @@
  * INVARIANT: `written` of a ring is its sender's, `taken` its receiver's; both only grow.
  * INVARIANT: a rank that waits increments `turns`; one that has stopped does not. One whose wait has failed gives up, and sets
  * `blame` before it says that it waits no longer. */
-#define _GNU_SOURCE // futex, posix_fallocate
+#define _GNU_SOURCE // futex, fallocate
 #include "comm/comm.h"
 
 #include <fcntl.h>
@@ -336,7 +336,7 @@ static bool map_area(shared_link *l, const char *path) {
   if (l->fd < 0) return false;
   struct flock k = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = l->me, .l_len = 1};
   void *p = MAP_FAILED;
-  if (posix_fallocate(l->fd, 0, (off_t)l->bytes) == 0 && fcntl(l->fd, F_SETLK, &k) == 0)
+  if (fallocate(l->fd, 0, 0, (off_t)l->bytes) == 0 && fcntl(l->fd, F_SETLK, &k) == 0)
     p = mmap(NULL, l->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, l->fd, 0);
   if (p == MAP_FAILED) return close(l->fd), false;
   l->a = (area *)p;

@@ -7,8 +7,8 @@
  *        |   .*
  *        '-*----------- n
  *
- * The last bucket of a backward sweep is hidden by nothing, so it shall be small: but below `least`, half of whose time is that of an
- * empty one (n 1/2 of Hockney 1994), it costs as much. Where there is much to send, large buckets first cost fewer rounds of
+ * The last bucket of a backward sweep is hidden by nothing, so it shall be small: but below `least`, two thirds of whose time are that
+ * of an empty one (half of the n 1/2 of Hockney 1994), it costs nearly as much. Where there is much to send, large buckets first cost fewer rounds of
  * messages. So a bucket has an eighth of what is left, as long as that is from least to most:
  *
  *   gradients    |------|------|-----|----|---|--|-|-|-|
@@ -59,7 +59,7 @@ static uint64_t most(const anf_comm_curve *k) {
 
 /* A power of two, which times that vary a little leave as it is. */
 static uint64_t least(const anf_comm_curve *k) {
-  double half = (double)k->ns[0] * best_rate(k);
+  double half = (double)k->ns[0] * best_rate(k) / 2;
   uint64_t n = k->bytes[0];
   while (2 * n <= k->bucket_bytes && 2 * (double)n <= half) n *= 2;
   return n;

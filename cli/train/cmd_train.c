@@ -193,6 +193,7 @@ static void explain_ranks(const cli *c, const training *t) {
 
 static void free_trace(void *t) { anf_trace_free((anf_trace *)t); }
 
+/* All ranks are traced, as it takes time: else the others would wait for the one that is. */
 static bool make_trace(cli *c, training *t) {
   if (!c->value[OPT_TRACE] && !c->value[OPT_TIME]) return true;
   if (!(t->trace = t->o.trace = anf_trace_new(c->cx, 0))) anfi_throw_nomem(c->cx);
@@ -411,6 +412,11 @@ static void show_curve(const training *t) {
   fputc('\n', stderr);
 }
 
+/* The share of some time that was not waited for, in percent. */
+static double hidden(uint64_t busy, uint64_t waited) {
+  return waited < busy ? 100 * (1 - (double)waited / (double)busy) : 0;
+}
+
 /* Time of this rank's exchanges, and how much of it the steps did not wait for. */
 static void show_exchanges(const cli *c, const training *t) {
   anf_comm_counts n = {.size = sizeof n};
@@ -420,10 +426,14 @@ static void show_exchanges(const cli *c, const training *t) {
   n.bytes -= t->before.bytes;
   n.busy_ns -= t->before.busy_ns;
   n.waited_ns -= t->before.waited_ns;
+  n.late_ns -= t->before.late_ns;
+  n.late_waited_ns -= t->before.late_waited_ns;
   if (!n.busy_ns) return;
-  double hidden = n.waited_ns < n.busy_ns ? 1.0 - (double)n.waited_ns / (double)n.busy_ns : 0.0;
-  fprintf(stderr, "exchanges: %.0f bytes and %.3f ms a step, %.0f %% of it hidden\n",
-          (double)n.bytes / steps, (double)n.busy_ns / 1e6 / steps, 100 * hidden);
+  uint64_t moving = n.busy_ns - n.late_ns, awaited = n.waited_ns - n.late_waited_ns;
+  fprintf(stderr, "exchanges: %.0f bytes and %.3f ms a step, %.0f %% of it hidden; ",
+          (double)n.bytes / steps, (double)n.busy_ns / 1e6 / steps, hidden(n.busy_ns, n.waited_ns));
+  fprintf(stderr, "once all ranks had begun %.3f ms, %.0f %% of it hidden\n",
+          (double)moving / 1e6 / steps, hidden(moving, awaited));
 }
 
 /* The times of a step, beside the peak rates of the machine. */
@@ -438,13 +448,19 @@ static bool write_table(cli *c, const training *t) {
   return good;
 }
 
-static bool finish(cli *c, training *t) {
-  anf_text svg = {.cx = c->cx}, trace = {.cx = c->cx};
+static bool show_times(cli *c, const training *t) {
+  anf_text trace = {.cx = c->cx};
+  if (t->me) return true;
   if (c->value[OPT_TRACE] &&
       !write_file(c, c->value[OPT_TRACE], &trace, anf_trace_print(t->trace, &trace)))
     return false;
   if (c->value[OPT_TIME] && c->comm) show_exchanges(c, t);
-  if (c->value[OPT_TIME] && !write_table(c, t)) return false;
+  return !c->value[OPT_TIME] || write_table(c, t);
+}
+
+static bool finish(cli *c, training *t) {
+  anf_text svg = {.cx = c->cx};
+  if (!show_times(c, t)) return false;
   if (c->value[OPT_SAVE] && (!t->me || has_parts(t))) {
     if (!save(c, t)) return false;
     if (!t->me) fprintf(stderr, "wrote %s\n", c->value[OPT_SAVE]);
@@ -508,8 +524,10 @@ int cmd_train(cli *c) {
   t->before.size = sizeof t->before;
   anf_comm_count(c->comm, &t->before);
   if (good && c->value[OPT_SAVE]) note_signals();
-  if (good && c->value[OPT_TIME]) fprintf(stderr, "compile %.1f ms\n", t->compile_ms);
-  if (good && c->value[OPT_TIME] && has_parts(t)) show_state_bytes(t);
+  if (good && c->value[OPT_TIME] && !t->me) {
+    fprintf(stderr, "compile %.1f ms\n", t->compile_ms);
+    if (has_parts(t)) show_state_bytes(t);
+  }
   if (good && c->value[OPT_EXPLAIN_RANKS] && !t->me) explain_ranks(c, t);
   good = good && train(c, t) && finish(c, t);
   if (good && asked_to_end(c, t)) {

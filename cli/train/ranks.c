@@ -87,8 +87,7 @@ static void *run_rank(void *p) {
 
 /* The same command as rank `comm`. */
 static cli of_rank(const cli *c, anf_comm *comm) {
-  static const cli_option writes[] = {OPT_CURVE, OPT_GRAPHS, OPT_TRACE,
-                                      OPT_TIME,  OPT_JSON,   OPT_DUMP};
+  static const cli_option writes[] = {OPT_CURVE, OPT_GRAPHS, OPT_JSON, OPT_DUMP};
   cli r = *c;
   r.comm = comm;
   r.cx = NULL;

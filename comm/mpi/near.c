@@ -107,6 +107,15 @@ static const char *share(MPI_Comm all, uint64_t end, const anf_comm_link *link, 
                  : "rank 0 can make no folder there";
 }
 
+/* In the folder that is named; else in memory, or where temporary files are. */
+static const char *share_somewhere(MPI_Comm all, uint64_t end, const anf_comm_link *link,
+                                   const char *named, anf_comm_link *area) {
+  const char *temporary = getenv("TMPDIR");
+  if (named) return share(all, end, link, named, area);
+  if (!share(all, end, link, "/dev/shm", area)) return NULL;
+  return share(all, end, link, temporary && *temporary ? temporary : "/tmp", area);
+}
+
 /* All ranks call it. False: they are not meant to share memory. */
 static bool try_to_share(MPI_Comm all, uint64_t end, int32_t each, const anf_comm_link *link,
                          anf_comm_link *area, const char **note) {
@@ -115,7 +124,7 @@ static bool try_to_share(MPI_Comm all, uint64_t end, int32_t each, const anf_com
   *note = NULL;
   if (link->ranks <= each || !on_one_machine(all, end, &wanted) || !wanted) return false;
   *note = each > 1 ? "their processes have several ranks each"
-                   : share(all, end, link, named ? said : "/dev/shm", area);
+                   : share_somewhere(all, end, link, named ? said : NULL, area);
   return true;
 }
 

@@ -170,6 +170,8 @@ typedef struct anf_comm_counts {
   uint64_t bytes;               // sent by this rank
   uint64_t busy_ns, waited_ns;  // that operations took; that anf_comm_wait waited for them
   uint64_t slow;                // operations that went a slower way than they could (anf_comm_note)
+  /* Of busy_ns and of waited_ns: before a message of every other rank had come that takes part. The rest is communication. */
+  uint64_t late_ns, late_waited_ns;
 } anf_comm_counts;
 ANF_API void anf_comm_count(const anf_comm *c, anf_comm_counts *out);
 

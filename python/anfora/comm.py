@@ -98,9 +98,10 @@ class Comm:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Operations so far, buckets that they ran in, bytes sent, nanoseconds that they took and that steps waited for them, and
-        operations that went a slower way than they could (``note``)."""
-        return dict(zip(("operations", "buckets", "bytes", "busy_ns", "waited_ns", "slow"), self._core.counts()))
+        """Operations so far, buckets that they ran in, bytes sent, nanoseconds that they took and that steps waited for them,
+        operations that went a slower way than they could (``note``), and what of both times was before all ranks had begun."""
+        names = ("operations", "buckets", "bytes", "busy_ns", "waited_ns", "slow", "late_ns", "late_waited_ns")
+        return dict(zip(names, self._core.counts()))
 
     @property
     def note(self) -> str:
@@ -214,7 +215,7 @@ def _peek(store: Any, key: str) -> str:
     return str(store.compare_set(key, "", "").decode())
 
 
-SHARED = "/dev/shm"  # files in memory
+SHARED = ("/dev/shm", None)  # folders for memory that ranks share: of files in memory; else of temporary files
 
 
 def _machine() -> str:
@@ -226,9 +227,9 @@ def _machine() -> str:
         return ""
 
 
-def _folder() -> str:
+def _folder(base: str | None) -> str:
     try:
-        return tempfile.mkdtemp(prefix="anfora-", dir=SHARED)
+        return tempfile.mkdtemp(prefix="anfora-", dir=base)
     except OSError:
         return ""
 
@@ -239,19 +240,32 @@ def _area(store: Any, rank: int, ranks: int) -> tuple[Any, str]:
     machines = {store.get(f"machine{r}") for r in range(ranks)}
     if len(machines) > 1 or machines == {b""} or ranks < 2:
         return None, ""
+    if ranks > 16:
+        return None, "there are more than 16 ranks"
+    area, why = None, ""
+    for base in SHARED:
+        area, why = _area_in(base, store, rank, ranks)
+        if not why:
+            break
+    return area, why
+
+
+def _area_in(base: str | None, store: Any, rank: int, ranks: int) -> tuple[Any, str]:
+    """That memory as a file in a folder; or None and why."""
+    at = base or tempfile.gettempdir()
     if rank == 0:
-        store.set("area", _folder())
-    folder = store.get("area").decode()
+        store.set(f"area{base}", _folder(base))
+    folder = store.get(f"area{base}").decode()
     if not folder:
-        return None, f"rank 0 can make no folder in {SHARED}"
-    path = os.path.join(folder, "area")
-    area = _core.comm_area(path, rank, ranks)
-    store.set(f"has{rank}", "yes" if area else "no")
-    without = [r for r in range(ranks) if store.get(f"has{r}") != b"yes"]
+        return None, f"rank 0 can make no folder in {at}"
+    area = _core.comm_area(os.path.join(folder, "area"), rank, ranks)
+    store.set(f"has{base}{rank}", "yes" if area else "no")
+    without = [r for r in range(ranks) if store.get(f"has{base}{r}") != b"yes"]
     if rank == 0:  # it stays as long as it is mapped
         shutil.rmtree(folder, ignore_errors=True)
-    why = "there are more than 16 ranks" if ranks > 16 else f"rank {without[0]} found no room in {SHARED}, or sees another folder there" if without else ""
-    return (None if without else area), why
+    if without:
+        return None, f"rank {without[0]} found no room in {at}, or sees another folder there"
+    return area, ""
 
 
 class _Gloo:

@@ -31,6 +31,7 @@ from . import schedules# noqa: F401
 
 __all__ = ["Accumulated", "AdaBelief", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "AMSGrad", "Clipped", "Curve", "Lamb", "Lion", "NAdam",
            "Optimizer", "RAdam", "RMSProp", "SGD", "Step", "batches", "fit", "load", "only", "prefetch", "progress", "save", "schedules"]
+TREES = ("params", "state", "extra")  # names in a file
 SHARD_LEAST = 4096  # bytes of a tensor that shard=True cuts: less is not worth a message
 SHARD_PARAMS = {False: 0, True: 1, "again": 1, "once": 2}  # anf_shard_params
 ALIKE = ("E1623",)  # that all ranks find in one step, which changes nothing: they can go on
@@ -176,14 +177,18 @@ class Step:
     # ---- the state ----
 
     def _read(self) -> tuple:
-        if self._newer:
-            try:
-                leaves = iter(self._live[0].read())
-            except _core.Failure as failure:  # of a sharded state, which all ranks gather
-                raise self._failed(self._live[1].error(failure, RunError)) from None
-            self._trees = tuple(tree_map(lambda _: next(leaves), t) for t in self._trees)
-            self._newer = False
+        self._trees, self._newer = self._gathered(), False
         return self._trees
+
+    def _gathered(self, keep: bool = True) -> tuple:
+        """The state as it is now. A sharded one all ranks gather: where it is not kept, one leaf at a time is whole."""
+        if not self._newer:
+            return self._trees
+        try:
+            leaves = iter(self._live[0].read(keep))
+        except _core.Failure as failure:
+            raise self._failed(self._live[1].error(failure, RunError)) from None
+        return tuple(tree_map(lambda _: next(leaves), t) for t in self._trees)
 
     @property
     def params(self) -> Any:
@@ -261,9 +266,10 @@ class Step:
         if parts and self._parts and self._live:
             self._save_parts(os.fspath(path), more)
             return
-        named = self._named() if self._parts or self.comm is None or self.comm.rank == 0 else None
-        if self.comm is None or self.comm.rank == 0:
-            save(path, named, **more)
+        first = self.comm is None or self.comm.rank == 0
+        trees = self._gathered(first) if self._parts or first else ()
+        if first:
+            save(path, dict(zip(TREES, trees)), **more)
 
     def _save_parts(self, path: str, more: dict[str, str]) -> None:
         more |= {KEYS: json.dumps(self._keys)} if self._keys else {}
@@ -275,7 +281,7 @@ class Step:
             raise self._failed(error) if self.comm._core.failure() else OSError(str(error)) from None
 
     def _named(self) -> dict[str, Any]:
-        return dict(zip(("params", "state", "extra"), self._read()))
+        return dict(zip(TREES, self._read()))
 
     def load(self, path: Any) -> None:
         """Goes on from a file that ``save`` wrote; what follows has the bits of a training without a stop."""

@@ -325,14 +325,16 @@ static PyObject *comm_note(PyObject *self, PyObject *none) {
   return PyUnicode_FromString(note ? note : "");
 }
 
-/* counts(): operations, buckets, bytes, busy ns, waited ns, slow operations */
+/* counts(): operations, buckets, bytes, busy ns, waited ns, slow operations, late ns, late waited ns */
 static PyObject *comm_counts(PyObject *self, PyObject *none) {
   (void)none;
   anf_comm_counts n = {.size = sizeof n};
   anf_comm_count(((comm *)self)->a, &n);
-  return Py_BuildValue("(KKKKKK)", (unsigned long long)n.operations, (unsigned long long)n.buckets,
-                       (unsigned long long)n.bytes, (unsigned long long)n.busy_ns,
-                       (unsigned long long)n.waited_ns, (unsigned long long)n.slow);
+  return Py_BuildValue("(KKKKKKKK)", (unsigned long long)n.operations,
+                       (unsigned long long)n.buckets, (unsigned long long)n.bytes,
+                       (unsigned long long)n.busy_ns, (unsigned long long)n.waited_ns,
+                       (unsigned long long)n.slow, (unsigned long long)n.late_ns,
+                       (unsigned long long)n.late_waited_ns);
 }
 
 /* tune(): (bytes, (bytes of each size, ..), (ns, ..)), or what failed, as `failure` has it */

@@ -256,10 +256,11 @@ static PyObject *leaf_copy(stepper *s, size_t i, anf_diag *d, anf_status *st) {
   return (PyObject *)r;
 }
 
-/* The leaves of the state as they are now, copied. */
-static PyObject *stepper_read(PyObject *self, PyObject *none) {
+/* read(keep=True): the leaves of the state as they are now, copied; without keep each is gathered with the other ranks, and None. */
+static PyObject *stepper_read(PyObject *self, PyObject *args) {
   stepper *s = (stepper *)self;
-  (void)none;
+  int keep = 1;
+  if (!PyArg_ParseTuple(args, "|p", &keep)) return NULL;
   PyThreadState *ts = enter(s);
   anf_diag *d = anf_diag_new(s->cx);
   anf_status st = d ? ANF_OK : ANF_NOMEM;
@@ -268,6 +269,7 @@ static PyObject *stepper_read(PyObject *self, PyObject *none) {
   PyObject *list = PyList_New(n);
   for (Py_ssize_t i = 0; st == ANF_OK && list && i < n; i++) {
     PyObject *x = leaf_copy(s, (size_t)i, d, &st);
+    if (x && !keep) x = (Py_DECREF(x), Py_NewRef(Py_None));
     if (!x || PyList_SetItem(list, i, x) < 0) Py_CLEAR(list);
   }
   if (!leave_with(s, PyEval_SaveThread(), st, d)) Py_CLEAR(list);
@@ -376,7 +378,7 @@ static PyMethodDef methods[] = {
      "The parts of the state that this rank holds, and the exchanges of a step."},
     {"save_parts", stepper_save_parts, METH_VARARGS,
      "Writes what this rank holds of the state, beside a path."},
-    {"read", stepper_read, METH_NOARGS, "Copies of the state's leaves, in order."},
+    {"read", stepper_read, METH_VARARGS, "Copies of the state's leaves, in order."},
     {"bind", stepper_bind, METH_O, "Memory of the host in place of the state's own."},
     {"write", stepper_write, METH_O, "Other leaves for the state, copied."},
     {0}};

@@ -411,6 +411,29 @@ def test_a_sharded_checkpoint_is_that_of_a_whole_state():
             assert ranks_of.launch(n, lambda c: work(c, None, 1, path[1], 6)) == ranks_of.launch(n, lambda c: work(c, None, 0, path[0], 6))
 
 
+def test_ranks_that_do_not_write_keep_no_whole_state():
+    def work(c, folder):
+        step = Step(loss, Adam(1e-2), params(), comm=c, shard_params=1)
+        for _ in range(2):
+            step(X[:48][c.rank::c.ranks], Y[:48][c.rank::c.ranks])
+        kept, read = [], step._live[0].read
+        class Watched:
+            def __getattr__(self, name): return getattr(live, name)
+            def read(self, keep=True):
+                kept.append(read(keep))
+                return kept[-1]
+        live = step._live[0]
+        step._live = (Watched(), *step._live[1:])
+        step.save(os.path.join(folder, "whole"))
+        step._live = (live, *step._live[1:])
+        return [x is not None for x in kept[0]], bits(step.params)
+    with tempfile.TemporaryDirectory() as folder:
+        found = ranks_of.launch(3, lambda c: work(c, folder))
+        assert [(any(f[0]), all(f[0])) for f in found] == [(True, True), (False, False), (False, False)], found
+        assert found[0][1] == found[1][1] == found[2][1]
+        assert len(anfora.load(os.path.join(folder, "whole"))) >= 6
+
+
 def test_a_checkpoint_in_parts_is_that_of_a_whole_state():
     def work(c, ways, resume, until, how):
         step = Step(loss, Adam(1e-2), params(), comm=c, **how)
@@ -583,9 +606,11 @@ def test_memory_that_cannot_be_shared_is_noted():
         return [(area is not None, why) for area, why in found]
     assert areas(2) == [(True, "")] * 2 and areas(1) == [(False, "")]
     assert areas(17) == [(False, "there are more than 16 ranks")] * 17
-    shared, ranks_of.SHARED = ranks_of.SHARED, "/nowhere"
+    shared, ranks_of.SHARED = ranks_of.SHARED, ("/nowhere",)
     try:
         assert areas(2) == [(False, "rank 0 can make no folder in /nowhere")] * 2
+        ranks_of.SHARED = ("/nowhere", None)
+        assert areas(2) == [(True, "")] * 2, "where temporary files are"
     finally:
         ranks_of.SHARED = shared
 
@@ -651,7 +676,7 @@ def test_steps_of_processes_have_the_bits_of_threads():
         threads = [t[:2] for t in ranks_of.launch(n, trained)]
         for shared in (True, False):
             assert [f[:2] for f in processes(n, trained, shared=shared)] == threads, (n, shared)
-    left = [f for f in os.listdir(ranks_of.SHARED) if f.startswith("anfora-")]
+    left = [f for f in os.listdir(ranks_of.SHARED[0]) if f.startswith("anfora-")]
     assert not left, left
     assert [f[:2] for f in processes(2, split_bits)] == [t[:2] for t in ranks_of.launch(2, trained_split)]
     assert [f[:2] for f in processes(2, sharded_bits)] == [t[:2] for t in ranks_of.launch(2, trained_sharded)]
@@ -660,7 +685,7 @@ def test_steps_of_processes_have_the_bits_of_threads():
 def slow(c):
     """Once more, where there is no memory to share."""
     from torch import distributed
-    ranks_of.SHARED = "/nowhere"
+    ranks_of.SHARED = ("/nowhere",)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         d = ranks_of.gloo(timeout=LIMIT, store=distributed.PrefixStore("slow", STORE), rank=c.rank, ranks=c.ranks)

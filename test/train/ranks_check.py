@@ -253,6 +253,21 @@ def says_what_is_slow(tap, anfora):
                  "" if r.returncode == 0 and r.stderr.count("W0907") == times and why in r.stderr else f"{r.returncode} {r.stderr}")
 
 
+def shares_without_devshm(tap, anfora):
+    """Where there is no memory for files, the file is where temporary ones are."""
+    hide = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o ro none /dev/shm && exec "$@"', "hide"]
+    if subprocess.run([*hide, "true"], capture_output=True, check=False).returncode:
+        tap.skip("memory that ranks share where /dev/shm is read only", "mounts are not allowed")
+        return
+    words = [anfora, "train", *EXAMPLES[0][1], "--batch", "32", "--steps", "1", "--ranks", "2"]
+    with tempfile.TemporaryDirectory() as temporary:
+        r = subprocess.run([*hide, *MPIRUN, "-n", "2", *words], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120,
+                           env={**os.environ, "TMPDIR": temporary})
+        left = glob.glob(os.path.join(temporary, "anfora-*"))
+    tap.case("memory that ranks share where /dev/shm is read only",
+             "" if r.returncode == 0 and "W0907" not in r.stderr and not left else f"{r.returncode} {r.stderr} {left}")
+
+
 def fast_sums(tap, anfora, mpi, folder):
     """--fast-sums: near the losses of one process, the bits of threads in processes."""
     saved, words = os.path.join(folder, "fast"), EXAMPLES[0][1] + EXAMPLES[0][2]
@@ -334,6 +349,7 @@ def main():
                 names_the_last(tap, os.path.abspath(sys.argv[2]))
                 goes_on_without_one(tap, os.path.abspath(sys.argv[3]))
                 says_what_is_slow(tap, anfora)
+                shares_without_devshm(tap, anfora)
             kills(tap, anfora, folder, long or 4)
         else:
             tap.skip("processes of MPI", "no mpirun" if library else "the build has no libanfora_mpi")

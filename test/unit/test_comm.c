@@ -320,6 +320,30 @@ static void test_buckets(void **state) {
     }
 }
 
+/* What rank 0 waits for rank 1, which begins later, is no communication. */
+static void reduce_late(rank *r) {
+  double x = 1;
+  anf_comm_call k = {.size = sizeof k, .kind = ANF_COMM_ALL_REDUCE, .dtype = ANF_F64, .n = 1};
+  k.in = k.out = &x;
+  if (r->me) usleep(100000);
+  r->status = anf_comm_wait(r->comm, anf_comm_start(r->comm, &k), NULL) ? ANF_OK : ANF_INVALID;
+  anf_comm_counts n = {.size = sizeof n};
+  anf_comm_count(r->comm, &n);
+  uint64_t least = r->me ? 0 : 90000000, most = r->me ? 50000000 : UINT64_MAX;
+  bool good = n.late_ns >= least && n.late_ns <= n.busy_ns && n.late_waited_ns >= least &&
+              n.late_waited_ns <= n.waited_ns && n.late_ns <= most;
+  snprintf(r->message, sizeof r->message, "%d of %d us, %d of %d", (int)(n.late_ns / 1000),
+           (int)(n.busy_ns / 1000), (int)(n.late_waited_ns / 1000), (int)(n.waited_ns / 1000));
+  if (!good) r->status = ANF_LIMIT;
+}
+
+static void test_late(void **state) {
+  (void)state;
+  rank r[2];
+  run_ranks(2, NULL, reduce_late, NULL, r);
+  all_fine(2, r);
+}
+
 /* Once the link is measured, and from the second round on, each bucket has an eighth of what is left. */
 static void reduce_rounds(rank *r) {
   static const uint64_t want[] = {1, 15, 29}; // 40 parts, then 5, 5, 4, 4, 3, 3 and 8 * 2
@@ -501,11 +525,11 @@ static void test_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_ops),         cmocka_unit_test(test_derivatives),
-      cmocka_unit_test(test_lanes),       cmocka_unit_test(test_order_of_sums),
-      cmocka_unit_test(test_buckets),     cmocka_unit_test(test_rounds),
-      cmocka_unit_test(test_failures),    cmocka_unit_test(test_blame),
-      cmocka_unit_test(test_broken_link), cmocka_unit_test(test_reinit),
-      cmocka_unit_test(test_refused)};
+      cmocka_unit_test(test_ops),     cmocka_unit_test(test_derivatives),
+      cmocka_unit_test(test_lanes),   cmocka_unit_test(test_order_of_sums),
+      cmocka_unit_test(test_buckets), cmocka_unit_test(test_late),
+      cmocka_unit_test(test_rounds),  cmocka_unit_test(test_failures),
+      cmocka_unit_test(test_blame),   cmocka_unit_test(test_broken_link),
+      cmocka_unit_test(test_reinit),  cmocka_unit_test(test_refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
