@@ -448,9 +448,11 @@ class Loops(Part):
         text += f"{indent}{self.mark(node)}assert({n} > 0, \"the loop does not run, so {why}\")\n{indent}{first} = 0\n"
         items: dict[str, list[Shape]] = {x: [] for x in lists}
         self.filling |= {x: (n, None, items[x]) for x in lists}
+        names = bound_names([*node.body, node.target])
+        before = {x: e for x in names if isinstance(e := self.scope.env.get(x), Like) and is_structure(e.shape)}
         text += item(first, indent) + self.block(node.body, indent)
         self.filling |= {x: (n, k, items[x]) for x in lists}
-        names = bound_names([*node.body, node.target])
+        self.scope.env |= {x: e for x, e in before.items() if x not in self.scope.env and x not in lists}  # what a loop carries keeps its structure
         text += self.made_variables(names, node, indent)
         self.forget(names)
         inner = indent + "  "
