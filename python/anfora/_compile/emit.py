@@ -43,6 +43,7 @@ class Unit:
         self.captures = False        # it refers to arrays that the host captured
         self.name = ""
         self.hints: list = []        # of the structure of its results, as far as the source shows it
+        self.likes: list = []        # the same as shapes, None where nothing is known
 
 
 class Builder:

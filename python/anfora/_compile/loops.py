@@ -7,7 +7,7 @@ import copy
 import functools
 from typing import Any
 
-from .known import Filled, Is, Item, Like, MOST_PARTS, Part, Scope, is_structure, is_tree
+from .known import Filled, Is, Item, Like, MOST_PARTS, Part, Scope, is_structure, is_tree, skeleton
 from .signature import enumerated, is_strict, refusal
 from .static import hyper_mapped, static_text, written_at
 from .stores import Stores
@@ -470,7 +470,8 @@ class Loops(Part):
         name, part = self.local(x), self.fresh()
         row = f"map(fn ({part}) {{ {hyper_mapped(f'fn (e) {{ e[{part}] }}', [name])} }}, Arange(stop={n}))"
         if (self.fn.__module__ or "").startswith("anfora."):
-            self.scope.env[x] = Like(Shape("stacked"), own=items_alone(node, x))
+            tree = skeleton(item) if is_structure(item) else item if item.kind == "hinted" else None
+            self.scope.env[x] = Like(tree) if tree is not None else Like(Shape("stacked"), own=items_alone(node, x))
             return ""
         if is_tree(item):
             rows = self.fresh()

@@ -721,6 +721,8 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
             if not isinstance(value, ast.Lambda) or not self.bound_once(target.id):
                 raise
             return self.lambda_named(target, value, node, indent)
+        if shape is None and isinstance(value, ast.Call):
+            shape = self.like(value)  # a function from outside is written by now
         self.bind_iterator(target.id, value)
         text = f"{indent}{self.mark(node)}{self.target(target)} = {text}\n"
         if shape is not None:
@@ -892,6 +894,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
             self.no_iterator_given(node.body)
             text = f"def {name}({params}) {{\n  {self.expr(node.body)}\n}}\n"
             self.hints.append(self.structure(node.body))
+            self.returning_like.append(self.known_tree(node.body))
             return text
         return f"{self.mark(node)}def {name}({params}) {{\n{self.body(node.body, '  ')}}}\n"
 
@@ -929,7 +932,7 @@ def emit_function(b: Builder, fn: types.FunctionType, statics: dict[str, Any] | 
         unit.wish = safe_name(wish)
         w = Writer(b, fn, file, statics, shapes, given)
         text = w.write(node, f"\ue001{unit.number}\ue002", declared_types(fn))
-        unit.hints = w.hints
+        unit.hints, unit.likes = w.hints, w.returning_like
         return text
     b.keep.append((statics, shapes))
     return b.unit(fn, "f", write, (tuple((n, id(x)) for n, x in sorted(statics.items())),
