@@ -706,7 +706,7 @@ def jit(fn: Callable | None = None, **options: Any) -> Any:
     if inspect.iscoroutinefunction(fn):
         raise TypeError(f"jit compiles functions, and {fn.__name__} is a coroutine: leave out async")
     if not isinstance(fn, types.FunctionType):
-        raise TypeError(f"jit compiles functions written in Python, not a {type(fn).__name__}")
+        raise TypeError(f"jit compiles functions written in Python, and this is of the type {type(fn).__name__}")
     return Jit(fn, **options)
 
 

@@ -394,6 +394,9 @@ class _At:
     def __getitem__(self, key: Any) -> "_At":
         return _At(self._array, (_key(key),))
 
+    def __call__(self, *args: Any) -> None:
+        raise TypeError("the index of x.at stands in brackets: x.at[i].set(value)")
+
     def _inside(self, mode: Any) -> Any:
         """The index for a mode of JAX, and which of its parts are inside; None: those of NumPy, whose index outside is an error."""
         if mode is None or mode == "promise_in_bounds":

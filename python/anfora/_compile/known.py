@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import difflib
 import enum
 import inspect
 import operator
@@ -230,7 +231,9 @@ class Knowing(Part):
             return self.fn.__globals__[name]
         if hasattr(builtins, name):
             return getattr(builtins, name)
-        return self.refuse(node, f"there is no {name}")
+        names = {*self.fn.__globals__, *self.cells, *dir(builtins), *(self.scope.names if self.scope else ())}
+        near = difflib.get_close_matches(name, names, 1, 0.8)
+        return self.refuse(node, f"there is no {name}", f"there is {near[0]}" if near else "bind it before, or import it")
 
     def is_bound(self, node: Any) -> bool:
         """Whether the name that an expression starts with is one here, not a parameter of a function within."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import os
 import types
 from typing import Any, Callable
 
@@ -284,7 +285,8 @@ def argument_nodes(w: Any, c: Call, inner: types.FunctionType) -> dict[str, Any]
     try:
         given = signature.bind(*c.args, **c.kw).arguments
     except TypeError as e:
-        w.refuse(c.node, f"{inner.__name__}(): {e}")
+        n, at = len(c.args) + len(c.kw), f"line {inner.__code__.co_firstlineno} of {os.path.basename(inner.__code__.co_filename)}"
+        w.refuse(c.node, f"{inner.__name__}{signature}: {e}", f"{w.fn.__name__}() calls it with {n} argument{'s' * (n != 1)}, and it is defined in {at}")
     nodes = {}
     for name, p in signature.parameters.items():
         node = given.get(name)
