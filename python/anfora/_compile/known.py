@@ -15,7 +15,7 @@ import types
 from typing import TYPE_CHECKING, Any, Callable, Iterable
 
 from .._errors import CompileError
-from .._names import absent
+from .._names import lacking
 from .foreign import ROOTS, counterpart, module_of
 from .signature import enumerated, is_strict
 from .._ops import literal
@@ -300,7 +300,7 @@ class Knowing(Part):
         known, x = self.static(node.value)
         if known and not is_array(x):
             if not hasattr(x, node.attr):
-                self.refuse(node, absent(getattr(x, "__name__", type(x).__name__), node.attr, dir(x)))
+                self.refuse(node, lacking(x, node.attr))
             return True, getattr(x, node.attr)
         s = self.like(node.value)
         member = class_member(s, node.attr)

@@ -230,6 +230,8 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         """Whether an expression is x.shape or a part of it: tuples, which + puts one after the other."""
         if isinstance(node, ast.Attribute):
             return node.attr == "shape" and not self.static(node)[0]
+        if isinstance(node, ast.Name):
+            return self.is_named_shape(node)
         if isinstance(node, ast.Subscript):
             return isinstance(node.slice, ast.Slice) and self.gives_dims(node.value)
         if isinstance(node, ast.Call):

@@ -118,6 +118,8 @@ def emit_call(w: Any, c: Call) -> str:
     why = refusal(f, c.args, c.kw)
     if why:
         w.refuse(c.node, why)
+    if (found := w.dims_reduced(c)) is not None:
+        return found
     handler = getattr(f, "_emit_call", None)
     if handler:
         return handler(w, c)
@@ -794,6 +796,8 @@ def emit_op(w: Any, c: Call, op: Op, args: list, kw: dict) -> str:
     if "dtype" in kw and op.op == "Cast":
         return f"cast({w.expr(args[0])}, {attribute(w, kw['dtype'], 'dtype')})"
     parts = [input_text(w, op, a) for a in args] if parts is None else parts
+    if op.op == "Where" and len(parts) == 3 and not (w.fn.__module__ or "").startswith("anfora."):
+        parts[0] = f"cast({parts[0]}, bool)"  # what is not 0 holds
     if op.op == "Concat" and "axis" in kw and w.static(kw["axis"]) == (True, None):
         parts, kw["axis"] = [f"Flatten({p})" for p in parts], ast.Constant(0)
     if "dtype" in kw and "dtype" not in known and op.op in REDUCTIONS:
