@@ -243,8 +243,6 @@ MISTAKES += [
      lambda: jit(lambda n: jnp.zeros(n))(3)),
     ("make the argument a constant with jit(static_argnums=...),",
      lambda: jit(lambda n: jnp.arange(n))(3)),
-    ("sums and means of x[mask] are compiled; anp.where(mask, x,",
-     lambda: jit(lambda x: x[x > 1])(X)),
     ("how many elements it gives depends on values: give size=,",
      lambda: jit(lambda x: jnp.nonzero(x))(X)),
     ("how many elements it gives depends on values: give size=,",

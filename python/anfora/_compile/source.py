@@ -36,6 +36,7 @@ from .origin import source_of
 from .stores import Stores, whole_position
 from .truths import Truths
 from .windows import Windowed
+from .windows import call as library_call
 from .._ops import literal
 from .._tree import Shape, field_names, is_key, quoted
 from .._types import declared, finfo
@@ -388,6 +389,8 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
             return f"{value}{self.mark(node)}.{quoted(k)}"
         if key and type(k) is int and s is not None and s.kind == "object" and issubclass(s.of, tuple) and k < len(s.names):
             return f"{value}{self.mark(node)}.{quoted(s.names[k])}"
+        if self.counts_mask(node):
+            return self.expr(library_call(node, "rows_of_mask", [node.value, node.slice]))
         index = str(k) if key and type(k) is int else self.index(node.slice)
         if s is not None and s.kind == "stacked":  # items may be trees, of which each leaf has the rows
             b = self.fresh()

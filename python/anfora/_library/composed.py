@@ -70,8 +70,8 @@ class Composed(Jit):
         self._interpreted: Any = None
 
     def __call__(self, *args: Any, **kw: Any) -> Any:
-        args = tuple(frozen(a) if type(a) is list and i in self._static else a for i, a in enumerate(args))
-        kw = {n: frozen(a) if type(a) is list and n in self._constant else a for n, a in kw.items()}
+        args = tuple(frozen(a) if i in self._static else a for i, a in enumerate(args))
+        kw = {n: frozen(a) if n in self._constant else a for n, a in kw.items()}
         if not self._loops and few((*args, *kw.values())):
             if self._interpreted is None:
                 self._interpreted = type(self)(self.__wrapped__, backend="interp")
@@ -726,10 +726,16 @@ def gradient(a, spacing=1.0, /, axis=None):
 
 
 @composed
-def trapezoid(y, x=None, /, dx=1.0):
+def trapezoid(y, x=None, /, dx=1.0, axis=-1):
     """The area under a curve."""
+    y = moveaxis(y, axis, -1)
     middle = (y[..., 1:] + y[..., :-1]) / 2
-    return op.sum(middle * dx, -1) if x is None else op.sum(middle * (x[..., 1:] - x[..., :-1]), -1)
+    if x is None:
+        return op.sum(middle * dx, -1)
+    if x.ndim == 1:
+        return op.sum(middle * (x[1:] - x[:-1]), -1)
+    at = moveaxis(x, axis, -1)
+    return op.sum(middle * (at[..., 1:] - at[..., :-1]), -1)
 
 
 def not_narrow(x):
