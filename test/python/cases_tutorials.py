@@ -362,6 +362,27 @@ def beam_search():
 
 
 @prog
+def gp_hyper():
+    def rbf(x, y, ls, var): return var * jnp.exp(-0.5 * ((x - y) / ls) ** 2)
+    def gram(kernel, xs, ys): return jax.vmap(lambda x: jax.vmap(lambda y: kernel(x, y))(ys))(xs)
+    x = onp.linspace(0, 3, 8); y = onp.sin(x) + 0.1 * R.normal(size=8)
+    def nlml(p):
+        ls, var, noise = jax.tree.map(jnp.exp, (p['ls'], p['var'], p['noise']))
+        K = gram(partial(rbf, ls=ls, var=var), x, x) + (noise + 1e-6) * jnp.eye(8)
+        L = jnp.linalg.cholesky(K)
+        alpha = jax.scipy.linalg.cho_solve((L, True), y)
+        return 0.5 * y @ alpha + jnp.sum(jnp.log(jnp.diag(L))) + 0.5 * len(x) * jnp.log(2 * jnp.pi)
+    p = {'ls': 0.0, 'var': 0.0, 'noise': -2.0}
+    vg = jax.jit(jax.value_and_grad(nlml))
+    out = []
+    for _ in range(5):
+        v, g = vg(p)
+        p = jax.tree.map(lambda a, b: a - 0.01 * b, p, g)
+        out.append(v)
+    return out, p, jax.hessian(nlml)(p)
+
+
+@prog
 def crf():
     K, T = 4, 6
     U, Tr = R.normal(size=(T, K)), R.normal(size=(K, K))
@@ -382,6 +403,104 @@ def crf():
         return path, last
     y = jnp.array([0, 1, 2, 3, 2, 1])
     return logZ(U, Tr), jax.grad(logZ, (0, 1))(U, Tr), score(U, Tr, y), jax.jit(viterbi)(U, Tr), jax.grad(lambda U: score(U, Tr, y) - logZ(U, Tr))(U)
+
+
+@prog
+def black_scholes():
+    N = jax.scipy.stats.norm.cdf
+    def call(S, K, T, r, sigma):
+        d1 = (jnp.log(S / K) + (r + sigma ** 2 / 2) * T) / (sigma * jnp.sqrt(T))
+        d2 = d1 - sigma * jnp.sqrt(T)
+        return S * N(d1) - K * jnp.exp(-r * T) * N(d2)
+    args = (100., 110., 1.0, 0.05, 0.2)
+    delta = jax.grad(call)(*args); gamma = jax.grad(jax.grad(call))(*args)
+    greeks = jax.grad(call, argnums=(0, 1, 2, 3, 4))(*args)
+    Ks = jnp.linspace(80, 120, 9)
+    surf = jax.vmap(lambda K: jax.vmap(lambda s: call(100., K, 1.0, .05, s))(jnp.array([.1, .2, .3])))(Ks)
+    def implied(price, K):
+        def body(i, s):
+            f, g = jax.value_and_grad(lambda s: call(100., K, 1.0, .05, s) - price)(s)
+            return s - f / g
+        return jax.lax.fori_loop(0, 10, body, 0.3)
+    return delta, gamma, greeks, surf, jax.vmap(implied)(call(100., Ks, 1.0, .05, 0.25), Ks)
+
+
+@prog
+def deq():
+    @partial(jax.custom_vjp, nondiff_argnums=(0,))
+    def fixed_point(f, a, x_guess):
+        def cond_fun(carry):
+            x_prev, x = carry
+            return jnp.max(jnp.abs(x_prev - x)) > 1e-8
+        def body_fun(carry):
+            _, x = carry
+            return x, f(a, x)
+        _, x_star = jax.lax.while_loop(cond_fun, body_fun, (x_guess, f(a, x_guess)))
+        return x_star
+    def fixed_point_fwd(f, a, x_init):
+        x_star = fixed_point(f, a, x_init)
+        return x_star, (a, x_star)
+    def rev_iter(f, packed, u):
+        a, x_star, x_star_bar = packed
+        _, vjp_x = jax.vjp(lambda x: f(a, x), x_star)
+        return x_star_bar + vjp_x(u)[0]
+    def fixed_point_rev(f, res, x_star_bar):
+        a, x_star = res
+        _, vjp_a = jax.vjp(lambda a: f(a, x_star), a)
+        a_bar, = vjp_a(fixed_point(partial(rev_iter, f), (a, x_star, x_star_bar), x_star_bar))
+        return a_bar, jnp.zeros_like(x_star)
+    fixed_point.defvjp(fixed_point_fwd, fixed_point_rev)
+    def newton_sqrt(a):
+        def update(a, x): return 0.5 * (x + a / x)
+        return fixed_point(update, a, a)
+    return newton_sqrt(2.0), jax.grad(newton_sqrt)(2.), jax.grad(jax.grad(newton_sqrt))(2.0), jax.jit(jax.vmap(newton_sqrt))(jnp.array([1., 2., 3., 4.]))
+
+
+@prog
+def flaxlike():
+    @dataclasses.dataclass
+    class Dense:
+        features: int
+        use_bias: bool = True
+        def init(self, k, x):
+            d = {'kernel': R.normal(size=(x.shape[-1], self.features)) / onp.sqrt(x.shape[-1])}
+            if self.use_bias: d['bias'] = onp.zeros(self.features)
+            return d
+        def apply(self, params, x):
+            y = x @ params['kernel']
+            return y + params['bias'] if self.use_bias else y
+    class MLP:
+        def __init__(self, features): self.layers = [Dense(f) for f in features]
+        def init(self, k, x):
+            params = {}
+            for i, l in enumerate(self.layers):
+                params[f'layers_{i}'] = l.init(k, x)
+                x = l.apply(params[f'layers_{i}'], x)
+            return {'params': params}
+        def apply(self, variables, x):
+            for i, l in enumerate(self.layers):
+                x = l.apply(variables['params'][f'layers_{i}'], x)
+                if i != len(self.layers) - 1: x = jax.nn.relu(x)
+            return x
+    model = MLP([12, 8, 4])
+    batch = R.normal(size=(32, 10))
+    variables = model.init(None, batch)
+    y = R.normal(size=(32, 4))
+    @jax.jit
+    def mse(params, xb, yb):
+        def sq(x, y):
+            pred = model.apply(params, x)
+            return jnp.inner(y - pred, y - pred) / 2.0
+        return jnp.mean(jax.vmap(sq)(xb, yb), axis=0)
+    lg = jax.value_and_grad(mse)
+    @jax.jit
+    def upd(params, grads, lr): return jax.tree_util.tree_map(lambda p, g: p - lr * g, params, grads)
+    out = []
+    for i in range(5):
+        l, g = lg(variables, batch, y)
+        variables = upd(variables, g, 0.05)
+        out.append(l)
+    return out, variables, jax.tree_util.tree_map(jnp.shape, variables)
 
 
 @prog
@@ -596,6 +715,22 @@ def jit101():
     def un(x, y): return x + y, x > y, x.astype(jnp.int32), x.dtype == jnp.float32
     out.append(un(jnp.float32(1.5), jnp.float32(2.5)))
     return out
+
+
+@prog
+def per_example_etc():
+    W = R.normal(size=(3, 2)); X = R.normal(size=(5, 3)); Y = R.randint(0, 2, 5)
+    def loss(W, x, y):
+        return -jax.nn.log_softmax(x @ W)[y]
+    g = jax.jit(jax.vmap(jax.grad(loss), in_axes=(None, 0, 0)))(W, X, Y)
+    norms = jax.vmap(lambda t: jnp.sqrt(sum(jnp.sum(l ** 2) for l in jax.tree.leaves(t))))({'w': g})
+    a = jax.vmap(jnp.dot, in_axes=(0, None), out_axes=0)(X, W)
+    b = jax.vmap(lambda d: d['a'] + d['b'], in_axes=({'a': 0, 'b': None},))({'a': X, 'b': X[0]})
+    c = jax.vmap(lambda x, y: (x, y * 2), out_axes=(1, 0))(X, X)
+    from_flat, unravel = jax.flatten_util.ravel_pytree({'a': X, 'b': [W]})
+    d = jax.linearize(lambda x: jnp.sin(x) * 2, 1.0)
+    e = jax.jacrev(lambda p: {'y': p['w'] ** 2, 'z': p['w'].sum()})({'w': jnp.arange(3.)})
+    return g, norms, a, b, c, from_flat, unravel(from_flat * 2), d[0], d[1](0.5), e
 
 
 def test_programs():
