@@ -187,7 +187,7 @@ class Op:
         inputs, attrs = self.split(list(args), kw)
         known = {a[0]: a[1] for a in self.attributes}
         if self.op == "Where" and len(inputs) == 3:
-            inputs[0] = _numpy().asarray(inputs[0]).astype(bool)  # what is not 0 holds
+            inputs[0] = _numpy().asarray(inputs[0]).astype(bool, copy=False)  # what is not 0 holds
         for name in attrs:
             if name not in known:
                 raise TypeError(f"{self.__name__}() has no argument {name}; it takes {self.__signature__}")
