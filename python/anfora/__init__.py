@@ -39,7 +39,8 @@ from ._transform import (ShapeDtypeStruct, checkpoint, checkpoint_policies, cust
                          hyper_map, jacfwd, jacrev, jvp, linearize, stop_gradient, value_and_grad, vjp, vmap)
 from ._types import DTYPES, DType, TensorType, default_dtype, set_default_dtype
 
-from . import train# noqa: E402
+from ._callback import pure_callback
+from . import train  # noqa: E402
 from .train import Step  # noqa: E402
 
 bool_, i8, i16, i32, i64 = (DTYPES[n] for n in ("bool", "i8", "i16", "i32", "i64"))
@@ -51,7 +52,7 @@ from . import flatten_util, initializers, lax, nn, ops, optim, quantise, schedul
 
 remat = checkpoint
 jacobian = jacrev
-for _space in (scipy.special, scipy.linalg, scipy.stats, scipy.integrate, scipy.sparse, scipy.sparse.linalg):  # modules for `from anfora.scipy.special import logsumexp`
+for _space in (scipy.special, scipy.linalg, scipy.stats, scipy.integrate, scipy.optimize, scipy.sparse, scipy.sparse.linalg):  # modules for `from anfora.scipy.special import logsumexp`
     _sys.modules[_space.__name__] = _space
 _sys.modules[__name__ + ".nn.initializers"] = initializers
 
@@ -113,7 +114,7 @@ __all__ = [
     "ops", "optim", "quantise", "schedules", "Module", "read", "ShapeDtypeStruct", "checkpoint_policies", "eval_shape", "hvp", "remat", "AnforaError", "Array", "Closure", "CompileError", "DTYPES", "DType", "Finding", "Function", "FunctionType", "Jit", "RunError", "Step",
     "TensorType", "asarray", "bf16", "bool_", "c128", "c64", "checkpoint", "cond", "config", "custom_jvp", "custom_vjp", "default_dtype", "explain",
     "f16", "f32", "f64", "flatten_util", "fori_loop", "from_jax", "generated", "grad", "hessian", "hyper_map", "i16", "i32", "i64", "i8", "initializers", "jacfwd",
-    "jacrev", "jit", "jvp", "lax", "linearize", "load", "nn", "numpy", "random", "register_dataclass",
+    "jacrev", "jit", "jvp", "lax", "linearize", "load", "nn", "numpy", "pure_callback", "random", "register_dataclass",
     "register_pytree_node", "register_pytree_node_class", "op", "save", "scan", "scipy", "set_default_dtype", "sparse", "stop_gradient", "train", "tree",
     "tree_all", "tree_flatten", "tree_flatten_with_path", "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_with_path", "tree_reduce", "tree_structure", "tree_transpose",
     "block_until_ready", "device_count", "device_get", "device_put", "devices", "jacobian", "local_device_count", "local_devices",
@@ -122,8 +123,7 @@ __all__ = [
 
 
 _INSTEAD = {"pmap": "vmap on one machine, or anfora.comm for several ranks", "custom_gradient": "custom_vjp", "make_jaxpr": "jit(f).ir(), which shows the graphs",
-            "named_call": "leave it out", "pure_callback": "anfora.op(\"fn(f64[N]) -> f64[N]\"), which makes an operation of a function of Python",
-            "io_callback": "anfora.op(type, effect=True)", "experimental": "what is not experimental: anfora.lax, anfora.sparse", "debug": "print in compiled functions"}
+            "named_call": "leave it out", "io_callback": "anfora.op(type, effect=True)", "experimental": "what is not experimental: anfora.lax, anfora.sparse", "debug": "print in compiled functions"}
 
 
 def __getattr__(name: str) -> object:

@@ -9,6 +9,8 @@ import re
 import threading
 from dataclasses import dataclass, field
 
+from ._advice import advice, advice_for_call
+
 
 @dataclass
 class Finding:
@@ -75,30 +77,6 @@ class SourceMap:
         return max(found, key=lambda p: p.end, default=None)
 
 
-# What to write instead, in Python's words, where the core's finding says none
-HINTS = {
-    "E0520": "make the argument a constant with jit(static_argnums=...), or take the number from a shape",
-    "E0530": "take the sum or the mean; jacrev and jacfwd give the slopes of all results",
-    "E0521": "write anp.where(c, a, b) for arrays, or anp.all(c) or anp.any(c) for one truth; & and | for and and or",
-    "E0953": "keep the shape, and mark with anp.where what counts; nonzero and unique take size=",
-    "E0536": "in_axes=None keeps an argument whole",
-    "E0550": "make one with anfora.random.key(seed)",
-}
-
-
-def _hint_for(code: str, message: str) -> str:
-    """What to write instead, by what the message says, else by its code."""
-    if code == "E0530" and "this one gives (" in message:
-        return "give the loss alone, or pass has_aux=True if it is the first of two parts"
-    if code == "E0530" and re.search(r"gives c(64|128)$", message):
-        return "take the real part or the absolute value, or pass holomorphic=True"
-    if code == "E0531" and re.search(r"it is [iu]\d", message):
-        return "cast it before: x.astype(float)"
-    if code == "E0508" and message.endswith("cannot be given the shape ()"):
-        return "one number or truth is needed here, and this is an array: write anp.any(x), anp.all(x), anp.logical_not(x), anp.maximum(x, y) or x.astype(dtype)"
-    return HINTS.get(code, "")
-
-
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _CALLED = re.compile(r"while specialising \W*(?P<call>.*?)(, called here)?$")
 
@@ -122,10 +100,10 @@ def outside_of_library(findings: list[Finding], places: SourceMap | None) -> lis
         if len(called_at) != 1:
             return [*findings, *(Finding("", f"{name} is called here", p.file, p.line, p.col, p.end, note=True) for p in called_at[:4])]
         place = called_at[0]
-        error = Finding(first.code, f"{name}: {first.message}", place.file, place.line, place.col, place.end, hint=first.hint)
+        error = Finding(first.code, f"{name}: {first.message}", place.file, place.line, place.col, place.end, hint=advice_for_call(name, first.message) or first.hint)
         return [error, inner, *rest]
     at = rest[n]
-    error = Finding(first.code, f"{called['call']}: {first.message}", at.file, at.line, at.col, at.end, hint=first.hint)
+    error = Finding(first.code, f"{called['call']}: {first.message}", at.file, at.line, at.col, at.end, hint=advice_for_call(called["call"], first.message) or first.hint)
     return [error, inner, *rest[n + 1:]]
 
 
@@ -182,7 +160,7 @@ def translated(failure: Exception, kind: type[AnforaError], name: str, places: S
     findings = []
     for severity, _, code, message, file, line, col, _, hint in items:
         message = _with_cause(code, message)
-        finding = Finding(code, message, file, line, col, hint=hint or _hint_for(code, message), note=severity == 0)
+        finding = Finding(code, message, file, line, col, hint=hint or advice(code, message), note=severity == 0)
         place = None
         if places and file == name:
             place = places.find(line, col)

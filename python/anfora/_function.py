@@ -24,7 +24,13 @@ from ._types import AFFECTED, TensorType, default_float
 _core.set_hooks(children, lambda text: sys.stdout.write(text), operate)
 
 
+MOST_MASKS = 16
 CHANGING = ("E0953", "E0511", "E0515", "E0450")  # what a loop carries changes its type
+
+
+def sized_by_mask(f: Finding) -> bool:
+    """Whether a finding says that the size of x[mask] is needed."""
+    return f.code == "E0501" and "the shape of x[mask]" in f.message and f.line > 0
 
 
 class Function(_core.Callable):
@@ -71,28 +77,28 @@ class Function(_core.Callable):
 
     # ---- compiling ----
 
-    def _program(self, statics: dict[int, Any], shapes: list[Shape], unrolled: bool = False) -> Program:
-        """The function as a program. What is refused as something is not known is tried again with copies of functions for the
+    def _program(self, statics: dict[int, Any], shapes: list[Shape], unrolled: bool = False, picks: frozenset = frozenset()) -> Program:
+        """The function as a program; `picks`: the places of x[mask] that have as many elements as the mask says. What is refused as something is not known is tried again with copies of functions for the
         integers that they are called with: sizes and counts are known in these."""
         try:
-            return self._written(statics, shapes, unrolled, unrolled)
+            return self._written(statics, shapes, unrolled, unrolled, picks)
         except CompileError as error:
             if unrolled:
                 raise
             try:
-                return self._written(statics, shapes, False, True)
+                return self._written(statics, shapes, False, True, picks)
             except CompileError:
                 raise error from None
 
-    def _written(self, statics: dict[int, Any], shapes: list[Shape], unrolled: bool, counts: bool) -> Program:
-        key = (unrolled, counts, tuple((i, type(x), x) if i in self._static else (i, id(x)) for i, x in sorted(statics.items())),
+    def _written(self, statics: dict[int, Any], shapes: list[Shape], unrolled: bool, counts: bool, picks: frozenset) -> Program:
+        key = (unrolled, counts, picks, tuple((i, type(x), x) if i in self._static else (i, id(x)) for i, x in sorted(statics.items())),
                tuple(s.key() for s in shapes if s.kind != "static"))
         typed = key + (tuple(str(p.of) for s in shapes for p in s.walk() if p.kind == "leaf"),)
         if typed in self._programs:
             return self._programs[typed]
         if key not in self._programs:
             b = Builder()
-            b.unrolls, b.counts = unrolled, counts
+            b.unrolls, b.counts, b.picks = unrolled, counts, picks
             root, params = self._root(b, statics, shapes)
             program = b.program(root, params, f"<{self.__name__}>")
             program.statics = statics, shapes  # keeps what the key is of
@@ -193,10 +199,12 @@ class Function(_core.Callable):
 
     def _compiled(self, program: Program, types_: list[str], statics: dict, shapes: list) -> tuple[Program, Any]:
         """The code, and the program that it is of: if shapes or types change from round to round of a loop over a constant
-        range, the one whose loops are written out."""
+        range, the one whose loops are written out; if the size of x[mask] is needed, the one that counts it."""
         try:
             return program, self._exec(program, types_)
         except CompileError as error:
+            if any(map(sized_by_mask, error.findings)):
+                return self._counting(error, statics, shapes, types_)
             if not program.rolled or not any(f.code in CHANGING for f in error.findings):
                 raise
             try:
@@ -204,6 +212,20 @@ class Function(_core.Callable):
                 return unrolled, self._exec(unrolled, types_)
             except CompileError:
                 raise error from None
+
+    def _counting(self, error: CompileError, statics: dict, shapes: list, types_: list[str]) -> tuple[Program, Any]:
+        """The program in which each x[mask] whose size is needed counts it, and its code: what follows is interpreted."""
+        first, picks = error, frozenset()
+        while True:
+            found = {(f.file, f.line, f.col) for f in error.findings if sized_by_mask(f)} - picks
+            if not found or len(picks) == MOST_MASKS:
+                raise first from None
+            picks |= found
+            try:
+                program = self._program(statics, shapes, False, picks)
+                return program, self._exec(program, types_)
+            except CompileError as next_:
+                error = next_
 
     def _exec(self, program: Program, types_: list[str]) -> Any:
         try:
@@ -706,7 +728,7 @@ def jit(fn: Callable | None = None, **options: Any) -> Any:
     if inspect.iscoroutinefunction(fn):
         raise TypeError(f"jit compiles functions, and {fn.__name__} is a coroutine: leave out async")
     if not isinstance(fn, types.FunctionType):
-        raise TypeError(f"jit compiles functions written in Python, not a {type(fn).__name__}")
+        raise TypeError(f"jit compiles functions written in Python, and this is of the type {type(fn).__name__}")
     return Jit(fn, **options)
 
 

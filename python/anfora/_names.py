@@ -13,6 +13,16 @@ def absent(owner: str, name: str, names: Iterable[str]) -> str:
     return f"{owner} has no {name}" + (f"; it has {near[0]}" if near else "")
 
 
+def lacking(x: Any, name: str) -> str:
+    """The message for an attribute that an object lacks: a module of this package says itself what to write instead."""
+    if isinstance(x, types.ModuleType) and x.__name__.split(".")[0] == "anfora":
+        try:
+            getattr(x, name)
+        except AttributeError as e:
+            return str(e)
+    return absent(getattr(x, "__name__", type(x).__name__), name, dir(x))
+
+
 def missing(owner: str, names: Iterable[str]) -> Callable[[str], Any]:
     """The __getattr__ of a module of these names."""
     def get(name: str) -> Any:

@@ -186,6 +186,8 @@ class Op:
             return some[0](*some[1], **some[2])
         inputs, attrs = self.split(list(args), kw)
         known = {a[0]: a[1] for a in self.attributes}
+        if self.op == "Where" and len(inputs) == 3:
+            inputs[0] = _numpy().asarray(inputs[0]).astype(bool, copy=False)  # what is not 0 holds
         for name in attrs:
             if name not in known:
                 raise TypeError(f"{self.__name__}() has no argument {name}; it takes {self.__signature__}")
@@ -393,6 +395,9 @@ class _At:
 
     def __getitem__(self, key: Any) -> "_At":
         return _At(self._array, (_key(key),))
+
+    def __call__(self, *args: Any) -> None:
+        raise TypeError("the index of x.at stands in brackets: x.at[i].set(value)")
 
     def _inside(self, mode: Any) -> Any:
         """The index for a mode of JAX, and which of its parts are inside; None: those of NumPy, whose index outside is an error."""

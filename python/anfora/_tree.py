@@ -286,13 +286,13 @@ def treedef_is_leaf(structure: Any) -> bool:
     return _parts(structure) is None and structure is not None
 
 
-def tree_transpose(outer: Any, inner: Any, tree: Any) -> Any:
+def tree_transpose(outer_treedef: Any, inner_treedef: Any, pytree_to_transpose: Any) -> Any:
     """A tree of trees the other way round, of their structures."""
-    n = len(tree_leaves(inner))
-    leaves = tree_leaves(tree)
-    if len(leaves) != n * len(tree_leaves(outer)):
+    n = len(tree_leaves(inner_treedef))
+    leaves = tree_leaves(pytree_to_transpose)
+    if len(leaves) != n * len(tree_leaves(outer_treedef)):
         raise ValueError("the tree is not of these structures")
-    return tree_unflatten(inner, [tree_unflatten(outer, leaves[i::n]) for i in range(n)])
+    return tree_unflatten(inner_treedef, [tree_unflatten(outer_treedef, leaves[i::n]) for i in range(n)])
 
 
 def tree_unflatten(structure: Any, leaves: Any) -> Any:

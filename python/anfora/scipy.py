@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs take from jax.scipy: anfora.scipy.special, linalg, stats, signal, ndimage, integrate and fft."""
+"""What programs take from jax.scipy: anfora.scipy.special, linalg, stats, integrate, optimize and sparse."""
 from . import nn
 from ._library.composed import COMPOSED
 from ._library.iterative import ITERATIVE
 from ._library.matrices import MATRICES
+from ._library.optimize import OptimizeResults, minimize
 from ._library.special import SPECIAL
 from ._library.stats import stats
 from ._names import Namespace
@@ -15,4 +16,5 @@ special.psi = special.digamma
 linalg = Namespace("anfora.scipy.linalg", **({"inv": OPS["inv"], "det": OPS["det"]} | MATRICES))
 integrate = Namespace("anfora.scipy.integrate", trapezoid=COMPOSED["trapezoid"])
 sparse = Namespace("anfora.scipy.sparse", linalg=Namespace("anfora.scipy.sparse.linalg", **ITERATIVE))
-__all__ = ["integrate", "linalg", "sparse", "special", "stats"]
+optimize = Namespace("anfora.scipy.optimize", minimize=minimize, OptimizeResults=OptimizeResults)
+__all__ = ["integrate", "linalg", "optimize", "sparse", "special", "stats"]

@@ -149,3 +149,32 @@ def test_types_that_are_none():
     for text in ("f64 -> f64", "fn(f64[N]) f64", "fn(text) -> f64", "fn(bf16[N]) -> f64"):
         refused(op, text)
     assert "dim of the result" in refused(op("fn(f64[N]) -> f64[M]"), lambda x: x)
+
+
+def sines(x):
+    assert isinstance(x, np.ndarray)
+    return np.sin(x)
+
+
+def test_pure_callback():
+    f = jit(lambda x: anfora.pure_callback(sines, anfora.ShapeDtypeStruct(x.shape, x.dtype), x) * 2)
+    close(f(X), 2 * np.sin(X))
+    assert f(np.ones((2, 2), np.float32)).dtype == np.float32  # made anew for other types
+    close(vmap(lambda x: anfora.pure_callback(sines, x, x))(np.stack([X, X])), np.sin([X, X]))
+    close(anfora.lax.scan(lambda c, x: (c + anfora.pure_callback(sines, x, x), None), 0.0, X)[0], np.sin(X).sum())
+    both = lambda x, n: (x * n, x.sum())  # noqa: E731
+    got = jit(lambda x: anfora.pure_callback(both, (x, anfora.ShapeDtypeStruct((), np.float64)), x, 3))(X)
+    close(got[0], 3 * X)
+    close(got[1], X.sum())
+    close(anfora.pure_callback(sines, X, X), np.sin(X))
+
+    @anfora.custom_jvp
+    def sine(x):
+        return anfora.pure_callback(sines, x, x)
+    sine.defjvp(lambda p, t: (sine(p[0]), anp.cos(p[0]) * t[0]))
+    close(grad(lambda x: anp.sum(sine(x)))(X), np.cos(X))
+    assert "has no derivative" in refused(grad(lambda x: anp.sum(anfora.pure_callback(sines, x, x))), X)
+    short = lambda x: x[:1]  # noqa: E731
+    assert "shape (1,)" in refused(jit(lambda x: anfora.pure_callback(short, x, x)), X)
+    assert "shape (1,)" in refused(anfora.pure_callback, short, X, X)
+    assert "outside of the compiled one" in refused(jit(lambda x: anfora.pure_callback(lambda v: v, x, x)), X)

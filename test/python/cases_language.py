@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What of Python can be compiled, against Python itself: each function is run both ways."""
 import math
+import warnings
 from collections import namedtuple
 from dataclasses import dataclass
 
@@ -490,3 +491,54 @@ def test_lists_of_a_loop():
             assert "make longer" in str(e), e
         else:
             raise AssertionError(f.__name__)
+
+
+def test_products_of_shapes():
+    a = np.arange(24.0).reshape(2, 3, 4)
+    same(lambda x: x.reshape(np.prod(x.shape)), a)
+    same(lambda x: x.reshape(x.shape[0], int(np.prod(x.shape[1:]))), a)
+    same(lambda x: np.zeros(math.prod(x.shape)) + np.max(x.shape) + np.min(x.shape[1:]) + np.sum(x.shape), a)
+    same(lambda x: np.array(x.shape) * 2, a)
+    same(lambda x: np.sqrt(np.prod(np.array(x.shape))) * x, a)
+    same(lambda x: np.prod(x.shape[3:]) * x, a)
+
+    def named(x):
+        shape = x.shape
+        return x.reshape(int(np.prod(shape[:-1])), shape[-1])
+    same(named, a)
+
+
+def test_conditions_that_are_numbers():
+    a = np.array([0.0, 2.0, np.nan, -1.0])
+    same(lambda x: np.where(x, 1.0, -1.0), a)
+    same(lambda x: np.where(x.astype(int), x, 5.0), np.arange(3.0))
+
+
+def test_elements_of_a_mask_that_a_size_depends_on():
+    x, a = np.array([3.0, 1.0, 5.0, 0.0, 7.0]), np.arange(12.0).reshape(4, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # W0908: what follows is interpreted
+        for f in (lambda x: x[x > 1], lambda x: np.sort(x[x > 1])[::-1] * 2, lambda x: x[x > 100], lambda x: x[x > 1][0],
+                  lambda x: np.cumsum(x[x > 0])):
+            same(f, x)
+        for f in (lambda a: a[a > 4], lambda a: a[a[:, 0] > 2], lambda a: a[(a > 2) & (a < 9)]):
+            same(f, a)
+        same(lambda a, m: a[m], a, np.array([True, False, True, False]))
+        f = jit(lambda x: x[x > 1])
+        assert [len(f(x + by)) for by in (0, 2, -9)] == [3, 5, 0]
+
+        def counted(x):
+            y = x[x > 1]
+            return y, y.shape[0]
+        assert jit(counted)(x)[1] == 3
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        jit(lambda x: x[x > 2])(x)
+    assert "W0908" in str(seen[0].message)
+    for f in (anfora.grad(lambda x: np.sum(np.sort(x[x > 1]))), anfora.vmap(lambda x: x[x > 1])):
+        try:
+            f(np.stack([x, x]) if "vmap" in f.__name__ else x)
+        except anfora.CompileError as e:
+            assert "the shape of x[mask] depends on values" in str(e) and "sums and means" in str(e)
+        else:
+            raise AssertionError(f)

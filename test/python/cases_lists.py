@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lists of tuples, lists and dictionaries: what loops fill, comprehensions make and functions return is what Python gives."""
+from typing import Any, NamedTuple
+
 import anfora
 import numpy as np
-from anfora import grad, jit
+from anfora import grad, jit, lax
 from random_programs import differs
 
 X = np.array([1.0, 5.0, 7.0])
@@ -232,3 +234,61 @@ def test_comprehensions_over_many():
             d, h = np.cos(np.arange(n)), 1e-6
             slope = (f(x + h * d) - f(x - h * d)) / (2 * h)
             assert np.isclose(np.sum(np.asarray(grad(f)(x)) * d), slope, rtol=1e-5), f.__name__
+
+
+# ---- loops and choices of the library, of functions that give lists ----
+
+def carried(c, v):
+    return [c[0] + v, c[1] * 2], [v, {"a": [v]}]
+
+
+def named(v):
+    y = in_list(v)
+    return {"k": y}
+
+
+def in_list(v):
+    return [v]
+
+
+def structure(x):
+    if isinstance(x, dict):
+        return {k: structure(v) for k, v in x.items()}
+    return type(x)(map(structure, x)) if isinstance(x, (list, tuple)) else np.asarray(x).shape
+
+
+def test_lists_through_loops_of_the_library():
+    want = ([(), ()], [(3,), {"a": [(3,)]}])
+    over = lambda x: lax.scan(carried, [0.0, 1.0], x)  # noqa: E731
+    for got in (over(X), jit(over)(X), lax.scan(lambda c, v: ([c[0] + v, c[1] * 2], [v, {"a": [v]}]), [0.0, 1.0], X, reverse=True)):
+        assert structure(got) == want and got[0][0] == 13.0 and got[0][1] == 8.0
+    assert structure(lax.map(named, X)) == structure(jit(lambda x: lax.map(named, x))(X)) == {"k": [(3,)]}
+    assert structure(lax.cond(True, named, named, 1.0)) == structure(jit(named)(1.0)) == {"k": [()]}
+    assert structure(lax.fori_loop(0, 3, lambda i, s: [s[0] + i, s[1]], [0.0, 1.0])) == [(), ()]
+    assert structure(jit(anfora.vmap(named))(X)) == {"k": [(3,)]}
+
+
+class Belief(NamedTuple):
+    mean: Any
+    cov: Any
+
+
+def test_named_tuples_that_a_loop_carries():
+    def filtered(s, y):
+        m, p = s
+        k = p / (p + 1.0)
+        return Belief(m + k * (y - m), (1 - k) * p), (s, y)
+    for f in (lax.scan, jit(lambda f, s, ys: lax.scan(f, s, ys), static_argnums=0)):
+        last, (before, ys) = f(filtered, Belief(np.zeros(2), np.ones(2)), np.stack([X, X], 1))
+        assert type(last) is Belief and type(before) is Belief and before.mean.shape == (3, 2) and ys.shape == (3, 2)
+        assert np.allclose(last.mean, 13 / 4) and np.allclose(last.cov, 1 / 4)
+
+
+def test_scan_through_captured_arrays():
+    pairs, scale = (X, X * 2), {"a": X}
+    f = jit(lambda q: lax.scan(lambda c, r: (c + r[0] * r[1], c), q, pairs))
+    assert f(1.0)[0] == 1 + 2 * np.sum(X * X)
+    pairs[0][0] = 3.0  # read at each call
+    assert f(1.0)[0] == 1 + 2 * (3 + 25 + 49)
+    pairs[0][0] = 1.0
+    assert jit(lambda q: lax.scan(lambda c, r: (c + r["a"], None), q, scale))(0.0)[0] == 13.0

@@ -6,11 +6,13 @@ import os
 import tempfile
 import time
 
+import anfora
 import anfora.numpy as anp
 import numpy as np
-from anfora import schedules
+from anfora import jit, schedules
 from anfora.optim import (AMSGrad, Accumulated, AdaBelief, Adadelta, Adagrad, Adam, Adamax, AdamW, Clipped, Lamb, Lion, NAdam, RAdam,
                           SGD, only)
+from anfora.scipy.optimize import minimize
 from anfora.train import Step, fit, prefetch
 
 PARAMS = {"w": np.array([[1, -2], [0.5, 3]], "f4"), "b": np.array([0.1, -0.2], "f4")}
@@ -117,3 +119,25 @@ def test_fit():
     two = made()
     fit(two, data, 2)
     assert np.allclose(step.params, two.params)  # the best ones
+
+
+def test_minimize():
+    def rosenbrock(x, a=100.0):
+        return anp.sum(a * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+    for start in (np.array([-1.2, 1.0]), np.zeros(8)):
+        found = minimize(rosenbrock, start, method="BFGS")
+        assert found.success and found.status == 0 and np.allclose(found.x, 1, atol=1e-5) and found.nit < 60 and found.nfev < 120
+    hessian = np.array([[3.0, 1.0], [1.0, 2.0]])
+    found = minimize(lambda x, b: x @ hessian @ x / 2 - b @ x, np.zeros(2), (np.array([1.0, 2.0]),), tol=1e-9)
+    assert np.allclose(found.x, np.linalg.solve(hessian, [1, 2])) and np.allclose(found.hess_inv, np.linalg.inv(hessian), atol=1e-3)
+    falls = minimize(lambda x: -x[0], np.ones(1), options={"maxiter": 3})
+    assert not falls.success and falls.status == 1 and falls.nit == 3
+    for words, call in (("has the method 'BFGS'", lambda: minimize(rosenbrock, np.zeros(2), method="CG")),
+                        ("one dim", lambda: minimize(rosenbrock, np.zeros((2, 2)))), ("no option 'gtl'", lambda: minimize(rosenbrock, np.zeros(2), options={"gtl": 1})),
+                        ("call it outside", lambda: jit(lambda x: minimize(rosenbrock, x).x)(np.zeros(2)))):
+        try:
+            call()
+        except (ValueError, anfora.CompileError) as e:
+            assert words in str(e), e
+        else:
+            raise AssertionError(words)

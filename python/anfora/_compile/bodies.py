@@ -4,6 +4,7 @@ give. One that cannot be written when nothing is known of its arguments is writt
 from __future__ import annotations
 
 import ast
+import types
 from typing import Any
 
 from .._errors import CompileError
@@ -159,8 +160,18 @@ class Bodies(Part):
                 return None
             finally:
                 self.scope = outer
+        known, of = self.static(f)
+        if known:
+            return self.like_of_unit(of)
         owner = self.scope.owner(f.id) if isinstance(f, ast.Name) and self.scope else None
         return alike(self.returned_like.get(f.id, [])) if owner is not None and f.id in owner.nodes else None
+
+    def like_of_unit(self, f: Any) -> Shape | None:
+        """What a function from outside gives, which is written by now."""
+        f = getattr(f, "__wrapped__", f)
+        if not isinstance(f, types.FunctionType):
+            return None
+        return alike([s for (i, _), u in self.b.by_object.items() if i == id(f) for s in u.likes])
 
 
 def alike(shapes: list) -> Shape | None:

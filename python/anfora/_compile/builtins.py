@@ -387,6 +387,8 @@ def _array(w: Any, c: Call) -> str:
         x = _asarray(w, c, x)
     if known and hasattr(x, "__array__"):
         text = static_text(w, c.node, x)
+    if text is None and w.gives_dims(c.args[0]):
+        text = w.dims_as_array(c.args[0])
     text = text or _stacked(w, c.args[0])
     return text if dtype is None else _of_dtype(w, text, dtype)
 
@@ -489,6 +491,8 @@ def listed_array(w: Any, node: Any) -> str | None:
         if not isinstance(x, (list, tuple)) or not x or hasattr(x, "_fields") or not _of_numbers(x):
             return None
         return static_text(w, node, _asarray(w, Call(ast.copy_location(ast.Call(node, [], []), node), None, True), x))
+    if w.gives_dims(node):
+        return w.dims_as_array(node)
     if s is not None and s.kind in ("list", "tuple") and s.parts or s is not None and s.kind == "mapped":
         return None if any(p.kind in ("none", "dict", "object") or p.kind == "static" and not _of_numbers([p.of]) for p in s.parts) else _nested(w, node, s)
     return None

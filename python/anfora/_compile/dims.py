@@ -28,6 +28,29 @@ class Dims(Part):
             if isinstance(t, ast.Name) and not isinstance(v, ast.Constant) and self.bound_as_often(t.id, 1) and (found := self.from_shapes(v)) is not None:
                 self.scope.dims[t.id] = found
 
+    def is_named_shape(self, node: ast.Name) -> bool:
+        """A variable of the function that is bound once, to a shape."""
+        if not self.scope or not hasattr(self.scope.node, "body") or isinstance(self.scope.node, ast.Lambda) or not self.is_stable(node):
+            return False
+        return any(isinstance(n, ast.Assign) and len(n.targets) == 1 and isinstance(n.targets[0], ast.Name) and n.targets[0].id == node.id
+                   and isinstance(n.value, (ast.Attribute, ast.Subscript)) and self.gives_dims(n.value) for n in ast.walk(self.scope.node))
+
+    def dims_reduced(self, c: Any) -> str | None:
+        """prod, sum, max or min of a shape or a part of one: a number that the shape tells. None: it is of something else."""
+        of = {"prod": ("1", "{s} * {e}"), "sum": ("0", "{s} + {e}"), "max": ("{t}[0]", "Maximum({s}, {e})"), "min": ("{t}[0]", "Minimum({s}, {e})")}
+        name = getattr(c.f, "__name__", "").removeprefix("a")  # NumPy's max is amax
+        if name not in of or len(c.args) != 1 or c.kw or not self.gives_dims(c.args[0]):
+            return None
+        names = dict(zip("tse", (self.fresh() for _ in range(3))))
+        text = "fn ({t}) {{ {s} = " + of[name][0] + "; for {e} in {t} {{ {s} = " + of[name][1] + " }}; {s} }}"
+        return f"({text.format(**names)}){self.mark(c.node)}({self.expr(c.args[0])})"
+
+    def dims_as_array(self, node: Any) -> str:
+        """A shape where a function takes an array: a vector of integers."""
+        t, s, e = (self.fresh() for _ in range(3))
+        row = "Reshape(i64({}), (1,))"
+        return f"(fn ({t}) {{ {s} = {row.format(f'{t}[0]')}; for {e} in {t}[1:] {{ {s} = Concat({s}, {row.format(e)}) }}; {s} }})({self.expr(node)})"
+
     def bound_as_often(self, name: str, times: int) -> bool:
         """Whether a name of the function is bound by so many statements of it, parameters by one more."""
         of = self.scope.node

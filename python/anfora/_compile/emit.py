@@ -43,6 +43,7 @@ class Unit:
         self.captures = False        # it refers to arrays that the host captured
         self.name = ""
         self.hints: list = []        # of the structure of its results, as far as the source shows it
+        self.likes: list = []        # the same as shapes, None where nothing is known
 
 
 class Builder:
@@ -62,6 +63,7 @@ class Builder:
         self.explains = False          # values in messages are printed before the program stops
         self.typed = False             # what was written is for these element types and shapes alone
         self.unrolls = False           # loops over constant ranges are written out
+        self.picks: frozenset = frozenset()  # places of x[mask] whose size is counted
         self.counts = False            # there is a copy of a function for each known integer that it is called with
         self.rolled = False            # and there is one that is not
         self.explained = False         # and there are some

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import difflib
 import enum
 import inspect
 import operator
@@ -14,7 +15,7 @@ import types
 from typing import TYPE_CHECKING, Any, Callable, Iterable
 
 from .._errors import CompileError
-from .._names import absent
+from .._names import lacking
 from .foreign import ROOTS, counterpart, module_of
 from .signature import enumerated, is_strict
 from .._ops import literal
@@ -230,7 +231,9 @@ class Knowing(Part):
             return self.fn.__globals__[name]
         if hasattr(builtins, name):
             return getattr(builtins, name)
-        return self.refuse(node, f"there is no {name}")
+        names = {*self.fn.__globals__, *self.cells, *dir(builtins), *(self.scope.names if self.scope else ())}
+        near = difflib.get_close_matches(name, names, 1, 0.8)
+        return self.refuse(node, f"there is no {name}", f"there is {near[0]}" if near else "bind it before, or import it")
 
     def is_bound(self, node: Any) -> bool:
         """Whether the name that an expression starts with is one here, not a parameter of a function within."""
@@ -297,7 +300,7 @@ class Knowing(Part):
         known, x = self.static(node.value)
         if known and not is_array(x):
             if not hasattr(x, node.attr):
-                self.refuse(node, absent(getattr(x, "__name__", type(x).__name__), node.attr, dir(x)))
+                self.refuse(node, lacking(x, node.attr))
             return True, getattr(x, node.attr)
         s = self.like(node.value)
         member = class_member(s, node.attr)
@@ -685,7 +688,7 @@ class Knowing(Part):
             return skeleton(shape_of(self.static(node.args[0])[1]))
         if known and getattr(f, "_anfora_like", None) is not None:  # a function of this package that makes a known tree
             return skeleton(shape_of(f._anfora_like))
-        body = self.like_of_body(node, f if known else None)
+        body = self.like_of_body(node, f if known else None) or (self.like_of_unit(f) if known else None)
         if body is not None:
             return body
         word, wrt = self.derived(node.func, f if known else None)

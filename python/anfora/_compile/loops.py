@@ -7,7 +7,7 @@ import copy
 import functools
 from typing import Any
 
-from .known import Filled, Is, Item, Like, MOST_PARTS, Part, Scope, is_structure, is_tree
+from .known import Filled, Is, Item, Like, MOST_PARTS, Part, Scope, is_structure, is_tree, skeleton
 from .signature import enumerated, is_strict, refusal
 from .static import hyper_mapped, static_text, written_at
 from .stores import Stores
@@ -448,9 +448,11 @@ class Loops(Part):
         text += f"{indent}{self.mark(node)}assert({n} > 0, \"the loop does not run, so {why}\")\n{indent}{first} = 0\n"
         items: dict[str, list[Shape]] = {x: [] for x in lists}
         self.filling |= {x: (n, None, items[x]) for x in lists}
+        names = bound_names([*node.body, node.target])
+        before = {x: e for x in names if isinstance(e := self.scope.env.get(x), Like) and is_structure(e.shape)}
         text += item(first, indent) + self.block(node.body, indent)
         self.filling |= {x: (n, k, items[x]) for x in lists}
-        names = bound_names([*node.body, node.target])
+        self.scope.env |= {x: e for x, e in before.items() if x not in self.scope.env and x not in lists}  # what a loop carries keeps its structure
         text += self.made_variables(names, node, indent)
         self.forget(names)
         inner = indent + "  "
@@ -468,7 +470,8 @@ class Loops(Part):
         name, part = self.local(x), self.fresh()
         row = f"map(fn ({part}) {{ {hyper_mapped(f'fn (e) {{ e[{part}] }}', [name])} }}, Arange(stop={n}))"
         if (self.fn.__module__ or "").startswith("anfora."):
-            self.scope.env[x] = Like(Shape("stacked"), own=items_alone(node, x))
+            tree = skeleton(item) if is_structure(item) else item if item.kind == "hinted" else None
+            self.scope.env[x] = Like(tree) if tree is not None else Like(Shape("stacked"), own=items_alone(node, x))
             return ""
         if is_tree(item):
             rows = self.fresh()

@@ -64,6 +64,11 @@ class Masked:
         self.plain.add(id(node))
         return f"(if {self.expr(mask)}.dtype == bool {{ {by_mask} }} else {{ {self.expr(node)} }})"
 
+    def counts_mask(self, node: ast.Subscript) -> bool:
+        """Whether it is an x[mask] whose size is counted; of x[mask][i], which starts at the same place, the first part is."""
+        within = isinstance(node.value, ast.Subscript) and self.is_mask(node.value.slice)
+        return (self.file, node.lineno, node.col_offset + 1) in self.b.picks and self.is_mask(node.slice) and not within
+
     def mask_read(self, of: Any) -> Any:
         """The mask by which an expression reads elements, if there is one."""
         found = {ast.dump(n.slice): n.slice for n in self.reads(of)}

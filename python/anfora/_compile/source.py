@@ -36,6 +36,7 @@ from .origin import source_of
 from .stores import Stores, whole_position
 from .truths import Truths
 from .windows import Windowed
+from .windows import call as library_call
 from .._ops import literal
 from .._tree import Shape, field_names, is_key, quoted
 from .._types import declared, finfo
@@ -230,6 +231,8 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         """Whether an expression is x.shape or a part of it: tuples, which + puts one after the other."""
         if isinstance(node, ast.Attribute):
             return node.attr == "shape" and not self.static(node)[0]
+        if isinstance(node, ast.Name):
+            return self.is_named_shape(node)
         if isinstance(node, ast.Subscript):
             return isinstance(node.slice, ast.Slice) and self.gives_dims(node.value)
         if isinstance(node, ast.Call):
@@ -386,6 +389,8 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
             return f"{value}{self.mark(node)}.{quoted(k)}"
         if key and type(k) is int and s is not None and s.kind == "object" and issubclass(s.of, tuple) and k < len(s.names):
             return f"{value}{self.mark(node)}.{quoted(s.names[k])}"
+        if self.counts_mask(node):
+            return self.expr(library_call(node, "rows_of_mask", [node.value, node.slice]))
         index = str(k) if key and type(k) is int else self.index(node.slice)
         if s is not None and s.kind == "stacked":  # items may be trees, of which each leaf has the rows
             b = self.fresh()
@@ -721,6 +726,8 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
             if not isinstance(value, ast.Lambda) or not self.bound_once(target.id):
                 raise
             return self.lambda_named(target, value, node, indent)
+        if shape is None and isinstance(value, ast.Call):
+            shape = self.like(value)  # a function from outside is written by now
         self.bind_iterator(target.id, value)
         text = f"{indent}{self.mark(node)}{self.target(target)} = {text}\n"
         if shape is not None:
@@ -892,6 +899,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
             self.no_iterator_given(node.body)
             text = f"def {name}({params}) {{\n  {self.expr(node.body)}\n}}\n"
             self.hints.append(self.structure(node.body))
+            self.returning_like.append(self.known_tree(node.body))
             return text
         return f"{self.mark(node)}def {name}({params}) {{\n{self.body(node.body, '  ')}}}\n"
 
@@ -929,7 +937,7 @@ def emit_function(b: Builder, fn: types.FunctionType, statics: dict[str, Any] | 
         unit.wish = safe_name(wish)
         w = Writer(b, fn, file, statics, shapes, given)
         text = w.write(node, f"\ue001{unit.number}\ue002", declared_types(fn))
-        unit.hints = w.hints
+        unit.hints, unit.likes = w.hints, w.returning_like
         return text
     b.keep.append((statics, shapes))
     return b.unit(fn, "f", write, (tuple((n, id(x)) for n, x in sorted(statics.items())),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import os
 import types
 from typing import Any, Callable
 
@@ -117,6 +118,8 @@ def emit_call(w: Any, c: Call) -> str:
     why = refusal(f, c.args, c.kw)
     if why:
         w.refuse(c.node, why)
+    if (found := w.dims_reduced(c)) is not None:
+        return found
     handler = getattr(f, "_emit_call", None)
     if handler:
         return handler(w, c)
@@ -284,7 +287,8 @@ def argument_nodes(w: Any, c: Call, inner: types.FunctionType) -> dict[str, Any]
     try:
         given = signature.bind(*c.args, **c.kw).arguments
     except TypeError as e:
-        w.refuse(c.node, f"{inner.__name__}(): {e}")
+        n, at = len(c.args) + len(c.kw), f"line {inner.__code__.co_firstlineno} of {os.path.basename(inner.__code__.co_filename)}"
+        w.refuse(c.node, f"{inner.__name__}{signature}: {e}", f"{w.fn.__name__}() calls it with {n} argument{'s' * (n != 1)}, and it is defined in {at}")
     nodes = {}
     for name, p in signature.parameters.items():
         node = given.get(name)
@@ -792,6 +796,8 @@ def emit_op(w: Any, c: Call, op: Op, args: list, kw: dict) -> str:
     if "dtype" in kw and op.op == "Cast":
         return f"cast({w.expr(args[0])}, {attribute(w, kw['dtype'], 'dtype')})"
     parts = [input_text(w, op, a) for a in args] if parts is None else parts
+    if op.op == "Where" and len(parts) == 3 and not (w.fn.__module__ or "").startswith("anfora."):
+        parts[0] = f"cast({parts[0]}, bool)"  # what is not 0 holds
     if op.op == "Concat" and "axis" in kw and w.static(kw["axis"]) == (True, None):
         parts, kw["axis"] = [f"Flatten({p})" for p in parts], ast.Constant(0)
     if "dtype" in kw and "dtype" not in known and op.op in REDUCTIONS:

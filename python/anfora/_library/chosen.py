@@ -66,6 +66,17 @@ def at_mask_each(x, mask, value, /):
 
 
 @helper
+def rows_of_mask(x, mask, /):
+    """x[mask], whose size depends on values: what follows in the program is interpreted."""
+    chosen = op.reshape(mask, (-1,))
+    n = chosen.shape[0]
+    rows = op.reshape(x, (n, *x.shape[mask.ndim:]))
+    first = op.argsort(op.where(chosen, op.arange(n), n))  # the places of the true ones, in order
+    count = op.sum(op.cast(chosen, "int64"))
+    return op.take(rows, op.take(first, op.cumsum(op.ones((count,), dtype="int64")) - 1, axis=0), axis=0)
+
+
+@helper
 def ones_outside(x, mask, /):
     """x where a mask is true, else 1."""
     return op.where(widened(mask, x), x, op.ones_like(x))

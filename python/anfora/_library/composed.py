@@ -14,11 +14,11 @@ from typing import Any, Callable, Sequence
 
 from .._compile.builtins import asarray, listed_array
 from .._function import Jit
-from .._compile.known import Known
+from .._compile.known import Known, is_array
 from .._ops import COMPOSED, few, op
 from .._compile.source import emit_function
-from .._compile.static import Call, argument_nodes
-from .._tree import Shape
+from .._compile.static import Call, _like_constant, argument_nodes
+from .._tree import Shape, tree_leaves
 from .._types import default_float
 
 CONTROL: dict[str, Any] = {}
@@ -40,6 +40,11 @@ def numbers_in(x: Any) -> bool:
     if isinstance(x, (tuple, list, dict)):
         return len(x) > 0 and all(map(numbers_in, x.values() if isinstance(x, dict) else x))
     return x is None or isinstance(x, (int, float, complex))
+
+
+def has_arrays(x: Any) -> bool:
+    """Whether a tree from outside has arrays, which are no constants of the code."""
+    return isinstance(x, (tuple, list, dict)) and any(map(is_array, tree_leaves(x)))
 
 
 def bound_names(fn: types.FunctionType) -> set[str]:
@@ -65,8 +70,8 @@ class Composed(Jit):
         self._interpreted: Any = None
 
     def __call__(self, *args: Any, **kw: Any) -> Any:
-        args = tuple(frozen(a) if type(a) is list and i in self._static else a for i, a in enumerate(args))
-        kw = {n: frozen(a) if type(a) is list and n in self._constant else a for n, a in kw.items()}
+        args = tuple(frozen(a) if i in self._static else a for i, a in enumerate(args))
+        kw = {n: frozen(a) if n in self._constant else a for n, a in kw.items()}
         if not self._loops and few((*args, *kw.values())):
             if self._interpreted is None:
                 self._interpreted = type(self)(self.__wrapped__, backend="interp")
@@ -90,11 +95,13 @@ class Composed(Jit):
             if made is not None:
                 parts.append(made)
                 continue
-            if known and (name in self._constant or x is None or callable(x) or type(x) is int and not 0 <= x < 128 or  # which not all integer types hold
-                          isinstance(x, (str, tuple, list, dict)) and not (name in self._bound and numbers_in(x))):
+            captured = known and name not in self._constant and has_arrays(x)
+            if known and not captured and (
+                    name in self._constant or x is None or callable(x) or type(x) is int and not 0 <= x < 128 or  # which not all integer types hold
+                    isinstance(x, (str, tuple, list, dict)) and not (name in self._bound and numbers_in(x))):
                 statics[name] = x
                 continue
-            s = w.like(node)
+            s = _like_constant(x) if captured else w.like(node)
             if s is not None and s.kind not in ("leaf", "any"):
                 shapes[name] = s
             parts.append(w.expr(node))
@@ -719,10 +726,16 @@ def gradient(a, spacing=1.0, /, axis=None):
 
 
 @composed
-def trapezoid(y, x=None, /, dx=1.0):
+def trapezoid(y, x=None, /, dx=1.0, axis=-1):
     """The area under a curve."""
+    y = moveaxis(y, axis, -1)
     middle = (y[..., 1:] + y[..., :-1]) / 2
-    return op.sum(middle * dx, -1) if x is None else op.sum(middle * (x[..., 1:] - x[..., :-1]), -1)
+    if x is None:
+        return op.sum(middle * dx, -1)
+    if x.ndim == 1:
+        return op.sum(middle * (x[1:] - x[:-1]), -1)
+    at = moveaxis(x, axis, -1)
+    return op.sum(middle * (at[..., 1:] - at[..., :-1]), -1)
 
 
 def not_narrow(x):
