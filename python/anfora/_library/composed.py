@@ -35,6 +35,13 @@ def frozen(x: Any) -> Any:
     return tuple(map(frozen, x)) if type(x) in (list, tuple) else x
 
 
+def plain_constant(x: Any) -> Any:
+    """A whole number of NumPy, or few in a vector, as Python's, which can be constants."""
+    if str(getattr(x, "dtype", "")).startswith(("int", "uint")) and hasattr(x, "tolist") and x.ndim < 2 and x.size <= 64:
+        return x.tolist()
+    return x
+
+
 def numbers_in(x: Any) -> bool:
     """Whether the leaves of a tree, of which there are some, are numbers."""
     if isinstance(x, (tuple, list, dict)):
@@ -65,8 +72,8 @@ class Composed(Jit):
         self._interpreted: Any = None
 
     def __call__(self, *args: Any, **kw: Any) -> Any:
-        args = tuple(frozen(a) if type(a) is list and i in self._static else a for i, a in enumerate(args))
-        kw = {n: frozen(a) if type(a) is list and n in self._constant else a for n, a in kw.items()}
+        args = tuple(frozen(plain_constant(a)) if i in self._static else a for i, a in enumerate(args))
+        kw = {n: frozen(plain_constant(a)) if n in self._constant else a for n, a in kw.items()}
         if not self._loops and few((*args, *kw.values())):
             if self._interpreted is None:
                 self._interpreted = type(self)(self.__wrapped__, backend="interp")
@@ -564,7 +571,7 @@ def inv(a, /):
     """The inverse of a matrix."""
     for kind in KINDS[-1]:
         if a.dtype == kind:
-            return solve_complex(a, op.eye(a.shape[-1]) + op.zeros_like(a))
+            return solve_complex(a, op.cast_like(op.eye(a.shape[-1]), a) + op.zeros_like(a))
     return op.inverse(a)
 
 
@@ -572,9 +579,9 @@ def inv(a, /):
 def matrix_power(a, /, n):
     """A matrix times itself."""
     if n < 0:
-        return matrix_power(op.inverse(a), -n)
+        return matrix_power(inv(a), -n)
     if n == 0:
-        return op.eye(a.shape[0]) + op.zeros_like(a)
+        return op.cast_like(op.eye(a.shape[-1]), a) + op.zeros_like(a)
     half = a if n < 2 else matrix_power(a, n // 2)
     if n == 1:
         return a
@@ -614,7 +621,9 @@ def between(below, above, at, method):
         return op.where(part == 0, below, (below + above) / 2)
     if method == "nearest":
         return op.where(op.rint(at) == op.floor(at), below, above)
-    return below + (above - below) * part
+    step = above - below  # of infinities it is no number
+    return op.where(op.logical_or(part == 0, below == above), below,
+                    op.where(op.isfinite(step), below + step * part, below * (1 - part) + above * part))
 
 
 @composed
@@ -623,6 +632,8 @@ def quantile(a, q, /, axis=None, out=None, overwrite_input=False, method="linear
     assert out is None, "quantile() makes a new array: out cannot be given"
     q = asarray(q)
     flat = op.sort(op.ravel(a) if axis is None else moveaxis(a, axis, -1), axis=-1) * 1.0
+    if flat.shape[-1] == 0:  # there is none
+        flat = op.broadcast_to(op.cast_like(math.nan, flat), tuple(flat.shape[:-1]) + (1,))
     at = q * (flat.shape[-1] - 1)
     low = op.cast(op.floor(at), "i64")
     high = op.cast(op.ceil(at), "i64")
@@ -689,13 +700,30 @@ def isin(a, test, /, assume_unique=False, invert=False):
 
 @composed
 def digitize(x, bins, /, right=False):
-    """The number of the bin of each element."""
-    return op.searchsorted(bins, x, side="left" if right else "right")
+    """The number of the bin of each element. The bins rise or fall."""
+    if bins.shape[0] < 2:
+        return op.searchsorted(bins, x, side="left" if right else "right")
+    falls = bins[0] > bins[-1]
+    found = op.searchsorted(op.where(falls, op.flip(bins, 0), bins), x, side="left" if right else "right")
+    return op.where(falls, bins.shape[0] - found, found)
 
 
 def slopes(a, spacing):
     """Along the first dim."""
+    if a.shape[0] < 2:
+        raise ValueError("gradient: there are fewer than two elements along an axis")
+    if op.ndim(spacing) == 1:
+        return slopes_at(a, widened(as_floats(spacing), a))
     return op.concatenate([a[1:2] - a[:1], (a[2:] - a[:-2]) / 2, a[-1:] - a[-2:-1]], 0) / spacing
+
+
+def slopes_at(a, x):
+    """Along the first dim, at places x that have any distances."""
+    if x.shape[0] != a.shape[0]:
+        raise ValueError("gradient: there are not as many places as elements along the axis")
+    steps, rises = x[1:] - x[:-1], a[1:] - a[:-1]
+    h, k, left, right = steps[:-1], steps[1:], rises[:-1], rises[1:]
+    return op.concatenate([rises[:1] / steps[:1], left * (k / (h * (h + k))) + right * (h / (k * (h + k))), rises[-1:] / steps[-1:]], 0)
 
 
 @Known
@@ -707,8 +735,8 @@ def axes_of(rank: int, axis: Any) -> tuple:
 @composed
 def gradient(a, spacing=1.0, /, axis=None):
     """Slopes by central differences along an axis; a tuple, one for each axis, if there are several."""
-    assert op.ndim(spacing) == 0, "gradient: spacing is a number"
-    a = a * 1.0  # differences of integers would wrap
+    assert op.ndim(spacing) < 2, "gradient: spacing is a number, or a vector of the places"
+    a = as_floats(a)  # differences of integers would wrap
     for rank in RANKS:
         if a.ndim == rank:
             if isinstance(axis, int) or rank == 1:
@@ -723,6 +751,21 @@ def trapezoid(y, x=None, /, dx=1.0):
     """The area under a curve."""
     middle = (y[..., 1:] + y[..., :-1]) / 2
     return op.sum(middle * dx, -1) if x is None else op.sum(middle * (x[..., 1:] - x[..., :-1]), -1)
+
+
+def as_floats(x):
+    """Integers as floats; complex numbers stay, whose product with 1.0 has NaN for infinities."""
+    for kind in ("complex64", "complex128"):
+        if x.dtype == kind:
+            return x
+    return x * 1.0
+
+
+def not_complex(x):
+    """The numbers, which must be real."""
+    for kind in ("complex64", "complex128"):
+        assert x.dtype != kind, "this is not defined for complex numbers"
+    return x
 
 
 def not_narrow(x):
@@ -810,8 +853,15 @@ def signbit(a, /):
 @composed
 def angle(z, /, deg=False):
     """The angle of complex numbers."""
-    turn = op.arctan2(op.imag(z * 1.0), op.real(z * 1.0))
+    z = as_floats(z)
+    turn = op.arctan2(op.imag(z), op.real(z))
     return turn * (180 / math.pi) if deg else turn
+
+
+@composed
+def fabs(x, /):
+    """The absolute value, a float."""
+    return op.abs(not_complex(x) * 1.0)
 
 
 @composed
@@ -836,13 +886,13 @@ def sinc(x, /):
 @composed
 def deg2rad(x, /):
     """Degrees as radians."""
-    return x * (math.pi / 180)
+    return not_complex(x) * (math.pi / 180)
 
 
 @composed
 def rad2deg(x, /):
     """Radians as degrees."""
-    return x * (180 / math.pi)
+    return not_complex(x) * (180 / math.pi)
 
 
 @composed
@@ -863,6 +913,17 @@ def logaddexp2(a, b, /):
 @composed
 def nan_to_num(x, /, copy=True, nan=0.0, posinf=None, neginf=None):
     """Numbers in place of NaN and infinities: the largest ones if no others are given."""
+    for kind in ("complex64", "complex128"):
+        if x.dtype == kind:
+            return op.make_complex(nan_to_num(op.real(x), copy, nan, posinf, neginf), nan_to_num(op.imag(x), copy, nan, posinf, neginf))
+    for kind in ("float16", "bfloat16", "float32", "float64"):
+        if x.dtype == kind:
+            return only_numbers(x, nan, posinf, neginf)
+    return x
+
+
+def only_numbers(x, nan, posinf, neginf):
+    """nan_to_num of floats."""
     y = op.where(op.isnan(x), nan, x)
     high = limit(x, "max") if posinf is None else posinf
     low = limit(x, "min") if neginf is None else neginf

@@ -10,7 +10,7 @@ from .._compile.known import Known, has_parts
 from .._compile.builtins import asarray
 from .._ops import op
 from .._transform import vmap
-from .composed import ByValue, COMPOSED, HELPERS, RANKS, along, composed, floats, helper, moveaxis
+from .composed import ByValue, COMPOSED, HELPERS, RANKS, along, composed, floats, helper, moveaxis, not_complex
 from .decompositions import lstsq
 from .special import i0
 
@@ -18,6 +18,7 @@ from .special import i0
 @composed
 def modf(x, /):
     """(the fraction, the integer), both with the sign of x."""
+    x = not_complex(x) * 1.0
     whole = op.trunc(x)
     return op.copysign(op.where(op.isinf(x), 0.0, x - whole), x), whole
 
@@ -31,13 +32,13 @@ def ldexp(x1, x2, /):
 @composed
 def isposinf(x, /):
     """Whether each element is +inf."""
-    return x == math.inf
+    return not_complex(x) == math.inf
 
 
 @composed
 def isneginf(x, /):
     """Whether each element is -inf."""
-    return x == -math.inf
+    return not_complex(x) == -math.inf
 
 
 @composed
@@ -108,7 +109,7 @@ def lcm(x1, x2, /):
 @composed
 def frexp(x, /):
     """(m, e) with x = m 2^e, where m is from 0.5 to below 1."""
-    x = x * 1.0
+    x = not_complex(x) * 1.0
     regular = op.logical_and(x != 0, op.isfinite(x))
     size = op.cast(op.abs(op.where(regular, x, 1.0)), "f64")
     little = size < 2.0 ** -1000  # scaled, for numbers with fewer bits have no exponent of their own
@@ -133,6 +134,7 @@ def isreal(x, /):
 @composed
 def spacing(x, /):
     """How far the next number is that is further from 0."""
+    x = not_complex(x) * 1.0
     return op.copysign(COMPOSED["nextafter"](op.abs(x), op.cast_like(math.inf, x)) - op.abs(x), x)
 
 
