@@ -15,7 +15,7 @@ from typing import Any, Callable, Sequence
 from .._compile.builtins import asarray, listed_array
 from .._function import Jit
 from .._compile.known import Known
-from .._ops import COMPOSED, few, op
+from .._ops import COMPOSED, array_of, few, op
 from .._compile.source import emit_function
 from .._compile.static import Call, argument_nodes
 from .._tree import Shape
@@ -68,17 +68,21 @@ class Composed(Jit):
         if not any(p.kind == p.VAR_POSITIONAL for p in named) or fn.__name__ in ("cond", "switch"):  # arrays may be given by name too
             vars(fn)["__signature__"] = signature.replace(parameters=named)
         super().__init__(fn, static_argnames=tuple(self._constant), **options)
-        self._bound = bound_names(fn)
+        self._bound, self._named = bound_names(fn), [*signature.parameters]
         self._interpreted: Any = None
 
     def __call__(self, *args: Any, **kw: Any) -> Any:
-        args = tuple(frozen(plain_constant(a)) if i in self._static else a for i, a in enumerate(args))
+        args = tuple(frozen(plain_constant(a)) if i in self._static else self._of_list(i, a) for i, a in enumerate(args))
         kw = {n: frozen(plain_constant(a)) if n in self._constant else a for n, a in kw.items()}
         if not self._loops and few((*args, *kw.values())):
             if self._interpreted is None:
                 self._interpreted = type(self)(self.__wrapped__, backend="interp")
             return super(Composed, self._interpreted).__call__(*args, **kw)
         return super().__call__(*args, **kw)
+
+    def _of_list(self, i: int, a: Any) -> Any:
+        """A list or tuple of numbers as an array, where an array is taken."""
+        return array_of(a) if isinstance(a, (list, tuple)) and i < len(self._named) and self._named[i] in self._arrays else a
 
     def _emit_call(self, w: Any, c: Call) -> str:
         statics: dict[str, Any] = {}
@@ -801,6 +805,7 @@ def unravel_index(i, /, shape):
 @composed
 def isclose(a, b, /, rtol=1e-5, atol=1e-8, equal_nan=False):
     """Whether elements are nearly the same."""
+    a, b = as_floats(a), as_floats(b)  # differences of integers would wrap
     near = op.logical_and(op.isfinite(b), op.abs(a - b) <= atol + rtol * op.abs(b))
     same = op.logical_or(a == b, near)
     return op.logical_or(same, op.logical_and(op.isnan(a), op.isnan(b))) if equal_nan else same
@@ -834,8 +839,12 @@ def fmin(a, b, /):
 
 @composed
 def float_power(a, b, /):
-    """Powers in f64."""
-    return (a + op.zeros((), dtype="f64")) ** b
+    """Powers in f64, of complex numbers in c128."""
+    for kind in KINDS[-1]:
+        for x in (a, b):
+            if x.dtype == kind:
+                return op.cast(a, "complex128") ** op.cast(b, "complex128")
+    return op.cast(a, "float64") ** op.cast(b, "float64")
 
 
 @composed

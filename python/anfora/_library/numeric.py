@@ -90,20 +90,22 @@ def bitwise_count(x, /):
 
 @composed
 def gcd(x1, x2, /):
-    """The greatest common divisor."""
+    """The greatest common divisor of whole numbers."""
+    for kind in ("bool", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"):
+        assert x1.dtype != kind and x2.dtype != kind, "gcd() and lcm() are of integers"
     a, b = op.abs(x1) + 0 * op.abs(x2), op.abs(x2) + 0 * op.abs(x1)
     while op.any(b != 0):
         rest = op.where(b != 0, a % op.where(b == 0, 1, b), 0)
         a = op.where(b != 0, b, a)
         b = rest
-    return a
+    return op.abs(a)
 
 
 @composed
 def lcm(x1, x2, /):
     """The least common multiple."""
     d = gcd(x1, x2)
-    return op.where(d == 0, 0, op.abs(x1 // op.where(d == 0, 1, d) * x2))
+    return op.where(d == 0, 0, op.abs(x1) // op.where(d == 0, 1, d) * op.abs(x2))
 
 
 @composed

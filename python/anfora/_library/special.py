@@ -378,15 +378,17 @@ def i1e(x, /):
 @special
 def i0(x, /):
     """The modified Bessel function of order 0."""
-    half = op.exp(op.abs(x * 1.0) / 2)
+    x = x * 1.0
+    half = op.exp(op.abs(x) / 2)
     return op.where(op.isinf(half), half, half * i0e(x) * half)
 
 
 @special
 def i1(x, /):
     """The modified Bessel function of order 1."""
-    half = op.exp(op.abs(x * 1.0) / 2)
-    return op.where(op.isinf(half), op.copysign(half, x * 1.0), half * i1e(x) * half)
+    x = x * 1.0
+    half = op.exp(op.abs(x) / 2)
+    return op.where(op.isinf(half), op.copysign(half, x), half * i1e(x) * half)
 
 
 @Known

@@ -187,7 +187,8 @@ def main():
     load(o.calls, o.files)
     counting = Counting()
     files = [os.path.join(os.path.dirname(numpy.__file__), *n.split(".")) + ".py" for n in o.files]
-    pytest.main(["-q", "--tb=short", "--show-capture=no", "-r", "N", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", os.path.dirname(numpy.__file__), "--noconftest",
+    pytest.main(["-q", "--tb=short", "--show-capture=no", "-r", "N", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", os.path.dirname(os.path.dirname(numpy.__file__)), "--noconftest",
+                 "--import-mode=importlib",
                  "-W", "ignore", "--continue-on-collection-errors", "-k", f"not slow and ({o.filter})" if o.filter else "", *files], plugins=[counting])
     for (what, name), lines in sorted(Calls.differing.items()):
         print(f"{what}: {name}, {len(lines)} calls", *dict.fromkeys(lines[:6]), sep="\n    ")
