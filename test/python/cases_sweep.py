@@ -174,7 +174,8 @@ ALIKE = {  # what was once another value
     "power": [(np.array([0j, 1 + 1j, 2j]), np.array([0j, 2 + 0j, -1 + 0j]))], "gradient": [([1.0, 4, 9, 16], np.array([1.0, 2, 4, 5]))],
     "isclose": [(np.array([100], "i1"), np.array([-100], "i1"))], "i0": [(np.array([-128], "i1"),)],
     "nextafter": [(np.array([1.0], "f2"), np.array([2.0], "f2"))], "angle": [([complex(inf, 1), complex(-inf, 0)],)],
-    "nan_to_num": [([complex(nan, inf), complex(1, nan)],), ([1, 2],)], "cov": [([],)], "var": [([1 + 1j, 2, 3j],)],
+    "ravel_multi_index": [((np.array([100], "i1"), np.array([3], "i1")), (200, 300))],
+    "unravel_index": [(np.array([100], "i1"), (200, 300))], "nan_to_num": [([inf, nan, 1.0], True, inf, 99.0), ([complex(nan, inf), complex(1, nan)],), ([1, 2],)], "cov": [([],)], "var": [([1 + 1j, 2, 3j],)],
     "nanstd": [([1 + 1j, 2, nan],)], "flip": [([[1, 2], [3, 4]],)], "add": [([1, 2], [3, 4])], "einsum": [("i,i", [1, 2], [3, 4])],
     "concatenate": [(([1, 2], [3]),)], "hanning": [(np.int8(5),)], "delete": [([1, 2, 3], np.array([1]))],
 }

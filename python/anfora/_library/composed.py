@@ -793,7 +793,7 @@ def polyval(p: Sequence, x, /):
 @composed
 def unravel_index(i, /, shape):
     """The index in each dim of a flat index."""
-    found = []
+    found, i = [], not_narrow(i)
     for d in reversed(shape):
         found.append(i % d)
         i = i // d
@@ -933,10 +933,9 @@ def nan_to_num(x, /, copy=True, nan=0.0, posinf=None, neginf=None):
 
 def only_numbers(x, nan, posinf, neginf):
     """nan_to_num of floats."""
-    y = op.where(op.isnan(x), nan, x)
     high = limit(x, "max") if posinf is None else posinf
     low = limit(x, "min") if neginf is None else neginf
-    return op.where(y == math.inf, high, op.where(y == -math.inf, low, y))
+    return op.where(op.isnan(x), nan, op.where(x == math.inf, high, op.where(x == -math.inf, low, x)))
 
 
 def limit(x, name):

@@ -10,7 +10,7 @@ from .._compile.known import Known, has_parts
 from .._compile.builtins import asarray
 from .._ops import op
 from .._transform import vmap
-from .composed import ByValue, COMPOSED, HELPERS, RANKS, along, composed, floats, helper, moveaxis, not_complex
+from .composed import ByValue, COMPOSED, HELPERS, RANKS, along, composed, floats, helper, moveaxis, not_complex, not_narrow
 from .decompositions import lstsq
 from .special import i0
 
@@ -74,9 +74,9 @@ def unwrap(p, /, discont=None, axis=-1, period=2 * math.pi):
 @composed
 def ravel_multi_index(multi_index: Sequence, /, dims):
     """The place of elements in the flat array of these dims."""
-    at = multi_index[0] * math.prod(dims[1:])
+    at = not_narrow(multi_index[0]) * math.prod(dims[1:])
     for k in range(1, len(dims)):
-        at = at + multi_index[k] * math.prod(dims[k + 1:])
+        at = at + not_narrow(multi_index[k]) * math.prod(dims[k + 1:])
     return at
 
 
@@ -188,6 +188,8 @@ def diagflat(v, /, k=0):
 @composed
 def ix_(*args):
     """Vectors along one dim each, so that together they are indices of a grid."""
+    for a in args:
+        assert a.dtype != "bool", "ix_: the indices of what is true are nonzero(mask, size=...)[0]"
     return tuple([op.reshape(a, along(i, len(args))) for i, a in enumerate(args)])
 
 
