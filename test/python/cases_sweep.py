@@ -33,7 +33,7 @@ REFUSED = [("arccos arccosh arcsin arcsinh arctan arctanh exp2 expm1 log10 log1p
             "nanargmin nanmax nanmedian nanmin ptp fmax fmin maximum minimum greater greater_equal less less_equal", "c"),
            ("allclose isclose ceil floor trunc rint square diff power remainder fmod floor_divide left_shift right_shift float_power", "b"),
            ("floor_divide remainder fmod", "iu")]  # by zero
-ACCEPTED = [("positive", "b"), ("average", "biufc"), ("gradient ediff1d subtract negative", "b")]  # of no elements the mean is NaN
+ACCEPTED = [("positive gcd lcm", "b"), ("average", "biufc"), ("gradient ediff1d subtract negative", "b")]  # of no elements the mean is NaN
 
 
 def values(name, few=False):
