@@ -132,6 +132,52 @@ def isreal(x, /):
 
 
 @composed
+def heaviside(x, h, /):
+    """0 below 0, 1 above, h there."""
+    return op.where(op.isnan(x), x, op.where(x == 0, h, op.where(x < 0, 0.0, 1.0)))
+
+
+@composed
+def sinc(x, /):
+    """sin(pi x) / (pi x)."""
+    y = op.where(x == 0, 1.0, math.pi * x)
+    return op.where(x == 0, 1.0, op.sin(y) / y)
+
+
+@composed
+def deg2rad(x, /):
+    """Degrees as radians."""
+    return not_complex(x) * (math.pi / 180)
+
+
+@composed
+def rad2deg(x, /):
+    """Radians as degrees."""
+    return not_complex(x) * (180 / math.pi)
+
+
+@composed
+def logaddexp(a, b, /):
+    """The logarithm of the sum of exponentials."""
+    a, b = a * 1.0, b * 1.0  # of integers too
+    first = a >= b
+    less = op.where(first, b - a, a - b)  # of infinities that are alike it is NaN
+    return op.where(first, a, b) + op.log1p(op.exp(op.where(op.logical_and(a == b, op.isinf(a)), op.zeros_like(less), less)))
+
+
+@composed
+def logaddexp2(a, b, /):
+    """The same to base 2."""
+    return logaddexp(a * math.log(2), b * math.log(2)) / math.log(2)
+
+
+@composed
+def fabs(x, /):
+    """The absolute value, a float."""
+    return op.abs(not_complex(x) * 1.0)
+
+
+@composed
 def spacing(x, /):
     """How far the next number is that is further from 0."""
     x = not_complex(x) * 1.0
