@@ -16,6 +16,16 @@
 #endif
 #include <math.h>
 
+/* C's power is exp(y log(x)): no number at 0, and no whole power is exact. Here x to the 0 is 1, 0 to a positive power 0, and whole powers
+ * up to 16 are products. */
+static double complex power(double complex x, double complex y) {
+  double n = creal(y);
+  if (cimag(y) != 0 || fabs(n) > 16 || n != trunc(n)) return cpow(x, y);
+  double complex r = 1;
+  for (int k = (int)fabs(n); k > 0; k--) r *= x;
+  return n < 0 ? 1 / r : r;
+}
+
 void anfi_complex(anfi_complex_fn f, const double a[2], const double b[2], double out[2]) {
   double complex x = CMPLX(a[0], a[1]), y = CMPLX(b[0], b[1]), r = 0;
   switch (f) {
@@ -24,7 +34,7 @@ void anfi_complex(anfi_complex_fn f, const double a[2], const double b[2], doubl
     ANFI_COMPLEX_FUNCTIONS
 #undef ANFI_COMPLEX
   }
-  (void)y;
+  if (f == ANFI_COMPLEX_pow) r = power(x, y);
   out[0] = creal(r), out[1] = cimag(r);
 }
 

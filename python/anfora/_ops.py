@@ -18,7 +18,7 @@ from ._types import ELEMENT_TYPES, DType, default_float, dtype_name
 # NumPy's other names, and names without a row of their own
 ALIASES = {
     "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "floor_divide": "floor_div",
-    "negative": "neg", "remainder": "mod", "absolute": "abs", "fabs": "abs", "pow": "power", "matmul": "mat_mul",
+    "negative": "neg", "remainder": "mod", "absolute": "abs", "pow": "power", "matmul": "mat_mul",
     "fix": "trunc", "argsort": "arg_sort", "cumsum": "cum_sum", "cumprod": "cum_prod",
     "amax": "max", "amin": "min", "bitwise_and": "bit_and", "bitwise_or": "bit_or", "bitwise_xor": "bit_xor",
     "bitwise_not": "bit_not", "invert": "bit_not", "ravel": "flatten", "concat": "concatenate", "inv": "inverse",
@@ -145,6 +145,8 @@ class Op:
         args, kw = self.arranged(args, kw)
         if self.inputs and self.inputs[-1][1] == "*":
             fixed = len(self.inputs) - 1
+            if self.op == "Einsum" and len(args) > 1:
+                return [self.of_list(x) for x in args], kw
             alone = len(args) == 1 or len(args) == 2 and (args[1] is None or isinstance(args[1], int))
             if self.op in ("Concat", "Stack") and not alone and is_array(args[fixed]):
                 raise TypeError(f"{self.__name__}() takes its arrays as one tuple or list: {self.__name__}((a, b), axis=0)")
@@ -153,6 +155,7 @@ class Op:
             if len(args) > fixed and self.spreads(args[fixed]):
                 args, rest = args[:fixed] + list(self.items(args[fixed])), args[fixed + 1:]
                 kw.update(zip((a[0] for a in self.attributes), rest))
+            args = [self.of_list(x) for x in args]
             if self.op == "Concat" and kw.get("axis", 0) is None:
                 return [OPS["ravel"](a) for a in args], {"axis": 0}
             return args, kw
@@ -171,12 +174,14 @@ class Op:
                 given.append(kw.pop(name))
         while given and given[-1] is None:
             given.pop()
+        given = [self.of_list(x) for x in given]
         if self.floats and kw.get("dtype") is None:
             kw["dtype"] = default_float()
         if self.op == "Full" and kw.get("dtype") is None and isinstance(given[0], float):
             kw["dtype"] = default_float()
         return given, kw
 
+    of_list = staticmethod(lambda x: array_of(x) if isinstance(x, (list, tuple)) else x)
     spreads = staticmethod(lambda x: isinstance(x, (list, tuple)))
     items = staticmethod(lambda x: x)
 
@@ -204,6 +209,17 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<anfora operation {self.op}>"
+
+
+def array_of(x: Any) -> Any:
+    """A list or tuple of numbers or arrays as NumPy takes it where it takes an array; one of other things as it is."""
+    try:
+        a = _numpy().asarray(x)
+    except (TypeError, ValueError):
+        return x
+    if a.dtype.kind not in "biufc":
+        return x
+    return _core.asarray(OPS["cast"](a, dtype=default_float()) if a.dtype == float and a.size == 0 else a)
 
 
 def is_array(x: Any) -> bool:

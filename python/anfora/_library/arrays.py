@@ -10,7 +10,7 @@ from .. import _core
 from .._compile.builtins import asarray
 from .._compile.known import Known
 from .._ops import COMPOSED, _numpy, op
-from .composed import RANKS, between, composed, helper, limit_of, moveaxis, not_narrow, widened, with_dims
+from .composed import RANKS, as_floats, between, composed, helper, limit_of, moveaxis, not_narrow, widened, with_dims
 
 
 # ---- variance ----
@@ -28,8 +28,16 @@ def var(x, /, axis=None, dtype=None, out=None, ddof=0, keepdims=False, where: An
     assert out is None, "var() makes a new array: out cannot be given"
     less = freedom(correction, ddof)
     x = x if dtype is None else op.cast(x, dtype)
+    for kind in ("complex64", "complex128"):
+        if x.dtype == kind:
+            return spread(x, axis, less, keepdims, where, mean)
     if isinstance(less, int) and mean is None and where is None:
         return op.var(x, axis, keepdims, less)
+    return spread(x, axis, less, keepdims, where, mean)
+
+
+def spread(x, axis, less, keepdims, where, mean):
+    """The variance, by its definition."""
     if where is not None:
         middle = op.mean(x, axis, keepdims=True, where=where) if mean is None else mean
         return op.sum(op.abs(x - middle) ** 2, axis, keepdims=keepdims, where=where) / op.maximum(how_many(x, where, axis, keepdims) - less, 0)
@@ -237,9 +245,10 @@ def nextafter(a, b, /):
     """The floating-point number next to a in the direction of b."""
     whole = op.zeros_like(a * 1.0) + op.zeros_like(b)
     a, b = op.broadcast_like(op.cast_like(a, whole), whole), op.broadcast_like(op.cast_like(b, whole), whole)
-    double = op.cast_like(stepped(op.cast(a, "f64"), op.cast(b, "f64"), "i64", "f64"), a)
-    single = op.cast_like(stepped(op.cast(a, "f32"), op.cast(b, "f32"), "i32", "f32"), a)
-    return op.where(op.isfinite(op.cast_like(1e300, a)), double, single)
+    for floats, bits in (("float64", "int64"), ("float32", "int32"), ("float16", "int16"), ("bfloat16", "int16")):
+        if a.dtype == floats:
+            return stepped(a, b, bits, floats)
+    raise TypeError("nextafter() is of real numbers")
 
 
 def stepped(a, b, bits, floats):
@@ -266,15 +275,15 @@ def cov(m, y: Any = None, /, rowvar=True, bias=False, ddof=None, fweights: Any =
         w = w * aweights
         total = op.sum(w) - less * op.sum(w * aweights) / op.sum(w)
     apart = x - op.sum(x * w, -1, keepdims=True) / op.sum(w)
-    c = (apart * w) @ op.transpose(op.conj(apart)) / total
+    c = (apart * w) @ op.transpose(op.conj(apart)) / op.maximum(total, 0)
     return c[0, 0] if c.shape[0] == 1 else c
 
 
 def variables(m, rowvar):
     """The rows of a matrix, or its columns; a vector is one row."""
     if op.ndim(m) < 2:
-        return op.reshape(m, (1, -1)) * 1.0
-    return m * 1.0 if rowvar else op.transpose(m) * 1.0
+        return as_floats(op.reshape(m, (1, -1)))
+    return as_floats(m) if rowvar else as_floats(op.transpose(m))
 
 
 @composed
@@ -359,50 +368,63 @@ def nancumprod(a, /, axis=None, dtype=None, out=None):
 @composed
 def nanmean(a, /, axis=None, dtype=None, out=None, keepdims=False, where: Any = None):
     """The mean of the elements that are numbers."""
-    x = a * 1.0 if dtype is None else op.cast(a, dtype)
+    x = as_floats(a) if dtype is None else op.cast(a, dtype)
     x = x if where is None else op.where(where, x, op.cast_like(math.nan, x))
     return nansum(x, axis, None, out, keepdims) / numbers(x, axis, keepdims)
 
 
 @composed
-def nanvar(a, /, axis=None, dtype=None, out=None, ddof=0, keepdims=False, where: Any = None):
+def nanvar(a, /, axis=None, dtype=None, out=None, ddof=0, keepdims=False, where: Any = None, mean: Any = None, correction=None):
     """The variance of the elements that are numbers."""
-    x = a * 1.0 if dtype is None else op.cast(a, dtype)
+    x = as_floats(a) if dtype is None else op.cast(a, dtype)
     x = x if where is None else op.where(where, x, op.cast_like(math.nan, x))
-    apart = op.where(op.isnan(x), 0, x - nanmean(x, axis, None, out, True))
-    count = numbers(x, axis, keepdims) - ddof
+    apart = op.abs(op.where(op.isnan(x), 0, x - (nanmean(x, axis, None, out, True) if mean is None else mean)))
+    count = op.real(numbers(x, axis, keepdims)) - freedom(correction, ddof)
     return op.where(count > 0, op.sum(apart * apart, axis, keepdims=keepdims), math.nan) / count
 
 
 @composed
-def nanstd(a, /, axis=None, dtype=None, out=None, ddof=0, keepdims=False, where: Any = None):
+def nanstd(a, /, axis=None, dtype=None, out=None, ddof=0, keepdims=False, where: Any = None, mean: Any = None, correction=None):
     """Their standard deviation."""
-    return op.sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where))
+    return op.sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where, mean, correction))
 
 
 @composed
-def nanmax(a, /, axis=None, out=None, keepdims=False):
+def nanmax(a, /, axis=None, out=None, keepdims=False, initial: Any = None, where: Any = None):
     """The largest element that is a number; NaN if there is none."""
-    found = op.max(known(a, -math.inf), axis, out=out, keepdims=keepdims)
-    return op.where(op.all(op.isnan(a), axis, keepdims=keepdims), op.cast_like(math.nan, found), found)
+    some = chosen(known(a, -math.inf), where, -math.inf)
+    if initial is not None:
+        return op.max(some, axis, out=out, keepdims=keepdims, initial=initial)
+    found = op.max(some, axis, out=out, keepdims=keepdims)
+    return op.where(none_of(a, axis, keepdims, where), op.cast_like(math.nan, found), found)
+
+
+def none_of(a, axis, keepdims, where):
+    """Whether no element is a number."""
+    return op.all(op.isnan(a) if where is None else op.logical_or(op.isnan(a), op.logical_not(where)), axis, keepdims=keepdims)
 
 
 @composed
-def nanmin(a, /, axis=None, out=None, keepdims=False):
+def nanmin(a, /, axis=None, out=None, keepdims=False, initial: Any = None, where: Any = None):
     """The smallest element that is a number; NaN if there is none."""
-    found = op.min(known(a, math.inf), axis, out=out, keepdims=keepdims)
-    return op.where(op.all(op.isnan(a), axis, keepdims=keepdims), op.cast_like(math.nan, found), found)
+    some = chosen(known(a, math.inf), where, math.inf)
+    if initial is not None:
+        return op.min(some, axis, out=out, keepdims=keepdims, initial=initial)
+    found = op.min(some, axis, out=out, keepdims=keepdims)
+    return op.where(none_of(a, axis, keepdims, where), op.cast_like(math.nan, found), found)
 
 
 @composed
 def nanargmax(a, /, axis=None, out=None, keepdims=False):
     """The index of the largest element that is a number."""
+    assert not op.any(op.all(op.isnan(a), axis)), "nanargmax: there are no numbers"
     return op.argmax(known(a, -math.inf), axis, out=out, keepdims=keepdims)
 
 
 @composed
 def nanargmin(a, /, axis=None, out=None, keepdims=False):
     """The index of the smallest element that is a number."""
+    assert not op.any(op.all(op.isnan(a), axis)), "nanargmin: there are no numbers"
     return op.argmin(known(a, math.inf), axis, out=out, keepdims=keepdims)
 
 
@@ -413,6 +435,8 @@ def nanquantile(a, q, /, axis=None, out=None, overwrite_input=False, method="lin
     q = asarray(q)
     rows = op.ravel(a) if axis is None else moveaxis(a, axis, -1)
     flat = op.sort(rows, -1) * 1.0  # NaN comes last
+    if flat.shape[-1] == 0:  # there is none
+        flat = op.broadcast_to(op.cast_like(math.nan, flat), tuple(flat.shape[:-1]) + (1,))
     count = op.sum(op.cast(op.logical_not(op.isnan(flat)), "i64"), -1, keepdims=True)
     at = op.cast_like(q, flat) * op.cast_like(op.maximum(count - 1, 0), flat)
     low, high = op.cast(op.floor(at), "i64"), op.cast(op.ceil(at), "i64")
@@ -465,6 +489,7 @@ def diag_indices(n: int, ndim: int = 2) -> None:
 @composed
 def vander(x, /, n=None):
     """The powers of a vector as columns, the highest first."""
+    assert op.ndim(x) == 1, "vander: x is a vector"
     count = x.shape[0] if n is None else n
     x = not_narrow(x)
     return x[:, None] ** op.cast_like(op.flip(op.arange(count), 0), x)[None, :]

@@ -14,12 +14,13 @@ from typing import Any, Callable, Sequence
 
 from .._compile.builtins import asarray, listed_array
 from .._function import Jit
-from .._compile.known import Known, is_array
-from .._ops import COMPOSED, few, op
+from .._compile.known import Known
+from .._ops import COMPOSED, array_of, few, op
 from .._compile.source import emit_function
 from .._compile.static import Call, _like_constant, argument_nodes
-from .._tree import Shape, tree_leaves
+from .._tree import Shape
 from .._types import default_float
+from .constants import frozen, has_arrays, numbers_in, plain_constant
 
 CONTROL: dict[str, Any] = {}
 HELPERS: dict[str, Any] = {}  # what functions of other libraries mean that have no name here
@@ -28,23 +29,6 @@ LINALG = ("solve", "matrix_power", "multi_dot", "outer", "tensordot")
 SIZES = {"shape", "n", "m", "num", "num_classes", "slice_size", "slice_sizes", "length", "sizes", "new_sizes", "size", "dtype", "new_dtype",
          "minval", "maxval", "dimensions"}
 RANKS, SOME = range(9), range(1, 7)
-
-
-def frozen(x: Any) -> Any:
-    """A list as a tuple, which can be a constant."""
-    return tuple(map(frozen, x)) if type(x) in (list, tuple) else x
-
-
-def numbers_in(x: Any) -> bool:
-    """Whether the leaves of a tree, of which there are some, are numbers."""
-    if isinstance(x, (tuple, list, dict)):
-        return len(x) > 0 and all(map(numbers_in, x.values() if isinstance(x, dict) else x))
-    return x is None or isinstance(x, (int, float, complex))
-
-
-def has_arrays(x: Any) -> bool:
-    """Whether a tree from outside has arrays, which are no constants of the code."""
-    return isinstance(x, (tuple, list, dict)) and any(map(is_array, tree_leaves(x)))
 
 
 def bound_names(fn: types.FunctionType) -> set[str]:
@@ -66,17 +50,21 @@ class Composed(Jit):
         if not any(p.kind == p.VAR_POSITIONAL for p in named) or fn.__name__ in ("cond", "switch"):  # arrays may be given by name too
             vars(fn)["__signature__"] = signature.replace(parameters=named)
         super().__init__(fn, static_argnames=tuple(self._constant), **options)
-        self._bound = bound_names(fn)
+        self._bound, self._named = bound_names(fn), [*signature.parameters]
         self._interpreted: Any = None
 
     def __call__(self, *args: Any, **kw: Any) -> Any:
-        args = tuple(frozen(a) if i in self._static else a for i, a in enumerate(args))
-        kw = {n: frozen(a) if n in self._constant else a for n, a in kw.items()}
+        args = tuple(frozen(plain_constant(a)) if i in self._static else self._of_list(i, a) for i, a in enumerate(args))
+        kw = {n: frozen(plain_constant(a)) if n in self._constant else a for n, a in kw.items()}
         if not self._loops and few((*args, *kw.values())):
             if self._interpreted is None:
                 self._interpreted = type(self)(self.__wrapped__, backend="interp")
             return super(Composed, self._interpreted).__call__(*args, **kw)
         return super().__call__(*args, **kw)
+
+    def _of_list(self, i: int, a: Any) -> Any:
+        """A list or tuple of numbers as an array, where an array is taken."""
+        return array_of(a) if isinstance(a, (list, tuple)) and i < len(self._named) and self._named[i] in self._arrays else a
 
     def _emit_call(self, w: Any, c: Call) -> str:
         statics: dict[str, Any] = {}
@@ -571,7 +559,7 @@ def inv(a, /):
     """The inverse of a matrix."""
     for kind in KINDS[-1]:
         if a.dtype == kind:
-            return solve_complex(a, op.eye(a.shape[-1]) + op.zeros_like(a))
+            return solve_complex(a, op.cast_like(op.eye(a.shape[-1]), a) + op.zeros_like(a))
     return op.inverse(a)
 
 
@@ -579,9 +567,9 @@ def inv(a, /):
 def matrix_power(a, /, n):
     """A matrix times itself."""
     if n < 0:
-        return matrix_power(op.inverse(a), -n)
+        return matrix_power(inv(a), -n)
     if n == 0:
-        return op.eye(a.shape[0]) + op.zeros_like(a)
+        return op.cast_like(op.eye(a.shape[-1]), a) + op.zeros_like(a)
     half = a if n < 2 else matrix_power(a, n // 2)
     if n == 1:
         return a
@@ -621,7 +609,9 @@ def between(below, above, at, method):
         return op.where(part == 0, below, (below + above) / 2)
     if method == "nearest":
         return op.where(op.rint(at) == op.floor(at), below, above)
-    return below + (above - below) * part
+    step = above - below  # of infinities it is no number
+    return op.where(op.logical_or(part == 0, below == above), below,
+                    op.where(op.isfinite(step), below + step * part, below * (1 - part) + above * part))
 
 
 @composed
@@ -630,6 +620,8 @@ def quantile(a, q, /, axis=None, out=None, overwrite_input=False, method="linear
     assert out is None, "quantile() makes a new array: out cannot be given"
     q = asarray(q)
     flat = op.sort(op.ravel(a) if axis is None else moveaxis(a, axis, -1), axis=-1) * 1.0
+    if flat.shape[-1] == 0:  # there is none
+        flat = op.broadcast_to(op.cast_like(math.nan, flat), tuple(flat.shape[:-1]) + (1,))
     at = q * (flat.shape[-1] - 1)
     low = op.cast(op.floor(at), "i64")
     high = op.cast(op.ceil(at), "i64")
@@ -696,13 +688,30 @@ def isin(a, test, /, assume_unique=False, invert=False):
 
 @composed
 def digitize(x, bins, /, right=False):
-    """The number of the bin of each element."""
-    return op.searchsorted(bins, x, side="left" if right else "right")
+    """The number of the bin of each element. The bins rise or fall."""
+    if bins.shape[0] < 2:
+        return op.searchsorted(bins, x, side="left" if right else "right")
+    falls = bins[0] > bins[-1]
+    found = op.searchsorted(op.where(falls, op.flip(bins, 0), bins), x, side="left" if right else "right")
+    return op.where(falls, bins.shape[0] - found, found)
 
 
 def slopes(a, spacing):
     """Along the first dim."""
+    if a.shape[0] < 2:
+        raise ValueError("gradient: there are fewer than two elements along an axis")
+    if op.ndim(spacing) == 1:
+        return slopes_at(a, widened(as_floats(spacing), a))
     return op.concatenate([a[1:2] - a[:1], (a[2:] - a[:-2]) / 2, a[-1:] - a[-2:-1]], 0) / spacing
+
+
+def slopes_at(a, x):
+    """Along the first dim, at places x that have any distances."""
+    if x.shape[0] != a.shape[0]:
+        raise ValueError("gradient: there are not as many places as elements along the axis")
+    steps, rises = x[1:] - x[:-1], a[1:] - a[:-1]
+    h, k, left, right = steps[:-1], steps[1:], rises[:-1], rises[1:]
+    return op.concatenate([rises[:1] / steps[:1], left * (k / (h * (h + k))) + right * (h / (k * (h + k))), rises[-1:] / steps[-1:]], 0)
 
 
 @Known
@@ -714,8 +723,8 @@ def axes_of(rank: int, axis: Any) -> tuple:
 @composed
 def gradient(a, spacing=1.0, /, axis=None):
     """Slopes by central differences along an axis; a tuple, one for each axis, if there are several."""
-    assert op.ndim(spacing) == 0, "gradient: spacing is a number"
-    a = a * 1.0  # differences of integers would wrap
+    assert op.ndim(spacing) < 2, "gradient: spacing is a number, or a vector of the places"
+    a = as_floats(a)  # differences of integers would wrap
     for rank in RANKS:
         if a.ndim == rank:
             if isinstance(axis, int) or rank == 1:
@@ -736,6 +745,21 @@ def trapezoid(y, x=None, /, dx=1.0, axis=-1):
         return op.sum(middle * (x[1:] - x[:-1]), -1)
     at = moveaxis(x, axis, -1)
     return op.sum(middle * (at[..., 1:] - at[..., :-1]), -1)
+
+
+def as_floats(x):
+    """Integers as floats; complex numbers stay, whose product with 1.0 has NaN for infinities."""
+    for kind in ("complex64", "complex128"):
+        if x.dtype == kind:
+            return x
+    return x * 1.0
+
+
+def not_complex(x):
+    """The numbers, which must be real."""
+    for kind in ("complex64", "complex128"):
+        assert x.dtype != kind, "this is not defined for complex numbers"
+    return x
 
 
 def not_narrow(x):
@@ -759,7 +783,7 @@ def polyval(p: Sequence, x, /):
 @composed
 def unravel_index(i, /, shape):
     """The index in each dim of a flat index."""
-    found = []
+    found, i = [], not_narrow(i)
     for d in reversed(shape):
         found.append(i % d)
         i = i // d
@@ -771,6 +795,7 @@ def unravel_index(i, /, shape):
 @composed
 def isclose(a, b, /, rtol=1e-5, atol=1e-8, equal_nan=False):
     """Whether elements are nearly the same."""
+    a, b = as_floats(a), as_floats(b)  # differences of integers would wrap
     near = op.logical_and(op.isfinite(b), op.abs(a - b) <= atol + rtol * op.abs(b))
     same = op.logical_or(a == b, near)
     return op.logical_or(same, op.logical_and(op.isnan(a), op.isnan(b))) if equal_nan else same
@@ -804,8 +829,12 @@ def fmin(a, b, /):
 
 @composed
 def float_power(a, b, /):
-    """Powers in f64."""
-    return (a + op.zeros((), dtype="f64")) ** b
+    """Powers in f64, of complex numbers in c128."""
+    for kind in KINDS[-1]:
+        for x in (a, b):
+            if x.dtype == kind:
+                return op.cast(a, "complex128") ** op.cast(b, "complex128")
+    return op.cast(a, "float64") ** op.cast(b, "float64")
 
 
 @composed
@@ -823,7 +852,8 @@ def signbit(a, /):
 @composed
 def angle(z, /, deg=False):
     """The angle of complex numbers."""
-    turn = op.arctan2(op.imag(z * 1.0), op.real(z * 1.0))
+    z = as_floats(z)
+    turn = op.arctan2(op.imag(z), op.real(z))
     return turn * (180 / math.pi) if deg else turn
 
 
@@ -834,52 +864,22 @@ def positive(a, /):
 
 
 @composed
-def heaviside(x, h, /):
-    """0 below 0, 1 above, h there."""
-    return op.where(op.isnan(x), x, op.where(x == 0, h, op.where(x < 0, 0.0, 1.0)))
-
-
-@composed
-def sinc(x, /):
-    """sin(pi x) / (pi x)."""
-    y = op.where(x == 0, 1.0, math.pi * x)
-    return op.where(x == 0, 1.0, op.sin(y) / y)
-
-
-@composed
-def deg2rad(x, /):
-    """Degrees as radians."""
-    return x * (math.pi / 180)
-
-
-@composed
-def rad2deg(x, /):
-    """Radians as degrees."""
-    return x * (180 / math.pi)
-
-
-@composed
-def logaddexp(a, b, /):
-    """The logarithm of the sum of exponentials."""
-    a, b = a * 1.0, b * 1.0  # of integers too
-    first = a >= b
-    less = op.where(first, b - a, a - b)  # of infinities that are alike it is NaN
-    return op.where(first, a, b) + op.log1p(op.exp(op.where(op.logical_and(a == b, op.isinf(a)), op.zeros_like(less), less)))
-
-
-@composed
-def logaddexp2(a, b, /):
-    """The same to base 2."""
-    return logaddexp(a * math.log(2), b * math.log(2)) / math.log(2)
-
-
-@composed
 def nan_to_num(x, /, copy=True, nan=0.0, posinf=None, neginf=None):
     """Numbers in place of NaN and infinities: the largest ones if no others are given."""
-    y = op.where(op.isnan(x), nan, x)
+    for kind in ("complex64", "complex128"):
+        if x.dtype == kind:
+            return op.make_complex(nan_to_num(op.real(x), copy, nan, posinf, neginf), nan_to_num(op.imag(x), copy, nan, posinf, neginf))
+    for kind in ("float16", "bfloat16", "float32", "float64"):
+        if x.dtype == kind:
+            return only_numbers(x, nan, posinf, neginf)
+    return x
+
+
+def only_numbers(x, nan, posinf, neginf):
+    """nan_to_num of floats."""
     high = limit(x, "max") if posinf is None else posinf
     low = limit(x, "min") if neginf is None else neginf
-    return op.where(y == math.inf, high, op.where(y == -math.inf, low, y))
+    return op.where(op.isnan(x), nan, op.where(x == math.inf, high, op.where(x == -math.inf, low, x)))
 
 
 def limit(x, name):

@@ -22,6 +22,14 @@ def matrix_transpose(x, /):
 
 
 @linear
+def outer(x1, x2, /):
+    """The products of each element of a vector with each of another."""
+    if op.ndim(x1) != 1 or op.ndim(x2) != 1:
+        raise ValueError("linalg.outer() is of vectors; numpy.outer() takes all elements")
+    return COMPOSED["outer"](x1, x2)
+
+
+@linear
 def vecdot(x1, x2, /, axis=-1):
     """The sum of products along a dim, the first conjugated."""
     return op.sum(op.conj(x1) * x2, axis)
@@ -117,8 +125,13 @@ def cond(x, /, p=None):
     """The condition number: the norm of a matrix times that of its inverse; by default the greatest singular value over the least."""
     if p is None or p == 2 or p == -2:
         s = svdvals(x * 1.0)
-        return op.max(s, -1) / op.min(s, -1) if p != -2 else op.min(s, -1) / op.max(s, -1)
-    return matrix_norm(x, False, p) * matrix_norm(op.inverse(x), False, p)
+        return without_inverse(x, op.max(s, -1) / op.min(s, -1)) if p != -2 else op.min(s, -1) / op.max(s, -1)
+    return without_inverse(x, matrix_norm(x, False, p) * matrix_norm(COMPOSED["inv"](x), False, p))
+
+
+def without_inverse(x, found):
+    """The condition number of matrices of numbers that have no inverse is infinite."""
+    return op.where(op.logical_and(op.isnan(found), op.logical_not(op.any(op.isnan(x), (-2, -1)))), op.cast_like(math.inf, found), found)
 
 
 @linear

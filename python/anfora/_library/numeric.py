@@ -10,7 +10,7 @@ from .._compile.known import Known, has_parts
 from .._compile.builtins import asarray
 from .._ops import op
 from .._transform import vmap
-from .composed import ByValue, COMPOSED, HELPERS, RANKS, along, composed, floats, helper, moveaxis
+from .composed import ByValue, COMPOSED, HELPERS, RANKS, along, composed, floats, helper, moveaxis, not_complex, not_narrow
 from .decompositions import lstsq
 from .special import i0
 
@@ -18,6 +18,7 @@ from .special import i0
 @composed
 def modf(x, /):
     """(the fraction, the integer), both with the sign of x."""
+    x = not_complex(x) * 1.0
     whole = op.trunc(x)
     return op.copysign(op.where(op.isinf(x), 0.0, x - whole), x), whole
 
@@ -31,13 +32,13 @@ def ldexp(x1, x2, /):
 @composed
 def isposinf(x, /):
     """Whether each element is +inf."""
-    return x == math.inf
+    return not_complex(x) == math.inf
 
 
 @composed
 def isneginf(x, /):
     """Whether each element is -inf."""
-    return x == -math.inf
+    return not_complex(x) == -math.inf
 
 
 @composed
@@ -73,9 +74,9 @@ def unwrap(p, /, discont=None, axis=-1, period=2 * math.pi):
 @composed
 def ravel_multi_index(multi_index: Sequence, /, dims):
     """The place of elements in the flat array of these dims."""
-    at = multi_index[0] * math.prod(dims[1:])
+    at = not_narrow(multi_index[0]) * math.prod(dims[1:])
     for k in range(1, len(dims)):
-        at = at + multi_index[k] * math.prod(dims[k + 1:])
+        at = at + not_narrow(multi_index[k]) * math.prod(dims[k + 1:])
     return at
 
 
@@ -89,26 +90,26 @@ def bitwise_count(x, /):
 
 @composed
 def gcd(x1, x2, /):
-    """The greatest common divisor."""
-    a, b = op.abs(x1) + 0 * op.abs(x2), op.abs(x2) + 0 * op.abs(x1)
+    """The greatest common divisor of whole numbers."""
+    a, b = op.abs(x1) + op.bit_and(op.abs(x2), 0), op.abs(x2) + op.bit_and(op.abs(x1), 0)  # floats, for which this may not end, have no bits
     while op.any(b != 0):
         rest = op.where(b != 0, a % op.where(b == 0, 1, b), 0)
         a = op.where(b != 0, b, a)
         b = rest
-    return a
+    return op.abs(a)
 
 
 @composed
 def lcm(x1, x2, /):
     """The least common multiple."""
     d = gcd(x1, x2)
-    return op.where(d == 0, 0, op.abs(x1 // op.where(d == 0, 1, d) * x2))
+    return op.where(d == 0, 0, op.abs(x1) // op.where(d == 0, 1, d) * op.abs(x2))
 
 
 @composed
 def frexp(x, /):
     """(m, e) with x = m 2^e, where m is from 0.5 to below 1."""
-    x = x * 1.0
+    x = not_complex(x) * 1.0
     regular = op.logical_and(x != 0, op.isfinite(x))
     size = op.cast(op.abs(op.where(regular, x, 1.0)), "f64")
     little = size < 2.0 ** -1000  # scaled, for numbers with fewer bits have no exponent of their own
@@ -131,8 +132,55 @@ def isreal(x, /):
 
 
 @composed
+def heaviside(x, h, /):
+    """0 below 0, 1 above, h there."""
+    return op.where(op.isnan(x), x, op.where(x == 0, h, op.where(x < 0, 0.0, 1.0)))
+
+
+@composed
+def sinc(x, /):
+    """sin(pi x) / (pi x)."""
+    y = op.where(x == 0, 1.0, math.pi * x)
+    return op.where(x == 0, 1.0, op.sin(y) / y)
+
+
+@composed
+def deg2rad(x, /):
+    """Degrees as radians."""
+    return not_complex(x) * (math.pi / 180)
+
+
+@composed
+def rad2deg(x, /):
+    """Radians as degrees."""
+    return not_complex(x) * (180 / math.pi)
+
+
+@composed
+def logaddexp(a, b, /):
+    """The logarithm of the sum of exponentials."""
+    a, b = a * 1.0, b * 1.0  # of integers too
+    first = a >= b
+    less = op.where(first, b - a, a - b)  # of infinities that are alike it is NaN
+    return op.where(first, a, b) + op.log1p(op.exp(op.where(op.logical_and(a == b, op.isinf(a)), op.zeros_like(less), less)))
+
+
+@composed
+def logaddexp2(a, b, /):
+    """The same to base 2."""
+    return logaddexp(a * math.log(2), b * math.log(2)) / math.log(2)
+
+
+@composed
+def fabs(x, /):
+    """The absolute value, a float."""
+    return op.abs(not_complex(x) * 1.0)
+
+
+@composed
 def spacing(x, /):
     """How far the next number is that is further from 0."""
+    x = not_complex(x) * 1.0
     return op.copysign(COMPOSED["nextafter"](op.abs(x), op.cast_like(math.inf, x)) - op.abs(x), x)
 
 
@@ -184,7 +232,10 @@ def diagflat(v, /, k=0):
 @composed
 def ix_(*args):
     """Vectors along one dim each, so that together they are indices of a grid."""
-    return tuple([op.reshape(a, along(i, len(args))) for i, a in enumerate(args)])
+    found = [op.reshape(a, along(i, len(args))) for i, a in enumerate(args)]
+    for a in found:
+        assert a.dtype != "bool", "ix_: the indices of what is true are nonzero(mask, size=...)[0]"
+    return tuple(found)
 
 
 def nested(x):

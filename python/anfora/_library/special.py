@@ -349,7 +349,7 @@ def expn(n, x, /):
 
 def bessel_scaled(x, order):
     """exp(-|x|) I(x) of order 0 or 1."""
-    size = op.abs(x)
+    size = op.abs(x * 1.0)
     low = size < 20
     near, far = op.where(low, size, 1.0), op.where(low, 20.0, size)
     quarter = near * near / 4
@@ -378,13 +378,17 @@ def i1e(x, /):
 @special
 def i0(x, /):
     """The modified Bessel function of order 0."""
-    return op.exp(op.abs(x)) * i0e(x)
+    x = x * 1.0
+    half = op.exp(op.abs(x) / 2)
+    return op.where(op.isinf(half), half, half * i0e(x) * half)
 
 
 @special
 def i1(x, /):
     """The modified Bessel function of order 1."""
-    return op.exp(op.abs(x)) * i1e(x)
+    x = x * 1.0
+    half = op.exp(op.abs(x) / 2)
+    return op.where(op.isinf(half), op.copysign(half, x), half * i1e(x) * half)
 
 
 @Known
