@@ -64,6 +64,25 @@ double fill(arrays in, sizes at, double *g) {
   return s;
 }
 
+double twice(arrays in, sizes at, double *g) {
+  const double *x = in[0];
+  double s = 0.0;
+  zeros(g, at[0]);
+  for (int64_t i = 1; i < at[0] - 2; i++) {
+    double w = 0.0;
+    for (int64_t j = i; j < i + 3; j++) {
+      double d = x[j] - x[j - 1];
+      w += d * d * x[j];
+      if (!g) continue;
+      g[j] += x[i] * (2.0 * d * x[j] + d * d);
+      g[j - 1] -= x[i] * 2.0 * d * x[j];
+    }
+    s += w * x[i];
+    if (g) g[i] += w;
+  }
+  return s;
+}
+
 double running(arrays in, sizes at, double *g) {
   const double *x = in[0];
   int64_t n = at[0];

@@ -28,6 +28,7 @@ CASES = {
     "fill": [(random(n),) for n in (1000, 4000, 16000)],
     "append": [(random(n),) for n in (4000, 16000)],
     "running": [(random(n),) for n in (4000, 16000)],
+    "twice": [(random(n),) for n in (1000, 4000, 16000)],
     "kmeans": [(random((10, 10)), random((n, 10))) for n in (2500, 10000)],
     "mixture": [(random(50), random((50, 10)), random((50, 10)), random((n, 10))) for n in (250, 1000)],
     "ode": [(random(n), 100) for n in (2500, 10000)],
