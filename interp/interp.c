@@ -486,6 +486,15 @@ typedef struct besides {
   bool more; // set
 } besides;
 
+/* The result of the rest of g; takes v. A function in it would be of a copy, and g is refused as where nothing can run before. */
+static anf_value *without_functions(anf_graph *g, size_t n, anf_value *const *args, anf_value *v) {
+  anfi_given_values given = {n, args};
+  anfi_prepared p;
+  if (!v || !anfi_value_type(g->module->cx, v)->functions) return v;
+  anf_value_release(v);
+  return anfi_run_prepare(g, &given, NULL, &p), NULL;
+}
+
 static anf_value *run_graph(anf_graph *g, size_t n, anf_value *const *args, const anf_run_opts *o,
                             besides *b) {
   anf_ctx *cx = g->module->cx;
@@ -495,9 +504,11 @@ static anf_value *run_graph(anf_graph *g, size_t n, anf_value *const *args, cons
     anfi_defer(cx, ANFI_ALWAYS, anfi_release, f);
     return run_value(cx, f, n, args, o);
   }
+  static const anf_run_opts plain = {.size = sizeof plain};
   anfi_prepared p;
   anfi_given_values given = {n, args};
-  if (!check_given(cx, n, args) || !anfi_run_prepare(g, &given, &p)) return NULL;
+  const anf_run_opts *head = b->max_work ? NULL : o ? o : &plain;
+  if (!check_given(cx, n, args) || !anfi_run_prepare(g, &given, head, &p)) return NULL;
   machine *m = new_machine(cx, o);
   m->watch = b->watch;
   m->watch_user = b->user;
@@ -506,6 +517,7 @@ static anf_value *run_graph(anf_graph *g, size_t n, anf_value *const *args, cons
   anfi_machine_push(m, anfi_value_new_fn(cx, p.g, ANF_OP_NONE, NULL, 0, 0));
   anf_value *v = finish(m, given.n, given.at);
   b->more = m->more;
+  if (p.cut) return without_functions(g, n, args, v);
   return p.g != g ? original_result(cx, &p, v) : v;
 }
 

@@ -222,14 +222,17 @@ bool anfi_pick_function(anfi_machine *m, size_t p);
 typedef struct anfi_prepared {
   anf_graph *g;
   anfi_origins origins;
+  bool cut; // g is the rest of a function, of which a part has run
 } anfi_prepared;
 /* The arguments of a call. Those of the copy may be others. */
 typedef struct anfi_given_values {
   size_t n;
   anf_value *const *at;
 } anfi_given_values;
-/* Where a shape follows from arguments, these are part of the copy. */
-bool anfi_run_prepare(anf_graph *g, anfi_given_values *v, anfi_prepared *out);
+/* Where a shape follows from arguments, these are part of the copy. Where one follows from what g computes, the part that comes
+ * before runs, with `o`, if that is not NULL, and the copy is of the rest. */
+bool anfi_run_prepare(anf_graph *g, anfi_given_values *v, const anf_run_opts *o,
+                      anfi_prepared *out);
 /* Likewise for a function value, where it is a transform or comes to one; else out->g is NULL. The
  * copy takes what functions among f and its arguments bind, in order, and the other arguments. */
 bool anfi_run_prepare_value(anf_value *f, anfi_given_values *v, anfi_prepared *out);

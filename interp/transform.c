@@ -5,6 +5,7 @@
 #include "autodiff/autodiff.h"
 #include "interp/interp.h"
 #include "interp/applied.h"
+#include "optimizer/infer/cut.h"
 
 #include "anfora/opt.h"
 
@@ -87,31 +88,78 @@ static anf_status prepare_copy(anf_graph *g, const anfi_given_values *v, anf_dia
   return without_transforms(copy, v->n, types_of(cx, g, v->at), d, out);
 }
 
-/* The same with integers, bools, strings and types as part of the program, as where a shape is made of an argument. */
-static anf_status prepare_for_values(anf_graph *g, anfi_given_values *v, anf_diag *d,
-                                     anfi_prepared *out) {
+/* A copy with integers, bools, strings and types among the arguments as part of it, as where a shape is made of one, and short lists
+ * of numbers where they are `needed`, bits; *v are the others. NULL with an error. */
+static anf_graph *copy_for_values(anf_graph *g, anfi_given_values *v, uint64_t needed,
+                                  anfi_origins *origins) {
   anf_ctx *cx = g->module->cx;
   anfi_arena *a = anfi_scratch(cx);
   size_t n = 0;
-  uint64_t needed = anfi_needed_arguments(g);
   const anf_type **t = types_of(cx, g, v->at);
   anf_value **rest = ANFI_NEW_N(a, anf_value *, v->n + 1);
   anfi_given *of = ANFI_NEW_N(a, anfi_given, v->n + 1);
   for (size_t i = 0; i < v->n; i++) {
     bool fix = i < 64 && needed >> i & 1 ? anfi_may_fix_needed(t[i]) : anfi_may_fix_type(t[i]);
     of[i] = (anfi_given){.type = t[i], .value = fix ? v->at[i] : NULL};
-    if (fix) continue;
-    t[n] = t[i];
-    rest[n++] = v->at[i];
+    if (!fix) rest[n++] = v->at[i];
   }
-  anf_graph *made = anfi_applied(cx, g, v->n, of, a, &out->origins);
-  if (!made) return ANF_INVALID;
+  anf_graph *made = anfi_applied(cx, g, v->n, of, a, origins);
   *v = (anfi_given_values){n, rest};
-  return without_transforms(made, n, t, d, out);
+  return made;
+}
+
+static anf_status prepare_for_values(anf_graph *g, anfi_given_values *v, anf_diag *d,
+                                     anfi_prepared *out) {
+  anf_graph *made = copy_for_values(g, v, anfi_needed_arguments(g), &out->origins);
+  if (!made) return ANF_INVALID;
+  return without_transforms(made, v->n, types_of(made->module->cx, made, v->at), d, out);
+}
+
+static bool sizes_unknown(const anf_diag *d, size_t had) {
+  return anfi_diag_has(d, had, ANF_E0520) || anfi_diag_has(d, had, ANF_E0724);
 }
 
 /* Errors of the first attempt are recorded unless another may help. */
-bool anfi_run_prepare(anf_graph *g, anfi_given_values *v, anfi_prepared *out) {
+static anf_status prepare(anf_graph *g, anfi_given_values *v, anf_diag *d, anfi_prepared *out) {
+  size_t had = anf_diag_count(d);
+  anf_status st = prepare_copy(g, v, d, out);
+  if (st == ANF_OK || !sizes_unknown(d, had)) return st;
+  anfi_diag_forget(d, had);
+  return prepare_for_values(g, v, d, out);
+}
+
+/* Where the first size that depends on data is, if something comes before; else where the first is that depends on more
+ * than the arguments. */
+static bool find_head(anf_graph *g, anfi_given_values *v, anfi_cut *c) {
+  anfi_origins origins;
+  if (anfi_cut_at_sizes(g, c)) return true;
+  if (anfi_failed(g->module->cx)) return false;
+  anf_graph *made = copy_for_values(g, v, 0, &origins);
+  return made && anfi_cut_at_sizes(made, c);
+}
+
+/* Runs the head; *v are the arguments of the tail then. */
+static anf_status run_head(const anfi_cut *c, anfi_given_values *v, const anf_run_opts *o,
+                           anf_diag *d) {
+  anf_ctx *cx = c->head->module->cx;
+  anf_value **all = ANFI_NEW_N(anfi_scratch(cx), anf_value *, v->n + c->nmid), *mid = NULL;
+  if (v->n) memcpy(all, v->at, v->n * sizeof *all);
+  anf_status st = anf_run(c->head, v->n, all, o, d, &mid);
+  if (st != ANF_OK) return st;
+  anfi_defer(cx, ANFI_ALWAYS, anfi_release, mid);
+  for (size_t i = 0; i < c->nmid; i++) all[v->n + i] = mid->u.item[i];
+  *v = (anfi_given_values){v->n + c->nmid, all};
+  return ANF_OK;
+}
+
+static bool any_function(anf_ctx *cx, const anfi_given_values *v) {
+  for (size_t i = 0; i < v->n; i++)
+    if (anfi_value_type(cx, v->at[i])->functions) return true;
+  return false;
+}
+
+bool anfi_run_prepare(anf_graph *g, anfi_given_values *v, const anf_run_opts *o,
+                      anfi_prepared *out) {
   anf_ctx *cx = g->module->cx;
   *out = (anfi_prepared){.g = g};
   if (!has_transform(g->module) || v->n != g->params.n) return true;
@@ -121,10 +169,22 @@ bool anfi_run_prepare(anf_graph *g, anfi_given_values *v, anfi_prepared *out) {
     anfi_defer(cx, ANFI_ALWAYS, anfi_free_diag, d);
   }
   size_t had = anf_diag_count(d);
-  anf_status st = prepare_copy(g, v, d, out);
-  if (st != ANF_OK && (anfi_diag_has(d, had, ANF_E0520) || anfi_diag_has(d, had, ANF_E0724))) {
+  const anfi_given_values whole = *v;
+  anfi_given_values given = *v;
+  anf_graph *rest = g;
+  anf_status st = prepare(g, v, d, out);
+  for (anfi_cut c; st != ANF_OK && o && sizes_unknown(d, had) && find_head(rest, &given, &c);) {
     anfi_diag_forget(d, had);
-    st = prepare_for_values(g, v, d, out);
+    st = run_head(&c, &given, o, d);
+    if (st != ANF_OK) break;
+    if (any_function(cx, &given)) { // of the head's module, which the tail does not know
+      given = whole;
+      st = prepare(g, &given, d, out);
+      break;
+    }
+    *out = (anfi_prepared){.g = rest = c.tail, .cut = true};
+    *v = given;
+    st = prepare(rest, v, d, out);
   }
   return st == ANF_OK || anfi_fail_as(cx, st);
 }
