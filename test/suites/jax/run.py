@@ -10,6 +10,7 @@ import resource
 import signal
 import subprocess
 import sys
+import traceback
 import unittest
 import warnings
 
@@ -55,7 +56,7 @@ def kind(e, seen):
     return "refused"
 
 
-def one(test, seconds):
+def one(test, seconds, verbose):
     """(how it ended, why) of a test."""
     import exchange
     exchange.Seen.ours = False
@@ -79,6 +80,8 @@ def one(test, seconds):
         signal.setitimer(signal.ITIMER_PROF, 0)
     if not errors:
         return ("passed" if exchange.Seen.ours else "others"), ""
+    if verbose:
+        traceback.print_exception(errors[0])
     return kind(errors[0], exchange.Seen.ours), f"{type(errors[0]).__name__}: {errors[0]}"
 
 
@@ -100,7 +103,7 @@ def child(o, name):
     tests = [t for t in tests_of(unittest.defaultTestLoader.loadTestsFromModule(module)) if o.filter in t.id()]
     for i, t in list(enumerate(tests))[o.start::o.every]:
         print(f"begin\t{i}\t{t.id()}", flush=True)
-        what, why = one(t, o.seconds)
+        what, why = one(t, o.seconds, o.verbose)
         print(f"end\t{what}\t{' '.join(why.split())[:400]}", flush=True)
     print("all", flush=True)
 
@@ -110,7 +113,7 @@ def run(o, name, count):
     start, why_not = 0, 0
     while True:
         given = [sys.executable, "-W", "ignore", __file__, o.package, o.tests, "--child", "--start", str(start), "--filter", o.filter, "--backend", o.backend,
-                 "--cases", str(o.cases), "--every", str(o.every), "--seconds", str(o.seconds), name]
+                 "--cases", str(o.cases), "--every", str(o.every), "--seconds", str(o.seconds), *(["--verbose"] if o.verbose else []), name]
         p = subprocess.Popen(given, stdout=subprocess.PIPE, stderr=subprocess.PIPE if not o.verbose else None, encoding="utf-8", errors="replace")
         begun = None
         for line in p.stdout:
@@ -149,18 +152,16 @@ def main():
     o = p.parse_intermixed_args()
     if o.child:
         return child(o, o.files[0])
-    counts, lines = collections.Counter(), []
+    counts = collections.Counter()
+    table = open(o.table or os.devnull, "w", encoding="utf-8")  # noqa: SIM115: to the end
 
     def count(file, test, what, why):
         counts[what] += 1
-        lines.append(f"{what}\t{file}\t{test}\t{why}\n")
+        print(what, file, test, why, sep="\t", file=table, flush=True)
         if what not in ("passed", "others", "skipped", "inside"):
             print(f"{what}: {test.split('.', 1)[-1]} {why[:200]}", flush=True)
     for name in o.files:
         run(o, name, count)
-    if o.table:
-        with open(o.table, "w", encoding="utf-8") as f:
-            f.writelines(lines)
     left = sum(counts[n] for n in ("others", "skipped", "inside"))
     failed = {n: c for n, c in counts.items() if n not in ("passed", "others", "skipped", "inside")}
     print(f"{counts['passed']} pass, {sum(failed.values())} do not ({', '.join(f'{n} {c}' for n, c in sorted(failed.items()))}); left out are {left}; "
