@@ -225,6 +225,9 @@ def pad(self, padding, mode="constant", value=0.0):
     padding = tuple((0, 0) if p is None else tuple(p) for p in padding)
     if len(padding) != self.ndim:
         raise ValueError("a pair of sizes for each dim")
+    if mode == "circular" and any(a < 0 or b < 0 for a, b in padding):  # taken away before, elsewhere after
+        x = self[tuple(slice(max(0, -a), n - max(0, -b)) for (a, b), n in zip(padding, self.shape))]
+        return pad(x, tuple((max(0, a), max(0, b)) for a, b in padding), mode)
     widths = tuple((max(0, a), max(0, b)) for a, b in padding)
     kw = {"constant_values": value} if mode == "constant" else {}
     y = call(anp.pad, self, widths, {"replicate": "edge", "circular": "wrap"}.get(mode, mode), **kw)
