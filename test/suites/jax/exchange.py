@@ -31,7 +31,7 @@ class Own(Exception):
 
 
 class Seen:
-    """What the test at hand has done."""
+    """What the test that runs has done."""
     ours, backend, loading = False, "llvm", True
 
 
