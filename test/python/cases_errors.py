@@ -442,7 +442,7 @@ MISTAKES += [
 ]
 
 
-def told(f):
+def message_of(f):
     try:
         return f"nothing: {f()!r}", ""
     except (jax.AnforaError, TypeError, ValueError, IndexError, AttributeError, FloatingPointError) as e:
@@ -452,12 +452,12 @@ def told(f):
 def test_mistakes():
     """All of them at once, so that all that is poor is seen."""
     assert len(MISTAKES) >= 120
-    poor = [(words, text) for words, f in MISTAKES for text, kind in [told(f)] if words not in text or not kind]
+    poor = [(words, text) for words, f in MISTAKES for text, kind in [message_of(f)] if words not in text or not kind]
     assert not poor, "\n".join(f"{words!r} is not in: {text}" for words, text in poor)
 
 
 def test_mistakes_in_compiled_functions_have_their_place():
     """The line of the user, with a caret below what is wrong."""
-    missing = [text for _, f in MISTAKES for text, kind in [told(f)] if kind == "CompileError" and "jit" in f.__code__.co_names
+    missing = [text for _, f in MISTAKES for text, kind in [message_of(f)] if kind == "CompileError" and "jit" in f.__code__.co_names
                and not ("cases_errors.py" in text and "^" in text) and "the source of" not in text]
     assert not missing, "\n".join(missing)

@@ -18,6 +18,8 @@ sys.path.insert(0, os.path.dirname(HERE))
 from tap import ROOT, Tap, run  # noqa: E402
 
 MPIRUN = ["mpirun", "--oversubscribe", "--allow-run-as-root"]
+# Without /etc/hosts Open MPI asks a name server for localhost, for each rank; an answer that is lost costs 5 s.
+os.environ.setdefault("RES_OPTIONS", "use-vc timeout:1 attempts:1")
 LIMIT = 3  # seconds that ranks wait for one another
 BUCKET = ["--bucket", "65536"]  # where its size is not tried: not measured again and again
 EXAMPLES = [  # what, program and data, options, how near losses of several ranks are to those of one
