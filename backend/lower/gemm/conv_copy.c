@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What convolutions copy (conv.h): their weights, block of K by block, and the rows of the input that a product reads.
+ *   weights   [co][ci][taps]   ->   [blocks of ci][co][taps][channels of the block]
+ *   x         [ci][in]         ->   [phases][ci][rows and the ones that taps add]
+ * A block of weights, and of a copy, is dense: it is streamed through the caches once. */
+#include "backend/lower/gemm/conv.h"
+#include "ir/value/mapped.h"
+
+/* ---- weights ---- */
+
+/* Are they read as they lie? Of one tap, a row is a row of K. */
+static bool as_they_lie(const walk *w) { return w->taps == 1 && !w->flipped; }
+
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* Where tap 0 of this pair of channels is packed, of one group, and how far apart taps are. */
+static uint64_t packed_at(const walk *w, uint64_t out, uint64_t in, uint64_t *wide) {
+  uint64_t first = in / w->step * w->step;
+  *wide = least(w->step, u(w->c->ci) - first);
+  return first * w->taps * u(w->c->co) + out * w->taps * *wide + in - first;
+}
+
+/* Weights that never change. */
+static void pack_constant(walk *w) {
+  enum { OFTEN = 8 << 20 }; // bytes after which the source's pages leave memory
+  anfi_os_block *file = anfi_value_block(w->q->const_w);
+  tdtype d = anfi_t_dt(w->elem);
+  size_t bytes = anfi_t_bytes(d), all = u(w->c->co * w->c->ci) * w->taps, read = 0;
+  anfi_os_block *b = anfi_low_block(w->L, anfi_size_mul(w->L->cx, w->q->const_w->n, bytes));
+  const unsigned char *from = w->q->const_w->data;
+  uint64_t inner = u(w->flipped ? w->c->co : w->c->ci), wide;
+  for (size_t g = 0; g < u(w->c->groups); g++)
+    for (uint64_t i = 0; i < u(w->c->co * w->c->ci); i++) {
+      uint64_t row = i / inner, col = i % inner,
+               to = packed_at(w, w->flipped ? col : row, w->flipped ? row : col, &wide);
+      for (uint64_t tap = 0; tap < w->taps; tap++, from += bytes)
+        memcpy((unsigned char *)anfi_os_block_data(b) +
+                   (g * all + to + (w->flipped ? w->taps - 1 - tap : tap) * wide) * bytes,
+               from, bytes);
+      if ((read += w->taps * bytes) < OFTEN) continue;
+      if (file) anfi_os_block_leave(file);
+      read = 0;
+    }
+  if (file) anfi_os_block_leave(file);
+  w->weights = anfi_low_block_table(w->L, d, w->q->const_w->n, b);
+}
+
+void anfi_cv_begin_weights(walk *w) {
+  if (as_they_lie(w)) w->weights = w->q->w;
+  else if (w->q->const_w) pack_constant(w);
+}
+
+/* Packs `count` blocks of `wide` input channels, from channel `first` on. */
+static void pack_blocks(const walk *w, texpr group0, uint64_t first, uint64_t count,
+                        uint64_t wide) {
+  uint64_t co = u(w->c->co), ci = u(w->c->ci), e[4] = {count, co, wide, w->taps};
+  nest k;
+  if (!count || !wide) return;
+  anfi_cv_open(w, &k, 4, e, false);
+  texpr in = anfi_low_atom(
+            w->L, anfi_ix_addc(w->L, add(w, mulc(w, k.at[0], wide), k.at[2]), (int64_t)first)),
+        pair = w->flipped ? add(w, mulc(w, in, co), k.at[1]) : add(w, mulc(w, k.at[1], ci), in),
+        to = anfi_cv_mixed(w, 4, (texpr[]){k.at[0], k.at[1], k.at[3], k.at[2]},
+                           (uint64_t[]){count, co, w->taps, wide});
+  texpr from = mulc(w, pair, w->taps),
+        tap = w->flipped ? anfi_low_atom(w->L, anfi_t_sub(w->L->t, ix(w, w->taps - 1), k.at[3]))
+                         : k.at[3];
+  store(w, w->weights, anfi_ix_addc(w->L, to, (int64_t)(first * co * w->taps)),
+        load(w, w->q->w, add(w, group0, add(w, from, tap))));
+  anfi_cv_close(w, &k);
+}
+
+void anfi_cv_group_weights(walk *w, texpr group) {
+  uint64_t ci = u(w->c->ci), all = u(w->c->co) * ci * w->taps, blocks = ci / w->step;
+  texpr group0 = anfi_low_atom(w->L, mulc(w, group, all));
+  w->weights0 = group0;
+  if (as_they_lie(w) || w->q->const_w) return;
+  w->weights0 = ix(w, 0);
+  w->weights = anfi_low_local(w->L, w->elem, all, "taps");
+  pack_blocks(w, group0, 0, blocks, w->step);
+  pack_blocks(w, group0, blocks * w->step, 1, ci % w->step);
+}
+
+weights_at anfi_cv_weights(const walk *w, texpr first, uint64_t wide, texpr channel) {
+  bool lie = as_they_lie(w);
+  uint64_t row = lie ? u(w->c->ci) : w->taps * wide;
+  texpr start = add(w, w->weights0, mulc(w, first, lie ? 1 : w->taps * u(w->c->co)));
+  start = anfi_low_atom(w->L, add(w, start, mulc(w, channel, row)));
+  return (weights_at){start, row, lie ? 0 : wide};
+}
+
+/* ---- the input ---- */
+
+/* Of the last dim alone: there are no columns between rows of results. Of all dims: what a result reads is a column. */
+static uint64_t phases_along(const walk *w, size_t d) {
+  return u(anfi_cv_spread(w, d) ? w->c->win.kernel[d] : w->c->win.stride[d]);
+}
+
+/* Where a phase starts in x with its padding before. */
+static int64_t start_of(const walk *w, size_t d, uint64_t f) {
+  return (int64_t)f * (anfi_cv_spread(w, d) ? w->c->win.dilation[d] : 1) - w->c->win.before[d];
+}
+
+/* The positions of a phase that lie in x along a dim: lo..hi. */
+static bool span_in(const walk *w, size_t d, uint64_t f, uint64_t *lo, uint64_t *hi) {
+  const anfi_window *v = &w->c->win;
+  int64_t a = up(-start_of(w, d, f), v->stride[d]),
+          b = up(v->in[d] - start_of(w, d, f), v->stride[d]);
+  *lo = a > 0 ? u(a) : 0;
+  *hi = b > (int64_t)w->extent[d] ? w->extent[d] : b > 0 ? u(b) : 0;
+  return *lo < *hi;
+}
+
+/* Does a tap of the window read this phase? */
+static bool is_read(const walk *w, const uint64_t *f) {
+  const anfi_window *v = &w->c->win;
+  for (size_t d = 0; d < 3; d++) {
+    uint64_t t = 0;
+    if (anfi_cv_spread(w, d)) continue;
+    while (t < u(v->kernel[d]) && t * u(v->dilation[d]) % u(v->stride[d]) != f[d]) t++;
+    if (t == u(v->kernel[d])) return false;
+  }
+  return true;
+}
+
+/* The next phase that is read; false after the last. `f` starts as {0, 0, 0} and `*any` as false. */
+static bool next_phase(const walk *w, uint64_t *f, bool *any) {
+  do {
+    size_t d = 3;
+    if (!*any) *any = true;
+    else {
+      while (d-- > 0 && ++f[d] == phases_along(w, d)) f[d] = 0;
+      if (d == SIZE_MAX) return false;
+    }
+  } while (!is_read(w, f));
+  return true;
+}
+
+static uint64_t phase_number(const walk *w, const uint64_t *f) {
+  return (f[0] * phases_along(w, 1) + f[1]) * phases_along(w, 2) + f[2];
+}
+
+/* Where positions of a phase are in x. */
+static texpr source(const walk *w, const uint64_t *f, const texpr *pos) {
+  const anfi_window *v = &w->c->win;
+  texpr src = ix(w, 0);
+  for (size_t d = 0; d < 3; d++)
+    src = add(w, mulc(w, src, u(v->in[d])),
+              anfi_ix_addc(w->L, mulc(w, pos[d], u(v->stride[d])), start_of(w, d, f[d])));
+  return src;
+}
+
+/* One phase of all planes: those elements that lie inside. */
+static void copy_phase(const walk *w, const uint64_t *f, texpr from, bool last) {
+  uint64_t ci = u(w->c->ci), e[4] = {ci}, lo[3], hi[3];
+  nest k;
+  for (size_t d = 0; d < 3; d++) {
+    if (!span_in(w, d, f[d], &lo[d], &hi[d])) return;
+    e[d + 1] = hi[d] - lo[d];
+  }
+  anfi_cv_open(w, &k, 4, e, false);
+  texpr pos[3];
+  for (size_t d = 0; d < 3; d++) pos[d] = anfi_ix_addc(w->L, k.at[d + 1], (int64_t)lo[d]);
+  texpr src = add(w, mulc(w, k.at[0], w->in), source(w, f, pos)),
+        dst = anfi_cv_mixed(w, 3, pos, w->extent);
+  dst = last ? add(w, mulc(w, dst, ci), k.at[0]) : add(w, mulc(w, k.at[0], w->plane), dst);
+  dst = add(w, ix(w, phase_number(w, f) * ci * w->plane), dst);
+  store(w, w->copy, dst, load(w, w->q->x, add(w, from, src)));
+  anfi_cv_close(w, &k);
+}
+
+void anfi_cv_copy_input(walk *w, texpr from, bool last) {
+  uint64_t f[3] = {0}, all = w->phases * u(w->c->ci) * w->plane;
+  bool any = false;
+  w->copy = anfi_low_local(w->L, w->elem, all, "phases");
+  anfi_cv_fill(w, w->copy, all);
+  while (next_phase(w, f, &any)) copy_phase(w, f, from, last);
+}
+
+/* What is added from here to `end_if_inside` runs if lo <= at < hi; at once if all of a dim lie there. */
+static void if_inside(const walk *w, size_t d, uint64_t lo, uint64_t hi) {
+  if (lo) anfi_low_if(w->L);
+  if (hi < w->extent[d]) anfi_low_if(w->L);
+}
+static void end_if_inside(const walk *w, size_t d, texpr at, uint64_t lo, uint64_t hi) {
+  if (hi < w->extent[d]) anfi_low_if_end(w->L, anfi_t_lt(w->L->t, at, ix(w, hi)));
+  if (lo) anfi_low_if_end(w->L, anfi_t_not(w->L->t, anfi_t_lt(w->L->t, at, ix(w, lo))));
+}
+
+/* One phase of the rows from o on that `rows` holds: those that lie inside. */
+static void copy_phase_rows(const walk *w, const walk *rows, const uint64_t *f, const texpr *o,
+                            texpr from) {
+  uint64_t lo[3], hi[3];
+  nest r, k;
+  texpr pos[3];
+  for (size_t d = 0; d < 3; d++)
+    if (!span_in(w, d, f[d], &lo[d], &hi[d])) return;
+  anfi_cv_open(w, &r, 2, rows->extent, false);
+  for (size_t d = 0; d < 2; d++) {
+    pos[d] = anfi_low_atom(w->L, add(w, o[d], r.at[d]));
+    if_inside(w, d, lo[d], hi[d]);
+  }
+  anfi_cv_open(w, &k, 2, (uint64_t[]){u(w->c->ci), hi[2] - lo[2]}, false);
+  pos[2] = anfi_ix_addc(w->L, k.at[1], (int64_t)lo[2]);
+  texpr dst = anfi_cv_mixed(w, 4, (texpr[]){k.at[0], r.at[0], r.at[1], pos[2]},
+                            (uint64_t[]){0, rows->extent[0], rows->extent[1], rows->extent[2]});
+  dst = add(w, ix(w, phase_number(w, f) * u(w->c->ci) * rows->plane), dst);
+  texpr src = add(w, mulc(w, k.at[0], w->in), source(w, f, pos));
+  store(w, rows->copy, dst, load(w, w->q->x, add(w, from, src)));
+  anfi_cv_close(w, &k);
+  for (size_t d = 2; d-- > 0;) end_if_inside(w, d, pos[d], lo[d], hi[d]);
+  anfi_cv_close(w, &r);
+}
+
+walk anfi_cv_copy_rows(const walk *w, const texpr *o, uint64_t n, texpr from) {
+  uint64_t f[3] = {0};
+  bool any = false;
+  walk rows = *w;
+  rows.extent[0] = 1 + w->reach[0], rows.extent[1] = n + w->reach[1];
+  rows.plane = rows.extent[0] * rows.extent[1] * rows.extent[2];
+  uint64_t all = anfi_cv_lanes(w->phases * u(w->c->ci) * rows.plane) + ANFI_CV_LANES;
+  rows.copy = anfi_low_local(w->L, w->elem, all, "rows");
+  rows.copy0 = ix(w, 0);
+  anfi_cv_fill(w, rows.copy, all);
+  while (next_phase(w, f, &any)) copy_phase_rows(w, &rows, f, o, from);
+  return rows;
+}
+
+void anfi_cv_copy_patches(walk *w, texpr from) {
+  const anfi_window *v = &w->c->win;
+  uint64_t e[6];
+  nest c, k;
+  for (size_t d = 0; d < 3; d++) e[d] = u(v->kernel[d]), e[3 + d] = u(v->out[d]);
+  w->copy = anfi_low_local(w->L, w->elem, u(w->c->ci) * w->taps * w->out, "patches");
+  anfi_cv_open(w, &c, 1, &(uint64_t){u(w->c->ci)}, false);
+  anfi_cv_open(w, &k, 6, e, false);
+  texpr src = c.at[0];
+  for (size_t d = 0; d < 3; d++)
+    src = add(w, mulc(w, src, u(v->in[d])), add(w, mulc(w, k.at[3 + d], e[d]), k.at[d]));
+  texpr dst = add(w, mulc(w, c.at[0], w->taps * w->out), anfi_cv_mixed(w, 6, k.at, e));
+  store(w, w->copy, dst, load(w, w->q->x, add(w, from, src)));
+  anfi_cv_close(w, &k);
+  anfi_cv_close(w, &c);
+}
+
+void anfi_cv_split_tap(const walk *w, const texpr *tap, texpr *phase, texpr *more) {
+  *phase = ix(w, 0);
+  for (size_t d = 0; d < 3; d++) {
+    uint64_t phases = phases_along(w, d);
+    texpr t = anfi_cv_spread(w, d) ? tap[d] : mulc(w, tap[d], u(w->c->win.dilation[d]));
+    *phase = add(w, mulc(w, *phase, phases), anfi_ix_modc(w->L, t, phases));
+    more[d] = anfi_ix_divc(w->L, t, phases);
+  }
+}

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Convolutions forward by kernels (conv.h).
+ *   Conv2D(x, w)   ->   for rows: copy what they read; for parts of the output channels: for blocks of K: sums +=
+ *                       list_brgemm of (rows + tap, weights of the block and tap) over the taps; y = epilogue(sums)
+ *
+ * Rows of the copy follow each other, so several rows of results are one product, and its columns between two rows are
+ * dropped; where these would be many (a plane of 7 x 7), rows are copied once for each column of the window instead. A
+ * block of K is so short that weights and rows of it stay in the caches (Goto and van de Geijn, Anatomy of
+ * High-Performance Matrix Multiplication). A window of one element reads the input where it is, and windows side by
+ * side are windows of one element of more channels. */
+#include "backend/lower/gemm/conv.h"
+
+/* Results of one product: rows from o on, of some channels of a group. */
+typedef struct block {
+  texpr image, o[2], channel; // channel: of its group
+  uint64_t rows, channels;
+  bool copied; // rows of the input start at that of o
+} block;
+
+/* A copy that is spread along all dims is all of K. */
+static void add_column(const walk *w, const block *b, texpr sums, uint64_t *size, bool init) {
+  weights_at from = anfi_cv_weights(w, ix(w, 0), w->step, b->channel);
+  size[3] = size[4] = from.row;
+  anfi_cv_product(w, at(w, w->weights, from.start), at(w, w->copy, w->copy0), sums, size, 0, init,
+                  false);
+}
+
+/* Adds a block of K, `wide` input channels from `first` on, to sums. size: as anfi_cv_product wants it, but for K. */
+static void add_block(const walk *w, const block *b, texpr first, uint64_t wide, texpr sums,
+                      uint64_t *size, bool init) {
+  uint64_t ci = u(w->c->ci), e[3];
+  weights_at from = anfi_cv_weights(w, first, wide, b->channel);
+  texpr la = anfi_cv_list(w, w->taps), lb = anfi_cv_list(w, w->taps),
+        copy0 = anfi_low_atom(w->L, add(w, w->copy0, mulc(w, first, w->plane)));
+  kernel_dims(w, e);
+  for (uint64_t tap = 0; tap < w->taps; tap++) {
+    texpr t[3] = {ix(w, tap / (e[1] * e[2])), ix(w, tap / e[2] % e[1]), ix(w, tap % e[2])}, phase,
+          pos[3];
+    anfi_cv_split_tap(w, t, &phase, pos);
+    for (size_t d = 0; d < 2 && !b->copied; d++) pos[d] = add(w, b->o[d], pos[d]);
+    texpr col = add(w, mulc(w, phase, ci * w->plane), anfi_cv_mixed(w, 3, pos, w->extent));
+    anfi_cv_put_list(w, la, tap,
+                     at(w, w->weights, anfi_ix_addc(w->L, from.start, (int64_t)(tap * from.tap))));
+    anfi_cv_put_list(w, lb, tap, at(w, w->copy, add(w, copy0, col)));
+  }
+  size[3] = wide, size[4] = from.row;
+  anfi_cv_product(w, anfi_cv_first(w, la), anfi_cv_first(w, lb), sums, size, w->taps, init, false);
+}
+
+/* All blocks of K. init: sums start as zeros, else as they are. */
+static void add_blocks(const walk *w, const block *b, texpr sums, uint64_t *size, bool init) {
+  uint64_t ci = u(w->c->ci), full = ci / w->step;
+  if (w->spread == 3) {
+    add_column(w, b, sums, size, init);
+    return;
+  }
+  add_block(w, b, ix(w, 0), w->step, sums, size, init);
+  if (full > 1) {
+    anfi_loop l;
+    anfi_low_loop(w->L, &l, full - 1, "k");
+    texpr first = anfi_ix_addc(w->L, mulc(w, l.var, w->step), (int64_t)w->step);
+    add_block(w, b, anfi_low_atom(w->L, first), w->step, sums, size, false);
+    anfi_low_loop_end(w->L, &l);
+  }
+  if (ci % w->step) add_block(w, b, ix(w, full * w->step), ci % w->step, sums, size, false);
+}
+
+/* The epilogue of this element, on its sum x: the op that reads the convolution. */
+static texpr consumed(const walk *w, const block *b, texpr channel, texpr row, texpr col, texpr x) {
+  anfi_low *L = w->L;
+  const int64_t *out = w->c->win.out;
+  anfi_pt p = {0};
+  anfi_pt_push(&p, b->image, u(w->c->n));
+  anfi_pt_push(&p, channel, u(w->c->groups * w->c->co));
+  anfi_pt_push(&p, b->o[0], u(out[0]));
+  anfi_pt_push(&p, anfi_low_atom(L, add(w, b->o[1], row)), u(out[1]));
+  anfi_pt_push(&p, col, u(out[2]));
+  anfi_view_know(L, w->q->product, &p, x);
+  return anfi_view_at(L, w->q->root, &p).re;
+}
+
+/* Sums of rows with columns between them, to the rows of results, with the bias if they have begun without. */
+static void end_rows(const walk *w, const block *b, texpr sums, texpr row, texpr channel0,
+                     bool bias) {
+  uint64_t cols = u(w->c->win.out[2]), ld = anfi_cv_lanes(b->rows * w->extent[2]);
+  nest k;
+  anfi_cv_open(w, &k, 3, (uint64_t[]){b->channels, b->rows, cols}, false);
+  texpr from = add(w, mulc(w, k.at[0], ld), add(w, mulc(w, k.at[1], w->extent[2]), k.at[2]));
+  texpr channel = anfi_low_atom(w->L, add(w, channel0, k.at[0])), x = load(w, sums, from);
+  if (bias) x = anfi_t_add(w->L->t, x, load(w, w->q->bias, channel));
+  if (w->q->root) x = consumed(w, b, channel, k.at[1], k.at[2], x);
+  texpr to = add(w, mulc(w, k.at[0], w->out), add(w, mulc(w, k.at[1], cols), k.at[2]));
+  store(w, w->q->to, add(w, row, to), x);
+  anfi_cv_close(w, &k);
+}
+
+/* `to`: where the group's results start. */
+static void one_block(const walk *w, texpr to, const block *b, texpr channel0) {
+  const anfi_window *v = &w->c->win;
+  uint64_t cols = u(v->out[2]), n = (b->rows - 1) * w->extent[2] + cols;
+  texpr row = mulc(w, add(w, mulc(w, b->o[0], u(v->out[1])), b->o[1]), cols);
+  row = anfi_low_atom(w->L, add(w, add(w, to, mulc(w, b->channel, w->out)), row));
+  channel0 = anfi_low_atom(w->L, add(w, channel0, b->channel));
+  uint64_t size[] = {1, b->channels, n, 0, 0, w->plane, w->out, 0, 0};
+  bool dense = b->rows == 1 || w->extent[2] == cols;
+  if (dense && !w->q->root && !(b->copied && n % ANFI_CV_LANES)) {
+    anfi_cv_begin_rows(w, w->q->to, channel0, row, b->channels, n, w->out);
+    add_blocks(w, b, at(w, w->q->to, row), size, !w->q->bias);
+    return;
+  }
+  if (b->copied) size[2] = anfi_cv_lanes(n);
+  size[6] = anfi_cv_lanes(b->rows * w->extent[2]);
+  texpr sums = anfi_low_local(w->L, w->elem, b->channels * size[6], "sums");
+  add_blocks(w, b, at(w, sums, ix(w, 0)), size, true);
+  end_rows(w, b, sums, row, channel0, w->q->bias);
+}
+
+/* As many blocks of `rows` rows as `many`, from row `first` on, each in parts of channels. */
+static void blocks(const walk *w, const place *p, uint64_t first, uint64_t rows, uint64_t many,
+                   uint64_t parts) {
+  uint64_t e[2] = {u(w->c->win.out[0]), many}, channels = u(w->c->co) / parts;
+  bool share = anfi_cv_parallel(w) && w->c->n == 1;
+  nest k, c;
+  if (!many) return;
+  anfi_cv_open(w, &k, 2, e, share);
+  texpr row = anfi_ix_addc(w->L, mulc(w, k.at[1], rows), (int64_t)first);
+  block b = {.image = p->image,
+             .o = {k.at[0], anfi_low_atom(w->L, row)},
+             .rows = rows,
+             .channels = channels,
+             .copied = !w->copy};
+  walk mine = b.copied ? anfi_cv_copy_rows(w, b.o, rows, p->x) : *w;
+  anfi_cv_open(w, &c, 1, &parts, share && e[0] * many == 1);
+  b.channel = anfi_low_atom(w->L, mulc(w, c.at[0], channels));
+  one_block(&mine, p->y, &b, p->co0);
+  anfi_cv_close(w, &c);
+  anfi_cv_close(w, &k);
+}
+
+/* Channels are shared among threads where there are few rows; sums that are consumed stay in the first cache. */
+static uint64_t channel_parts(const walk *w, uint64_t many) {
+  enum { PARTS = 4, LEAST = 16, CONSUMED = 64 };
+  uint64_t co = u(w->c->co);
+  for (uint64_t p = anfi_mm_up(co, CONSUMED), most = 2 * p; p < most; p++)
+    if (p > 1 && co % p == 0) return p;
+  bool some = anfi_cv_parallel(w) && w->c->n == 1 && many * u(w->c->win.out[0]) < PARTS;
+  return some && co % PARTS == 0 && co >= PARTS * LEAST ? PARTS : 1;
+}
+
+typedef struct point { // of a window of one element
+  const walk *w;
+  const place *p;
+} point;
+
+static void store_point(anfi_low *L, const anfi_mm *q, texpr i, texpr j, texpr sum) {
+  const point *f = (const point *)q->user;
+  const walk *w = f->w;
+  texpr channel = anfi_low_atom(L, add(w, f->p->co0, i));
+  if (w->q->bias) sum = anfi_t_add(L->t, sum, load(w, w->q->bias, channel));
+  if (w->q->root) {
+    anfi_pt at = {0};
+    anfi_pt_push(&at, f->p->image, u(w->c->n));
+    anfi_pt_push(&at, channel, u(w->c->groups * w->c->co));
+    anfi_pt_push(&at, j, w->out);
+    anfi_view_know(L, w->q->product, &at, sum);
+    sum = anfi_view_at(L, w->q->root, &at).re;
+  }
+  store(w, q->c, add(w, q->c0, add(w, mulc(w, i, q->ldc), j)), sum);
+}
+
+/* A window of one element over a dense plane: [co, ci] @ [ci, plane], blocked as products are. */
+static bool one_product(const walk *w, const place *p) {
+  point f = {w, p};
+  uint64_t ci = u(w->c->ci);
+  anfi_mm q = {.elem = w->elem, .m = u(w->c->co), .n = w->out, .k = ci, .user = &f};
+  q.a = w->weights, q.b = w->copy, q.c = w->q->to;
+  q.a0 = w->weights0, q.b0 = w->copy0, q.c0 = p->y;
+  q.lda = ci, q.ldb = w->plane, q.ldc = w->out;
+  q.serial = anfi_cv_parallel(w) && w->c->n > 1;
+  if (w->q->bias || w->q->root) q.store_element = store_point;
+  if (w->taps > 1 || w->plane != w->out || !anfi_low_gemm_wanted(&q)) return false;
+  anfi_low_gemm(w->L, &q);
+  return true;
+}
+
+/* Rows of results of a product: few enough for tasks where threads share them. */
+static uint64_t rows_of(const walk *w) {
+  enum { COLUMNS = 240, SHARED = 128 };
+  uint64_t high = u(w->c->win.out[1]), most = COLUMNS / w->extent[2];
+  bool share = anfi_cv_parallel(w) && w->c->n == 1;
+  if (share && high * u(w->c->win.out[0]) < most * ANFI_LOW_TASKS) most = SHARED / w->extent[2];
+  return most ? anfi_mm_up(high, anfi_mm_up(high, most)) : 1;
+}
+
+static void all_rows(const walk *w, const place *p) {
+  if (w->copy && one_product(w, p)) return;
+  uint64_t high = u(w->c->win.out[1]), rows = rows_of(w), many = high / rows,
+           parts = channel_parts(w, many);
+  blocks(w, p, 0, rows, many, parts);
+  blocks(w, p, many * rows, high % rows, high % rows ? 1 : 0, parts);
+}
+
+/* Are the rows of the only tap dense as they are? */
+static bool reads_in_place(const walk *w) {
+  const anfi_window *v = &w->c->win;
+  for (size_t d = 0; d < 3; d++)
+    if (v->kernel[d] != 1 || v->stride[d] != 1 || v->before[d] || v->in[d] != v->out[d])
+      return false;
+  return true;
+}
+
+/* Do the windows lie side by side? */
+bool anfi_cv_of_patches(const walk *w) {
+  const anfi_window *v = &w->c->win;
+  for (size_t d = 0; d < 3; d++)
+    if (v->kernel[d] != v->stride[d] || v->before[d] || v->dilation[d] != 1 ||
+        v->in[d] < v->out[d] * v->kernel[d])
+      return false;
+  return w->taps > 1;
+}
+
+/* im2col: a convolution with a window of one over channels * taps planes; weights lie in that order already. */
+static void forward_patches(walk *w) {
+  anfi_conv whole = *w->c;
+  walk one = *w;
+  nest g, n;
+  whole.ci *= (int64_t)w->taps;
+  one.c = &whole, one.taps = 1, one.phases = 1, one.plane = w->out;
+  for (size_t d = 0; d < 3; d++) {
+    whole.win.kernel[d] = whole.win.stride[d] = 1;
+    one.extent[d] = u(w->c->win.out[d]);
+    one.reach[d] = 0;
+  }
+  place p = anfi_cv_open_images(w, &one, &g, &n);
+  anfi_cv_copy_patches(w, p.x);
+  one.copy = w->copy;
+  all_rows(&one, &p);
+  anfi_cv_close(w, &n);
+  anfi_cv_close(w, &g);
+}
+
+/* Multiplications for a result and input channel, with those of padded columns, and copies that take as long as. */
+static double cost_of(const walk *w) {
+  static const double COPY = 24; // multiplications: ResNet-18's convolutions, bench/bench_pnnx.c
+  uint64_t rows = rows_of(w), cols = u(w->c->win.out[2]),
+           sums = anfi_cv_lanes((rows - 1) * w->extent[2] + cols),
+           copied = w->phases * (1 + w->reach[0]) * (rows + w->reach[1]) * w->extent[2];
+  return ((double)(w->taps * u(w->c->co) * sums) + COPY * (double)copied) / (double)(rows * cols);
+}
+
+/* How many dims are spread (conv.h): all where K of a tap is short; the last where many columns would be between rows,
+ * as in planes of 7 x 7; the one before it where taps are so far apart that most rows between them are not read. */
+static size_t spread_of(const walk *w) {
+  enum { LEAST = 32, SHORT = 4 };
+  if (w->taps == 1) return 0;
+  if (w->c->ci <= SHORT && w->c->co >= LEAST) return 3;
+  size_t best = 0;
+  double cost = cost_of(w);
+  for (size_t s = 1; s < 3; s++) {
+    walk other = *w;
+    other.spread = s;
+    anfi_cv_sizes(&other);
+    double c = cost_of(&other);
+    if (c < cost) cost = c, best = s;
+  }
+  return best;
+}
+
+void anfi_cv_forward(walk *w) {
+  enum { STEPS = 288, COLUMN_STEPS = 160 }; // of K
+  nest g, n;
+  if (anfi_cv_of_patches(w)) {
+    forward_patches(w);
+    return;
+  }
+  bool in_place = reads_in_place(w);
+  w->spread = in_place ? 0 : spread_of(w);
+  anfi_cv_sizes(w);
+  uint64_t most = (w->spread ? COLUMN_STEPS : STEPS) / w->taps;
+  if (w->taps > 1 && w->spread < 3 && w->step)
+    w->step = anfi_mm_up(w->step, anfi_mm_up(w->step, most ? most : 1));
+  place p = anfi_cv_open_images(w, w, &g, &n);
+  if (in_place) w->copy = w->q->x, w->copy0 = p.x;
+  all_rows(w, &p);
+  anfi_cv_close(w, &n);
+  anfi_cv_close(w, &g);
+}
