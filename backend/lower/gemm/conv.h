@@ -20,10 +20,11 @@ typedef struct walk {
   uint64_t taps, in, out;       // elements of the window, of planes
   uint64_t reach[3], extent[3]; // greatest number that taps add; size of the copy by phases
   uint64_t phases, plane;       // of the copy: how many phases, elements of one channel of one
-  uint64_t step;                // input channels of a block of K
+  uint64_t step; // of a block of K: input channels, or rows of a copy that is spread along all dims
   /* ways */
   size_t spread; // of so many last dims the copy has a phase for each tap: conv_copy.c
   bool flipped;  // weights are read transposed, their taps from the last on
+  bool unpacked; // weights of one tap are read as they lie
   /* memory */
   texpr copy, weights, copy0, weights0; // the last two: where the image and the group start
 } walk;
@@ -105,8 +106,6 @@ void anfi_cv_copy_input(walk *w, texpr from, bool last);
 /* Of `w`, with a copy of what `n` rows of results from o on read: so much of a channel's plane, next to the next
  * channel's. Where whole planes are copied, a column of a tap is a page of memory for each channel. */
 walk anfi_cv_copy_rows(const walk *w, const texpr *o, uint64_t n, texpr from);
-/* x by places in the window: [channels][kernel][out], each element of x at most once. */
-void anfi_cv_copy_patches(walk *w, texpr from);
 /* Of a tap along each dim, as indices: its phase, and what it adds. */
 void anfi_cv_split_tap(const walk *w, const texpr *tap, texpr *phase, texpr *more);
 

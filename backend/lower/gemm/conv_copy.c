@@ -8,15 +8,14 @@
 
 /* ---- weights ---- */
 
-/* Are they read as they lie? Of one tap, a row is a row of K. */
-static bool as_they_lie(const walk *w) { return w->taps == 1 && !w->flipped; }
-
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+static uint64_t channels_of_block(const walk *w) { return w->spread == 3 ? u(w->c->ci) : w->step; }
 
 /* Where tap 0 of this pair of channels is packed, of one group, and how far apart taps are. */
 static uint64_t packed_at(const walk *w, uint64_t out, uint64_t in, uint64_t *wide) {
-  uint64_t first = in / w->step * w->step;
-  *wide = least(w->step, u(w->c->ci) - first);
+  uint64_t step = channels_of_block(w), first = in / step * step;
+  *wide = least(step, u(w->c->ci) - first);
   return first * w->taps * u(w->c->co) + out * w->taps * *wide + in - first;
 }
 
@@ -46,7 +45,7 @@ static void pack_constant(walk *w) {
 }
 
 void anfi_cv_begin_weights(walk *w) {
-  if (as_they_lie(w)) w->weights = w->q->w;
+  if (w->unpacked) w->weights = w->q->w;
   else if (w->q->const_w) pack_constant(w);
 }
 
@@ -71,22 +70,22 @@ static void pack_blocks(const walk *w, texpr group0, uint64_t first, uint64_t co
 }
 
 void anfi_cv_group_weights(walk *w, texpr group) {
-  uint64_t ci = u(w->c->ci), all = u(w->c->co) * ci * w->taps, blocks = ci / w->step;
+  uint64_t ci = u(w->c->ci), all = u(w->c->co) * ci * w->taps, step = channels_of_block(w),
+           blocks = ci / step;
   texpr group0 = anfi_low_atom(w->L, mulc(w, group, all));
   w->weights0 = group0;
-  if (as_they_lie(w) || w->q->const_w) return;
+  if (w->unpacked || w->q->const_w) return;
   w->weights0 = ix(w, 0);
   w->weights = anfi_low_local(w->L, w->elem, all, "taps");
-  pack_blocks(w, group0, 0, blocks, w->step);
-  pack_blocks(w, group0, blocks * w->step, 1, ci % w->step);
+  pack_blocks(w, group0, 0, blocks, step);
+  pack_blocks(w, group0, blocks * step, 1, ci % step);
 }
 
 weights_at anfi_cv_weights(const walk *w, texpr first, uint64_t wide, texpr channel) {
-  bool lie = as_they_lie(w);
-  uint64_t row = lie ? u(w->c->ci) : w->taps * wide;
-  texpr start = add(w, w->weights0, mulc(w, first, lie ? 1 : w->taps * u(w->c->co)));
+  uint64_t row = w->unpacked ? u(w->c->ci) : w->taps * wide;
+  texpr start = add(w, w->weights0, mulc(w, first, w->unpacked ? 1 : w->taps * u(w->c->co)));
   start = anfi_low_atom(w->L, add(w, start, mulc(w, channel, row)));
-  return (weights_at){start, row, lie ? 0 : wide};
+  return (weights_at){start, row, w->unpacked ? 0 : wide};
 }
 
 /* ---- the input ---- */
@@ -224,23 +223,6 @@ walk anfi_cv_copy_rows(const walk *w, const texpr *o, uint64_t n, texpr from) {
   anfi_cv_fill(w, rows.copy, all);
   while (next_phase(w, f, &any)) copy_phase_rows(w, &rows, f, o, from);
   return rows;
-}
-
-void anfi_cv_copy_patches(walk *w, texpr from) {
-  const anfi_window *v = &w->c->win;
-  uint64_t e[6];
-  nest c, k;
-  for (size_t d = 0; d < 3; d++) e[d] = u(v->kernel[d]), e[3 + d] = u(v->out[d]);
-  w->copy = anfi_low_local(w->L, w->elem, u(w->c->ci) * w->taps * w->out, "patches");
-  anfi_cv_open(w, &c, 1, &(uint64_t){u(w->c->ci)}, false);
-  anfi_cv_open(w, &k, 6, e, false);
-  texpr src = c.at[0];
-  for (size_t d = 0; d < 3; d++)
-    src = add(w, mulc(w, src, u(v->in[d])), add(w, mulc(w, k.at[3 + d], e[d]), k.at[d]));
-  texpr dst = add(w, mulc(w, c.at[0], w->taps * w->out), anfi_cv_mixed(w, 6, k.at, e));
-  store(w, w->copy, dst, load(w, w->q->x, add(w, from, src)));
-  anfi_cv_close(w, &k);
-  anfi_cv_close(w, &c);
 }
 
 void anfi_cv_split_tap(const walk *w, const texpr *tap, texpr *phase, texpr *more) {

@@ -17,17 +17,18 @@ typedef struct block {
   bool copied; // rows of the input start at that of o
 } block;
 
-/* A copy that is spread along all dims is all of K. */
-static void add_column(const walk *w, const block *b, texpr sums, uint64_t *size, bool init) {
-  weights_at from = anfi_cv_weights(w, ix(w, 0), w->step, b->channel);
-  size[3] = size[4] = from.row;
-  anfi_cv_product(w, at(w, w->weights, from.start), at(w, w->copy, w->copy0), sums, size, 0, init,
-                  false);
+/* A block of K of a copy that is spread along all dims: rows of it are elements of the window of a channel. */
+static void add_column(const walk *w, const block *b, texpr from, uint64_t k, texpr sums,
+                       uint64_t *size, bool init) {
+  weights_at at0 = anfi_cv_weights(w, ix(w, 0), u(w->c->ci), b->channel);
+  size[3] = k, size[4] = at0.row;
+  anfi_cv_product(w, at(w, w->weights, add(w, at0.start, from)),
+                  at(w, w->copy, mulc(w, from, w->plane)), sums, size, 0, init, false);
 }
 
 /* Adds a block of K, `wide` input channels from `first` on, to sums. size: as anfi_cv_product wants it, but for K. */
-static void add_block(const walk *w, const block *b, texpr first, uint64_t wide, texpr sums,
-                      uint64_t *size, bool init) {
+static void add_taps(const walk *w, const block *b, texpr first, uint64_t wide, texpr sums,
+                     uint64_t *size, bool init) {
   uint64_t ci = u(w->c->ci), e[3];
   weights_at from = anfi_cv_weights(w, first, wide, b->channel);
   texpr la = anfi_cv_list(w, w->taps), lb = anfi_cv_list(w, w->taps),
@@ -47,22 +48,24 @@ static void add_block(const walk *w, const block *b, texpr first, uint64_t wide,
   anfi_cv_product(w, anfi_cv_first(w, la), anfi_cv_first(w, lb), sums, size, w->taps, init, false);
 }
 
+static void add_one(const walk *w, const block *b, texpr from, uint64_t k, texpr sums,
+                    uint64_t *size, bool init) {
+  if (w->spread == 3) add_column(w, b, from, k, sums, size, init);
+  else add_taps(w, b, from, k, sums, size, init);
+}
+
 /* All blocks of K. init: sums start as zeros, else as they are. */
 static void add_blocks(const walk *w, const block *b, texpr sums, uint64_t *size, bool init) {
-  uint64_t ci = u(w->c->ci), full = ci / w->step;
-  if (w->spread == 3) {
-    add_column(w, b, sums, size, init);
-    return;
-  }
-  add_block(w, b, ix(w, 0), w->step, sums, size, init);
+  uint64_t all = u(w->c->ci) * (w->spread == 3 ? w->taps : 1), full = all / w->step;
+  add_one(w, b, ix(w, 0), w->step, sums, size, init);
   if (full > 1) {
     anfi_loop l;
     anfi_low_loop(w->L, &l, full - 1, "k");
-    texpr first = anfi_ix_addc(w->L, mulc(w, l.var, w->step), (int64_t)w->step);
-    add_block(w, b, anfi_low_atom(w->L, first), w->step, sums, size, false);
+    texpr from = anfi_ix_addc(w->L, mulc(w, l.var, w->step), (int64_t)w->step);
+    add_one(w, b, anfi_low_atom(w->L, from), w->step, sums, size, false);
     anfi_low_loop_end(w->L, &l);
   }
-  if (ci % w->step) add_block(w, b, ix(w, full * w->step), ci % w->step, sums, size, false);
+  if (all % w->step) add_one(w, b, ix(w, full * w->step), all % w->step, sums, size, false);
 }
 
 /* The epilogue of this element, on its sum x: the op that reads the convolution. */
@@ -200,9 +203,11 @@ static void all_rows(const walk *w, const place *p) {
   blocks(w, p, many * rows, high % rows, high % rows ? 1 : 0, parts);
 }
 
-/* Are the rows of the only tap dense as they are? */
+/* Are the rows of the only tap dense as they are, and longer than a product would copy? */
 static bool reads_in_place(const walk *w) {
+  enum { LONG = 512 };
   const anfi_window *v = &w->c->win;
+  if (w->out < LONG || w->flipped) return false;
   for (size_t d = 0; d < 3; d++)
     if (v->kernel[d] != 1 || v->stride[d] != 1 || v->before[d] || v->in[d] != v->out[d])
       return false;
@@ -219,26 +224,6 @@ bool anfi_cv_of_patches(const walk *w) {
   return w->taps > 1;
 }
 
-/* im2col: a convolution with a window of one over channels * taps planes; weights lie in that order already. */
-static void forward_patches(walk *w) {
-  anfi_conv whole = *w->c;
-  walk one = *w;
-  nest g, n;
-  whole.ci *= (int64_t)w->taps;
-  one.c = &whole, one.taps = 1, one.phases = 1, one.plane = w->out;
-  for (size_t d = 0; d < 3; d++) {
-    whole.win.kernel[d] = whole.win.stride[d] = 1;
-    one.extent[d] = u(w->c->win.out[d]);
-    one.reach[d] = 0;
-  }
-  place p = anfi_cv_open_images(w, &one, &g, &n);
-  anfi_cv_copy_patches(w, p.x);
-  one.copy = w->copy;
-  all_rows(&one, &p);
-  anfi_cv_close(w, &n);
-  anfi_cv_close(w, &g);
-}
-
 /* Multiplications for a result and input channel, with those of padded columns, and copies that take as long as. */
 static double cost_of(const walk *w) {
   static const double COPY = 24; // multiplications: ResNet-18's convolutions, bench/bench_pnnx.c
@@ -253,7 +238,7 @@ static double cost_of(const walk *w) {
 static size_t spread_of(const walk *w) {
   enum { LEAST = 32, SHORT = 4 };
   if (w->taps == 1) return 0;
-  if (w->c->ci <= SHORT && w->c->co >= LEAST) return 3;
+  if (anfi_cv_of_patches(w) || (w->c->ci <= SHORT && w->c->co >= LEAST)) return 3;
   size_t best = 0;
   double cost = cost_of(w);
   for (size_t s = 1; s < 3; s++) {
@@ -266,21 +251,23 @@ static size_t spread_of(const walk *w) {
   return best;
 }
 
+/* Of a block of K, input channels, or rows of a copy that is spread along all dims: a panel of what they read stays in
+ * the first cache, where taps share most of it; more of their weights, if each tap has rows of its own. */
+static uint64_t step_of(const walk *w) {
+  enum { TAPS_SHARE = 288, APART = 160 };
+  uint64_t taps = w->spread == 3 ? 1 : w->taps, all = u(w->c->ci) * w->taps / taps,
+           most = (w->taps > 1 && !w->spread ? TAPS_SHARE : APART) / taps;
+  return anfi_mm_up(all, anfi_mm_up(all, most ? most : 1));
+}
+
 void anfi_cv_forward(walk *w) {
-  enum { STEPS = 288, COLUMN_STEPS = 160 }; // of K
   nest g, n;
-  if (anfi_cv_of_patches(w)) {
-    forward_patches(w);
-    return;
-  }
-  bool in_place = reads_in_place(w);
-  w->spread = in_place ? 0 : spread_of(w);
+  w->unpacked = reads_in_place(w);
+  w->spread = w->unpacked ? 0 : spread_of(w);
   anfi_cv_sizes(w);
-  uint64_t most = (w->spread ? COLUMN_STEPS : STEPS) / w->taps;
-  if (w->taps > 1 && w->spread < 3 && w->step)
-    w->step = anfi_mm_up(w->step, anfi_mm_up(w->step, most ? most : 1));
+  if (!w->unpacked) w->step = step_of(w);
   place p = anfi_cv_open_images(w, w, &g, &n);
-  if (in_place) w->copy = w->q->x, w->copy0 = p.x;
+  if (w->unpacked) w->copy = w->q->x, w->copy0 = p.x;
   all_rows(w, &p);
   anfi_cv_close(w, &n);
   anfi_cv_close(w, &g);

@@ -112,6 +112,7 @@ static void by_phases(walk *w) {
   const anfi_window *v = &w->c->win;
   uint64_t f[3];
   nest g, n;
+  w->unpacked = w->taps == 1;
   place p = anfi_cv_open_images(w, w, &g, &n);
   copy_dy(w, p.y);
   for (f[0] = 0; f[0] < u(v->stride[0]); f[0]++)
