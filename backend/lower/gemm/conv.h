@@ -25,6 +25,8 @@ typedef struct walk {
   size_t spread; // of so many last dims the copy has a phase for each tap: conv_copy.c
   bool flipped;  // weights are read transposed, their taps from the last on
   bool unpacked; // weights of one tap are read as they lie
+  bool
+      exchanged; // sums are transposed: weights are the right factor, in panels of ANFI_CV_PANEL output channels
   /* memory */
   texpr copy, weights, copy0, weights0; // the last two: where the image and the group start
 } walk;
@@ -54,6 +56,8 @@ enum { ANFI_CV_LANES = 8 };
 static inline uint64_t anfi_cv_lanes(uint64_t n) {
   return anfi_mm_up(n, ANFI_CV_LANES) * ANFI_CV_LANES;
 }
+
+enum { ANFI_CV_PANEL = 16 };
 
 /* ---- conv_gemm.c ---- */
 typedef struct nest { // loops over several dims
@@ -95,7 +99,7 @@ void anfi_cv_begin_rows(const walk *w, texpr sums, texpr channel0, texpr to, uin
 void anfi_cv_begin_weights(walk *w);
 void anfi_cv_group_weights(walk *w, texpr group);
 /* Where the weights of a block of K start, from input channel `first` on, of `wide` channels; elements from one output
- * channel to the next, and from tap to tap. */
+ * channel to the next (if they are exchanged, from one step of K to the next), and from tap to tap. */
 typedef struct weights_at {
   texpr start;
   uint64_t row, tap;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What convolutions copy (conv.h): their weights, block of K by block, and the rows of the input that a product reads.
- *   weights   [co][ci][taps]   ->   [blocks of ci][co][taps][channels of the block]
+ *   weights   [co][ci][taps]   ->   [blocks of ci][co][taps][channels of the block], or, exchanged,
+ *                                   [blocks of ci][panels of co][taps][channels of the block][channels of the panel]
  *   x         [ci][in]         ->   [phases][ci][rows and the ones that taps add]
  * A block of weights, and of a copy, is dense: it is streamed through the caches once. */
 #include "backend/lower/gemm/conv.h"
@@ -12,11 +13,13 @@ static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 static uint64_t channels_of_block(const walk *w) { return w->spread == 3 ? u(w->c->ci) : w->step; }
 
+static uint64_t panel_of(const walk *w) { return w->exchanged ? ANFI_CV_PANEL : 1; }
+
 /* Where tap 0 of this pair of channels is packed, of one group, and how far apart taps are. */
-static uint64_t packed_at(const walk *w, uint64_t out, uint64_t in, uint64_t *wide) {
-  uint64_t step = channels_of_block(w), first = in / step * step;
-  *wide = least(step, u(w->c->ci) - first);
-  return first * w->taps * u(w->c->co) + out * w->taps * *wide + in - first;
+static uint64_t packed_at(const walk *w, uint64_t out, uint64_t in, uint64_t *tap) {
+  uint64_t step = channels_of_block(w), first = in / step * step, p = panel_of(w);
+  *tap = least(step, u(w->c->ci) - first) * p;
+  return first * w->taps * u(w->c->co) + out / p * w->taps * *tap + (in - first) * p + out % p;
 }
 
 /* Weights that never change. */
@@ -27,14 +30,14 @@ static void pack_constant(walk *w) {
   size_t bytes = anfi_t_bytes(d), all = u(w->c->co * w->c->ci) * w->taps, read = 0;
   anfi_os_block *b = anfi_low_block(w->L, anfi_size_mul(w->L->cx, w->q->const_w->n, bytes));
   const unsigned char *from = w->q->const_w->data;
-  uint64_t inner = u(w->flipped ? w->c->co : w->c->ci), wide;
+  uint64_t inner = u(w->flipped ? w->c->co : w->c->ci), apart;
   for (size_t g = 0; g < u(w->c->groups); g++)
     for (uint64_t i = 0; i < u(w->c->co * w->c->ci); i++) {
       uint64_t row = i / inner, col = i % inner,
-               to = packed_at(w, w->flipped ? col : row, w->flipped ? row : col, &wide);
+               to = packed_at(w, w->flipped ? col : row, w->flipped ? row : col, &apart);
       for (uint64_t tap = 0; tap < w->taps; tap++, from += bytes)
         memcpy((unsigned char *)anfi_os_block_data(b) +
-                   (g * all + to + (w->flipped ? w->taps - 1 - tap : tap) * wide) * bytes,
+                   (g * all + to + (w->flipped ? w->taps - 1 - tap : tap) * apart) * bytes,
                from, bytes);
       if ((read += w->taps * bytes) < OFTEN) continue;
       if (file) anfi_os_block_leave(file);
@@ -52,18 +55,20 @@ void anfi_cv_begin_weights(walk *w) {
 /* Packs `count` blocks of `wide` input channels, from channel `first` on. */
 static void pack_blocks(const walk *w, texpr group0, uint64_t first, uint64_t count,
                         uint64_t wide) {
-  uint64_t co = u(w->c->co), ci = u(w->c->ci), e[4] = {count, co, wide, w->taps};
+  uint64_t co = u(w->c->co), ci = u(w->c->ci), p = panel_of(w),
+           e[5] = {count, co / p, p, wide, w->taps};
   nest k;
   if (!count || !wide) return;
-  anfi_cv_open(w, &k, 4, e, false);
+  anfi_cv_open(w, &k, 5, e, false);
   texpr in = anfi_low_atom(
-            w->L, anfi_ix_addc(w->L, add(w, mulc(w, k.at[0], wide), k.at[2]), (int64_t)first)),
-        pair = w->flipped ? add(w, mulc(w, in, co), k.at[1]) : add(w, mulc(w, k.at[1], ci), in),
-        to = anfi_cv_mixed(w, 4, (texpr[]){k.at[0], k.at[1], k.at[3], k.at[2]},
-                           (uint64_t[]){count, co, w->taps, wide});
+            w->L, anfi_ix_addc(w->L, add(w, mulc(w, k.at[0], wide), k.at[3]), (int64_t)first)),
+        out = anfi_low_atom(w->L, add(w, mulc(w, k.at[1], p), k.at[2])),
+        pair = w->flipped ? add(w, mulc(w, in, co), out) : add(w, mulc(w, out, ci), in),
+        to = anfi_cv_mixed(w, 5, (texpr[]){k.at[0], k.at[1], k.at[4], k.at[3], k.at[2]},
+                           (uint64_t[]){count, co / p, w->taps, wide, p});
   texpr from = mulc(w, pair, w->taps),
-        tap = w->flipped ? anfi_low_atom(w->L, anfi_t_sub(w->L->t, ix(w, w->taps - 1), k.at[3]))
-                         : k.at[3];
+        tap = w->flipped ? anfi_low_atom(w->L, anfi_t_sub(w->L->t, ix(w, w->taps - 1), k.at[4]))
+                         : k.at[4];
   store(w, w->weights, anfi_ix_addc(w->L, to, (int64_t)(first * co * w->taps)),
         load(w, w->q->w, add(w, group0, add(w, from, tap))));
   anfi_cv_close(w, &k);
@@ -82,10 +87,10 @@ void anfi_cv_group_weights(walk *w, texpr group) {
 }
 
 weights_at anfi_cv_weights(const walk *w, texpr first, uint64_t wide, texpr channel) {
-  uint64_t row = w->unpacked ? u(w->c->ci) : w->taps * wide;
+  uint64_t p = panel_of(w), row = w->unpacked ? u(w->c->ci) : w->taps * wide;
   texpr start = add(w, w->weights0, mulc(w, first, w->unpacked ? 1 : w->taps * u(w->c->co)));
   start = anfi_low_atom(w->L, add(w, start, mulc(w, channel, row)));
-  return (weights_at){start, row, w->unpacked ? 0 : wide};
+  return (weights_at){start, w->exchanged ? p : row, w->unpacked ? 0 : wide * p};
 }
 
 /* ---- the input ---- */

@@ -17,18 +17,28 @@ typedef struct block {
   bool copied; // rows of the input start at that of o
 } block;
 
-/* A block of K of a copy that is spread along all dims: rows of it are elements of the window of a channel. */
-static void add_column(const walk *w, const block *b, texpr from, uint64_t k, texpr sums,
-                       uint64_t *size, bool init) {
-  weights_at at0 = anfi_cv_weights(w, ix(w, 0), u(w->c->ci), b->channel);
-  size[3] = k, size[4] = at0.row;
-  anfi_cv_product(w, at(w, w->weights, add(w, at0.start, from)),
-                  at(w, w->copy, mulc(w, from, w->plane)), sums, size, 0, init, false);
+/* size: of the product, but for K and what depends on it; a and b are exchanged with their factors. */
+static void multiply(const walk *w, uint64_t k, uint64_t ldw, texpr weights, texpr rows, texpr sums,
+                     const uint64_t *size, uint64_t len, bool init) {
+  uint64_t s[9] = {1, size[0], size[1], k, ldw, w->plane, size[2], 0, 0};
+  if (w->exchanged) s[1] = size[1], s[2] = size[0], s[4] = w->plane, s[5] = ldw;
+  anfi_cv_product(w, w->exchanged ? rows : weights, w->exchanged ? weights : rows, sums, s, len,
+                  init, w->exchanged);
 }
 
-/* Adds a block of K, `wide` input channels from `first` on, to sums. size: as anfi_cv_product wants it, but for K. */
+/* A block of K of a copy that is spread along all dims: rows of it are elements of the window of a channel. */
+static void add_column(const walk *w, const block *b, texpr from, uint64_t k, texpr sums,
+                       const uint64_t *size, bool init) {
+  weights_at at0 = anfi_cv_weights(w, ix(w, 0), u(w->c->ci), b->channel);
+  texpr first = w->exchanged ? mulc(w, from, ANFI_CV_PANEL) : from;
+  multiply(w, k, at0.row, at(w, w->weights, add(w, at0.start, first)),
+           at(w, w->copy, mulc(w, from, w->plane)), sums, size, 0, init);
+}
+
+/* Adds a block of K, `wide` input channels from `first` on, to sums.
+ * size: output channels, columns, elements from row to row of the sums. */
 static void add_taps(const walk *w, const block *b, texpr first, uint64_t wide, texpr sums,
-                     uint64_t *size, bool init) {
+                     const uint64_t *size, bool init) {
   uint64_t ci = u(w->c->ci), e[3];
   weights_at from = anfi_cv_weights(w, first, wide, b->channel);
   texpr la = anfi_cv_list(w, w->taps), lb = anfi_cv_list(w, w->taps),
@@ -44,18 +54,18 @@ static void add_taps(const walk *w, const block *b, texpr first, uint64_t wide, 
                      at(w, w->weights, anfi_ix_addc(w->L, from.start, (int64_t)(tap * from.tap))));
     anfi_cv_put_list(w, lb, tap, at(w, w->copy, add(w, copy0, col)));
   }
-  size[3] = wide, size[4] = from.row;
-  anfi_cv_product(w, anfi_cv_first(w, la), anfi_cv_first(w, lb), sums, size, w->taps, init, false);
+  multiply(w, wide, from.row, anfi_cv_first(w, la), anfi_cv_first(w, lb), sums, size, w->taps,
+           init);
 }
 
 static void add_one(const walk *w, const block *b, texpr from, uint64_t k, texpr sums,
-                    uint64_t *size, bool init) {
+                    const uint64_t *size, bool init) {
   if (w->spread == 3) add_column(w, b, from, k, sums, size, init);
   else add_taps(w, b, from, k, sums, size, init);
 }
 
 /* All blocks of K. init: sums start as zeros, else as they are. */
-static void add_blocks(const walk *w, const block *b, texpr sums, uint64_t *size, bool init) {
+static void add_blocks(const walk *w, const block *b, texpr sums, const uint64_t *size, bool init) {
   uint64_t all = u(w->c->ci) * (w->spread == 3 ? w->taps : 1), full = all / w->step;
   add_one(w, b, ix(w, 0), w->step, sums, size, init);
   if (full > 1) {
@@ -83,14 +93,15 @@ static texpr consumed(const walk *w, const block *b, texpr channel, texpr row, t
 }
 
 /* Sums of rows with columns between them, to the rows of results, with the bias if they have begun without. */
-static void end_rows(const walk *w, const block *b, texpr sums, texpr row, texpr channel0,
-                     bool bias) {
-  uint64_t cols = u(w->c->win.out[2]), ld = anfi_cv_lanes(b->rows * w->extent[2]);
+static void end_rows(const walk *w, const block *b, texpr sums, uint64_t ld, texpr row,
+                     texpr channel0) {
+  uint64_t cols = u(w->c->win.out[2]);
   nest k;
   anfi_cv_open(w, &k, 3, (uint64_t[]){b->channels, b->rows, cols}, false);
-  texpr from = add(w, mulc(w, k.at[0], ld), add(w, mulc(w, k.at[1], w->extent[2]), k.at[2]));
+  texpr col = add(w, mulc(w, k.at[1], w->extent[2]), k.at[2]),
+        from = w->exchanged ? add(w, mulc(w, col, ld), k.at[0]) : add(w, mulc(w, k.at[0], ld), col);
   texpr channel = anfi_low_atom(w->L, add(w, channel0, k.at[0])), x = load(w, sums, from);
-  if (bias) x = anfi_t_add(w->L->t, x, load(w, w->q->bias, channel));
+  if (w->q->bias) x = anfi_t_add(w->L->t, x, load(w, w->q->bias, channel));
   if (w->q->root) x = consumed(w, b, channel, k.at[1], k.at[2], x);
   texpr to = add(w, mulc(w, k.at[0], w->out), add(w, mulc(w, k.at[1], cols), k.at[2]));
   store(w, w->q->to, add(w, row, to), x);
@@ -104,18 +115,19 @@ static void one_block(const walk *w, texpr to, const block *b, texpr channel0) {
   texpr row = mulc(w, add(w, mulc(w, b->o[0], u(v->out[1])), b->o[1]), cols);
   row = anfi_low_atom(w->L, add(w, add(w, to, mulc(w, b->channel, w->out)), row));
   channel0 = anfi_low_atom(w->L, add(w, channel0, b->channel));
-  uint64_t size[] = {1, b->channels, n, 0, 0, w->plane, w->out, 0, 0};
+  uint64_t size[] = {b->channels, n, w->out};
   bool dense = b->rows == 1 || w->extent[2] == cols;
-  if (dense && !w->q->root && !(b->copied && n % ANFI_CV_LANES)) {
+  if (dense && !w->q->root && !w->exchanged && !(b->copied && n % ANFI_CV_LANES)) {
     anfi_cv_begin_rows(w, w->q->to, channel0, row, b->channels, n, w->out);
     add_blocks(w, b, at(w, w->q->to, row), size, !w->q->bias);
     return;
   }
-  if (b->copied) size[2] = anfi_cv_lanes(n);
-  size[6] = anfi_cv_lanes(b->rows * w->extent[2]);
-  texpr sums = anfi_low_local(w->L, w->elem, b->channels * size[6], "sums");
+  if (b->copied && !w->exchanged) size[1] = anfi_cv_lanes(n);
+  size[2] = w->exchanged ? b->channels : anfi_cv_lanes(n);
+  texpr sums =
+      anfi_low_local(w->L, w->elem, w->exchanged ? n * size[2] : b->channels * size[2], "sums");
   add_blocks(w, b, at(w, sums, ix(w, 0)), size, true);
-  end_rows(w, b, sums, row, channel0, w->q->bias);
+  end_rows(w, b, sums, size[2], row, channel0);
 }
 
 /* As many blocks of `rows` rows as `many`, from row `first` on, each in parts of channels. */
@@ -144,6 +156,7 @@ static void blocks(const walk *w, const place *p, uint64_t first, uint64_t rows,
 static uint64_t channel_parts(const walk *w, uint64_t many) {
   enum { PARTS = 4, LEAST = 16, CONSUMED = 64 };
   uint64_t co = u(w->c->co);
+  if (w->exchanged) return co / ANFI_CV_PANEL;
   for (uint64_t p = anfi_mm_up(co, CONSUMED), most = 2 * p; p < most; p++)
     if (p > 1 && co % p == 0) return p;
   bool some = anfi_cv_parallel(w) && w->c->n == 1 && many * u(w->c->win.out[0]) < PARTS;
@@ -224,13 +237,22 @@ bool anfi_cv_of_patches(const walk *w) {
   return w->taps > 1;
 }
 
+/* Columns of a product with those that are dropped: of blocks of rows, and to whole vectors if they are exchanged or not. */
+static uint64_t columns_of(const walk *w, bool *exchanged) {
+  enum { SAVED = 106, OF = 100 };
+  uint64_t n = (rows_of(w) - 1) * w->extent[2] + u(w->c->win.out[2]), whole = anfi_cv_lanes(n);
+  *exchanged = w->c->co % ANFI_CV_PANEL == 0 && whole * OF >= n * SAVED;
+  return *exchanged ? n : whole;
+}
+
 /* Multiplications for a result and input channel, with those of padded columns, and copies that take as long as. */
 static double cost_of(const walk *w) {
   static const double COPY = 24; // multiplications: ResNet-18's convolutions, bench/bench_pnnx.c
-  uint64_t rows = rows_of(w), cols = u(w->c->win.out[2]),
-           sums = anfi_cv_lanes((rows - 1) * w->extent[2] + cols),
+  bool exchanged;
+  uint64_t rows = rows_of(w), sums = columns_of(w, &exchanged),
            copied = w->phases * (1 + w->reach[0]) * (rows + w->reach[1]) * w->extent[2];
-  return ((double)(w->taps * u(w->c->co) * sums) + COPY * (double)copied) / (double)(rows * cols);
+  return ((double)(w->taps * u(w->c->co) * sums) + COPY * (double)copied) /
+         (double)(rows * u(w->c->win.out[2]));
 }
 
 /* How many dims are spread (conv.h): all where K of a tap is short; the last where many columns would be between rows,
@@ -265,7 +287,10 @@ void anfi_cv_forward(walk *w) {
   w->unpacked = reads_in_place(w);
   w->spread = w->unpacked ? 0 : spread_of(w);
   anfi_cv_sizes(w);
-  if (!w->unpacked) w->step = step_of(w);
+  if (!w->unpacked) {
+    w->step = step_of(w);
+    columns_of(w, &w->exchanged);
+  }
   place p = anfi_cv_open_images(w, w, &g, &n);
   if (w->unpacked) w->copy = w->q->x, w->copy0 = p.x;
   all_rows(w, &p);
