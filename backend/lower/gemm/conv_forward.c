@@ -276,9 +276,12 @@ static size_t spread_of(const walk *w) {
 /* Of a block of K, input channels, or rows of a copy that is spread along all dims: a panel of what they read stays in
  * the first cache, where taps share most of it; more of their weights, if each tap has rows of its own. */
 static uint64_t step_of(const walk *w) {
-  enum { TAPS_SHARE = 288, APART = 160 };
+  enum { TAPS_SHARE = 288, APART = 160, ONE_TAP = 128 };
   uint64_t taps = w->spread == 3 ? 1 : w->taps, all = u(w->c->ci) * w->taps / taps,
-           most = (w->taps > 1 && !w->spread ? TAPS_SHARE : APART) / taps;
+           most = (w->taps == 1 ? ONE_TAP
+                   : w->spread  ? APART
+                                : TAPS_SHARE) /
+                  taps;
   return anfi_mm_up(all, anfi_mm_up(all, most ? most : 1));
 }
 
