@@ -4,34 +4,16 @@
  * A row that may attend to nothing gives zeros. All inner loops run over keys or over the parts of a value, which lie
  * side by side, so that they are vectors: for this keys are copied with their parts as rows. What is added up in one
  * number keeps its order. Causal rows end at the query. */
-#include <math.h>
-
-#include "backend/lower/low.h"
+#include "backend/lower/ops/attend.h"
 
 enum { AT_ONCE = 4 }; // parts of a query that one pass over the scores takes
-
-typedef struct attend {
-  /* the op */
-  anfi_low *L;
-  const anfi_low_op *q;
-  const anfi_view *query, *key, *value, *mask;
-  uint64_t l, s, d, dv;
-  bool causal;
-  double scale;
-  /* the current query */
-  texpr at[ANF_MAX_RANK]; // of the batch, and the query
-  texpr columns;          // keys: part p of key j is at p s + j
-  texpr score;            // array
-  texpr end;              // the keys that the query may see are those before
-} attend;
 
 static texpr f64(const attend *a, double v) { return anfi_low_const(a->L, ANFI_F64, v); }
 static texpr bin(const attend *a, tkind k, texpr x, texpr y) {
   return anfi_t_bin(a->L->t, k, x, y);
 }
 
-/* An element of the matrix of x that belongs to the current batch. */
-static texpr element(const attend *a, const anfi_view *x, texpr row, texpr col) {
+anfi_pt anfi_attend_point(const attend *a, const anfi_view *x, texpr row, texpr col) {
   const anf_type *t = x->type;
   size_t r = a->q->type->n;
   texpr at[ANF_MAX_RANK];
@@ -40,16 +22,25 @@ static texpr element(const attend *a, const anfi_view *x, texpr row, texpr col) 
     texpr i = d + 2 < r ? a->at[d] : d + 1 < r ? row : col;
     at[k] = t->dims[k] == 1 ? anfi_ix(a->L, 0) : i;
   }
-  return anfi_low_atom(a->L, anfi_t_cast(a->L->t, ANFI_F64, anfi_view_at_dims(a->L, x, at).re));
+  return anfi_pt_of(t->n, t->dims, at);
 }
 
-static texpr masked(const attend *a, texpr x, texpr i, texpr j) {
+texpr anfi_attend_element(const attend *a, const anfi_view *x, texpr row, texpr col, tdtype as) {
+  anfi_pt p = anfi_attend_point(a, x, row, col);
+  return anfi_low_atom(a->L, anfi_t_cast(a->L->t, as, anfi_view_at(a->L, x, &p).re));
+}
+
+static texpr element(const attend *a, const anfi_view *x, texpr row, texpr col) {
+  return anfi_attend_element(a, x, row, col, ANFI_F64);
+}
+
+texpr anfi_attend_masked(const attend *a, texpr x, texpr i, texpr j, tdtype as) {
   tstore *t = a->L->t;
+  texpr zero = anfi_low_const(a->L, as, 0);
   if (a->mask && a->mask->dtype == ANF_BOOL)
-    x = anfi_t_select(t, bin(a, TX_cmp_ne, element(a, a->mask, i, j), f64(a, 0)), x,
-                      f64(a, -INFINITY));
-  else if (a->mask) x = anfi_t_add(t, x, element(a, a->mask, i, j));
-  else x = anfi_t_add(t, x, f64(a, 0));
+    x = anfi_t_select(t, bin(a, TX_cmp_ne, anfi_attend_element(a, a->mask, i, j, as), zero), x,
+                      anfi_low_const(a->L, as, -INFINITY));
+  else x = anfi_t_add(t, x, a->mask ? anfi_attend_element(a, a->mask, i, j, as) : zero);
   return anfi_low_let(a->L, x, "x");
 }
 
@@ -117,7 +108,7 @@ static texpr scores(attend *a, texpr i) {
   texpr top = anfi_low_var(L, ANFI_F64, "top", f64(a, -INFINITY));
   keys(a, &j);
   texpr dot = anfi_low_load(L, a->score, j.var);
-  texpr x = masked(a, anfi_t_mul(t, dot, f64(a, a->scale)), i, j.var);
+  texpr x = anfi_attend_masked(a, anfi_t_mul(t, dot, f64(a, a->scale)), i, j.var, ANFI_F64);
   anfi_low_put(L, a->score, j.var, (anfi_elem){x, NULL}, false);
   texpr more = bin(a, TX_logic_or, bin(a, TX_cmp_gt, x, top), bin(a, TX_cmp_ne, x, x));
   anfi_low_set(L, top, anfi_t_select(t, more, x, top));
@@ -132,7 +123,7 @@ static texpr exponentials(attend *a, texpr top) {
   anfi_loop j;
   keys(a, &j);
   texpr x = anfi_t_sub(t, anfi_low_load(L, a->score, j.var), top);
-  texpr e = anfi_t_intrin(t, TI_exp, ANFI_F64, 1, &x, (tattrs){0});
+  texpr e = anfi_low_help(L, "anf_exp64", ANFI_F64, 1, &x);
   e = anfi_t_select(t, bin(a, TX_cmp_eq, top, f64(a, -INFINITY)), f64(a, 0), e);
   anfi_low_put(L, a->score, j.var, (anfi_elem){e, NULL}, false);
   anfi_low_loop_end(L, &j);
@@ -190,32 +181,72 @@ static void plan(attend *a, anfi_low *L, const anfi_low_op *q) {
   a->scale = anfi_attr_given(q->attr[1]) ? anfi_attr_float(q->attr[1]) : 1.0 / sqrt((double)a->d);
 }
 
+texpr anfi_attend_result(const attend *a, texpr i) {
+  const anf_type *t = a->q->type;
+  anfi_pt p = {0};
+  for (size_t k = 0; k + 2 < t->n; k++) anfi_pt_push(&p, a->at[k], (uint64_t)t->dims[k]);
+  anfi_pt_push(&p, i, a->l);
+  return anfi_low_atom(a->L, anfi_ix_mulc(a->L, anfi_pt_linear(a->L, &p), a->dv));
+}
+
+/* The result of query i. */
+static void one_row(attend *a, texpr to, texpr i) {
+  anfi_low *L = a->L;
+  texpr row = anfi_attend_result(a, i);
+  a->score = anfi_low_local(L, ANF_TIR_f64, a->s, "score");
+  a->end = anfi_ix(L, a->s);
+  if (a->causal && a->s) {
+    texpr seen = anfi_low_atom(L, anfi_ix_addc(L, i, 1));
+    a->end = anfi_low_atom(L, anfi_t_select(L->t, bin(a, TX_cmp_lt, seen, a->end), seen, a->end));
+  }
+  texpr sum = f64(a, 0);
+  if (a->s) sum = exponentials(a, scores(a, i));
+  weigh(a, sum, to, row);
+}
+
+/* n rows from `first` on, by kernels if that gives no other value: weights of 0 times what is not finite. */
+static void one_block(attend *a, texpr to, texpr first, uint64_t n) {
+  anfi_low *L = a->L;
+  anfi_loop i;
+  texpr finite = anfi_attend_finite(a);
+  anfi_low_if(L);
+  anfi_attend_block(a, to, first, n);
+  tstmt then_ = anfi_low_then(L);
+  anfi_low_if(L);
+  copy_keys(a);
+  anfi_low_loop(L, &i, n, "i");
+  one_row(a, to, anfi_low_atom(L, anfi_ix_add(L, first, i.var)));
+  anfi_low_loop_end(L, &i);
+  anfi_low_if_else_end(L, finite, then_);
+}
+
+/* Blocks of rows; the last may be shorter. */
+static void all_blocks(attend *a, texpr to, texpr block, uint64_t rows) {
+  uint64_t blocks = (a->l + rows - 1) / rows;
+  anfi_sizes s = {.full = rows, .last = a->l - (blocks - 1) * rows};
+  texpr first = anfi_low_atom(a->L, anfi_ix_mulc(a->L, block, rows));
+  while (anfi_low_each_size(a->L, &s, block, blocks)) one_block(a, to, first, s.size);
+}
+
 bool anfi_lower_attention(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   attend a;
   anfi_loop loop[ANF_MAX_RANK];
   size_t r = q->type->n;
   texpr to = anfi_low_result(L, q, 0, q->type);
-  anfi_pt p = {0};
   out[0] = anfi_view_of_result(L, q->type, to);
   if (!out[0]->n) return true;
   plan(&a, L, q);
+  uint64_t rows = anfi_attend_rows(&a);
   for (size_t k = 0; k + 1 < r; k++) {
-    if (k + 2 == r && a.s) copy_keys(&a);
-    anfi_low_loop(L, &loop[k], (uint64_t)q->type->dims[k], "i");
+    bool last = k + 2 == r;
+    if (last && a.s && !rows) copy_keys(&a);
+    anfi_low_loop(L, &loop[k], last && rows ? (a.l + rows - 1) / rows : (uint64_t)q->type->dims[k],
+                  "i");
     a.at[k] = loop[k].var;
-    anfi_pt_push(&p, loop[k].var, (uint64_t)q->type->dims[k]);
   }
   if (L->o.parallel && !L->in_parallel) anfi_low_share(loop, r - 1);
-  texpr row = anfi_low_atom(L, anfi_ix_mulc(L, anfi_pt_linear(L, &p), a.dv));
-  a.score = anfi_low_local(L, ANF_TIR_f64, a.s, "score");
-  a.end = anfi_ix(L, a.s);
-  if (a.causal && a.s) {
-    texpr seen = anfi_low_atom(L, anfi_ix_addc(L, a.at[r - 2], 1));
-    a.end = anfi_low_atom(L, anfi_t_select(L->t, bin(&a, TX_cmp_lt, seen, a.end), seen, a.end));
-  }
-  texpr sum = f64(&a, 0);
-  if (a.s) sum = exponentials(&a, scores(&a, a.at[r - 2]));
-  weigh(&a, sum, to, row);
+  if (rows) all_blocks(&a, to, a.at[r - 2], rows);
+  else one_row(&a, to, a.at[r - 2]);
   for (size_t k = r - 1; k-- > 0;) anfi_low_loop_end(L, &loop[k]);
   return true;
 }

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Attention while it is lowered: shared by attend.c (row by row) and attend_blocks.c (by kernels). */
+#ifndef ANFI_LOWER_ATTEND_H
+#define ANFI_LOWER_ATTEND_H
+
+#include <math.h>
+
+#include "backend/lower/low.h"
+
+typedef struct attend {
+  /* the op */
+  anfi_low *L;
+  const anfi_low_op *q;
+  const anfi_view *query, *key, *value, *mask;
+  uint64_t l, s, d, dv;
+  bool causal;
+  double scale;
+  /* the current query */
+  texpr at[ANF_MAX_RANK]; // of the batch, and the query
+  texpr columns;          // keys: part p of key j is at p s + j
+  texpr score;            // array
+  texpr end;              // the keys that the query may see are those before
+} attend;
+
+/* Element (row, col) of the matrix of x that belongs to the current batch, and its place. */
+texpr anfi_attend_element(const attend *a, const anfi_view *x, texpr row, texpr col, tdtype as);
+anfi_pt anfi_attend_point(const attend *a, const anfi_view *x, texpr row, texpr col);
+/* The score x of query i and key j with the mask of attention, in the type of x. */
+texpr anfi_attend_masked(const attend *a, texpr x, texpr i, texpr j, tdtype as);
+/* Where the result of query i starts. */
+texpr anfi_attend_result(const attend *a, texpr i);
+
+/* attend_blocks.c: rows of a block, if kernels are worth it, or 0. */
+uint64_t anfi_attend_rows(const attend *a);
+/* Are all values of the current batch finite? */
+texpr anfi_attend_finite(const attend *a);
+/* n rows from `first` on. */
+void anfi_attend_block(const attend *a, texpr to, texpr first, uint64_t n);
+
+#endif
