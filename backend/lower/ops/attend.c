@@ -123,7 +123,7 @@ static texpr exponentials(attend *a, texpr top) {
   anfi_loop j;
   keys(a, &j);
   texpr x = anfi_t_sub(t, anfi_low_load(L, a->score, j.var), top);
-  texpr e = anfi_low_help(L, "anf_exp64", ANFI_F64, 1, &x);
+  texpr e = anfi_t_intrin(t, TI_exp, ANFI_F64, 1, &x, (tattrs){0});
   e = anfi_t_select(t, bin(a, TX_cmp_eq, top, f64(a, -INFINITY)), f64(a, 0), e);
   anfi_low_put(L, a->score, j.var, (anfi_elem){e, NULL}, false);
   anfi_low_loop_end(L, &j);
