@@ -247,7 +247,7 @@ static uint64_t columns_of(const walk *w, bool *exchanged) {
 
 /* Multiplications for a result and input channel, with those of padded columns, and copies that take as long as. */
 static double cost_of(const walk *w) {
-  static const double COPY = 24; // multiplications: ResNet-18's convolutions, bench/bench_pnnx.c
+  static const double COPY = 24; // multiplications: rows of 14 x 14 and 7 x 7 of bench/conv.py
   bool exchanged;
   uint64_t rows = rows_of(w), sums = columns_of(w, &exchanged),
            copied = w->phases * (1 + w->reach[0]) * (rows + w->reach[1]) * w->extent[2];
