@@ -170,7 +170,8 @@ def convolutions(r):
              (1, 1, 6, 9, (13, 13), (3, 3), 3, 0, 2), (11, 1, 9, 8, (14, 14), (3, 3), 1, 1, 1), (13, 2, 8, 16, (9, 9), (1, 1), 1, 0, 1),
              (2, 3, 1, 1, (19, 57), (3, 3), 1, 1, 1), (1, 4, 1, 1, (21, 23), (7, 7), 1, 3, 1), (1, 3, 1, 2, (17, 20), (5, 5), 2, 2, 1),
              (2, 2, 2, 3, (9, 33), (3, 3), 1, 2, 2), (2, 50, 1, 1, (40,), (5,), 1, 2, 1), (1, 2, 1, 1, (4, 9, 16), (3, 3, 3), 1, 1, 1),
-             (1, 9, 1, 1, (6, 7), (3, 3), 1, 4, 1), (3, 70, 1, 1, (30, 70), (3, 3), 1, 1, 1)]
+             (1, 9, 1, 1, (6, 7), (3, 3), 1, 4, 1),
+             (1, 1, 3, 40, (21, 23), (7, 7), 2, 3, 1), (1, 1, 32, 72, (20, 21), (3, 3), 1, 9, 9), (2, 2, 40, 32, (5, 5), (3, 3), 1, 1, 1), (3, 70, 1, 1, (30, 70), (3, 3), 1, 1, 1)]
     for n, groups, ci, co, size, kernel, stride, padding, dilation in cases:
         x, w = r.data((n, groups * ci, *size)), r.data((groups * co, ci, *kernel))
         X, W = x.astype(np.float64), w.astype(np.float64)
@@ -354,6 +355,55 @@ def strided(r):
            np.pad(np.abs(X[:, 32:96]).T @ (np.abs(X[:, 32:96]) @ np.abs(W[:, 8:72])), ((0, 0), (8, 312))) * 2 + 1, 200, "f32")
 
 
+def attend(q, k, v, may, added, scale):
+    """In double, of f64 arrays."""
+    s = q @ np.swapaxes(k, -1, -2) * scale + added
+    s = np.where(may, s, -np.inf)
+    top = s.max(-1, keepdims=True)
+    e = np.exp(s - np.where(np.isinf(top), 0, top))
+    total = e.sum(-1, keepdims=True)
+    return (e / np.where(total == 0, 1, total)) @ v
+
+
+def attention(r):
+    """By blocks of queries: against NumPy. Keys in whole chunks and not, more and fewer than queries, masks, heads that share keys."""
+    cases = [((2, 3), 40, 70, 16, 24, "", False), ((5,), 33, 64, 9, 8, "", True), ((2, 2), 70, 130, 16, 16, "", True), ((3,), 100, 40, 12, 20, "", True),
+             ((2, 3), 40, 90, 16, 16, "bool", False), ((2, 3), 40, 90, 16, 16, "f", True), ((), 8, 600, 8, 8, "", False)]
+    for (batch, l, s, d, dv, mask, causal), dtype in itertools.product(cases, ("f32", "f64")):
+        q, k, v = r.data((*batch, l, d), dtype), r.data((*batch[:-1], *(1,) * len(batch[-1:]), s, d), dtype), r.data((*batch, s, dv), dtype)
+        may, added, more, sig = np.ones((l, s), bool), np.zeros(()), [], ""
+        if mask == "bool":
+            may = r.rng.random((*batch, l, s)) < 0.6
+            may[..., 3, :] = False
+            more, sig = [may], f", m: bool[{text(may.shape)}]"
+        elif mask:
+            added = r.data((l, s), dtype)
+            more, sig = [added], f", m: {dtype}[{l}, {s}]"
+        if causal:
+            may = may & np.tri(l, s, dtype=bool)
+        want = attend(*(a.astype(np.float64) for a in (q, k, v)), may, added.astype(np.float64), 0.3)
+        args = "q, k, v, m" if more else "q, k, v"
+        sig = ", ".join(f"{n}: {dtype}[{text(a.shape)}]" for n, a in zip("qkv", (q, k, v))) + sig
+        program = f"def f({sig}) {{ Attention({args}, causal={'true' if causal else 'false'}, scale=0.3) }}"
+        for options in ((), ("--threads", "2")):
+            r.case(f"Attention {batch} {l}x{s}, {d} and {dv}, {dtype} {mask} {causal} {' '.join(options)}", program, [q, k, v, *more], want,
+                   np.full(want.shape, np.abs(v).max() * 4), s + d, dtype, *options)
+
+
+def values_that_are_not_finite(r):
+    """A weight of 0 adds nothing: what is masked may be anything."""
+    q, k, v = r.data((3, 40, 16)), r.data((3, 70, 16)), r.data((3, 70, 8))
+    v[1, 60:] = np.nan
+    v[2, 69, 3] = np.inf
+    program = "def f(q: f32[3, 40, 16], k: f32[3, 70, 16], v: f32[3, 70, 8]) { Attention(q, k, v, causal=true) }"
+    if r.is_next():
+        got, problem = r.run(program, [q, k, v])
+        want, other = r.run(program, [q, k, v], "--backend", "interp")
+        if not problem and not other and not np.allclose(got, want, 1e-5, 1e-5, equal_nan=True):
+            problem = f"{got}\nfor\n{want}"
+        r.tap.case("Attention to values of which some that are masked are not finite", problem or other)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         r = Runner(sys.argv[1], folder, int(sys.argv[2]) if len(sys.argv) > 2 else 1)
@@ -366,6 +416,8 @@ def main():
         followed_convolutions(r)
         followed(r)
         strided(r)
+        attention(r)
+        values_that_are_not_finite(r)
         r.tap.done()
 
 

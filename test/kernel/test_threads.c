@@ -45,6 +45,16 @@ static const program programs[] = {
     {"def images(a: f32[3, 16, 20, 20], b: f32[16, 16, 3, 3]) { Conv2D(a, b, padding=1) }",
      "images",
      {19200, 2304, 19200}},
+    {"def patches(a: f32[1, 32, 56, 56], b: f32[64, 32, 2, 2]) {"
+     " Conv2D(a, b, b[:, 0, 0, 0], stride=2) }",
+     "patches",
+     {100352, 8192, 50176}},
+    {"def small(a: f32[1, 64, 7, 7], b: f32[256, 64, 3, 3]) { Relu(Conv2D(a, b, padding=1)) }",
+     "small",
+     {3136, 147456, 12544}},
+    {"def heads(a: f32[3, 5, 70, 16], b: f32[3, 5, 100, 16]) { Attention(a, b, b, causal=true) }",
+     "heads",
+     {16800, 24000, 16800}},
     {"def loss(a, w, c) { Sum(Conv2D(a, w, padding=1) * c) }"
      "\ndef weights(a: f32[13, 8, 20, 20], c: f32[13, 16, 20, 20]) {"
      " (grad(loss, wrt=\"w\"))(a, Zeros((16, 8, 3, 3), f32), c) }",

@@ -10,6 +10,8 @@
  * side are windows of one element of more channels. */
 #include "backend/lower/gemm/conv.h"
 
+enum { COLUMNS = 240, SHARED = 128 }; // of a product; where threads share rows
+
 /* Results of one product: rows from o on, of some channels of a group. */
 typedef struct block {
   texpr image, o[2], channel; // channel: of its group
@@ -117,9 +119,9 @@ static void one_block(const walk *w, texpr to, const block *b, texpr channel0) {
   channel0 = anfi_low_atom(w->L, add(w, channel0, b->channel));
   uint64_t size[] = {b->channels, n, w->out};
   bool dense = b->rows == 1 || w->extent[2] == cols;
-  if (dense && !w->q->root && !w->exchanged && !(b->copied && n % ANFI_CV_LANES)) {
-    anfi_cv_begin_rows(w, w->q->to, channel0, row, b->channels, n, w->out);
-    add_blocks(w, b, at(w, w->q->to, row), size, !w->q->bias);
+  bool plain = !w->q->root && !w->q->bias && !w->exchanged;
+  if (plain && dense && !(b->copied && n % ANFI_CV_LANES)) {
+    add_blocks(w, b, at(w, w->q->to, row), size, true);
     return;
   }
   if (b->copied && !w->exchanged) size[1] = anfi_cv_lanes(n);
@@ -199,18 +201,22 @@ static bool one_product(const walk *w, const place *p) {
   return true;
 }
 
-/* Rows of results of a product: few enough for tasks where threads share them. */
-static uint64_t rows_of(const walk *w) {
-  enum { COLUMNS = 240, SHARED = 128 };
-  uint64_t high = u(w->c->win.out[1]), most = COLUMNS / w->extent[2];
-  bool share = anfi_cv_parallel(w) && w->c->n == 1;
-  if (share && high * u(w->c->win.out[0]) < most * ANFI_LOW_TASKS) most = SHARED / w->extent[2];
+/* Rows of results of a product. */
+static uint64_t rows_of(const walk *w, uint64_t columns) {
+  uint64_t high = u(w->c->win.out[1]), most = columns / w->extent[2];
   return most ? anfi_mm_up(high, anfi_mm_up(high, most)) : 1;
+}
+
+/* Where threads share them they are few enough for tasks; no bit depends on that. */
+static uint64_t rows_to_share(const walk *w) {
+  uint64_t rows = rows_of(w, COLUMNS), all = u(w->c->win.out[0] * w->c->win.out[1]);
+  bool share = anfi_cv_parallel(w) && w->c->n == 1 && all < rows * ANFI_LOW_TASKS;
+  return share ? rows_of(w, SHARED) : rows;
 }
 
 static void all_rows(const walk *w, const place *p) {
   if (w->copy && one_product(w, p)) return;
-  uint64_t high = u(w->c->win.out[1]), rows = rows_of(w), many = high / rows,
+  uint64_t high = u(w->c->win.out[1]), rows = rows_to_share(w), many = high / rows,
            parts = channel_parts(w, many);
   blocks(w, p, 0, rows, many, parts);
   blocks(w, p, many * rows, high % rows, high % rows ? 1 : 0, parts);
@@ -240,7 +246,8 @@ bool anfi_cv_of_patches(const walk *w) {
 /* Columns of a product with those that are dropped: of blocks of rows, and to whole vectors if they are exchanged or not. */
 static uint64_t columns_of(const walk *w, bool *exchanged) {
   enum { SAVED = 106, OF = 100 };
-  uint64_t n = (rows_of(w) - 1) * w->extent[2] + u(w->c->win.out[2]), whole = anfi_cv_lanes(n);
+  uint64_t n = (rows_of(w, COLUMNS) - 1) * w->extent[2] + u(w->c->win.out[2]),
+           whole = anfi_cv_lanes(n);
   *exchanged = w->c->co % ANFI_CV_PANEL == 0 && whole * OF >= n * SAVED;
   return *exchanged ? n : whole;
 }
@@ -249,7 +256,7 @@ static uint64_t columns_of(const walk *w, bool *exchanged) {
 static double cost_of(const walk *w) {
   static const double COPY = 24; // multiplications: rows of 14 x 14 and 7 x 7 of bench/conv.py
   bool exchanged;
-  uint64_t rows = rows_of(w), sums = columns_of(w, &exchanged),
+  uint64_t rows = rows_of(w, COLUMNS), sums = columns_of(w, &exchanged),
            copied = w->phases * (1 + w->reach[0]) * (rows + w->reach[1]) * w->extent[2];
   return ((double)(w->taps * u(w->c->co) * sums) + COPY * (double)copied) /
          (double)(rows * u(w->c->win.out[2]));
