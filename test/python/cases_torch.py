@@ -153,7 +153,7 @@ def test_one_program_is_for_all_sizes_of_a_batch():
     whole = lambda x: x - x.mean(0)
     before, backend.AnySize = backend.AnySize, Seen
     try:
-        for f, shape, compilations in ((model, (1, 8, 8), 6), (heads, (5, 8), 6), (whole, (3,), 8), (lambda x: x.flip(1).reshape(len(x) * 2, -1).exp(), (4,), 6)):
+        for f, shape, compilations in ((model, (1, 8, 8), 6), (heads, (5, 8), 6), (whole, (3,), 8), (lambda x: x.flip(1).reshape(len(x) * 2, -1).exp(), (4,), 8)):
             compiled, programs[:] = torch.compile(f, backend="anfora", dynamic=True), []
             with torch.no_grad():
                 for n in range(9, 17):
