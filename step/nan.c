@@ -107,7 +107,7 @@ typedef struct guarding {
   int64_t next;    // number of the next leaf
   int32_t ranks;   // that must agree, since each sees its part; or 0
   bool state;      // of the state, which an assertion knows as -1 - number, else of the outputs
-  uint32_t *place; // by id: in the order of the graph; NULL: all is looked at where it is
+  uint32_t *place; // by id: in the order of the graph; NULL: all is checked where it is
   anf_node **copy; // by id, while a part of the graph is copied
   size_t limit;    // of ids
 } guarding;
@@ -180,8 +180,8 @@ static anf_node *copy(const guarding *k, const anf_node *n) {
   return anfi_typed(anfi_apply(k->g, (anfi_opcode)n->op, n->u.attrs, n->nin, in), n->type);
 }
 
-/* A new state that is looked at before it is written would be held beside the old one. What of it is computed element by
- * element is computed twice instead, for the look and in the place of the old state. */
+/* A new state that is checked before it is written would be held beside the old one. What of it is computed element by
+ * element is computed twice instead, for the check and in the place of the old state. */
 static anf_node *computed_again(guarding *k, anf_node *n) {
   cone c = {0};
   if (!collect(k, n, &c)) return n;
