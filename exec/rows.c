@@ -465,6 +465,10 @@ static anf_diag *new_diag(anf_ctx *cx) {
 
 static bool is_fatal(anf_status st) { return st == ANF_NOMEM || st == ANF_CANCELLED; }
 
+static bool is_reason(const anf_diag *d) {
+  return anf_diag_count(d) && strcmp(anf_diag_at(d, 0)->code, "E1595") == 0;
+}
+
 static bool proved(proof *q, const program *p) {
   anf_ctx *cx = q->cx;
   anf_diag *d = new_diag(cx), *more = new_diag(cx);
@@ -478,9 +482,8 @@ static bool proved(proof *q, const program *p) {
   cx->watched = 0;
   if (is_fatal(st)) return anfi_fail_as(cx, st);
   if (st == ANF_OK && !cx->watched_used) return true;
-  const anf_diag *why = st == ANF_OK || cx->watched_used ? d : more;
-  if (anf_diag_count(why) && strcmp(anf_diag_at(why, 0)->code, "E1595") == 0)
-    return anfi_repeat(cx, why) && false;
+  if (is_reason(d)) return anfi_repeat(cx, d) && false;
+  if (!cx->watched_used && is_reason(more)) return anfi_repeat(cx, more) && false;
   return refuse(q, NULL, "the program needs a size as a number");
 }
 
