@@ -516,6 +516,8 @@ struct anf_ctx {
   unsigned without;      // ANFI_WITHOUT_..
   anfi_folders imports;  // that imports may lead into, beside the program's own: real paths
   struct anf_comm *comm; // of programs that the host runs, or NULL
+  int64_t watched;       // ops that compute with a multiple of this number are noted; 0: none are
+  bool watched_used;
   /* findings of the context's own */
   anf_diag *own;   // findings of calls that were given no list, made at the first; may be NULL
   bool own_is_old; // a later call begins it anew

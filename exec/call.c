@@ -3,6 +3,7 @@
  *   f((x, 3)), x: f32[2]     slots: the address of x's elements, the bits of 3; then one for each leaf of the result
  * Errors and printed text come from sites of the code, in the words of the reference interpreter. A string or type is a name
  * in compiled code: a number, of the program's own first and then of the arguments'. */
+#include "backend/jit/jit.h"
 #include "exec/exec.h"
 #include "runtime/rt.h"
 
@@ -240,13 +241,16 @@ static anf_status call_code(calling *c, anf_stream *s) {
   anfi_rt_arm(s, c->o->max_steps, c->o->max_depth, left ? left : 1);
   if (c->o->max_ms && !anfi_rt_timer_start(&timer, s, c->o->max_ms)) anfi_throw_nomem(c->cx);
   const anfi_running r = {stop_stream, s}, *outer = anfi_run_begin(c->cx, &r);
-  anf_status st = anf_jit_call_generic(c->v->function, s, c->slot);
+  size_t failed = 0;
+  anf_status st = c->v->npiece ? anfi_jit_call_batch(c->v->function, s, c->slot, &failed)
+                               : anf_jit_call_generic(c->v->function, s, c->slot);
   anfi_run_end(c->cx, outer);
   if (c->o->max_ms) anfi_rt_timer_end(&timer);
   anfi_rt_disarm(s);
   anf_stream_set_comm(s, outside);
   anf_stream_set_print(s, NULL, NULL);
   if (c->lost) anfi_throw_nomem(c->cx);
+  if (st != ANF_OK && c->v->npiece) c->v = c->v->piece[failed];
   return st;
 }
 

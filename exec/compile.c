@@ -184,6 +184,11 @@ bool anfi_exec_lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,
 
 void anfi_variant_free(anf_ctx *cx, anfi_variant *v) {
   if (!v) return;
+  if (v->holders) {
+    v->holders--;
+    return;
+  }
+  for (size_t i = 0; i < v->npiece; i++) anfi_variant_free(cx, v->piece[i]);
   if (v->function) release_constants(&v->low);
   anf_jit_function_free(v->function);
   anf_jit_module_free(v->code);
@@ -232,5 +237,6 @@ anfi_variant *anfi_variant_new(anf_exec *e, size_t n, const anfi_arg *args) {
   double ms = (double)(anfi_os_now_ns() - start) / 1e6;
   e->compile_ms += ms;
   anfi_exec_log(e, v, n, args, ms);
+  anfi_batch_note(v, n, args);
   return v;
 }

@@ -22,6 +22,8 @@ static void drop_all(anf_exec *e) {
   }
   e->variant = NULL;
   e->nvariant = 0;
+  anfi_batch_free(e->cx, e->batch);
+  e->batch = NULL;
   anfi_partition_free(e->cx, e->partition);
   e->partition = NULL;
 }
@@ -46,7 +48,7 @@ static anf_jit_engine *engine_of(anf_ctx *cx, const anf_exec_opts *o) {
 }
 
 static bool read_opts(anf_ctx *cx, const anf_exec_opts *o, anf_exec_opts *out) {
-  bool good = ANFI_OPTS_IN(cx, anf_exec_opts, fold_bytes, o, out);
+  bool good = ANFI_OPTS_IN(cx, anf_exec_opts, any_size_only, o, out);
   if (!out->max_compiled) out->max_compiled = 64;
   return good;
 }
@@ -133,7 +135,9 @@ static anfi_variant *variant(anf_exec *e, size_t n, const anfi_arg *args) {
   anfi_sig sig = {0};
   anfi_exec_sig(e, anfi_scratch(e->cx), n, args, &sig);
   anfi_variant *v = find(e, &sig);
-  if (v || !(v = compiled(e, n, args))) return v;
+  if (v) return v;
+  v = e->o.any_size_after ? anfi_batch_variant(e, n, args, &sig) : NULL;
+  if (!v && (anfi_failed(e->cx) || !(v = compiled(e, n, args)))) return NULL;
   if (e->nvariant == e->o.max_compiled) drop_oldest(e);
   v->next = e->variant;
   e->nvariant++;

@@ -21,6 +21,7 @@ typedef struct anfi_sig {
 
 typedef struct anfi_variant anfi_variant;
 typedef struct anfi_partition anfi_partition; // partition.c
+typedef struct anfi_batch anfi_batch;         // batch.c
 
 /* Which passes changed something. */
 typedef struct anfi_pass_ran {
@@ -68,12 +69,17 @@ struct anfi_variant {
   anfi_sig sig;
   const char **arg; // by argument: what it is made for, as text
   size_t narg;
+  const anf_type **type; // by argument; NULL: some are functions or values
   /* code */
   anfi_lowered low;      // its module is gone
   const anfi_form *form; // of the result, if it contains functions
   anfi_origins origins;  // of the functions that the form names
   anf_jit_module *code;
   anf_jit_function *function;
+  /* of a batch in pieces; code is NULL then */
+  anfi_variant **piece; // one for each call, held
+  size_t npiece;
+  unsigned holders; // batches that have it as a piece
 };
 
 /* Which values code is made for, of arguments that may be part of a program (integers, bools, strings,
@@ -97,6 +103,7 @@ struct anf_exec {
   size_t nvariant, compilations;
   bool cuts;                 // in parts, where sizes depend on data and it cannot be compiled whole
   anfi_partition *partition; // its parts; NULL: it is whole
+  anfi_batch *batch;         // which arguments have had several sizes
   bool counts; // the current call has limits that code counts for: a variant of its own
   double compile_ms;
   anf_text log; // of compilations
@@ -141,8 +148,17 @@ void anfi_build_graph(anf_graph *g, size_t n, const anf_type *const *types, unsi
 
 /* specialise.c: is code made for values of argument i, of this type? */
 bool anfi_exec_fixes(const anf_exec *e, size_t i, const anf_type *t);
-/* Writes down why v is compiled, as compared with what was used before it. */
+/* Writes down what v is made for. */
+void anfi_exec_describe(anf_exec *e, anfi_variant *v, size_t n, const anfi_arg *args);
+/* The same, and why v is compiled, as compared with what was used before it. */
 void anfi_exec_log(anf_exec *e, anfi_variant *v, size_t n, const anfi_arg *args, double ms);
+
+/* batch.c: batches that run in pieces */
+void anfi_batch_note(anfi_variant *v, size_t n, const anfi_arg *args); // the types of what was made
+/* What such a call runs, if its rows are apart and there were other sizes before. NULL without an error: code is made for it. */
+anfi_variant *anfi_batch_variant(anf_exec *e, size_t n, const anfi_arg *args, const anfi_sig *sig);
+void anfi_batch_explain(const anf_exec *e, anf_text *out);
+void anfi_batch_free(anf_ctx *cx, anfi_batch *b); // and all others after it
 
 /* exec.c: a function that nothing is compiled of yet; freed with the frame if that fails. NULL with
  * an error. */

@@ -5,6 +5,8 @@
  * In two steps. Of the program whose dim B is a symbol, no node may ask for a size: the program
  * is then the same for all sizes. Of the program where B is a large prime, the rules of placement.c, with a row for each of
  * as many ranks, must give each row of the result from rows of the parameters, without an exchange.
+ * A program that does ask, as Reshape(x, (x.shape[0], 64)) does, is the same for all sizes if in the second step nothing is
+ * computed of a number that is a multiple of the prime: such numbers may be dims of what is made or reshaped, and no more.
  *
  * INVARIANT: a tensor is whole, and no dim of it is a multiple of the prime; or it is cut into rows; or its elements are
  * equal (Zeros), whatever its dims. Anything else is refused, so what is accepted is right. */
@@ -24,6 +26,7 @@ typedef struct proof {
   anfi_loc loc; // of the function
   const char *name;
   int64_t prime;
+  bool asks;          // numbers of the program may be sizes
   anfi_placement *of; // by node
   int depth, calls;
 } proof;
@@ -96,17 +99,55 @@ static anf_graph *entry_of(const anf_module *m) {
  * has would make a number of the prime. */
 static anf_graph *typed(const proof *q, anf_graph *program) {
   anf_module *m = program->module;
-  anf_status st = anf_optimise(m, "first_order (inline need expand)* dce", NULL, NULL);
+  anf_opt_opts o = {.size = sizeof o, .fold_bytes = 1}; // small constants, such as what is asserted
+  anf_status st = anf_optimise(m, "first_order (inline need expand)* fold dce", &o, NULL);
   return st == ANF_OK ? entry_of(m) : ((void)anfi_fail_as(q->cx, st), NULL);
+}
+
+static bool chooses_nothing(const proof *q, anf_graph *g, size_t n, const anf_type *const *types) {
+  anf_graph *program = copy_of(q, g, n, types);
+  if (!program) return false;
+  const anf_module *m = program->module;
+  for (size_t i = 0; i < m->nodes.n; i++)
+    if (m->nodes.at[i] && chooses_by_type(m->nodes.at[i]))
+      return refuse(q, m->nodes.at[i], "a function is chosen by the types of its arguments here");
+  return true;
+}
+
+/* An index is a text with numbers in it: x[:, :9] */
+static bool names_multiple(const proof *q, const anf_value *text) {
+  int64_t i = 0;
+  for (size_t k = 0; k < text->n; k++) {
+    char c = text->u.text[k];
+    bool digit = c >= '0' && c <= '9';
+    if (!digit && i && i % q->prime == 0) return true;
+    i = digit && i < INT32_MAX ? i * 10 + (c - '0') : digit ? i : 0;
+  }
+  return i && i % q->prime == 0;
+}
+
+/* Does the node compute with a number that is a size, or have it as an attribute that is no shape? */
+static bool counts(const proof *q, const anf_node *n) {
+  bool shaped = n->op == ANF_OP_Reshape || n->op == ANF_OP_BroadcastTo || n->op == ANF_OP_Zeros ||
+                n->op == ANF_OP_Ones || n->op == ANF_OP_Full;
+  for (uint32_t i = 0; i < n->nin; i++)
+    if (n->in[i].def->kind == ANFI_VALUE &&
+        anfi_value_has_multiple(n->in[i].def->u.value, q->prime))
+      return true;
+  if (n->kind != ANFI_APPLY || shaped || !n->u.attrs) return false;
+  for (uint32_t k = 0; k < n->u.attrs->n; k++) {
+    const anf_value *v = n->u.attrs->at[k];
+    if (!v || v == &anfi_from_node) continue;
+    if (v->kind == ANF_VALUE_STRING ? names_multiple(q, v) : anfi_value_has_multiple(v, q->prime))
+      return true;
+  }
+  return false;
 }
 
 static bool asks_no_size(const proof *q, anf_graph *g, size_t n, const anf_type *const *types) {
   anf_graph *program = copy_of(q, g, n, types);
   if (!program) return false;
   anf_module *m = program->module;
-  for (size_t i = 0; i < m->nodes.n; i++)
-    if (m->nodes.at[i] && chooses_by_type(m->nodes.at[i]))
-      return refuse(q, m->nodes.at[i], "a function is chosen by the types of its arguments here");
   if (!typed(q, program)) return refuse(q, NULL, "the program needs it as a number");
   for (size_t i = 0; i < m->nodes.n; i++)
     if (m->nodes.at[i] && asks_size(m->nodes.at[i]))
@@ -166,17 +207,38 @@ static bool works_by_row(const anf_node *n, uint32_t *also) {
   case ANF_OP_AdaptiveAvgPool3D:
   case ANF_OP_GlobalAvgPool:
   case ANF_OP_GlobalMaxPool:
+  case ANF_OP_ConvTranspose1D:
+  case ANF_OP_ConvTranspose2D:
+  case ANF_OP_ConvTranspose3D:
+  case ANF_OP_InstanceNorm:
+  case ANF_OP_Resize:
   case ANF_OP_GroupNorm: return t->n > 2;
+  case ANF_OP_Solve: return *also = n->in[1].def->type->n > 2 ? 2 : 0, t->n > 2;
+  case ANF_OP_Cholesky:
+  case ANF_OP_Inverse:
+  case ANF_OP_Det: return t->n > 2;
   case ANF_OP_Attention: return *also = 6, t->n > 2;
   default: return false;
   }
 }
 
+static const anf_value *given_attr(const proof *q, const anf_node *n, uint32_t k) {
+  const anf_value *v = anfi_attr_value(q->cx, (anfi_opcode)n->op, n->u.attrs, k);
+  return v && anfi_attr_given(v) ? v : NULL;
+}
+
 /* Works along axes of its attribute `axis`, which are not the first. */
 static bool works_along(const proof *q, const anf_node *n, uint32_t *also) {
   const anf_type *t = n->in[0].def->type;
-  *also = n->op == ANF_OP_SoftmaxCrossEntropy ? 2 : 0;
+  *also = n->op == ANF_OP_SoftmaxCrossEntropy || n->op == ANF_OP_TakeAlongAxis ? 2 : 0;
   switch (n->op) {
+  case ANF_OP_Take:
+  case ANF_OP_TakeAlongAxis:
+  case ANF_OP_Flip:
+  case ANF_OP_Sort:
+  case ANF_OP_ArgSort:
+  case ANF_OP_CumProd:
+  case ANF_OP_BatchNorm:
   case ANF_OP_LayerNorm:
   case ANF_OP_RMSNorm:
   case ANF_OP_ArgMax:
@@ -185,8 +247,8 @@ static bool works_along(const proof *q, const anf_node *n, uint32_t *also) {
   case ANF_OP_SoftmaxCrossEntropy: break;
   default: return false;
   }
-  const anf_value *axis = anfi_attr_value(q->cx, (anfi_opcode)n->op, n->u.attrs, 0);
-  return axis && anfi_attr_given(axis) && !(anfi_axes_mask(axis, t->n) & 1);
+  const anf_value *axis = given_attr(q, n, 0);
+  return axis && !(anfi_axes_mask(axis, t->n) & 1);
 }
 
 /* Ops that placement.c has no rule for, as its other readers want none. */
@@ -228,6 +290,8 @@ static bool place_op(proof *q, const anf_node *n) {
   for (uint32_t i = 0; i < n->nin; i++) in[i] = q->of[n->in[i].def->id];
   anfi_placement *out = &q->of[n->id];
   if (n->nin && by_row(q, n)) return *out = rows, true;
+  if (n->op == ANF_OP_Squeeze && !given_attr(q, n, 0)) // of one row the first dim would go, too
+    return refuse_op(q, n);
   if (looks_up(q, n, out)) return true;
   anfi_placement_of(&p);
   *out = p.out;
@@ -279,6 +343,7 @@ static bool is_plain(const proof *q, const anf_node *x) {
 static bool place_node(proof *q, const anf_node *n) {
   if (n->flags & ANFI_NODE_EFFECT) return refuse(q, n, "it does more than to give a value");
   if (!n->type) return refuse(q, n, "a function is a value here");
+  if (q->asks && counts(q, n)) return refuse(q, n, "a size is a number of the program here");
   for (uint32_t i = n->kind == ANFI_CALL; i < n->nin; i++)
     if (!is_plain(q, n->in[i].def))
       return refuse(q, n, "what it is given is no tensor of known place");
@@ -376,6 +441,52 @@ static bool rows_from_rows(proof *q, anf_graph *g, size_t n, const anf_type *con
   return place_graph(q, entry, NULL) && gives_rows(q, entry->result);
 }
 
+typedef struct program {
+  anf_graph *g;
+  size_t n;
+  const anf_type *const *types;
+  int64_t dim;
+} program;
+
+/* A step whose findings are not yet those of the proof. */
+static anf_status step(proof *q, const program *p, bool asks, anf_diag *d) {
+  ANFI_ENTRY(q->cx, d);
+  if (asks) rows_from_rows(q, p->g, p->n, p->types, p->dim);
+  else asks_no_size(q, p->g, p->n, p->types);
+  return anfi_leave(q->cx);
+}
+
+static anf_diag *new_diag(anf_ctx *cx) {
+  anf_diag *d = anf_diag_new(cx);
+  if (!d) anfi_throw_nomem(cx);
+  anfi_defer(cx, ANFI_ALWAYS, anfi_free_diag, d);
+  return d;
+}
+
+static bool is_fatal(anf_status st) { return st == ANF_NOMEM || st == ANF_CANCELLED; }
+
+static bool is_reason(const anf_diag *d) {
+  return anf_diag_count(d) && strcmp(anf_diag_at(d, 0)->code, "E1595") == 0;
+}
+
+static bool proved(proof *q, const program *p) {
+  anf_ctx *cx = q->cx;
+  anf_diag *d = new_diag(cx), *more = new_diag(cx);
+  anf_status st = step(q, p, false, d);
+  if (st == ANF_OK) return rows_from_rows(q, p->g, p->n, p->types, p->dim);
+  if (is_fatal(st)) return anfi_fail_as(cx, st);
+  q->asks = true;
+  cx->watched = q->prime;
+  cx->watched_used = false;
+  st = step(q, p, true, more);
+  cx->watched = 0;
+  if (is_fatal(st)) return anfi_fail_as(cx, st);
+  if (st == ANF_OK && !cx->watched_used) return true;
+  if (is_reason(d)) return anfi_repeat(cx, d) && false;
+  if (!cx->watched_used && is_reason(more)) return anfi_repeat(cx, more) && false;
+  return refuse(q, NULL, "the program needs a size as a number");
+}
+
 bool anfi_rows_apart(anf_graph *g, size_t n, const anf_type *const *types, int64_t dim,
                      const char *name) {
   anf_ctx *cx = g->module->cx;
@@ -384,5 +495,5 @@ bool anfi_rows_apart(anf_graph *g, size_t n, const anf_type *const *types, int64
   for (size_t i = 0; i < n; i++)
     if (!only_first(&q, types[i], dim)) return false;
   if (!q.prime) return refuse(&q, NULL, "a parameter is too large");
-  return asks_no_size(&q, g, n, types) && rows_from_rows(&q, g, n, types, dim);
+  return chooses_nothing(&q, g, n, types) && proved(&q, &(program){g, n, types, dim});
 }

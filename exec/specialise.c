@@ -51,14 +51,16 @@ static void shorten(anf_text *log) {
   memmove(log->text, from, log->len + 1);
 }
 
-void anfi_exec_log(anf_exec *e, anfi_variant *v, size_t n, const anfi_arg *args, double ms) {
+void anfi_exec_describe(anf_exec *e, anfi_variant *v, size_t n, const anfi_arg *args) {
   v->arg = ANFI_NEW_N(&v->arena, const char *, n + 1);
   v->narg = n;
+  for (size_t i = 0; i < n; i++) v->arg[i] = text_of(e, &v->arena, &args[i]);
+}
+
+void anfi_exec_log(anf_exec *e, anfi_variant *v, size_t n, const anfi_arg *args, double ms) {
+  anfi_exec_describe(e, v, n, args);
   anfi_putf(&e->log, "%zu. (", e->compilations);
-  for (size_t i = 0; i < n; i++) {
-    v->arg[i] = text_of(e, &v->arena, &args[i]);
-    anfi_putf(&e->log, "%s%s", i ? ", " : "", v->arg[i]);
-  }
+  for (size_t i = 0; i < n; i++) anfi_putf(&e->log, "%s%s", i ? ", " : "", v->arg[i]);
   anfi_putf(&e->log, ") in %.1f ms: ", ms);
   put_reason(e, v, e->variant);
   anfi_putc(&e->log, '\n');
@@ -76,5 +78,6 @@ anf_status anf_exec_explain(const anf_exec *e, anf_text *out) {
   if (e->fixing == ANFI_FIX_ALL) anfi_puts(out, "integers, bools, strings and types");
   if (e->fixing) anfi_puts(out, ".\n");
   if (e->partition) anfi_partition_explain(e->partition, out);
+  anfi_batch_explain(e, out);
   return anfi_leave(e->cx);
 }

@@ -337,6 +337,8 @@ anf_value *anfi_value_keep(anf_value *v);
 /* The value of element i in three readings; for the dtype classes that hold them exactly. */
 double anfi_get_f64(const anf_value *v, size_t i);
 int64_t anfi_get_i64(const anf_value *v, size_t i);
+/* Is it an integer, or does a tuple or record hold one, that is a multiple of this number and not 0? */
+bool anfi_value_has_multiple(const anf_value *v, int64_t of);
 double
 anfi_get_odd(const anf_value *v,
              size_t i); // rounds to odd, so that a second rounding to a narrower float is exact

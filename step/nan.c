@@ -11,6 +11,7 @@
 #include "interp/interp.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 double anfi_step_number_at(anf_dtype t, const void *p) {
   union {
@@ -103,9 +104,12 @@ static bool has_nan(anf_dtype t, const char *p, size_t bytes) {
 /* Nodes beside a result, with their types. */
 typedef struct guarding {
   anf_graph *g;
-  int64_t next;  // number of the next leaf
-  int32_t ranks; // that must agree, since each sees its part; or 0
-  bool state;    // of the state, which an assertion knows as -1 - number, else of the outputs
+  int64_t next;    // number of the next leaf
+  int32_t ranks;   // that must agree, since each sees its part; or 0
+  bool state;      // of the state, which an assertion knows as -1 - number, else of the outputs
+  uint32_t *place; // by id: in the order of the graph; NULL: all is checked where it is
+  anf_node **copy; // by id, while a part of the graph is copied
+  size_t limit;    // of ids
 } guarding;
 
 static anf_node *part(const guarding *k, anf_node *n, uint32_t i) {
@@ -124,8 +128,83 @@ static anf_node *on_all_ranks(const guarding *k, anf_node *fine) {
   return anfi_typed(anfi_apply2(k->g, ANF_OP_Equal, sum, anfi_typed(all, f64)), fine->type);
 }
 
+/* Large, and computed element by element. */
+static bool is_cheap(const guarding *k, const anf_node *n) {
+  enum { LARGE = 64 << 10 };
+  if (n->kind != ANFI_APPLY || n->graph != k->g || n->flags & ANFI_NODE_EFFECT) return false;
+  if (!n->type || n->type->kind != ANF_TYPE_TENSOR || anfi_type_bytes(n->type) < LARGE)
+    return false;
+  const anfi_op_info *op = &anfi_op[n->op];
+  return n->op == ANF_OP_Cast || (op->lower == ANFI_LOWER_POINTWISE && op->scalar);
+}
+
+/* Nodes by their place in the order of the graph. */
+typedef struct placed {
+  uint32_t place;
+  anf_node *n;
+} placed;
+typedef ANFI_VEC(placed) cone;
+
+static int by_place(const void *x, const void *y) {
+  uint32_t a = ((const placed *)x)->place, b = ((const placed *)y)->place;
+  return (a > b) - (a < b);
+}
+
+static bool is_in(const cone *c, const anf_node *n) {
+  for (size_t i = 0; i < c->n; i++)
+    if (c->at[i].n == n) return true;
+  return false;
+}
+
+/* n and what it follows from element by element. False: that is too much to compute it twice. */
+static bool collect(const guarding *k, anf_node *n, cone *c) {
+  enum { MOST = 32 };
+  anfi_arena *a = anfi_scratch(k->g->module->cx);
+  if (is_cheap(k, n)) anfi_push(a, c, ((placed){k->place[n->id], n}));
+  for (size_t i = 0; i < c->n; i++)
+    for (uint32_t j = 0; j < c->at[i].n->nin; j++) {
+      anf_node *x = c->at[i].n->in[j].def;
+      if (!is_cheap(k, x) || is_in(c, x)) continue;
+      if (c->n == MOST) return false;
+      anfi_push(a, c, ((placed){k->place[x->id], x}));
+    }
+  return c->n != 0;
+}
+
+static anf_node *copy(const guarding *k, const anf_node *n) {
+  anf_node **in = ANFI_NEW_N(anfi_scratch(k->g->module->cx), anf_node *, n->nin + 1);
+  for (uint32_t i = 0; i < n->nin; i++) {
+    anf_node *x = n->in[i].def;
+    in[i] = x->id < k->limit && k->copy[x->id] ? k->copy[x->id] : x;
+  }
+  return anfi_typed(anfi_apply(k->g, (anfi_opcode)n->op, n->u.attrs, n->nin, in), n->type);
+}
+
+/* A new state that is checked before it is written would be held beside the old one. What of it is computed element by
+ * element is computed twice instead, for the check and in the place of the old state. */
+static anf_node *computed_again(guarding *k, anf_node *n) {
+  cone c = {0};
+  if (!collect(k, n, &c)) return n;
+  qsort(c.at, c.n, sizeof *c.at, by_place);
+  for (size_t i = 0; i < c.n; i++) k->copy[c.at[i].n->id] = copy(k, c.at[i].n);
+  anf_node *again = k->copy[n->id];
+  for (size_t i = 0; i < c.n; i++) k->copy[c.at[i].n->id] = NULL;
+  return again;
+}
+
+static void number_nodes(guarding *k) {
+  anfi_arena *a = anfi_scratch(k->g->module->cx);
+  anfi_node_vec order = {0};
+  anfi_graph_order(k->g, a, &order);
+  k->limit = k->g->module->nodes.n;
+  k->place = ANFI_NEW_N(a, uint32_t, k->limit + 1);
+  k->copy = ANFI_NEW_N(a, anf_node *, k->limit + 1);
+  for (size_t i = 0; i < order.n; i++) k->place[order.at[i]->id] = (uint32_t)i;
+}
+
 static void guard_tensor(guarding *k, anf_node *n) {
   anf_ctx *cx = k->g->module->cx;
+  if (k->place) n = computed_again(k, n);
   const anf_type *t = n->type, *bit = anfi_type_scalar(cx, ANF_BOOL);
   anf_dtype d = (anf_dtype)t->dtype;
   int64_t leaf = k->next++;
@@ -156,6 +235,7 @@ void anfi_step_guard(anf_graph *g, size_t nstate, int32_t ranks) {
   anf_node *result = g->result;
   if (!nstate || result->type->kind == ANF_TYPE_TUPLE)
     guard_all(&outputs, result, (uint32_t)nstate, UINT32_MAX);
+  if (nstate) number_nodes(&state);
   if (nstate) guard_all(&state, result, 0, (uint32_t)nstate);
 }
 

@@ -184,10 +184,31 @@ struct anf_jit_module {
   bool first; // instance of its code
 };
 
+/* batch.c: a function of a batch that calls others for parts of its rows. */
+typedef struct anfi_jit_piece {
+  anf_jit_function *f;
+  uint64_t first; // row
+} anfi_jit_piece;
+typedef struct anfi_jit_batch {
+  size_t n, nslot;
+  anfi_jit_piece *piece;
+  uint64_t *row; // by slot: bytes of a row behind its address; 0: the same for all pieces
+} anfi_jit_batch;
+
 struct anf_jit_function {
+  atomic_uint refs;
   anf_jit_module *module;
   const anfi_jit_entry *entry;
+  anfi_jit_batch *batch; // NULL: it is code of its own
 };
+
+/* Retains the pieces, of which there is one at least: functions of the same slots, which return nothing. NULL: out of memory. */
+anf_jit_function *anfi_jit_batch_new(size_t n, const anfi_jit_piece *piece, size_t nslot,
+                                     const uint64_t *row);
+void anfi_jit_batch_free(anfi_jit_batch *b);
+/* *failed: the piece whose status this is. */
+anf_status anfi_jit_call_batch(const anf_jit_function *f, anf_stream *s, const anf_generic *args,
+                               size_t *failed);
 
 extern const anfi_jit_vtable anfi_jit_llvm, anfi_jit_cjit, anfi_jit_interp;
 

@@ -100,6 +100,7 @@ anf_jit_function *anf_jit_get_function(anf_jit_module *m, const char *name) {
   const anfi_jit_entry *e = find(m->code, name);
   anf_jit_function *f = e ? (anf_jit_function *)anfi_jit_alloc(sizeof *f) : NULL;
   if (!f) return NULL;
+  atomic_init(&f->refs, 1);
   f->module = anf_jit_module_retain(m);
   f->entry = e;
   return f;
@@ -125,8 +126,14 @@ const char *anf_jit_module_temp(const anf_jit_module *m, size_t i) {
 
 /* ---- functions ---- */
 
+anf_jit_function *anf_jit_function_retain(anf_jit_function *f) {
+  if (f) atomic_fetch_add(&f->refs, 1);
+  return f;
+}
+
 void anf_jit_function_free(anf_jit_function *f) {
-  if (!f) return;
+  if (!f || atomic_fetch_sub(&f->refs, 1) != 1) return;
+  anfi_jit_batch_free(f->batch);
   anf_jit_module_free(f->module);
   anfi_jit_free(f);
 }
@@ -134,7 +141,7 @@ void anfi_free_function(void *f) { anf_jit_function_free((anf_jit_function *)f);
 const char *anf_jit_function_name(const anf_jit_function *f) { return f ? f->entry->name : ""; }
 size_t anf_jit_function_arity(const anf_jit_function *f) { return f ? f->entry->n : 0; }
 void *anf_jit_get_function_pointer(const anf_jit_function *f) {
-  if (!f) return NULL;
+  if (!f || f->batch) return NULL;
   return natural(f->module, f->entry);
 }
 void *anf_jit_get_module_data(const anf_jit_function *f) { return f ? f->module->data : NULL; }
@@ -142,7 +149,7 @@ anf_jit_module *anf_jit_function_module(const anf_jit_function *f) { return f ? 
 
 anf_status anf_jit_call_generic_data(const anf_jit_function *f, anf_stream *s, void *data,
                                      anf_generic *args) {
-  if (!f || !data || !args) return ANF_INVALID;
+  if (!f || f->batch || !data || !args) return ANF_INVALID;
   const anfi_jit_entry *e = f->entry;
   if (e->wrapper) return anf_rt_enter(s, e->wrapper, data, args, e->flags);
   if (!s && !(s = anf_stream_of_thread())) return ANF_NOMEM;
@@ -150,7 +157,9 @@ anf_status anf_jit_call_generic_data(const anf_jit_function *f, anf_stream *s, v
 }
 
 anf_status anf_jit_call_generic(const anf_jit_function *f, anf_stream *s, anf_generic *args) {
+  size_t failed;
   if (!f || !args) return ANF_INVALID;
+  if (f->batch) return anfi_jit_call_batch(f, s, args, &failed);
   return anf_jit_call_generic_data(f, s, f->module->data, args);
 }
 

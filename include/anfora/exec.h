@@ -49,6 +49,11 @@ typedef struct anf_exec_opts {
   /* What depends on constants and fixed arguments alone is computed when code is made: results of more than 64 KiB up to so
    * many bytes in all, the rest in each call; 0: 1 GiB. */
   uint64_t fold_bytes;
+  /* When calls have had so many sizes of the first dim of some arguments, those of further sizes run in pieces of 1, 2, 4, .. 64,
+   * 1024 or 16384 rows, code for which is made when it is first needed: if it can be proved that each row of the result follows
+   * from the same row of these arguments. Results must not lie in the memory of arguments then. 0: code for each size. */
+  uint32_t any_size_after;
+  bool any_size_only; // what cannot run so is an error (E1595), and not code for each size
 } anf_exec_opts;
 
 /* With `tune` the first program that has a product of some sizes and types compiles and measures it in
@@ -105,7 +110,7 @@ ANF_API anf_jit_function *anf_exec_function(const anf_exec *e);
 /* The type of its result, with leaves in order; NULL if there is none, or the result holds functions.
  * The function returns the first scalar leaf and writes the others. */
 ANF_API const anf_type *anf_exec_result_type(const anf_exec *e);
-/* Its C function of natural signature, as of anf_jit_get_function_pointer. */
+/* Its C function of natural signature, as of anf_jit_get_function_pointer: NULL where a batch runs in pieces. */
 ANF_API void *anf_exec_pointer(const anf_exec *e);
 /* How many signatures have been compiled so far, and how long that took. */
 ANF_API size_t anf_exec_compilations(const anf_exec *e);

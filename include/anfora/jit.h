@@ -136,7 +136,8 @@ ANF_API size_t anf_jit_module_data_bytes(const anf_jit_module *m);
 ANF_API size_t anf_jit_module_temp_count(const anf_jit_module *m);
 ANF_API const char *anf_jit_module_temp(const anf_jit_module *m, size_t i);
 
-ANF_API void anf_jit_function_free(anf_jit_function *f); // f may be NULL
+ANF_API anf_jit_function *anf_jit_function_retain(anf_jit_function *f);
+ANF_API void anf_jit_function_free(anf_jit_function *f); // lets go of one reference; f may be NULL
 ANF_API const char *anf_jit_function_name(const anf_jit_function *f);
 ANF_API size_t anf_jit_function_arity(const anf_jit_function *f);
 /* Calls the function: args[0 … arity - 1], and the result in args[arity]. `s` NULL: the thread's own

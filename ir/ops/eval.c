@@ -72,8 +72,33 @@ static anf_status in_frame(anfi_eval *q) {
   return anfi_leave(q->cx);
 }
 
+/* Does the op compute with a size, other than to hand it on or to make a tensor of such dims? */
+static bool uses(const anfi_eval *q, int64_t size) {
+  size_t first = 0;
+  bool used = false, shaped = false;
+  switch (q->op) {
+  case ANF_OP_MakeTuple:
+  case ANF_OP_MakeRecord: return false;
+  case ANF_OP_TupleGet:
+  case ANF_OP_RecordGet:
+  case ANF_OP_GetItem: first = 1; break;
+  case ANF_OP_Reshape:
+  case ANF_OP_BroadcastTo:
+  case ANF_OP_Zeros:
+  case ANF_OP_Ones:
+  case ANF_OP_Full: shaped = true; break;
+  default: break;
+  }
+  for (size_t i = first; i < q->n; i++) used |= anfi_value_has_multiple(q->in[i], size);
+  const anfi_schema *s = anfi_op_schema(q->cx, q->op);
+  for (uint32_t k = 0; !shaped && q->attr && k < s->nattr; k++)
+    used |= q->attr[k] && anfi_value_has_multiple(q->attr[k], size);
+  return used;
+}
+
 bool anfi_eval_op(anfi_eval *q) {
   anfi_arena *given = q->scratch;
+  if (q->cx->watched && uses(q, q->cx->watched)) q->cx->watched_used = true;
   q->out = NULL;
   q->type = NULL;
   anf_status st = in_frame(q);

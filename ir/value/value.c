@@ -255,6 +255,20 @@ static int64_t truncate_f64(double d, int64_t low, int64_t high) {
   return d != d ? 0 : d <= (double)low ? low : d >= (double)high ? high : (int64_t)d;
 }
 
+/* Types nest no deeper than their text may, so walks recurse. */
+bool anfi_value_has_multiple(const anf_value *v, int64_t of) {
+  if (v->kind == ANF_VALUE_TENSOR) {
+    anfi_class c = v->type->n ? ANFI_CLASS_FLOAT : anfi_dtype_class((anf_dtype)v->type->dtype);
+    if (c != ANFI_CLASS_SIGNED && c != ANFI_CLASS_UNSIGNED) return false;
+    int64_t i = anfi_get_i64(v, 0);
+    return i && i % of == 0;
+  }
+  bool nest = v->kind == ANF_VALUE_TUPLE || v->kind == ANF_VALUE_RECORD;
+  for (size_t i = 0; nest && i < v->n; i++)
+    if (anfi_value_has_multiple(v->u.item[i], of)) return true;
+  return false;
+}
+
 int64_t anfi_get_i64(const anf_value *v, size_t i) {
   const void *p = v->data;
   switch ((anf_dtype)v->type->dtype) {

@@ -25,6 +25,7 @@ _core.set_hooks(children, lambda text: sys.stdout.write(text), operate)
 
 
 MOST_MASKS = 16
+ANY_SIZE_AFTER = {None: 3, True: 2, False: 0}  # jit(dynamic=..): of a batch's sizes, with which any size is run
 CHANGING = ("E0953", "E0511", "E0515", "E0450")  # what a loop carries changes its type
 
 
@@ -40,9 +41,11 @@ class Function(_core.Callable):
     ``asm(*args)`` and ``c(*args)`` show what the function became; in notebooks it is drawn."""
 
     def __init__(self, name: str, nparam: int, *, backend: str = "llvm", fast: bool = False, threads: bool = False,
-                 tune: bool = False, static: tuple = (), max_compiled: int = 64) -> None:
+                 tune: bool = False, static: tuple = (), max_compiled: int = 64, dynamic: bool | None = None) -> None:
         self.__name__ = self.__qualname__ = name
         self._options = (backend, fast, threads, tune)
+        self._dynamic = dynamic
+        self._codes: dict[Program, Any] = {}  # of each program: whose code that for other types shares
         self._nparam, self._static = nparam, frozenset(static)
         self._constants = False  # are captured arrays constants of the code?
         self._programs: dict = {}
@@ -229,9 +232,26 @@ class Function(_core.Callable):
 
     def _exec(self, program: Program, types_: list[str]) -> Any:
         try:
-            return program.core.compile(program.start, types_, *self._options, self._fixed_arguments(program, len(types_)))
+            code = program.core.compile(program.start, types_, *self._options, self._fixed_arguments(program, len(types_)),
+                                        ANY_SIZE_AFTER[self._dynamic], self._dynamic is True, self._codes.get(program))
         except _core.Failure as failure:
+            self._codes.pop(program, None)
             raise program.error(failure) from None
+        if code.result is None:
+            self._codes.pop(program, None)
+        else:
+            self._codes.setdefault(program, code)
+        return code
+
+    def clear_cache(self) -> None:
+        """Forgets all code; it is made anew when it is needed."""
+        super().clear_cache()
+        self._codes.clear()
+
+    def explain(self) -> str:
+        """For which arguments code was made, and why each time; and whether one code is for batches of any size."""
+        said = [code.explain() for code in self._codes.values()]
+        return f"{sum(n for n, _ in said)} compilations\n" + "".join(text for _, text in said)
 
     def _fixed_arguments(self, program: Program, n: int) -> list[tuple[int, Any]]:
         """Of the n parameters of the program: the last are captured arrays."""
@@ -704,7 +724,9 @@ def jit(fn: Callable | None = None, **options: Any) -> Any:
     compiled as they stand. Options: ``backend`` ("llvm", "cjit", "interp"), ``fast`` (floats may be
     reassociated), ``threads`` (large loops run on all CPUs), ``tune`` (how matrix products are cut is measured on this
     machine, once for each), ``static_argnums`` and ``static_argnames`` (arguments that code is made for anew when they
-    change), ``max_compiled``.
+    change), ``max_compiled``, ``dynamic``: with the third size of a batch (True: the second; False: never) calls run in pieces of
+    1, 2, 4 .. rows, so that no size needs code of its own; where rows are not computed apart, code is made for each size (True: an
+    error). ``explain()`` tells.
 
     >>> @anfora.jit
     ... def power(x, n):

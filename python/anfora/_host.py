@@ -24,17 +24,16 @@ _EFFECT, _STATUS = 1, 2  # ANF_HOST_EFFECT, ANF_HOST_STATUS
 class _Part:
     """A tensor among the arguments or results, as the type says it: "f64[N, 3]"."""
 
-    def __init__(self, text: str) -> None:
-        match = re.fullmatch(r"\s*(\w+)\s*(?:\[([^\]]*)\])?\s*", text)
-        if not match or match[1] not in _NUMPY:
-            raise ValueError(f"{text.strip()!r} is no type of an argument: element types are {', '.join(_NUMPY)}, dims stand in brackets")
-        self.text, self.kind = text.strip(), match[1]
-        self.dims = [d.strip() for d in match[2].split(",")] if match[2] else []
+    def __init__(self, kind: str, dims: tuple) -> None:
+        if kind not in _NUMPY:
+            raise ValueError(f"elements of {kind} are none of NumPy's: element types are {', '.join(_NUMPY)}")
+        self.kind, self.dims = kind, dims
+        self.text = f"{kind}[{', '.join(map(str, dims))}]" if dims else kind
         self.by_value = not self.dims and self.kind in _C
 
     def array(self, address: Any, sizes: dict[str, int], write: bool = False) -> Any:
         import numpy as np
-        shape = tuple(sizes[d] if d in sizes else int(d) for d in self.dims)
+        shape = tuple(sizes[d] if isinstance(d, str) else d for d in self.dims)
         dtype = np.dtype(_NUMPY[self.kind])
         n = dtype.itemsize
         for d in shape:
@@ -45,20 +44,15 @@ class _Part:
         return a
 
 
-def _split(text: str) -> list[str]:
-    return [p for p in re.split(r",(?![^\[]*\])", text) if p.strip()]
-
-
 class _Type:
     def __init__(self, text: str) -> None:
-        match = re.fullmatch(r"\s*fn\s*\((.*)\)\s*->\s*(.+)", text, re.S)
-        if not match:
-            raise ValueError(f"{text!r} is no type of a function, such as \"fn(f64[N], f64) -> f64[N]\"")
-        result = match[2].strip()
-        self.several = result.startswith("(") and result.endswith(")")
-        self.args = [_Part(p) for p in _split(match[1])]
-        self.results = [_Part(p) for p in _split(result[1:-1] if self.several else result)]
-        names = [d for p in self.args + self.results for d in p.dims if not d.isdigit()]
+        try:
+            args, results, self.several = _core.op_type(text)
+            self.args, self.results = [_Part(*p) for p in args], [_Part(*p) for p in results]
+        except (ValueError, _core.Failure) as error:
+            why = error if isinstance(error, ValueError) else translated(error, CompileError, text, SourceMap([], []))
+            raise ValueError(f"{text!r} is no type of an operation, such as \"fn(f64[N], f64) -> f64[N]\": {why}") from None
+        names = [d for p in self.args + self.results for d in p.dims if isinstance(d, str)]
         self.sizes = list(dict.fromkeys(names))
 
     def __str__(self) -> str:

@@ -9,8 +9,8 @@ import functools
 import inspect
 from typing import Any, Callable
 
-from . import numpy as anp
-from ._tree import tree_leaves, tree_map, tree_paths, tree_structure, tree_unflatten
+from . import _core, numpy as anp
+from ._tree import shape_of, tree_leaves, tree_map, tree_paths, tree_structure, tree_unflatten
 
 
 def _renamed(taken: Any, kw: dict) -> dict:
@@ -70,7 +70,16 @@ class Optimizer:
 
     @staticmethod
     def _zeros(params: Any) -> Any:
-        return tree_map(lambda p: anp.zeros_like(p), params)
+        return tree_map(_zero, params)
+
+
+def _zero(p: Any) -> Any:
+    """Zeros like p, in memory that nothing has written to yet."""
+    s = shape_of(p)
+    if s.kind != "leaf" or s.of[0] not in ("f32", "f64"):
+        return anp.zeros_like(p)
+    import numpy as np
+    return _core.asarray(np.zeros(s.of[1], s.of[0].replace("f", "float")))
 
 
 class SGD(Optimizer):

@@ -308,7 +308,13 @@ class Step:
         self.losses.values.append(value[0] if self.has_aux else value)
         return value
 
+    def _drop(self) -> None:
+        """The state is that of the compiled step alone."""
+        self._newer, self._trees = True, tuple(tree_map(lambda _: 0, t) for t in self._trees)
+
     def _run(self, live: Any, batch: tuple) -> Any:
+        if not self._newer and not self._parts:
+            self._drop()
         try:
             value = live[0].run(*batch)
         except _core.Failure as failure:
@@ -317,9 +323,7 @@ class Step:
                 self._stop(str(error))
             raise (error if any(f.code in ALIKE for f in error.findings) else self._failed(error)) from None
         if value is not NotImplemented and not self._newer:
-            self._newer = True
-            if self._parts:  # the arrays would be whole
-                self._trees = tuple(tree_map(lambda _: 0, t) for t in self._trees)
+            self._drop()  # the arrays would be whole
         return value
 
     def _stop(self, why: str) -> None:
@@ -330,26 +334,32 @@ class Step:
         for i, x in enumerate(batch):
             if x is None or isinstance(x, (str, bytes)):
                 raise TypeError(f"a batch is arrays, numbers and trees of them, and part {i} of this one is {x!r:.40}")
-        trees = self._read()
-        leaves = [_core.asarray(x) for t in trees for x in tree_leaves(t)] if self._made else []
+        tried = self._live
         for live in self._made:
-            live[0].write(leaves)
-            self._live = live
+            if live is tried:
+                continue
+            self._hand_over(live)
             value = self._run(live, batch)
             if value is not NotImplemented:
                 return value
+        trees = self._read()
         live = None if self.has_aux else self.function(len(batch))._stepper((*trees, *batch), len(trees), self.stop_at_nan,
                                                                                            self.comm and self.comm._core, self._shard,
                                                                                            self._split, self._shard_params)
+        del trees
         if live is None and self.comm:
             raise TypeError("a step on several ranks needs parameters with element types that it keeps, and a compiler")
         if live is None:
             self._live = None
             return self._functional(batch)
-        live[0].write([_core.asarray(x) for t in trees for x in tree_leaves(t)])
-        self._live = live
+        self._hand_over(live)
         self._made.append(live)
         return self._run(live, batch)
+
+    def _hand_over(self, live: Any) -> None:
+        """Gives the state as it is now to a compiled step."""
+        live[0].write([_core.asarray(x) for t in self._read() for x in tree_leaves(t)])
+        self._live = live
 
     def _functional(self, batch: tuple) -> Any:
         """A step that makes new parameters."""

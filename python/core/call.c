@@ -141,7 +141,7 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
   p->object = Py_NewRef(objects);
   if (Py_IS_TYPE(e, c->exec_type)) {
     p->e = (exec *)Py_NewRef(e);
-    p->f = anf_exec_function(p->e->e);
+    p->f = p->e->f;
   }
   if (read_casts(p, casts) && read_leaves(p, leaves) && read_code(p, code) && read_extra(p) &&
       !PyErr_Occurred())

@@ -163,6 +163,7 @@ static PyMethodDef functions[] = {
     {"bytes_held", held, METH_NOARGS, "Bytes that the context of compiled programs holds now."},
     {"explain", explain, METH_O, "The long explanation of a code such as E0107, or None."},
     {"add_generator", generator_add, METH_VARARGS, "An op whose graphs a function makes."},
+    {"op_type", op_type, METH_VARARGS, "What an op of a type takes and gives."},
     {"add_op", op_add, METH_VARARGS, "An op whose work a C function does."},
     {"build_object", object_build, METH_VARARGS, "The header and the object of a function."},
     {"comm_threads", comm_threads, METH_VARARGS, "The communicators of ranks in this process."},

@@ -123,7 +123,11 @@ typedef struct program {
 typedef struct exec {
   PyObject_HEAD core *c;
   PyObject *program;
+  PyObject *root; // whose e this is, too; NULL: its own
   anf_exec *e;
+  anf_jit_function
+      *f; // for the types that it was compiled for; NULL: none, or it is made when it runs
+  PyObject *result; // the type of its result; NULL: that of the last run
 } exec;
 /* A function that a program returned. */
 typedef struct fn {
@@ -162,6 +166,7 @@ anf_status program_parse(anf_ctx *cx, const char *text, size_t n, const char *na
 PyObject *generator_add(PyObject *module, PyObject *args);
 /* host.c */
 PyObject *op_add(PyObject *module, PyObject *args);
+PyObject *op_type(PyObject *module, PyObject *args);
 
 /* ---- step.c: training steps whose state stays where it is ---- */
 PyTypeObject *stepper_make_type(core *c, PyObject *module);

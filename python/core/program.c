@@ -404,28 +404,42 @@ typedef struct making {
   texts types;
   fixing fixed;
   bool later; // compiled when it is run
+  exec *r;    // what is made; its e is there if it is shared
 } making;
 
-static anf_status make_exec(program *p, making *k, anf_exec **e, anf_diag *d) {
+static anf_status make_exec(program *p, making *k, anf_diag *d) {
   texts *t = &k->types;
+  anf_exec **e = &k->r->e;
   anf_status st = read_types(p->c, t->text, t->n, t->type, d);
-  if (st == ANF_OK) k->o.engine = core_engine(p->c, k->o.kind, d, &st);
-  if (st == ANF_OK) st = anf_compile(k->g, &k->o, d, e);
-  for (size_t i = 0; st == ANF_OK && i < k->fixed.n; i++)
-    st = anf_exec_fix(*e, k->fixed.at[i].at, k->fixed.at[i].value, d);
+  if (st == ANF_OK && !k->r->root) {
+    k->o.engine = core_engine(p->c, k->o.kind, d, &st);
+    if (st == ANF_OK) st = anf_compile(k->g, &k->o, d, e);
+    for (size_t i = 0; st == ANF_OK && i < k->fixed.n; i++)
+      st = anf_exec_fix(*e, k->fixed.at[i].at, k->fixed.at[i].value, d);
+  }
   if (st == ANF_OK && !k->later) st = anf_exec_prepare(*e, t->n, t->type, d);
   return st;
 }
 
+/* What was compiled last, as others may compile for other types afterwards. With the GIL, the context entered. */
+static bool take_compiled(exec *r) {
+  const anf_type *t = anf_exec_result_type(r->e);
+  r->f = anf_jit_function_retain(anf_exec_function(r->e));
+  return !t || (r->result = type_to(t, r->c->cx));
+}
+
 /* The exception is set if it is false. */
-static bool compile_now(program *p, making *k, PyObject *fixed, anf_exec **e) {
+static bool compile_now(program *p, making *k, PyObject *fixed) {
   PyEval_RestoreThread(core_enter(p->c));
-  bool good = fixing_of(p->c, fixed, &k->fixed);
+  bool good = k->r->root || fixing_of(p->c, fixed, &k->fixed);
   PyThreadState *ts = PyEval_SaveThread();
   anf_diag *d = good ? anf_diag_new(p->c->cx) : NULL;
-  anf_status st = good ? make_exec(p, k, e, d) : ANF_INVALID;
+  anf_status st = good ? make_exec(p, k, d) : ANF_INVALID;
   fixing_free(&k->fixed);
-  core_leave(p->c, ts);
+  PyEval_RestoreThread(ts);
+  if (st == ANF_OK && !k->later) good = take_compiled(k->r);
+  core_leave(p->c, PyEval_SaveThread());
+  if (!good && st == ANF_OK) core_free_later(p->c, (void (*)(void *))anf_diag_free, d);
   if (!good) return false;
   if (st != ANF_OK) return core_raise(p->c, st, d), false;
   good = warned(d, anf_graph_name(k->g));
@@ -433,26 +447,42 @@ static bool compile_now(program *p, making *k, PyObject *fixed, anf_exec **e) {
   return good;
 }
 
-/* compile(name, types, backend, fast, parallel, tune, [(position, value)]): for these types now; types None: when it
- * is run. Arguments at the positions are constants. */
+/* The options that not all calls have: [(position, value)], after how many sizes of a batch any size is run, whether
+ * that alone is allowed, whose code is shared. */
+static bool read_rest(program *p, PyObject *args, making *k, PyObject **fixed, PyObject **root) {
+  PyObject *rest = PyTuple_GetSlice(args, 6, PyTuple_Size(args));
+  int after = 0, only = 0;
+  *fixed = *root = NULL;
+  bool good = rest && PyArg_ParseTuple(rest, "|OipO", fixed, &after, &only, root);
+  Py_XDECREF(rest);
+  k->o.any_size_after = (uint32_t)after;
+  k->o.any_size_only = only != 0;
+  if (*root == Py_None) *root = NULL;
+  if (good && *root && !Py_IS_TYPE(*root, p->c->exec_type))
+    return PyErr_SetString(PyExc_TypeError, "not compiled code"), false;
+  return good;
+}
+
+/* compile(name, types, backend, fast, parallel, tune, ..): for these types now; types None: when it is run. */
 static PyObject *program_compile(PyObject *self, PyObject *args) {
   program *p = (program *)self;
-  PyObject *list, *fixed = PyTuple_Size(args) > 6 ? PyTuple_GetItem(args, 6) : NULL;
-  PyObject *head = PyTuple_GetSlice(args, 0, 6);
+  PyObject *list, *fixed, *root, *head = PyTuple_GetSlice(args, 0, 6);
   const char *name, *form;
   making k = {.later = PyTuple_Size(args) > 1 && PyTuple_GetItem(args, 1) == Py_None};
-  bool read = head && read_opts(head, &k.o, &list, &name, &form);
+  bool read =
+      head && read_opts(head, &k.o, &list, &name, &form) && read_rest(p, args, &k, &fixed, &root);
   Py_XDECREF(head);
   if (!read || !(k.g = graph_of(p, name))) return NULL;
-  exec *r =
-      k.later || texts_of(list, &k.types) ? (exec *)PyType_GenericAlloc(p->c->exec_type, 0) : NULL;
-  if (r) {
-    r->c = p->c;
-    r->program = Py_NewRef(self);
-    if (!compile_now(p, &k, fixed, &r->e)) Py_CLEAR(r);
+  if (k.later || texts_of(list, &k.types)) k.r = (exec *)PyType_GenericAlloc(p->c->exec_type, 0);
+  if (k.r) {
+    k.r->c = p->c;
+    k.r->program = Py_NewRef(self);
+    k.r->root = Py_XNewRef(root);
+    if (root) k.r->e = ((exec *)root)->e;
+    if (!compile_now(p, &k, fixed)) Py_CLEAR(k.r);
   }
   texts_free(&k.types);
-  return (PyObject *)r;
+  return (PyObject *)k.r;
 }
 
 static PyMethodDef program_methods[] = {
@@ -475,7 +505,10 @@ PyTypeObject *program_make_type(core *c, PyObject *module) {
 
 static void exec_dealloc(PyObject *self) {
   exec *e = (exec *)self;
-  if (e->e) core_free_later(e->c, (void (*)(void *))anf_exec_free, e->e);
+  anf_jit_function_free(e->f);
+  if (e->e && !e->root) core_free_later(e->c, (void (*)(void *))anf_exec_free, e->e);
+  Py_XDECREF(e->result);
+  Py_XDECREF(e->root);
   Py_XDECREF(e->program); // freed after, in order
   freed(self);
 }
@@ -483,7 +516,8 @@ static void exec_dealloc(PyObject *self) {
 static PyObject *exec_result(PyObject *self, void *none) {
   exec *e = (exec *)self;
   (void)none;
-  const anf_type *t = anf_exec_result_type(e->e);
+  if (e->result) return Py_NewRef(e->result);
+  const anf_type *t = e->f ? NULL : anf_exec_result_type(e->e);
   return t ? type_to(t, e->c->cx) : Py_NewRef(Py_None);
 }
 
@@ -582,7 +616,20 @@ static PyObject *fn_run(PyObject *self, PyObject *args) {
   return run(f->c, run_fn, &k, args, f->program);
 }
 
+/* explain(): how often it was compiled, and why each time */
+static PyObject *exec_explain(PyObject *self, PyObject *none) {
+  exec *e = (exec *)self;
+  (void)none;
+  PyThreadState *ts = core_enter(e->c);
+  anf_text out = {e->c->cx, NULL, 0, 0};
+  size_t n = anf_exec_compilations(e->e);
+  anf_diag *d = anf_diag_new(e->c->cx);
+  PyObject *r = text_out(e->c, ts, d ? anf_exec_explain(e->e, &out) : ANF_NOMEM, d, &out);
+  return r ? Py_BuildValue("nN", (Py_ssize_t)n, r) : NULL;
+}
+
 static PyMethodDef exec_methods[] = {
+    {"explain", exec_explain, METH_NOARGS, "How often it was compiled, and why each time."},
     {"run", exec_run, METH_VARARGS, "Runs with values of the context: slow, and able to do all."},
     {0}};
 static PyGetSetDef exec_attributes[] = {

@@ -178,3 +178,19 @@ def test_pure_callback():
     assert "shape (1,)" in refused(jit(lambda x: anfora.pure_callback(short, x, x)), X)
     assert "shape (1,)" in refused(anfora.pure_callback, short, X, X)
     assert "outside of the compiled one" in refused(jit(lambda x: anfora.pure_callback(lambda v: v, x, x)), X)
+
+
+def test_types_are_those_of_programs():
+    @op("fn( f64 [N , 2], i64 )->(f64[N,2], )")  # the words, blanks and commas of the language
+    def twice(x, n):
+        return (x * n,)
+    close(twice(np.ones((3, 2)), 2)[0], 2 * np.ones((3, 2)))
+    for text, words in (("f64", "no type of a function"), ("fn(f64[N) -> f64", "not closed"), ("fn(f63) -> f64", "f63"),
+                        ("fn(f64[?]) -> f64", "has a name"), ("fn((f64, f64)) -> f64", "tensors and numbers"),
+                        ("fn(f64[-1]) -> f64", "-1"), ("fn(f64) f64", "expected")):
+        try:
+            op(text)
+        except ValueError as e:
+            assert text in str(e) and words in str(e), str(e)
+        else:
+            raise AssertionError(text)

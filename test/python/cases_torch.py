@@ -140,6 +140,31 @@ def test_views_and_mutation():
     close(a, b, 1e-6)  # the results are parts of the argument
 
 
+def test_one_program_is_for_all_sizes_of_a_batch():
+    need_torch()
+    programs = []
+
+    class Seen(backend.AnySize):
+        def __init__(self, *args):
+            super().__init__(*args)
+            programs.append(self)
+    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 8), nn.LayerNorm(8), nn.Softmax(-1)).double().eval()
+    heads = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True).double().eval()
+    whole = lambda x: x - x.mean(0)
+    before, backend.AnySize = backend.AnySize, Seen
+    try:
+        for f, shape, compilations in ((model, (1, 8, 8), 6), (heads, (5, 8), 6), (whole, (3,), 8), (lambda x: x.flip(1).reshape(len(x) * 2, -1).exp(), (4,), 8)):
+            compiled, programs[:] = torch.compile(f, backend="anfora", dynamic=True), []
+            with torch.no_grad():
+                for n in range(9, 17):
+                    x = torch.randn(n, *shape, dtype=torch.float64)
+                    close(compiled(x), f(x))
+            said = programs[0].function.explain()
+            assert len(programs) == 1 and said.startswith(f"{compilations} compilations"), said
+    finally:
+        backend.AnySize = before
+
+
 def test_batches_of_any_size():
     need_torch()
     model = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Flatten(), nn.Linear(8, 2))

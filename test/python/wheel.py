@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The package as users get it, TAP: `./dev wheel` builds a wheel, which is installed by pip into a fresh environment and
-runs the tutorial there, without the build tree; then in a root that has Python, NumPy and the C library alone. Needs the
+runs the tutorial there, without the build tree; then again in a root that has Python, NumPy and the C library alone. Needs the
 network, for what builds wheels and for NumPy. wheel.py"""
 import glob
 import os
@@ -99,6 +99,11 @@ def in_bare_root(tap, folder, user):
         tap.skip("a bare root", "no root directory can be entered here")
         return
     tap.case("a bare root: functions are compiled by the LLVM of the wheel", run([*python, "-c", USE], env=nothing)[1])
+    for name in ("docs/python.md", "test/python/cases_docs.py"):
+        os.makedirs(os.path.join(folder, "project", os.path.dirname(name)))
+        shutil.copy(os.path.join(ROOT, name), os.path.join(folder, "project", name))
+    page = "import sys; sys.path.append('/project/test/python'); import cases_docs; cases_docs.test_tutorial()"
+    tap.case("a bare root: the tutorial runs", run([*python, "-c", page], env=nothing, seconds=600)[1])
     with open(folder + "/tmp/p.anf", "w", encoding="utf-8") as file:
         file.write(PROGRAM)
     out, problem = run([*python, "-m", "anfora", "run", "/tmp/p.anf", "21.0", "--backend", "llvm"], env=nothing)

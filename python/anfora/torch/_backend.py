@@ -19,6 +19,7 @@ from .. import _core
 from ._apart import APART
 from ._graph import Sizes, Traced, Writer, attribute, describe
 from ._orders import Orders
+from ._sizes import AnySize, batch_of
 from ._table import RANDOM, has_row
 
 aten = torch.ops.aten
@@ -48,13 +49,15 @@ def dropout(input: torch.Tensor, p: float, train: bool | None) -> tuple:
 # ---- one graph ----
 
 class Compiled:
-    """A graph of ATen ops that is compiled when it is called, once for the sizes of each call."""
+    """A graph of ATen ops that is compiled when it is called: one program for all sizes of a batch, where there is one, else one
+    for the sizes of each call."""
 
     def __init__(self, gm: torch.fx.GraphModule, name: str, options: dict) -> None:
         self.gm, self.name, self.options = gm, name, options
         self.placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
         self.symbolic = [i for i, n in enumerate(self.placeholders) if _is_symbolic(n.meta.get("val"))]
         self.codes: dict = {}
+        self.any_size: dict = {}  # by the sizes that are not the batch's
         self.single = not isinstance(next(n for n in gm.graph.nodes if n.op == "output").args[0], (list, tuple))
         self._boxed_call = False
 
@@ -76,6 +79,17 @@ class Compiled:
         if key not in self.codes:
             self.codes[key] = Code(self, Sizes(values), args)
         return self.codes[key]
+
+    def program(self, w: Writer, values: dict) -> Traced:
+        batch = batch_of(self.placeholders) if self.options["dynamic"] is not False else None
+        if batch in values and values[batch].is_Integer:
+            others = {s: n for s, n in values.items() if s != batch}
+            key = tuple(sorted((str(s), n) for s, n in others.items()))
+            if key not in self.any_size:
+                self.any_size[key] = AnySize(self.gm.graph, self.gm, batch, others, self.name, self.options)
+            if function := self.any_size[key].of(w, int(values[batch])):
+                return function
+        return Traced(self.name, w, **self.options)
 
     def __call__(self, *args: Any) -> Any:
         return (self.codes.get(()) if not self.symbolic and self.codes else self.code(args)).run(args)  # type: ignore[union-attr]
@@ -99,7 +113,7 @@ class Code:
         place = {n: i for i, n in enumerate(w.inputs)}
         self.checked = w.checked
         self.plan = [("given", place[o[1]]) if o[0] == "node" else o for o in w.outputs]
-        self.function = Traced(of.name, w, **of.options) if w.results else None
+        self.function = of.program(w, sizes.values) if w.results else None
 
     def _source(self, node: Any, position: dict, sizes: Sizes) -> Any:
         if node.op == "placeholder":
@@ -235,7 +249,7 @@ class _Part(torch.nn.Module):
 # ---- the backend ----
 
 def _options(options: dict | None) -> dict:
-    known = {"fast": False, "tune": False, "backend": "llvm", "threads": torch.get_num_threads() > 1}
+    known = {"fast": False, "tune": False, "backend": "llvm", "threads": torch.get_num_threads() > 1, "dynamic": None}
     wrong = set(options or {}) - set(known)
     if wrong:
         raise TypeError(f"backend anfora has no option {', '.join(sorted(wrong))}; it has {', '.join(known)}, create_graph")

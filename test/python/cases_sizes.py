@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches of many sizes: how much code is made for them, and that values stay those of code for each size."""
+import anfora
+import anfora.numpy as jnp
+import numpy as onp
+from anfora import grad, jit, vmap
+
+rng = onp.random.default_rng(0)
+P = {"w": [(rng.normal(size=(8, 16)) / 3).astype("f4"), (rng.normal(size=(16, 3)) / 4).astype("f4")], "b": onp.ones(16, "f4")}
+
+
+def network(p, x):
+    h = jnp.maximum(x @ p["w"][0] + p["b"], 0)
+    y = h @ p["w"][1]
+    return {"y": jnp.exp(y) / jnp.sum(jnp.exp(y), axis=-1, keepdims=True), "h": (h, x[:, 0])}
+
+
+def batch(n):
+    return rng.normal(size=(n, 8)).astype("f4")
+
+
+def same(f, each, *args):
+    got, want = f(*args), each(*args)
+    for a, b in zip(anfora.tree_leaves(got), anfora.tree_leaves(want), strict=True):
+        a, b = onp.asarray(a), onp.asarray(b)
+        assert a.shape == b.shape and a.dtype == b.dtype and onp.allclose(a, b, rtol=1e-5, atol=1e-6), (a, b)
+
+
+def compilations(f):
+    return int(f.explain().split()[0])
+
+
+def test_from_the_third_size_on_one_code_is_for_all():
+    f, each = jit(network), jit(network, dynamic=False)
+    for n in [*range(1, 65), 129, 1000]:
+        same(f, each, P, batch(n))
+    assert compilations(f) == 7, f.explain()
+    assert compilations(each) == 66 and f.compiled == 64
+    assert "rows are apart" in f.explain()
+
+
+def test_two_sizes_have_code_of_their_own():
+    f = jit(network)
+    for n in (32, 17, 32, 17):
+        f(P, batch(n))
+    assert compilations(f) == 2 and "f32[17, 8]" in f.explain()
+
+
+def test_constants():
+    f, each = jit(network).fix(P), jit(network, dynamic=False).fix(P)
+    for n in range(3, 20):
+        same(f, each, batch(n))
+    assert compilations(f) == 6, f.explain()  # 3 and 4, and 1, 2, 8, 16
+
+
+def test_gradients_of_each_row():
+    energy = lambda p, x: jnp.sum(jnp.sin(x @ p["w"][0]) ** 2)
+    f, each = jit(vmap(grad(energy, 1), in_axes=(None, 0))), jit(vmap(grad(energy, 1), in_axes=(None, 0)), dynamic=False)
+    g, h = jit(lambda p, x: vmap(grad(energy, 1), in_axes=(None, 0))(p, x)), jit(lambda p, x: vmap(grad(energy, 1), in_axes=(None, 0))(p, x), dynamic=False)
+    for n in range(2, 12):
+        same(f, each, P, batch(n))
+        same(g, h, P, batch(n))
+    assert compilations(g) == 5, g.explain()
+
+
+def test_what_needs_all_rows_has_code_for_each_size():
+    f, each = jit(lambda x: x - jnp.mean(x, axis=0)), jit(lambda x: x - jnp.mean(x, axis=0), dynamic=False)
+    for n in range(2, 8):
+        same(f, each, batch(n))
+    assert compilations(f) == 6
+    assert "code is made for each size" in f.explain()
+
+
+def test_it_can_be_asked_for():
+    f, each = jit(network, dynamic=True), jit(network, dynamic=False)
+    for n in (100, 37, 3):
+        same(f, each, P, batch(n))
+    assert compilations(f) == 5, f.explain()  # 100; 37 is 32, 4 and 1; 3 is 2 and 1
+    loss = jit(lambda x: jnp.sum(x * x), dynamic=True)
+    loss(batch(2))
+    try:
+        loss(batch(3))
+    except anfora.CompileError as e:
+        assert "E1595" in str(e) and "not computed apart" in str(e), e
+    else:
+        raise AssertionError("it was not refused")
+
+
+def test_an_error_in_a_piece_is_told_as_in_a_batch():
+    @jit
+    def rows(t, i):
+        return t[i] * 2
+    t = onp.ones((4, 3))
+    for n in (90, 95, 100):
+        rows(t, onp.zeros(n, int))
+    wrong = onp.zeros(100, int)
+    wrong[97] = 4
+    try:
+        rows(t, wrong)
+    except anfora.RunError as e:
+        assert "outside a dim of size 4" in str(e), e
+    else:
+        raise AssertionError("it was not refused")
+
+
+def test_forgotten_code_is_made_again():
+    f, each = jit(network, max_compiled=4), jit(network, dynamic=False)
+    for n in [*range(1, 12), 5, 3, 1]:
+        same(f, each, P, batch(n))
+    f.clear_cache()
+    assert f.compiled == 0 and compilations(f) == 0
+    same(f, each, P, batch(5))
