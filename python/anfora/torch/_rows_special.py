@@ -26,7 +26,7 @@ def called(f: Any, **constants: Any) -> Any:
 
 
 LIBRARY = {  # ATen's name to that of scipy.special
-    "prims.erf_inv": "erfinv", "prims.ndtri": "ndtri", "prims.igamma": "gammainc", "prims.igammac": "gammaincc", "prims.bessel_i0": "i0",
+    "prims.erf_inv": "erfinv", "prims.ndtri": "ndtri", "prims.igamma": "gammainc", "prims.igammac": "gammaincc", "prims.zeta": "zeta", "prims.bessel_i0": "i0",
     "prims.bessel_i0e": "i0e", "prims.bessel_i1": "i1", "prims.bessel_i1e": "i1e", "special_modified_bessel_i0": "i0",
     "special_modified_bessel_i1": "i1",
 }
