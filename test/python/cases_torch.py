@@ -668,3 +668,38 @@ def test_steps_refuse_what_a_trace_does_not_show():
             assert word in str(e), e
         else:
             raise AssertionError(f"{type(model).__name__} was compiled")
+
+
+def test_bits_counts_and_places():
+    need_torch()
+    f64 = torch.float64
+    x = torch.tensor([0.0, -0.0, 1.5, -3.0, 1e-310, 5e-324, float("inf"), float("nan"), -2.0 ** 60], dtype=f64)
+    y = torch.tensor([1.0, 0.0, 1.0, -4.0, 0.0, -1.0, 0.0, 1.0, float("-inf")], dtype=f64)
+    n, m = torch.tensor([12, -18, 0, 7, -2 ** 62]), torch.tensor([18, 12, 0, 0, 2 ** 40])
+    holes = torch.tensor([[0.5, float("-inf"), 700.0, 2.0], [float("-inf"), float("-inf"), -1.0, float("inf")]], dtype=f64)
+    cases = [(torch.frexp, x), (torch.frexp, x.float()), (torch.nextafter, x, y), (torch.nextafter, x.float(), y.float()), (torch.gcd, n, m), (torch.lcm, n[:4], m[:4]),
+             (lambda h: torch.logcumsumexp(h, 1), holes), (lambda h: torch.logcumsumexp(h, 0), holes), (lambda v: torch.histc(v, 4, -4, 2), y[:6]),
+             (lambda v: torch.histc(v, 3), y[:6]), (lambda v: torch.nonzero_static(v, size=7, fill_value=-1), m.reshape(1, 5)), (torch.special.i1, y[:8]),
+             (lambda v: torch.special.hermite_polynomial_h(v, torch.arange(6.0, dtype=f64)), y[:6])]
+    for f, *xs in cases:
+        torch._dynamo.reset()
+        want, got = f(*xs), torch.compile(f, backend="anfora")(*xs)
+        for a, b in zip(*(r if isinstance(r, tuple) else (r,) for r in (want, got))):
+            close(a, b)
+    assert not at.fallbacks, at.fallbacks
+
+
+def test_windows_of_different_sizes_and_places_between_pixels():
+    need_torch()
+    image, places = torch.randn(2, 3, 5, 7).double(), (torch.rand(2, 4, 3, 2).double() - 0.5) * 2.4
+
+    class Looks(nn.Module):
+        def __init__(self, **how):
+            super().__init__()
+            self.how = how
+
+        def forward(self, x, at):
+            return nn.functional.grid_sample(x, at, **self.how)
+    same_training(lambda: nn.AdaptiveMaxPool2d((3, 4)), image)
+    for mode, padding, corners in (("bilinear", "reflection", False), ("bicubic", "border", True), ("nearest", "zeros", False)):
+        same_training(lambda: Looks(mode=mode, padding_mode=padding, align_corners=corners), image, places)

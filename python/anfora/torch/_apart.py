@@ -7,6 +7,8 @@ from typing import Any, Callable
 import torch
 import torch.nn.functional as F
 
+from ._sampling import sample, sample_backward
+
 aten = torch.ops.aten
 
 
@@ -149,5 +151,7 @@ APART: dict[Any, Callable] = {
     aten._pdist_forward.default: pairs, aten._pdist_backward.default: pairs_backward,
     aten._embedding_bag.default: bag, aten._embedding_bag_forward_only.default: bag, aten._embedding_bag_backward.default: bag_backward,
     aten._embedding_bag_per_sample_weights_backward.default: bag_weights_backward,
+    aten.grid_sampler_3d.default: sample, aten.grid_sampler_2d_backward.default: sample_backward,
+    aten.grid_sampler_3d_backward.default: sample_backward,
     aten._native_multi_head_attention.default: attention, aten._transformer_encoder_layer_fwd.default: encoder_layer,
 }

@@ -155,10 +155,31 @@ def _max_pool(g: Any, n: int, self_: Value, kernel_size: list, stride: list, pad
 def adaptive_max_pool(g: Any, self_: Value, output_size: list) -> Any:
     n = len(output_size)
     sizes = self_.shape[-n:]
-    if any(not o or s % o for s, o in zip(sizes, output_size)):
-        raise Unsupported("its windows have different sizes")
+    if not all(output_size):
+        raise Unsupported("it has no windows")
+    if any(s % o for s, o in zip(sizes, output_size)):
+        return _max_pool_uneven(g, n, self_, output_size)
     kernel = [s // o for s, o in zip(sizes, output_size)]
     return _max_pool(g, n, self_, kernel, kernel, [0] * n, [1] * n, False)
+
+
+def _max_pool_uneven(g: Any, n: int, x: Value, output_size: list) -> list:
+    """Windows of different sizes: those that are too small repeat their last element."""
+    place = g.let(f"Reshape(Arange(0, {math.prod(x.shape[-n:])}, dtype=i64), shape={Dims(x.shape[-n:])})", torch.int64, x.shape[-n:])
+    kernel = []
+    for k, o in enumerate(output_size):
+        size = x.shape[k - n]
+        windows = [range(i * size // o, -(-(i + 1) * size // o)) for i in range(o)]
+        most = max(map(len, windows))
+        rows = [w[min(j, len(w) - 1)] for w in windows for j in range(most)]
+        taken = lambda v, axis: g.let(f"Take({v}, {rows}, axis={axis})", v.dtype,  # noqa: E731
+                                      [len(rows) if i == axis else d for i, d in enumerate(v.shape)])
+        x, place = taken(x, x.ndim - n + k), taken(place, k)
+        kernel.append(most)
+    y, at = _max_pool(g, n, x, kernel, kernel, [0] * n, [1] * n, False)
+    if at is None:
+        return [y, None]
+    return [y, g.let(f"Take(Reshape({place}, shape=(-1,)), {at}, axis=0)", torch.int64, at.shape)]
 
 
 @row("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward", "adaptive_max_pool2d_backward",

@@ -31,7 +31,7 @@ POINTWISE = {
     "rsqrt": "Rsqrt({self})", "sigmoid": "Sigmoid({self})", "sign": "Sign({self})", "silu": "Silu({self})",
     "sin": "Sin({self})", "sinh": "Sinh({self})", "sqrt": "Sqrt({self})", "square": "Square({self})", "tan": "Tan({self})",
     "tanh": "Tanh({self})", "trunc": "Trunc({self})", "bitwise_not": "BitNot({self})", "conj_physical": "Conj({self})",
-    "_conj": "Conj({self})", "fill": "BroadcastTo({value}, shape={out.shape})", "special_erfcx": "Exp(Square({self})) * Erfc({self})",
+    "_conj": "Conj({self})", "_conj_physical": "Conj({self})", "fill": "BroadcastTo({value}, shape={out.shape})", "special_erfcx": "Exp(Square({self})) * Erfc({self})",
     # of several
     "mul": "{self} * {other}", "div.Tensor": "{self} / {other}", "div.Scalar": "{self} / {other}", "true_divide": "{self} / {other}",
     "atan2": "Atan2({self}, {other})", "bitwise_and": "BitAnd({self}, {other})", "bitwise_or": "BitOr({self}, {other})",
@@ -166,7 +166,7 @@ def plain(template: str) -> Row:
 @functools.cache
 def row_of(target: Any) -> Row | None:
     """The row of an overload, or None."""
-    from . import _rows_index, _rows_kinks, _rows_linalg, _rows_nn, _rows_shape  # noqa: F401: they fill ROWS
+    from . import _rows_index, _rows_kinks, _rows_linalg, _rows_nn, _rows_shape, _rows_special  # noqa: F401: they fill ROWS
     namespace, name = target.namespace, target._schema.name.split("::")[1]
     overload = target._overloadname
     if namespace not in ("aten", "prims", "anfora"):
