@@ -12,14 +12,15 @@
 
 /* Work is counted in statements, run once each. */
 enum {
-  TURN = 1 << 15,     // work of a turn that a poll disappears in
-  MOST = 1 << 24,     // work of a loop without polls
-  PIECE = 1 << 20,    // work between the polls of a loop that was split
-  DIM = 1 << 16,      // turns of an inner loop whose number is not known
-  CALL = 64,          // work of a call of a function without loops
-  LOOPS = 1 << 12,    // of one with loops, which polls itself if it runs long
-  KERNEL = 1 << 14,   // work of a product's kernel
-  ENDLESS = INT32_MAX // work from here on is not distinguished
+  TURN = 1 << 15,        // work of a turn that a poll disappears in
+  MOST = 1 << 24,        // work of a loop without polls
+  MOST_ROUNDS = 1 << 22, // the same, of a loop whose rounds are no row of an array
+  PIECE = 1 << 20,       // work between the polls of a loop that was split
+  DIM = 1 << 16,         // turns of an inner loop whose number is not known
+  CALL = 64,             // work of a call of a function without loops
+  LOOPS = 1 << 12,       // of one with loops, which polls itself if it runs long
+  KERNEL = 1 << 14,      // work of a product's kernel
+  ENDLESS = INT32_MAX    // work from here on is not distinguished
 };
 
 typedef struct stopping {
@@ -105,7 +106,7 @@ static tstmt while_loop(stopping *q, tstmt s, uint64_t *work) {
   if (turn >= TURN) return with_poll(q, s, s->s[0]);
   if (anfi_t_attr(s->attrs, TA_turns, &turns) && turns < ENDLESS) {
     *work = at_most((uint64_t)turns * turn);
-    if (*work <= MOST) return s;
+    if (*work <= MOST_ROUNDS) return s;
     *work = PIECE;
   }
   texpr left = anfi_t_var(t, d, "left");
