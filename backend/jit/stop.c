@@ -66,6 +66,7 @@ static bool weigh(tviewer *v, texpr e) {
   uint64_t *at = e->u.name ? anfi_map_find(&m->by_name, anfi_key(e->u.name)) : NULL;
   bool own = at && m->func.at[*at - 1]->body;
   int rt = !own && e->u.name ? anfi_t_rt_of(e->u.name->s) : -1;
+  if (rt == TRT_anf_rt_stop) return true; // where an index is wrong, once
   if (rt == TRT_anf_rt_brgemm_call || rt == TRT_anf_rt_brgemm_list_call) w->work += KERNEL;
   w->work += own && has_loops(w->q, *at - 1) ? LOOPS : CALL;
   return true;
