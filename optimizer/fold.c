@@ -79,11 +79,24 @@ static bool is_widening(const anf_node *n) {
   return anfi_widens_codes((anfi_opcode)n->op, n->in[0].def->type, n->type);
 }
 
-static bool foldable(const anf_node *n) {
-  if (n->kind != ANFI_APPLY || !n->nin) return false;
+/* Is it an input of which the op reads the type alone, a number's? Any value of that type does. */
+static bool is_type_alone(const anf_node *n, uint32_t i) {
+  const anf_type *t = n->in[i].def->type;
+  return n->op == ANF_OP_CastLike && i == 1 && t && t->kind == ANF_TYPE_TENSOR && !t->n;
+}
+
+static bool is_constant(const anf_node *x) {
+  return x->kind == ANFI_VALUE && x->u.value->kind != ANF_VALUE_FN;
+}
+
+bool anfi_fold_may(const anf_node *n) {
   for (uint32_t i = 0; i < n->nin; i++)
-    if (n->in[i].def->kind != ANFI_VALUE || n->in[i].def->u.value->kind == ANF_VALUE_FN)
-      return false;
+    if (!is_constant(n->in[i].def) && !is_type_alone(n, i)) return false;
+  return n->nin > 0;
+}
+
+static bool foldable(const anf_node *n) {
+  if (n->kind != ANFI_APPLY || !anfi_fold_may(n)) return false;
   if ((anfi_op[n->op].flags & (ANFI_EFFECT | ANFI_CALLS | ANFI_TRANSFORM | ANFI_COLLECTIVE)) ||
       n->op == ANF_OP_Undef)
     return false;
@@ -112,11 +125,16 @@ static anf_value *value_of(anfi_arena *a, const anf_node *n) {
   const anfi_schema *s = anfi_op_schema(cx, (anfi_opcode)n->op);
   anf_value **in = ANFI_NEW_N(a, anf_value *, n->nin),
             **attr = ANFI_NEW_N(a, anf_value *, s->nattr + 1);
-  for (uint32_t i = 0; i < n->nin; i++) in[i] = n->in[i].def->u.value;
   for (uint32_t k = 0; k < s->nattr; k++)
     if (!(attr[k] = anfi_attr_value(cx, (anfi_opcode)n->op, n->u.attrs, k))) return NULL;
+  anf_value *any = NULL;
+  for (uint32_t i = 0; i < n->nin; i++) {
+    const anf_node *x = n->in[i].def;
+    in[i] = is_constant(x) ? x->u.value : (any = anfi_value_new_tensor(cx, x->type));
+  }
   anfi_eval e = {.cx = cx, .op = (anfi_opcode)n->op, .n = n->nin, .in = in, .attr = attr};
   anf_status st = eval_quietly(cx, &e);
+  anf_value_release(any);
   if (st == ANF_NOMEM) anfi_throw_nomem(cx);
   return st == ANF_OK ? e.out : NULL;
 }

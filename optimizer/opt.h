@@ -54,6 +54,7 @@ anf_node *anfi_undefined(anf_graph *g, const anf_type *t);
 bool anfi_is_total(const anf_node *n);
 /* fold.c: the constant that an op on constants gives, typed; NULL: it is none, too large or fails. */
 anf_node *anfi_fold_node(anfi_arena *a, const anf_node *n);
+bool anfi_fold_may(const anf_node *n); // are its inputs known as far as it reads them?
 /* `by` takes the place of `n` for its users and in the order of effects; n is deleted. */
 void anfi_substitute(anf_node *n, anf_node *by);
 

@@ -4,6 +4,7 @@
  *   while (again) { r = r + 1s64 }     →     while (again) { poll  while (again && left > 0) { .. r = r + 1s64 } }
  *   for i in (0UL, 100000000UL, 1UL)   →     for i_o in (0UL, 100000000UL, 131072UL) { poll  for i in (i_o, ..) }
  *
+ * The number of turns of a loop is known of constant bounds, and of an attribute (turns).
  * A poll is a load and a comparison. Loops whose turns do little work are left as they are, for vectors are made of
  * them: the loop around them polls. Only one that would run for tens of milliseconds is split in two. A recursion needs
  * no polls: each call compares the stack pointer with its limit. Linear in the module. */
@@ -11,14 +12,15 @@
 
 /* Work is counted in statements, run once each. */
 enum {
-  TURN = 1 << 15,     // work of a turn that a poll disappears in
-  MOST = 1 << 24,     // work of a loop without polls
-  PIECE = 1 << 20,    // work between the polls of a loop that was split
-  DIM = 1 << 16,      // turns of an inner loop whose number is not known
-  CALL = 64,          // work of a call of a function without loops
-  LOOPS = 1 << 12,    // of one with loops, which polls itself if it runs long
-  KERNEL = 1 << 14,   // work of a product's kernel
-  ENDLESS = INT32_MAX // work from here on is not distinguished
+  TURN = 1 << 15,        // work of a turn that a poll disappears in
+  MOST = 1 << 24,        // work of a loop without polls
+  MOST_ROUNDS = 1 << 22, // the same, of a loop whose rounds are no row of an array
+  PIECE = 1 << 20,       // work between the polls of a loop that was split
+  DIM = 1 << 16,         // turns of an inner loop whose number is not known
+  CALL = 64,             // work of a call of a function without loops
+  LOOPS = 1 << 12,       // of one with loops, which polls itself if it runs long
+  KERNEL = 1 << 14,      // work of a product's kernel
+  ENDLESS = INT32_MAX    // work from here on is not distinguished
 };
 
 typedef struct stopping {
@@ -64,6 +66,7 @@ static bool weigh(tviewer *v, texpr e) {
   uint64_t *at = e->u.name ? anfi_map_find(&m->by_name, anfi_key(e->u.name)) : NULL;
   bool own = at && m->func.at[*at - 1]->body;
   int rt = !own && e->u.name ? anfi_t_rt_of(e->u.name->s) : -1;
+  if (rt == TRT_anf_rt_stop) return true; // where an index is wrong, once
   if (rt == TRT_anf_rt_brgemm_call || rt == TRT_anf_rt_brgemm_list_call) w->work += KERNEL;
   w->work += own && has_loops(w->q, *at - 1) ? LOOPS : CALL;
   return true;
@@ -96,10 +99,17 @@ static tstmt with_poll(stopping *q, tstmt loop, tstmt body) {
 
 /* while (go) { body }  →  while (go) { poll  left = 32768  while (go && left > 0) { left = left - 1  body } }, so that a
  * turn of little work stays a loop that LLVM sees through: it may have a closed form, or be made of vectors. */
-static tstmt while_loop(stopping *q, tstmt s, uint64_t turn) {
+static tstmt while_loop(stopping *q, tstmt s, uint64_t *work) {
   tstore *t = q->t;
   tdtype d = anfi_t_dt(ANF_TIR_s32);
+  uint64_t turn = *work;
+  int64_t turns;
   if (turn >= TURN) return with_poll(q, s, s->s[0]);
+  if (anfi_t_attr(s->attrs, TA_turns, &turns) && turns < ENDLESS) {
+    *work = at_most((uint64_t)turns * turn);
+    if (*work <= MOST_ROUNDS) return s;
+    *work = PIECE;
+  }
   texpr left = anfi_t_var(t, d, "left");
   texpr go = anfi_t_bin(t, TX_logic_and, s->e[0], anfi_t_bin(t, TX_cmp_gt, left, anfi_t_s32(t, 0)));
   tstmt less = anfi_t_assign(t, left, anfi_t_sub(t, left, anfi_t_s32(t, 1)));
@@ -145,7 +155,7 @@ static tstmt polled(stopping *q, tstmt s, bool inner, uint64_t *work) {
   if (changed) s = anfi_t_remake_stmt(q->t, s, s->e, sub);
   *work = sum;
   if (s->kind == TS_for_loop) return for_loop(q, s, inner, work);
-  return s->kind == TS_while_loop ? while_loop(q, s, sum) : s;
+  return s->kind == TS_while_loop ? while_loop(q, s, work) : s;
 }
 
 static bool find_self_tail(tviewer *v, tstmt s) {

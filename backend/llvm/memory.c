@@ -214,6 +214,8 @@ void anfi_ll_tensor_param(lgen *g, texpr v, LLVMValueRef p) {
   *anfi_ll_new_slot(g, v) = s;
 }
 
+enum { LINE = 64 };
+
 /* Memory in the frame, or of the stream until the end of the scope. */
 static LLVMValueRef room(lgen *g, texpr v, const lslot *s, bool on_heap) {
   uint64_t n = 0;
@@ -225,7 +227,9 @@ static LLVMValueRef room(lgen *g, texpr v, const lslot *s, bool on_heap) {
   }
   anfi_t_const_elems(v, &n);
   LLVMValueRef p = anfi_ll_alloca(g, ll.ArrayType2(t, n ? n : 1), v->u.name->s);
-  ll.SetAlignment(p, 64);
+  ll.SetAlignment(p, n * elem_bytes(v) < LINE
+                         ? 8
+                         : LINE); // else a recursion's frames would be lines of numbers
   return p;
 }
 

@@ -277,14 +277,8 @@ static void put_instead(anfi_rewriter *r, anf_node *n, anf_node *by) {
   if (by->kind == ANFI_APPLY) anfi_push(r->arena, &r->todo, by);
 }
 
-static bool all_constant(const anf_node *n) {
-  for (uint32_t i = 0; i < n->nin; i++)
-    if (n->in[i].def->kind != ANFI_VALUE) return false;
-  return n->nin > 0;
-}
-
 static bool compute(anfi_rewriter *r, anf_node *n) {
-  bool may = all_constant(n) && r->pass->rewrites < r->pass->limit;
+  bool may = anfi_fold_may(n) && r->pass->rewrites < r->pass->limit;
   anf_node *by = may ? anfi_fold_node(r->arena, n) : NULL;
   if (!by || !anfi_rewrite(r->pass)) return false;
   put_instead(r, n, by);

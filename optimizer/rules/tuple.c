@@ -111,7 +111,7 @@ anf_node *anfi_rule_switch_bools(anfi_rewriter *r, const anfi_match *m) {
 }
 
 /* A comparison of a choice between constants, such as a tag, is the condition, its negation or
- * known. */
+ * known. A number that their type does not hold, such as 256 of u8, equals neither. */
 anf_node *anfi_rule_equal_switch(anfi_rewriter *r, const anfi_match *m) {
   anf_node *sw = m->root->in[0].def->kind == ANFI_VALUE ? m->root->in[1].def : m->root->in[0].def,
            *c = sw->in[0].def;
@@ -122,9 +122,11 @@ anf_node *anfi_rule_equal_switch(anfi_rewriter *r, const anfi_match *m) {
                ANF_BOOL; // a number without a type takes a's, but a bool is taken for a number
   anf_value *as_a =
       anfi_value_cast(k->u.value, (anf_dtype)(truth ? k->u.value->type->dtype : a->type->dtype));
-  int64_t x = anfi_get_i64(as_a, 0);
+  int64_t given = anfi_get_i64(k->u.value, 0), x = anfi_get_i64(as_a, 0);
   anf_value_release(as_a);
-  bool is_a = anfi_get_i64(a, 0) == x, is_b = anfi_get_i64(b, 0) == x;
+  bool held = x == given && (given >= 0 || k->type->dtype == a->type->dtype ||
+                             anfi_dtype_class((anf_dtype)a->type->dtype) != ANFI_CLASS_UNSIGNED);
+  bool is_a = held && anfi_get_i64(a, 0) == x, is_b = held && anfi_get_i64(b, 0) == x;
   if (is_a == is_b) return constant(r, m, is_a);
   return is_a ? c : anfi_rewrite_apply(r, m->root, ANF_OP_LogicalNot, NULL, 1, &c);
 }

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "backend/jit/jit.h"
 #include "base/base.h"
 
 static const char program[] =
@@ -184,6 +185,42 @@ static void before_the_call(void **state) {
   end(&f);
 }
 
+static anf_status print_stoppable(anf_ctx *cx, const anf_tir_module *m, anf_diag *d,
+                                  anf_text *out) {
+  ANFI_ENTRY(cx, d);
+  anfi_t_print_mod(anfi_jit_stoppable(cx, m, false), out);
+  return anfi_leave(cx);
+}
+
+/* Does a loop of so many turns poll? At most 0: it says nothing of its turns. */
+static bool polls(world *w, long turns) {
+  char text[400], say[40] = "";
+  anf_tir_module *m = NULL;
+  anf_text out = {.cx = w->cx};
+  if (turns > 0) snprintf(say, sizeof say, " @[turns=%ld]", turns);
+  snprintf(text, sizeof text,
+           "func f(n: s64): s64 {\n  var next: s64 = 0s64\n  while (next < n)%s {\n"
+           "    next = (next + 1s64)\n  }\n  return next\n}\n",
+           say);
+  anf_status st = anf_tir_parse(w->cx, text, strlen(text), "loop.tir", w->d, &m);
+  if (st == ANF_OK) st = print_stoppable(w->cx, m, w->d, &out);
+  if (st != ANF_OK) anf_diag_print(w->d, stderr, false);
+  assert_int_equal(st, ANF_OK);
+  bool found = strstr(out.text, "anf_rt_poll") != NULL;
+  anf_text_free(&out);
+  anf_tir_module_free(m);
+  return found;
+}
+
+/* A loop that says how many turns it takes at most is left alone if they are few. */
+static void few_turns(void **state) {
+  assert_true(polls(*state, 0));
+  assert_false(polls(*state, 1));
+  assert_false(polls(*state, 100000));
+  assert_true(polls(*state, 100000000));
+  assert_true(polls(*state, INT64_MAX));
+}
+
 /* A context's limit of memory holds for what compiled code takes, too; the next run has all of it again. */
 static void memory(void **state) {
   (void)state;
@@ -223,6 +260,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(depth, setup, teardown),
       cmocka_unit_test_setup_teardown(parallel_loop, setup, teardown),
       cmocka_unit_test_setup_teardown(before_the_call, setup, teardown),
+      cmocka_unit_test_setup_teardown(few_turns, setup, teardown),
       cmocka_unit_test(memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -231,15 +231,19 @@ static void put_body(maker *m, unsigned most) {
 
 /* ---- loops and recursions ---- */
 
+/* Every third loop exchanges two arrays in each of its rounds. */
+static bool exchanges(maker *m) { return below(m, 3) == 0; }
+
 static void put_for(maker *m) {
   put(m, "  for i in 1..len(x) { ");
   put_body(m, 4);
-  put(m, "}\n");
+  put(m, exchanges(m) ? "l = (l[1], l[0]) }\n" : "}\n");
 }
 
 static void put_while(maker *m) {
   put(m, "  i = 1\n  go = true\n  while go { ");
   put_body(m, 4);
+  if (exchanges(m)) put(m, "l = (l[1], l[0]); ");
   put(m, "i = i + 1; if i >= len(x) { go = false } }\n");
 }
 
@@ -247,7 +251,8 @@ static void put_tail(maker *m) {
   int k = m->parts;
   put(m, "  def r%d(i, s, t, z, l) { if i >= len(x) { (s, t, z, l) } else { ", k);
   put_body(m, 3);
-  put(m, "r%d(i + 1, s, t, z, l) } }\n  (s, t, z, l) = r%d(1, s, t, z, l)\n", k, k);
+  put(m, "r%d(i + 1, s, t, z, %s) } }\n", k, exchanges(m) ? "(l[1], l[0])" : "l");
+  put(m, "  (s, t, z, l) = r%d(1, s, t, z, l)\n", k);
 }
 
 static void put_halves(maker *m) {

@@ -99,6 +99,25 @@ static const growth cases[] = {
        "s }; def h(x, y, i) { g(x, y, i) * g(x, x, i) + g(y, x, i) }; s = 0.0; for i in "
        "1..len(x)-1 { s = s + h(x, x, i); if s > 0.3 { s = s - h(x, x, i) } }; s }",
      0, true, 0},
+    {"exchange",
+     X "{ u = x * 1.0; v = x * 0.5; for i in 1..len(x) { w = IndexWrite(u, i, x[i] * v[i-1]); u = "
+       "v; v = w }; Sum(u * v * v) }",
+     0, false, 0},
+    {"exchange of three, by branches",
+     X
+     "{ u = x * 1.0; v = x * 0.5; w = x * 0.3; i = 1; while i < len(x) { t = if x[i] > 0.4 { "
+     "IndexWrite(u, i, x[i] * v[i-1]) } else { u }; u = v; v = IndexWrite(w, i-1, w[i] * w[i-1]); "
+     "w = t; i = i + 1 }; Sum(u * v * w) }",
+     0, true, 0},
+    {"exchange of rows", // as in the distance of two words
+     X "{ u = x * 1.0; v = 0.0 * x; for i in 0..3 { for j in 1..len(x) { a = v[j-1] * 0.3; b = "
+       "u[j] * x[j]; v = IndexWrite(v, j, if a > b { a } else { b }) }; w = u; u = v; v = w }; "
+       "Sum(u * v) }",
+     0, true, 0},
+    {"exchange of stages", // of which one is read by an inner loop
+     M "{ u = x * 1.0; v = 0.5 * x; for i in 1..len(x) { for j in 0..5 { u = IndexWrite(u, i * 5 + "
+       "j, v[i-1, j] * x[i, j]) }; w = u; u = v; v = w }; Sum(u * v) }",
+     5, true, 0},
     {"slices",
      X "{ z = x * 1.0; for i in 1..len(x) { z = IndexWrite(z, i, z[i-1] * 0.5 + Sum(z[0:2]) * "
        "x[i] * 1e-3) }; Sum(z * z) }",

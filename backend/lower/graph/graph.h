@@ -155,10 +155,11 @@ anfi_view *anfi_glow_view(glow *w, const anfi_leaf *leaf, texpr e);
 /* linear.c: buffers that are written in place from link to link */
 #define ANFI_NO_CARRY (SIZE_MAX - 1)
 void anfi_glow_linear(glow *w); // finds the links of all graphs
-/* The leaf of the parameters of g whose buffer leaf k of its result is written in, or ANFI_NO_CARRY; the same of a leaf
- * of a loop's state, in its step. */
+/* The leaf of the parameters of g whose buffer leaf k of its result is written in, or ANFI_NO_CARRY; for a leaf of a loop's
+ * state, the leaf of the state whose buffer a round writes it in; is that its own? */
 size_t anfi_glow_carried(const glow *w, const anf_graph *g, size_t leaf);
-size_t anfi_glow_loop_carry(const glow *w, const anfi_loop_op *l, size_t leaf);
+size_t anfi_glow_loop_from(const glow *w, const anfi_loop_op *l, size_t leaf);
+bool anfi_glow_loop_in_place(const glow *w, const anfi_loop_op *l, size_t leaf);
 /* Is n the last reader of a leaf of its input? Then n may write over it, if its view is owned. */
 bool anfi_glow_is_last(glow *w, const anf_node *n, size_t input, size_t leaf);
 /* Is a leaf of what the call or loop n gives written in a leaf of an input that n is the last reader of? */

@@ -152,12 +152,16 @@ static const anfi_use *argument(const anf_node *n, size_t from, size_t *p) {
   return NULL;
 }
 
-size_t anfi_glow_loop_carry(const glow *w, const anfi_loop_op *l, size_t leaf) {
+size_t anfi_glow_loop_from(const glow *w, const anfi_loop_op *l, size_t leaf) {
   const size_t *carry = w->carry[l->step->id];
-  size_t first = 0;
+  size_t first = 0, p = carry ? carry[!l->counted + leaf] : NONE;
   for (size_t i = 0; i < l->nw; i++) first += anfi_leaf_count(l->step->params.at[i]->type);
-  size_t p = carry ? carry[!l->counted + leaf] : NONE;
-  return p == ANY || p == first + leaf ? p : NONE;
+  if (p == ANY) return leaf;
+  return p == NONE || p < first ? NONE : p - first;
+}
+
+bool anfi_glow_loop_in_place(const glow *w, const anfi_loop_op *l, size_t leaf) {
+  return anfi_glow_loop_from(w, l, leaf) == leaf;
 }
 
 /* The state's leaf in the arguments, if the loop writes it in place. */
@@ -165,7 +169,7 @@ static const anfi_use *loop_link(const glow *w, const anf_node *n, size_t *leaf)
   anfi_loop_op l = anfi_loop_parts(n);
   size_t count = 0;
   for (size_t i = 0; i < l.ns; i++) count += anfi_leaf_count(n->type->items[i]);
-  if (!l.step || *leaf >= count || anfi_glow_loop_carry(w, &l, *leaf) == NONE) return NULL;
+  if (!l.step || *leaf >= count || !anfi_glow_loop_in_place(w, &l, *leaf)) return NULL;
   return argument(n, l.first_w + l.nw, leaf);
 }
 

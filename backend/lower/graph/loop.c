@@ -287,6 +287,19 @@ static bool turn(looping *l) {
 
 /* ---- the whole ---- */
 
+/* The most that a number can be, as far as its node tells; -1: not known. */
+static int64_t most_of(const looping *l, anf_node *n, int deep) {
+  enum { DEEPEST = 4 };
+  if (anfi_is_op(n, ANF_OP_Switch) && n->nin == 3 && deep < DEEPEST) {
+    int64_t a = most_of(l, n->in[1].def, deep + 1), b = most_of(l, n->in[2].def, deep + 1);
+    return a < 0 || b < 0 ? -1 : a > b ? a : b;
+  }
+  const gval v = anfi_glow_value(l->w, n);
+  int64_t most;
+  bool known = v.n == 1 && v.at[0] && anfi_t_const_i64(anfi_view_value(l->w->L, v.at[0]), &most);
+  return known && most > 0 ? most : known - 1;
+}
+
 static texpr start(looping *l) {
   glow *w = l->w;
   if (l->counted) {
@@ -372,9 +385,12 @@ bool anfi_glow_loop(glow *w, anf_node *n, gval *out) {
   for (size_t i = 0; i < l.leaves.n; i++) room[i] = l.place[i].room;
   anfi_glow_sums_open(l.sums, room);
   size_t kept = keep_factors(&l);
+  int64_t most = l.counted ? most_of(&l, n->in[1].def, 0) : -1;
   if (!turn(&l)) return false;
   anfi_low_gemm_drop_packed(w->L, kept);
-  anfi_low_add(w->L, anfi_t_while(w->t, cond, anfi_low_close(w->L)));
+  tstmt s = anfi_t_while(w->t, cond, anfi_low_close(w->L));
+  if (most > 0) s = anfi_t_with_attrs(w->t, s, anfi_t_attr_set(w->t, s->attrs, TA_turns, most));
+  anfi_low_add(w->L, s);
   anfi_glow_sums_end(l.sums);
   *out = result(&l);
   return true;

@@ -34,8 +34,9 @@ typedef struct gplace {
   ghome home;
   gsource param, next; // of the step; what gives the next may be unknown
   bool in_place;       // HOME_ROOM: may be written while the round is computed
-  bool linear;         // in_place: by a chain of writes, branches and loops (linear.c)
-  bool fresh;          // HOME_TURN: given what a round makes, not what another leaf had
+  bool
+      linear; // in_place, or made in the place of `takes`: by a chain of writes, branches and loops (linear.c)
+  bool fresh; // HOME_TURN: given what a round makes, not what another leaf had
   /* where it is */
   size_t takes, taker; // if not fresh: that leaf; 1 + the leaf that takes this one's, or 0
   size_t group;        // HOME_TURN: leaf whose buffer its places are in

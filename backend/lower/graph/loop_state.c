@@ -2,6 +2,7 @@
 /* Buffers of a loop's state: rounds exchange buffers, and copy nothing.
  *   while ..: x = f(x)       buffers b[0], b[1]:   a round reads b[k], writes b[1 - k], then k = 1 - k
  *   (u, v) = (v, f(u, v))    three slots of one buffer: only the numbers of u and v move
+ *   (u, v) = (v, w[i] of u)  two slots of one buffer, of which one is written in place: a cycle
  *   w[i] = v                 one buffer: written in place
  * A leaf is written in place if one op alone reads it, element by element or to write some of its elements anew; if
  * nothing reads it; or if it is small, when the round is over. Hard case: residuals on a stack. The state before a round
@@ -10,6 +11,7 @@
 #include "backend/lower/graph/loop.h"
 
 enum { LEAST_BYTES = 512, LINE = 64 };
+enum { MANY_TURNS = 256 }; // leaves: of more those that are passed on are copied
 
 static uint64_t bytes_of(const anfi_leaf *f) { return f->n * anfi_t_bytes(anfi_t_dt(f->elem)); }
 
@@ -107,7 +109,7 @@ static bool is_in_place(const looping *l, const gplace *g) {
 static bool is_linear(looping *l, size_t leaf) {
   anfi_loop_op p = anfi_loop_parts(l->n);
   gplace *g = &l->place[leaf];
-  if (!l->w->linear || anfi_glow_loop_carry(l->w, &p, leaf) == ANFI_NO_CARRY) return false;
+  if (!l->w->linear || !anfi_glow_loop_in_place(l->w, &p, leaf)) return false;
   g->next = anfi_glow_source(l->w->cx, (gsource){l->step->result, !l->counted + leaf});
   return true;
 }
@@ -135,9 +137,51 @@ static bool find_stack(looping *l, size_t leaf) {
   return found;
 }
 
+/* ---- arrays that rounds exchange ---- */
+
+/* The leaf of the state that `leaf` is made in, if it is another one. */
+static size_t exchanged(const looping *l, const anfi_loop_op *p, size_t leaf) {
+  const anfi_leaf *f = &l->leaves.at[leaf];
+  size_t from = anfi_glow_loop_from(l->w, p, leaf);
+  if (f->scalar || bytes_of(f) < LEAST_BYTES || from == leaf || from >= l->leaves.n)
+    return ANFI_NO_CARRY;
+  const anfi_leaf *other = &l->leaves.at[from];
+  bool same = !other->scalar && other->elem == f->elem && other->n == f->n;
+  return same ? from : ANFI_NO_CARRY;
+}
+
+/* A leaf is made in place in one other, that in another, and so on to the first: each round writes them in place, and only
+ * their places move. Finds the cycle that `leaf` is in. */
+static void find_cycle(looping *l, const anfi_loop_op *p, size_t leaf) {
+  size_t k = leaf, rounds = 0;
+  do k = exchanged(l, p, k);
+  while (k != leaf && k != ANFI_NO_CARRY && ++rounds < l->leaves.n);
+  if (k != leaf) return;
+  do {
+    gplace *g = &l->place[k];
+    g->takes = exchanged(l, p, k);
+    g->home = HOME_TURN;
+    g->group = leaf;
+    g->linear = true;
+    g->next = anfi_glow_source(l->w->cx, (gsource){l->step->result, !l->counted + k});
+    l->place[g->takes].taker = k + 1;
+    k = g->takes;
+  } while (k != leaf);
+}
+
+static void find_cycles(looping *l) {
+  anfi_loop_op p = anfi_loop_parts(l->n);
+  for (size_t i = 0; l->w->linear && i < l->leaves.n && l->leaves.n <= MANY_TURNS; i++)
+    if (!l->place[i].linear) find_cycle(l, &p, i);
+}
+
+/* Is it made in place in another? */
+static bool is_exchanged(const gplace *g) { return g->home == HOME_TURN && g->linear; }
+
 static void choose(looping *l, size_t leaf) {
   gplace *g = &l->place[leaf];
   const anfi_leaf *f = &l->leaves.at[leaf];
+  if (is_exchanged(g)) return;
   g->group = leaf;
   g->home = HOME_ROOM;
   if (f->scalar) g->home = HOME_VAR;
@@ -173,13 +217,13 @@ static void find_taken(looping *l, size_t leaf) {
 }
 
 void anfi_loop_state_plan(looping *l) {
-  enum { MANY_TURNS = 256 }; // of more leaves those that are passed on are copied
   size_t n = l->leaves.n;
   l->place = ANFI_NEW_N(l->w->a, gplace, n + 1);
   find_sources(l);
+  find_cycles(l);
   for (size_t i = 0; i < n; i++) choose(l, i);
   for (size_t i = 0; i < n && n <= MANY_TURNS; i++)
-    if (l->place[i].home == HOME_TURN) find_taken(l, i);
+    if (l->place[i].home == HOME_TURN && !l->place[i].linear) find_taken(l, i);
 }
 
 /* ---- before the first round ---- */
@@ -235,7 +279,7 @@ static void begin(looping *l, size_t i, anfi_view *given) {
   gplace *g = &l->place[i];
   const anfi_leaf *f = &l->leaves.at[i];
   texpr first = NULL;
-  if (g->linear && given && given->owned && takes_given(l, i)) {
+  if (g->home == HOME_ROOM && g->linear && given && given->owned && takes_given(l, i)) {
     g->room = given->tensor;
     return;
   }
@@ -280,6 +324,8 @@ static void now(looping *l, size_t i) {
 
 void anfi_loop_state_now(looping *l) {
   for (size_t i = 0; i < l->leaves.n; i++) now(l, i);
+  for (size_t i = 0; i < l->leaves.n; i++)
+    if (is_exchanged(&l->place[i])) l->place[i].to = l->place[l->place[i].takes].now;
 }
 
 /* The first wish holds: buffers that nothing reads come last. */
@@ -312,11 +358,17 @@ static void turn_places(looping *l) {
   }
 }
 
+/* The buffer of a leaf whose next value is in place, or waits for the others. */
+static texpr waits_in(const gplace *g) {
+  if (is_exchanged(g)) return g->to;
+  return g->home == HOME_VAR || g->home == HOME_ROOM ? g->room : NULL;
+}
+
 /* A buffer that is another part of the state is copied before that is written. */
 static void keep_other(looping *l, size_t i, texpr next, anfi_view **v) {
   glow *w = l->w;
   for (size_t k = 0; k < l->leaves.n; k++) {
-    if (next != l->place[k].room) continue;
+    if (next != l->place[k].now || !waits_in(&l->place[k])) continue;
     const anfi_leaf *f = &l->leaves.at[i];
     texpr copy = anfi_low_local(w->L, f->elem, f->n, "t");
     anfi_view_store(w->L, *v, copy);
@@ -333,15 +385,14 @@ void anfi_loop_state_next(looping *l, gval v) {
   for (size_t i = 0; i < v.n; i++) {
     const gplace *g = &l->place[i];
     if (!v.at[i] || l->same[i]) continue;
-    if (g->home == HOME_VAR || g->home == HOME_ROOM)
-      next[i] = anfi_glow_atom(w, &f->at[i], v.at[i]);
+    if (waits_in(g)) next[i] = anfi_glow_atom(w, &f->at[i], v.at[i]);
     else if (g->to) anfi_view_store(w->L, v.at[i], g->to);
   }
   for (size_t i = 0; i < v.n; i++)
-    if (next[i] && l->place[i].home == HOME_ROOM && next[i] != l->place[i].room)
+    if (next[i] && l->place[i].home != HOME_VAR && next[i] != waits_in(&l->place[i]))
       keep_other(l, i, next[i], &v.at[i]);
   for (size_t i = 0; i < v.n; i++) {
-    texpr room = l->place[i].room;
+    texpr room = waits_in(&l->place[i]);
     if (!next[i] || next[i] == room) continue;
     if (l->place[i].home == HOME_VAR) anfi_low_set(w->L, room, next[i]);
     else anfi_view_store(w->L, v.at[i], room);

@@ -17,7 +17,8 @@ enum {
   ALIGN = 64,
   STEPS = 8,
   CLASSES = 48 * STEPS,
-  MANY = 64, // tensors that are one buffer in any case
+  MANY = 64,   // tensors that are one buffer in any case
+  LITTLE = 64, // bytes of all tensors that stay apart
 #ifdef ANF_HOSTILE
   LARGE = 1,
   MOST_HOLES = 3
@@ -228,15 +229,18 @@ static uint64_t place_in_holes(const event *e, size_t n) {
 }
 
 static uint64_t place(anfi_arena *a, region *r, event *e) {
-  uint64_t separate = 0;
+  uint64_t separate = 0, own = 0;
   size_t n = 0;
   for (size_t i = 0; i < r->lives.n; i++) {
     life *l = r->lives.at[i];
     separate += aligned(l->bytes);
+    own += l->bytes;
     if (l->from == UINT32_MAX) l->from = l->to = 0;
     e[n++] = (event){l->from, false, l};
     e[n++] = (event){l->to, true, l};
   }
+  if (own <= LITTLE)
+    return 0; // numbers that calls give, mostly: one buffer would be larger, and may not fit a frame
   qsort(e, n, sizeof *e, by_tick);
   uint64_t size = place_by_class(a, e, n), fitted = size < LARGE ? size : place_in_holes(e, n);
   if (fitted + fitted / 8 < size) {
