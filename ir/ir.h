@@ -213,8 +213,8 @@ bool anfi_dtype_is_weak(anf_dtype d);
 bool anfi_dtype_weak_becomes(anf_dtype from,
                              anf_dtype to); // may a number without a type take `to`?
 bool anfi_dtype_holds(anf_dtype d, int64_t least,
-                      int64_t most);      // an integer type: all of least..most
-double anfi_dtype_infinite_from(anf_dtype d); // the least number that a float type rounds to infinity
+                      int64_t most);          // an integer type: all of least..most
+double anfi_dtype_infinite_from(anf_dtype d); // the least number that is infinite of it
 anf_dtype anfi_dtype_settle(anf_dtype d);     // weak types to i64 and f64
 /* TensorProto.DataType of ONNX and MindSpore, MindSpore's TypeId; 0: none. */
 int64_t anfi_dtype_file_number(anf_dtype d);

@@ -146,7 +146,7 @@ static bool try_program(oracle *o, uint64_t seed, anf_value *const *args) {
 }
 
 int main(int argc, char **argv) {
-  uint64_t seed = 1, programs = 300;
+  uint64_t seed = 1, programs = 200;
   oracle *o;
   for (int i = 1; i + 1 < argc; i += 2) {
     uint64_t v = strtoull(argv[i + 1], NULL, 10);
