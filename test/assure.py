@@ -20,11 +20,13 @@ CAMPAIGNS = {
     "tensors": ("random_tensors", lambda s: ["--programs", "20", "--seed", str(s)], 20),
     "mistakes": ("random_mistakes", lambda s: ["--programs", "100", "--seed", str(s)], 100),
     "transforms": ("random_transforms", lambda s: ["--programs", "300", "--seed", str(s)], 300),
+    "sized": ("random_sized", lambda s: ["--programs", "100", "--seed", str(s)], 100),
     "tables": ("engine_tables", lambda s: ["--part", f"{s % PARTS}/{PARTS}"], 1),
 }
 WHAT = {"programs": "random programs, each with every pass and engine", "gradients": "random programs with gradients",
         "mistakes": "programs with mistakes, each also written in other ways",
-        "tensors": "random Tensor IR programs", "transforms": "random functions under vmap and derivatives", "tables": f"parts of {PARTS} of the tables derived from the op table"}
+        "tensors": "random Tensor IR programs", "transforms": "random functions under vmap and derivatives",
+        "sized": "programs with sizes that depend on data", "tables": f"parts of {PARTS} of the tables derived from the op table"}
 
 
 def read_state(path):
