@@ -213,8 +213,9 @@ bool anfi_dtype_is_weak(anf_dtype d);
 bool anfi_dtype_weak_becomes(anf_dtype from,
                              anf_dtype to); // may a number without a type take `to`?
 bool anfi_dtype_holds(anf_dtype d, int64_t least,
-                      int64_t most);      // an integer type: all of least..most
-anf_dtype anfi_dtype_settle(anf_dtype d); // weak types to i64 and f64
+                      int64_t most);          // an integer type: all of least..most
+double anfi_dtype_infinite_from(anf_dtype d); // the least number that is infinite of it
+anf_dtype anfi_dtype_settle(anf_dtype d);     // weak types to i64 and f64
 /* TensorProto.DataType of ONNX and MindSpore, MindSpore's TypeId; 0: none. */
 int64_t anfi_dtype_file_number(anf_dtype d);
 int64_t anfi_dtype_type_id(anf_dtype d);
@@ -568,6 +569,7 @@ enum { // flags of a row
   ANFI_MOVES       = 1 << 16, // moves values and computes nothing: speculatable for all arguments
   ANFI_COLLECTIVE  = 1 << 18, // of all ranks together: its value is not known before it runs
   ANFI_FINITE      = 1 << 17, // cheap, and finite with its derivatives at finite arguments: vmap speculates it
+  ANFI_GROWS       = 1 << 19, // may be too large for its float type, or for 64 bits, where no argument is
 };
 // clang-format on
 typedef enum anfi_lower {

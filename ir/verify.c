@@ -264,12 +264,14 @@ static void check_apply(checker *c, const anf_node *n) {
   if (at || s->nattr) check_attrs(c, n);
 }
 
+/* A call that the op does not take stays one: it is an error where it runs. */
 static void check_call(checker *c, const anf_node *n) {
   const anf_node *f = n->in[0].def;
   const anf_graph *g = anfi_value_graph(f);
   const anfi_fn *fn =
       f->kind == ANFI_VALUE && f->u.value->kind == ANF_VALUE_FN ? anfi_value_fn(f->u.value) : NULL;
-  if (anfi_value_op(f) != ANF_OP_NONE && !fn->nbound)
+  anfi_opcode op = anfi_value_op(f);
+  if (op != ANF_OP_NONE && !fn->nbound && anfi_op_may_be_applied(c->cx, op, fn->attrs, n->nin - 1u))
     FAIL(c, n, ANF_E0211, called(c, n), "is a CALL of a primitive");
   size_t given = g ? n->nin - 1u + fn->nbound : 0;
   if (g && given != g->params.n) FAIL(c, n, ANF_E0217, g->name->s, g->params.n, given);

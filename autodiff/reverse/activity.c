@@ -425,17 +425,14 @@ bool anfi_j_visit(anfi_flow *f, anfi_flow_spec *spec) {
   anfi_jspec *s = (anfi_jspec *)spec;
   const anfi_jgraph *jg = s->jg;
   size_t nout = spec->nout;
-  if (!spec->visited) {
-    s->before = s->before ? s->before : ANFI_NEW_N(j->a, bool, nout + 1);
-    if (nout) memcpy(s->before, spec->out, nout);
-    begin_visit(j, s);
-  }
+  if (!s->before) s->before = ANFI_NEW_N(j->a, bool, nout + 1);
+  if (!spec->visited) begin_visit(j, s);
   anfi_j_reload(j, s);
   if (spec->visited < jg->order.n && !visit_forward(j, s, s->varied - anfi_node_slot(jg)))
     return false;
   if (s->given && !visit_backward(j, s)) return false; // raises the mask of the parameters
   if (!s->given) anfi_flow_merge(spec->out, anfi_varied(j, jg->g->result), nout);
   spec->visited = 0;
-  if (nout && memcmp(s->before, spec->out, nout) != 0) anfi_flow_rose(f, spec);
+  if (anfi_flow_merge(s->before, spec->out, nout)) anfi_flow_rose(f, spec);
   return true;
 }

@@ -110,7 +110,7 @@ struct anfi_jspec {
 
   /* activity */
   bool *varied, *useful;          // by leaf of nodes; slots before them stand in front of `varied`
-  bool *before;                   // flow.out when the visit began
+  bool *before;                   // flow.out when its users were queued last
   ANFI_VEC(anfi_jcallee) callees; // from the last node to the first, branches in order
 
   /* residuals */

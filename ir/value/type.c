@@ -5,6 +5,8 @@
  * nothing. Types are shared blocks (base/trim.c): a trim forgets those that nothing refers to. */
 #include "ir/ir.h"
 
+#include <math.h>
+
 struct anfi_types {
   const anf_type **slots;
   size_t nslot, n;
@@ -17,9 +19,10 @@ struct anfi_types {
 static const struct {
   const char *name;
   uint8_t bytes, class, rank, file, mindspore;
+  double infinite_from;
 } dtypes[ANF_DTYPE_COUNT] = {
-#define ANF_DTYPE(id, name, bytes, class, rank, file, mindspore)                                   \
-  [ANF_##id] = {name, bytes, ANFI_CLASS_##class, rank, file, mindspore},
+#define ANF_DTYPE(id, name, bytes, class, rank, file, mindspore, infinite)                         \
+  [ANF_##id] = {name, bytes, ANFI_CLASS_##class, rank, file, mindspore, infinite},
 #include "ir/value/dtype.def"
 #undef ANF_DTYPE
 };
@@ -36,6 +39,7 @@ bool anfi_dtype_is_int(anf_dtype d) {
 }
 int64_t anfi_dtype_file_number(anf_dtype d) { return dtypes[d].file; }
 int64_t anfi_dtype_type_id(anf_dtype d) { return dtypes[d].mindspore; }
+double anfi_dtype_infinite_from(anf_dtype d) { return dtypes[d].infinite_from; }
 bool anfi_dtype_of_file_number(int64_t number, anf_dtype *out) {
   for (int d = 0; number && d < ANF_DTYPE_COUNT; d++)
     if (dtypes[d].file == number) return *out = (anf_dtype)d, true; // before the weak types

@@ -56,8 +56,9 @@ void anfi_emit_check_index(anfi_emit *e, anf_node *i, size_t n); // stops where 
 void anfi_emit_check_range(anfi_emit *e, anf_node *n, anf_dtype to);
 /* E0561 where a number without a type is too large for the float type of another branch. */
 void anfi_emit_check_finite(anfi_emit *e, anf_node *n, anf_dtype to);
-/* E0561 where p, which is a number without a type by another branch, is too large for f16. */
-void anfi_emit_check_result(anfi_emit *e, anfi_opcode op, anf_node *p);
+/* E0561 where p, which is a number without a type by another branch (ANFI_WEAK_*), is too large for f16, or an integer there that
+ * wraps. */
+void anfi_emit_check_result(anfi_emit *e, anfi_opcode op, anf_node *p, uint8_t weak);
 
 /* specialise.c */
 anf_graph *anfi_emit_graph(anfi_emit *e, anfi_spec *s); // its graph, written later if not yet

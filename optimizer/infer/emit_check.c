@@ -2,6 +2,7 @@
 /* Checks of numbers that compiling adds, as assertions of the graph (emit.h):
  *   x + i, x: u8, of an integer i without a type        assert(0 <= i < 256)
  *   (if c { 70 } else { f16(1) }) * 1000                assert(|result| < inf), for the number is 70000
+ *   (if c { i } else { 1.0 }) + 1                       assert(|result| < 2^63), for an integer wraps there
  * A constant is checked when the code is made. */
 #include "optimizer/infer/emit.h"
 
@@ -38,17 +39,6 @@ void anfi_emit_check_range(anfi_emit *e, anf_node *n, anf_dtype to) {
   assert_holds(e, good, to);
 }
 
-/* The least number that a float type rounds to infinity; infinity: there is none. */
-static double overflow_of(anf_dtype d) {
-  switch (d) {
-  case ANF_F16: return 65520;
-  case ANF_BF16: return 0x1.FFp127;
-  case ANF_F32:
-  case ANF_C64: return 0x1.FFFFFFp127;
-  default: return INFINITY;
-  }
-}
-
 static bool is_finite_in(const anf_value *v, double end) {
   for (size_t i = 0; i < v->n; i++) {
     double x = fabs(anfi_get_f64(v, i));
@@ -57,18 +47,21 @@ static bool is_finite_in(const anf_value *v, double end) {
   return true;
 }
 
+static anf_node *as_float(anfi_emit *e, anf_node *n) {
+  anf_ctx *cx = e->q->cx;
+  const anf_type *real = anfi_type_with_dtype(cx, n->type, ANF_FLOAT);
+  anf_value *d = anfi_value_new_type(cx, anfi_type_scalar(cx, ANF_FLOAT));
+  return anfi_emit_apply(e, ANF_OP_Cast, anfi_attrs_one(e->q->m, ANF_OP_Cast, d), real, 1, &n);
+}
+
 void anfi_emit_check_finite(anfi_emit *e, anf_node *n, anf_dtype to) {
   anf_ctx *cx = e->q->cx;
   bool constant = n->kind == ANFI_VALUE && n->u.value->kind == ANF_VALUE_TENSOR;
-  double end = overflow_of(to), of_int = n->type->dtype == ANF_INT ? 0x1p63 : INFINITY;
+  double end = anfi_dtype_infinite_from(to), of_int = n->type->dtype == ANF_INT ? 0x1p63 : INFINITY;
   if (end > of_int || isinf(end) || (constant && is_finite_in(n->u.value, end))) return;
   const anf_type *t = anfi_type_with_dtype(cx, n->type, ANF_BOOL);
   anf_node *x = n;
-  if (n->type->dtype == ANF_INT) { // |x| of the least integer is that
-    const anf_type *real = anfi_type_with_dtype(cx, n->type, ANF_FLOAT);
-    anf_value *d = anfi_value_new_type(cx, anfi_type_scalar(cx, ANF_FLOAT));
-    x = anfi_emit_apply(e, ANF_OP_Cast, anfi_attrs_one(e->q->m, ANF_OP_Cast, d), real, 1, &n);
-  }
+  if (n->type->dtype == ANF_INT) x = as_float(e, n); // |x| of the least integer is that
   anf_node *size = anfi_emit_apply(e, ANF_OP_Abs, NULL, x->type, 1, &x);
   anf_node *below[2] = {size, anfi_emit_const(e, anfi_value_new_f64(cx, ANF_FLOAT, end))};
   anf_node *finite[2] = {size, anfi_emit_const(e, anfi_value_new_f64(cx, ANF_FLOAT, DBL_MAX))};
@@ -95,35 +88,42 @@ void anfi_emit_check_index(anfi_emit *e, anf_node *i, size_t n) {
       e->g, anfi_emit_apply(e, ANF_OP_Assert, NULL, anfi_type_simple(cx, ANF_TYPE_NONE), 2, in));
 }
 
-/* Ops whose result may be too large where no argument is. */
-static bool may_overflow(anfi_opcode op) {
-  static const anfi_opcode ops[] = {ANF_OP_Add,    ANF_OP_Sub, ANF_OP_Mul,   ANF_OP_Div,
-                                    ANF_OP_Square, ANF_OP_Exp, ANF_OP_Power, ANF_OP_Expm1,
-                                    ANF_OP_Sinh,   ANF_OP_Cosh};
-  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-    if (ops[i] == op) return true;
-  return false;
-}
-
-/* Is n a finite number that is not 0, by which 1 may be divided? */
-static anf_node *is_proper(anfi_emit *e, anf_node *n, bool no_zero) {
+/* |x| OP limit, of a number x. */
+static anf_node *compare_size(anfi_emit *e, anfi_opcode op, anf_node *x, double limit) {
   anf_ctx *cx = e->q->cx;
-  const anf_type *t = anfi_type_with_dtype(cx, n->type, ANF_BOOL);
-  anf_node *good = anfi_emit_apply(e, ANF_OP_IsFinite, NULL, t, 1, &n);
-  if (!no_zero) return good;
-  anf_node *of[2] = {n, anfi_emit_const(e, anfi_value_new_f64(cx, ANF_FLOAT, 0))};
-  anf_node *both[2] = {good, anfi_emit_apply(e, ANF_OP_NotEqual, NULL, t, 2, of)};
-  return anfi_emit_apply(e, ANF_OP_LogicalAnd, NULL, t, 2, both);
+  if (anfi_dtype_is_int((anf_dtype)x->type->dtype)) x = as_float(e, x);
+  anf_dtype d = (anf_dtype)x->type->dtype;
+  anf_dtype real = d == ANF_C64 ? ANF_F32 : d == ANF_C128 ? ANF_F64 : d;
+  anf_node *size =
+      anfi_emit_apply(e, ANF_OP_Abs, NULL, anfi_type_with_dtype(cx, x->type, real), 1, &x);
+  anf_node *in[2] = {size, anfi_emit_const(e, anfi_value_new_f64(cx, ANF_FLOAT, limit))};
+  return anfi_emit_apply(e, op, NULL, anfi_type_with_dtype(cx, x->type, ANF_BOOL), 2, in);
 }
 
-void anfi_emit_check_result(anfi_emit *e, anfi_opcode op, anf_node *p) {
-  if (p->type->kind != ANF_TYPE_TENSOR || p->type->dtype != ANF_F16 || !may_overflow(op)) return;
+/* E0561 where |p| reaches the limit though no argument does. An argument of 0 makes a pole, or nothing large:
+ * 1 / 0 is infinite of any type. */
+static void assert_below(anfi_emit *e, anf_node *p, double limit, anf_dtype to) {
   const anf_type *t = anfi_type_with_dtype(e->q->cx, p->type, ANF_BOOL);
-  anf_node *inf = anfi_emit_apply(e, ANF_OP_IsInf, NULL, t, 1, &p);
-  bool poles = op == ANF_OP_Div || op == ANF_OP_Power; // 1 / 0 is infinite of any type
+  anf_node *bad = compare_size(e, ANF_OP_GreaterEqual, p, limit);
+  anfi_opcode within =
+      isinf(limit) ? ANF_OP_Less : ANF_OP_LessEqual; // the greatest integer rounds to 2^63
   for (uint32_t i = 0; i < p->nin; i++) {
-    anf_node *both[2] = {inf, is_proper(e, p->in[i].def, poles)};
-    inf = anfi_emit_apply(e, ANF_OP_LogicalAnd, NULL, t, 2, both);
+    anf_node *x = p->in[i].def;
+    anf_node *in[2] = {bad, compare_size(e, within, x, limit)};
+    in[0] = anfi_emit_apply(e, ANF_OP_LogicalAnd, NULL, t, 2, in);
+    in[1] = compare_size(e, ANF_OP_Greater, x, 0);
+    bad = anfi_emit_apply(e, ANF_OP_LogicalAnd, NULL, t, 2, in);
   }
-  assert_holds(e, anfi_emit_apply(e, ANF_OP_LogicalNot, NULL, t, 1, &inf), ANF_F16);
+  assert_holds(e, anfi_emit_apply(e, ANF_OP_LogicalNot, NULL, t, 1, &bad), to);
+}
+
+void anfi_emit_check_result(anfi_emit *e, anfi_opcode op, anf_node *p, uint8_t weak) {
+  anf_dtype d = (anf_dtype)p->type->dtype;
+  anfi_class class = anfi_dtype_class(d);
+  if (p->type->kind != ANF_TYPE_TENSOR || !(anfi_op[op].flags & ANFI_GROWS)) return;
+  if (class != ANFI_CLASS_FLOAT && class != ANFI_CLASS_COMPLEX) return;
+  double end = anfi_dtype_infinite_from(d);
+  if (end < 0x1p63)
+    assert_below(e, p, INFINITY, d); // f32 reaches far: no check in each round of a loop
+  else if (weak & ANFI_WEAK_INT) assert_below(e, p, 0x1p63, ANF_INT);
 }

@@ -320,6 +320,6 @@ anf_node *anfi_emit_op(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, si
   }
   if (!(in = take_types(e, op, attrs, n, in))) return NULL;
   anf_node *p = anfi_emit_apply(e, op, attrs, anfi_abs_type(e->abs, result), n, in);
-  if (result->kind == ANFI_ABS_DATA && result->weak) anfi_emit_check_result(e, op, p);
+  if (result->kind == ANFI_ABS_DATA && result->weak) anfi_emit_check_result(e, op, p, result->weak);
   return anfi_op[op].flags & (ANFI_EFFECT | ANFI_CALLS) ? anfi_emit_effect(e, p) : p;
 }

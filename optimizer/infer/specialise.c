@@ -142,13 +142,20 @@ static bool *find_printing(anfi_arena *a, anf_module *m, size_t first) {
   return prints;
 }
 
+/* Does n run its input k, g? Derivatives of Custom run the rules, inputs 1 and 2. */
+static bool runs(const anf_node *n, size_t k, const anf_graph *g, const bool *prints) {
+  if (n->kind == ANFI_CALL) return k == 0;
+  if (n->kind != ANFI_APPLY || !(anfi_op[n->op].flags & ANFI_CALLS)) return false;
+  if (n->op == ANF_OP_Custom) return k < 3;
+  return k == 0 && (n->op != ANF_OP_Derive || (g && !prints[g->id]));
+}
+
 static void calls_have_effects(anfi_arena *a, graphs *todo, const anf_node *f, const bool *prints) {
   const anf_graph *g = anfi_value_graph(f);
   for (const anfi_use *u = f->uses; u; u = u->next) {
     anf_node *call = u->user;
-    bool derived = g && !prints[g->id] && anfi_is_op(call, ANF_OP_Derive);
-    if (call->kind != ANFI_CALL && !derived) continue;
-    if (call->in[0].def != f || (call->flags & ANFI_NODE_EFFECT)) continue;
+    if (!runs(call, (size_t)(u - call->in), g, prints) || (call->flags & ANFI_NODE_EFFECT))
+      continue;
     if (!call->graph->effects.n) anfi_push(a, todo, call->graph);
     anfi_add_effect(call->graph, call);
   }

@@ -225,10 +225,11 @@ static bool same(const anf_value *a, const anf_value *b) {
   return same_floats(a, b, anf_value_elements(a));
 }
 
-/* A number that is too large for the float type of another branch, which compiled code refuses. */
+/* A number that is too large for the float type of another branch, which compiled code refuses, as it does an integer that
+ * wraps there. */
 static bool overflows(const outcome *x) {
-  static const char *const of[] = {"outside f", "outside bf", "outside c"};
-  for (size_t i = 0; i < 3; i++)
+  static const char *const of[] = {"outside f", "outside bf", "outside c", "outside int"};
+  for (size_t i = 0; i < 4; i++)
     if (strcmp(x->code, "E0561") == 0 && strstr(x->message, of[i])) return true;
   return false;
 }

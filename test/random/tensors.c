@@ -19,12 +19,15 @@
 static const struct {
   const char *name;
   anf_jit_kind kind;
+  anf_jit_level level; // LLVM's optimiser takes most of the time
   bool parallel, fast;
   uint64_t every; // one in so many programs
-} ways[] = {{"LLVM", ANF_JIT_LLVM, false, false, 1},
-            {"LLVM, parallel", ANF_JIT_LLVM, true, false, 2},
-            {"LLVM, fast", ANF_JIT_LLVM, false, true, 3},
-            {"the C compiler, parallel and fast", ANF_JIT_CJIT, true, true, 20}};
+} ways[] = {{"LLVM, not optimised", ANF_JIT_LLVM, ANF_JIT_O0, false, false, 1},
+            {"LLVM", ANF_JIT_LLVM, ANF_JIT_O2, false, false, 4},
+            {"LLVM, not optimised, parallel", ANF_JIT_LLVM, ANF_JIT_O0, true, false, 2},
+            {"LLVM, parallel", ANF_JIT_LLVM, ANF_JIT_O2, true, false, 9},
+            {"LLVM, fast", ANF_JIT_LLVM, ANF_JIT_O2, false, true, 5},
+            {"the C compiler, parallel and fast", ANF_JIT_CJIT, ANF_JIT_O2, true, true, 40}};
 enum { WAYS = sizeof ways / sizeof *ways };
 
 typedef struct {
@@ -165,8 +168,10 @@ static void try_program(bench *b, uint64_t seed, size_t size) {
 static bool start(bench *b) {
   *b = (bench){.cx = anf_ctx_new(NULL)};
   b->d = anf_diag_new(b->cx);
-  for (int w = 0; w < WAYS; w++)
-    if (anf_jit_engine_new(b->cx, ways[w].kind, NULL, b->d, &b->engine[w]) != ANF_OK) return false;
+  for (int w = 0; w < WAYS; w++) {
+    anf_jit_opts o = {.size = sizeof o, .level = ways[w].level};
+    if (anf_jit_engine_new(b->cx, ways[w].kind, &o, b->d, &b->engine[w]) != ANF_OK) return false;
+  }
   return true;
 }
 
