@@ -18,6 +18,7 @@ from ._ops import literal, operate
 from ._compile.hints import joined_hints
 from ._compile.source import declared_types, emit_function
 from ._compile.static import outside
+from ._compile.various import by_number
 from ._tree import Fixed, Maker, Shape, children, field_names, plain_value, shape_of, structured, type_text
 from ._types import AFFECTED, TensorType, default_float
 
@@ -551,6 +552,8 @@ class Jit(Function):
                        if type(p.default) in (int, bool) and names.index(n) not in self._static}
 
     def _emit(self, b: Builder) -> str:
+        if self._nparam < 0:
+            return by_number(lambda n: Spread(self, n)._emit(b))
         return emit_function(b, self.__wrapped__)
 
     def _emit_with(self, b: Builder, statics: dict[str, Any], shapes: dict[str, Shape]) -> str:

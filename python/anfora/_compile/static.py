@@ -55,6 +55,9 @@ def static_text(w: Any, node: Any, x: Any) -> str:
     if x is tree_map:
         return "hyper_map"
     if isinstance(x, types.FunctionType) and not is_foreign(x):
+        if x.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+            from .._function import as_function
+            return as_function(x)._emit(w.b)
         from .source import emit_function
         return emit_function(w.b, x)
     if isinstance(x, functools.partial):
@@ -327,11 +330,13 @@ def call_source(w: Any, c: Call, f: Any, inner: types.FunctionType, given: tuple
         if s is not None and s.kind not in ("leaf", "any") and s.size() <= MOST_STRUCTURE:
             shapes[name] = s
         parts.append(w.unchanged(c.node, f, name, w.expr(node)))
-    if given or (statics or shapes) and not hasattr(f, "_emit_with"):
+    various = f is inner and inner.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    if given or (statics or shapes or various) and not hasattr(f, "_emit_with"):
         from .source import emit_function
         text = emit_function(w.b, inner, statics, shapes, given)
     else:
-        text = f._emit_with(w.b, statics, shapes) if statics or shapes else static_text(w, c.node.func, f)
+        whole = hasattr(f, "_emit_with") and getattr(f, "_nparam", 0) < 0
+        text = f._emit_with(w.b, statics, shapes) if statics or shapes or whole else static_text(w, c.node.func, f)
     return f"{text}{w.mark(c.node)}({', '.join(parts)})"
 
 
