@@ -7,9 +7,11 @@ import inspect
 import os
 import sys
 import types
+import warnings
 from typing import Any, Callable, overload
 
 from . import _core
+from ._compile.effects import forget_effects
 from ._compile.emit import Builder, Program
 from ._errors import AnforaError, CompileError, Finding, RunError
 from ._compile.known import ANY
@@ -26,6 +28,7 @@ _core.set_hooks(children, lambda text: sys.stdout.write(text), operate)
 
 
 MOST_MASKS = 16
+MANY_CHANGES = 10
 CHANGING = ("E0953", "E0511", "E0515", "E0450")  # what a loop carries changes its type
 
 
@@ -47,6 +50,8 @@ class Function(_core.Callable):
         self._nparam, self._static = nparam, frozenset(static)
         self._constants = False  # are captured arrays constants of the code?
         self._programs: dict = {}
+        self._watched: dict = {}  # what names from outside are in the code
+        self._changes = 0
         AFFECTED.add(self)
         self._setup(_core, nparam, max_compiled, self._static)
 
@@ -106,7 +111,20 @@ class Function(_core.Callable):
             if b.typed:
                 key = typed
             self._programs[key] = program
+            if program.watched and not self._constants:
+                self._watched |= program.watched
+                self._watch(tuple(self._watched.values()))
         return self._programs[key]
+
+    def _changed(self, name: Any) -> None:
+        """What the extension calls before a call where names from outside are others than in the code."""
+        self._programs.clear()
+        self._watched = {}
+        forget_effects()
+        self._changes += 1
+        if self._changes == MANY_CHANGES:
+            warnings.warn(f"{self.__name__}() is compiled anew at each call, as {name!r} from outside has changed {MANY_CHANGES} times: "
+                          "make it an argument", stacklevel=2)
 
     def _program_for(self, args: tuple) -> Program:
         shapes, statics = self._shapes(args)

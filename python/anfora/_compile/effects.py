@@ -75,6 +75,11 @@ def resolver(fn: types.FunctionType) -> Callable[[Any], tuple[bool, Any]]:
     return called
 
 
+def forget_effects() -> None:
+    """The functions that a function calls may be others now."""
+    _EFFECTS.clear()
+
+
 def effect(f: Any) -> Effect:
     fn = plain(f)
     if fn is None or is_foreign(fn) or str(fn.__module__).split(".")[0] == __name__.split(".")[0]:

@@ -129,6 +129,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         self.unused: Any = None  # the expression that a statement is
         self.in_loops: dict[int, tuple[Any, set[str]]] = {}  # by function: names that its loops change
         self.assigned = {}
+        self.stores_of: dict[int, tuple[Any, Any]] = {}  # by function: how often it binds each name
         self.plain: set[int] = set()  # calls that are not of what a mask chooses
         self.changed: dict[int, tuple[Any, Stores]] = {}  # by function: which of its arrays change in place
 

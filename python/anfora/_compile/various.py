@@ -88,6 +88,8 @@ class Various(Part):
         def written(n: int) -> str:
             names = [self.fresh() for _ in range(n)]
             values = self.given_texts(args, defaults, names)
+            if name in owner.refused and self.scope is not owner:
+                raise owner.refused[name]
             f = self.written_as(name, [ANY] * n) if name in owner.refused else self.local(name)
             return f"fn ({', '.join(names)}) {{ {f}({values}) }}"
         return by_number(written)
