@@ -736,12 +736,15 @@ def jit(fn: Callable | None = None, **options: Any) -> Any:
     """
     if fn is None:
         return functools.partial(jit, **options)
-    if isinstance(fn, Function):
+    from ._ops import Op
+    if isinstance(fn, (Function, Op)):  # which is compiled when it is called, too
         return fn
     if isinstance(fn, Kept):
         fn = fn.__wrapped__
     if isinstance(fn, types.MethodType) and not isinstance(fn.__func__, types.FunctionType):
         return as_function(fn)
+    if _is_called(fn):
+        return _called(fn, **options)
     if isinstance(fn, (types.MethodType, functools.partial)):
         return Bound(fn, **options)
     if not isinstance(fn, type) and isinstance(getattr(type(fn), "__call__", None), types.FunctionType):
@@ -772,6 +775,20 @@ class TextFunction(Function):
         return self._emit(b), [f"a{i}" for i in range(self._nparam)]
 
 
+def _is_called(f: Any) -> bool:
+    """Whether it is functools.partial of what has no source in Python, such as an operation."""
+    inner = f.func if isinstance(f, functools.partial) else None
+    return inner is not None and not isinstance(inner, types.FunctionType) and (not isinstance(inner, Jit) or hasattr(inner, "_emit_call"))
+
+
+def _called(f: functools.partial, **options: Any) -> "Jit":
+    func, args, kw = f.func, f.args, f.keywords
+
+    def partial(*rest):
+        return func(*args, *rest, **kw)
+    return Jit(partial, **options)
+
+
 def as_function(f: Any) -> Function:
     """What a transform takes: a compiled function, or one that can be."""
     if isinstance(f, Function):
@@ -781,6 +798,8 @@ def as_function(f: Any) -> Function:
     from ._ops import Op
     if isinstance(f, Op):
         return _op_function(f)
+    if _is_called(f):
+        return _called(f)
     f = getattr(f, "_for_arrays", f)
     if isinstance(f, types.MethodType) and isinstance(f.__func__, Jit):
         f = types.MethodType(f.__func__.__wrapped__, f.__self__)

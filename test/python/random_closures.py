@@ -72,10 +72,12 @@ class Program:
         self.outside += ("class Settings:\n    pass\nsettings = Settings()\n" + f"settings.w = {n()}\n" + f"def outer(*a):\n    return a[0] * K - len(a)\n"
                          f"def made():\n    w = {n()}\n    def set_(x):\n        nonlocal w\n        w = x\n"
                          f"    def inner(y, *more, by={n()}):\n        return y * w + by + sum(more)\n    return inner, set_\nclosed, set_cell = made()\n")
-        for _ in range(self.r.randint(1, 3)):
+        deep = self.r.choice([1, 1, 1, 2])
+        self.deep = deep
+        for _ in range(self.r.randint(0, 2)):
             self.statement()
         results = self.r.sample(self.floats, min(len(self.floats), 2))
-        self.lines.append(f"return ({', '.join(results)}, {self.float(2)}, {self.array(2)})")
+        self.lines.append(f"return ({', '.join(results)}, {self.float(deep)}, {self.array(deep)})")
         self.text = HEAD + self.outside + "def f(x, v):\n" + "".join(f"    {line}\n" for line in self.lines)
         self.arguments = float(self.number()), np.array([float(self.number()) for _ in range(3)])
 
@@ -155,7 +157,7 @@ class Program:
 
     def assigned(self):
         name = self.fresh("w")
-        self.lines.append(f"{name} = {self.float(2)}")
+        self.lines.append(f"{name} = {self.float(self.deep)}")
         self.floats.append(name)
 
     def function(self):
@@ -165,7 +167,7 @@ class Program:
             (f"{p}, **{q}", 1, 1, [p, f"len({q})"]), (f"{p}, *, {q}={self.number()}", 1, 1, [p, q])])
         saved = self.floats
         self.floats = [*saved, *inner]
-        self.lines += [f"def {g}({head}):", f"    return {self.float(2)}"]
+        self.lines += [f"def {g}({head}):", f"    return {self.float(self.deep)}"]
         self.floats = saved
         self.functions.append((g, least, most))
 
@@ -173,7 +175,7 @@ class Program:
         g, p = self.fresh("h"), self.fresh("p")
         saved = self.floats
         self.floats = [*saved, f"{p}[0]", f"len({p})"]
-        self.lines.append(f"{g} = lambda *{p}: {self.float(2)}")
+        self.lines.append(f"{g} = lambda *{p}: {self.float(self.deep)}")
         self.floats = saved
         self.functions.append((g, 1, 3))
 
@@ -183,7 +185,7 @@ class Program:
         saved = self.floats
         self.floats = [*saved, name, i]
         over = self.r.choice(["v", "KL", "KD.values()", "range(3)", "[1.0, 2.5]"])
-        self.lines += [f"for {i} in {over}:", f"    {name} = np.tanh({self.float(2)})"]
+        self.lines += [f"for {i} in {over}:", f"    {name} = np.tanh({self.float(self.deep)})"]
         self.floats = [*saved, name]
 
 

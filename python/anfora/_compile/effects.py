@@ -206,7 +206,7 @@ class _Rewriter(ast.NodeTransformer):
             args, out = args[:-1], args[-1]
         if out is not None:
             return into(out, ast.Call(call.func, args, [k for k in call.keywords if k.arg != "out"]))
-        if f.__name__ == "copyto" and len(args) == 2 and not call.keywords:
+        if getattr(f, "__name__", "") == "copyto" and len(args) == 2 and not call.keywords:
             return into(args[0], args[1])
         return None
 

@@ -130,6 +130,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         self.in_loops: dict[int, tuple[Any, set[str]]] = {}  # by function: names that its loops change
         self.assigned = {}
         self.stores_of: dict[int, tuple[Any, Any]] = {}  # by function: how often it binds each name
+        self.late: dict[tuple, tuple] = {}  # by function and the one around it: what changes before it is called again
         self.plain: set[int] = set()  # calls that are not of what a mask chooses
         self.changed: dict[int, tuple[Any, Stores]] = {}  # by function: which of its arrays change in place
 
@@ -844,7 +845,11 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
             names, outer = names | outer.names, outer.outer
         if outer is None or isinstance(outer.node, ast.Lambda):
             return
-        change = late_change(node, outer.node, outer.names | names, {a.arg for a in parameters(node.args)})
+        key = id(node), id(outer.node)
+        if key not in self.late:
+            change = late_change(node, outer.node, outer.names | names, {a.arg for a in parameters(node.args)})
+            self.late[key] = change, node, outer.node
+        change = self.late[key][0]
         if change is not None:
             n = change.id
             self.refuse(change, f"the function in line {node.lineno} reads {n}, which changes here, before it is called again",

@@ -366,18 +366,21 @@ def _unknown(w: Any, c: Call) -> str:
         owner = w.scope.owner(node.id)
         if owner and node.id in owner.defs:
             name = w.written_for(node, c.args) if not c.kw else None
-            return f"{name or w.looked_at(node)}{w.mark(c.node)}({_bind_nested(w, c, owner, node.id)})"
+            given = bind_nested(w, c, owner.defs[node.id], owner.defaults.get(node.id, {}), node.id)
+            return f"{name or w.looked_at(node)}{w.mark(c.node)}({given})"
     if isinstance(node, ast.Call):
         known, transform = w.static(node.func)
         if known and hasattr(transform, "_emit_twice"):
             return transform._emit_twice(w, c, Call(node, transform, True))
     if isinstance(node, ast.Attribute):
         return _method(w, c, node)
+    if isinstance(node, ast.Lambda) and (node.args.vararg or node.args.kwarg):
+        return w.called_lambda(node, c)
     return f"{w.expr(node)}{w.mark(c.node)}({positional(w, c)})"
 
 
-def _bind_nested(w: Any, c: Call, owner: Any, name: str) -> str:
-    args = owner.defs[name]
+def bind_nested(w: Any, c: Call, args: ast.arguments, defaults: dict[str, str], name: str) -> str:
+    """What stands for the parameters of a function within, in their order."""
     named = [*args.posonlyargs, *args.args]
     given = {p.arg: w.expr(a) for p, a in zip(named, c.args)}
     rest = [w.expr(a) for a in c.args[len(named):]]
@@ -397,9 +400,9 @@ def _bind_nested(w: Any, c: Call, owner: Any, name: str) -> str:
         given[args.kwarg.arg] = w.record(more)
     parts = []
     for p in w.parameters_of(args):
-        if p.arg not in given and p.arg not in owner.defaults.get(name, {}):
+        if p.arg not in given and p.arg not in defaults:
             w.refuse(c.node, f"{name}() lacks the argument {p.arg}")
-        parts.append(given.get(p.arg) or owner.defaults[name][p.arg])
+        parts.append(given.get(p.arg) or defaults[p.arg])
     return ", ".join(parts)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Callable
 
 from .._errors import CompileError, Finding
 from .known import ANY, Like, Part
+from .static import Call, bind_nested
 from .._tree import Shape
 
 MOST_ARGUMENTS = 6  # of such a function where it is not known with how many it is called
@@ -54,19 +55,35 @@ class Various(Part):
                 raise TypeError(f"it lacks the argument {p.arg}")
         return ", ".join(texts[p.arg] for p in self.parameters_of(args))
 
-    def bind_rest(self, args: ast.arguments, shapes: list) -> None:
+    def bind_rest(self, args: ast.arguments, shapes: list, more: dict[str, Shape] | None = None) -> None:
         """What *args and **kw are, if arguments like these are given."""
         if args.vararg:
             rest = shapes[len(args.posonlyargs) + len(args.args):]
             self.scope.env[args.vararg.arg] = Like(Shape("tuple", [ANY if s is None else s for s in rest]))
         if args.kwarg:
-            self.scope.env[args.kwarg.arg] = Like(Shape("dict"))
+            self.scope.env[args.kwarg.arg] = Like(Shape("dict", list((more or {}).values()), tuple(more or {})))
 
-    def any_number_lambda(self, node: ast.Lambda) -> str:
-        args, scope = node.args, self.scope
+    def defaults_of(self, args: ast.arguments) -> dict[str, str]:
         named = [*args.posonlyargs, *args.args]
         pairs = [*zip(named[len(named) - len(args.defaults):], args.defaults), *((a, d) for a, d in zip(args.kwonlyargs, args.kw_defaults) if d)]
-        defaults = {a.arg: self.expr(d) for a, d in pairs}
+        return {a.arg: self.expr(d) for a, d in pairs}
+
+    def called_lambda(self, node: ast.Lambda, c: Call) -> str:
+        """(lambda *a, **k: ...)(x, y, by=z)"""
+        args, scope = node.args, self.scope
+        values = bind_nested(self, c, args, self.defaults_of(args), "lambda")
+        shapes = list(map(self.known_tree, c.args))
+        more = {k: self.known_tree(v) or ANY for k, v in c.kw.items() if k not in {p.arg for p in self.parameters_of(args)}}
+        try:
+            params, _ = self.enter(args, set(), node)
+            self.bind_like(args, shapes)
+            self.bind_rest(args, shapes, more)
+            return f"(fn ({params}) {{ {self.expr(node.body)} }}){self.mark(c.node)}({values})"
+        finally:
+            self.scope = scope
+
+    def any_number_lambda(self, node: ast.Lambda) -> str:
+        args, scope, defaults = node.args, self.scope, self.defaults_of(node.args)
 
         def written(shapes: list) -> str:
             names = [self.fresh() for _ in shapes]
