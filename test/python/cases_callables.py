@@ -169,3 +169,24 @@ def test_random_functions_of_functions():
         more = random_closures.run(anfora, 500, 4, folder)
     assert not wrong and not more[1], (wrong, more[1])
     assert counts["same"] >= 20, (counts, why)
+
+
+def test_types_of_sums_and_sizes():
+    small, floats = np.array([100, 100, 100], "i4"), np.array([1.5, 2.5, 3.75])
+    for name in ("sum", "prod", "cumsum", "cumprod", "nansum", "nanprod"):
+        for x, dtype in ((small, "int8"), (small, "uint8"), (small, "int16"), (small, "int64"), (floats, "int16"), (floats, "float32"), (small, "bool")):
+            want, f = getattr(np, name)(x, dtype=dtype), functools.partial(getattr(anp, name), dtype=dtype)
+            for got in (getattr(anp, name)(x, dtype=dtype), jit(f)(x)):
+                assert np.asarray(got).dtype == want.dtype and np.array_equal(np.asarray(got), want), (name, dtype, got, want)
+    x, k = np.array([0.75, 1.0, 1e300, 1e-300, -3.0]), np.array([1024, -1074, -2000, 2000, 5000])
+    for dtype in ("f8", "f4"):
+        with np.errstate(all="ignore"):
+            assert np.array_equal(np.asarray(anp.ldexp(x.astype(dtype), k)), np.ldexp(x.astype(dtype), k))
+    for f in (lambda x: lax.split(x, (1, 1)), lambda x: anp.sum(x, initial=np.ones(2)), lambda x: lax.broadcast_in_dim(x, (2, 3), ()),
+              lambda x: lax.broadcast_in_dim(x, (1, 3), (1, 0))):
+        for way in (f, jit(f)):
+            try:
+                way(X)
+            except anfora.AnforaError:
+                continue
+            raise AssertionError("a wrong size was taken")

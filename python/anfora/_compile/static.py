@@ -808,13 +808,16 @@ def emit_op(w: Any, c: Call, op: Op, args: list, kw: dict) -> str:
         parts[0] = f"cast({parts[0]}, bool)"  # what is not 0 holds
     if op.op == "Concat" and "axis" in kw and w.static(kw["axis"]) == (True, None):
         parts, kw["axis"] = [f"Flatten({p})" for p in parts], ast.Constant(0)
+    folded = "{}"
     if "dtype" in kw and "dtype" not in known and op.op in REDUCTIONS:
-        parts[0] = f"cast({parts[0]}, {attribute(w, kw.pop('dtype'), 'dtype')})"
+        dtype = attribute(w, kw.pop("dtype"), "dtype")
+        parts[0] = f"cast({parts[0]}, {dtype})"
+        folded = f"cast({{}}, {dtype})"  # sums of small integers have 64 bits
     for k, v in kw.items():
         if k not in known:
             w.refuse(v, f"{op.__name__}() has no argument {k}", f"it takes {op.__signature__}")
         parts.append(f"{k}={attribute(w, v, known[k])}")
-    return f"{op.op}{w.mark(c.node)}({', '.join(parts)})"
+    return folded.format(f"{op.op}{w.mark(c.node)}({', '.join(parts)})")
 
 
 def input_text(w: Any, op: Op, node: Any) -> str:
