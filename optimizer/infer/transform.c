@@ -198,17 +198,20 @@ static const anf_type *without_derivative(const anf_type *t) {
   return NULL;
 }
 
+static bool no_derivative(const walk *w, size_t position, const anf_type *bad) {
+  anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0531, position, anfi_type_text(w->q->cx, bad));
+  if (bad->kind == ANF_TYPE_TENSOR && bad->dtype == ANF_INT)
+    anfi_hint(w->q->cx, "write a number with a point, such as 2.0, for a float");
+  anfi_infer_trace(w->q);
+  return false;
+}
+
 static bool check_wrt(const walk *w, size_t n, const part *args, size_t npos, const size_t *pos,
                       bool allow_int) {
   (void)n;
   for (size_t i = 0; i < npos && !allow_int; i++) {
     const anf_type *bad = without_derivative(anfi_abs_type(&w->q->abs, args[pos[i]].abs));
-    if (!bad) continue;
-    anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0531, pos[i], anfi_type_text(w->q->cx, bad));
-    if (bad->kind == ANF_TYPE_TENSOR && bad->dtype == ANF_INT)
-      anfi_hint(w->q->cx, "write a number with a point, such as 2.0, for a float");
-    anfi_infer_trace(w->q);
-    return false;
+    if (bad) return no_derivative(w, pos[i], bad);
   }
   return true;
 }
@@ -470,12 +473,20 @@ static part pullback(const walk *w, const anfi_attrs *attrs, size_t nbound, cons
   return r.abs && !anfi_is_bottom(r) ? anfi_part_item(w, r, 1) : r;
 }
 
+/* Whether a float is given as the tangent of an argument that has no derivative, such as an integer. */
+static bool no_direction(const anfi_abs *to, const anfi_abs *given) {
+  bool plain = to->kind == ANFI_ABS_DATA && given && given->kind == ANFI_ABS_DATA;
+  return plain && to->type->kind == ANF_TYPE_TENSOR && given->type->kind == ANF_TYPE_TENSOR &&
+         without_derivative(to->type) && !without_derivative(given->type);
+}
+
 static bool tangents_of(const walk *w, anfi_opcode op, size_t n, const part *args, size_t nt,
                         const part *given, part *out) {
   if (nt != n)
     return anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0202, anfi_op[op].name, nt, "tangents");
   for (size_t i = 0; i < n; i++) {
     const anfi_abs *to = anfi_plain_abs(w, args[i].abs);
+    if (to && no_direction(to, given[i].abs)) return no_derivative(w, i, to->type);
     out[i] = to ? part_as(w, op, given[i], to) : failed();
     if (!out[i].abs) return false;
   }

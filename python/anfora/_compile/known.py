@@ -321,7 +321,7 @@ class Knowing(Part):
 
     def static_Slice(self, node: ast.Slice) -> tuple[bool, Any]:
         ends = [self.static(e) if e is not None else (True, None) for e in (node.lower, node.upper, node.step)]
-        known = all(k and (x is None or isinstance(x, int)) for k, x in ends)
+        known = all(k and (x is None or isinstance(x, (int, float, complex))) for k, x in ends)
         return (True, slice(*(x for _, x in ends))) if known else (False, None)
 
     def static_part(self, node: Any) -> tuple[bool, Any]:
