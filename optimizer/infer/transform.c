@@ -278,8 +278,27 @@ const anfi_abs *anfi_gradients_abs(const walk *w, const part *args, size_t npos,
   return anfi_abs_items(&w->q->abs, ANFI_ABS_TUPLE, NULL, npos, g);
 }
 
+/* A value that a function is differentiated by is no constant in it: only its type is known there. */
+static const anfi_abs *varied(const walk *w, const anfi_abs *a) {
+  if (a->kind == ANFI_ABS_DATA && a->value && !without_derivative(a->type))
+    return anfi_abs_broaden(&w->q->abs, a);
+  if (a->kind != ANFI_ABS_TUPLE && a->kind != ANFI_ABS_RECORD) return a;
+  const anfi_abs **item = ANFI_NEW_N(w->q->arena, const anfi_abs *, a->n + 1);
+  for (uint32_t i = 0; i < a->n; i++) item[i] = varied(w, a->item[i]);
+  return anfi_abs_items(&w->q->abs, (anfi_abs_kind)a->kind, a->type, a->n, item);
+}
+
+static const part *varied_at(const walk *w, size_t n, const part *args, size_t npos,
+                             const size_t *pos) {
+  part *p = ANFI_NEW_N(w->q->arena, part, n + 1);
+  if (n) memcpy(p, args, n * sizeof *p);
+  for (size_t i = 0; i < npos; i++) p[pos[i]].abs = varied(w, args[pos[i]].abs);
+  return p;
+}
+
 part anfi_part_vjp(const walk *w, part f, size_t n, const part *args, size_t npos,
                    const size_t *pos, int64_t item, part dy) {
+  args = varied_at(w, n, args, npos, pos);
   const anfi_abs *y = anfi_part_value_abs(w, f, n, args);
   if (!y || y->kind == ANFI_ABS_BOTTOM) return (part){y, f.node};
   const anfi_abs *g = anfi_gradients_abs(w, args, npos, pos);
@@ -290,6 +309,7 @@ part anfi_part_vjp(const walk *w, part f, size_t n, const part *args, size_t npo
 
 part anfi_part_jvp(const walk *w, part f, size_t n, const part *args, size_t npos,
                    const size_t *pos, const part *tangents) {
+  args = varied_at(w, n, args, npos, pos);
   const anfi_abs *y = anfi_part_value_abs(w, f, n, args);
   if (!y || y->kind == ANFI_ABS_BOTTOM) return (part){y, f.node};
   const anfi_abs *t = anfi_plain_abs(w, y);
