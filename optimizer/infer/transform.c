@@ -198,17 +198,20 @@ static const anf_type *without_derivative(const anf_type *t) {
   return NULL;
 }
 
+static bool no_derivative(const walk *w, size_t position, const anf_type *bad) {
+  anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0531, position, anfi_type_text(w->q->cx, bad));
+  if (bad->kind == ANF_TYPE_TENSOR && bad->dtype == ANF_INT)
+    anfi_hint(w->q->cx, "write a number with a point, such as 2.0, for a float");
+  anfi_infer_trace(w->q);
+  return false;
+}
+
 static bool check_wrt(const walk *w, size_t n, const part *args, size_t npos, const size_t *pos,
                       bool allow_int) {
   (void)n;
   for (size_t i = 0; i < npos && !allow_int; i++) {
     const anf_type *bad = without_derivative(anfi_abs_type(&w->q->abs, args[pos[i]].abs));
-    if (!bad) continue;
-    anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0531, pos[i], anfi_type_text(w->q->cx, bad));
-    if (bad->kind == ANF_TYPE_TENSOR && bad->dtype == ANF_INT)
-      anfi_hint(w->q->cx, "write a number with a point, such as 2.0, for a float");
-    anfi_infer_trace(w->q);
-    return false;
+    if (bad) return no_derivative(w, pos[i], bad);
   }
   return true;
 }
@@ -275,8 +278,27 @@ const anfi_abs *anfi_gradients_abs(const walk *w, const part *args, size_t npos,
   return anfi_abs_items(&w->q->abs, ANFI_ABS_TUPLE, NULL, npos, g);
 }
 
+/* A value that a function is differentiated by is no constant in it: only its type is known there. */
+static const anfi_abs *varied(const walk *w, const anfi_abs *a) {
+  if (a->kind == ANFI_ABS_DATA && a->value && !without_derivative(a->type))
+    return anfi_abs_broaden(&w->q->abs, a);
+  if (a->kind != ANFI_ABS_TUPLE && a->kind != ANFI_ABS_RECORD) return a;
+  const anfi_abs **item = ANFI_NEW_N(w->q->arena, const anfi_abs *, a->n + 1);
+  for (uint32_t i = 0; i < a->n; i++) item[i] = varied(w, a->item[i]);
+  return anfi_abs_items(&w->q->abs, (anfi_abs_kind)a->kind, a->type, a->n, item);
+}
+
+static const part *varied_at(const walk *w, size_t n, const part *args, size_t npos,
+                             const size_t *pos) {
+  part *p = ANFI_NEW_N(w->q->arena, part, n + 1);
+  if (n) memcpy(p, args, n * sizeof *p);
+  for (size_t i = 0; i < npos; i++) p[pos[i]].abs = varied(w, args[pos[i]].abs);
+  return p;
+}
+
 part anfi_part_vjp(const walk *w, part f, size_t n, const part *args, size_t npos,
                    const size_t *pos, int64_t item, part dy) {
+  args = varied_at(w, n, args, npos, pos);
   const anfi_abs *y = anfi_part_value_abs(w, f, n, args);
   if (!y || y->kind == ANFI_ABS_BOTTOM) return (part){y, f.node};
   const anfi_abs *g = anfi_gradients_abs(w, args, npos, pos);
@@ -287,6 +309,7 @@ part anfi_part_vjp(const walk *w, part f, size_t n, const part *args, size_t npo
 
 part anfi_part_jvp(const walk *w, part f, size_t n, const part *args, size_t npos,
                    const size_t *pos, const part *tangents) {
+  args = varied_at(w, n, args, npos, pos);
   const anfi_abs *y = anfi_part_value_abs(w, f, n, args);
   if (!y || y->kind == ANFI_ABS_BOTTOM) return (part){y, f.node};
   const anfi_abs *t = anfi_plain_abs(w, y);
@@ -470,12 +493,20 @@ static part pullback(const walk *w, const anfi_attrs *attrs, size_t nbound, cons
   return r.abs && !anfi_is_bottom(r) ? anfi_part_item(w, r, 1) : r;
 }
 
+/* Whether a float is given as the tangent of an argument that has no derivative, such as an integer. */
+static bool no_direction(const anfi_abs *to, const anfi_abs *given) {
+  bool plain = to->kind == ANFI_ABS_DATA && given && given->kind == ANFI_ABS_DATA;
+  return plain && to->type->kind == ANF_TYPE_TENSOR && given->type->kind == ANF_TYPE_TENSOR &&
+         without_derivative(to->type) && !without_derivative(given->type);
+}
+
 static bool tangents_of(const walk *w, anfi_opcode op, size_t n, const part *args, size_t nt,
                         const part *given, part *out) {
   if (nt != n)
     return anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0202, anfi_op[op].name, nt, "tangents");
   for (size_t i = 0; i < n; i++) {
     const anfi_abs *to = anfi_plain_abs(w, args[i].abs);
+    if (to && no_direction(to, given[i].abs)) return no_derivative(w, i, to->type);
     out[i] = to ? part_as(w, op, given[i], to) : failed();
     if (!out[i].abs) return false;
   }

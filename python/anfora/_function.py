@@ -7,9 +7,11 @@ import inspect
 import os
 import sys
 import types
+import warnings
 from typing import Any, Callable, overload
 
 from . import _core
+from ._compile.effects import forget_effects
 from ._compile.emit import Builder, Program
 from ._errors import AnforaError, CompileError, Finding, RunError
 from ._compile.known import ANY
@@ -18,6 +20,7 @@ from ._ops import literal, operate
 from ._compile.hints import joined_hints
 from ._compile.source import declared_types, emit_function
 from ._compile.static import outside
+from ._compile.various import by_number
 from ._tree import Fixed, Maker, Shape, children, field_names, plain_value, shape_of, structured, type_text
 from ._types import AFFECTED, TensorType, default_float
 
@@ -26,6 +29,7 @@ _core.set_hooks(children, lambda text: sys.stdout.write(text), operate)
 
 MOST_MASKS = 16
 ANY_SIZE_AFTER = {None: 3, True: 2, False: 0}  # jit(dynamic=..): of a batch's sizes, with which any size is run
+MANY_CHANGES = 10
 CHANGING = ("E0953", "E0511", "E0515", "E0450")  # what a loop carries changes its type
 
 
@@ -49,6 +53,8 @@ class Function(_core.Callable):
         self._nparam, self._static = nparam, frozenset(static)
         self._constants = False  # are captured arrays constants of the code?
         self._programs: dict = {}
+        self._watched: dict = {}  # what names from outside are in the code
+        self._changes = 0
         AFFECTED.add(self)
         self._setup(_core, nparam, max_compiled, self._static)
 
@@ -108,7 +114,20 @@ class Function(_core.Callable):
             if b.typed:
                 key = typed
             self._programs[key] = program
+            if program.watched and not self._constants:
+                self._watched |= program.watched
+                self._watch(tuple(self._watched.values()))
         return self._programs[key]
+
+    def _changed(self, name: Any) -> None:
+        """What the extension calls before a call where names from outside are others than in the code."""
+        self._programs.clear()
+        self._watched = {}
+        forget_effects()
+        self._changes += 1
+        if self._changes == MANY_CHANGES:
+            warnings.warn(f"{self.__name__}() is compiled anew at each call, as {name!r} from outside has changed {MANY_CHANGES} times: "
+                          "make it an argument", stacklevel=2)
 
     def _program_for(self, args: tuple) -> Program:
         shapes, statics = self._shapes(args)
@@ -571,6 +590,8 @@ class Jit(Function):
                        if type(p.default) in (int, bool) and names.index(n) not in self._static}
 
     def _emit(self, b: Builder) -> str:
+        if self._nparam < 0:
+            return by_number(lambda n: Spread(self, n)._emit(b))
         return emit_function(b, self.__wrapped__)
 
     def _emit_with(self, b: Builder, statics: dict[str, Any], shapes: dict[str, Shape]) -> str:
@@ -737,12 +758,15 @@ def jit(fn: Callable | None = None, **options: Any) -> Any:
     """
     if fn is None:
         return functools.partial(jit, **options)
-    if isinstance(fn, Function):
+    from ._ops import Op
+    if isinstance(fn, (Function, Op)):  # which is compiled when it is called, too
         return fn
     if isinstance(fn, Kept):
         fn = fn.__wrapped__
     if isinstance(fn, types.MethodType) and not isinstance(fn.__func__, types.FunctionType):
         return as_function(fn)
+    if _is_called(fn):
+        return _called(fn, **options)
     if isinstance(fn, (types.MethodType, functools.partial)):
         return Bound(fn, **options)
     if not isinstance(fn, type) and isinstance(getattr(type(fn), "__call__", None), types.FunctionType):
@@ -773,6 +797,20 @@ class TextFunction(Function):
         return self._emit(b), [f"a{i}" for i in range(self._nparam)]
 
 
+def _is_called(f: Any) -> bool:
+    """Whether it is functools.partial of what has no source in Python, such as an operation."""
+    inner = f.func if isinstance(f, functools.partial) else None
+    return inner is not None and not isinstance(inner, types.FunctionType) and (not isinstance(inner, Jit) or hasattr(inner, "_emit_call"))
+
+
+def _called(f: functools.partial, **options: Any) -> "Jit":
+    func, args, kw = f.func, f.args, f.keywords
+
+    def partial(*rest):
+        return func(*args, *rest, **kw)
+    return Jit(partial, **options)
+
+
 def as_function(f: Any) -> Function:
     """What a transform takes: a compiled function, or one that can be."""
     if isinstance(f, Function):
@@ -782,6 +820,8 @@ def as_function(f: Any) -> Function:
     from ._ops import Op
     if isinstance(f, Op):
         return _op_function(f)
+    if _is_called(f):
+        return _called(f)
     f = getattr(f, "_for_arrays", f)
     if isinstance(f, types.MethodType) and isinstance(f.__func__, Jit):
         f = types.MethodType(f.__func__.__wrapped__, f.__self__)

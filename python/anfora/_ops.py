@@ -161,8 +161,6 @@ class Op:
             return args, kw
         if kw.get("dtype") is None and "dtype" in self.more:
             kw.pop("dtype", None)
-        if "dtype" in kw and self.op in REDUCTIONS and args:
-            args = [OPS["cast"](args[0], dtype=kw.pop("dtype")), *args[1:]]
         names = [n for n, _ in self.inputs]
         most = len(names) + len(self.attributes)
         if len(args) > most:
@@ -189,6 +187,12 @@ class Op:
         some = self.parts(list(args), kw)
         if some is not None:
             return some[0](*some[1], **some[2])
+        if self.op in REDUCTIONS and "dtype" in self.more:
+            args, kw = self.numpys(list(args), dict(kw), lambda x: x)
+            dtype = kw.pop("dtype", None)
+            if dtype is not None:  # sums of small integers have 64 bits
+                x, *args = args or (kw.pop(self.inputs[0][0]),)
+                return OPS["cast"](self(OPS["cast"](x, dtype=dtype), *args, **kw), dtype=dtype)
         inputs, attrs = self.split(list(args), kw)
         known = {a[0]: a[1] for a in self.attributes}
         if self.op == "Where" and len(inputs) == 3:

@@ -14,9 +14,10 @@ from ._compile.emit import END, NAME, Builder
 from ._function import Function, Jit, Kept, as_function
 from ._compile.hints import joined_hints
 from ._ops import literal
-from ._compile.static import Call, argument_nodes, attribute, outside, positional
+from ._compile.known import ANY, skeleton
+from ._compile.static import Call, _like_constant, argument_nodes, attribute, outside, positional
 from . import _core
-from ._tree import Fixed, Shape, in_order_of, structured, tree_map
+from ._tree import Fixed, Shape, in_order_of, structured, tree_leaves, tree_map
 from ._types import ELEMENT_TYPES, dtype_name
 
 
@@ -24,12 +25,27 @@ from ._types import ELEMENT_TYPES, dtype_name
 ARGUMENTS_STAY = ("grad", "value_and_grad", "vmap", "jacrev", "jacfwd", "hessian", "checkpoint")
 
 
+def of_argument(w: Any, node: Any) -> Shape:
+    """What is known of an argument of a function that is transformed. A number with a point may be what the function is
+    differentiated by, so it is no constant there."""
+    return _without_floats(w.part_shape(node))
+
+
+def _without_floats(s: Shape) -> Shape:
+    if s.kind == "static":
+        if isinstance(s.of, (float, complex)):
+            return ANY
+        like = _like_constant(s.of)
+        return s if like is None or not any(isinstance(x, (float, complex)) for x in tree_leaves(s.of)) else skeleton(like)
+    return Shape(s.kind, [_without_floats(p) for p in s.parts], s.names, s.of) if s.parts else s
+
+
 def given_static(w: Any, f: Function, nodes: list) -> tuple[list, list[str]]:
     """The shapes of the arguments of a call, and these as texts; what the function takes as constants is in the shapes alone."""
     shapes, texts = [], []
     for i, node in enumerate(nodes):
         known, x = w.static(node) if i in f._static else (False, None)
-        shapes.append(Shape("static", of=x) if known else w.part_shape(node))
+        shapes.append(Shape("static", of=x) if known else of_argument(w, node))
         texts.append("0" if known else w.expr(node))
     return shapes, texts
 
@@ -72,12 +88,12 @@ class Transformed(Function):
         if self._word == "vmap" and len(c.args) + len(c.kw) < len(nodes):
             given = set(f._signature.bind(*c.args, **c.kw).arguments)
             whole = frozenset(i for i, n in enumerate(f._signature.parameters) if n not in given)
-            inner = f._emit_like(w.b, [w.part_shape(n) for n in nodes])
+            inner = f._emit_like(w.b, [of_argument(w, n) for n in nodes])
             return f"{self._around([inner], whole)}{w.mark(c.node)}({w.exprs(nodes)})"
         if self._static:
             shapes, texts = given_static(w, f, nodes)
             return f"{self._emit_like(w.b, shapes)}{w.mark(c.node)}({', '.join(texts)})"
-        return f"{self._emit_like(w.b, [w.part_shape(n) for n in nodes])}{w.mark(c.node)}({w.exprs(nodes)})"
+        return f"{self._emit_like(w.b, [of_argument(w, n) for n in nodes])}{w.mark(c.node)}({w.exprs(nodes)})"
 
     def _root(self, b: Builder, statics: dict[int, Any], shapes: list[Shape]) -> tuple[str, list[str]]:
         def write(unit: Any) -> str:
@@ -188,7 +204,7 @@ class Transform:
         known, f = w.static(transform.args[0]) if transform.args else (False, None)
         f = f if isinstance(f, Function) else as_function(f) if known and isinstance(f, types.FunctionType) else None
         if f is not None and f._nparam < 0:
-            inner = f._of(len(c.args))._emit_like(w.b, [w.part_shape(n) for n in c.args])
+            inner = f._of(len(c.args))._emit_like(w.b, [of_argument(w, n) for n in c.args])
             return f"{self._written(w, transform, [inner])}{w.mark(c.node)}({w.exprs(c.args)})"
         if f is None or not hasattr(f, "__wrapped__"):
             inner = w.body_text(transform.args[0], [w.known_tree(n) for n in c.args]) if transform.args and self.__name__ in ARGUMENTS_STAY else None
@@ -197,7 +213,7 @@ class Transform:
         if f._static:
             shapes, texts = given_static(w, f, nodes)
             return f"{self._written(w, transform, [f._emit_like(w.b, shapes)])}{w.mark(c.node)}({', '.join(texts)})"
-        inner = f._emit_like(w.b, [w.part_shape(n) for n in nodes])
+        inner = f._emit_like(w.b, [of_argument(w, n) for n in nodes])
         if self.__name__ == "vmap" and len(c.args) + len(c.kw) < len(nodes):
             options = {k: w.static(v) for k, v in (dict(zip(self._options, transform.args[1:])) | transform.kw).items()}
             if not all(known for known, _ in options.values()):

@@ -332,6 +332,8 @@ def select_n(which, /, *cases):
 @_lax
 def broadcast_in_dim(operand, /, shape, broadcast_dimensions):
     """The array whose dim i is dim broadcast_dimensions[i] of the result, repeated along the others."""
+    if len(broadcast_dimensions) != operand.ndim or any(i >= j for i, j in zip(broadcast_dimensions, broadcast_dimensions[1:])):
+        raise ValueError("broadcast_in_dim: there is one dim of the result for each dim of the array, in ascending order")
     return op.broadcast_to(op.expand_dims(operand, _others(len(shape), broadcast_dimensions)), shape)
 
 

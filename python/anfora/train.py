@@ -299,6 +299,8 @@ class Step:
         return self._functions[nbatch]
 
     def __call__(self, *batch: Any) -> Any:
+        if self._made and self.comm is None and self.function(len(batch))._outside_changed():
+            self._trees, self._live, self._made = self._read(), None, []
         value = NotImplemented if self._live is None else self._run(self._live, batch)
         if value is NotImplemented:
             value = self._otherwise(batch)

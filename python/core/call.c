@@ -262,6 +262,8 @@ typedef struct callable {
   size_t nplan, most;
   PyObject *fixed;  // positions of static arguments, a frozenset, or NULL if there are none
   PyObject *values; // each static value that was given, once: (type, value) to itself
+  PyObject
+      *watched; // what names from outside are in the code: ((holder, key, value), ...), or NULL
 } callable;
 
 static double number_of(anf_dtype d, anf_generic g) {
@@ -430,9 +432,79 @@ static bool put_argument(callable *k, flat *f, PyObject *args, Py_ssize_t i) {
   return fixed >= 0 && (fixed ? put_static(k, f, x) : flat_put(f, x));
 }
 
+static void forget_plans(callable *k) {
+  size_t n = k->nplan;
+  k->nplan = 0;
+  for (size_t i = 0; i < n; i++) Py_DECREF((PyObject *)k->plan[i]);
+}
+
+/* Equal numbers and texts stand for each other. */
+static bool is_same(PyObject *x, PyObject *was) {
+  if (x == was) return true;
+  if (!x || Py_TYPE(x) != Py_TYPE(was)) return false;
+  if (PyFloat_CheckExact(x)) {
+    double a = PyFloat_AsDouble(x), b = PyFloat_AsDouble(was);
+    return memcmp(&a, &b, sizeof a) == 0;
+  }
+  return (PyLong_CheckExact(x) || PyUnicode_CheckExact(x)) &&
+         PyObject_RichCompareBool(x, was, Py_EQ) == 1;
+}
+
+/* What stands at a key of a list, a dictionary or the fields of an object; NULL: nothing. A new reference. */
+static PyObject *held(PyObject *holder, PyObject *key) {
+  if (key == Py_Ellipsis) return PyLong_FromSsize_t(PyObject_Size(holder));
+  if (PyDict_CheckExact(holder)) {
+    PyObject *x = PyDict_GetItemWithError(holder, key);
+    return x ? Py_NewRef(x) : NULL;
+  }
+  return PyList_CheckExact(holder) ? PyObject_GetItem(holder, key) : PyObject_GetAttr(holder, key);
+}
+
+/* Tells the function if a name from outside is another than in its code, which is forgotten then. */
+static bool see_outside(callable *k) {
+  PyObject *watched = Py_NewRef(k->watched), *changed = NULL;
+  for (Py_ssize_t i = 0; !changed && i < PyTuple_Size(watched); i++) {
+    PyObject *t = PyTuple_GetItem(watched, i), *key = PyTuple_GetItem(t, 1);
+    PyObject *x = held(PyTuple_GetItem(t, 0), key);
+    if (!is_same(x, PyTuple_GetItem(t, 2))) changed = key;
+    PyErr_Clear(); // a name that is bound no more, which compiling will say
+    Py_XDECREF(x);
+  }
+  bool good = true;
+  if (changed) {
+    forget_plans(k);
+    Py_CLEAR(k->watched);
+    PyObject *r = PyObject_CallMethod((PyObject *)k, "_changed", "O", changed);
+    good = r != NULL;
+    Py_XDECREF(r);
+  }
+  Py_DECREF(watched);
+  return good;
+}
+
+/* _watch(((holder, key, value), ...)): what names from outside are in the code */
+static PyObject *watch(PyObject *self, PyObject *watched) {
+  callable *k = (callable *)self;
+  if (!PyTuple_Check(watched)) return PyErr_SetString(PyExc_TypeError, "a tuple"), NULL;
+  PyObject *before = k->watched;
+  k->watched = Py_NewRef(watched);
+  Py_XDECREF(before);
+  Py_RETURN_NONE;
+}
+
+/* _outside_changed(): whether they are others now, and the code is forgotten */
+static PyObject *outside_changed(PyObject *self, PyObject *none) {
+  callable *k = (callable *)self;
+  (void)none;
+  if (!k->watched) Py_RETURN_FALSE;
+  if (!see_outside(k)) return NULL;
+  return PyBool_FromLong(!k->watched);
+}
+
 static PyObject *call_bound(callable *k, PyObject *args) {
   flat f;
   PyObject *r = NULL;
+  if (k->watched && !see_outside(k)) return NULL;
   flat_start(&f, k->c);
   bool good = true;
   for (Py_ssize_t i = 0; good && i < PyTuple_Size(args); i++) good = put_argument(k, &f, args, i);
@@ -468,12 +540,6 @@ static PyObject *callable_new(PyTypeObject *type, PyObject *args, PyObject *kw) 
   return (PyObject *)k;
 }
 
-static void forget_plans(callable *k) {
-  size_t n = k->nplan;
-  k->nplan = 0;
-  for (size_t i = 0; i < n; i++) Py_DECREF((PyObject *)k->plan[i]);
-}
-
 /* _setup(core module, number of parameters, plans kept, static positions) */
 static PyObject *setup(PyObject *self, PyObject *args) {
   callable *k = (callable *)self;
@@ -498,6 +564,7 @@ static int traverse(PyObject *self, visitproc visit, void *arg) {
   callable *k = (callable *)self;
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(k->values);
+  Py_VISIT(k->watched);
   for (size_t i = 0; i < k->nplan; i++) {
     Py_VISIT(k->plan[i]->refs);
     Py_VISIT(k->plan[i]->slow);
@@ -509,6 +576,7 @@ static int traverse(PyObject *self, visitproc visit, void *arg) {
 static int clear(PyObject *self) {
   forget_plans((callable *)self);
   Py_CLEAR(((callable *)self)->values);
+  Py_CLEAR(((callable *)self)->watched);
   return 0;
 }
 
@@ -519,6 +587,7 @@ static void dealloc(PyObject *self) {
   free(((callable *)self)->plan);
   Py_XDECREF(((callable *)self)->fixed);
   Py_XDECREF(((callable *)self)->values);
+  Py_XDECREF(((callable *)self)->watched);
   ((freefunc)PyType_GetSlot(t, Py_tp_free))(self);
   Py_DECREF(t);
 }
@@ -536,6 +605,8 @@ static PyObject *compiled(PyObject *self, void *none) {
 
 static PyMethodDef methods[] = {
     {"_setup", setup, METH_VARARGS, NULL},
+    {"_watch", watch, METH_O, NULL},
+    {"_outside_changed", outside_changed, METH_NOARGS, NULL},
     {"clear_cache", forget, METH_NOARGS, "Forgets all code; it is made anew when it is needed."},
     {0}};
 static PyGetSetDef attributes[] = {

@@ -10,6 +10,7 @@ from typing import Any
 from .._errors import CompileError
 from .known import ANY, Like, Part, part_entry, skeleton
 from .loops import local_names
+from .various import takes_any
 from .static import Call, _like_constant, argument_nodes
 from .._tree import Shape
 
@@ -92,7 +93,7 @@ class Bodies(Part):
     def written_as(self, name: str, shapes: list) -> str:
         """The name of a function within, written anew before the current statement."""
         node, given = self.scope.nodes[name], f"{self.local(name)}_{self.fresh()}"
-        if not any(s is not None and s.kind != "any" for s in shapes):
+        if not takes_any(node.args) and not any(s is not None and s.kind != "any" for s in shapes):
             raise self.scope.refused[name]
         self.scope.names.add(given)
         self.before.append(self.function_text(node, given, shapes, self.indent))
@@ -105,6 +106,8 @@ class Bodies(Part):
         try:
             params, _ = self.enter(node.args, local_names(node.body), node)
             self.bind_like(node.args, shapes)
+            if shapes:
+                self.bind_rest(node.args, shapes)
             self.flags, self.filling, self.before = [], {}, []
             self.returning, self.returning_like = hints, likes
             text = f"{indent}{self.mark(node)}def {name}({params}) {{\n{self.body(node.body, indent + '  ')}{indent}}}\n"

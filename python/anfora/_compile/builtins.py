@@ -14,7 +14,7 @@ from .. import _core
 from .known import Item
 from .loops import items_of_any
 from .._ops import COMPOSED, OPS, accept, literal
-from .static import BUILTINS, BY_NAME, Call, attribute, call_source, hyper_mapped, replaced, rows_of, stacked, static_text
+from .static import BUILTINS, BY_NAME, Call, attribute, call_source, hyper_mapped, operation, replaced, rows_of, stacked, static_text
 from .._tree import REGISTERED, _parts as parts_of_tree, field_names, registered, tree_leaves, tree_map, tree_reduce, tree_unflatten
 from .._types import default_float, dtype_name
 
@@ -108,10 +108,15 @@ def _partial(w: Any, c: Call) -> str:
     """partial(f, x, k=y): a lambda of the parameters that are left, if it is known which these are."""
     node, given = c.args[0], c.args[1:]
     known, f = w.static(node)
+    if known and c.kw and operation(f) is not None:  # whose inputs have names of their own
+        return _lambda_of(w, c, [f"a{i}_{w.fresh()}" for i in range(max(0, _inputs(f) - len(given)))])
     free = left_parameters(w, node, f if known else None)
     if free is None or len(given) > len(free):
         if c.kw:
-            w.refuse(c.node, "it is not known what parameters this function has", "write a lambda")
+            rest = f"rest_{w.fresh()}"
+            inner = ast.Call(node, [*given, ast.Starred(ast.Name(rest, ast.Load()), ast.Load())], [ast.keyword(k, v) for k, v in c.kw.items()])
+            args = ast.arguments(posonlyargs=[], args=[], vararg=ast.arg(rest), kwonlyargs=[], kw_defaults=[], defaults=[])
+            return w.expr(ast.fix_missing_locations(ast.copy_location(ast.Lambda(args, inner), c.node)))
         return f"partial{w.mark(c.node)}({w.exprs(c.args)})"
     names = [n for n in free[len(given):] if n not in c.kw]
     inner: Any = ast.Call(node, [*given, *(ast.Name(n, ast.Load()) for n in free[len(given):] if n not in c.kw and not c.kw)],
@@ -130,6 +135,18 @@ def _partial(w: Any, c: Call) -> str:
     return w.expr(whole)
 
 
+def _lambda_of(w: Any, c: Call, names: list[str]) -> str:
+    inner = ast.Call(c.args[0], [*c.args[1:], *(ast.Name(n, ast.Load()) for n in names)], [ast.keyword(k, v) for k, v in c.kw.items()])
+    args = ast.arguments(posonlyargs=[], args=[ast.arg(n) for n in names], kwonlyargs=[], kw_defaults=[], defaults=[])
+    return w.expr(ast.fix_missing_locations(ast.copy_location(ast.Lambda(args, inner), c.node)))
+
+
+def _inputs(f: Any) -> int:
+    """How many arrays an operation takes: one list of them, if it takes any number."""
+    marks = [mark for _, mark in operation(f).inputs]
+    return 1 if "*" in marks else sum(m != "?" for m in marks)
+
+
 def left_parameters(w: Any, node: Any, f: Any) -> list[str] | None:
     """The names of a function's parameters without defaults, and of those before them; None: it is not known."""
     if isinstance(f, (types.FunctionType, functools.partial)) or hasattr(f, "__wrapped__"):
@@ -137,6 +154,8 @@ def left_parameters(w: Any, node: Any, f: Any) -> list[str] | None:
         if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in params):
             return None
         return [p.name for p in params if p.default is p.empty]
+    if operation(f) is not None:
+        return [f"a{i}" for i in range(_inputs(f))]
     owner = w.scope.owner(node.id) if isinstance(node, ast.Name) and w.scope else None
     if owner is None or node.id not in owner.defs:
         return None
@@ -480,7 +499,26 @@ def _stacked(w: Any, node: Any) -> str:
         return stacked(w, node, node, 0)
     texts = items_of(w, node) if isinstance(node, ast.ListComp) or isinstance(node, ast.Name) and w.like(node) is not None and \
         w.like(node).kind in ("tuple", "list") else None
-    return f"Stack{w.mark(node)}({', '.join(texts)})" if texts else w.expr(node)
+    if texts:
+        return f"Stack{w.mark(node)}({', '.join(texts)})"
+    return w.expr(node) if _is_one(w, node) else f"{_made_array(w)}{w.mark(node)}({w.expr(node)})"
+
+
+def _is_one(w: Any, node: Any) -> bool:
+    """Whether an expression is no tuple: its form tells, or what is known of it."""
+    s = w.like(node)
+    return w.static(node)[0] or (s.kind not in ("tuple", "list", "mapped", "any") if s is not None else not isinstance(node, (ast.Call, ast.Name)))
+
+
+def _made_array(w: Any) -> str:
+    """A function that gives an array of a tuple of numbers, arrays and tuples of these; what is no tuple stays as it is."""
+    text = ""
+    for _ in range(2):
+        t, total, item = w.fresh(), w.fresh(), w.fresh()
+        row = f"ExpandDims(({text})(%s), axis=0)" if text else "ExpandDims(%s, axis=0)"
+        rows = f"{total} = {row % f'{t}[0]'}; for {item} in {t}[1:] {{ {total} = Concat({total}, {row % item}, axis=0) }}; {total}"
+        text = f"multitype(fn ({t}: tuple) {{ {rows} }}, fn ({t}) {{ {t} }})"
+    return f"({text})"
 
 
 def listed_array(w: Any, node: Any) -> str | None:

@@ -4,6 +4,7 @@ number wherever the function is called; the value of a variable is no constant t
 from __future__ import annotations
 
 import ast
+import collections
 import copy
 from typing import Any
 
@@ -54,7 +55,10 @@ class Dims(Part):
     def bound_as_often(self, name: str, times: int) -> bool:
         """Whether a name of the function is bound by so many statements of it, parameters by one more."""
         of = self.scope.node
-        stores = sum(isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Load) for n in ast.walk(of))
+        if id(of) not in self.stores_of:
+            names = (n.id for n in ast.walk(of) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load))
+            self.stores_of[id(of)] = of, collections.Counter(names)
+        stores = self.stores_of[id(of)][1][name]
         return stores + (name in {a.arg for a in self.parameters_of(of.args)}) == times
 
     def is_shape(self, node: Any) -> bool:

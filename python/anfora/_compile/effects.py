@@ -75,6 +75,11 @@ def resolver(fn: types.FunctionType) -> Callable[[Any], tuple[bool, Any]]:
     return called
 
 
+def forget_effects() -> None:
+    """The functions that a function calls may be others now."""
+    _EFFECTS.clear()
+
+
 def effect(f: Any) -> Effect:
     fn = plain(f)
     if fn is None or is_foreign(fn) or str(fn.__module__).split(".")[0] == __name__.split(".")[0]:
@@ -201,7 +206,7 @@ class _Rewriter(ast.NodeTransformer):
             args, out = args[:-1], args[-1]
         if out is not None:
             return into(out, ast.Call(call.func, args, [k for k in call.keywords if k.arg != "out"]))
-        if f.__name__ == "copyto" and len(args) == 2 and not call.keywords:
+        if getattr(f, "__name__", "") == "copyto" and len(args) == 2 and not call.keywords:
             return into(args[0], args[1])
         return None
 

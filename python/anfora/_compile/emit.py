@@ -68,6 +68,7 @@ class Builder:
         self.rolled = False            # and there is one that is not
         self.explained = False         # and there are some
         self.wholes: dict[int, tuple] = {}  # programs that were read: (text, names, the object)
+        self.watched: dict[tuple, tuple] = {}  # what names from outside are: see watched.py
         self.within: set[int] = set()  # functions whose own rules are being written
 
     # ---- places ----
@@ -189,6 +190,7 @@ class Program:
     def __init__(self, text: str, marks: list[tuple], start: str, name: str, b: Builder) -> None:
         self.text, self.start, self.name = text, start, name
         self.statics: Any = None
+        self.watched = b.watched
         self.arrays, self.classes, self.prints = tuple(b.arrays), b.classes, b.prints
         self.keep, self.explains, self.rolled = b.keep, b.explained, b.rolled
         self.hints = b.units[0].hints

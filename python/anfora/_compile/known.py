@@ -20,6 +20,7 @@ from .foreign import ROOTS, counterpart, module_of
 from .signature import enumerated, is_strict
 from .._ops import literal
 from .static import operation, static_text
+from .watched import watch, watch_field
 from .._tree import REGISTERED, Shape, field_names, made_of, shape_of, tree_flatten, tree_leaves, tree_structure, tree_unflatten
 from .._types import DType, finfo, iinfo
 
@@ -224,11 +225,11 @@ class Knowing(Part):
             return owner.env[name].value
         if name in self.cells:
             try:
-                return self.cells[name].cell_contents
+                return watch(self.b.watched, self.cells[name], "cell_contents", self.cells[name].cell_contents)
             except ValueError:
                 self.refuse(node, f"{name} is not bound yet", "define it before the compiled function is called")
         if name in self.fn.__globals__:
-            return self.fn.__globals__[name]
+            return watch(self.b.watched, self.fn.__globals__, name, self.fn.__globals__[name])
         if hasattr(builtins, name):
             return getattr(builtins, name)
         names = {*self.fn.__globals__, *self.cells, *dir(builtins), *(self.scope.names if self.scope else ())}
@@ -301,7 +302,7 @@ class Knowing(Part):
         if known and not is_array(x):
             if not hasattr(x, node.attr):
                 self.refuse(node, lacking(x, node.attr))
-            return True, getattr(x, node.attr)
+            return True, watch_field(self.b.watched, x, node.attr, getattr(x, node.attr))
         s = self.like(node.value)
         member = class_member(s, node.attr)
         if member is not None and isinstance(member, (*_PLAIN, tuple)) and s is not None and node.attr not in s.names:
@@ -320,7 +321,7 @@ class Knowing(Part):
 
     def static_Slice(self, node: ast.Slice) -> tuple[bool, Any]:
         ends = [self.static(e) if e is not None else (True, None) for e in (node.lower, node.upper, node.step)]
-        known = all(k and (x is None or isinstance(x, int)) for k, x in ends)
+        known = all(k and (x is None or isinstance(x, (int, float, complex))) for k, x in ends)
         return (True, slice(*(x for _, x in ends))) if known else (False, None)
 
     def static_part(self, node: Any) -> tuple[bool, Any]:

@@ -52,7 +52,7 @@ def comprehended(w: Any, value: Any, name: str) -> tuple | None:
 
 def filling(w: Any, target: ast.Name, value: Any) -> list | None:
     """The statements that fill such a list; None: it is another one."""
-    if not isinstance(w.scope.node, ast.FunctionDef) or not is_replaced(w.scope.node, target.id):
+    if not isinstance(value, (ast.BinOp, ast.ListComp)) or not isinstance(w.scope.node, ast.FunctionDef) or not is_replaced(w.scope.node, target.id):
         return None
     if (times := repeated(w, value)) is not None:
         count = ast.Name(f"{target.id}_at", ast.Store())

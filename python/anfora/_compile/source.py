@@ -35,6 +35,7 @@ from .static import Call, call_source, emit_call, hyper_mapped, static_text
 from .origin import source_of
 from .stores import Stores, whole_position
 from .truths import Truths
+from .various import Various, takes_any
 from .windows import Windowed
 from .windows import call as library_call
 from .._ops import literal
@@ -100,7 +101,7 @@ def nodes_of(function: Any) -> Any:
             waiting += ast.iter_child_nodes(node)
 
 
-class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims):
+class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various):
     """Writes one outermost function and those within it."""
 
     def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
@@ -128,6 +129,8 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         self.unused: Any = None  # the expression that a statement is
         self.in_loops: dict[int, tuple[Any, set[str]]] = {}  # by function: names that its loops change
         self.assigned = {}
+        self.stores_of: dict[int, tuple[Any, Any]] = {}  # by function: how often it binds each name
+        self.late: dict[tuple, tuple] = {}  # by function and the one around it: what changes before it is called again
         self.plain: set[int] = set()  # calls that are not of what a mask chooses
         self.changed: dict[int, tuple[Any, Stores]] = {}  # by function: which of its arrays change in place
 
@@ -171,8 +174,10 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         if dims is not None:
             return dims
         self.give_away(node)
-        self.not_refused(node.id)
         owner = self.scope.owner(node.id)
+        if owner and node.id in owner.defs and takes_any(owner.defs[node.id]):
+            return self.mark(node) + self.any_number_named(node, owner)
+        self.not_refused(node.id)
         if owner and owner.defaults.get(node.id):
             return self.mark(node) + self.with_defaults(node.id, owner.defs[node.id], owner.defaults[node.id])
         return self.looked_at(node)
@@ -350,6 +355,8 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         return "{" + ", ".join(f"{quoted(n)} = {v}" for n, v in items) + "}"
 
     def expr_Lambda(self, node: ast.Lambda) -> str:
+        if takes_any(node.args):
+            return self.any_number_lambda(node)
         given, bare = self.defaults_bound(node.args)
         params, scope = self.enter(bare, {a.arg for a in parameters(node.args)}, node)
         self.bind_like(bare, self.argued.get(id(node), []))
@@ -838,7 +845,11 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
             names, outer = names | outer.names, outer.outer
         if outer is None or isinstance(outer.node, ast.Lambda):
             return
-        change = late_change(node, outer.node, outer.names | names, {a.arg for a in parameters(node.args)})
+        key = id(node), id(outer.node)
+        if key not in self.late:
+            change = late_change(node, outer.node, outer.names | names, {a.arg for a in parameters(node.args)})
+            self.late[key] = change, node, outer.node
+        change = self.late[key][0]
         if change is not None:
             n = change.id
             self.refuse(change, f"the function in line {node.lineno} reads {n}, which changes here, before it is called again",

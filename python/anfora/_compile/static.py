@@ -55,6 +55,9 @@ def static_text(w: Any, node: Any, x: Any) -> str:
     if x is tree_map:
         return "hyper_map"
     if isinstance(x, types.FunctionType) and not is_foreign(x):
+        if x.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+            from .._function import as_function
+            return as_function(x)._emit(w.b)
         from .source import emit_function
         return emit_function(w.b, x)
     if isinstance(x, functools.partial):
@@ -327,11 +330,13 @@ def call_source(w: Any, c: Call, f: Any, inner: types.FunctionType, given: tuple
         if s is not None and s.kind not in ("leaf", "any") and s.size() <= MOST_STRUCTURE:
             shapes[name] = s
         parts.append(w.unchanged(c.node, f, name, w.expr(node)))
-    if given or (statics or shapes) and not hasattr(f, "_emit_with"):
+    various = f is inner and inner.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    if given or (statics or shapes or various) and not hasattr(f, "_emit_with"):
         from .source import emit_function
         text = emit_function(w.b, inner, statics, shapes, given)
     else:
-        text = f._emit_with(w.b, statics, shapes) if statics or shapes else static_text(w, c.node.func, f)
+        whole = hasattr(f, "_emit_with") and getattr(f, "_nparam", 0) < 0
+        text = f._emit_with(w.b, statics, shapes) if statics or shapes or whole else static_text(w, c.node.func, f)
     return f"{text}{w.mark(c.node)}({', '.join(parts)})"
 
 
@@ -361,18 +366,21 @@ def _unknown(w: Any, c: Call) -> str:
         owner = w.scope.owner(node.id)
         if owner and node.id in owner.defs:
             name = w.written_for(node, c.args) if not c.kw else None
-            return f"{name or w.looked_at(node)}{w.mark(c.node)}({_bind_nested(w, c, owner, node.id)})"
+            given = bind_nested(w, c, owner.defs[node.id], owner.defaults.get(node.id, {}), node.id)
+            return f"{name or w.looked_at(node)}{w.mark(c.node)}({given})"
     if isinstance(node, ast.Call):
         known, transform = w.static(node.func)
         if known and hasattr(transform, "_emit_twice"):
             return transform._emit_twice(w, c, Call(node, transform, True))
     if isinstance(node, ast.Attribute):
         return _method(w, c, node)
+    if isinstance(node, ast.Lambda) and (node.args.vararg or node.args.kwarg):
+        return w.called_lambda(node, c)
     return f"{w.expr(node)}{w.mark(c.node)}({positional(w, c)})"
 
 
-def _bind_nested(w: Any, c: Call, owner: Any, name: str) -> str:
-    args = owner.defs[name]
+def bind_nested(w: Any, c: Call, args: ast.arguments, defaults: dict[str, str], name: str) -> str:
+    """What stands for the parameters of a function within, in their order."""
     named = [*args.posonlyargs, *args.args]
     given = {p.arg: w.expr(a) for p, a in zip(named, c.args)}
     rest = [w.expr(a) for a in c.args[len(named):]]
@@ -392,9 +400,9 @@ def _bind_nested(w: Any, c: Call, owner: Any, name: str) -> str:
         given[args.kwarg.arg] = w.record(more)
     parts = []
     for p in w.parameters_of(args):
-        if p.arg not in given and p.arg not in owner.defaults.get(name, {}):
+        if p.arg not in given and p.arg not in defaults:
             w.refuse(c.node, f"{name}() lacks the argument {p.arg}")
-        parts.append(given.get(p.arg) or owner.defaults[name][p.arg])
+        parts.append(given.get(p.arg) or defaults[p.arg])
     return ", ".join(parts)
 
 
@@ -800,13 +808,16 @@ def emit_op(w: Any, c: Call, op: Op, args: list, kw: dict) -> str:
         parts[0] = f"cast({parts[0]}, bool)"  # what is not 0 holds
     if op.op == "Concat" and "axis" in kw and w.static(kw["axis"]) == (True, None):
         parts, kw["axis"] = [f"Flatten({p})" for p in parts], ast.Constant(0)
+    folded = "{}"
     if "dtype" in kw and "dtype" not in known and op.op in REDUCTIONS:
-        parts[0] = f"cast({parts[0]}, {attribute(w, kw.pop('dtype'), 'dtype')})"
+        dtype = attribute(w, kw.pop("dtype"), "dtype")
+        parts[0] = f"cast({parts[0]}, {dtype})"
+        folded = f"cast({{}}, {dtype})"  # sums of small integers have 64 bits
     for k, v in kw.items():
         if k not in known:
             w.refuse(v, f"{op.__name__}() has no argument {k}", f"it takes {op.__signature__}")
         parts.append(f"{k}={attribute(w, v, known[k])}")
-    return f"{op.op}{w.mark(c.node)}({', '.join(parts)})"
+    return folded.format(f"{op.op}{w.mark(c.node)}({', '.join(parts)})")
 
 
 def input_text(w: Any, op: Op, node: Any) -> str:

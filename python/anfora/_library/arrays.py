@@ -60,6 +60,12 @@ def chosen(x, where, other):
     return x if where is None else op.where(where, x, op.cast_like(other, x))
 
 
+@helper
+def one_number(x, /):
+    """What a reduction starts with."""
+    return op.reshape(x, ())
+
+
 def how_many(x, where, axis, keepdims):
     """How many elements a condition chooses."""
     return op.sum(chosen(op.zeros_like(x * 1.0) + 1, where, 0), axis, keepdims=keepdims)
@@ -69,14 +75,16 @@ def how_many(x, where, axis, keepdims):
 def sum_of_some(x, /, axis=None, dtype=None, keepdims=False, initial: Any = None, where: Any = None):
     """The sum of the elements where a condition holds, and of a first number."""
     y = op.sum(chosen(x if dtype is None else op.cast(x, dtype), where, 0), axis, keepdims=keepdims)
-    return y if initial is None else y + op.cast_like(initial, y)
+    y = y if initial is None else y + op.cast_like(one_number(initial), y)
+    return y if dtype is None else op.cast(y, dtype)
 
 
 @helper
 def prod_of_some(x, /, axis=None, dtype=None, keepdims=False, initial: Any = None, where: Any = None):
     """The product of the elements where a condition holds, and of a first number."""
     y = op.prod(chosen(x if dtype is None else op.cast(x, dtype), where, 1), axis, keepdims=keepdims)
-    return y if initial is None else y * op.cast_like(initial, y)
+    y = y if initial is None else y * op.cast_like(one_number(initial), y)
+    return y if dtype is None else op.cast(y, dtype)
 
 
 @helper
@@ -92,7 +100,7 @@ def max_of_some(x, /, axis=None, keepdims=False, initial: Any = None, where: Any
     if initial is None:
         raise ValueError("max: where needs initial, the result for no elements")
     y = op.max(chosen(x, where, initial), axis, keepdims=keepdims)
-    return op.maximum(y, op.cast_like(initial, y))
+    return op.maximum(y, op.cast_like(one_number(initial), y))
 
 
 @helper
@@ -101,7 +109,7 @@ def min_of_some(x, /, axis=None, keepdims=False, initial: Any = None, where: Any
     if initial is None:
         raise ValueError("min: where needs initial, the result for no elements")
     y = op.min(chosen(x, where, initial), axis, keepdims=keepdims)
-    return op.minimum(y, op.cast_like(initial, y))
+    return op.minimum(y, op.cast_like(one_number(initial), y))
 
 
 @helper
@@ -343,14 +351,14 @@ def numbers(a, axis, keepdims):
 def nansum(a, /, axis=None, dtype=None, out=None, keepdims=False, initial: Any = None, where: Any = None):
     """The sum without elements that are no numbers."""
     assert out is None, "nansum() makes a new array: out cannot be given"
-    return op.sum(known(a if dtype is None else op.cast(a, dtype), 0), axis, keepdims=keepdims, initial=initial, where=where)
+    return op.sum(known(a, 0), axis, dtype, keepdims=keepdims, initial=initial, where=where)
 
 
 @composed
 def nanprod(a, /, axis=None, dtype=None, out=None, keepdims=False, initial: Any = None, where: Any = None):
     """The product without elements that are no numbers."""
     assert out is None, "nanprod() makes a new array: out cannot be given"
-    return op.prod(known(a if dtype is None else op.cast(a, dtype), 1), axis, keepdims=keepdims, initial=initial, where=where)
+    return op.prod(known(a, 1), axis, dtype, keepdims=keepdims, initial=initial, where=where)
 
 
 @composed

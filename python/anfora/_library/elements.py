@@ -209,7 +209,15 @@ def cumlogsumexp(operand, /, axis=0, reverse=False):
 @_named
 def split(operand, /, sizes, axis=0):
     """Parts of these sizes along an axis."""
+    if total(sizes) != operand.shape[axis]:
+        raise ValueError(f"split: sizes are {total(sizes)} together, and the axis has {operand.shape[axis]}")
     return op.split(operand, sums(sizes), axis=axis)
+
+
+@Known
+def total(sizes: Any) -> int:
+    """What sizes are together."""
+    return sum(sizes)
 
 
 @Known

@@ -26,7 +26,11 @@ def modf(x, /):
 @composed
 def ldexp(x1, x2, /):
     """x1 2^x2."""
-    return x1 * op.exp2(op.cast_like(x2, x1))
+    k = op.clip(op.cast(x2, "f64"), -3000.0, 3000.0)
+    last = op.clip(k, -1000.0, 1000.0)  # 2^k alone may be no number of the type; the last step alone rounds
+    more = op.clip(k - last, -1000.0, 1000.0)
+    y = op.cast(x1, "f64") * op.exp2(k - last - more) * op.exp2(more) * op.exp2(last)
+    return op.cast_like(y, x1 * 1.0)
 
 
 @composed
