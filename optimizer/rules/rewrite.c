@@ -26,7 +26,7 @@ static bool is_number(const anf_node *n, double x) {
   return true;
 }
 
-static bool same_node(const anf_node *a, const anf_node *b) {
+bool anfi_rewrite_same(const anf_node *a, const anf_node *b) {
   if (a == b) return true;
   return a->kind == ANFI_VALUE && b->kind == ANFI_VALUE && anfi_value_same(a->u.value, b->u.value);
 }
@@ -51,7 +51,7 @@ static void copy_match(anfi_match *to, const anfi_match *m) {
 }
 
 static bool bind(anfi_match *m, int var, anf_node *n) {
-  if (m->var[var]) return same_node(m->var[var], n);
+  if (m->var[var]) return anfi_rewrite_same(m->var[var], n);
   m->var[var] = n;
   return true;
 }
@@ -339,7 +339,7 @@ static bool equals(const anf_node *n, const anfi_apply_of *of, size_t nin, anf_n
       n->type != of->type || n->u.attrs || (n->flags & ANFI_NODE_EFFECT))
     return false;
   for (size_t i = 0; i < nin; i++)
-    if (!same_node(n->in[i].def, in[i])) return false;
+    if (!anfi_rewrite_same(n->in[i].def, in[i])) return false;
   return true;
 }
 

@@ -168,6 +168,8 @@ anf_node *anfi_make_clean(anfi_rewriter *r, const anfi_apply_of *of, size_t n, a
 anf_node *anfi_rewrite_apply(anfi_rewriter *r, anf_node *near, anfi_opcode op,
                              const anfi_attrs *attrs, size_t n, anf_node *const *in);
 anf_node *anfi_rewrite_const(anfi_rewriter *r, anf_value *v); // takes the reference
+/* Are they one node, or equal constants? So a variable of a rule is met twice. */
+bool anfi_rewrite_same(const anf_node *a, const anf_node *b);
 /* A constant like `like` full of x. */
 anf_node *anfi_rewrite_number(anfi_rewriter *r, const anf_type *like, double x);
 /* shape.c */

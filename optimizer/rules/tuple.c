@@ -31,7 +31,7 @@ anf_node *anfi_rule_switch_inner(anfi_rewriter *r, const anfi_match *m) {
   anf_node *c = m->root->in[0].def, *branch[2];
   for (int i = 0; i < 2; i++) {
     branch[i] = m->root->in[i + 1].def;
-    if (anfi_is_op(branch[i], ANF_OP_Switch) && branch[i]->in[0].def == c)
+    if (anfi_is_op(branch[i], ANF_OP_Switch) && anfi_rewrite_same(branch[i]->in[0].def, c))
       branch[i] = branch[i]->in[i + 1].def;
   }
   return new_switch(r, m, c, branch[0], branch[1]);
