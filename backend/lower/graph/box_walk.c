@@ -65,16 +65,17 @@ static texpr element(const making *m, texpr tensor, texpr i) {
   return anfi_t_at(m->w->t, tensor, 1, &i, 1, 0, NULL);
 }
 
-static void scalar(const making *m, const anfi_leaf *l, texpr p, texpr a, texpr b, texpr at) {
+static void scalar(const making *m, const anfi_leaf *l, texpr p, texpr a, texpr b, texpr from_at,
+                   texpr to_at) {
   glow *w = m->w;
-  texpr x = anfi_glow_read(w, l->elem, a, at), y = x;
-  if (m->two) y = anfi_glow_read(w, l->elem, b, at);
+  texpr x = anfi_glow_read(w, l->elem, a, from_at), y = x;
+  if (m->two) y = anfi_glow_read(w, l->elem, b, from_at);
   if (l->boxed) {
     texpr from = anfi_low_let(w->L, anfi_t_cast(w->t, ANFI_IX, x), "p"), other = from;
     if (m->two) other = anfi_low_let(w->L, anfi_t_cast(w->t, ANFI_IX, y), "p");
     x = anfi_low_let(w->L, anfi_t_cast(w->t, anfi_t_dt(l->elem), call(m, from, other)), "x");
   } else if (sums(m) && is_float(l)) x = anfi_low_let(w->L, sum(m, l->elem, x, y), "x");
-  anfi_glow_write(w, p, at, x);
+  anfi_glow_write(w, p, to_at, x);
 }
 
 /* Element i of a buffer: of the results, whose leaf is `to`, of `from`. */
@@ -115,8 +116,9 @@ static void buffer(const making *m, const anfi_leaf *from, const anfi_leaf *to, 
 static void record(const making *m, const form *from, const form *to, texpr p, texpr a, texpr b) {
   for (size_t i = 0; i < to->l.n; i++) {
     const anfi_leaf *f = &from->l.at[i], *r = &to->l.at[i];
-    if (r->scalar) scalar(m, r, p, a, b, word(m, to->at[i]));
-    else buffer(m, f, r, p, a, b, word(m, from->at[i]), word(m, to->at[i]));
+    texpr from_at = word(m, from->at[i]), to_at = word(m, to->at[i]);
+    if (r->scalar) scalar(m, r, p, a, b, from_at, to_at);
+    else buffer(m, f, r, p, a, b, from_at, to_at);
   }
 }
 
