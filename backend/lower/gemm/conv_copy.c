@@ -56,19 +56,18 @@ void anfi_cv_begin_weights(walk *w) {
 static void pack_blocks(const walk *w, texpr group0, uint64_t first, uint64_t count,
                         uint64_t wide) {
   uint64_t co = u(w->c->co), ci = u(w->c->ci), p = panel_of(w),
-           e[5] = {count, co / p, p, wide, w->taps};
+           e[5] = {count, co / p, w->taps, wide, p};
   nest k;
   if (!count || !wide) return;
-  anfi_cv_open(w, &k, 5, e, false);
+  anfi_cv_open(w, &k, 5, e, anfi_cv_parallel(w));
   texpr in = anfi_low_atom(
             w->L, anfi_ix_addc(w->L, add(w, mulc(w, k.at[0], wide), k.at[3]), (int64_t)first)),
-        out = anfi_low_atom(w->L, add(w, mulc(w, k.at[1], p), k.at[2])),
+        out = anfi_low_atom(w->L, add(w, mulc(w, k.at[1], p), k.at[4])),
         pair = w->flipped ? add(w, mulc(w, in, co), out) : add(w, mulc(w, out, ci), in),
-        to = anfi_cv_mixed(w, 5, (texpr[]){k.at[0], k.at[1], k.at[4], k.at[3], k.at[2]},
-                           (uint64_t[]){count, co / p, w->taps, wide, p});
+        to = anfi_cv_mixed(w, 5, k.at, e);
   texpr from = mulc(w, pair, w->taps),
-        tap = w->flipped ? anfi_low_atom(w->L, anfi_t_sub(w->L->t, ix(w, w->taps - 1), k.at[4]))
-                         : k.at[4];
+        tap = w->flipped ? anfi_low_atom(w->L, anfi_t_sub(w->L->t, ix(w, w->taps - 1), k.at[2]))
+                         : k.at[2];
   store(w, w->weights, anfi_ix_addc(w->L, to, (int64_t)(first * co * w->taps)),
         load(w, w->q->w, add(w, group0, add(w, from, tap))));
   anfi_cv_close(w, &k);
