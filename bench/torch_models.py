@@ -4,7 +4,7 @@
 
     torch_models.py BUILD_DIR [--only NAME,..] [--kinds inference,step] [--threads 1,2] [--rounds N] [--inductor-cache DIR]
 
-What is told: the time of the first call, which compiles, the median time of a call by each in turn (the ways take turns, so that other
+It prints the time of the first call, which compiles, the median time of a call by each in turn (the ways take turns, so that other
 work of the machine meets all of them), and how much faster Anfora is than the better of the two others. A result that is not eager's to 1e-3
 is an error. With a cache of inductor's that a run before has filled the times of its first calls say nothing, and a run is short.
 PyTorch, torchvision, timm and transformers must be there, and a C++ compiler for inductor."""

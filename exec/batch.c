@@ -64,16 +64,18 @@ static bool differ_in_rows(const anf_type *a, const anf_type *b, int64_t *from, 
   return true;
 }
 
+static const anf_type *with_rows(anf_ctx *cx, anfi_arena *a, const anf_type *t, int64_t rows) {
+  int64_t *dims = ANFI_NEW_N(a, int64_t, t->n + 1);
+  memcpy(dims, t->dims, t->n * sizeof *dims);
+  dims[0] = rows;
+  return anfi_type_tensor(cx, (anf_dtype)t->dtype, t->n, dims);
+}
+
 /* The type with `dim` in the place of the first dims in which the two differ. */
 static const anf_type *common(anf_ctx *cx, anfi_arena *a, const anf_type *x, const anf_type *y,
                               int64_t dim) {
   if (x == y) return x;
-  if (x->kind == ANF_TYPE_TENSOR) {
-    int64_t *dims = ANFI_NEW_N(a, int64_t, x->n + 1);
-    memcpy(dims, x->dims, x->n * sizeof *dims);
-    dims[0] = dim;
-    return anfi_type_tensor(cx, (anf_dtype)x->dtype, x->n, dims);
-  }
+  if (x->kind == ANF_TYPE_TENSOR) return with_rows(cx, a, x, dim);
   const anf_type **items = ANFI_NEW_N(a, const anf_type *, x->n + 1);
   for (uint32_t i = 0; i < x->n; i++) items[i] = common(cx, a, x->items[i], y->items[i], dim);
   return x->kind == ANF_TYPE_TUPLE ? anfi_type_tuple(cx, x->n, items)
@@ -236,12 +238,7 @@ static anfi_variant *hold_piece(anf_exec *e, anfi_variant *v, const anfi_batch *
 /* ---- leaves ---- */
 
 static const anf_type *result_of_rows(anf_ctx *cx, anfi_arena *a, const anf_type *t, int64_t rows) {
-  if (t->kind == ANF_TYPE_TENSOR) {
-    int64_t *dims = ANFI_NEW_N(a, int64_t, t->n + 1);
-    memcpy(dims, t->dims, t->n * sizeof *dims);
-    dims[0] = rows;
-    return anfi_type_tensor(cx, (anf_dtype)t->dtype, t->n, dims);
-  }
+  if (t->kind == ANF_TYPE_TENSOR) return with_rows(cx, a, t, rows);
   const anf_type **items = ANFI_NEW_N(a, const anf_type *, t->n + 1);
   for (uint32_t i = 0; i < t->n; i++) items[i] = result_of_rows(cx, a, t->items[i], rows);
   return t->kind == ANF_TYPE_TUPLE ? anfi_type_tuple(cx, t->n, items)

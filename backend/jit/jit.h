@@ -192,7 +192,7 @@ typedef struct anfi_jit_piece {
 typedef struct anfi_jit_batch {
   size_t n, nslot;
   anfi_jit_piece *piece;
-  uint64_t *row; // by slot: bytes of a row behind its address; 0: the same for all pieces
+  uint64_t *row; // by slot: bytes from row to row at its address; 0: the same for all pieces
 } anfi_jit_batch;
 
 struct anf_jit_function {

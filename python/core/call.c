@@ -450,7 +450,7 @@ static bool is_same(PyObject *x, PyObject *was) {
          PyObject_RichCompareBool(x, was, Py_EQ) == 1;
 }
 
-/* What stands at a key of a list, a dictionary or the fields of an object; NULL: nothing. A new reference. */
+/* The item at a key of a list, a dictionary or the fields of an object; NULL: nothing. A new reference. */
 static PyObject *held(PyObject *holder, PyObject *key) {
   if (key == Py_Ellipsis) return PyLong_FromSsize_t(PyObject_Size(holder));
   if (PyDict_CheckExact(holder)) {

@@ -90,9 +90,6 @@ texpr anfi_cv_first(const walk *w, texpr list);
 /* size: num, m, n, k, lda, ldb, ldc, stride a, stride b; len 0: no lists */
 void anfi_cv_product(const walk *w, texpr a, texpr b, texpr c, const uint64_t *size, uint64_t len,
                      bool init, bool ta);
-/* Rows of sums begin with the bias of their channel, if there is one. */
-void anfi_cv_begin_rows(const walk *w, texpr sums, texpr channel0, texpr to, uint64_t m, uint64_t n,
-                        uint64_t ld);
 
 /* ---- conv_copy.c ---- */
 /* Before the loop over groups: constant weights are packed once. In it: those of this group. */

@@ -62,17 +62,6 @@ void anfi_cv_product(const walk *w, texpr a, texpr b, texpr c, const uint64_t *s
   anfi_low_add(w->L, anfi_t_eval(t, anfi_t_brgemm(t, in, attrs)));
 }
 
-/* Rows of sums begin with the bias of their channel, if there is one. */
-void anfi_cv_begin_rows(const walk *w, texpr sums, texpr channel0, texpr to, uint64_t m, uint64_t n,
-                        uint64_t ld) {
-  if (!w->q->bias) return;
-  nest k;
-  anfi_cv_open(w, &k, 2, (uint64_t[]){m, n}, false);
-  texpr b = load(w, w->q->bias, add(w, channel0, k.at[0]));
-  store(w, sums, add(w, to, add(w, mulc(w, k.at[0], ld), k.at[1])), b);
-  anfi_cv_close(w, &k);
-}
-
 texpr anfi_cv_first(const walk *w, texpr l) {
   texpr zero = ix(w, 0);
   return anfi_t_addr(w->L->t, l, 1, &zero);

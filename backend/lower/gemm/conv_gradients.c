@@ -72,6 +72,17 @@ static uint64_t phase_row(const walk *w, const uint64_t *f, const span *s, const
   return count;
 }
 
+/* Rows of sums begin with the bias of their channel, if there is one. */
+static void begin_rows(const walk *w, texpr sums, texpr channel0, texpr to, uint64_t m, uint64_t n,
+                       uint64_t ld) {
+  if (!w->q->bias) return;
+  nest k;
+  anfi_cv_open(w, &k, 2, (uint64_t[]){m, n}, false);
+  texpr b = load(w, w->q->bias, add(w, channel0, k.at[0]));
+  store(w, sums, add(w, to, add(w, mulc(w, k.at[0], ld), k.at[1])), b);
+  anfi_cv_close(w, &k);
+}
+
 static void one_phase(const walk *w, const uint64_t *f, texpr to, texpr channel0) {
   const anfi_window *v = &w->c->win;
   uint64_t ci = u(w->c->ci);
@@ -87,7 +98,7 @@ static void one_phase(const walk *w, const uint64_t *f, texpr to, texpr channel0
   row = anfi_low_atom(w->L, add(w, to, row));
   bool dense = v->stride[2] == 1;
   if (dense) {
-    anfi_cv_begin_rows(w, w->q->to, channel0, row, ci, s.n[2], w->in);
+    begin_rows(w, w->q->to, channel0, row, ci, s.n[2], w->in);
     if (!phase_row(w, f, &s, r.at, w->q->to, w->in, row, !w->q->bias) && !w->q->bias) {
       anfi_cv_open(w, &k, 2, (uint64_t[]){ci, s.n[2]}, false);
       store(w, w->q->to, add(w, row, add(w, mulc(w, k.at[0], w->in), k.at[1])),

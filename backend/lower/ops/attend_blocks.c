@@ -15,7 +15,7 @@ typedef struct block {
   uint64_t n;       // queries
   texpr first;      // the first of them
   texpr chunks;     // of keys that are read, whole ones
-  texpr has_rest;   // are those behind the last whole chunk read? NULL: there are none, or always
+  texpr has_rest;   // are those after the last whole chunk read? NULL: there are none, or always
   texpr keys;       // that are read
   texpr score, top; // [keys][queries], [queries]
 } block;
@@ -37,9 +37,8 @@ uint64_t anfi_attend_rows(const attend *a) {
   return rows < a->l ? rows : a->l;
 }
 
-static texpr put(const block *b, texpr to, texpr i, texpr x) {
+static void put(const block *b, texpr to, texpr i, texpr x) {
   anfi_low_put(b->L, to, anfi_low_atom(b->L, i), (anfi_elem){x, NULL}, false);
-  return x;
 }
 static texpr get(const block *b, texpr from, texpr i) {
   return anfi_low_load(b->L, from, anfi_low_atom(b->L, i));
@@ -115,7 +114,7 @@ static void plan_keys(block *b) {
       anfi_low_atom(L, anfi_t_select(L->t, all, anfi_ix(L, s), anfi_ix_mulc(L, b->chunks, CHUNK)));
 }
 
-/* Opens what runs if the keys behind the last whole chunk are read; false if there are none. */
+/* Opens what runs if the keys after the last whole chunk are read; false if there are none. */
 static bool open_rest(const block *b) {
   if (b->a->s % CHUNK == 0) return false;
   if (b->has_rest) anfi_low_if(b->L);

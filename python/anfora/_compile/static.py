@@ -380,7 +380,7 @@ def _unknown(w: Any, c: Call) -> str:
 
 
 def bind_nested(w: Any, c: Call, args: ast.arguments, defaults: dict[str, str], name: str) -> str:
-    """What stands for the parameters of a function within, in their order."""
+    """The values in place of the parameters of a function within, in their order."""
     named = [*args.posonlyargs, *args.args]
     given = {p.arg: w.expr(a) for p, a in zip(named, c.args)}
     rest = [w.expr(a) for a in c.args[len(named):]]

@@ -41,7 +41,7 @@ class Various(Part):
     scope: Any
 
     def given_texts(self, args: ast.arguments, defaults: dict[str, str], given: list[str]) -> str:
-        """What stands for the parameters, in their order, if so many arguments are given."""
+        """The values in place of the parameters, in their order, if so many arguments are given."""
         named = [p.arg for p in (*args.posonlyargs, *args.args)]
         texts = defaults | dict(zip(named, given))
         if args.vararg:

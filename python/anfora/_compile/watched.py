@@ -17,7 +17,7 @@ from .foreign import ROOTS, module_of
 from .._tree import field_names
 
 MOST_ITEMS = 256
-LENGTH = ...  # the key that stands for how many items there are
+LENGTH = ...  # the key of the number of items
 _OURS = __name__.split(".")[0]
 
 
