@@ -46,8 +46,6 @@ anf_node *anfi_ad_call(anfi_ad *ad, anf_graph *g, anf_graph *f, const anf_type *
 /* The same of any callee, such as a choice between graphs. */
 anf_node *anfi_ad_call_node(anfi_ad *ad, anf_graph *g, anf_node *callee, const anf_type *type,
                             size_t n, anf_node *const *args);
-/* A private graph named mark + like's name, e.g. "▶loss"; no parameters yet. */
-anf_graph *anfi_ad_graph(anfi_ad *ad, const char *mark, const anf_graph *like);
 
 /* Loop(step, [n or go], args..) with the numbers and flags of `l` (n, go, nw, ns, nx, nout, reverse, rounds;
  * it is counted if n is given, guarded if go is), typed by `args` and the numbers. */

@@ -106,14 +106,6 @@ anf_node *anfi_ad_call(anfi_ad *ad, anf_graph *g, anf_graph *f, const anf_type *
   return anfi_ad_call_node(ad, g, anfi_graph_value(f), type, n, args);
 }
 
-anf_graph *anfi_ad_graph(anfi_ad *ad, const char *mark, const anf_graph *like) {
-  const char *name = anfi_sprintf(ad->arena, "%s%s", mark, like->name->s);
-  anf_graph *g = anfi_graph_new(ad->m, anfi_intern_z(&ad->m->strings, name));
-  g->flags = ANFI_GRAPH_PRIVATE;
-  g->debug = like->debug;
-  return g;
-}
-
 /* ---- leaves ---- */
 
 static void put_leaves(anfi_ad *ad, anf_graph *g, anf_node *x, anf_node **out, size_t *at) {

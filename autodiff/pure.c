@@ -85,7 +85,7 @@ static anf_graph *copy_of(copying *c, anf_graph *g) {
   if (g->id >= c->nhas || !c->has[g->id]) return g;
   uint64_t *at = anfi_map_at(&c->copy, anfi_key(g));
   if (*at) return (anf_graph *)(uintptr_t)*at;
-  anf_graph *to = anfi_ad_graph(c->ad, "", g);
+  anf_graph *to = anfi_graph_beside(g, "");
   *anfi_map_at(&c->copy, anfi_key(g)) = anfi_key(to);
   for (size_t i = 0; i < g->params.n; i++) {
     anf_node *p = anfi_param(to, NULL, g->params.at[i]->type);

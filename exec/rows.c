@@ -188,75 +188,31 @@ static bool is_even(const anf_node *n) {
   return anfi_is_op(n, ANF_OP_Zeros) || anfi_is_op(n, ANF_OP_Ones) || anfi_is_op(n, ANF_OP_Full);
 }
 
-/* The rest of the rows' types: op(x, ...) works on row by row of x, and of the inputs in `also`. */
-static bool works_by_row(const anf_node *n, uint32_t *also) {
-  const anf_type *t = n->in[0].def->type;
-  *also = 0;
-  switch (n->op) {
-  case ANF_OP_Conv1D:
-  case ANF_OP_Conv2D:
-  case ANF_OP_Conv3D:
-  case ANF_OP_MaxPool1D:
-  case ANF_OP_MaxPool2D:
-  case ANF_OP_MaxPool3D:
-  case ANF_OP_AvgPool1D:
-  case ANF_OP_AvgPool2D:
-  case ANF_OP_AvgPool3D:
-  case ANF_OP_AdaptiveAvgPool1D:
-  case ANF_OP_AdaptiveAvgPool2D:
-  case ANF_OP_AdaptiveAvgPool3D:
-  case ANF_OP_GlobalAvgPool:
-  case ANF_OP_GlobalMaxPool:
-  case ANF_OP_ConvTranspose1D:
-  case ANF_OP_ConvTranspose2D:
-  case ANF_OP_ConvTranspose3D:
-  case ANF_OP_InstanceNorm:
-  case ANF_OP_Resize:
-  case ANF_OP_GroupNorm: return t->n > 2;
-  case ANF_OP_Solve: return *also = n->in[1].def->type->n > 2 ? 2 : 0, t->n > 2;
-  case ANF_OP_Cholesky:
-  case ANF_OP_Inverse:
-  case ANF_OP_Det: return t->n > 2;
-  case ANF_OP_Attention: return *also = 6, t->n > 2;
-  default: return false;
-  }
-}
-
 static const anf_value *given_attr(const proof *q, const anf_node *n, uint32_t k) {
   const anf_value *v = anfi_attr_value(q->cx, (anfi_opcode)n->op, n->u.attrs, k);
   return v && anfi_attr_given(v) ? v : NULL;
 }
 
-/* Works along axes of its attribute `axis`, which are not the first. */
-static bool works_along(const proof *q, const anf_node *n, uint32_t *also) {
-  const anf_type *t = n->in[0].def->type;
-  *also = n->op == ANF_OP_SoftmaxCrossEntropy || n->op == ANF_OP_TakeAlongAxis ? 2 : 0;
-  switch (n->op) {
-  case ANF_OP_Take:
-  case ANF_OP_TakeAlongAxis:
-  case ANF_OP_Flip:
-  case ANF_OP_Sort:
-  case ANF_OP_ArgSort:
-  case ANF_OP_CumProd:
-  case ANF_OP_BatchNorm:
-  case ANF_OP_LayerNorm:
-  case ANF_OP_RMSNorm:
-  case ANF_OP_ArgMax:
-  case ANF_OP_ArgMin:
-  case ANF_OP_CumSum:
-  case ANF_OP_SoftmaxCrossEntropy: break;
-  default: return false;
+/* The inputs whose rows the op works on one by one, x among them; 0: it does not here. */
+static uint32_t works_by_row(const proof *q, const anf_node *n) {
+  uint32_t mask = anfi_op_rows(q->cx, (anfi_opcode)n->op);
+  if (!mask) return 0;
+  int axis = anfi_attr_index(q->cx, (anfi_opcode)n->op, "axis");
+  if (axis >= 0) {
+    const anf_value *at = given_attr(q, n, (uint32_t)axis);
+    return at && !(anfi_axes_mask(at, n->in[0].def->type->n) & 1) ? mask : 0;
   }
-  const anf_value *axis = given_attr(q, n, 0);
-  return axis && !(anfi_axes_mask(axis, t->n) & 1);
+  for (uint32_t i = 0; i < n->nin; i++)
+    if (n->in[i].def->type->n <= 2) mask &= ~(1u << i);
+  return mask & 1 ? mask : 0;
 }
 
 /* Ops that placement.c has no rule for, as its other readers want none. */
 static bool by_row(const proof *q, const anf_node *n) {
-  uint32_t also;
   if (!anfi_placement_same(q->of[n->in[0].def->id], rows) || n->type->kind != ANF_TYPE_TENSOR)
     return false;
-  if (!works_by_row(n, &also) && !works_along(q, n, &also)) return false;
+  uint32_t also = works_by_row(q, n);
+  if (!also) return false;
   for (uint32_t i = 1; i < n->nin; i++) {
     const anf_node *x = n->in[i].def;
     bool cut = anfi_placement_same(q->of[x->id], rows);

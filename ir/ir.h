@@ -364,6 +364,12 @@ void anfi_free_module(void *m);           // a cleanup
 anf_module *anfi_module_new(anf_ctx *cx); // freed with the frame if the frame fails
 bool anfi_is_built(const anf_module *m); // or the first error of building it is a finding here, too
 anf_graph *anfi_graph_new(anf_module *m, const anfi_str *name);
+/* A private graph named mark + like's name, e.g. "▶loss", at its place; no parameters yet. */
+anf_graph *anfi_graph_beside(const anf_graph *like, const char *mark);
+/* Makes all graphs of g's module private but g. */
+void anfi_only_public(anf_graph *g);
+/* By node id: 1 + the id of the effect before it; NULL: the module has no two effects in a graph. */
+uint32_t *anfi_effect_order(const anf_module *m, anfi_arena *a);
 void anfi_graph_remove(anf_graph *g);
 /* Marks the module as failed; later building functions do nothing. */
 uint32_t anfi_debug_new(anf_module *m, anfi_debug d);
@@ -598,6 +604,7 @@ typedef struct anfi_op_info {
   const char *grad; // formulas; "_" zero, "!" none, "*" transforms know it, "vjp" hook
   bool (*vjp)(struct anfi_derive *); // derivative that no formula gives; autodiff/vjp_*.c
   struct anf_node *(*batch)(struct anfi_batch *); // rule of vmap; NULL: elementwise, or by lane
+  const char *rows;                               // inputs whose rows are computed one by one
   /* compilation */
   anfi_lower lower;
   uint32_t flags;
@@ -620,6 +627,8 @@ bool anfi_op_check_applied(anf_ctx *cx, anfi_opcode op, const anfi_attrs *at, si
                            anfi_loc loc);
 bool anfi_op_may_be_applied(anf_ctx *cx, anfi_opcode op, const anfi_attrs *at, size_t n);
 anfi_opcode anfi_op_find(anf_ctx *cx, const char *name, size_t len); // ANF_OP_NONE if there is none
+/* The inputs that the column `rows` names: bit i for input i. */
+uint32_t anfi_op_rows(anf_ctx *cx, anfi_opcode op);
 const char *
 anfi_op_elsewhere(const char *name); // our name for another format's, or NULL: for hints
 /* A hint at how the op is called: "Full(value, shape:ints, dtype:dtype?)". Always false. */

@@ -67,6 +67,35 @@ anf_graph *anfi_graph_new(anf_module *m, const anfi_str *name) {
   return g;
 }
 
+anf_graph *anfi_graph_beside(const anf_graph *like, const char *mark) {
+  anf_module *m = like->module;
+  const anfi_str *name = like->name;
+  if (*mark) name = anfi_intern_z(&m->strings, anfi_sprintf(&m->arena, "%s%s", mark, name->s));
+  anf_graph *g = anfi_graph_new(m, name);
+  g->flags = ANFI_GRAPH_PRIVATE;
+  g->debug = like->debug;
+  return g;
+}
+
+void anfi_only_public(anf_graph *g) {
+  anf_module *m = g->module;
+  for (size_t i = 0; i < m->graphs.n; i++)
+    if (m->graphs.at[i]) m->graphs.at[i]->flags |= ANFI_GRAPH_PRIVATE;
+  g->flags &= ~(uint32_t)ANFI_GRAPH_PRIVATE;
+}
+
+uint32_t *anfi_effect_order(const anf_module *m, anfi_arena *a) {
+  uint32_t *before = NULL;
+  for (size_t i = 0; i < m->graphs.n; i++) {
+    const anf_graph *g = m->graphs.at[i];
+    for (size_t k = 1; g && k < g->effects.n; k++) {
+      if (!before) before = ANFI_NEW_N(a, uint32_t, m->nodes.n);
+      before[g->effects.at[k]->id] = g->effects.at[k - 1]->id + 1;
+    }
+  }
+  return before;
+}
+
 void anfi_graph_remove(anf_graph *g) {
   anfi_set_result(g, NULL);
   g->removed = true;

@@ -151,18 +151,6 @@ static void emit(ordering *r, anf_graph *g, anf_node *n) {
 
 static bool is_printed(const anf_node *n) { return n && anfi_is_cnode(n) && !n->graph->removed; }
 
-static uint32_t *effect_order(naming *q) {
-  uint32_t *before = NULL;
-  for (size_t i = 0; i < q->m->graphs.n; i++) {
-    const anf_graph *g = q->m->graphs.at[i];
-    for (size_t k = 1; g && k < g->effects.n; k++) {
-      if (!before) before = ANFI_NEW_N(q->scratch, uint32_t, q->m->nodes.n);
-      before[g->effects.at[k]->id] = g->effects.at[k - 1]->id + 1;
-    }
-  }
-  return before;
-}
-
 /* Every graph's nodes by id, bucketed: where each part starts follows from the counts. */
 static anf_node **bucket(naming *q, size_t *total) {
   anf_module *m = q->m;
@@ -185,7 +173,7 @@ static void order_nodes(naming *q) {
   ordering r = {.q = q};
   r.seen = ANFI_NEW_N(q->scratch, uint8_t, m->nodes.n);
   r.captured = ANFI_NEW_N(q->scratch, uint32_t, m->graphs.n);
-  r.before = effect_order(q);
+  r.before = anfi_effect_order(q->m, q->scratch);
   q->out.first = ANFI_NEW_N(q->a, size_t, m->graphs.n);
   q->out.count = ANFI_NEW_N(q->a, size_t, m->graphs.n);
   size_t total;

@@ -166,6 +166,14 @@ static bool has_word(const char *words, const char *word) {
   return false;
 }
 
+uint32_t anfi_op_rows(anf_ctx *cx, anfi_opcode op) {
+  const anfi_schema *s = anfi_op_schema(cx, op);
+  uint32_t mask = 0;
+  for (uint32_t i = 0; i < s->nin; i++)
+    if (has_word(anfi_op[op].rows, s->in[i]->s)) mask |= 1u << i;
+  return mask;
+}
+
 const char *anfi_op_elsewhere(const char *name) {
   for (size_t i = 0; i < ANF_OP_COUNT; i++) {
     const anfi_op_info *op = &anfi_op[i];

@@ -490,18 +490,6 @@ typedef struct {
   ANFI_VEC(step) st;
 } walk;
 
-static uint32_t *effect_order(checker *c) {
-  uint32_t *before = NULL;
-  for (size_t i = 0; i < c->m->graphs.n; i++) {
-    const anf_graph *g = c->m->graphs.at[i];
-    for (size_t k = 1; g && k < g->effects.n; k++) {
-      if (!before) before = ANFI_NEW_N(c->scratch, uint32_t, c->m->nodes.n);
-      before[g->effects.at[k]->id] = g->effects.at[k - 1]->id + 1;
-    }
-  }
-  return before;
-}
-
 /* The next need of top, or NULL. *cycle is set when it needs the captures of a function that are
  * being visited, which wait for top itself. */
 static anf_node *next_need(walk *w, const anf_graph *g, step *top, bool *cycle) {
@@ -592,7 +580,7 @@ static bool is_ordered(checker *c, const anf_analysis *an) {
 static void check_cycles(checker *c, const anf_analysis *an) {
   anf_module *m = c->m;
   if (is_ordered(c, an)) return;
-  walk w = {.c = c, .an = an, .before = effect_order(c)};
+  walk w = {.c = c, .an = an, .before = anfi_effect_order(c->m, c->scratch)};
   w.state = ANFI_NEW_N(c->scratch, uint8_t, m->nodes.n);
   w.open_in = ANFI_NEW_N(c->scratch, uint32_t, m->graphs.n);
   w.done_in = ANFI_NEW_N(c->scratch, uint32_t, m->graphs.n);

@@ -147,7 +147,7 @@ static anf_node *filled_call(const choice *c, anfi_batch *b, anf_node *m, const 
 
 /* A graph (condition, arguments..) to be filled. */
 static anf_graph *part_graph(const choice *c, anfi_batch *b) {
-  anf_graph *g = anfi_ad_graph(c->v->ad, ANFI_BATCHED "?", c->v->now->graph);
+  anf_graph *g = anfi_graph_beside(c->v->now->graph, ANFI_BATCHED "?");
   const anf_type *bools = anfi_type_tensor(c->v->ad->m->cx, ANF_BOOL, 1, &c->v->size);
   *b = anfi_vmap_in(c->v, g, anfi_vmap_param(g, bools));
   for (size_t i = 0; i < c->n; i++) anfi_vmap_param(g, c->type[i]);
@@ -213,7 +213,7 @@ static anf_node *choose_by_lane(const choice *c, anfi_batch *b, anf_node *m, con
 
 /* The choice from branch k on is a graph (number, arguments..). */
 static lane_branch with_number(const choice *c, const lane_branch *a) {
-  anf_graph *g = anfi_ad_graph(c->v->ad, ANFI_BATCHED "?", c->v->now->graph);
+  anf_graph *g = anfi_graph_beside(c->v->now->graph, ANFI_BATCHED "?");
   for (size_t i = 0; i < c->n; i++) anfi_vmap_param(g, c->type[i]);
   anfi_batch b = anfi_vmap_in(c->v, g, g->params.at[0]);
   choice inner = *c;
@@ -224,7 +224,7 @@ static lane_branch with_number(const choice *c, const lane_branch *a) {
 
 static lane_branch rest_of(const choice *c, const lane_branch *first, const lane_branch *rest,
                            int64_t k) {
-  anf_graph *g = anfi_ad_graph(c->v->ad, ANFI_BATCHED "?", c->v->now->graph);
+  anf_graph *g = anfi_graph_beside(c->v->now->graph, ANFI_BATCHED "?");
   for (size_t i = 0; i < c->n; i++) anfi_vmap_param(g, c->type[i]);
   anfi_batch b = anfi_vmap_in(c->v, g, g->params.at[0]);
   anf_node *is = anfi_b_2(&b, ANF_OP_Equal, g->params.at[0], anfi_b_i64(&b, k));

@@ -121,7 +121,7 @@ anf_node *anfi_batch_by_lane(anfi_batch *b) {
   for (size_t k = 0; k < l.nout; k++)
     if (!(y[k] = room(&l, k))) return NULL;
   if (b->size != 0) {
-    l.step = anfi_ad_graph(b->ad, ANFI_BATCHED, b->g);
+    l.step = anfi_graph_beside(b->g, ANFI_BATCHED);
     bind_operands(&l);
     memcpy(args, l.w, l.nw * sizeof *args);
     args[l.nw] = anfi_b_i64(b, 0);

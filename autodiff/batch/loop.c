@@ -100,7 +100,7 @@ static bool end_round(round_ *r, anf_node *y, bool all) {
 
 static anf_graph *round_graph(anfi_vmap *v, const anfi_flow_loop *p, bool all, bool fill) {
   const anfi_loop_op *l = &p->l;
-  round_ r = {.v = v, .p = p, .g = anfi_ad_graph(v->ad, ANFI_BATCHED ANFI_BODY, l->step)};
+  round_ r = {.v = v, .p = p, .g = anfi_graph_beside(l->step, ANFI_BATCHED ANFI_BODY)};
   r.w = step_params(&r, 0, l->nw);
   r.act = anfi_vmap_param(r.g, lanes_of(v, ANF_BOOL));
   r.s = step_params(&r, l->nw, l->ns);
@@ -141,7 +141,7 @@ typedef struct {
 } lanes_step;
 
 static void begin(lanes_step *q, anfi_vmap *v, const anfi_flow_loop *p) {
-  q->r = (round_){.v = v, .p = p, .g = anfi_ad_graph(v->ad, ANFI_BATCHED ANFI_BODY, p->l.step)};
+  q->r = (round_){.v = v, .p = p, .g = anfi_graph_beside(p->l.step, ANFI_BATCHED ANFI_BODY)};
   q->out = ANFI_NEW_N(v->ad->arena, anf_node *, p->l.ns + p->l.nout + 4);
   q->r.w = step_params(&q->r, 0, p->l.nw);
 }

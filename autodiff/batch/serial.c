@@ -180,7 +180,7 @@ static anf_node *zeros(const anfi_batch *b, const anf_type *lane) {
 static anf_graph *lane_step(anfi_vmap *v, const anfi_flow_spec *root, const anf_graph *like,
                             size_t n, anf_node *const *room) {
   anfi_ad *ad = v->ad;
-  anf_graph *g = anfi_ad_graph(ad, ANFI_BATCHED ANFI_BODY, root->graph);
+  anf_graph *g = anfi_graph_beside(root->graph, ANFI_BATCHED ANFI_BODY);
   anfi_batch b = anfi_vmap_in(v, g, NULL);
   size_t np = like->params.n;
   anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, np + 1),

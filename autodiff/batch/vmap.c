@@ -67,7 +67,7 @@ anfi_batch anfi_vmap_in(const anfi_vmap *v, anf_graph *g, anf_node *like) {
 anf_graph *anfi_vmap_made(anfi_vmap *v, anfi_flow_spec *s) {
   if (s->made) return s->made;
   if (!anfi_flow_any(s->in, s->nin) && !anfi_flow_any(s->out, s->nout)) return s->made = s->graph;
-  s->made = anfi_ad_graph(v->ad, ANFI_BATCHED, s->graph);
+  s->made = anfi_graph_beside(s->graph, ANFI_BATCHED);
   const bool *mask = s->in;
   for (size_t i = 0; i < s->graph->params.n; i++) {
     anf_node *old = s->graph->params.at[i];

@@ -74,7 +74,7 @@ static const anf_type *result_type(const forward *v, const anf_type *t, const bo
 
 static anf_graph *made(forward *v, anfi_flow_spec *s) {
   if (s->made) return s->made;
-  anf_graph *g = s->made = anfi_ad_graph(v->ad, ANFI_TANGENT, s->graph);
+  anf_graph *g = s->made = anfi_graph_beside(s->graph, ANFI_TANGENT);
   size_t at = 0;
   for (size_t i = 0; i < s->graph->params.n; i++)
     param(g, type_of(v, s->graph->params.at[i]), s->graph->params.at[i]->debug);
@@ -250,7 +250,7 @@ static void step_result(doubled *d, anf_node *both) {
 static doubled doubled_step(forward *v, const anfi_flow_loop *p) {
   const anfi_loop_op *l = &p->l;
   size_t np = l->step->params.n;
-  doubled d = {.v = v, .p = p, .g = anfi_ad_graph(v->ad, ANFI_TANGENT ANFI_BODY, l->step)};
+  doubled d = {.v = v, .p = p, .g = anfi_graph_beside(l->step, ANFI_TANGENT ANFI_BODY)};
   const bool *mask = p->in;
   d.x = ANFI_NEW_N(v->a, anf_node *, np + p->step->nin + 1);
   d.t = ANFI_NEW_N(v->a, anf_node *, p->step->nin + 1);

@@ -57,7 +57,7 @@ static anf_node *take(making *m, const anf_type *t) {
 }
 
 static making begin(anfi_ad *ad, const char *mark, const anf_graph *like, size_t params) {
-  return (making){ad, anfi_ad_graph(ad, mark, like), ANFI_NEW_N(ad->arena, anf_node *, params + 1),
+  return (making){ad, anfi_graph_beside(like, mark), ANFI_NEW_N(ad->arena, anf_node *, params + 1),
                   0};
 }
 

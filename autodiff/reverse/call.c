@@ -111,7 +111,7 @@ static anf_graph *forward_branch(anfi_jbuild *q, const slots *s, const anf_node 
   const anfi_jspec *spec = anfi_j_callee(q->j, n, branch);
   if (fills(q, s, spec, branch)) return spec->fwd;
   const anf_graph *g = spec->jg->g;
-  anf_graph *w = anfi_ad_graph(q->ad, "▷", g);
+  anf_graph *w = anfi_graph_beside(g, "▷");
   const anf_type *const *t;
   size_t count = residual_types(q, spec, &t);
   anf_node **in = ANFI_NEW_N(q->j->a, anf_node *, g->params.n + 1),
@@ -294,7 +294,7 @@ static anf_graph *backward_branch(anfi_jbuild *q, const slots *s, const anf_node
   bool same = fills(q, s, spec, branch);
   for (size_t i = 0; i < g->params.n; i++) same &= anfi_is_passed(spec, i) == passed[i];
   if (same) return spec->bwd;
-  anf_graph *w = anfi_ad_graph(q->ad, ANFI_ADJOINT, g);
+  anf_graph *w = anfi_graph_beside(g, ANFI_ADJOINT);
   anf_node **slot = ANFI_NEW_N(q->j->a, anf_node *, s->slot.n + 1),
            **residual = ANFI_NEW_N(q->j->a, anf_node *, s->slot.n + 1),
            **args = ANFI_NEW_N(q->j->a, anf_node *, g->params.n + 1),

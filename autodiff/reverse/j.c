@@ -146,8 +146,8 @@ static void enter(anfi_j *j, visits *st, anfi_jspec *s, bool branch) {
   s->state = ANFI_J_OPEN;
   s->in_choice = branch;
   ad->how = anfi_debug_derive(ad->m, s->jg->g->debug, "gradient of");
-  s->fwd = anfi_ad_graph(ad, ANFI_FORWARD, s->jg->g);
-  s->bwd = anfi_ad_graph(ad, ANFI_BACKWARD, s->jg->g);
+  s->fwd = anfi_graph_beside(s->jg->g, ANFI_FORWARD);
+  s->bwd = anfi_graph_beside(s->jg->g, ANFI_BACKWARD);
   j->trying += s->how == ANFI_RESIDUALS_NONE;
   anfi_push(j->a, st, ((visit){s, 0, j->done.n, branch}));
 }

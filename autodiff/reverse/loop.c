@@ -329,7 +329,7 @@ bool anfi_backward_loop(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
   for (size_t i = 0; i < b.l.nw + b.l.ns + b.l.nx; i++)
     anfi_leaf_types(b.l.step->params.at[i]->type, b.leaf + jg->pfirst[i]);
   b.arg = ANFI_NEW_N(q->j->a, anf_node *, b.l.nw + b.l.ns + b.end + b.nk + b.l.nout + 1);
-  b.w = anfi_ad_graph(q->ad, ANFI_ADJOINT, b.l.step);
+  b.w = anfi_graph_beside(b.l.step, ANFI_ADJOINT);
   b.w->flags |= ANFI_GRAPH_ADJOINT;
   make_step(&b);
   add_constants(&b);

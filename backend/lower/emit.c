@@ -220,6 +220,17 @@ void anfi_low_loop_end(anfi_low *L, anfi_loop *l) {
   anfi_low_add(L, l->parallel ? with_workload(L, s) : s);
 }
 
+void anfi_low_put_part(anfi_low *L, const anfi_low_op *q, texpr from, texpr to, texpr i,
+                       uint64_t n) {
+  tdtype d = anfi_low_dt((anf_dtype)q->type->dtype);
+  anfi_loop k;
+  anfi_low_loop(L, &k, n, "k");
+  texpr at = anfi_ix_add(L, anfi_ix_mulc(L, i, n), k.var);
+  anfi_low_put(L, to, at, (anfi_elem){anfi_t_cast(L->t, d, anfi_low_load(L, from, k.var)), NULL},
+               false);
+  anfi_low_loop_end(L, &k);
+}
+
 enum { ENOUGH_TURNS = 64 };
 
 void anfi_low_share(anfi_loop *l, size_t n) {

@@ -155,6 +155,9 @@ texpr anfi_low_part(anfi_low *L, texpr tensor, anf_tir_elem e, texpr from, uint6
 void anfi_low_set(anfi_low *L, texpr to, texpr value);
 /* to[i] = value; a complex element takes two places. */
 void anfi_low_put(anfi_low *L, texpr to, texpr i, anfi_elem value, bool complex);
+/* Part number i, of n elements, of the result `to` is what `from` has, cast to the result's type. */
+void anfi_low_put_part(anfi_low *L, const anfi_low_op *q, texpr from, texpr to, texpr i,
+                       uint64_t n);
 texpr anfi_low_load(anfi_low *L, texpr tensor, texpr i); // never moved: memory that is written too
 texpr anfi_low_const(anfi_low *L, tdtype d, double v);
 bool anfi_low_is_atom(texpr e);

@@ -98,7 +98,6 @@ typedef struct anfi_low_op {
  * each item of a tuple. False with E07xx recorded if the compiler does not support it. */
 bool anfi_lower_op(anfi_low *L, const anfi_low_op *q, anfi_view **out);
 /* Does anfi_lower_op know this op (for some types)? */
-/* Does anfi_lower_op know this op (for some types)? */
 bool anfi_lower_knows(anfi_opcode op);
 /* Is it lowered by its scalar code alone? */
 bool anfi_lower_is_scalar(anfi_opcode op);

@@ -378,8 +378,7 @@ static bool write_gradient(cli *c, const training *t, anf_module *m, anf_graph *
 /* The step as it is compiled. */
 static bool write_fused(cli *c, const training *t, anf_module *m, anf_graph *g) {
   const anf_type **types = step_types(c, t);
-  for (size_t i = 0; i < m->graphs.n; i++)
-    if (m->graphs.at[i] && m->graphs.at[i] != g) m->graphs.at[i]->flags |= ANFI_GRAPH_PRIVATE;
+  anfi_only_public(g);
   for (size_t i = 0; i < g->params.n; i++) g->params.at[i]->type = types[i];
   return anf_optimise(m, "standard", NULL, c->d) == ANF_OK && write_stage(c, m, "_step");
 }

@@ -7,6 +7,7 @@
  * whose parts are constants, i, or nothing
  *   ... and n   the dims that no other part takes; a new axis */
 #include "frontend/anf/anf.h"
+#include "ir/ops/array/getitem.h"
 
 typedef enum { P_INDEX, P_SLICE, P_NEW, P_DOTS } kind;
 typedef struct {
@@ -209,17 +210,10 @@ anf_node *anfi_anf_index(lower *lw, anf_node *x, const ast *index) {
 
 /* ---- x.name ---- */
 
-static bool is_tensor_field(const anfi_str *w) {
-  static const char *const names[] = {"T", "dtype", "ndim", "shape", "size"};
-  for (size_t i = 0; i < ANFI_LEN(names); i++)
-    if (strcmp(names[i], w->s) == 0) return true;
-  return false;
-}
-
 anf_node *anfi_anf_field(lower *lw, anf_node *x, const ast *field) {
   if (field->kind != A_FIELD) return lw->bad;
   const anfi_str *w = anfi_anf_name(lw, field->u.word);
-  anfi_opcode op = is_tensor_field(w) ? ANF_OP_GetField : ANF_OP_RecordGet;
+  anfi_opcode op = anfi_is_tensor_field(w->s) ? ANF_OP_GetField : ANF_OP_RecordGet;
   anf_value *v = anfi_value_new_string(lw->cx, w->s, w->len);
   anfi_hold(lw->m, v);
   const anfi_attrs *at = NULL;

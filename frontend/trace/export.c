@@ -25,8 +25,7 @@ anf_graph *anfi_export_prepare(const anfi_export_form *e, anf_graph *g, size_t n
     return (void)anfi_fail(cx, anfi_nowhere(), ANF_E0510, name->s, copy->params.n, n), NULL;
   anfi_undefer(cx, m); // it was to go on failure
   anfi_defer(cx, ANFI_ALWAYS, anfi_free_module, m);
-  for (size_t i = 0; i < m->graphs.n; i++) m->graphs.at[i]->flags |= ANFI_GRAPH_PRIVATE;
-  copy->flags &= ~(uint32_t)ANFI_GRAPH_PRIVATE;
+  anfi_only_public(copy);
   for (size_t i = 0; i < n; i++)
     if (types[i]) copy->params.at[i]->type = types[i];
   anf_status st = anf_optimise(m, e->pipeline, NULL, NULL);

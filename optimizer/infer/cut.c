@@ -10,6 +10,7 @@
 #include "optimizer/infer/infer.h"
 
 #include "anfora/opt.h"
+#include "ir/ops/array/getitem.h"
 
 typedef struct cut {
   anf_graph *g;
@@ -45,11 +46,8 @@ static bool shapes_from_data(const cut *c, const anf_node *n) {
 /* x.shape and its like. A field of a record of such a name is taken for one, too; then the head is not compiled. */
 static bool asks_type(const cut *c, const anf_node *n) {
   if (n->op != ANF_OP_GetField) return anfi_asks_dims(n);
-  static const char *const names[] = {"shape", "ndim", "dtype", "size"};
   const anf_value *name = anfi_attr_value(c->m->cx, ANF_OP_GetField, n->u.attrs, 0);
-  for (size_t i = 0; name && i < ANFI_LEN(names); i++)
-    if (strcmp(name->u.text, names[i]) == 0) return true;
-  return false;
+  return name && anfi_is_tensor_field(name->u.text) && strcmp(name->u.text, "T") != 0;
 }
 
 static bool is_transform(const anf_node *n) {
@@ -148,8 +146,7 @@ static anf_graph *closed_copy(anf_graph *g) {
   anf_module *m = anfi_module_copy(anfi_analyse(g->module), &g, 1, &copy);
   anfi_undefer(m->cx, m); // it was to go on failure
   anfi_defer(m->cx, ANFI_ALWAYS, anfi_free_module, m);
-  for (size_t i = 0; i < m->graphs.n; i++) m->graphs.at[i]->flags |= ANFI_GRAPH_PRIVATE;
-  copy->flags &= ~(uint32_t)ANFI_GRAPH_PRIVATE;
+  anfi_only_public(copy);
   anf_status st = anf_optimise(m, "lift inline", NULL, NULL);
   return st == ANF_OK ? copy : (anfi_fail_as(m->cx, st), NULL);
 }

@@ -58,14 +58,6 @@ static void choose_states(merging *w) {
   }
 }
 
-static anf_graph *new_graph(merging *w, const char *mark) {
-  const char *name = anfi_sprintf(w->a, "%s%s", mark, w->state.at[0]->name->s);
-  anf_graph *g = anfi_graph_new(w->m, anfi_intern_z(&w->m->strings, name));
-  g->flags = ANFI_GRAPH_PRIVATE;
-  g->debug = w->state.at[0]->debug;
-  return g;
-}
-
 static anf_node *copy_param(anf_graph *g, const anf_node *like) {
   anf_node *p = anfi_param(g, NULL, like->type);
   p->debug = like->debug;
@@ -87,7 +79,7 @@ static size_t count_params(const merging *w) {
 
 /* Takes the arguments of all states and calls state i with its own. */
 static anf_graph *adapter(merging *w, size_t i) {
-  anf_graph *g = new_graph(w, ANFI_THEN), *s = w->state.at[i];
+  anf_graph *g = anfi_graph_beside(w->state.at[0], ANFI_THEN), *s = w->state.at[i];
   anf_node **in = ANFI_NEW_N(w->a, anf_node *, s->params.n + 1);
   in[0] = anfi_graph_value(s);
   for (size_t j = 0; j < w->state.n; j++)
@@ -101,7 +93,7 @@ static anf_graph *adapter(merging *w, size_t i) {
 
 /* The callee that replaces state i. */
 static anf_graph *entry(merging *w, size_t i) {
-  anf_graph *g = new_graph(w, ANFI_HEADER), *s = w->state.at[i];
+  anf_graph *g = anfi_graph_beside(w->state.at[0], ANFI_HEADER), *s = w->state.at[i];
   anf_node **in = ANFI_NEW_N(w->a, anf_node *, count_params(w) + 2);
   size_t n = 0;
   in[n++] = anfi_graph_value(w->dispatch);
@@ -143,7 +135,7 @@ static void fill_dispatch(merging *w) {
 void anfi_merge_headers(anf_module *m, const anf_analysis *an, size_t n, anf_graph *const *member) {
   merging w = {.m = m, .a = anfi_scratch(m->cx), .an = an, .n = n, .member = member};
   choose_states(&w);
-  w.dispatch = new_graph(&w, ANFI_BODY);
+  w.dispatch = anfi_graph_beside(w.state.at[0], ANFI_BODY);
   anfi_param(w.dispatch, NULL, anfi_type_scalar(m->cx, ANF_I64));
   for (size_t i = 0; i < w.state.n; i++)
     for (size_t k = 0; k < w.state.at[i]->params.n; k++)

@@ -127,9 +127,7 @@ static anf_graph *copy_step(hoisting *h) {
 /* A call before a guarded loop is made if there is a round: else one of a graph that gives nothing. */
 static void guard_call(const hoisting *h, anf_node *call) {
   const anf_graph *f = anfi_value_graph(call->in[0].def);
-  anf_graph *none = anfi_graph_new(f->module, f->name);
-  none->flags = ANFI_GRAPH_PRIVATE;
-  none->debug = f->debug;
+  anf_graph *none = anfi_graph_beside(f, "");
   for (size_t i = 0; i < f->params.n; i++) anfi_param(none, NULL, f->params.at[i]->type);
   anfi_set_result(none, anfi_undefined(none, call->type));
   anf_node *either =

@@ -239,14 +239,6 @@ static anf_node *outcome(looping *l, anf_graph *g, anf_node *const *args, anf_no
   return outcome_if(l, g, truth(l, args != NULL), args, value);
 }
 
-static anf_graph *new_graph(looping *l, const char *mark, const anf_graph *like) {
-  const char *name = anfi_sprintf(l->a, "%s%s", mark, like->name->s);
-  anf_graph *g = anfi_graph_new(l->m, anfi_intern_z(&l->m->strings, name));
-  g->flags = ANFI_GRAPH_PRIVATE;
-  g->debug = like->debug;
-  return g;
-}
-
 static anf_node **copy_params(looping *l, anf_graph *g, const anf_graph *like) {
   anf_node **p = ANFI_NEW_N(l->a, anf_node *, like->params.n + 1);
   for (size_t k = 0; k < like->params.n; k++)
@@ -259,7 +251,7 @@ static anf_node **copy_params(looping *l, anf_graph *g, const anf_graph *like) {
  * outcome. */
 static anf_graph *outcome_of(looping *l, anf_graph *t) {
   if (in_component(l, t) && t != l->header) return l->step[number_of(l, t)];
-  anf_graph *g = new_graph(l, t == l->header ? ANFI_BODY : ANFI_AFTER, t);
+  anf_graph *g = anfi_graph_beside(t, t == l->header ? ANFI_BODY : ANFI_AFTER);
   anf_node **p = copy_params(l, g, t), **in = ANFI_NEW_N(l->a, anf_node *, t->params.n + 1);
   if (t == l->header) {
     anfi_set_result(g, outcome(l, g, p, NULL));
@@ -315,7 +307,7 @@ static void fill_step(looping *l, anf_graph *old, anf_graph *g, anfi_map *copies
 /* The header's step takes the invariants, then the state, then the value that is not there yet, if
  * there is no exit. */
 static anf_graph *header_step(looping *l, anfi_map *copies) {
-  anf_graph *h = l->header, *g = new_graph(l, ANFI_BODY, h);
+  anf_graph *h = l->header, *g = anfi_graph_beside(h, ANFI_BODY);
   for (int state = 0; state < 2; state++)
     for (size_t k = 0; k < h->params.n; k++) {
       anf_node *p = h->params.at[k];
@@ -336,7 +328,7 @@ static void make_steps(looping *l) {
       l->step[i] = header_step(l, &copies[i]);
       continue;
     }
-    l->step[i] = new_graph(l, ANFI_BODY, g);
+    l->step[i] = anfi_graph_beside(g, ANFI_BODY);
     anf_node **p = copy_params(l, l->step[i], g);
     for (size_t k = 0; k < g->params.n; k++)
       *anfi_map_at(&copies[i], g->params.at[k]->id) = anfi_key(p[k]);

@@ -110,9 +110,8 @@ static anf_status run_main(oracle *o, anf_module *m, int e, size_t n, anf_value 
 
 /* What nothing but other functions than main uses is not compiled. */
 static void keep_main(anf_module *m) {
-  const anf_graph *g = anf_module_find(m, "main");
-  for (size_t i = 0; g && i < m->graphs.n; i++)
-    if (m->graphs.at[i] && m->graphs.at[i] != g) m->graphs.at[i]->flags |= ANFI_GRAPH_PRIVATE;
+  anf_graph *g = anf_module_find(m, "main");
+  if (g) anfi_only_public(g);
 }
 
 /* What functions of C make in the place of what was read. */

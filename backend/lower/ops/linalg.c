@@ -21,16 +21,6 @@ static texpr matrix(anfi_low *L, const anfi_view *x, texpr i, uint64_t n) {
   return to;
 }
 
-static void put_matrix(anfi_low *L, const anfi_low_op *q, texpr from, texpr to, texpr i,
-                       uint64_t n) {
-  anfi_loop k;
-  anfi_low_loop(L, &k, n, "k");
-  texpr x =
-      anfi_t_cast(L->t, anfi_low_dt((anf_dtype)q->type->dtype), anfi_low_load(L, from, k.var));
-  anfi_low_put(L, to, anfi_ix_add(L, anfi_ix_mulc(L, i, n), k.var), (anfi_elem){x, NULL}, false);
-  anfi_low_loop_end(L, &k);
-}
-
 static texpr eliminate(anfi_low *L, uint64_t n, uint64_t w, texpr a, texpr b) {
   uint64_t na = n * n, nb = n * w;
   texpr in[6] = {
@@ -104,7 +94,7 @@ bool anfi_lower_solve(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
     eliminate(L, n, w, a, b);
     substitute(L, n, w, a, b, false, false, false);
   }
-  put_matrix(L, q, b, to, l.var, n * w);
+  anfi_low_put_part(L, q, b, to, l.var, n * w);
   anfi_low_loop_end(L, &l);
   return true;
 }
@@ -125,7 +115,7 @@ bool anfi_lower_cholesky(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   anfi_low_put(L, r, k.var, (anfi_elem){anfi_low_const(L, ANFI_F64, (double)NAN), NULL}, false);
   anfi_low_loop_end(L, &k);
   anfi_low_if_end(L, anfi_t_not(L->t, good));
-  put_matrix(L, q, r, to, l.var, n * n);
+  anfi_low_put_part(L, q, r, to, l.var, n * n);
   anfi_low_loop_end(L, &l);
   return true;
 }

@@ -325,16 +325,6 @@ static void zero(anfi_low *L, texpr acc, uint64_t n) {
   anfi_low_loop_end(L, &l);
 }
 
-static void store_plane(anfi_low *L, const anfi_low_op *q, texpr acc, uint64_t n, texpr to,
-                        texpr plane) {
-  anfi_loop l;
-  anfi_low_loop(L, &l, n, "i");
-  texpr x = anfi_t_cast(L->t, anfi_low_dt((anf_dtype)q->type->dtype), anfi_low_load(L, acc, l.var));
-  anfi_low_put(L, to, anfi_ix_add(L, anfi_ix_mulc(L, plane, n), l.var), (anfi_elem){x, NULL},
-               false);
-  anfi_low_loop_end(L, &l);
-}
-
 /* Do the windows share no element, and leave none out? */
 static bool is_tiled(const pool *p) {
   uint64_t stride;
@@ -399,7 +389,7 @@ bool anfi_lower_pool_grad(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
     close3(L, p.win);
   }
   close3(L, p.at);
-  store_plane(L, q, acc, p.in, to, l.var);
+  anfi_low_put_part(L, q, acc, to, l.var, p.in);
   anfi_low_loop_end(L, &l);
   return true;
 }
@@ -568,7 +558,7 @@ bool anfi_lower_resize_grad(anfi_low *L, const anfi_low_op *q, anfi_view **out) 
     anfi_low_if_end(L, anfi_t_bin(L->t, TX_cmp_ne, w, anfi_low_const(L, ANFI_F64, 0)));
   }
   close3(L, o);
-  store_plane(L, q, acc, r.in, to, plane.var);
+  anfi_low_put_part(L, q, acc, to, plane.var, r.in);
   anfi_low_loop_end(L, &plane);
   return true;
 }

@@ -246,6 +246,13 @@ bool anfi_infer_get_item(anfi_infer *q) {
   return anfi_infer_fail(q, "only tensors and tuples have parts by index");
 }
 
+bool anfi_is_tensor_field(const char *name) {
+  static const char *const names[] = {"shape", "T", "ndim", "size", "dtype"};
+  for (size_t i = 0; i < ANFI_LEN(names); i++)
+    if (strcmp(names[i], name) == 0) return true;
+  return false;
+}
+
 static bool tensor_field(anfi_infer *q, const char *name) {
   const anf_type *t = q->in[0], *whole = anfi_type_scalar(q->cx, ANF_INT), *items[ANF_MAX_RANK];
   int64_t dims[ANF_MAX_RANK];

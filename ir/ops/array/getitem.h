@@ -27,6 +27,9 @@ typedef struct anfi_subscript {
   anfi_part part[ANFI_PARTS];
 } anfi_subscript;
 
+/* Is x.name of a tensor x a GetField? */
+bool anfi_is_tensor_field(const char *name);
+
 /* Reads a spec (frontend/anf/lower_index.c writes them). `nin` counts the inputs, x included. */
 bool anfi_subscript_read(anf_ctx *cx, anfi_loc loc, const anf_value *spec, size_t nin,
                          anfi_subscript *s);
