@@ -193,6 +193,19 @@ static const growth cases[] = {
        "z[i-1]; if a > b { z = IndexWrite(z, i, b); z = IndexWrite(z, i-1, a) } }; s + Sum(z * z) "
        "+ Sum(l * l) }",
      0, true, 0},
+    {"read by a branch in a branch, written after it",
+     X "{ z = 0.3 * x; for i in 1..len(x) { if i % 2 == 0 { z = IndexWrite(z, i, if i % 3 == 0 { "
+       "0.5 } else { Tanh(z[i]) }) } else { if z[i-1] > 0.43 { z = IndexWrite(z, i, z[i-1]) } } "
+       "}; Sum(z * z) }",
+     0, true, 0},
+    {"read by a branch in an inner loop",
+     X "{ z = 0.3 * x; s = 0.5; for i in 1..len(x) { z = IndexWrite(z, i-1, x[i]); for j in 0..3 { "
+       "if i % 3 == 0 { s = 0.8 * s + 0.1 * x[i] * z[i] * Tanh(s) } } }; s + Sum(z * z) }",
+     0, true, 0},
+    {"read by an inner loop in a branch",
+     X "{ z = 0.3 * x; s = 0.5; for i in 1..len(x) { if x[i] > 0.3 { for j in 0..3 { s = 0.8 * s + "
+       "0.1 * z[(i + j) % len(x)] * Tanh(s) } }; z = IndexWrite(z, i, s) }; s + Sum(z * z) }",
+     0, true, 0},
 };
 
 /* ---- one program ---- */
