@@ -337,7 +337,7 @@ static counts cost(const growth *c, size_t n) {
   return r;
 }
 
-static bool is_linear(uint64_t one, uint64_t four) { return four <= 5 * one + 8; }
+static bool is_linear(uint64_t one, uint64_t four) { return four <= 5 * one + 16; }
 
 static void grows_linearly(void **state) {
   const growth *c = *state;
