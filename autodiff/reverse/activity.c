@@ -116,19 +116,65 @@ static void note_reading(anfi_j *j, readings *all, const anf_graph *g, uint32_t 
   if (g && param < g->params.n) anfi_push(j->a, all, ((reading){g, param}));
 }
 
+static uint32_t input_of(const anfi_use *u) {
+  uint32_t input = 0;
+  while (&u->user->in[input] != u) input++;
+  return input;
+}
+
+/* Does the op take items out of an array? */
+static bool takes_items(const anfi_use *u) {
+  const anf_node *n = u->user;
+  return input_of(u) == 0 && anfi_op[n->op].lower == ANFI_LOWER_INDEX_MAP && n->type &&
+         n->type->kind == ANF_TYPE_TENSOR && n->type->n < u->def->type->n;
+}
+
+/* Notes what a call passes the array to. */
+static void note_callees(anfi_j *j, readings *all, const anfi_use *u) {
+  uint32_t branches = anfi_j_branches(u->user), input = input_of(u);
+  for (uint32_t k = branches ? 1 : 0; input && k <= branches; k++)
+    note_reading(j, all, callee(u->user, k), input - 1);
+}
+
 /* Does the use take items out of an array? Otherwise notes what it passes the array to. */
 static bool reads_items(anfi_j *j, readings *all, const anfi_use *u) {
   const anf_node *n = u->user;
-  uint32_t input = 0;
-  while (&n->in[input] != u) input++;
-  if (n->kind == ANFI_APPLY && n->op == ANF_OP_Loop) return true;
-  if (n->kind == ANFI_APPLY)
-    return input == 0 && anfi_op[n->op].lower == ANFI_LOWER_INDEX_MAP && n->type &&
-           n->type->kind == ANF_TYPE_TENSOR && n->type->n < u->def->type->n;
-  uint32_t branches = n->kind == ANFI_CALL ? anfi_j_branches(n) : 0;
-  for (uint32_t k = branches ? 1 : 0; input && n->kind == ANFI_CALL && k <= branches; k++)
-    note_reading(j, all, callee(n, k), input - 1);
+  if (n->kind == ANFI_APPLY) return n->op == ANF_OP_Loop || takes_items(u);
+  if (n->kind == ANFI_CALL) note_callees(j, all, u);
   return false;
+}
+
+/* Does the use read items, or pass the array on to graphs, which are noted, that are in no recursion? */
+static bool only_reads_items(anfi_j *j, readings *all, const anfi_use *u) {
+  const anf_node *n = u->user;
+  if (n->kind == ANFI_CALL) {
+    uint32_t branches = anfi_j_branches(n);
+    for (uint32_t k = branches ? 1 : 0; k <= branches; k++)
+      if (!callee(n, k) || anfi_recursion_invariants(j, callee(n, k))) return false;
+    note_callees(j, all, u);
+    return true;
+  }
+  if (n->op != ANF_OP_Loop) return takes_items(u);
+  anfi_loop_op l = anfi_loop_parts(n);
+  size_t input = input_of(u);
+  bool invariant = input >= l.first_w && input < l.first_w + l.nw;
+  if (invariant) note_reading(j, all, l.step, (uint32_t)(input - l.first_w));
+  return invariant;
+}
+
+/* Does g, with all that it calls, only read items of its parameter? */
+static bool graph_only_reads_items(anfi_j *j, const anf_graph *g, uint32_t param) {
+  enum { MOST = 64 };
+  readings all = {0};
+  note_reading(j, &all, g, param);
+  for (size_t at = 0; at < all.n; at++) {
+    const anf_graph *r = all.at[at].g;
+    const anf_node *p = r->params.at[all.at[at].param];
+    if (at >= MOST || r->result == p) return false;
+    for (const anfi_use *u = p->uses; u; u = u->next)
+      if (!only_reads_items(j, &all, u)) return false;
+  }
+  return true;
 }
 
 /* Does a useful node after n use x? Then the adjoint of x has terms when the backward sweep comes to n. */
@@ -154,15 +200,17 @@ static bool callee_reads_items(anfi_j *j, const anf_node *n, uint32_t i) {
 }
 
 bool anfi_j_repeated(const anfi_jspec *s) {
-  bool adds = s->splice;
-  for (size_t i = 0; i < s->jg->g->params.n; i++) adds |= (s->constant[i] & ANFI_J_ADDS) != 0;
-  return adds;
+  bool repeated = s->splice;
+  for (size_t i = 0; i < s->jg->g->params.n; i++)
+    repeated |= (s->constant[i] & (ANFI_J_ADDS | ANFI_J_REPEATED)) != 0;
+  return repeated;
 }
 
 /* Arguments that are constants of the callees: those that are constants here, and arrays that a recursion passes on
  * unchanged. In an iteration, callees also add to the adjoints of arrays that they read by index. An argument passed twice
  * sums its adjoint at the first one. */
 static uint8_t *constants(anfi_j *j, const anf_node *n) {
+  enum { inherited = ANFI_J_CONSTANT | ANFI_J_ADDS };
   uint8_t *c = ANFI_NEW_N(j->a, uint8_t, n->nin);
   uint32_t branches = anfi_j_branches(n), recursive = 0;
   bool *changed = ANFI_NEW_N(j->a, bool, n->nin), repeated = anfi_j_repeated(j->now);
@@ -173,7 +221,7 @@ static uint8_t *constants(anfi_j *j, const anf_node *n) {
   }
   for (uint32_t i = 1; i < n->nin; i++) {
     const anf_node *arg = n->in[i].def;
-    c[i - 1] = arg->kind == ANFI_PARAM ? j->now->constant[arg->u.index] : 0;
+    c[i - 1] = arg->kind == ANFI_PARAM ? j->now->constant[arg->u.index] & inherited : 0;
     if (recursive && recursive >= branches && is_array(arg))
       c[i - 1] = ANFI_J_CONSTANT | ANFI_J_ADDS;
     else if (!c[i - 1] && !recursive && repeated && !(j->cx->without & ANFI_WITHOUT_SUMS) &&
@@ -182,6 +230,7 @@ static uint8_t *constants(anfi_j *j, const anf_node *n) {
     if (changed[i]) c[i - 1] = 0;
     for (uint32_t k = 1; c[i - 1] && k < i; k++)
       if (n->in[k].def == arg) c[i - 1] &= ANFI_J_CONSTANT;
+    if (!c[i - 1] && !recursive && repeated && is_array(arg)) c[i - 1] = ANFI_J_REPEATED;
   }
   return c;
 }
@@ -206,16 +255,13 @@ static void call_back(anfi_j *j, const anf_node *n, const bool *given) {
 
 /* ---- loops ---- */
 
-/* Is `arg` an array that changes with each iteration of the loop around, while the step p of an inner loop only reads items
- * of it? Then the inner loop saves the items: as its invariant, the array would be saved whole in each iteration around. */
-static bool is_read_of_state(anfi_j *j, const anf_node *arg, const anf_node *p) {
-  readings none = {0};
-  if (!j->now->splice || !is_array(arg)) return false;
+/* Is `arg` an array that changes with each iteration of the loop around, while the step of an inner loop, with all that
+ * it calls, only reads items of it, its parameter i? Then the inner loop saves the items: as its invariant, the array would be
+ * saved whole in each iteration around. */
+static bool is_read_of_state(anfi_j *j, const anf_node *arg, const anf_graph *step, size_t i) {
+  if (!anfi_j_repeated(j->now) || !is_array(arg)) return false;
   if (arg->kind == ANFI_PARAM && j->now->constant[arg->u.index] & ANFI_J_CONSTANT) return false;
-  for (const anfi_use *u = p->uses; u; u = u->next)
-    if (u->user->kind != ANFI_APPLY || u->user->op == ANF_OP_Loop || !reads_items(j, &none, u))
-      return false;
-  return true;
+  return graph_only_reads_items(j, step, (uint32_t)i);
 }
 
 /* A stack is one leaf, for all leaves of its elements. */
@@ -251,8 +297,7 @@ static void loop_back(anfi_j *j, const anf_node *n, const bool *useful) {
     at += spread(t->items[t->n - p.l.nout + i], useful[p.ps + i], given + at);
   for (size_t i = 0; i < p.l.nw; i++) {
     constant[i] = ANFI_J_CONSTANT | ANFI_J_ADDS;
-    if (is_read_of_state(j, n->in[p.l.first_w + i].def, p.l.step->params.at[i]))
-      constant[i] = ANFI_J_ADDS;
+    if (is_read_of_state(j, n->in[p.l.first_w + i].def, p.l.step, i)) constant[i] = ANFI_J_ADDS;
   }
   for (size_t i = 0; i < p.l.ns; i++)
     if (anfi_loop_counts(&p.l, i, &by)) constant[p.l.nw + i] = ANFI_J_CONSTANT;

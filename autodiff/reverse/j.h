@@ -17,6 +17,7 @@
  *             again, so no iteration saves it
  *   adds      ANFI_J_ADDS: ◀ takes the sum of the parameter's adjoint so far and returns the new sum, in place
  *             where an item is written. So are constants, and in an iteration arrays that the callee reads by index
+ *   repeated  ANFI_J_REPEATED: an array of a graph that an iteration calls: what reads it by index adds in place
  *
  * Files in reading order
  *   j.c          specs, their order: callees before callers; recursion
@@ -33,7 +34,7 @@
 
 #include "autodiff/flow.h"
 
-enum { ANFI_J_CONSTANT = 1, ANFI_J_ADDS = 2 }; // of a parameter
+enum { ANFI_J_CONSTANT = 1, ANFI_J_ADDS = 2, ANFI_J_REPEATED = 4 }; // of a parameter
 
 /* Options of the checkpoint around a spec. */
 typedef struct anfi_jplan {
@@ -103,7 +104,7 @@ struct anfi_jspec {
   anfi_jgraph *jg;
   anfi_jfamily *family; // NULL: no recursion
   bool *given;          // by leaf of the result, or NULL
-  uint8_t *constant;    // by parameter: ANFI_J_CONSTANT, ANFI_J_ADDS
+  uint8_t *constant;    // by parameter: ANFI_J_CONSTANT, ANFI_J_ADDS, ANFI_J_REPEATED
   anfi_jplan plan;
   bool splice; // a loop's step: ▶ gives the items of its value and then residuals, in one tuple
   anfi_jspec *next;
@@ -191,7 +192,7 @@ const bool *anfi_useful(anfi_j *j, const anf_node *n);
 anfi_jspec *anfi_j_callee(const anfi_j *j, const anf_node *n, uint32_t branch);
 /* The number of branches of a call: those of a choice, else 0. */
 uint32_t anfi_j_branches(const anf_node *call);
-/* Is it a loop's step, or called by one with sums of adjoints? */
+/* Is it a loop's step, or called by one with arrays? */
 bool anfi_j_repeated(const anfi_jspec *s);
 
 /* invariant.c */

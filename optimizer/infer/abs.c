@@ -104,6 +104,10 @@ const anfi_abs *anfi_abs_items(anfi_abs_table *t, anfi_abs_kind k, const anf_typ
       items);
 }
 
+const anfi_abs *anfi_abs_stack(anfi_abs_table *t, const anfi_abs *element) {
+  return anfi_abs_items(t, ANFI_ABS_DATA, anfi_type_simple(t->cx, ANF_TYPE_STACK), 1, &element);
+}
+
 const anfi_abs *anfi_abs_code(anfi_abs_table *t, anf_graph *g, uint16_t op, const anfi_attrs *attrs,
                               size_t n, const anfi_abs *const *bound) {
   anfi_abs head = {.kind = ANFI_ABS_CODE, .op = op, .n = (uint32_t)n, .graph = g, .attrs = attrs};
@@ -195,10 +199,23 @@ static uint8_t weak_as(const anfi_abs *a, const anf_type *type) {
   return a->weak | (a->type->dtype == ANF_INT ? ANFI_WEAK_INT : ANFI_WEAK_FLOAT);
 }
 
+/* The elements of a stack cannot be converted once they are in it. */
+static const anfi_abs *join_stacks(anfi_abs_table *t, const anfi_abs *a, const anfi_abs *b,
+                                   bool dims) {
+  const anfi_abs *element = anfi_abs_join(t, a->item[0], b->item[0], dims);
+  const anf_type *type = element ? anfi_abs_type(t, element) : NULL;
+  for (int i = 0; i < 2; i++) {
+    const anfi_abs *of = (i ? b : a)->item[0];
+    if (of->kind != ANFI_ABS_BOTTOM && anfi_abs_type(t, of) != type) return NULL;
+  }
+  return anfi_abs_stack(t, element);
+}
+
 static const anfi_abs *join_data(anfi_abs_table *t, const anfi_abs *a, const anfi_abs *b,
                                  bool dims) {
   if (a->type == b->type) {
     bool unit = a->type->kind == ANF_TYPE_STRING || a->type->kind == ANF_TYPE_TYPE;
+    if (a->n && b->n) return join_stacks(t, a, b, dims);
     return unit && !dims ? NULL : anfi_abs_mixed(t, a->type, a->weak | b->weak);
   }
   if (a->type->kind != ANF_TYPE_TENSOR || b->type->kind != ANF_TYPE_TENSOR) return NULL;

@@ -72,11 +72,15 @@ anf_node *anfi_emit_branch(anfi_emit *e, anf_node *cond, const anfi_abs *const f
                            anf_node *const f[2], size_t n, const anfi_abs *const *aabs,
                            anf_node *const *args, const anfi_abs *result, anf_node *at);
 
-/* A loop's operands before its arguments: the number of invariants; the number of rounds or the first condition. */
+/* What a loop has beside its arguments: attributes; the number of rounds or the first condition. */
 typedef struct anfi_emit_head {
-  int64_t invariant;
+  const anfi_attrs *attrs;
   anf_node *lead; // or NULL
+  int64_t invariant;
   bool counted;
+  size_t nx, nout;             // stacks read and written
+  const anfi_abs *const *outs; // elements of those that are written
+  const anfi_abs *result;
 } anfi_emit_head;
 
 /* Loop(f, args): `aabs` are those of the state that the loop keeps to, and args are data of them. */

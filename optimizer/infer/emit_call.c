@@ -87,7 +87,9 @@ static anf_node *adapter(anfi_emit *e, const site *s, const anfi_abs *code, size
     params[i]->debug = s->shared[i]->debug;
   }
   for (size_t i = 0; i < s->n; i++) {
-    params[s->nshared + i] = anfi_param(g, NULL, s->args[i]->type);
+    bool stack = s->args[i]->type->kind == ANF_TYPE_STACK; // of which a loop's step has an element
+    params[s->nshared + i] =
+        anfi_param(g, NULL, stack ? anfi_abs_type(e->abs, s->aabs[i]) : s->args[i]->type);
     params[s->nshared + i]->debug = s->args[i]->debug;
   }
   e->g = g;
@@ -220,15 +222,18 @@ anf_node *anfi_emit_loop(anfi_emit *e, const anfi_emit_head *head, const anfi_ab
   if (fabs->n != 1)
     return (void)anfi_fail(e->q->cx, anfi_node_loc(at), ANF_E0450, "the step must be one function"),
            NULL;
-  const anfi_abs *code = fabs->item[0], **state = ANFI_NEW_N(e->arena, const anfi_abs *, n + 1);
-  size_t nb = code->n, ns = n - (size_t)head->invariant, again = !head->counted;
+  size_t ns = n - (size_t)head->invariant - head->nx, again = !head->counted;
+  const anfi_abs *code = fabs->item[0],
+                 **state = ANFI_NEW_N(e->arena, const anfi_abs *, ns + head->nout + 1);
+  size_t nb = code->n, nr = ns + head->nout + again;
   state[0] = anfi_abs_data(e->abs, anfi_type_scalar(e->q->cx, ANF_BOOL));
   for (size_t i = 0; i < ns; i++) state[i + 1] = aabs[(size_t)head->invariant + i];
+  for (size_t i = 0; i < head->nout; i++) state[ns + i + 1] = head->outs[i];
   e->where[0] = ANFI_NEW_N(e->arena, size_t, nb);
   for (size_t i = 0; i < nb; i++) e->where[0][i] = i;
   site s = {nb,   spread(e, f, nb),
             n,    aabs,
-            args, anfi_abs_items(e->abs, ANFI_ABS_TUPLE, NULL, ns + again, state + !again),
+            args, anfi_abs_items(e->abs, ANFI_ABS_TUPLE, NULL, nr, state + !again),
             at,   NULL};
   anf_node **in = ANFI_NEW_N(e->arena, anf_node *, nb + n + 2);
   size_t first = head->lead ? 2 : 1;
@@ -236,14 +241,10 @@ anf_node *anfi_emit_loop(anfi_emit *e, const anfi_emit_head *head, const anfi_ab
   if (head->lead) in[1] = head->lead;
   memcpy(in + first, s.shared, nb * sizeof *in);
   memcpy(in + first + nb, args, n * sizeof *in);
-  const anfi_attrs *attrs = anfi_attrs_one(
-      e->q->m, ANF_OP_Loop, anfi_value_new_i64(e->q->cx, ANF_INT, head->invariant + (int64_t)nb));
-  const anf_type *type =
-      anfi_abs_type(e->abs, anfi_abs_items(e->abs, ANFI_ABS_TUPLE, NULL, ns, state + 1));
-  anf_node *loop = anfi_emit_apply(e, ANF_OP_Loop, attrs, type, first + nb + n, in);
-  if (head->lead)
-    anfi_set_attrs(loop, anfi_attrs_set(e->q->m, loop,
-                                        head->counted ? ANFI_LOOP_COUNTED : ANFI_LOOP_GUARDED,
-                                        anfi_value_new_i64(e->q->cx, ANF_BOOL, 1)));
+  anf_node *loop = anfi_emit_apply(e, ANF_OP_Loop, head->attrs, anfi_abs_type(e->abs, head->result),
+                                   first + nb + n, in);
+  anfi_set_attrs(
+      loop, anfi_attrs_set(e->q->m, loop, ANFI_LOOP_INVARIANT,
+                           anfi_value_new_i64(e->q->cx, ANF_INT, head->invariant + (int64_t)nb)));
   return anfi_emit_effect(e, loop);
 }

@@ -184,53 +184,102 @@ static part choose_and_call(const walk *w, part fs, size_t n, const part *args) 
   return failed();
 }
 
+/* Stacks go in as they are: the step gets their elements. */
 static anf_node *emit_loop(const walk *w, const anfi_emit_head *head, const part *in, size_t n,
                            const anfi_abs *const *args) {
   anf_node **nodes = ANFI_NEW_N(w->q->arena, anf_node *, n + 1);
   for (size_t i = 0; i < n; i++)
-    nodes[i] = anfi_emit_coerce(w->e, in[i + 1].node, in[i + 1].abs, args[i]);
+    nodes[i] = i < n - head->nx ? anfi_emit_coerce(w->e, in[i + 1].node, in[i + 1].abs, args[i])
+                                : in[i + 1].node;
   return anfi_emit_loop(w->e, head, in[0].abs, in[0].node, n, args, nodes, w->at);
 }
 
-static bool loop_flag(const walk *w, const anfi_attrs *attrs, uint32_t k) {
-  return anfi_attr_bool(anfi_attr_value(w->q->cx, ANF_OP_Loop, attrs, k));
+static int64_t loop_attr(const walk *w, const anfi_attrs *attrs, uint32_t k) {
+  const anf_value *v = anfi_attr_value(w->q->cx, ANF_OP_Loop, attrs, k);
+  return v ? anfi_get_i64(v, 0) : 0;
+}
+
+static bool has_known_sizes(const anf_type *t) {
+  for (uint32_t i = 0; t->kind == ANF_TYPE_TENSOR && i < t->n; i++)
+    if (t->dims[i] < 0) return false;
+  bool nest = t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
+  for (uint32_t i = 0; nest && i < t->n; i++)
+    if (!has_known_sizes(t->items[i])) return false;
+  return true;
+}
+
+/* An element of a stack, parameter `i` of the step. Of a stack out of a box it is what the step declares. */
+static const anfi_abs *element_of(const walk *w, const anfi_abs *stack, const anfi_abs *step,
+                                  size_t i) {
+  if (stack->kind != ANFI_ABS_DATA || stack->type->kind != ANF_TYPE_STACK) return NULL;
+  if (stack->n) return stack->item[0];
+  const anfi_abs *code = step->kind == ANFI_ABS_FN && step->n == 1 ? step->item[0] : NULL;
+  const anf_graph *g = code ? code->graph : NULL;
+  if (!g || code->n + i >= g->params.n) return NULL;
+  const anf_type *t = g->params.at[code->n + i]->type;
+  return t && has_known_sizes(t) ? anfi_abs_of_type(&w->q->abs, t) : NULL;
+}
+
+/* What the step is called with: of a stack that is read an element. */
+static bool step_arguments(const walk *w, size_t n, size_t nx, const part *in,
+                           const anfi_abs **args) {
+  for (size_t i = 1; i < n; i++) {
+    args[i - 1] = i < n - nx ? in[i].abs : element_of(w, in[i].abs, in[0].abs, i - 1);
+    if (!args[i - 1]) return false;
+  }
+  return true;
+}
+
+/* The abstract value of (s.., stacks.., number of rounds). */
+static const anfi_abs *loop_result(const walk *w, const anfi_emit_head *head, size_t ns,
+                                   const anfi_abs *const *state, bool rounds) {
+  const anfi_abs **all = ANFI_NEW_N(w->q->arena, const anfi_abs *, ns + head->nout + 1);
+  size_t n = 0;
+  for (; n < ns; n++) all[n] = state[n];
+  for (size_t i = 0; i < head->nout; i++) all[n++] = anfi_abs_stack(&w->q->abs, head->outs[i]);
+  if (rounds) all[n++] = anfi_abs_data(&w->q->abs, anfi_type_scalar(w->q->cx, ANF_I64));
+  return anfi_abs_items(&w->q->abs, ANFI_ABS_TUPLE, NULL, n, all);
 }
 
 /* The state's abstract value: the least fixpoint over the initial state and an iteration. */
 static part loop(const walk *w, const anfi_attrs *attrs, size_t n, const part *in) {
-  int64_t nw = 0;
-  anfi_value_is_int(anfi_attr_value(w->q->cx, ANF_OP_Loop, attrs, ANFI_LOOP_INVARIANT), &nw);
   part *all = ANFI_NEW_N(w->q->arena, part, n + 1);
-  anfi_emit_head head = {nw, NULL, loop_flag(w, attrs, ANFI_LOOP_COUNTED)};
-  if ((head.counted || loop_flag(w, attrs, ANFI_LOOP_GUARDED)) && n > 1) {
+  anfi_emit_head head = {.attrs = attrs,
+                         .invariant = loop_attr(w, attrs, ANFI_LOOP_INVARIANT),
+                         .counted = loop_attr(w, attrs, ANFI_LOOP_COUNTED),
+                         .nx = (size_t)loop_attr(w, attrs, ANFI_LOOP_STACKS),
+                         .nout = (size_t)loop_attr(w, attrs, ANFI_LOOP_OUTS)};
+  if ((head.counted || loop_attr(w, attrs, ANFI_LOOP_GUARDED)) && n > 1) {
     all[0] = in[0];
     head.lead = in[1].node;
     memcpy(all + 1, in + 2, (n - 2) * sizeof *all);
     in = all;
     n--;
   }
-  size_t first = (size_t)nw + 1, again = !head.counted, ns = n > first ? n - first : 0;
+  size_t nw = (size_t)head.invariant, first = nw + 1 + head.nx, again = !head.counted,
+         ns = n > first ? n - first : 0;
   const anfi_abs **args = ANFI_NEW_N(w->q->arena, const anfi_abs *, n);
-  for (size_t i = 1; i < n; i++) args[i - 1] = in[i].abs;
-  for (bool grew = true; grew;) {
+  bool fits = n >= first && step_arguments(w, n, head.nx, in, args);
+  for (bool grew = fits; grew;) {
     grew = false;
     const anfi_abs *r = anfi_infer_call(w->q, in[0].abs, n - 1, args, w->at);
     if (!r || r->kind == ANFI_ABS_BOTTOM) return (part){r, NULL};
-    bool fits = r->kind == ANFI_ABS_TUPLE && r->n == ns + again;
+    fits = r->kind == ANFI_ABS_TUPLE && r->n == ns + again + head.nout;
     for (size_t i = 0; fits && i < ns; i++) {
-      const anfi_abs *up =
-          anfi_abs_join(&w->q->abs, args[nw + (int64_t)i], r->item[i + again], true);
+      const anfi_abs *up = anfi_abs_join(&w->q->abs, args[nw + i], r->item[i + again], true);
       fits = up != NULL;
-      grew |= fits && up != args[nw + (int64_t)i];
-      if (fits) args[nw + (int64_t)i] = up;
+      grew |= fits && up != args[nw + i];
+      if (fits) args[nw + i] = up;
     }
-    if (!fits) {
-      anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0450,
-                "the step gives another state than it takes");
-      return failed();
-    }
+    head.outs = r->item + ns + again;
   }
-  part result = {anfi_abs_items(&w->q->abs, ANFI_ABS_TUPLE, NULL, ns, args + nw), NULL};
+  if (!fits) {
+    anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0450,
+              "the step gives another state than it takes");
+    return failed();
+  }
+  head.result = loop_result(w, &head, ns, args + nw, loop_attr(w, attrs, ANFI_LOOP_ROUNDS));
+  part result = {head.result, NULL};
   if (w->e) result.node = emit_loop(w, &head, in, n - 1, args);
   return result;
 }

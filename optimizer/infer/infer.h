@@ -19,7 +19,7 @@
 
 typedef enum anfi_abs_kind {
   ANFI_ABS_BOTTOM, // nothing known yet: the recursion has not come back
-  ANFI_ABS_DATA,   // a type without items; `value` if it is constant
+  ANFI_ABS_DATA,   // a type; `value` if it is constant; of a loop's stack the item is its element
   ANFI_ABS_TUPLE,
   ANFI_ABS_RECORD,
   ANFI_ABS_CODE, // a member of a flow set; items are its environment
@@ -72,6 +72,7 @@ const anfi_abs *anfi_abs_mixed(anfi_abs_table *t, const anf_type *type, uint8_t 
 const anfi_abs *anfi_abs_const(anfi_abs_table *t, anf_value *v); // any value without functions
 const anfi_abs *anfi_abs_items(anfi_abs_table *t, anfi_abs_kind k, const anf_type *record, size_t n,
                                const anfi_abs *const *items);
+const anfi_abs *anfi_abs_stack(anfi_abs_table *t, const anfi_abs *element); // a loop's
 const anfi_abs *anfi_abs_code(anfi_abs_table *t, anf_graph *g, uint16_t op, const anfi_attrs *attrs,
                               size_t n, const anfi_abs *const *bound);
 const anfi_abs *anfi_abs_boxed(anfi_abs_table *t, const anf_node *param); // a box of it

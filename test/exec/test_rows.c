@@ -94,6 +94,19 @@ static void rows(void **state) {
   anf_ctx_free(cx);
 }
 
+/* The same in f64, whose sums of exponentials go by blocks of 512. */
+static void rows_of_f64(void **state) {
+  static const int64_t sizes[] = {63, 64, 511, 512, 545, 1025, 20001};
+  static const char *const ops[] = {"LogSumExp(cast(x, f64), axis=1)",
+                                    "LogSumExp(cast(x, f64) * 30.0)", "Sum(cast(x, f64), axis=1)",
+                                    "Max(cast(x, f64), axis=1)"};
+  anf_ctx *cx = anf_ctx_new(NULL);
+  (void)state;
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) compare(cx, ops[i], sizes[k], 1e-12);
+  anf_ctx_free(cx);
+}
+
 /* A NaN is the greatest and the least, wherever it is. */
 static void rows_with_nan(void **state) {
   anf_ctx *cx = anf_ctx_new(NULL);
@@ -230,8 +243,9 @@ static void steady(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(rows_with_nan),
-                                     cmocka_unit_test(rows_at_the_edge),
-                                     cmocka_unit_test(long_chain), cmocka_unit_test(steady)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(rows),          cmocka_unit_test(rows_of_f64),
+      cmocka_unit_test(rows_with_nan), cmocka_unit_test(rows_at_the_edge),
+      cmocka_unit_test(long_chain),    cmocka_unit_test(steady)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,6 +80,8 @@ void anfi_rows_moments(group *g);
 bool anfi_rows_one(const group *g);
 texpr anfi_rows_exp(group *g, uint32_t top);
 uint32_t anfi_rows_sum_positive(group *g, texpr array);
+/* A state more: the sum of exp(x - top), if groups are rows of f64. */
+bool anfi_rows_sum_exp(group *g, uint32_t top);
 anfi_view *anfi_group_whole(anfi_low *L, const anfi_low_op *q,
                             size_t i); // input i, to be read twice
 

@@ -361,6 +361,52 @@ texpr anfi_rows_exp(group *g, uint32_t top) {
   return e;
 }
 
+/* exp(x - m) of `count` elements of a row, from `from` on, to the array e; whole vectors of it to `acc`, the rest to s. */
+static void take_exp(group *g, row r, texpr from, uint64_t count, texpr m, texpr e, texpr acc,
+                     texpr s) {
+  anfi_low *L = g->L;
+  anfi_loop l;
+  uint64_t whole = count / LANES * LANES;
+  row of = {e, anfi_ix(L, 0)};
+  anfi_low_loop(L, &l, count, "k");
+  texpr x = load(L, &r, anfi_ix_add(L, from, l.var), 1);
+  x = anfi_low_atom(L, anfi_t_sub(L->t, x, m));
+  texpr y = anfi_low_help(L, "anf_exp64", g->real, 1, &x);
+  anfi_low_put(L, e, l.var, (anfi_elem){y, NULL}, false);
+  anfi_low_loop_end(L, &l);
+  anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), LANES, "k");
+  anfi_low_set(L, acc, anfi_t_add(L->t, acc, load(L, &of, l.var, LANES)));
+  anfi_low_loop_end(L, &l);
+  if (whole == count) return;
+  anfi_low_loop_range(L, &l, anfi_ix(L, whole), anfi_ix(L, count), 1, "k");
+  anfi_low_set(L, s, anfi_t_add(L->t, s, load(L, &of, l.var, 1)));
+  anfi_low_loop_end(L, &l);
+}
+
+bool anfi_rows_sum_exp(group *g, uint32_t top) {
+  enum { BLOCK = 512 };
+  anfi_low *L = g->L;
+  texpr acc;
+  anfi_loop l;
+  if (!anfi_rows_fit(g) || g->x->dtype != ANF_F64 || g->x->complex) return false;
+  uint64_t n = g->extent[g->n - 1], whole = n / BLOCK * BLOCK;
+  if (!g->x->tensor && n > MAX_ROW) anfi_view_force(L, (anfi_view *)(uintptr_t)g->x);
+  texpr m = anfi_low_let(L, anfi_group_get(g, top), "m"),
+        e = anfi_low_local(L, ANF_TIR_f64, n < BLOCK ? n : BLOCK, "e");
+  uint32_t i = start(g, ROWS_SUM, LANES, &acc, "sum");
+  open_outer(g);
+  row r = row_of(g);
+  if (whole) {
+    anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), BLOCK, "k");
+    take_exp(g, r, l.var, BLOCK, m, e, acc, g->state[i]);
+    anfi_low_loop_end(L, &l);
+  }
+  if (whole != n) take_exp(g, r, anfi_ix(L, whole), n - whole, m, e, acc, g->state[i]);
+  close_outer(g);
+  finish(g, ROWS_SUM, acc, g->state[i]);
+  return true;
+}
+
 bool anfi_rows_one(const group *g) {
   return anfi_rows_fit(g) && g->x->dtype == ANF_F32 && g->size == g->extent[g->n - 1];
 }

@@ -90,8 +90,11 @@ def slope(total, args):
         return float(total(*[a + s * direction if i == at else a for i, a in enumerate(arrays)]))
 
     def difference(step):
-        return (moved(step) - moved(-step)) / (2 * step)
-    return slope, min((difference(scale * s) for s in (1e-6, 1e-8)), key=lambda d: abs(d - slope))
+        try:
+            return (moved(step) - moved(-step)) / (2 * step)
+        except np.linalg.LinAlgError:  # a matrix that far away has no factors
+            return np.nan
+    return slope, min((difference(scale * s) for s in (1e-6, 1e-8, 1e-10)), key=lambda d: abs(d - slope) if d == d else np.inf)
 
 
 def measure(info, root):
