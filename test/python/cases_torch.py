@@ -218,6 +218,26 @@ def test_options():
         assert "no option wrong" in str(e)
 
 
+def test_what_pytorch_asserts_is_checked():
+    need_torch()
+    import torch.nn.functional as F
+    f = torch.compile(lambda x, w: F.one_hot(x, 4).double() @ w, backend="anfora")
+    x, w = torch.tensor([3, 0, 1]), torch.randn(4, 2).double()
+    close(f(x, w), F.one_hot(x, 4).double() @ w)
+    y = f(x, w.requires_grad_())
+    y.square().sum().backward()
+    got, w.grad = w.grad, None
+    (F.one_hot(x, 4).double() @ w).square().sum().backward()
+    close(got, w.grad)
+    assert not at.fallbacks, at.fallbacks
+    for wrong in (torch.tensor([4, 0, 0]), torch.tensor([-1, 0, 0])):
+        try:
+            f(wrong, w)
+            raise AssertionError("a class that is none was taken")
+        except RuntimeError as e:
+            assert "Class values" in str(e), e
+
+
 def test_weights_by_direction_and_length():
     need_torch()
     weight_norm = nn.utils.parametrizations.weight_norm
