@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models of test/suites/torchmodels in f32 by Anfora, beside eager PyTorch and inductor in the same process.
 
-    torch_models.py BUILD_DIR [--only NAME,..] [--kinds inference,step] [--threads 1,2] [--rounds N] [--inductor-cache DIR]
+    torch_models.py BUILD_DIR [--only NAME,..] [--kinds inference,step] [--threads 1,2] [--rounds N] [--inductor-cache DIR] [--freeze]
 
 It prints the time of the first call, which compiles, the median time of a call by each in turn (the ways take turns, so that other
 work of the machine meets all of them), and how much faster Anfora is than the better of the two others. A result that is not eager's to 1e-3
@@ -24,6 +24,8 @@ p.add_argument("--kinds", default="inference,step")
 p.add_argument("--threads", default="1,2")
 p.add_argument("--rounds", type=int, default=15)
 p.add_argument("--inductor-cache")
+p.add_argument("--freeze", action="store_true", help="weights are constants of inference by Anfora")
+p.add_argument("--no-inductor", action="store_true", help="beside eager alone")
 A = p.parse_args()
 os.environ.setdefault("ANFORA_CACHE", "off")
 CACHE = tempfile.TemporaryDirectory()
@@ -39,7 +41,7 @@ from run import arguments  # noqa: E402
 
 def inference(case: Case, how: str):
     model = case.model.eval()
-    made = model if how == "eager" else torch.compile(model, backend=how)
+    made = model if how == "eager" else torch.compile(model, backend=how, options={"freeze": True} if A.freeze and how == "anfora" else None)
     args, kw = arguments(case.inputs[0])
 
     def call():
@@ -87,7 +89,7 @@ def made(name: str, kind: str, hows: list) -> dict:
 def compare(name: str, kind: str, threads: int) -> tuple:
     """(how much faster than the better of the others, how long inductor's first call takes by ours, is it right?)"""
     torch.set_num_threads(threads)
-    calls = made(name, kind, ["eager", "anfora", "inductor"])
+    calls = made(name, kind, ["eager", "anfora", *["inductor"] * (not A.no_inductor)])
     took = {how: [] for how in calls}
     for _ in range(A.rounds):
         for how, (call, *_) in calls.items():
@@ -99,22 +101,22 @@ def compare(name: str, kind: str, threads: int) -> tuple:
     right = abs(got - want) <= 1e-3 * max(1.0, abs(want))
     gain = min(v for how, v in ms.items() if how != "anfora") / ms["anfora"]
     first = {how: f"{c[2]:.1f}" for how, c in calls.items()}
-    ratio = calls["inductor"][2] / calls["anfora"][2]
+    ratio = calls["eager" if A.no_inductor else "inductor"][2] / calls["anfora"][2]
     print(f"  {name:24} {kind:9} " + "  ".join(f"{how} {ms[how]:8.3f} ms (first {first[how]} s)" for how in calls) +
-          f"  {gain:5.2f}x  compiles {ratio:.1f}x faster{'' if right else f'  WRONG: {got} is not {want}'}", flush=True)
+          f"  {gain:5.2f}x  {'' if A.no_inductor else f'compiles {ratio:.1f}x faster'}{'' if right else f'  WRONG: {got} is not {want}'}", flush=True)
     return gain, ratio, right
 
 
 def main() -> int:
     good = True
-    for how in ("anfora", "inductor"):  # what the first use of each loads is not counted
+    for how in ("anfora", *["inductor"] * (not A.no_inductor)):  # what the first use of each loads is not counted
         torch.compile(torch.nn.Linear(2, 2), backend=how)(torch.ones(1, 2)).sum().backward()
     for threads in map(int, A.threads.split(",")):
         print(f" {threads} thread{'s' * (threads > 1)}")
         rows = [compare(name, kind, threads) for name in A.only.split(",") for kind in A.kinds.split(",")]
         mean = [math.exp(sum(map(math.log, column)) / len(rows)) for column in list(zip(*rows))[:2]]
-        print(f"  geometric mean: {mean[0]:.2f}x the better of the others, the least {min(r[0] for r in rows):.2f}x; "
-              f"first calls {mean[1]:.1f}x faster than inductor's")
+        print(f"  geometric mean: {mean[0]:.2f}x the better of the others, the least {min(r[0] for r in rows):.2f}x" +
+              ("" if A.no_inductor else f"; first calls {mean[1]:.1f}x faster than inductor's"))
         good = good and all(r[2] for r in rows)
     return not good
 

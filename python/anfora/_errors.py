@@ -48,7 +48,7 @@ class CompileError(AnforaError):
     """The function cannot be compiled, or not for these arguments."""
 
 
-class RunError(AnforaError):
+class RunError(AnforaError, RuntimeError):
     """A compiled function stopped: an assertion, an index out of bounds, a division of integers by zero."""
 
 

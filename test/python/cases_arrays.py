@@ -4,6 +4,7 @@ import ctypes
 import math
 import gc
 import os
+import re
 import sys
 import threading
 import time
@@ -375,3 +376,32 @@ def test_numbers_compare_to_arrays():
     assert not x == 3 and [x].index(2.0) == 0
     nan = anp.asarray(float("nan"))
     assert nan != nan and not nan == nan
+
+
+def test_long_rows_that_are_computed_when_read_are_never_whole_in_memory():
+    n = 3 * 4096 + 8192 + 37  # more than fit one array, and some after the last piece
+    x, y = np.random.default_rng(1).normal(size=(2, 8, n)).astype(np.float32)
+
+    def total(x, y):
+        return anp.sum(x * y, axis=1)
+
+    def greatest(x, y):
+        return anp.max(x * y, axis=1)
+
+    def place(x, y):
+        return anp.argmax(x * y, axis=1)
+
+    def planes(x, y):
+        return anp.sum(anp.reshape(x, (2, 4, n)) * anp.reshape(y, (2, 4, n)), axis=(0, 2))
+    product = x * y
+    for f, want in ((total, product.sum(1)), (greatest, product.max(1)), (place, product.argmax(1)),
+                    (planes, product.reshape(2, 4, n).sum((0, 2)))):
+        g = anfora.jit(f)
+        assert np.allclose(np.asarray(g(x, y)), want, rtol=1e-4, atol=1e-3)
+        whole = re.findall(rf"^( *)tensor \w+: \[f32 \* {8 * n}\]", g.tir(x, y), re.M)
+        assert whole == ([] if f is not place else ["  "]), whole  # of the greatest's place once, before the loop over rows
+    copy = anfora.jit(lambda z: anp.sum(z, axis=1))  # the same order, and bits, as of rows that lie in memory
+    assert (np.asarray(copy(product)) == np.asarray(anfora.jit(total)(x, y))).all()
+    product[3, 20000] = np.nan
+    x[3, 20000] = np.nan
+    assert np.isnan(np.asarray(anfora.jit(greatest)(x, y))).nonzero()[0].tolist() == [3]

@@ -218,6 +218,73 @@ def test_options():
         assert "no option wrong" in str(e)
 
 
+def test_what_pytorch_asserts_is_checked():
+    need_torch()
+    import torch.nn.functional as F
+    f = torch.compile(lambda x, w: F.one_hot(x, 4).double() @ w, backend="anfora")
+    x, w = torch.tensor([3, 0, 1]), torch.randn(4, 2).double()
+    close(f(x, w), F.one_hot(x, 4).double() @ w)
+    y = f(x, w.requires_grad_())
+    y.square().sum().backward()
+    got, w.grad = w.grad, None
+    (F.one_hot(x, 4).double() @ w).square().sum().backward()
+    close(got, w.grad)
+    assert not at.fallbacks, at.fallbacks
+    for wrong in (torch.tensor([4, 0, 0]), torch.tensor([-1, 0, 0])):
+        try:
+            f(wrong, w)
+            raise AssertionError("a class that is none was taken")
+        except RuntimeError as e:
+            assert "Class values" in str(e), e
+
+
+def test_weights_by_direction_and_length():
+    need_torch()
+    weight_norm = nn.utils.parametrizations.weight_norm
+    same_training(lambda: nn.Sequential(weight_norm(nn.Linear(3, 4)), nn.Tanh(), weight_norm(nn.Linear(4, 2), dim=1)), torch.randn(5, 3).double())
+    same_training(lambda: weight_norm(nn.Conv1d(2, 3, 3)), torch.randn(2, 2, 6).double())
+    same_training(lambda: weight_norm(nn.PReLU(3)), torch.randn(2, 3).double())
+
+
+def test_frozen_weights_are_those_of_the_call():
+    need_torch()
+    from anfora.torch import _frozen
+    made, before = [], _frozen.Frozen._frozen
+
+    def counted(self, weights):
+        made.append(len(weights))
+        return before(self, weights)
+    model = nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3)).double().eval()
+    compiled = torch.compile(model, backend="anfora", options={"freeze": True})
+    x = torch.randn(2, 2, 6, 6).double()
+
+    def check(codes):
+        with torch.no_grad():
+            close(model(x), compiled(x))
+        assert made == [8] * codes, made  # weights, biases and means of the layers
+    _frozen.Frozen._frozen = counted
+    try:
+        check(1), check(1)
+        with torch.no_grad():
+            model[0].weight.add_(1)
+        check(1), check(2), check(2)
+        model[4].weight.data = torch.randn(3, 64).double()
+        check(2), check(3)
+        model[1].running_mean.mul_(3)
+        check(3)
+        model.load_state_dict({k: v * 2 for k, v in model.state_dict().items()})
+        check(3), check(4)
+    finally:
+        _frozen.Frozen._frozen = before
+    same_training(lambda: nn.Linear(3, 2), torch.randn(2, 3).double(), options={"freeze": True})
+    with torch.inference_mode():  # these tensors have no versions, and are no constants
+        layer = nn.Linear(3, 2).double()
+        compiled, x = torch.compile(layer, backend="anfora", options={"freeze": True}), torch.randn(2, 3).double()
+        close(layer(x), compiled(x))
+        layer.weight.add_(1)
+        close(layer(x), compiled(x))
+
+
 def test_no_row_is_written_twice():
     need_torch()
     from anfora.torch import _table

@@ -74,6 +74,8 @@ uint32_t anfi_rows_reduce(group *g, anfi_rows_op op, texpr mean, const char *nam
 /* Two states: the greatest or least of the group and, as s64, its first place; where arg_fit. */
 bool anfi_rows_arg_fit(const group *g);
 void anfi_rows_arg(group *g, bool greatest);
+/* Before the loop over groups: rows too long for an array of their own are in memory. */
+void anfi_rows_arg_before(anfi_low *L, const anfi_view *x, uint32_t mask);
 /* The sum and the squares around the mean in one pass, for what asks next. */
 void anfi_rows_moments(group *g);
 /* A group is one row of f32: the array of exp(x - top), and the sum of an array like it. */

@@ -215,6 +215,7 @@ static void fill(group *g, texpr to, const anf_type *t) {
 static void reduce_to(anfi_low *L, const anfi_low_op *q, const anfi_view *x, uint32_t mask,
                       texpr to, uint64_t first, const anf_type *t, uint64_t whole) {
   group g = {0};
+  if (kind_of(q->op) == ARG_EXTREME) anfi_rows_arg_before(L, x, mask);
   bool any = anfi_group_open(&g, L, q, x, mask);
   g.whole = whole;
   passes(&g);

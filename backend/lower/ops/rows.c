@@ -4,10 +4,10 @@
  * last multiple of 32 comes in order, first of all.
  *   Sum(x: f32[128])   ->   p: f64 x 32 = x[0..32] + x[32..64] + x[64..96] + x[96..128]; y = the sum of p by halves
  * So many, because each waits for its last addition. A row that is computed when read is written to an array first, by
- * a loop of its own. */
+ * a loop of its own; a long one piece by piece, which is the same order. */
 #include "backend/lower/ops/group.h"
 
-enum { LANES = 32, FEW = 16, LEAST = 64, MAX_ROW = 1 << 14 };
+enum { LANES = 32, FEW = 16, LEAST = 64, MAX_ROW = 1 << 14, PIECE = 1 << 12 };
 
 /* Do groups go one by one, the elements along their last axis one after the other? */
 static bool along(const group *g) {
@@ -47,11 +47,23 @@ typedef struct row {
   texpr tensor, base;
 } row;
 
+/* Writes n elements of the row that is computed, from `from` (NULL: 0) on, to an array. */
+static void fill_row(const group *g, texpr array, texpr from, uint64_t n) {
+  anfi_low *L = g->L;
+  anfi_pt p = {0};
+  anfi_loop l;
+  for (uint32_t k = 0; k + 1 < g->n; k++) anfi_pt_push(&p, g->at[k], g->extent[k]);
+  anfi_low_loop(L, &l, n, "j");
+  texpr at = from ? anfi_low_atom(L, anfi_ix_add(L, from, l.var)) : l.var;
+  anfi_pt_push(&p, at, g->extent[g->n - 1]);
+  anfi_low_put(L, array, l.var, anfi_view_at(L, g->x, &p), false);
+  anfi_low_loop_end(L, &l);
+}
+
 static row row_of(const group *g) {
   anfi_low *L = g->L;
   anfi_pt p = {0};
   row r = {g->x->tensor, NULL};
-  anfi_loop l;
   uint64_t n = g->extent[g->n - 1];
   for (uint32_t k = 0; k + 1 < g->n; k++) anfi_pt_push(&p, g->at[k], g->extent[k]);
   if (r.tensor) {
@@ -60,10 +72,7 @@ static row row_of(const group *g) {
   }
   r.tensor = anfi_low_local(L, anfi_lower_elem(g->x->dtype), n, "row");
   r.base = anfi_ix(L, 0);
-  anfi_low_loop(L, &l, n, "j");
-  anfi_pt_push(&p, l.var, n);
-  anfi_low_put(L, r.tensor, l.var, anfi_view_at(L, g->x, &p), false);
-  anfi_low_loop_end(L, &l);
+  fill_row(g, r.tensor, NULL, n);
   return r;
 }
 
@@ -176,11 +185,11 @@ static void close_outer(group *g) {
     if (g->inside[k]) anfi_low_loop_end(g->L, &g->loop[k]);
 }
 
-/* Elements from `from` on, one by one */
-static void take_rest(group *g, anfi_rows_op op, row r, uint64_t from, texpr s, texpr mean) {
+/* Elements from `from` to n, one by one */
+static void take_rest(group *g, anfi_rows_op op, row r, uint64_t from, uint64_t n, texpr s,
+                      texpr mean) {
   anfi_low *L = g->L;
   anfi_loop l;
-  uint64_t n = g->extent[g->n - 1];
   if (from == n) return;
   anfi_low_loop_range(L, &l, anfi_ix(L, from), anfi_ix(L, n), 1, "k");
   texpr x = anfi_low_let(L, load(L, &r, l.var, 1), "x");
@@ -188,11 +197,11 @@ static void take_rest(group *g, anfi_rows_op op, row r, uint64_t from, texpr s, 
   anfi_low_loop_end(L, &l);
 }
 
-/* A row: whole vectors to `acc`, the rest to `s`. */
-static void take_row(group *g, anfi_rows_op op, row r, texpr acc, texpr s, texpr mean) {
+/* A row of n elements: whole vectors to `acc`, the rest to `s`. */
+static void take_row(group *g, anfi_rows_op op, row r, uint64_t n, texpr acc, texpr s, texpr mean) {
   anfi_low *L = g->L;
   anfi_loop l;
-  uint64_t n = g->extent[g->n - 1], whole = n / LANES * LANES;
+  uint64_t whole = n / LANES * LANES;
   if (op == ROWS_MAX || op == ROWS_MIN) take_extremes(g, op, r, whole, acc);
   else {
     anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), LANES, "k");
@@ -200,7 +209,22 @@ static void take_row(group *g, anfi_rows_op op, row r, texpr acc, texpr s, texpr
     anfi_low_set(L, acc, meet(g, op, acc, part(g, op, x, mean)));
     anfi_low_loop_end(L, &l);
   }
-  take_rest(g, op, r, whole, s, mean);
+  take_rest(g, op, r, whole, n, s, mean);
+}
+
+/* The same of a long row that is computed when read. */
+static void take_pieces(group *g, anfi_rows_op op, texpr acc, texpr s, texpr mean) {
+  anfi_low *L = g->L;
+  anfi_loop l;
+  uint64_t n = g->extent[g->n - 1], whole = n / PIECE, rest = n % PIECE;
+  row r = {anfi_low_local(L, anfi_lower_elem(g->x->dtype), PIECE, "piece"), anfi_ix(L, 0)};
+  anfi_low_loop(L, &l, whole, "piece");
+  fill_row(g, r.tensor, anfi_low_atom(L, anfi_ix_mulc(L, l.var, PIECE)), PIECE);
+  take_row(g, op, r, PIECE, acc, s, mean);
+  anfi_low_loop_end(L, &l);
+  if (!rest) return;
+  fill_row(g, r.tensor, anfi_ix(L, whole * PIECE), rest);
+  take_row(g, op, r, rest, acc, s, mean);
 }
 
 /* What the partial results make, met with `s`. */
@@ -274,15 +298,15 @@ void anfi_rows_moments(group *g) {
 
 uint32_t anfi_rows_reduce(group *g, anfi_rows_op op, texpr mean, const char *name) {
   texpr acc;
-  if (!g->x->tensor && g->extent[g->n - 1] > MAX_ROW)
-    anfi_view_force(g->L, (anfi_view *)(uintptr_t)g->x);
+  uint64_t n = g->extent[g->n - 1];
   int what = 2 * (int)op + (mean != NULL);
   texpr known = recall(g, what);
   if (!known && op == ROWS_TOP) known = recall(g, 2 * (int)ROWS_MAX);
   if (known) return anfi_group_state(g, known->dtype, known, name);
   uint32_t i = start(g, op, LANES, &acc, name);
   open_outer(g);
-  take_row(g, op, row_of(g), acc, g->state[i], mean);
+  if (!g->x->tensor && n > MAX_ROW) take_pieces(g, op, acc, g->state[i], mean);
+  else take_row(g, op, row_of(g), n, acc, g->state[i], mean);
   close_outer(g);
   finish(g, op, acc, g->state[i]);
   keep(g, what, anfi_low_let(g->L, g->state[i], name));
@@ -306,14 +330,20 @@ static texpr place_of(group *g, row r, texpr best) {
   return anfi_t_cast(t, ANFI_S64, at);
 }
 
+void anfi_rows_arg_before(anfi_low *L, const anfi_view *x, uint32_t mask) {
+  uint64_t size = 1;
+  for (size_t k = 0; k < x->type->n; k++)
+    if (mask >> k & 1) size *= (uint64_t)x->type->dims[k];
+  if (x->n && size > MAX_ROW) anfi_view_force(L, (anfi_view *)(uintptr_t)x);
+}
+
 void anfi_rows_arg(group *g, bool greatest) {
   anfi_low *L = g->L;
   anfi_rows_op op = greatest ? ROWS_MAX : ROWS_MIN;
   texpr acc;
-  if (!g->x->tensor && g->size > MAX_ROW) anfi_view_force(L, (anfi_view *)(uintptr_t)g->x);
   row r = row_of(g);
   uint32_t i = start(g, op, LANES, &acc, "best");
-  take_row(g, op, r, acc, g->state[i], NULL);
+  take_row(g, op, r, g->size, acc, g->state[i], NULL);
   finish(g, op, acc, g->state[i]);
   texpr best = anfi_low_let(L, g->state[i], "best");
   anfi_group_state(g, ANFI_S64, place_of(g, r, best), "at");
@@ -339,7 +369,7 @@ uint32_t anfi_rows_sum_positive(group *g, texpr array) {
   row r = {array, anfi_ix(g->L, 0)};
   if (known) return anfi_group_state(g, known->dtype, known, "sum");
   uint32_t i = start(g, ROWS_SUM, FEW, &acc, "sum");
-  take_rest(g, ROWS_SUM, r, take_fours(g, r, acc), g->state[i], NULL);
+  take_rest(g, ROWS_SUM, r, take_fours(g, r, acc), g->size, g->state[i], NULL);
   finish(g, ROWS_SUM, acc, g->state[i]);
   keep(g, KNOWN_EXP_SUM, anfi_low_let(g->L, g->state[i], "sum"));
   return i;

@@ -146,7 +146,18 @@ def nanmedian_of(x: torch.Tensor, dim: int, keep: bool = False) -> Any:
     return (value, place) if keep else (value.squeeze(dim), place.squeeze(dim))
 
 
+# ---- weights by direction and length ----
+
+def weight_norm_backward(grad: torch.Tensor, v: torch.Tensor, g: torch.Tensor, norms: torch.Tensor, dim: int) -> tuple:
+    """Of w = v * g / norms, where norms are those of v along all axes but one."""
+    others = [i for i in range(v.dim()) if i != dim % v.dim()]
+    norms = norms.to(v.dtype)
+    along = (grad * v).sum(others, True) / norms if others else grad * v / norms
+    return g / norms * (grad - v * (along / norms)), along.to(g.dtype)
+
+
 APART: dict[Any, Callable] = {
+    aten._weight_norm_interface_backward.default: weight_norm_backward,
     aten.median.default: median, aten.median.dim: median_of, aten.nanmedian.default: nanmedian, aten.nanmedian.dim: nanmedian_of,
     aten._pdist_forward.default: pairs, aten._pdist_backward.default: pairs_backward,
     aten._embedding_bag.default: bag, aten._embedding_bag_forward_only.default: bag, aten._embedding_bag_backward.default: bag_backward,

@@ -17,6 +17,7 @@ from torch.fx.passes.split_module import split_module
 
 from .. import _core
 from ._apart import APART
+from ._frozen import Frozen, static_inputs
 from ._graph import Sizes, Traced, Writer, attribute, describe
 from ._orders import Orders
 from ._sizes import AnySize, batch_of
@@ -52,8 +53,9 @@ class Compiled:
     """A graph of ATen ops that is compiled when it is called: one program for all sizes of a batch, where there is one, else one
     for the sizes of each call."""
 
-    def __init__(self, gm: torch.fx.GraphModule, name: str, options: dict) -> None:
+    def __init__(self, gm: torch.fx.GraphModule, name: str, options: dict, frozen: Any = ()) -> None:
         self.gm, self.name, self.options = gm, name, options
+        self.frozen = set(frozen)  # placeholders that are weights, constants of the code
         self.placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
         self.symbolic = [i for i, n in enumerate(self.placeholders) if _is_symbolic(n.meta.get("val"))]
         self.codes: dict = {}
@@ -80,16 +82,23 @@ class Compiled:
             self.codes[key] = Code(self, Sizes(values), args)
         return self.codes[key]
 
-    def program(self, w: Writer, values: dict) -> Traced:
+    def program(self, w: Writer, values: dict) -> Any:
+        """What runs the graph with the values of its inputs."""
+        at = [i for i, n in enumerate(w.inputs) if n in self.frozen]
+        if at:
+            return Frozen(Traced(self.name, w, **self.options), at, lent, self.options)
+        function = self.any_batch(w, values) or Traced(self.name, w, **self.options)
+        return lambda given: function(*map(lent, given))
+
+    def any_batch(self, w: Writer, values: dict) -> Traced | None:
         batch = batch_of(self.placeholders) if self.options["dynamic"] is not False else None
         if batch in values and values[batch].is_Integer:
             others = {s: n for s, n in values.items() if s != batch}
             key = tuple(sorted((str(s), n) for s, n in others.items()))
             if key not in self.any_size:
                 self.any_size[key] = AnySize(self.gm.graph, self.gm, batch, others, self.name, self.options)
-            if function := self.any_size[key].of(w, int(values[batch])):
-                return function
-        return Traced(self.name, w, **self.options)
+            return self.any_size[key].of(w, int(values[batch]))
+        return None
 
     def __call__(self, *args: Any) -> Any:
         return (self.codes.get(()) if not self.symbolic and self.codes else self.code(args)).run(args)  # type: ignore[union-attr]
@@ -125,7 +134,7 @@ class Code:
 
     def run(self, args: Any) -> Any:
         given = [args[s] if type(s) is int else s() for s in self.sources]
-        made = self.function(*map(lent, given)) if self.function else ()
+        made = self.function(given) if self.function else ()
         for i, shape, more, words in self.checked:
             aten._linalg_check_errors(_core.give(made[i], torch.Tensor).reshape(shape), *more, **words)
         out = []
@@ -206,12 +215,13 @@ def _say(name: str, refused: dict) -> None:
                      "".join(f"{line}{f' ({k} times)' if k > 1 else ''}\n" for line, k in lines.items()))
 
 
-def compile_graph(gm: torch.fx.GraphModule, name: str, options: dict) -> Callable:
-    """A graph of ATen ops as a function of its placeholders."""
+def compile_graph(gm: torch.fx.GraphModule, name: str, options: dict, frozen: Any = ()) -> Callable:
+    """A graph of ATen ops as a function of its placeholders; those at the positions `frozen` are constants of the code."""
     _complete(gm)
     refused = refused_nodes(gm)
     if not refused:
-        return Compiled(gm, name, options)
+        inputs = list(gm.graph.find_nodes(op="placeholder"))
+        return Compiled(gm, name, options, [inputs[i] for i in frozen])
     fallbacks.update(str(n.target) for n in refused)
     _say(name, refused)
     split = _split(gm, refused)
@@ -252,18 +262,18 @@ def _options(options: dict | None) -> dict:
     known = {"fast": False, "tune": False, "backend": "llvm", "threads": torch.get_num_threads() > 1, "dynamic": None}
     wrong = set(options or {}) - set(known)
     if wrong:
-        raise TypeError(f"backend anfora has no option {', '.join(sorted(wrong))}; it has {', '.join(known)}, create_graph")
+        raise TypeError(f"backend anfora has no option {', '.join(sorted(wrong))}; it has {', '.join(known)}, create_graph, freeze")
     return {**known, **(options or {})}
 
 
 def backend(gm: torch.fx.GraphModule, example_inputs: list, *, options: dict | None = None, **more: Any) -> Callable:
     """What torch.compile calls with a graph that it captured."""
     from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
-    chosen = _options({k: v for k, v in (options or {}).items() if k != "create_graph"})
-    orders = (options or {}).get("create_graph", False)
+    chosen = _options({k: v for k, v in (options or {}).items() if k not in ("create_graph", "freeze")})
+    orders, freeze = (bool((options or {}).get(k, False)) for k in ("create_graph", "freeze"))
 
     def compiler(kind: str) -> Callable:
-        return lambda gm, args: make_boxed_func(compile_graph(gm, kind, chosen))
+        return lambda gm, args: make_boxed_func(compile_graph(gm, kind, chosen, static_inputs() if freeze and kind == "inference" else ()))
     compiled = aot_autograd(fw_compiler=compiler("forward"), bw_compiler=compiler("backward"), inference_compiler=compiler("inference"),
                             decompositions=decompositions(), partition_fn=min_cut_rematerialization_partition,
                             keep_inference_input_mutations=False)

@@ -24,6 +24,7 @@ DTYPES = {
     torch.float32: "f32", torch.float64: "f64", torch.complex64: "c64", torch.complex128: "c128",
 }
 LOW = (torch.float16, torch.bfloat16)
+UNQUOTED = re.compile(r'["\\\n]')  # what a text in a program has not
 
 
 SCALAR = {"add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "truediv": "{} / {}", "pow": "Power({}, {})", "neg": "Neg({})",
@@ -384,6 +385,10 @@ class Writer:
         elif node.target is torch.ops.higher_order.with_effects and node.args[1] is torch.ops.aten._linalg_check_errors.default:
             self.checks.append((self.env[node.args[2]], node.args[3:], node.kwargs))
             self.env[node] = [None]
+        elif node.target is torch.ops.aten._assert_async.msg:
+            condition, message = self.reshape(self.cast(self.argument(node.args[0]), torch.bool), ()), node.args[1]
+            self.raw(f"assert({condition}, {text_of(re.sub(UNQUOTED, ' ', message))})")
+            self.env[node] = None
         elif isinstance(node.target, torch._ops.HigherOrderOperator):
             self.env[node] = self._controlled(node)
         elif not isinstance(node.target, torch._ops.OpOverload) and any(isinstance(self.env.get(a), Value) for a in node.all_input_nodes):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Thirty models of torchvision, timm and transformers with random weights, small where their sizes are parameters."""
+"""Models of torchvision, timm and transformers with random weights, small where their sizes are parameters."""
 from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple

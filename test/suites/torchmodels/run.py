@@ -7,7 +7,8 @@
 inference: what the model gives in evaluation. training: loss, gradients and buffers of one step of the model in training mode, by
 torch.compile. step: parameters and buffers after one step of anfora.torch.compile_step. Each tensor's error is the greatest
 difference from eager's as a part of the greatest element: 1e-9 in f64 (1e-6 if the model computes parts of itself in f32), 1e-4 in
-f32. A model passes if all of these hold and no node runs in PyTorch."""
+f32, or off from eager's f64 by twice as much as eager's f32 is, if that is less than 1e-2: gradients in which much cancels have few
+digits. A model passes if all of these hold and no node runs in PyTorch."""
 import argparse
 import contextlib
 import copy
@@ -107,12 +108,31 @@ class Runner:
                 worst = off, name
         return worst
 
+    def rounding(self, make, kind, results):
+        """The error of f32 without tensors that are as near as eager's to what it gives in f64."""
+        case = self.made(make, self.torch.float64)
+        case.model.train(kind != "inference")
+        self.torch.manual_seed(5)
+        kept = []
+        for got, want, exact in zip(*results, getattr(self, kind)(case, case.model, False)):
+            if None in (got[1], want[1], exact[1]) or not want[1].is_floating_point():
+                kept.append((got, want))
+                continue
+            ours, own = (self.error([(x[0], x[1].double())], [exact])[0] for x in (got, want))
+            if not (own < 1e-2 and ours <= 2 * own):
+                kept.append((got, want))
+        return self.error([g for g, _ in kept], [w for _, w in kept])
+
+    def made(self, make, dtype):
+        """The case, whose weights and inputs are numbers of f32."""
+        self.torch.manual_seed(3)
+        case = make()
+        return case._replace(model=case.model.to(dtype), inputs=self.converted(case.inputs, dtype))
+
     def run(self, make, kind, dtype):
         """(error, where, seconds of the compiled run, does the model round to f32?)"""
         torch = self.torch
-        torch.manual_seed(3)
-        case = make()
-        case = case._replace(model=case.model.to(dtype), inputs=self.converted(case.inputs, dtype))
+        case = self.made(make, dtype)
         case.model.train(kind != "inference")
         twin, taken = copy.deepcopy(case.model), 0.0
         results, rounds = [], []
@@ -123,7 +143,10 @@ class Runner:
             with contextlib.nullcontext(rounds) if compiled else self.watched() as rounds:
                 results.append(getattr(self, kind)(case, model, compiled))
             taken = time.time() - start
-        return (*self.error(results[1], results[0]), taken, bool(rounds))
+        off = self.error(results[1], results[0])
+        if dtype is torch.float32 and LIMIT["f32"] < off[0] < float("inf"):
+            off = self.rounding(make, kind, results[::-1])
+        return (*off, taken, bool(rounds))
 
     def model(self, make, kinds, types):
         """The reasons why it fails."""
@@ -163,6 +186,7 @@ def main():
         print(f"skipped: {e}")
         return 0
     from models import MODELS
+    import more  # noqa: F401: it fills MODELS
     r, passed, run = Runner(a.package), 0, 0
     names = a.only.split(",")
     for name, make in MODELS.items():
