@@ -239,6 +239,7 @@ bool anfi_lower_attention(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   uint64_t rows = anfi_attend_rows(&a);
   for (size_t k = 0; k + 1 < r; k++) {
     bool last = k + 2 == r;
+    if (last && rows) anfi_attend_widen(&a);
     if (last && a.s && !rows) copy_keys(&a);
     anfi_low_loop(L, &loop[k], last && rows ? (a.l + rows - 1) / rows : (uint64_t)q->type->dims[k],
                   "i");
