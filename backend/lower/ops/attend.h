@@ -38,9 +38,9 @@ uint64_t anfi_attend_rows_of(const anf_node *n);
 uint64_t anfi_attend_rows(const attend *a);
 /* Copies keys and values of the current batch, if blocks need that. */
 void anfi_attend_widen(attend *a);
-/* Are all values of the current batch finite? */
-texpr anfi_attend_finite(const attend *a);
-/* n rows from `first` on. */
+/* n rows from `first` on. Where a value is not finite, its products with weights of 0 are NaN: then the rows are. */
 void anfi_attend_block(const attend *a, texpr to, texpr first, uint64_t n);
+/* Is something in these rows of the result not finite? */
+texpr anfi_attend_broken(const attend *a, texpr to, texpr first, uint64_t n);
 
 #endif

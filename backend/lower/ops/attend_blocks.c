@@ -69,24 +69,26 @@ static void fill(const block *b, texpr to, uint64_t n, texpr v) {
   anfi_low_loop_end(b->L, &i);
 }
 
-texpr anfi_attend_finite(const attend *a) {
+texpr anfi_attend_broken(const attend *a, texpr to, texpr first, uint64_t n) {
   anfi_low *L = a->L;
   block b = {.a = a, .L = L, .dt = anfi_t_dt(elem_of(a))};
-  anfi_loop j, p;
+  anfi_loop r, p;
+  texpr start = anfi_attend_result(a, first);
   texpr zeros = anfi_low_local(L, elem_of(a), a->dv, "zeros"); // times 0, which is NaN for others
   fill(&b, zeros, a->dv, constant(&b, 0));
-  anfi_low_loop(L, &j, a->s, "j");
+  anfi_low_loop(L, &r, n, "r");
   anfi_low_loop(L, &p, a->dv, "p");
-  texpr v = anfi_attend_element(a, a->value, j.var, p.var, b.dt);
+  texpr at = anfi_ix_add(L, start, anfi_ix_add(L, anfi_ix_mulc(L, r.var, a->dv), p.var));
+  texpr y = anfi_low_let(L, anfi_t_cast(L->t, b.dt, get(&b, to, at)), "y");
   put(&b, zeros, p.var,
-      anfi_t_add(L->t, get(&b, zeros, p.var), anfi_t_mul(L->t, v, constant(&b, 0))));
+      anfi_t_add(L->t, get(&b, zeros, p.var), anfi_t_mul(L->t, y, constant(&b, 0))));
   anfi_low_loop_end(L, &p);
-  anfi_low_loop_end(L, &j);
+  anfi_low_loop_end(L, &r);
   texpr sum = anfi_low_var(L, b.dt, "sum", constant(&b, 0));
   anfi_low_loop(L, &p, a->dv, "p");
   anfi_low_set(L, sum, anfi_t_add(L->t, sum, get(&b, zeros, p.var)));
   anfi_low_loop_end(L, &p);
-  return bin(&b, TX_cmp_eq, sum, constant(&b, 0));
+  return bin(&b, TX_cmp_ne, sum, constant(&b, 0));
 }
 
 static texpr element_at(const block *b, texpr tensor, texpr i) {
