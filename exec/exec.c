@@ -107,7 +107,7 @@ static anf_diag *diag_of(anf_ctx *cx) {
 /* Code is made for more values than before. False: it was made for all. */
 static bool fix_more(anf_exec *e, size_t n, const anfi_arg *args) {
   if (e->fixing == ANFI_FIX_NONE) e->needed = e->g ? anfi_needed_arguments(e->g) : 0;
-  while (e->fixing < ANFI_FIX_ALL) {
+  while (e->fixing < e->most_fixing) {
     e->fixing++;
     for (size_t i = 0; i < n; i++)
       if (args[i].type && !args[i].value && anfi_exec_fixes(e, i, args[i].type)) return true;
@@ -173,6 +173,7 @@ static anf_exec *new_exec(anf_ctx *cx, const anf_exec_opts *given) {
   anf_exec *e = (anf_exec *)anfi_object(cx, sizeof *e);
   if (!e) anfi_throw_nomem(cx);
   e->cx = e->log.cx = cx;
+  e->most_fixing = ANFI_FIX_ALL;
   anfi_defer(cx, ANFI_ON_FAIL, free_exec, e);
   if (!read_opts(cx, given, &e->o)) return NULL;
   if (e->o.engine) {
@@ -419,15 +420,13 @@ void *anf_exec_pointer(const anf_exec *e) {
   if (!e) return NULL;
   return e->variant ? anf_jit_get_function_pointer(e->variant->function) : NULL;
 }
-/* The compiled part, or NULL. */
-static const anf_exec *head_of(const anf_exec *e) {
-  return e->partition ? anfi_partition_head(e->partition) : NULL;
-}
 size_t anf_exec_compilations(const anf_exec *e) {
-  return e ? e->compilations + anf_exec_compilations(head_of(e)) : 0;
+  if (!e) return 0;
+  return e->compilations + (e->partition ? anfi_partition_compilations(e->partition) : 0);
 }
 double anf_exec_compile_ms(const anf_exec *e) {
-  return e ? e->compile_ms + anf_exec_compile_ms(head_of(e)) : 0;
+  if (!e) return 0;
+  return e->compile_ms + (e->partition ? anfi_partition_compile_ms(e->partition) : 0);
 }
 
 static void print_form(anf_graph *g, size_t n, const anf_type *const *types, const char *form,

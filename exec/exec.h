@@ -96,7 +96,7 @@ struct anf_exec {
   anf_value *fn;     // instead of g: a function value, which is the first argument of all calls
   anf_value **fixed; // by argument, or NULL; as many as nfixed
   size_t nfixed;
-  anfi_fixing fixing;
+  anfi_fixing fixing, most_fixing;
   uint64_t needed; // bits of arguments, if fixing is NEEDED
   /* its variants */
   anfi_variant *variant; // used last first

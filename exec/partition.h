@@ -13,7 +13,8 @@ void anfi_partition_free(anf_ctx *cx, anfi_partition *p); // p may be NULL
 /* A new reference in *result, or false with an error. */
 bool anfi_partition_run(const anf_exec *e, size_t n, anf_value *const *args, const anf_run_opts *o,
                         anf_value **result);
-anf_exec *anfi_partition_head(const anfi_partition *p);
+size_t anfi_partition_compilations(const anfi_partition *p); // of both parts
+double anfi_partition_compile_ms(const anfi_partition *p);
 const anf_type *anfi_partition_result(const anfi_partition *p); // of the last run, or NULL
 void anfi_partition_explain(const anfi_partition *p, anf_text *out);
 

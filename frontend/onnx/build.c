@@ -328,6 +328,16 @@ static bool twice(const anfi_ox_place *p, const anfi_ox_graph *g, const char *wh
                    anfi_sprintf(p->b->t->arena, "has twice the %s", what), name->s);
 }
 
+/* Does an old file that lists an initializer among the inputs say the same of both? */
+static bool same_type(const anfi_ox_tensor *t, const anfi_ox_value *v) {
+  bool same = !v->elem_type || v->elem_type == t->data_type;
+  if (t->sparse) return same; // its dims are those of the values
+  if (v->ranked && v->dims.n != t->dims.n) return false;
+  for (size_t i = 0; v->ranked && i < v->dims.n; i++)
+    same &= v->dims.at[i].size < 0 || v->dims.at[i].size == t->dims.at[i];
+  return same;
+}
+
 /* Inputs, but for the initializers that old files list among them. */
 static bool main_inputs(anfi_ox_place *p, const anfi_ox_graph *g) {
   anfi_map inits;
@@ -335,10 +345,14 @@ static bool main_inputs(anfi_ox_place *p, const anfi_ox_graph *g) {
   for (size_t i = 0; i < g->inits.n; i++) {
     uint64_t *at = anfi_map_at(&inits, anfi_key(g->inits.at[i]->name));
     if (*at) return twice(p, g, "initializer", g->inits.at[i]->name);
-    *at = 1;
+    *at = i + 1;
   }
   for (size_t i = 0; i < g->in.n; i++) {
-    if (anfi_map_find(&inits, anfi_key(g->in.at[i].name))) continue;
+    const uint64_t *init = anfi_map_find(&inits, anfi_key(g->in.at[i].name));
+    if (init && !same_type(g->inits.at[*init - 1], &g->in.at[i]))
+      return anfi_fail(p->b->t->cx, loc_of(p->b), ANF_E1175, g->name->s, "graph",
+                       "has an initializer of another type than the input", g->in.at[i].name->s);
+    if (init) continue;
     if (anfi_map_find(&p->values, anfi_key(g->in.at[i].name)))
       return twice(p, g, "input", g->in.at[i].name);
     const anfi_traced *x = parameter(p, &g->in.at[i]);

@@ -9,6 +9,7 @@
  * forms reach the same parameter. Operators of other domains have the last word of the domain in
  * front: ml_Binarizer_, training_Adam_outs. */
 #include "frontend/onnx/onnx.h"
+#include <limits.h>
 
 enum { MAX_OUTPUTS = 1 << 16 };
 
@@ -78,6 +79,25 @@ static const anfi_traced *attribute(anfi_ox_place *p, const anfi_ox_node *n, con
   return v ? anfi_traced_value(t, v) : NULL;
 }
 
+/* False with E1176 where an attribute is none of the words that it may be. */
+static bool is_known_word(const anfi_ox_place *p, const anfi_ox_node *n, const char *name) {
+  static const struct {
+    const char *attr, *ops, *words;
+  } row[] = {
+#define ANFI_WORDS(attr, ops, words) {attr, ops, words},
+#include "frontend/onnx/words.def"
+#undef ANFI_WORDS
+  };
+  const anfi_ox_attr *a = anfi_ox_attr_of(p, n, name);
+  for (size_t i = 0; a && a->kind == OX_ATTR_STRING && i < ANFI_LEN(row); i++) {
+    if (strcmp(row[i].attr, name) != 0) continue;
+    if (*row[i].ops && !anfi_has_word(row[i].ops, n->op->s, n->op->len)) continue;
+    return anfi_has_word(row[i].words, a->text->s, a->text->len) ||
+           refuse(p, n, anfi_sprintf(p->b->t->arena, "the %s", name), a->text->s);
+  }
+  return true;
+}
+
 /* Every attribute must be a parameter: an ignored one could mean something. */
 static bool takes_all(const anfi_ox_place *p, const anfi_ox_node *n, const anf_graph *f) {
   for (size_t k = 0; k < n->attrs.n; k++) {
@@ -86,6 +106,7 @@ static bool takes_all(const anfi_ox_place *p, const anfi_ox_node *n, const anf_g
     for (size_t i = 0; i < f->params.n && !found; i++)
       found = strcmp(anfi_template_param(f, i), name) == 0;
     if (!found) return refuse(p, n, "the attribute", name);
+    if (!is_known_word(p, n, name)) return false;
   }
   return true;
 }
@@ -197,6 +218,49 @@ static const anfi_traced *by_op(anfi_ox_place *p, const anfi_ox_node *n, anfi_op
   return anfi_trace_op(t, op, n->in.n, in, attr);
 }
 
+/* ---- element types ---- */
+
+static const char *same_inputs(const anfi_ox_node *n) {
+  static const struct {
+    const char *letters, *ops;
+  } row[] = {
+#define ANFI_SAME(letters, ops) {letters, ops},
+#include "frontend/onnx/same.def"
+#undef ANFI_SAME
+  };
+  for (size_t i = 0; !*domain_word(n->domain) && i < ANFI_LEN(row); i++)
+    if (anfi_has_word(row[i].ops, n->op->s, n->op->len)) return row[i].letters;
+  return "";
+}
+
+/* Where it is known, and no number of the reader's own. */
+static bool element_type(anfi_trace *t, const anfi_traced *x, anf_dtype *d) {
+  const anf_type *type = x->kind == ANFI_TRACED_DATA ? anfi_traced_type(t, x) : NULL;
+  if (!type || type->kind != ANF_TYPE_TENSOR) return false;
+  *d = (anf_dtype)type->dtype;
+  return !anfi_dtype_is_weak(*d);
+}
+
+/* False with E1178 where two inputs that must have one element type have two. */
+static bool same_types(const anfi_ox_place *p, const anfi_ox_node *n,
+                       const anfi_traced *const *in) {
+  const char *letters = same_inputs(n);
+  size_t len = strcspn(letters, "*"), first[UCHAR_MAX + 1];
+  anf_dtype type[UCHAR_MAX + 1], d;
+  memset(first, 0xff, sizeof first);
+  for (size_t i = 0; i < n->in.n && len && (i < len || letters[len]); i++) {
+    unsigned char c = (unsigned char)letters[i < len ? i : len - 1];
+    if (c == '-' || !element_type(p->b->t, in[i], &d)) continue;
+    if (first[c] == SIZE_MAX) first[c] = i, type[c] = d;
+    if (type[c] == d) continue;
+    anfi_fail(p->b->t->cx, p->b->t->loc, ANF_E1178, n->op->s, n->in.at[first[c]]->s,
+              anf_dtype_name(type[c]), n->in.at[i]->s, anf_dtype_name(d));
+    anfi_hint(p->b->t->cx, "a Cast before the node converts one of them");
+    return false;
+  }
+  return true;
+}
+
 /* ---- outputs ---- */
 
 static const anfi_traced *item_of(anfi_trace *t, const anfi_traced *x, size_t i) {
@@ -210,7 +274,7 @@ bool anfi_ox_operator(anfi_ox_place *p, const anfi_ox_node *n, const anfi_traced
   anf_graph *one = template_of(p->b, n, "_"), *outs = template_of(p->b, n, "_outs");
   anf_graph *rolled = template_of(p->b, n, "_rolled");
   anf_graph *f = rolled ? rolled : one && (n->out.n <= 1 || !outs) ? one : outs;
-  if (!anfi_ox_takes_narrow(p, n)) return false;
+  if (!anfi_ox_takes_narrow(p, n) || !same_types(p, n, in)) return false;
   if (n->out.n > MAX_OUTPUTS) return refuse(p, n, "so many outputs,", "more than 65536");
   const anfi_traced *x = f ? by_template(p, n, f, in, rolled != NULL) : by_op(p, n, op_of(n), in);
   if (!x) return false;

@@ -68,6 +68,30 @@ static void runs_in_two_parts(void **state) {
   finish(&t);
 }
 
+/* The size that a value decides is part of the code; other values are data. */
+static void compiles_the_rest_for_sizes_that_come_again(void **state) {
+  (void)state;
+  fixture t;
+  start(&t);
+  for (int i = 0; i < 2; i++) as_interpreted(&t, 3, 0);
+  assert_int_equal(anf_exec_compilations(t.e), 1);
+  as_interpreted(&t, 3, 0);
+  assert_int_equal(anf_exec_compilations(t.e), 2);
+  as_interpreted(&t, 3, 0.01); // as many elements, other numbers
+  assert_int_equal(anf_exec_compilations(t.e), 2);
+  for (int i = 1; i < 9; i++) as_interpreted(&t, 3, i); // sizes that come once
+  assert_int_equal(anf_exec_compilations(t.e), 2);
+  as_interpreted(&t, 3, 0);
+  as_interpreted(&t, 3, 8);
+  as_interpreted(&t, 3, 8);
+  assert_int_equal(anf_exec_compilations(t.e), 3);
+  anf_text out = {0};
+  assert_int_equal(anf_exec_explain(t.e, &out), ANF_OK);
+  assert_non_null(strstr(out.text, "so far 2 of 9"));
+  anf_text_free(&out);
+  finish(&t);
+}
+
 static void fixed_argument(void **state) {
   (void)state;
   fixture t;
@@ -100,6 +124,7 @@ static void refuses_buffers_and_counts_arguments(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(runs_in_two_parts),
+      cmocka_unit_test(compiles_the_rest_for_sizes_that_come_again),
       cmocka_unit_test(fixed_argument),
       cmocka_unit_test(refuses_buffers_and_counts_arguments),
   };

@@ -132,6 +132,32 @@ def constants():
             TAP.case(f"a resize by constants, {backend}", r.stderr if r.returncode else differs(np.load(out), np.load(stem + ".out0.npy")))
 
 
+def numbers(name, values, kind=7):
+    return tensor(name, (len(values),), kind, np.array(values, {7: "<i8", 1: "<f4"}[kind]).tobytes())
+
+
+def word(name, text):
+    return field(5, field(1, name) + field(4, text) + field(20, 3))
+
+
+def contradictions():
+    """Files that ONNX Runtime refuses, too: one part says what another does not."""
+    image, flat, weights = value("x", dims=(1, 4, 8, 8)), value("x", dims=(2, 3)), tensor("w", (2, 4, 3, 3))
+    kernel = field(5, field(1, "kernel_shape") + field(8, 5) + field(8, 5) + field(20, 7))
+    for name, op, inputs, attrs, inits, x, code, words in (
+            ("a kernel_shape that the weights have not", "Conv", ["x", "w"], kernel, [weights], image, "E1055", "kernel_shape"),
+            ("padding by an unknown word", "Conv", ["x", "w"], word("auto_pad", "SIDEWAYS"), [weights], image, "E1176", "SIDEWAYS"),
+            ("a mode of another operator", "Resize", ["x", "", "s"], word("mode", "reflect"), [numbers("s", [1, 1, 2, 2], 1)], image, "E1176", "reflect"),
+            ("a scale of nothing", "Resize", ["x", "", "s"], b"", [numbers("s", [1, 1, 0, 2], 1)], image, "E1055", "positive"),
+            ("a 0 beyond the input's dims", "Reshape", ["x", "s"], b"", [numbers("s", [2, 3, 0])], flat, "E1055", "a 0 in the shape"),
+            ("parts that are not the whole", "Split", ["x", "s"], integer("axis", 1), [numbers("s", [1])], flat, "E1055", "sum"),
+            ("pads that take away more than there is", "Pad", ["x", "s"], b"", [numbers("s", [0, -2, 0, -2])], flat, "E1055", "more than there is"),
+            ("a product that its summand widens", "Gemm", ["x", "a", "c"], b"", [tensor("a", (3, 4)), tensor("c", (2, 1, 4))], flat, "E1055", "Gemm"),
+            ("a scale that widens what it scales", "LayerNormalization", ["x", "s"], b"", [tensor("s", (4, 2, 3))], flat, "E1055", "LayerNormalization"),
+            ("an initializer that is no such input", "Relu", ["x"], b"", [tensor("x", (3,))], flat, "E1175", "another type")):
+        refused(name, model(graph([node(op, inputs, "y", attrs)], inits, [x])), code, words)
+
+
 def damaged():
     with open(os.path.join(FIXTURES, "gemm_all_attributes.onnx"), "rb") as f:
         whole = f.read()
@@ -154,6 +180,10 @@ def damaged():
     refused("an input that is there twice", model(graph([RELU], ins=(value("x"), value("x")))), "E1175", "has twice the input x")
     refused("an attribute that is not known", model(graph([node("Relu", ["x"], "y", integer("odd", 1))])), "E1176", "odd")
     refused("too many inputs", model(graph([node("Gelu", ["x", "x", "x"], "y")])), "E1176")
+    for name, op, inputs in (("a convolution of f32 by f64", "Conv", ["x", "w"]), ("f32 and f64 that are added", "Add", ["w", "x"]), ("a list with f64 in it", "Concat", ["x", "x", "w"])):
+        more = integer("axis", 0) if op == "Concat" else b""
+        refused(name, model(graph([node(op, inputs, "y", more)], [tensor("w", (1, 1, 1), 11, b"\0" * 8)], [value("x", dims=(1, 1, 4))])), "E1178", "is f64", "x is f32")
+    contradictions()
     refused("shapes that do not fit", model(graph([node("Add", ["x", "w"], "y")], [tensor("w", (3,))])), "E0503")
     endless = field(25, field(1, "F") + field(4, "a") + field(5, "b") + field(7, node("F", ["a"], "b", domain="f")) + field(10, "f"))
     refused("a function that calls itself", model(graph([node("F", ["x"], "y", domain="f")]), more=endless), "E1175")

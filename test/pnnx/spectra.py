@@ -126,6 +126,14 @@ def bags(check, rand):
         check(f"aten::embedding_bag {case}", "torch.positive", [w, at, offsets] + ([own] if case == 3 else []), np.array(want).astype("f4"), before=before, takes=["y"])
 
 
+def groups(check, rand):
+    """Rows of each group by the matrix of the group; the second group has none."""
+    x, w, ends = rand(7, 4), rand(3, 4, 5), np.array([2, 2, 7], "i4")
+    want = np.stack([row @ w[np.searchsorted(ends, i, "right")] for i, row in enumerate(x)])
+    before = ["pnnx.Expression n 0 1 n expr=None", "aten::_grouped_mm e 5 1 x0 x1 x2 n n y"]
+    check("aten::_grouped_mm", "torch.positive", [x, w, ends], want, before=before, takes=["y"])
+
+
 def cases(check, rand):
-    for part in (transforms, frames, alignments, bags):
+    for part in (transforms, frames, alignments, bags, groups):
         part(check, rand)

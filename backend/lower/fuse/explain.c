@@ -3,6 +3,7 @@
  *   y = Softmax(x @ w)   ->   a block of ops that go row by row, and the op that ended it
  * Beside blocks: ops that write their results alone, and ops computed in their consumers. */
 #include "backend/lower/graph/graph.h"
+#include "backend/lower/ops/attend.h"
 
 static const char *name_of(const anf_node *n) {
   return n->kind == ANFI_APPLY ? anfi_op[n->op].name : "a call";
@@ -85,6 +86,11 @@ static void put_alone(const anf_node *n, bool inlined, anf_text *out) {
                                                 : "  computed where it is read: ";
   put_node(n, before, out);
   if (anfi_low_is_of_bytes(n)) anfi_puts(out, ", of bytes that are summed in i32");
+  if (anfi_is_op(n, ANF_OP_Attention)) {
+    uint64_t rows = anfi_attend_rows_of(n);
+    if (rows) anfi_putf(out, ", by kernels for %llu queries at a time", (unsigned long long)rows);
+    else anfi_puts(out, ", each query by itself, in double");
+  }
   if (slices) anfi_putf(out, ", in %llu slices", (unsigned long long)slices);
   anfi_putc(out, '\n');
 }

@@ -204,20 +204,18 @@ static void one_row(attend *a, texpr to, texpr i) {
   weigh(a, sum, to, row);
 }
 
-/* n rows from `first` on, by kernels if that gives no other value: weights of 0 times what is not finite. */
+/* n rows from `first` on, by kernels; once more if that gives what is not finite, as weights of 0 times values that are not do. */
 static void one_block(attend *a, texpr to, texpr first, uint64_t n) {
   anfi_low *L = a->L;
   anfi_loop i;
-  texpr finite = anfi_attend_finite(a);
-  anfi_low_if(L);
   anfi_attend_block(a, to, first, n);
-  tstmt then_ = anfi_low_then(L);
+  texpr broken = anfi_attend_broken(a, to, first, n);
   anfi_low_if(L);
   copy_keys(a);
   anfi_low_loop(L, &i, n, "i");
   one_row(a, to, anfi_low_atom(L, anfi_ix_add(L, first, i.var)));
   anfi_low_loop_end(L, &i);
-  anfi_low_if_else_end(L, finite, then_);
+  anfi_low_if_end(L, broken);
 }
 
 /* Blocks of rows; the last may be shorter. */
@@ -239,6 +237,7 @@ bool anfi_lower_attention(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   uint64_t rows = anfi_attend_rows(&a);
   for (size_t k = 0; k + 1 < r; k++) {
     bool last = k + 2 == r;
+    if (last && rows) anfi_attend_widen(&a);
     if (last && a.s && !rows) copy_keys(&a);
     anfi_low_loop(L, &loop[k], last && rows ? (a.l + rows - 1) / rows : (uint64_t)q->type->dims[k],
                   "i");

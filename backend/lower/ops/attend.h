@@ -15,6 +15,8 @@ typedef struct attend {
   uint64_t l, s, d, dv;
   bool causal;
   double scale;
+  /* the current batch, if elements are narrower than f32: copies in f32, a row for each key; else NULL */
+  texpr wide_key, wide_value;
   /* the current query */
   texpr at[ANF_MAX_RANK]; // of the batch, and the query
   texpr columns;          // keys: part p of key j is at p s + j
@@ -30,11 +32,15 @@ texpr anfi_attend_masked(const attend *a, texpr x, texpr i, texpr j, tdtype as);
 /* Where the result of query i starts. */
 texpr anfi_attend_result(const attend *a, texpr i);
 
-/* attend_blocks.c: rows of a block, if kernels are worth it, or 0. */
+/* attend_blocks.c: queries of a block of the node, if kernels are worth it, or 0; it has types. */
+uint64_t anfi_attend_rows_of(const anf_node *n);
+/* The same while it is lowered. */
 uint64_t anfi_attend_rows(const attend *a);
-/* Are all values of the current batch finite? */
-texpr anfi_attend_finite(const attend *a);
-/* n rows from `first` on. */
+/* Copies keys and values of the current batch, if blocks need that. */
+void anfi_attend_widen(attend *a);
+/* n rows from `first` on. Where a value is not finite, its products with weights of 0 are NaN: then the rows are. */
 void anfi_attend_block(const attend *a, texpr to, texpr first, uint64_t n);
+/* Is something in these rows of the result not finite? */
+texpr anfi_attend_broken(const attend *a, texpr to, texpr first, uint64_t n);
 
 #endif

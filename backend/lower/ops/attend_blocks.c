@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Attention by kernels, in the type of its elements, a block of queries at a time:
+/* Attention by kernels, in the type of its elements or in f32 if that is narrower, a block of queries at a time:
  *   Attention(q, k, v)   ->   s = k (scale q)ᵀ; s = e^(s - max of the column); y = sᵀ v / sums of the columns
  * Scores lie transposed, a row for each key, so that loops over the queries of a block are vectors and keys and values
- * are read as they lie. Scores of a block stay in the cache (Dao et al., FlashAttention). Sums of exponentials are
+ * are read as they lie, or as copies in f32. Scores of a block stay in the cache (Dao et al., FlashAttention). Sums of exponentials are
  * double. A causal block reads keys up to its last query, CHUNK at a time. */
 #include "backend/lower/ops/attend.h"
 
@@ -20,21 +20,36 @@ typedef struct block {
   texpr score, top; // [keys][queries], [queries]
 } block;
 
-static anf_tir_elem elem_of(const attend *a) {
+static anf_tir_elem stored(const attend *a) {
   return anfi_lower_elem((anf_dtype)a->q->type->dtype);
 }
+static bool is_narrow(const attend *a) {
+  return stored(a) == ANF_TIR_f16 || stored(a) == ANF_TIR_bf16;
+}
+/* What is computed in. */
+static anf_tir_elem elem_of(const attend *a) { return is_narrow(a) ? ANF_TIR_f32 : stored(a); }
 
 static bool is_plain(const anfi_view *v) { return v->tensor && v->kind == VIEW_BUFFER; }
 
-uint64_t anfi_attend_rows(const attend *a) {
+static uint64_t rows_for(anf_tir_elem e, uint64_t l, uint64_t s, uint64_t d, uint64_t dv) {
   enum { MOST = 32, LEAST = 8, SCORES = 1 << 18, FEW_PRODUCTS = 1 << 15 };
-  anf_tir_elem e = elem_of(a);
   uint64_t rows = MOST, bytes = e == ANF_TIR_f64 ? 8 : 4;
-  if (e != ANF_TIR_f32 && e != ANF_TIR_f64) return 0;
+  if (e != ANF_TIR_f32 && e != ANF_TIR_f64 && e != ANF_TIR_f16 && e != ANF_TIR_bf16) return 0;
+  if (d < LEAST || dv < LEAST || l * s * d < FEW_PRODUCTS) return 0;
+  while (rows > LEAST && rows * s * bytes > SCORES) rows /= 2;
+  return rows < l ? rows : l;
+}
+
+uint64_t anfi_attend_rows(const attend *a) {
   if (!is_plain(a->query) || !is_plain(a->key) || !is_plain(a->value)) return 0;
-  if (a->l < LEAST || a->d < LEAST || a->dv < LEAST || a->l * a->s * a->d < FEW_PRODUCTS) return 0;
-  while (rows > LEAST && rows * a->s * bytes > SCORES) rows /= 2;
-  return rows < a->l ? rows : a->l;
+  return rows_for(stored(a), a->l, a->s, a->d, a->dv);
+}
+
+uint64_t anfi_attend_rows_of(const anf_node *n) {
+  const anf_type *q = n->in[0].def->type, *k = n->in[1].def->type, *v = n->in[2].def->type;
+  return rows_for(anfi_lower_elem((anf_dtype)q->dtype), (uint64_t)q->dims[q->n - 2],
+                  (uint64_t)k->dims[k->n - 2], (uint64_t)q->dims[q->n - 1],
+                  (uint64_t)v->dims[v->n - 1]);
 }
 
 static void put(const block *b, texpr to, texpr i, texpr x) {
@@ -54,36 +69,62 @@ static void fill(const block *b, texpr to, uint64_t n, texpr v) {
   anfi_low_loop_end(b->L, &i);
 }
 
-texpr anfi_attend_finite(const attend *a) {
+texpr anfi_attend_broken(const attend *a, texpr to, texpr first, uint64_t n) {
   anfi_low *L = a->L;
   block b = {.a = a, .L = L, .dt = anfi_t_dt(elem_of(a))};
-  anfi_loop j, p;
+  anfi_loop r, p;
+  texpr start = anfi_attend_result(a, first);
   texpr zeros = anfi_low_local(L, elem_of(a), a->dv, "zeros"); // times 0, which is NaN for others
   fill(&b, zeros, a->dv, constant(&b, 0));
-  anfi_low_loop(L, &j, a->s, "j");
+  anfi_low_loop(L, &r, n, "r");
   anfi_low_loop(L, &p, a->dv, "p");
-  texpr v = anfi_attend_element(a, a->value, j.var, p.var, b.dt);
+  texpr at = anfi_ix_add(L, start, anfi_ix_add(L, anfi_ix_mulc(L, r.var, a->dv), p.var));
+  texpr y = anfi_low_let(L, anfi_t_cast(L->t, b.dt, get(&b, to, at)), "y");
   put(&b, zeros, p.var,
-      anfi_t_add(L->t, get(&b, zeros, p.var), anfi_t_mul(L->t, v, constant(&b, 0))));
+      anfi_t_add(L->t, get(&b, zeros, p.var), anfi_t_mul(L->t, y, constant(&b, 0))));
   anfi_low_loop_end(L, &p);
-  anfi_low_loop_end(L, &j);
+  anfi_low_loop_end(L, &r);
   texpr sum = anfi_low_var(L, b.dt, "sum", constant(&b, 0));
   anfi_low_loop(L, &p, a->dv, "p");
   anfi_low_set(L, sum, anfi_t_add(L->t, sum, get(&b, zeros, p.var)));
   anfi_low_loop_end(L, &p);
-  return bin(&b, TX_cmp_eq, sum, constant(&b, 0));
-}
-
-/* The address of row `row` of a matrix of the current batch. */
-static texpr row_of(const block *b, const anfi_view *x, texpr row) {
-  anfi_pt p = anfi_attend_point(b->a, x, row, anfi_ix(b->L, 0));
-  texpr i = anfi_low_atom(b->L, anfi_pt_linear(b->L, &p));
-  return anfi_t_addr(b->L->t, x->tensor, 1, &i);
+  return bin(&b, TX_cmp_ne, sum, constant(&b, 0));
 }
 
 static texpr element_at(const block *b, texpr tensor, texpr i) {
   i = anfi_low_atom(b->L, i);
   return anfi_t_addr(b->L->t, tensor, 1, &i);
+}
+
+static texpr widened(const attend *a, const anfi_view *x, uint64_t n) {
+  anfi_low *L = a->L;
+  anfi_loop j, p;
+  block b = {.a = a, .L = L, .dt = anfi_t_dt(ANF_TIR_f32)};
+  texpr to = anfi_low_local(L, ANF_TIR_f32, a->s * n, "wide");
+  anfi_low_loop(L, &j, a->s, "j");
+  anfi_low_loop(L, &p, n, "p");
+  put(&b, to, anfi_ix_add(L, anfi_ix_mulc(L, j.var, n), p.var),
+      anfi_attend_element(a, x, j.var, p.var, b.dt));
+  anfi_low_loop_end(L, &p);
+  anfi_low_loop_end(L, &j);
+  return to;
+}
+
+void anfi_attend_widen(attend *a) {
+  if (!is_narrow(a)) return;
+  a->wide_key = widened(a, a->key, a->d);
+  a->wide_value = widened(a, a->value, a->dv);
+}
+
+/* The address of row `row` of the keys or values of the current batch. */
+static texpr row_of(const block *b, const anfi_view *x, texpr row) {
+  const attend *a = b->a;
+  if (a->wide_key && x == a->key) return element_at(b, a->wide_key, anfi_ix_mulc(b->L, row, a->d));
+  if (a->wide_value && x == a->value)
+    return element_at(b, a->wide_value, anfi_ix_mulc(b->L, row, a->dv));
+  anfi_pt p = anfi_attend_point(b->a, x, row, anfi_ix(b->L, 0));
+  texpr i = anfi_low_atom(b->L, anfi_pt_linear(b->L, &p));
+  return anfi_t_addr(b->L->t, x->tensor, 1, &i);
 }
 
 /* size: num, m, n, k, lda, ldb, ldc, stride a, stride b; num: instead of the first, or NULL */
@@ -242,8 +283,8 @@ static texpr add_exponentials(const block *b) {
   return sums;
 }
 
-/* Rows of y are divided by their sums; of no sum they are zeros. */
-static void divide(const block *b, texpr to, texpr start, texpr sums) {
+/* Rows of y are divided by their sums, to be the result; of no sum they are zeros. `y` starts at `from`, `to` at `start`. */
+static void divide(const block *b, texpr y, texpr from, texpr to, texpr start, texpr sums) {
   anfi_low *L = b->L;
   anfi_loop r, p;
   anfi_low_loop(L, &r, b->n, "r");
@@ -252,9 +293,9 @@ static void divide(const block *b, texpr to, texpr start, texpr sums) {
                              bin(b, TX_div, anfi_low_const(L, ANFI_F64, 1), sum)),
         w = anfi_low_let(L, anfi_t_cast(L->t, b->dt, part), "w");
   anfi_low_loop(L, &p, b->a->dv, "p");
-  texpr at = anfi_low_atom(
-      L, anfi_ix_add(L, start, anfi_ix_add(L, anfi_ix_mulc(L, r.var, b->a->dv), p.var)));
-  put(b, to, at, anfi_t_mul(L->t, get(b, to, at), w));
+  texpr at = anfi_low_atom(L, anfi_ix_add(L, anfi_ix_mulc(L, r.var, b->a->dv), p.var));
+  texpr x = anfi_t_mul(L->t, get(b, y, anfi_ix_add(L, from, at)), w);
+  put(b, to, anfi_ix_add(L, start, at), anfi_t_cast(L->t, anfi_t_dt(stored(b->a)), x));
   anfi_low_loop_end(L, &p);
   anfi_low_loop_end(L, &r);
 }
@@ -269,6 +310,9 @@ void anfi_attend_block(const attend *a, texpr to, texpr first, uint64_t n) {
   if (a->mask || a->causal) mask_scores(&b);
   find_greatest(&b);
   texpr sums = add_exponentials(&b);
-  multiply_values(&b, element_at(&b, to, start));
-  divide(&b, to, start, sums);
+  bool narrow = is_narrow(a);
+  texpr y = narrow ? anfi_low_local(a->L, ANF_TIR_f32, n * a->dv, "y") : to;
+  texpr from = narrow ? anfi_ix(a->L, 0) : start;
+  multiply_values(&b, element_at(&b, y, from));
+  divide(&b, y, from, to, start, sums);
 }

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Attention of few queries to many keys, as in decoding with a cache, ours and PyTorch's scaled_dot_product_attention, one thread, in
+turn in one process: decode.py BUILD_DIR [NAME..]
+Medians in microseconds, the bytes of keys and values by the time, the same of a sum that reads as many bytes, and the
+largest difference of the results. It needs torch."""
+import os
+import statistics
+import sys
+import tempfile
+import time
+
+BUILD = os.path.abspath(sys.argv[1])
+sys.path.insert(0, os.path.join(BUILD, "python"))
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+
+import anfora  # noqa: E402
+
+TURNS = 41
+# heads, queries, keys, parts of a query, element type
+SHAPES = {
+    "12 x 1 to 1024, f32": (12, 1, 1024, 64, "f4"),
+    "12 x 1 to 8192, f32": (12, 1, 8192, 64, "f4"),
+    "12 x 4 to 1024, f32": (12, 4, 1024, 64, "f4"),
+    "12 x 1 to 1024, f16": (12, 1, 1024, 64, "f2"),
+    "12 x 384 to 384, f32": (12, 384, 384, 64, "f4"),
+    "12 x 384 to 384, f16": (12, 384, 384, 64, "f2"),
+}
+
+
+def clock(run):
+    start = time.perf_counter()
+    run()
+    return (time.perf_counter() - start) * 1e6
+
+
+def compare(name, folder):
+    heads, queries, keys, parts, dtype = SHAPES[name]
+    source = np.random.default_rng(0)
+    q, k, v = (source.standard_normal((heads, n, parts)).astype(dtype) for n in (queries, keys, keys))
+    path = os.path.join(folder, "attention.anf")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("def main(q, k, v) { Attention(q, k, v) }\n")
+    ours = anfora.read(path).main
+    t = [torch.from_numpy(x) for x in (q, k, v)]
+    read = np.zeros(2 * k.nbytes // 4, "f4")
+    ways = [lambda: np.asarray(ours(q, k, v)), lambda: torch.nn.functional.scaled_dot_product_attention(*t).numpy(), lambda: read.sum()]
+    got, want = (way() for way in ways[:2])
+    error = np.abs(got.astype("f4") - want.astype("f4")).max()
+    if not error < (1e-5 if dtype == "f4" else 1e-2):
+        sys.exit(f"{name}: wrong by {error:.1e}")
+    times = [[clock(way) for way in ways] for _ in range(TURNS)]
+    here, there, bound = (statistics.median(x) for x in zip(*times))
+    speed = [2 * k.nbytes / x / 1e3 for x in (here, there, bound)]
+    print(f"{name:24}  ours {here:9.1f} us {speed[0]:5.1f} GB/s  PyTorch {there:9.1f} us {speed[1]:5.1f}  ratio {here / there:5.2f}  a sum {speed[2]:5.1f}  differs by {error:.0e}")
+
+
+torch.set_num_threads(1)
+with tempfile.TemporaryDirectory() as here:
+    for each in sys.argv[2:] or SHAPES:
+        compare(each, here)
