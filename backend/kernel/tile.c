@@ -217,6 +217,8 @@ static anfi_tile tile_for(const anfi_isa *isa, const anfi_product *p, uint32_t l
 anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {
   uint32_t lanes = isa->bytes / p->sum;
   bool across = false;
+  anfi_isa one_less = *isa;
+  if (p->adds) one_less.regs--, isa = &one_less;
   anfi_tile t = tile_for(isa, p, lanes, &across);
   anfi_blocks b = {.nr = (uint64_t)t.vecs * lanes};
   uint32_t dots = p->bytes < p->sum ? 2 : 1; // several steps at once leave more time to move blocks
