@@ -116,6 +116,10 @@ static void block_of_rows(gemm *p, call c, const gemm_group *s, const gemm_task 
     c.down = ix(p, 0);
     anfi_gemm_transpose_rows(p, &c.a, c.row, c.down, m, s->k0, s->k);
   }
+  if (p->a == A_WIDENED_BY_BLOCK) {
+    c.down = ix(p, 0);
+    anfi_gemm_copy_rows(p, &c.a, c.row, m, s->k0, s->k);
+  }
   all_panels(p, &c, s);
 }
 
@@ -282,7 +286,8 @@ bool anfi_low_gemm_rounds(const anfi_low *L, const anfi_mm *q) {
 }
 
 static gemm_a a_layout(const gemm *p, bool dots) {
-  if (!p->q->ta) return A_BY_ROWS;
+  bool widened = p->q->bytes_a && p->type.a != p->q->bytes_a;
+  if (!p->q->ta) return widened && p->team == 1 ? A_WIDENED_BY_BLOCK : A_BY_ROWS;
   if (!dots && (p->widened || !p->b.pack_a)) return A_BY_K;
   return p->team == 1 ? A_TRANSPOSED_BY_BLOCK : A_TRANSPOSED;
 }
