@@ -505,16 +505,12 @@ static void unknown_name(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(every_type),
-                                     cmocka_unit_test(wide_vectors),
-                                     cmocka_unit_test(dots),
-                                     cmocka_unit_test(pairs), cmocka_unit_test(dots_of_bf16),
-                                     cmocka_unit_test(tiles),
-                                     cmocka_unit_test(instructions),
-                                     cmocka_unit_test(tiles_fit_registers),
-                                     cmocka_unit_test(few_columns),
-                                     cmocka_unit_test(narrow_vectors),
-                                     cmocka_unit_test(c_text),
-                                     cmocka_unit_test(unknown_name)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_type),   cmocka_unit_test(wide_vectors),
+      cmocka_unit_test(dots),         cmocka_unit_test(pairs),
+      cmocka_unit_test(dots_of_bf16), cmocka_unit_test(tiles),
+      cmocka_unit_test(instructions), cmocka_unit_test(tiles_fit_registers),
+      cmocka_unit_test(few_columns),  cmocka_unit_test(narrow_vectors),
+      cmocka_unit_test(c_text),       cmocka_unit_test(unknown_name)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,7 +47,8 @@ static V vnni_load(const kgen *k, V p, uint32_t j, uint32_t tail) {
   lgen *g = k->g;
   V at = move(k, p, ci(k, (int64_t)j * k->lanes * group_bytes(k)));
   V x = anfi_kg_load(k, g->i16, at, k->bytes_b, tail);
-  return anfi_dot_widen(&k->dot, ll.BuildBitCast(g->b, x, anfi_ll_vector_of(g->i8, 2 * k->lanes), ""));
+  return anfi_dot_widen(&k->dot,
+                        ll.BuildBitCast(g->b, x, anfi_ll_vector_of(g->i8, 2 * k->lanes), ""));
 }
 
 /* Vector j of groups from b on, interleaved unless B is in VNNI layout. */
@@ -151,7 +152,8 @@ void anfi_kg_alloc_panel(kgen *k, const anfi_tile *t) {
   uint64_t bytes = (uint64_t)s->size[GEMM_K] / k->dot.steps * t->vecs * vector_bytes(k);
   if (!bytes || (bytes > MOST && !is_vnni(k))) return;
   if (!is_vnni(k)) k->packed = anfi_kg_stack(k, bytes);
-  if (anfi_kg_biased(k) && !has_sums(k)) k->excess = anfi_kg_stack(k, (uint64_t)t->vecs * vector_bytes(k));
+  if (anfi_kg_biased(k) && !has_sums(k))
+    k->excess = anfi_kg_stack(k, (uint64_t)t->vecs * vector_bytes(k));
 }
 
 /* One group of k of the panel: packed, and added to the excess. */

@@ -8,9 +8,9 @@
 
 /* How kernels find A. */
 typedef enum gemm_a {
-  A_BY_ROWS,            // as stored, or copied in the same order
-  A_BY_K,               // stored K by M, and read so (attribute trans_a)
-  A_TRANSPOSED,         // stored K by M: the task's rows are transposed for each block of K,
+  A_BY_ROWS,             // as stored, or copied in the same order
+  A_BY_K,                // stored K by M, and read so (attribute trans_a)
+  A_TRANSPOSED,          // stored K by M: the task's rows are transposed for each block of K,
   A_TRANSPOSED_BY_BLOCK, // or each cache block of rows right before its only use
   A_WIDENED_BY_BLOCK     // the same of bytes that kernels read as s16
 } gemm_a;

@@ -67,7 +67,8 @@ gemm_matrix anfi_gemm_pack_a(gemm *p, const gemm_task *t, texpr k0, uint64_t kb)
   anfi_low *L = p->L;
   texpr from = atom(p, offset_in_a(p, t->row, k0)), rows;
   if (!p->b.pack_a) return (gemm_matrix){q->a, from, q->lda};
-  bool by_k = p->a == A_BY_K, by_block = p->a == A_TRANSPOSED_BY_BLOCK || p->a == A_WIDENED_BY_BLOCK;
+  bool by_k = p->a == A_BY_K,
+       by_block = p->a == A_TRANSPOSED_BY_BLOCK || p->a == A_WIDENED_BY_BLOCK;
   uint64_t most = by_block ? p->b.mb : p->task_blocks * p->b.mb, ld = (by_k ? most : kb) + LINE;
   anfi_loop i, j;
   gemm_matrix r = {anfi_low_local(L, p->type.a, (by_k ? kb : most) * ld, "rows"), ix(p, 0), ld};

@@ -51,7 +51,8 @@ static void one_square(const square *s, texpr row, texpr col) {
   for (uint64_t i = 0; i < s->side; i++) {
     texpr at = from_at(s, anfi_ix_addc(L, row, (int64_t)i), col);
     v[i] = anfi_low_let(L, anfi_t_at(L->t, s->q->from, 1, &at, (uint16_t)s->side, 0, NULL), "v");
-    if (v[i]->dtype.elem != s->q->elem) v[i] = anfi_low_let(L, anfi_t_cast(L->t, lanes_of(s), v[i]), "v");
+    if (v[i]->dtype.elem != s->q->elem)
+      v[i] = anfi_low_let(L, anfi_t_cast(L->t, lanes_of(s), v[i]), "v");
   }
   for (uint64_t d = s->side / 2; d; d /= 2)
     for (uint64_t i = 0; i < s->side; i++) {

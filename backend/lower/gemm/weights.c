@@ -86,15 +86,16 @@ static shares shares_of(const anfi_mm *q) {
   uint64_t most = q->n / WIDE < ANFI_LOW_TASKS ? q->n / WIDE : ANFI_LOW_TASKS;
   s.cols = anfi_mm_up(anfi_mm_up(q->n, LANES), most ? most : 1) * LANES;
   s.ranges = anfi_mm_up(q->n, s.cols);
-  most = q->k / LEAST_ROWS < ANFI_LOW_TASKS / s.ranges ? q->k / LEAST_ROWS : ANFI_LOW_TASKS / s.ranges;
+  most =
+      q->k / LEAST_ROWS < ANFI_LOW_TASKS / s.ranges ? q->k / LEAST_ROWS : ANFI_LOW_TASKS / s.ranges;
   s.rows = anfi_mm_up(anfi_mm_up(q->k, ROWS), most ? most : 1) * ROWS;
   s.slices = anfi_mm_up(q->k, s.rows);
   return s;
 }
 
 /* Sums of a task's columns over `rows` steps from k0 on: they are results, or go to `to`, row `at` of the slices' sums. */
-static void some_columns(byte_rows *w, texpr k0, uint64_t rows, texpr first, uint64_t cols, texpr to,
-                         texpr at) {
+static void some_columns(byte_rows *w, texpr k0, uint64_t rows, texpr first, uint64_t cols,
+                         texpr to, texpr at) {
   anfi_low *L = w->L;
   const anfi_mm *q = w->q;
   anfi_loop l;
