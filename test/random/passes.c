@@ -237,7 +237,7 @@ static bool near(const anf_value *a, const anf_value *b, double bound) {
   }
   anf_dtype d = anf_value_dtype(a);
   if (d != anf_value_dtype(b) || anf_value_elements(a) != anf_value_elements(b)) return false;
-  if (!bound || (d != ANF_F32 && d != ANF_F64 && anf_dtype_bytes(d) > 1))
+  if (bound == 0 || (d != ANF_F32 && d != ANF_F64 && anf_dtype_bytes(d) > 1))
     return anf_value_same(a, b);
   double most = 0, off = 0, steps = anf_dtype_bytes(d) == 1; // a code may round to its neighbour
   for (size_t i = 0; i < anf_value_elements(a); i++) {
