@@ -62,9 +62,9 @@ static inline bool anfi_sums_pairs(int32_t a, int32_t b, int32_t c) {
   return a == ANF_TIR_bf16 && b == a && (c == ANF_TIR_f32 || c == a);
 }
 
-/* Steps of K that lie together in a B in VNNI layout: as many as fill 32 bits. */
-static inline uint32_t anfi_vnni_group(int32_t b) {
-  switch (b) { /* dispatch */
+/* Steps of K that lie together in a B in VNNI layout: as many as fill 32 bits, in the wider type of A and B. */
+static inline uint32_t anfi_vnni_group(int32_t a, int32_t b) {
+  switch (a == ANF_TIR_s16 ? a : b) { /* dispatch */
   case ANF_TIR_bool:
   case ANF_TIR_u8:
   case ANF_TIR_s8: return 4;

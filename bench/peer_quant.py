@@ -137,4 +137,5 @@ def with_onnxruntime():
             compared(f"ResNet-18 {kind}", file, x[0], folder)
 
 
-run_all("quantised networks, one thread", with_onnxruntime)
+if __name__ == "__main__":
+    run_all("quantised networks, one thread", with_onnxruntime)

@@ -139,7 +139,7 @@ static void run(const anfi_brgemm *g, const operands *o) {
 #define STORE_C(i, x)    put(o->c, g->tc, i, x)
 #define SUMS_F32         f32
 #define PAIRS            pairs
-#define VNNI_GROUP       anfi_vnni_group(g->tb)
+#define VNNI_GROUP       anfi_vnni_group(g->ta, g->tb)
 #define ROUND(x)                                                                                   \
   (bf16                   ? (double)anfi_bf16_to_f32(anfi_f32_to_bf16((float)(x)))                 \
    : g->tc == ANF_TIR_f32 ? (double)(float)(x)                                                     \

@@ -87,7 +87,7 @@ static const char *function(cgen *c, tdtype ta, tdtype tb, tdtype tc, bool list)
   DEFINE("STORE_C(i, x) ((%s *)g->C)[i] = %s", name_of(tc), out);
   DEFINE("SUMS_F32 %d", tc.elem == ANF_TIR_f32 || pairs);
   DEFINE("PAIRS %d", pairs);
-  DEFINE("VNNI_GROUP %u", anfi_vnni_group(tb.elem));
+  DEFINE("VNNI_GROUP %u", anfi_vnni_group(ta.elem, tb.elem));
   DEFINE("ROUND(x) (%s)", round);
   PUT("static void %s(const anf_brgemm *g) {\n  const %s *a;\n  const %s *b;\n", name, name_of(ta),
       name_of(tb));

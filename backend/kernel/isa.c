@@ -60,6 +60,7 @@ void anfi_isa_of(const char *triple, const char *features, anfi_isa *out) {
     if (cpu == CPU_amx) base = anfi_isa_has(out, CPU_vnni) && anfi_isa_has(out, CPU_bf16);
     if (base && has_row(features, cpu)) take(out, cpu);
   }
+  out->own = out->has;
 }
 
 bool anfi_isa_choose(const char *name, anfi_isa *out) {
@@ -67,13 +68,13 @@ bool anfi_isa_choose(const char *name, anfi_isa *out) {
     out->l1 = cache(1, USUAL_L1), out->l2 = cache(2, USUAL_L2);
     return true;
   }
-  const uint32_t own = out->has;
+  const uint32_t own = out->own;
   anfi_cpu last = CPU_sse;
   while (last < CPU_COUNT && strcmp(cpus[last].name, name) != 0) last++;
   if (last == CPU_COUNT) return false;
   anfi_isa named = usual_isa();
   for (anfi_cpu cpu = CPU_sse; cpu <= last; cpu++) take(&named, cpu);
-  named.exact = out->exact;
+  named.exact = out->exact, named.own = own;
   named.native = !(named.has & ~own & ~((UINT32_C(2) << CPU_avx512) - 1));
   *out = named;
   return true;

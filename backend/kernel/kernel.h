@@ -23,7 +23,7 @@ typedef enum anfi_cpu {
   CPU_COUNT
 } anfi_cpu;
 typedef struct anfi_isa {
-  uint32_t has;         // bits of anfi_cpu
+  uint32_t has, own;    // bits of anfi_cpu; those of the target itself, whatever was chosen
   uint32_t bytes, regs; // of a vector; how many
   bool fma;             // multiply-adds with one rounding
   bool native;          // its dot products are instructions of the target, else equivalent code
@@ -65,6 +65,7 @@ typedef struct anfi_product {
   /* storage of A and B */
   bool ta, tb;       // A is stored K by M, B is stored N by K
   bool prepacked;    // B is in packed panels already
+  bool adds;         // dot products are added in a second instruction (anfi_dot_adds)
   uint64_t lda, ldb; // as stored
 } anfi_product;
 anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p);
@@ -80,7 +81,7 @@ typedef struct anfi_gemm {                          // one kernel: its constants
   int64_t flags;
 } anfi_gemm;
 /* A row of dot.def. */
-typedef enum anfi_dot_form { DOT_PLAIN, DOT_SWAPPED, DOT_BIASED } anfi_dot_form;
+typedef enum anfi_dot_form { DOT_PLAIN, DOT_SWAPPED, DOT_BIASED, DOT_WIDENED } anfi_dot_form;
 typedef struct anfi_dot_info {
   /* types */
   anf_tir_elem a, b, c;
@@ -101,6 +102,12 @@ uint32_t anfi_dot_group(const anfi_isa *isa, const anfi_gemm *k);
 uint32_t anfi_vnni_group_of(const anfi_isa *isa, anf_tir_elem a, anf_tir_elem b, anf_tir_elem c);
 /* Of an intrinsic call; false: its shape is not known, or there is no kernel. */
 bool anfi_gemm_of(texpr e, anfi_gemm *out);
+
+/* The type as which kernels read the bytes of A: s16 where only pairs of 16 bits have a dot product, which is exact; else
+ * its own. */
+anf_tir_elem anfi_widened_a(const anfi_isa *isa, anf_tir_elem a, anf_tir_elem b);
+/* Has the dot product of these types a result that is added in a second instruction, for which a register is free? */
+bool anfi_dot_adds(const anfi_isa *isa, const anfi_gemm *k);
 
 /* Is it a product of few columns that vectors of rows do? (llvm/kernel/transposed.c) */
 bool anfi_gemm_is_transposed(const anfi_isa *isa, const anfi_gemm *k);

@@ -9,7 +9,8 @@ const uint8_t anfi_gemm_operand[GEMM_NSIZE] = {
 
 /* Is there a kernel for these types and flags? */
 static bool is_supported(const anfi_gemm *g) {
-  bool bytes = g->c == ANF_TIR_s32 && (g->a == ANF_TIR_u8 || g->a == ANF_TIR_s8) &&
+  bool bytes = g->c == ANF_TIR_s32 &&
+               (g->a == ANF_TIR_u8 || g->a == ANF_TIR_s8 || g->a == ANF_TIR_s16) &&
                (g->b == ANF_TIR_u8 || g->b == ANF_TIR_s8);
   bool same = g->a == g->c && g->b == g->c && (g->c == ANF_TIR_f32 || g->c == ANF_TIR_f64);
   bool small = g->c == ANF_TIR_f32 && (g->a == ANF_TIR_bf16 || g->a == ANF_TIR_f32) &&
@@ -48,6 +49,16 @@ uint32_t anfi_vnni_group_of(const anfi_isa *isa, anf_tir_elem a, anf_tir_elem b,
   if (anfi_dot_has_tile(isa, anfi_dot_of(a, b, c))) return 1; // tiles pack B themselves
   uint32_t group = anfi_dot_group(isa, &k);
   return group ? group : 1;
+}
+
+anf_tir_elem anfi_widened_a(const anfi_isa *isa, anf_tir_elem a, anf_tir_elem b) {
+  anfi_gemm k = {.a = a, .b = b, .c = ANF_TIR_s32}, wide = {.a = ANF_TIR_s16, .b = b, .c = k.c};
+  if (anfi_dot_group(isa, &k) || anfi_dot_has_tile(isa, anfi_dot_of(a, b, k.c))) return a;
+  return anfi_dot_group(isa, &wide) ? ANF_TIR_s16 : a;
+}
+
+bool anfi_dot_adds(const anfi_isa *isa, const anfi_gemm *k) {
+  return anfi_dot_group(isa, k) && anfi_dot_of(k->a, k->b, k->c)->form == DOT_WIDENED;
 }
 
 bool anfi_gemm_of(texpr e, anfi_gemm *out) {

@@ -182,9 +182,12 @@ static uint64_t least_staying(const anfi_product *p, const anfi_blocks *b) {
   return few && b->kb > LEAST ? LEAST : b->kb;
 }
 
+/* Of an element of A as kernels read it. */
+static uint64_t bytes_of_a(const anfi_product *p) { return p->adds ? 2 * p->bytes : p->bytes; }
+
 static void cut_rows(const anfi_isa *isa, const anfi_product *p, uint64_t rows, anfi_blocks *b) {
   uint32_t dots = p->bytes < p->sum ? 2 : 1;
-  uint64_t most = b->kb ? dots * (isa->l2 / 8) / (b->kb * p->bytes) / rows * rows : p->m;
+  uint64_t most = b->kb ? dots * (isa->l2 / 8) / (b->kb * bytes_of_a(p)) / rows * rows : p->m;
   b->mb = even(p->m, most > rows ? most : rows);
   if (b->mb < p->m) b->mb = (b->mb + rows - 1) / rows * rows;
 }
@@ -217,11 +220,13 @@ static anfi_tile tile_for(const anfi_isa *isa, const anfi_product *p, uint32_t l
 anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {
   uint32_t lanes = isa->bytes / p->sum;
   bool across = false;
+  anfi_isa one_less = *isa;
+  if (p->adds) one_less.regs--, isa = &one_less;
   anfi_tile t = tile_for(isa, p, lanes, &across);
   anfi_blocks b = {.nr = (uint64_t)t.vecs * lanes};
   uint32_t dots = p->bytes < p->sum ? 2 : 1; // several steps at once leave more time to move blocks
   uint64_t row = isa->l1 / 2 / t.rows, least = dots * K_BYTES;
-  b.kb = even(p->k, (row > least ? row : least) / p->bytes);
+  b.kb = even(p->k, (row > least ? row : least) / bytes_of_a(p));
   if (p->bytes < p->sum && b.kb < p->k) b.kb = (b.kb + AMX_DEPTH - 1) / AMX_DEPTH * AMX_DEPTH;
   bool plain = !p->tb && !p->prepacked, close;
   if (p->bytes == p->sum) {

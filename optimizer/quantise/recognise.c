@@ -79,6 +79,8 @@ static bool is_move(const anf_node *n) {
   case ANF_OP_Transpose:
   case ANF_OP_SwapAxes:
   case ANF_OP_Slice:
+  case ANF_OP_GetItem:
+  case ANF_OP_TakeAlongAxis:
   case ANF_OP_Take:
   case ANF_OP_Embedding:
   case ANF_OP_Identity: return true;

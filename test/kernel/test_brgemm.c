@@ -35,6 +35,8 @@ static const types all_types[] = {
     {ANF_TIR_s8, ANF_TIR_s8, ANF_TIR_s32, {"s8", "s8", "s32"}},
     {ANF_TIR_s8, ANF_TIR_u8, ANF_TIR_s32, {"s8", "u8", "s32"}},
     {ANF_TIR_u8, ANF_TIR_u8, ANF_TIR_s32, {"u8", "u8", "s32"}},
+    {ANF_TIR_s16, ANF_TIR_s8, ANF_TIR_s32, {"s16", "s8", "s32"}}, // bytes of A, widened
+    {ANF_TIR_s16, ANF_TIR_u8, ANF_TIR_s32, {"s16", "u8", "s32"}},
     {ANF_TIR_f16, ANF_TIR_f16, ANF_TIR_f16, {"f16", "f16", "f16"}}, // the run time's loops
 };
 
@@ -64,6 +66,7 @@ static double get(const void *p, anf_tir_elem e, int64_t i) {
   switch (e) {
   case ANF_TIR_u8: return ((const uint8_t *)p)[i];
   case ANF_TIR_s8: return ((const int8_t *)p)[i];
+  case ANF_TIR_s16: return ((const int16_t *)p)[i];
   case ANF_TIR_s32: return ((const int32_t *)p)[i];
   case ANF_TIR_bf16: return (double)anfi_bf16_to_f32(((const uint16_t *)p)[i]);
   case ANF_TIR_f16: return (double)anfi_f16_to_f32(((const uint16_t *)p)[i]);
@@ -75,6 +78,7 @@ static void put(void *p, anf_tir_elem e, int64_t i, double v) {
   switch (e) {
   case ANF_TIR_u8: ((uint8_t *)p)[i] = (uint8_t)v; break;
   case ANF_TIR_s8: ((int8_t *)p)[i] = (int8_t)v; break;
+  case ANF_TIR_s16: ((int16_t *)p)[i] = (int16_t)v; break;
   case ANF_TIR_s32: ((int32_t *)p)[i] = (int32_t)v; break;
   case ANF_TIR_bf16: ((uint16_t *)p)[i] = anfi_f64_to_bf16(v); break;
   case ANF_TIR_f16: ((uint16_t *)p)[i] = anfi_f64_to_f16(v); break;
@@ -87,6 +91,7 @@ static void fill(void *p, anf_tir_elem e) {
     double v = (double)(next() >> 11) * 0x1p-53 * 2 - 1;
     if (e == ANF_TIR_u8) v = (double)(next() & 255);
     if (e == ANF_TIR_s8) v = (double)(next() & 255) - 128;
+    if (e == ANF_TIR_s16) v = (double)(next() & 511) - 256;
     if (e == ANF_TIR_s32) v = (double)(next() & 1023) - 512;
     put(p, e, i, v);
   }
@@ -185,7 +190,7 @@ static double after(const product *p, const memory *x, int64_t i, int64_t j, dou
 }
 
 static int64_t at_b(const product *p, int64_t k, int64_t j) {
-  int64_t steps = !p->words ? 1 : p->t->c == ANF_TIR_s32 ? 4 : 2;
+  int64_t steps = !p->words ? 1 : (int64_t)anfi_vnni_group((int32_t)p->t->a, (int32_t)p->t->b);
   return k / steps * steps * p->ldb + j * steps + k % steps;
 }
 
@@ -318,6 +323,16 @@ static void dots(void **state) {
   for (size_t i = 0; i < ANFI_LEN(all_types); i++)
     if (all_types[i].c == ANF_TIR_s32) one_type(&all_types[i], &small, "vnni", 24, ANF_JIT_INTERP);
 }
+/* Pairs of s16, of which every x86-64 has a dot product. */
+static void pairs(void **state) {
+  (void)state;
+  for (size_t i = 0; i < ANFI_LEN(all_types); i++)
+    if (all_types[i].a == ANF_TIR_s16) {
+      one_type(&all_types[i], &small, "sse", 24, ANF_JIT_INTERP);
+      one_type(&all_types[i], &small, "avx2", 24, ANF_JIT_INTERP);
+      one_type(&all_types[i], &large, "avx2", LARGE, ANF_JIT_INTERP);
+    }
+}
 static void dots_of_bf16(void **state) {
   (void)state;
   for (size_t i = 0; i < ANFI_LEN(all_types); i++)
@@ -349,7 +364,7 @@ static void tiles(void **state) {
   int n = 0, least = LARGE;
   for (size_t i = 0; i < ANFI_LEN(all_types); i++) {
     const types *t = &all_types[i];
-    bool bytes = t->c == ANF_TIR_s32;
+    bool bytes = t->c == ANF_TIR_s32 && t->a != ANF_TIR_s16;
     int some = by_tiles(t);
     if (!bytes && (t->a != ANF_TIR_bf16 || t->c == t->a)) {
       assert_int_equal(some, 0);
@@ -490,16 +505,12 @@ static void unknown_name(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(every_type),
-                                     cmocka_unit_test(wide_vectors),
-                                     cmocka_unit_test(dots),
-                                     cmocka_unit_test(dots_of_bf16),
-                                     cmocka_unit_test(tiles),
-                                     cmocka_unit_test(instructions),
-                                     cmocka_unit_test(tiles_fit_registers),
-                                     cmocka_unit_test(few_columns),
-                                     cmocka_unit_test(narrow_vectors),
-                                     cmocka_unit_test(c_text),
-                                     cmocka_unit_test(unknown_name)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_type),   cmocka_unit_test(wide_vectors),
+      cmocka_unit_test(dots),         cmocka_unit_test(pairs),
+      cmocka_unit_test(dots_of_bf16), cmocka_unit_test(tiles),
+      cmocka_unit_test(instructions), cmocka_unit_test(tiles_fit_registers),
+      cmocka_unit_test(few_columns),  cmocka_unit_test(narrow_vectors),
+      cmocka_unit_test(c_text),       cmocka_unit_test(unknown_name)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

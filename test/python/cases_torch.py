@@ -770,3 +770,34 @@ def test_windows_of_different_sizes_and_places_between_pixels():
     same_training(lambda: nn.AdaptiveMaxPool2d((3, 4)), image)
     for mode, padding, corners in (("bilinear", "reflection", False), ("bicubic", "border", True), ("nearest", "zeros", False)):
         same_training(lambda: Looks(mode=mode, padding_mode=padding, align_corners=corners), image, places)
+
+
+def test_quantised_graphs_of_pt2e():
+    """The ops that torchao's PT2E writes: static and dynamic scales, by tensor and by channel; none runs in PyTorch."""
+    need_torch()
+    from torch.ao.quantization.fx import _decomposed  # noqa: F401 - defines the ops
+    ops = torch.ops.quantized_decomposed
+    codes = torch.randint(-128, 128, (24, 40), dtype=torch.int8)
+    scales, zeros = torch.rand(24) * 0.05 + 0.01, torch.zeros(24, dtype=torch.int64)
+
+    def through(x, scale, zero, dtype, low, high):
+        how = "tensor" if isinstance(scale, torch.Tensor) else "default"
+        q = getattr(ops.quantize_per_tensor, how)(x, scale, zero, low, high, dtype)
+        return getattr(ops.dequantize_per_tensor, how)(q, scale, zero, low, high, dtype)
+
+    def static(x):
+        w = ops.dequantize_per_channel(codes, scales, zeros, 0, -128, 127, torch.int8)
+        y = torch.relu(through(x, 0.03, 120, torch.uint8, 0, 255) @ w.T)
+        by_channel = ops.quantize_per_channel(y, scales * 10, zeros, 1, -128, 127, torch.int8)
+        return through(y, 0.4, 0, torch.uint8, 0, 255), by_channel
+
+    def dynamic(x):
+        scale, zero = ops.choose_qparams(x, -128, 127, 1e-5, torch.int8)
+        w = ops.dequantize_per_channel(codes, scales, zeros, 0, -128, 127, torch.int8)
+        return through(x, scale, zero, torch.int8, -128, 127) @ w.T, scale, zero
+
+    x = torch.randn(17, 40)
+    for f in (static, dynamic):
+        for a, b in zip(f(x), torch.compile(f, backend="anfora")(x)):
+            close(a, b, 1e-5)
+    assert not at.fallbacks, at.fallbacks

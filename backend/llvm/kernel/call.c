@@ -112,6 +112,11 @@ static void ask_for_tiles(lgen *g) {
   ll.SetSection(at, ".init_array.101");
 }
 
+/* The processor whose vectors have so many bytes. */
+static anfi_cpu cpu_of_vector(uint32_t bytes) {
+  return bytes == 64 ? CPU_avx512 : bytes == 32 ? CPU_avx2 : CPU_sse;
+}
+
 static void body(lgen *g, const lkernel *one) {
   kgen k = {.g = g, .k = &one->spec, .fn = ll.GetNamedFunction(g->m, one->name)};
   if (!k.fn) return; // its calls were unreachable, and the passes removed it with them
@@ -126,6 +131,10 @@ static void body(lgen *g, const lkernel *one) {
   k.pairs = anfi_sums_pairs((int32_t)one->spec.a, (int32_t)one->spec.b, (int32_t)k.sum.elem);
   k.dot = (anfi_dot){g, anfi_dot_of(one->spec.a, one->spec.b, one->spec.c), k.lanes,
                      anfi_dot_group(&k.isa, &one->spec), k.isa.native};
+  if (anfi_dot_adds(&k.isa, &one->spec)) {
+    k.isa.regs--;
+    k.dot.native = anfi_isa_has(&(anfi_isa){.has = k.isa.own}, cpu_of_vector(k.isa.bytes));
+  }
   k.a = ll.GetParam(k.fn, 0), k.b = ll.GetParam(k.fn, 1), k.c = ll.GetParam(k.fn, 2);
   for (unsigned i = 0; i < GEMM_NSIZE; i++)
     k.size[i] = one->spec.known[i] ? ci(&k, one->spec.size[i]) : ll.GetParam(k.fn, 3 + i);

@@ -2,6 +2,7 @@
 /* Dot-product instructions: a sum of 32 bits takes four products of bytes, or two of bf16, at once (rows of
  * kernel/dot.def).
  *   acc + a0 b0 + a1 b1 + a2 b2 + a3 b3   ->   one vpdpbusd for 16 sums
+ *   acc + a0 b0 + a1 b1 of s16            ->   vpmaddwd and vpaddd, which every x86-64 has
  * One instruction where the target has it, elsewhere equivalent code, so that kernels made of them run on any machine.
  * Bytes are exact; bf16 as VDPBF16PS, the odd product first, each added with one rounding; the instruction flushes
  * denormals, the code does not. */
@@ -19,9 +20,9 @@ V anfi_dot_interleave(const anfi_dot *d, V *row) {
     for (uint32_t i = 0; i < n * rows / 2; i++)
       for (uint32_t u = 0; u < 2; u++) at[2 * i + u] = anfi_ll_i32(g, i + u * (n * rows / 2));
     if (rows == 2 && d->steps == 4) break;
-    return ll.BuildBitCast(
-        g->b, ll.BuildShuffleVector(g->b, both[0], both[1], ll.ConstVector(at, n * rows), ""),
-        words(d), "");
+    V x = ll.BuildShuffleVector(g->b, both[0], both[1], ll.ConstVector(at, n * rows), "");
+    return d->info->form == DOT_WIDENED ? anfi_dot_widen(d, x)
+                                        : ll.BuildBitCast(g->b, x, words(d), "");
   }
   V mask = ll.ConstVector(at, 2 * n), half[2];
   for (uint32_t u = 0; u < 2; u++) // rows 0 and 2, rows 1 and 3
@@ -80,6 +81,33 @@ V anfi_dot_bf16(const anfi_dot *d, V acc, V a, V b) {
   if (!d->native) return bf16_by_hand(d, acc, a, b);
   V in[3] = {acc, ll.BuildBitCast(g->b, a, t, ""), ll.BuildBitCast(g->b, b, t, "")};
   return call(d, d->info->vector, in, 3);
+}
+
+V anfi_dot_widen(const anfi_dot *d, V x) {
+  lgen *g = d->g;
+  LLVMTypeRef t = anfi_ll_vector_of(g->i16, d->lanes * d->steps);
+  x = d->info->b == ANF_TIR_u8 ? ll.BuildZExt(g->b, x, t, "") : ll.BuildSExt(g->b, x, t, "");
+  return ll.BuildBitCast(g->b, x, words(d), "");
+}
+
+static V half(const anfi_dot *d, V x, unsigned u) {
+  LLVMTypeRef t = words(d);
+  if (!u) x = ll.BuildShl(d->g->b, x, anfi_ll_int(t, 16), "");
+  return ll.BuildAShr(d->g->b, x, anfi_ll_int(t, 16), "");
+}
+
+V anfi_dot_pairs(const anfi_dot *d, V acc, V a, V b) {
+  static const char *const name[] = {"llvm.x86.sse2.pmadd.wd", "llvm.x86.avx2.pmadd.wd",
+                                     "llvm.x86.avx512.pmaddw.d.512"};
+  lgen *g = d->g;
+  if (!d->native) {
+    for (unsigned u = 0; u < 2; u++)
+      acc = ll.BuildAdd(g->b, acc, ll.BuildMul(g->b, half(d, a, u), half(d, b, u), ""), "");
+    return acc;
+  }
+  LLVMTypeRef t = anfi_ll_vector_of(g->i16, 2 * d->lanes);
+  V in[2] = {ll.BuildBitCast(g->b, a, t, ""), ll.BuildBitCast(g->b, b, t, "")};
+  return ll.BuildAdd(g->b, acc, call(d, name[d->lanes / 8], in, 2), "");
 }
 
 V anfi_dot_round(const anfi_dot *d, V x) {

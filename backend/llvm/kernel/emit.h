@@ -27,6 +27,10 @@ typedef struct anfi_dot {
 LLVMValueRef anfi_dot_interleave(const anfi_dot *d, LLVMValueRef *row);
 LLVMValueRef anfi_dot_bytes(const anfi_dot *d, LLVMValueRef acc, LLVMValueRef a, // a is unsigned,
                             LLVMValueRef b);                                     // b signed
+/* Pairs of s16. */
+LLVMValueRef anfi_dot_pairs(const anfi_dot *d, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b);
+/* Bytes of B that lie as groups of k do, as `lanes` such groups of A's type. */
+LLVMValueRef anfi_dot_widen(const anfi_dot *d, LLVMValueRef bytes);
 /* f32 to the bits of bf16: of a target that has the instruction. */
 LLVMValueRef anfi_dot_round(const anfi_dot *d, LLVMValueRef x);
 LLVMValueRef anfi_dot_bf16(const anfi_dot *d, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b);

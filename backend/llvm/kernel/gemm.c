@@ -15,6 +15,7 @@ static V widen(const kgen *k, V v, anf_tir_elem e, uint32_t n) {
   switch (e) { /* dispatch */
   case ANF_TIR_bf16: return anfi_kg_of_bf16(k, v, n);
   case ANF_TIR_u8: return ll.BuildZExt(g->b, v, i32, "");
+  case ANF_TIR_s16:
   case ANF_TIR_s8: return ll.BuildSExt(g->b, v, i32, "");
   default: return v;
   }
@@ -178,7 +179,7 @@ static void panel(const kgen *k, V col, uint32_t n) {
   ktile t = {.vecs = (n + k->lanes - 1) / k->lanes, .tail = n % k->lanes, .col = col};
   int64_t m = k->k->m, rows = anfi_tile_rows(&k->isa, (uint64_t)m, t.vecs),
           count = (m + rows - 1) / rows, q = m / count, more = m % count;
-  t.b = mul(k, col, k->k->flags & GEMM_VNNI ? 4 : k->bytes_b);
+  t.b = mul(k, col, k->bytes_b * (k->k->flags & GEMM_VNNI ? k->dot.steps : 1));
   anfi_kg_pack_panel(k, &t);
   tiles(k, &t, 0, (uint32_t)q + 1, more);
   tiles(k, &t, more * (q + 1), (uint32_t)q, count - more);

@@ -128,11 +128,11 @@ void anfi_kg_store(const kgen *k, V v, V p, uint32_t bytes, uint32_t tail) {
 
 LLVMTypeRef anfi_kg_lane(const kgen *k, anf_tir_elem e) {
   lgen *g = k->g;
-  return e == ANF_TIR_bf16                    ? g->i16
-         : e == ANF_TIR_u8 || e == ANF_TIR_s8 ? g->i8
-         : e == ANF_TIR_f64                   ? g->f64
-         : e == ANF_TIR_s32                   ? g->i32
-                                              : g->f32;
+  return e == ANF_TIR_bf16 || e == ANF_TIR_s16 ? g->i16
+         : e == ANF_TIR_u8 || e == ANF_TIR_s8  ? g->i8
+         : e == ANF_TIR_f64                    ? g->f64
+         : e == ANF_TIR_s32                    ? g->i32
+                                               : g->f32;
 }
 
 /* ---- the epilogue ---- */

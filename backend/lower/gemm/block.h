@@ -8,10 +8,11 @@
 
 /* How kernels find A. */
 typedef enum gemm_a {
-  A_BY_ROWS,            // as stored, or copied in the same order
-  A_BY_K,               // stored K by M, and read so (attribute trans_a)
-  A_TRANSPOSED,         // stored K by M: the task's rows are transposed for each block of K,
-  A_TRANSPOSED_BY_BLOCK // or each cache block of rows right before its only use
+  A_BY_ROWS,             // as stored, or copied in the same order
+  A_BY_K,                // stored K by M, and read so (attribute trans_a)
+  A_TRANSPOSED,          // stored K by M: the task's rows are transposed for each block of K,
+  A_TRANSPOSED_BY_BLOCK, // or each cache block of rows right before its only use
+  A_WIDENED_BY_BLOCK     // the same of bytes that kernels read as s16
 } gemm_a;
 
 /* Where kernels write sums. */
@@ -96,6 +97,9 @@ gemm_matrix anfi_gemm_pack_a(gemm *p, const gemm_task *t, texpr k0, uint64_t kb)
 /* `m` rows of a transposed A as rows `down` and on of the packed copy. */
 void anfi_gemm_transpose_rows(gemm *p, const gemm_matrix *to, texpr row, texpr down, uint64_t m,
                               texpr k0, uint64_t kb);
+/* `m` rows from `row` on as the first rows of the packed copy. */
+void anfi_gemm_copy_rows(gemm *p, const gemm_matrix *to, texpr row, uint64_t m, texpr k0,
+                         uint64_t kb);
 void anfi_gemm_pack_group(gemm *p, gemm_group *s);
 /* Panel `nth` of the group, of `n` columns from `col` on, as kernels read it. */
 gemm_matrix anfi_gemm_panel(gemm *p, const gemm_group *s, texpr nth, texpr col, uint64_t n);

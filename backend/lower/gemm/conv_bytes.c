@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Convolutions of bytes, summed in i32, by dot products (VNNI).
+/* Convolutions of bytes, summed in i32, by dot products.
  *
  *   y = Conv2D(Cast(x, i32), Cast(w, i32))          x: u8 or i8, w: i8
  *   Quantize(Relu(Cast(y, f32) * s + b), t)         the epilogue: no tensor of i32 is written
  *
- * x is copied once with its padding, by phases of the stride (conv_gemm.c tells why), four channels to a word:
- * [phases][words of channels][extent][4]. Then the rows of results from row `r` on are one product for the taps of each
+ * x is copied once with its padding, by phases of the stride (conv_gemm.c tells why), a group of k (four channels with
+ * VNNI, two where weights are widened to s16) to a word: [phases][words of channels][extent][4]. Then the rows of results from row `r` on are one product for the taps of each
  * row of the kernel, and several rows of results are one product, too: rows of the copy follow each other, so columns
  * between two rows of results are computed and dropped.
  *
  *   x: 14 x 14, padding 1     rows of the copy have 16 words: 14 rows are 15 * 16 + 14 columns, of which 2 in 16 are dropped
  *
- * The dot product reads x as unsigned: signed x is copied as x + 128, and 128 times the sum of a channel's weights is
+ * VNNI reads x as unsigned: signed x is copied as x + 128, and 128 times the sum of a channel's weights is
  * subtracted from its sums. All sums are exact modulo 2^32. */
 #include "backend/lower/low.h"
+#include "backend/lower/gemm/plan.h"
 #include "ir/ops/nn/window.h"
 
 /* Planes so many words apart share sets of the first cache (conflict misses). */
-enum { WORD = 4, FLIP = 128, SAME_SETS = 64 };
+enum { FLIP = 128, SAME_SETS = 64 };
 
 typedef struct conv_bytes {
   /* the convolution */
@@ -25,9 +26,12 @@ typedef struct conv_bytes {
   anfi_conv c;
   anfi_view *x, *w;
   const anf_type *type;
-  /* elements of the window, of a plane of x; words of channels, bytes of them; the copy by phases */
+  /* types as kernels read them; channels of a word; whether signed x is copied as unsigned */
+  anf_tir_elem weight, byte;
+  uint64_t word;
+  bool flipped;
+  /* elements of the window, of a plane of x; words of channels, channels of them; the copy by phases */
   uint64_t taps, in, words, depth, phases, plane, extent[3];
-  bool flipped; // x is signed
   /* results of one product: rows, columns, channels */
   uint64_t rows, cols, channels;
   /* while it is lowered; excess: 128 times the sums of weights by channel, or NULL */
@@ -70,21 +74,25 @@ static uint64_t weights_size(const conv_bytes *q) { return q->taps * u(q->c.co) 
 
 static void pack_constant(conv_bytes *q) {
   uint64_t co = u(q->c.co), ci = u(q->c.ci), groups = u(q->c.groups), n = weights_size(q);
-  anfi_os_block *b = anfi_low_block(q->L, groups * n);
-  int8_t *to = (int8_t *)anfi_os_block_data(b);
+  tdtype d = anfi_t_dt(q->weight);
+  bool wide = q->weight == ANF_TIR_s16;
+  anfi_os_block *b = anfi_low_block(q->L, groups * n * anfi_t_bytes(d));
+  void *to = anfi_os_block_data(b);
   const int8_t *from = (const int8_t *)q->w->constant->data;
   uint64_t *excess = ANFI_NEW_N(q->L->a, uint64_t, groups * co);
   for (uint64_t o = 0; o < groups * co; o++) {
     uint32_t sum = 0;
-    int8_t *row = to + o / co * n + o % co * q->depth;
+    uint64_t row = o / co * n + o % co * q->depth;
     for (uint64_t k = 0; k < ci; k++)
       for (uint64_t t = 0; t < q->taps; t++, from++) {
-        row[t * co * q->depth + k] = *from;
+        uint64_t at = row + t * co * q->depth + k;
+        if (wide) ((int16_t *)to)[at] = *from;
+        else ((int8_t *)to)[at] = *from;
         sum += (uint32_t)*from * FLIP;
       }
     excess[o] = sum;
   }
-  q->weights = anfi_low_block_table(q->L, anfi_t_dt(ANF_TIR_s8), groups * n, b);
+  q->weights = anfi_low_block_table(q->L, d, groups * n, b);
   if (q->flipped) q->excess = anfi_low_table(q->L, anfi_t_dt(ANF_TIR_s32), groups * co, excess);
 }
 
@@ -94,16 +102,17 @@ static void pack_group(conv_bytes *q, texpr group) {
   uint64_t co = u(q->c.co), ci = u(q->c.ci);
   tdtype sum = anfi_t_dt(ANF_TIR_s32);
   anfi_loop o, k, t;
-  q->weights = anfi_low_local(L, ANF_TIR_s8, weights_size(q), "taps");
+  q->weights = anfi_low_local(L, q->weight, weights_size(q), "taps");
   if (q->flipped) q->excess = anfi_low_local(L, ANF_TIR_s32, co, "excess");
-  if (q->depth != ci) fill(q, q->weights, weights_size(q), ANF_TIR_s8, 0);
+  if (q->depth != ci) fill(q, q->weights, weights_size(q), q->weight, 0);
   anfi_low_loop(L, &o, co, "o");
   texpr acc = q->flipped ? anfi_low_var(L, sum, "sum", anfi_t_int(L->t, sum, 0)) : NULL;
   anfi_low_loop(L, &k, ci, "k");
   anfi_low_loop(L, &t, q->taps, "t");
   texpr from = mix(q, mix(q, mix(q, group, co, o.var), ci, k.var), q->taps, t.var);
   texpr x = anfi_low_let(L, load(q, q->w->tensor, from), "w");
-  store(q, q->weights, mix(q, mix(q, t.var, co, o.var), q->depth, k.var), x);
+  store(q, q->weights, mix(q, mix(q, t.var, co, o.var), q->depth, k.var),
+        anfi_t_cast(L->t, anfi_t_dt(q->weight), x));
   if (acc) anfi_low_set(L, acc, anfi_t_add(L->t, acc, anfi_t_cast(L->t, sum, x)));
   anfi_low_loop_end(L, &t);
   anfi_low_loop_end(L, &k);
@@ -113,15 +122,15 @@ static void pack_group(conv_bytes *q, texpr group) {
 
 /* ---- the copy of x ---- */
 
-/* Four channels from word `w` on, or the `n` that the last word has, at one position of a phase. */
+/* The channels of word `w`, or the `n` that the last word has, at one position of a phase. */
 static void copy_word(const conv_bytes *q, texpr from, texpr w, uint64_t n, texpr src, texpr dst) {
   anfi_low *L = q->L;
-  tdtype byte = anfi_t_dt(ANF_TIR_u8), sum = anfi_t_dt(ANF_TIR_s32);
+  tdtype byte = anfi_t_dt(q->byte), sum = anfi_t_dt(ANF_TIR_s32);
   for (uint64_t i = 0; i < n; i++) {
-    texpr plane = anfi_ix_addc(L, anfi_ix_mulc(L, w, WORD), (int64_t)i);
+    texpr plane = anfi_ix_addc(L, anfi_ix_mulc(L, w, q->word), (int64_t)i);
     texpr x = load(q, q->x->tensor, anfi_ix_add(L, from, mix(q, plane, q->in, src)));
     if (q->flipped) x = anfi_t_add(L->t, anfi_t_cast(L->t, sum, x), anfi_t_int(L->t, sum, FLIP));
-    store(q, q->copy, anfi_ix_addc(L, anfi_ix_mulc(L, dst, WORD), (int64_t)i),
+    store(q, q->copy, anfi_ix_addc(L, anfi_ix_mulc(L, dst, q->word), (int64_t)i),
           anfi_t_cast(L->t, byte, x));
   }
 }
@@ -171,15 +180,15 @@ static bool is_read(const conv_bytes *q, const uint64_t *f) {
 /* The planes of one image and group, from `from` on. */
 static void copy_input(conv_bytes *q, texpr from) {
   const int64_t *stride = q->c.win.stride;
-  uint64_t f[3], size = q->phases * q->plane * q->depth, full = u(q->c.ci) / WORD,
-                 rest = u(q->c.ci) % WORD;
-  q->copy = anfi_low_local(q->L, ANF_TIR_u8, size, "phases");
-  fill(q, q->copy, size, ANF_TIR_u8, q->flipped ? FLIP : 0);
+  uint64_t f[3], size = q->phases * q->plane * q->depth, full = u(q->c.ci) / q->word,
+                 rest = u(q->c.ci) % q->word;
+  q->copy = anfi_low_local(q->L, q->byte, size, "phases");
+  fill(q, q->copy, size, q->byte, q->flipped ? FLIP : 0);
   for (f[0] = 0; f[0] < u(stride[0]); f[0]++)
     for (f[1] = 0; f[1] < u(stride[1]); f[1]++)
       for (f[2] = 0; f[2] < u(stride[2]); f[2]++) {
         if (!is_read(q, f)) continue;
-        if (full) copy_phase(q, f, from, 0, full, WORD);
+        if (full) copy_phase(q, f, from, 0, full, q->word);
         if (rest) copy_phase(q, f, from, full, 1, rest);
       }
 }
@@ -214,14 +223,14 @@ static void some_taps(const conv_bytes *q, const block *b, const uint64_t *t, ui
   texpr a = mix(q, b->channel, q->depth, ix(q, tap * co * q->depth));
   if (q->w->constant) a = mix(q, b->group, weights_size(q), a);
   in[BRGEMM_A] = address(q, q->weights, a);
-  in[BRGEMM_B] = address(q, q->copy, anfi_ix_mulc(L, pos, WORD));
+  in[BRGEMM_B] = address(q, q->copy, anfi_ix_mulc(L, pos, q->word));
   in[BRGEMM_C] = address(q, sums, ix(q, 0));
-  uint64_t next = step * u(v->dilation[2]) / u(v->stride[2]) * WORD;
+  uint64_t next = step * u(v->dilation[2]) / u(v->stride[2]) * q->word;
   anfi_low_gemm_sizes(L, in,
                       (uint64_t[]){n, b->channels, width, q->depth, q->depth, q->plane, width,
                                    step * co * q->depth, next});
   if (init) attrs = anfi_t_attr_set(L->t, attrs, TA_init, 1);
-  attrs = anfi_t_attr_set(L->t, attrs, TA_vnni_b, 1);
+  if (q->word > 1) attrs = anfi_t_attr_set(L->t, attrs, TA_vnni_b, 1);
   anfi_low_add(L, anfi_t_eval(L->t, anfi_t_brgemm(L->t, in, attrs)));
 }
 
@@ -349,7 +358,7 @@ static void plan_blocks(conv_bytes *q) {
 }
 
 static bool plan_of(conv_bytes *q) {
-  enum { MOST_PHASES = 16, MOST_TAPS = 128, LEAST = 1 << 13 };
+  enum { MOST_PHASES = 16, MOST_TAPS = 128, LEAST = 1 << 13, FEW = 16 };
   const anfi_window *v = &q->c.win;
   uint64_t out = 1;
   q->taps = q->in = q->phases = q->plane = 1;
@@ -363,11 +372,23 @@ static bool plan_of(conv_bytes *q) {
   }
   if (q->plane % SAME_SETS == 0) q->plane += SAME_SETS / 4;
   uint64_t ci = u(q->c.ci), co = u(q->c.co);
-  q->words = parts(ci, WORD), q->depth = q->words * WORD;
+  q->words = parts(ci, q->word), q->depth = q->words * q->word;
   if (!q->in || !q->c.n || q->taps > MOST_TAPS || q->phases > MOST_PHASES) return false;
-  if (ci * co < 4 * WORD || ci * co * q->taps * out < LEAST) return false;
+  if (ci * co < FEW || ci * co * q->taps * out < LEAST) return false;
   plan_blocks(q);
   return true;
+}
+
+static void take_types(conv_bytes *q) {
+  anfi_isa isa = anfi_low_isa(q->L);
+  bool is_signed = q->x->dtype == ANF_I8;
+  q->byte = is_signed ? ANF_TIR_s8 : ANF_TIR_u8;
+  q->weight = anfi_widened_a(&isa, ANF_TIR_s8, ANF_TIR_u8);
+  anfi_gemm k = {.a = q->weight, .b = ANF_TIR_u8, .c = ANF_TIR_s32};
+  uint32_t group = anfi_dot_group(&isa, &k);
+  q->word = group ? group : 1;
+  q->flipped = is_signed && group && q->weight == ANF_TIR_s8;
+  if (q->flipped) q->byte = ANF_TIR_u8;
 }
 
 static anfi_view *bytes_of(const anfi_view *v) {
@@ -388,8 +409,9 @@ bool anfi_low_conv_bytes(anfi_low *L, const anfi_low_op *q, const struct anfi_co
   conv_bytes k = {.L = L, .c = *c, .type = q->type};
   if (q->type->dtype != ANF_I32 || (q->n > 2 && q->in[2])) return false;
   k.x = bytes_of(q->in[0]), k.w = bytes_of(q->in[1]);
-  if (!k.x || !k.w || k.w->dtype != ANF_I8 || !plan_of(&k)) return false;
-  k.flipped = k.x->dtype == ANF_I8;
+  if (!k.x || !k.w || k.w->dtype != ANF_I8) return false;
+  take_types(&k);
+  if (!plan_of(&k)) return false;
   anfi_view_force(L, k.x);
   if (!k.w->constant) anfi_view_force(L, k.w);
   if (q->inlined && !L->o.no_fuse && !(q->to && q->to[0])) {

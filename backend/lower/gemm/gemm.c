@@ -116,6 +116,10 @@ static void block_of_rows(gemm *p, call c, const gemm_group *s, const gemm_task 
     c.down = ix(p, 0);
     anfi_gemm_transpose_rows(p, &c.a, c.row, c.down, m, s->k0, s->k);
   }
+  if (p->a == A_WIDENED_BY_BLOCK) {
+    c.down = ix(p, 0);
+    anfi_gemm_copy_rows(p, &c.a, c.row, m, s->k0, s->k);
+  }
   all_panels(p, &c, s);
 }
 
@@ -241,7 +245,7 @@ static void share_tasks(gemm *p) {
   p->row_tasks = anfi_mm_up(p->blocks, p->task_blocks);
 }
 
-static anfi_isa isa_of(const anfi_low *L) {
+anfi_isa anfi_low_isa(const anfi_low *L) {
   anfi_isa isa;
   if (L->o.isa) return *L->o.isa;
   anfi_isa_of("x86_64", "+avx2,+fma", &isa);
@@ -259,13 +263,13 @@ static anfi_mm_shape shape_of(const anfi_low *L, const anfi_mm *q) {
 }
 
 static anfi_mm_types types_of(const anfi_low *L, const anfi_mm *q) {
-  anfi_isa isa = isa_of(L);
+  anfi_isa isa = anfi_low_isa(L);
   anfi_mm_shape s = shape_of(L, q);
   return anfi_mm_types_of(&isa, &s);
 }
 
 static anfi_mm_plan plan_of(const anfi_low *L, const anfi_mm *q) {
-  anfi_isa isa = isa_of(L);
+  anfi_isa isa = anfi_low_isa(L);
   anfi_mm_shape s = shape_of(L, q);
   anfi_mm_plan p = anfi_mm_plan_of(&isa, &s);
   if (L->o.plans) L->o.plans->find(L->o.plans->user, &s, &p);
@@ -275,14 +279,15 @@ static anfi_mm_plan plan_of(const anfi_low *L, const anfi_mm *q) {
 bool anfi_low_gemm_cuts_k(const anfi_low *L, const anfi_mm *q) { return plan_of(L, q).b.kb < q->k; }
 
 bool anfi_low_gemm_rounds(const anfi_low *L, const anfi_mm *q) {
-  anfi_isa isa = isa_of(L);
+  anfi_isa isa = anfi_low_isa(L);
   anfi_mm_types t = types_of(L, q);
   return q->elem == ANF_TIR_bf16 && t.a == q->elem && t.b == q->elem &&
          anfi_vnni_group_of(&isa, t.a, t.b, t.sum) > 1 && !anfi_low_gemm_cuts_k(L, q);
 }
 
 static gemm_a a_layout(const gemm *p, bool dots) {
-  if (!p->q->ta) return A_BY_ROWS;
+  bool widened = p->q->bytes_a && p->type.a != p->q->bytes_a;
+  if (!p->q->ta) return widened && p->team == 1 ? A_WIDENED_BY_BLOCK : A_BY_ROWS;
   if (!dots && (p->widened || !p->b.pack_a)) return A_BY_K;
   return p->team == 1 ? A_TRANSPOSED_BY_BLOCK : A_TRANSPOSED;
 }
@@ -295,8 +300,8 @@ static gemm gemm_of(anfi_low *L, const anfi_mm *q, const anfi_blocks *b) {
   p.wide = p.type.sum != q->elem;
   p.widened = anfi_t_elem_is_half(q->elem) && p.type.b != q->elem;
   if (p.widened) p.b.pack_a = p.b.pack_b = true;
-  if (dots && q->ta) p.b.pack_a = true;
-  anfi_isa isa = isa_of(L);
+  if (dots && (q->ta || (q->bytes_a && p.type.a != q->bytes_a))) p.b.pack_a = true;
+  anfi_isa isa = anfi_low_isa(L);
   bool prepacked = is_prepacked(L, q), packed = prepacked || (p.b.pack_b && !q->tb);
   p.k_group = packed ? anfi_vnni_group_of(&isa, p.type.a, p.type.b, p.type.sum) : 1;
   p.column_sums = prepacked && p.k_group == 4 && p.type.a == ANF_TIR_s8 && p.type.b == p.type.a;

@@ -49,12 +49,26 @@ static void transpose_task(gemm *p, const gemm_task *t, const gemm_matrix *to, t
   anfi_low_loop_end(p->L, &i);
 }
 
+void anfi_gemm_copy_rows(gemm *p, const gemm_matrix *to, texpr row, uint64_t m, texpr k0,
+                         uint64_t kb) {
+  anfi_low *L = p->L;
+  anfi_loop i, j;
+  texpr from = atom(p, offset_in_a(p, row, k0));
+  anfi_low_loop(L, &i, m, "i");
+  anfi_low_loop(L, &j, kb, "j");
+  copy_element(p, p->type.a, to->tensor, add(p, mulc(p, i.var, to->ld), j.var), p->q->a,
+               add(p, from, add(p, mulc(p, i.var, p->q->lda), j.var)));
+  anfi_low_loop_end(L, &j);
+  anfi_low_loop_end(L, &i);
+}
+
 gemm_matrix anfi_gemm_pack_a(gemm *p, const gemm_task *t, texpr k0, uint64_t kb) {
   const anfi_mm *q = p->q;
   anfi_low *L = p->L;
   texpr from = atom(p, offset_in_a(p, t->row, k0)), rows;
   if (!p->b.pack_a) return (gemm_matrix){q->a, from, q->lda};
-  bool by_k = p->a == A_BY_K, by_block = p->a == A_TRANSPOSED_BY_BLOCK;
+  bool by_k = p->a == A_BY_K,
+       by_block = p->a == A_TRANSPOSED_BY_BLOCK || p->a == A_WIDENED_BY_BLOCK;
   uint64_t most = by_block ? p->b.mb : p->task_blocks * p->b.mb, ld = (by_k ? most : kb) + LINE;
   anfi_loop i, j;
   gemm_matrix r = {anfi_low_local(L, p->type.a, (by_k ? kb : most) * ld, "rows"), ix(p, 0), ld};
@@ -85,12 +99,52 @@ static texpr offset_in_b(gemm *p, const gemm_group *s, texpr col) {
              q->tb ? add(p, mulc(p, col, q->ldb), s->k0) : add(p, mulc(p, s->k0, q->ldb), col));
 }
 
+/* Lanes of a and b in turn: two vectors. */
+static void interleave(gemm *p, texpr a, texpr b, texpr out[2]) {
+  tstore *t = p->L->t;
+  texpr in[3] = {a, b, anfi_t_s32(t, 1)};
+  for (int high = 0; high < 2; high++) {
+    tintrin op = high ? TI_unpack_high : TI_unpack_low;
+    out[high] = anfi_low_let(p->L, anfi_t_intrin(t, op, a->dtype, 3, in, (tattrs){0}), "v");
+  }
+}
+
+enum { COLUMNS = 16 }; // that are interleaved at once
+
+/* A whole group of k of COLUMNS columns, whose first element is `from`. */
+static void pack_columns(gemm *p, const gemm_group *s, texpr to, texpr from) {
+  anfi_low *L = p->L;
+  texpr x[4] = {NULL}, half[2][2], v[4];
+  uint32_t group = p->k_group;
+  for (uint32_t u = 0; u < group; u++) {
+    texpr at = atom(p, anfi_ix_addc(L, from, (int64_t)(u * p->q->ldb)));
+    x[u] = anfi_low_let(L, anfi_t_at(L->t, p->q->b, 1, &at, COLUMNS, 0, NULL), "v");
+  }
+  if (group == 4) { // steps 0 and 2, 1 and 3, then those two
+    interleave(p, x[0], x[2], half[0]);
+    interleave(p, x[1], x[3], half[1]);
+    interleave(p, half[0][0], half[1][0], v);
+    interleave(p, half[0][1], half[1][1], v + 2);
+  } else interleave(p, x[0], x[1], v);
+  for (uint32_t u = 0; u < group; u++) {
+    texpr at = atom(p, anfi_ix_addc(L, to, (int64_t)u * COLUMNS));
+    anfi_low_set(L, anfi_t_at(L->t, s->packed, 1, &at, COLUMNS, 0, NULL), v[u]);
+  }
+}
+
 /* Group `k` of the steps of K, for `n` columns of a panel; `steps` of it exist, zeros fill it. */
 static void pack_k_group(gemm *p, const gemm_group *s, texpr to, texpr from, texpr k, uint64_t n,
                          uint64_t steps) {
   anfi_low *L = p->L;
   anfi_loop j;
   texpr row = atom(p, mulc(p, k, p->b.nr * p->k_group)), step = atom(p, mulc(p, k, p->k_group));
+  if (p->k_group > 1 && steps == p->k_group && n % COLUMNS == 0) {
+    texpr first = atom(p, add(p, from, mulc(p, step, p->q->ldb)));
+    anfi_low_loop_range(L, &j, ix(p, 0), ix(p, n), COLUMNS, "j");
+    pack_columns(p, s, add(p, to, add(p, row, mulc(p, j.var, p->k_group))), add(p, first, j.var));
+    anfi_low_loop_end(L, &j);
+    return;
+  }
   anfi_low_loop(L, &j, n, "j");
   for (uint64_t u = 0; u < p->k_group; u++) {
     texpr at = add(p, to, add(p, row, anfi_ix_addc(L, mulc(p, j.var, p->k_group), (int64_t)u)));

@@ -8,7 +8,7 @@ static uint32_t bytes(anf_tir_elem e) { return (uint32_t)anfi_t_bytes(anfi_t_dt(
 anfi_mm_types anfi_mm_types_of(const anfi_isa *isa, const anfi_mm_shape *s) {
   anfi_mm_types t = {.sum = anfi_t_elem_is_half(s->elem) ? ANF_TIR_f32 : s->elem};
   t.a = t.b = s->elem == ANF_TIR_bf16 && anfi_isa_has(isa, CPU_bf16) ? ANF_TIR_bf16 : t.sum;
-  if (s->bytes_a) t.a = s->bytes_a, t.b = s->bytes_b;
+  if (s->bytes_a) t.a = anfi_widened_a(isa, s->bytes_a, s->bytes_b), t.b = s->bytes_b;
   return t;
 }
 
@@ -16,7 +16,8 @@ anfi_blocks anfi_mm_blocks(const anfi_isa *isa, const anfi_mm_shape *s) {
   anfi_mm_types t = anfi_mm_types_of(isa, s);
   anfi_product p = {.m = s->m, .n = s->n, .k = anfi_mm_split_k(s->m, s->n, s->k)};
   p.ta = s->ta, p.tb = s->tb, p.prepacked = s->prepacked;
-  p.bytes = bytes(t.b), p.sum = bytes(t.sum);
+  anfi_gemm k = {.a = t.a, .b = t.b, .c = t.sum};
+  p.bytes = bytes(t.b), p.sum = bytes(t.sum), p.adds = anfi_dot_adds(isa, &k);
   p.lda = s->ta ? s->m : s->k, p.ldb = s->tb ? s->k : s->n;
   return anfi_blocks_pick(isa, &p);
 }

@@ -29,8 +29,12 @@ typedef struct anfi_mm_plans {
   bool prepack; // take b for pre-packed, whatever it holds: to measure how long that takes
 } anfi_mm_plans;
 
+/* The machine whose kernels run; without an engine one with AVX2. */
+struct anfi_low;
+anfi_isa anfi_low_isa(const struct anfi_low *L);
+
 /* Types that kernels read, and of their sums. f16 and bf16 are widened when packed, unless there are dot products of
- * bf16. */
+ * bf16; bytes of A to s16, if there is no dot product of bytes (anfi_widened_a). */
 typedef struct anfi_mm_types {
   anf_tir_elem a, b, sum;
 } anfi_mm_types;

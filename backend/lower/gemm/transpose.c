@@ -4,7 +4,8 @@
  *   a b        a c
  *   c d   →    b d       two loads, two shuffles, two stores
  *
- * Only moves bits, whatever the vectors of the machine are. (Eklundh's method: log2(side) exchanges.) */
+ * Only moves bits, whatever the vectors of the machine are (Eklundh's method: log2(side) exchanges), and widens elements
+ * where the copy has a wider type. */
 #include "backend/lower/low.h"
 
 enum { SIDE_BYTES = 32, SIDE_MAX = 8 };
@@ -38,12 +39,20 @@ static texpr exchange(const square *s, texpr a, texpr b, uint64_t d, bool odd) {
       s->L, anfi_t_intrin(t, TI_shuffle, a->dtype, (uint32_t)s->side + 2, in, (tattrs){0}), "v");
 }
 
+static tdtype lanes_of(const square *s) {
+  tdtype d = anfi_t_dt(s->q->elem);
+  d.lanes = (uint16_t)s->side;
+  return d;
+}
+
 static void one_square(const square *s, texpr row, texpr col) {
   anfi_low *L = s->L;
   texpr v[SIDE_MAX];
   for (uint64_t i = 0; i < s->side; i++) {
     texpr at = from_at(s, anfi_ix_addc(L, row, (int64_t)i), col);
     v[i] = anfi_low_let(L, anfi_t_at(L->t, s->q->from, 1, &at, (uint16_t)s->side, 0, NULL), "v");
+    if (v[i]->dtype.elem != s->q->elem)
+      v[i] = anfi_low_let(L, anfi_t_cast(L->t, lanes_of(s), v[i]), "v");
   }
   for (uint64_t d = s->side / 2; d; d /= 2)
     for (uint64_t i = 0; i < s->side; i++) {
@@ -66,6 +75,7 @@ static void rest(const square *s, uint64_t r0, uint64_t r1, uint64_t c0, uint64_
   anfi_low_loop_range(L, &i, anfi_ix(L, r0), anfi_ix(L, r1), 1, "i");
   anfi_low_loop_range(L, &j, anfi_ix(L, c0), anfi_ix(L, c1), 1, "j");
   texpr x = anfi_low_load(L, s->q->from, from_at(s, i.var, j.var));
+  x = anfi_t_cast(L->t, anfi_t_dt(s->q->elem), x);
   anfi_low_put(L, s->q->to, to_at(s, i.var, j.var), (anfi_elem){x, NULL}, false);
   anfi_low_loop_end(L, &j);
   anfi_low_loop_end(L, &i);

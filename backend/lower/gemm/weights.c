@@ -3,8 +3,9 @@
  *
  *   y = (x @ Cast(w, f32)) * t       each byte of w is read from memory once, and widened in registers
  *
- * Rows of w are read ROWS at a time, each from its start to its end; the sums of a task's columns stay in cache. An element
- * is one sum in ascending order of K, whatever the number of tasks. */
+ * Rows of w are read ROWS at a time, each from its start to its end; the sums of a task's columns stay in cache. Slices of
+ * K go to threads, for parts of rows that are shorter than a page are read slowly. An element is one sum in ascending order
+ * of K for each slice, which the shape alone decides; slices are added in order. */
 #include "backend/lower/low.h"
 #include "backend/lower/gemm/plan.h"
 
@@ -72,11 +73,33 @@ static void some_rows(const byte_rows *w, texpr k, uint32_t n, texpr first, uint
   anfi_low_loop_end(L, &l);
 }
 
-static void some_columns(byte_rows *w, texpr first, uint64_t cols) {
+/* How the work is shared out: slices of K, and of long rows ranges of columns, whose sums stay in cache. */
+typedef struct shares {
+  uint64_t ranges, cols; // ranges of columns, columns of one
+  uint64_t slices, rows; // slices of K, rows of one
+} shares;
+
+static shares shares_of(const anfi_mm *q) {
+  enum { WIDE = 16384, LEAST_ROWS = 256 };
+  shares s = {.ranges = 1, .cols = q->n, .slices = 1, .rows = q->k};
+  if (q->n * q->k < PARALLEL_MACS) return s;
+  uint64_t most = q->n / WIDE < ANFI_LOW_TASKS ? q->n / WIDE : ANFI_LOW_TASKS;
+  s.cols = anfi_mm_up(anfi_mm_up(q->n, LANES), most ? most : 1) * LANES;
+  s.ranges = anfi_mm_up(q->n, s.cols);
+  most =
+      q->k / LEAST_ROWS < ANFI_LOW_TASKS / s.ranges ? q->k / LEAST_ROWS : ANFI_LOW_TASKS / s.ranges;
+  s.rows = anfi_mm_up(anfi_mm_up(q->k, ROWS), most ? most : 1) * ROWS;
+  s.slices = anfi_mm_up(q->k, s.rows);
+  return s;
+}
+
+/* Sums of a task's columns over `rows` steps from k0 on: they are results, or go to `to`, row `at` of the slices' sums. */
+static void some_columns(byte_rows *w, texpr k0, uint64_t rows, texpr first, uint64_t cols,
+                         texpr to, texpr at) {
   anfi_low *L = w->L;
   const anfi_mm *q = w->q;
   anfi_loop l;
-  uint64_t whole = q->k / ROWS * ROWS;
+  uint64_t whole = rows / ROWS * ROWS;
   anfi_low_open(L);
   w->sums = anfi_low_local(L, q->elem, cols, "sums");
   anfi_low_loop(L, &l, cols, "j");
@@ -85,28 +108,57 @@ static void some_columns(byte_rows *w, texpr first, uint64_t cols) {
   anfi_low_loop_end(L, &l);
   if (whole) {
     anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), ROWS, "k");
-    some_rows(w, l.var, ROWS, first, cols);
+    some_rows(w, anfi_low_atom(L, anfi_ix_add(L, k0, l.var)), ROWS, first, cols);
     anfi_low_loop_end(L, &l);
   }
-  if (q->k > whole) some_rows(w, anfi_ix(L, whole), (uint32_t)(q->k - whole), first, cols);
+  if (rows > whole)
+    some_rows(w, anfi_low_atom(L, anfi_ix_addc(L, k0, (int64_t)whole)), (uint32_t)(rows - whole),
+              first, cols);
   anfi_low_loop(L, &l, cols, "j");
-  texpr sum = anfi_low_let(L, anfi_low_load(L, w->sums, l.var), "sum");
-  anfi_low_gemm_epilogue(L, q, anfi_ix(L, 0), anfi_low_atom(L, anfi_ix_add(L, first, l.var)), sum);
+  texpr sum = anfi_low_let(L, anfi_low_load(L, w->sums, l.var), "sum"),
+        col = anfi_low_atom(L, anfi_ix_add(L, first, l.var));
+  if (!to) anfi_low_gemm_epilogue(L, q, anfi_ix(L, 0), col, sum);
+  else
+    anfi_low_put(L, to, anfi_low_atom(L, anfi_ix_add(L, anfi_ix_mulc(L, at, q->n), col)),
+                 (anfi_elem){sum, NULL}, false);
   anfi_low_loop_end(L, &l);
   anfi_low_add(L, anfi_low_close(L));
+}
+
+/* Results from the sums of slices, added in order. */
+static void add_slices(const byte_rows *w, texpr from, uint64_t slices) {
+  anfi_low *L = w->L;
+  anfi_loop l;
+  anfi_low_loop(L, &l, w->q->n, "j");
+  texpr sum = anfi_low_let(L, anfi_low_load(L, from, l.var), "sum");
+  for (uint64_t i = 1; i < slices; i++) {
+    texpr at = anfi_low_atom(L, anfi_ix_addc(L, l.var, (int64_t)(i * w->q->n)));
+    sum = anfi_low_let(L, anfi_t_add(L->t, sum, anfi_low_load(L, from, at)), "sum");
+  }
+  anfi_low_gemm_epilogue(L, w->q, anfi_ix(L, 0), l.var, sum);
+  anfi_low_loop_end(L, &l);
 }
 
 void anfi_low_weights(anfi_low *L, const anfi_mm *q) {
   byte_rows w = {.L = L, .q = q};
   anfi_loop l;
-  bool parallel = L->o.parallel && !L->in_parallel && !q->serial && q->n * q->k >= PARALLEL_MACS;
-  uint64_t vectors = anfi_mm_up(q->n, LANES), tasks = parallel ? ANFI_LOW_TASKS : 1;
-  uint64_t each = anfi_mm_up(vectors, tasks) * LANES;
-  tasks = anfi_mm_up(q->n, each);
-  anfi_sizes s = {.full = each, .last = q->n - (tasks - 1) * each};
-  anfi_low_loop(L, &l, tasks, "task");
-  l.parallel = parallel && !l.none;
-  texpr first = anfi_low_atom(L, anfi_ix_mulc(L, l.var, each));
-  while (anfi_low_each_size(L, &s, l.var, tasks)) some_columns(&w, first, s.size);
+  shares s = shares_of(q);
+  texpr to = NULL;
+  anfi_low_open(L); // the sums of slices end with it
+  if (s.slices > 1) to = anfi_low_local(L, q->elem, s.slices * q->n, "slices");
+  anfi_low_loop(L, &l, s.ranges * s.slices, "task");
+  l.parallel = L->o.parallel && !L->in_parallel && !q->serial && !l.none;
+  texpr range = anfi_low_atom(L, anfi_ix_modc(L, l.var, s.ranges)),
+        slice = anfi_low_atom(L, anfi_ix_divc(L, l.var, s.ranges)),
+        first = anfi_low_atom(L, anfi_ix_mulc(L, range, s.cols)),
+        k0 = anfi_low_atom(L, anfi_ix_mulc(L, slice, s.rows));
+  anfi_sizes cols = {.full = s.cols, .last = q->n - (s.ranges - 1) * s.cols};
+  while (anfi_low_each_size(L, &cols, range, s.ranges)) {
+    anfi_sizes rows = {.full = s.rows, .last = q->k - (s.slices - 1) * s.rows};
+    while (anfi_low_each_size(L, &rows, slice, s.slices))
+      some_columns(&w, k0, rows.size, first, cols.size, to, slice);
+  }
   anfi_low_loop_end(L, &l);
+  if (to) add_slices(&w, to, s.slices);
+  anfi_low_add(L, anfi_low_close(L));
 }

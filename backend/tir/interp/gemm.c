@@ -62,7 +62,7 @@ static imem_error run(imachine *m, const product *p) {
 #define STORE_C(i, x)    TRY(store(m, p->at[BRGEMM_C], g->tc, i, x))
 #define SUMS_F32         f32
 #define PAIRS            pairs
-#define VNNI_GROUP       anfi_vnni_group(g->tb)
+#define VNNI_GROUP       anfi_vnni_group(g->ta, g->tb)
 #define ROUND(x)         (bf16 ? round_bf16(x) : g->tc == ANF_TIR_f32 ? (double)(float)(x) : (x))
 #include "base/brgemm_loop.h"
   return IM_OK;

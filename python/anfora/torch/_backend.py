@@ -20,6 +20,7 @@ from ._apart import APART
 from ._frozen import Frozen, static_inputs
 from ._graph import Sizes, Traced, Writer, attribute, describe
 from ._orders import Orders
+from ._quantised import quantised
 from ._sizes import AnySize, batch_of
 from ._table import RANDOM, has_row
 
@@ -29,8 +30,12 @@ fallbacks: collections.Counter = collections.Counter()  # op to how many nodes o
 
 # ---- which ops are taken apart ----
 
-@functools.cache
 def decompositions() -> dict:
+    return {**_decompositions(), **quantised()}
+
+
+@functools.cache
+def _decompositions() -> dict:
     """PyTorch's own, but for ops that have a row, random ones (whose numbers are eager's), and what they make worse."""
     kept = {"aten::bernoulli", "aten::uniform", "aten::normal", "aten::exponential", "aten::rand",
             "aten::randn", "aten::randint", "aten::rand_like", "aten::randn_like"}
