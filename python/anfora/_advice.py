@@ -56,6 +56,8 @@ ADVICE = [
     ("E0545", r"", "a letter stands for one size everywhere, and each letter of the result is one of an operand: ij,jk->ik"),
     ("E0546", r"", "write x.astype(int)"),
     ("E0550", r"", "make one with anfora.random.key(seed)"),
+    ("E0724", r"", "what a loop carries keeps its type: a list that grows, or an array that changes its shape, needs a number of rounds that shapes "
+     "or constants tell; else make an array of the most rows before, xs = np.zeros(most), and count: xs[k] = x; k += 1"),
     ("E0953", r"", "what a loop carries and what branches give keeps its shape; mark with anp.where what counts; nonzero and unique take size="),
 ]
 

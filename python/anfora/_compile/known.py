@@ -88,6 +88,7 @@ class Like:
 
     def __init__(self, shape: Shape, own: bool = False) -> None:
         self.shape, self.own = shape, own
+        self.items: list | None = None  # of a list that a loop makes longer: what its items are like
 
 
 ANY = Shape("any")  # something that is not None
@@ -559,6 +560,8 @@ class Knowing(Part):
 
     def like_Subscript(self, node: ast.Subscript) -> Shape | None:
         s = self.like(node.value)
+        if s is not None and s.kind == "mapped" and not isinstance(s, Filled) and s.names != ("tuple",):
+            return s if isinstance(node.slice, ast.Slice) else None if s.of is None or s.of is ANY else s.of
         if not is_structure(s) or s.kind == "object" and not issubclass(s.of, tuple):
             return None
         if isinstance(node.slice, ast.Slice):
@@ -643,6 +646,9 @@ class Knowing(Part):
         a, b = self.like(node.left), self.like(node.right)
         if a is not None and b is not None and a.kind == b.kind and a.kind in ("tuple", "list"):
             return Shape(a.kind, [*a.parts, *b.parts])
+        of = [self.items_like(s) for s in (a, b) if s is not None and s.kind in ("mapped", "list") and s.names != ("tuple",) and (s.parts or s.kind == "mapped")]
+        if of and a is not None and b is not None and "mapped" in (a.kind, b.kind):
+            return Shape("mapped", of=of[0] if all(s.key() == of[0].key() for s in of) else ANY, names=("list",))
         return None
 
     def repeated(self, node: ast.BinOp) -> tuple[Any, int] | None:

@@ -81,14 +81,16 @@ def met(one: Any, two: Any) -> Like | None:
     return Like(shapes[0], own=len(known) == 2 and all(e.own for e in known)) if all(s.key() == shapes[0].key() for s in shapes) else None
 
 
-def is_empty(node: Any) -> bool:
-    return isinstance(node, ast.List) and not node.elts or isinstance(node, ast.Dict) and not node.keys
+def makes_apart(node: Any, target: Any) -> bool:
+    """Whether an expression is a list or dictionary of which nothing is that the target binds."""
+    bound = {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
+    return isinstance(node, (ast.List, ast.Dict)) and not any(isinstance(n, ast.Name) and n.id in bound for n in ast.walk(node))
 
 
-def is_empty_among(target: Any, value: Any) -> bool:
-    """Whether [] or {} is bound to one of several names."""
+def makes_one_of(target: Any, value: Any) -> bool:
+    """Whether a new list or dictionary is bound to one of several names."""
     return isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts) and \
-        not any(isinstance(e, ast.Starred) for e in (*target.elts, *value.elts)) and any(map(is_empty, value.elts))
+        all(isinstance(t, ast.Name) for t in target.elts) and any(makes_apart(v, target) for v in value.elts)
 
 
 def nodes_of(function: Any) -> Any:
@@ -218,7 +220,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
             t = self.fresh()
             return f"(fn ({t}) {{ TupleConcat({', '.join([t] * times[1]) or '()'}) }})({self.looked_at(times[0])})"
         if isinstance(node.op, ast.Add) and any(isinstance(x, (ast.Tuple, ast.List, ast.ListComp)) or
-                                                is_structure(self.like(x)) or self.gives_dims(x) for x in sides):
+                                                is_structure(self.like(x)) or self.is_mapped(x) or self.gives_dims(x) for x in sides):
             return f"TupleConcat({self.looked_at(node.left)}, {self.looked_at(node.right)})"
         if isinstance(node.op, ast.Add) and all(map(self.is_truth, sides)):
             return self.truths_added(node)
@@ -696,11 +698,11 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
             return self.store(target, value, indent)
         if isinstance(target, ast.Name):
             return self.assign_name(target, value, node, indent)
-        if is_empty_among(target, value):  # xs, n = [], 0: each empty list by itself, for loops to fill
-            pairs = list(zip(target.elts, value.elts))
-            names, rest = [t for t, v in pairs if not is_empty(v)], [v for _, v in pairs if not is_empty(v)]
+        if makes_one_of(target, value):  # xs, n = [], 0: each list by itself, for loops to fill
+            pairs = [(t, v, makes_apart(v, target)) for t, v in zip(target.elts, value.elts)]
+            names, rest = [t for t, _, apart in pairs if not apart], [v for _, v, apart in pairs if not apart]
             text = self.assign(at(node, ast.Tuple(names, ast.Store())), at(node, ast.Tuple(rest, ast.Load())), node, indent)
-            return text + "".join(self.assign(t, v, node, indent) for t, v in pairs if is_empty(v))
+            return text + "".join(self.assign(t, v, node, indent) for t, v, apart in pairs if apart)
         items = self.sequence(value) if isinstance(target, (ast.Tuple, ast.List)) else None
         if items is None:
             return self.bind_text(target, self.expr(value), indent, self.like(value))
