@@ -428,7 +428,8 @@ class Loops(Part):
             e = self.scope.env.get(x)
             if isinstance(e, Like) and e.own and e.shape.kind in ("list", "mapped") and x not in self.filling and items_alone(node, x):
                 known = e.items if e.shape.kind == "mapped" else None
-                lists.items[x] = [self.items_like(e.shape)] if known is None and (e.shape.kind == "mapped" or e.shape.parts) else known or []
+                begin = [self.items_like(e.shape)] if e.shape.kind == "mapped" or e.shape.parts else []
+                lists.items[x] = begin if known is None else known
         return lists
 
     @staticmethod
