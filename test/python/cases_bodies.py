@@ -161,3 +161,41 @@ def test_flags_and_partials():
     same(jit(lambda x: partial(jnp.multiply, 2.0)(x))(X), 2 * X)
     twice = anfora.checkpoint(lambda x, n: x * n, static_argnums=(1,), prevent_cse=False)
     assert jit(anfora.grad(lambda x: twice(x, 2) ** 2))(3.0) == 24.0
+
+
+def carry_and_row(c, x):
+    return c, [c, x]
+
+
+def loss_and_parts(p, x):
+    return np.sum(x) * p[0], p
+
+
+def test_structure_of_what_is_passed_on():
+    """Lists that a body passes on, or that stand beside a loss, stay lists, whoever wrote the function."""
+    tree, rows = [1.0, (2.0, [3.0])], np.arange(2.0)
+
+    def scanned(c, xs):
+        def body(c, x):
+            return c, c
+        return lax.scan(body, c, xs), lax.scan(carry_and_row, c, xs)
+    stacked = [np.full(2, 1.0), (np.full(2, 2.0), [np.full(2, 3.0)])]
+    same(jit(scanned)(tree, rows), ((tree, stacked), (tree, [stacked, rows])))
+
+    def step(p, xs):
+        def one(p, x):
+            (value, parts), slope = anfora.value_and_grad(loss_and_parts, has_aux=True)(p, x)
+            return [a - b for a, b in zip(p, slope)], {"value": value, "parts": parts}
+        return lax.scan(one, p, xs)
+    same(jit(step)([2.0, 3.0], np.ones((2, 1))), ([0.0, 3.0], {"value": np.array([2.0, 1.0]), "parts": [np.array([2.0, 1.0]), np.full(2, 3.0)]}))
+    outer = anfora.value_and_grad(loss_and_parts, has_aux=True)
+    want = (4.0, [2.0, [3.0]]), [2.0, [0.0]]
+    same(jit(lambda p, x: outer(p, x))([2.0, [3.0]], np.ones(2)), want)
+    same(jit(lambda p, x: anfora.value_and_grad(loss_and_parts, has_aux=True)(p, x))([2.0, [3.0]], np.ones(2)), want)
+
+    def slope_of(p, x):
+        slope, parts = anfora.grad(lambda p: (np.sum(p * x), [p, [x]]), has_aux=True)(p)
+        value, pull, more = anfora.vjp(lambda p: (p * x, [p, {"k": [x]}]), p, has_aux=True)
+        return slope, parts, value, pull(np.ones(2)), more
+    x = np.ones(2)
+    same(jit(slope_of)(2.0, x), (2.0, [2.0, [x]], 2 * x, (2.0,), [2.0, {"k": [x]}]))

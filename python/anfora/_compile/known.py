@@ -695,7 +695,7 @@ class Knowing(Part):
             return skeleton(shape_of(self.static(node.args[0])[1]))
         if known and getattr(f, "_anfora_like", None) is not None:  # a function of this package that makes a known tree
             return skeleton(shape_of(f._anfora_like))
-        body = self.like_of_body(node, f if known else None) or (self.like_of_unit(f) if known else None)
+        body = self.like_of_body(node, f if known else None) or (self.like_of_unit(f, []) if known else None)
         if body is not None:
             return body
         word, wrt = self.derived(node.func, f if known else None)

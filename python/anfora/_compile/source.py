@@ -122,6 +122,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         self.returned: dict[str, list] = {}         # of functions within, by name
         self.returning_like: list = []              # the same as shapes, None where nothing is known
         self.returned_like: dict[str, list] = {}
+        self.tried: dict[tuple, Any] = {}           # by function and arguments: what it gives
         self.argued: dict[int, list] = {}           # of lambdas: what their arguments are like
         self.before: list[str] = []                 # what stands before the current statement, and how far it is indented
         self.indent = ""
