@@ -199,3 +199,47 @@ def test_structure_of_what_is_passed_on():
         return slope, parts, value, pull(np.ones(2)), more
     x = np.ones(2)
     same(jit(slope_of)(2.0, x), (2.0, [2.0, [x]], 2 * x, (2.0,), [2.0, {"k": [x]}]))
+
+
+def test_a_state_keeps_its_structure():
+    """What JAX refuses of states and choices is refused, with what differs."""
+    x, xs = np.ones(3), np.ones((3, 2))
+    refused("a tuple of 2 in its state, and gives a tuple of 3", jit(lambda xs: lax.scan(lambda c, v: ((c[0], c[1], v), v), (1.0, 2.0), xs)), x)
+    refused("a list of 2 in its state, and gives a tuple of 2", jit(lambda xs: lax.scan(lambda c, v: ((c[0], c[1]), v), [1.0, 2.0], xs)), x)
+    refused("a dictionary of 'a' in its state, and gives a dictionary of 'b'", jit(lambda xs: lax.scan(lambda c, v: ({"b": c["a"]}, v), {"a": 1.0}, xs)), x)
+    refused("gives None", jit(lambda xs: lax.scan(lambda c, v: (None, v), 1.0, xs)), x)
+    refused("a list of 2 in its state", jit(lambda v: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1]), [v, v])), 1.0)
+    refused("a list of 1 in its state", jit(lambda v: lax.fori_loop(0, 3, lambda i, c: (c[0] + 1,), [v])), 1.0)
+    refused("a tuple of 2 and a list of 2", jit(lambda p, v: lax.cond(p, lambda v: (v, v), lambda v: [v, v], v)), True, x)
+    refused("{'a'}".strip("{}"), jit(lambda p, v: lax.cond(p, lambda v: {"a": v}, lambda v: {"b": v}, v)), True, x)
+    refused("shape () before a round and (2,) after", jit(lambda xs: lax.scan(lambda c, v: (c + v, v), 0.0, xs)), xs)
+    refused("changes its element type", jit(lambda xs: lax.scan(lambda c, v: (c + v, v), np.int32(0), xs)), x)
+    refused("changes its element type", jit(lambda xs: lax.scan(lambda c, v: (c + v, v), np.float32(0), xs)), x)
+    for begin, rows in ((0.0, x.astype("f4")), (0, np.arange(3, dtype="i4")), (np.float64(0), x)):
+        assert lax.scan(lambda c, v: (c + v, v), begin, rows)[0] == rows.sum()
+
+
+def doubled(_, x):
+    return None, [x, 2 * x]
+
+
+def test_scan_without_a_state():
+    x = np.arange(3.0)
+    for f in (lambda x: lax.scan(doubled, None, x), lambda x: lax.scan(lambda _, v: (None, [v, 2 * v]), None, x, reverse=True)):
+        same(jit(f)(x), (None, [x, 2 * x]))
+        same(f(x), (None, [x, 2 * x]))
+    same(jit(anfora.grad(lambda x: np.sum(lax.scan(doubled, None, x)[1][1])))(x), np.full(3, 2.0))
+
+
+def chosen(x, y):
+    best = None
+    if x > 3:
+        raise ValueError("too large")
+    else:
+        best = x * y
+    return best
+
+
+def test_a_way_that_raises_leaves_the_other():
+    assert jit(chosen)(2.0, 3.0) == 6.0
+    refused("too large", jit(chosen), 4.0, 1.0)

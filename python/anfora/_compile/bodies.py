@@ -142,16 +142,42 @@ class Bodies(Part):
             return None
         nodes = argument_nodes(self, Call(node, f, True), f.__wrapped__)
         called = self.called_with(name, nodes)
-        gives: list = []
-        for parameter, shapes in called.items():
-            of = nodes[parameter]
-            gives += [self.given_by(e, shapes) for e in (of.elts if isinstance(of, (ast.List, ast.Tuple)) else [of])]
+        gives = self.given_by_each(nodes, called)
         if name in ("while_loop", "fori_loop", "associative_scan"):
             return list(called.values())[-1][-1] or gives[-1]
         if name == "scan":
             both = gives[0].parts if gives[0] is not None and gives[0].kind == "tuple" and len(gives[0].parts) == 2 else [None, None]
             return Shape("tuple", [called["f"][0] or both[0] or ANY, both[1] or ANY])
         return alike(gives)
+
+    def given_by_each(self, nodes: dict[str, Any], called: dict[str, list]) -> list:
+        """What the functions give that a loop or choice is given, in order."""
+        gives: list = []
+        for parameter, shapes in called.items():
+            of = nodes[parameter]
+            gives += [self.given_by(e, shapes) for e in (of.elts if isinstance(of, (ast.List, ast.Tuple)) else [of])]
+        return gives
+
+    def same_structures(self, node: Any, name: str, nodes: dict[str, Any], called: dict[str, list]) -> None:
+        """Refuses a loop whose body gives a state of another structure than it takes, and a choice whose ways give different ones, as
+        JAX does: a list is no tuple, and the keys of dictionaries must be the same."""
+        if name in ("cond", "switch"):
+            gives = self.given_by_each(nodes, called)
+            for other in gives[1:]:
+                if (why := unlike(gives[0], other)):
+                    self.refuse(node, f"TypeError: the functions that {name} chooses from give different structures: {why[0]} and {why[1]}",
+                                "both must give the same lists, tuples and keys")
+        if name in ("scan", "fori_loop", "while_loop"):
+            last = list(called)[-1]
+            state, gives = called[last][0 if name == "scan" else -1], self.given_by_each(nodes, {last: called[last]})[0]
+            if name == "scan" and gives is not None:
+                if gives.kind in ("tuple", "list") and len(gives.parts) != 2:
+                    self.refuse(node, f"TypeError: the function that scan calls gives two things, and this one gives {len(gives.parts)}",
+                                "return carry, y (y may be None)")
+                gives = gives.parts[0] if gives.kind in ("tuple", "list") else None
+            if (why := unlike(state, gives)):
+                self.refuse(node, f"TypeError: the body of {name} is given {why[0]} in its state, and gives {why[1]}",
+                            "the state keeps its structure: the same lists, tuples and keys in each round")
 
     def like_with_aux(self, node: ast.Call, f: Any) -> Shape | None:
         """Of grad(f, has_aux=True)(x), value_and_grad and vjp(f, x, has_aux=True): the gradient is like x, what stands beside the value
@@ -231,6 +257,32 @@ class Bodies(Part):
             except CompileError:
                 return None
         return alike([s for (i, _), u in self.b.by_object.items() if i == id(f) for s in u.likes])
+
+
+def unlike(one: Shape | None, two: Shape | None) -> tuple[str, str] | None:
+    """What two structures are where they differ, in words; None if they do not, as far as is known."""
+    if one is None or two is None:
+        return None
+    kinds = ["none" if s.kind == "static" and s.of is None else "any" if s.kind == "static" else s.kind for s in (one, two)]
+    if kinds == ["none", "none"] or not all(k in ("none", "any", "tuple", "list", "dict", "object") for k in kinds):
+        return None
+    if "any" in kinds:
+        return (said(one), said(two)) if "none" in kinds else None
+    names = [set(s.names) if k == "dict" else s.names for s, k in zip((one, two), kinds)]
+    if kinds[0] != kinds[1] or len(one.parts) != len(two.parts) or names[0] != names[1] or kinds[0] == "object" and one.of is not two.of:
+        return said(one), said(two)
+    others = dict(zip(two.names, two.parts)) if kinds[0] == "dict" else dict(enumerate(two.parts))
+    found = (unlike(p, others[k]) for k, p in (zip(one.names, one.parts) if kinds[0] == "dict" else enumerate(one.parts)))
+    return next((f for f in found if f), None)
+
+
+def said(s: Shape) -> str:
+    """A structure in words."""
+    if s.kind == "none" or s.kind == "static" and s.of is None:
+        return "None"
+    if s.kind in ("tuple", "list"):
+        return f"a {s.kind} of {len(s.parts)}"
+    return f"a dictionary of {', '.join(map(repr, s.names))}" if s.kind == "dict" else s.of.__name__ if s.kind == "object" else "a number or an array"
 
 
 def alike(shapes: list) -> Shape | None:

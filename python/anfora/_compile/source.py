@@ -794,14 +794,31 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
             return self.block(node.body if test else node.orelse, indent)
         head = f"{indent}{self.mark(node.test)}if {self.condition(node.test)} {{\n"
         inner, s = indent + "  ", self.scope
-        before = dict(s.env), set(s.virtual)
+        before, known = (dict(s.env), set(s.virtual)), (dict(s.env), set(s.virtual))
         then = self.block(node.body, inner)
         then_state, then_ended = (s.env, s.virtual), self.ended
         s.env, s.virtual = before
         other = self.block(node.orelse, inner)
+        if then_ended != self.ended:  # a way that raises goes on for the program: it binds what the other one makes variables of
+            after = (s.env, s.virtual) if then_ended else then_state
+            bound = self.bound_too(known, after[1], node, inner)
+            then, other = (bound + then, other) if then_ended else (then, bound + other)
         then, other = self.meet(node, (then, then_state, then_ended), (other, (s.env, s.virtual), self.ended), inner)
         self.ended = then_ended and self.ended
         return head + then + indent + "}" + (f" else {{\n{other}{indent}}}" if other else "") + "\n"
+
+    def bound_too(self, known: tuple, virtual: set[str], node: Any, indent: str) -> str:
+        """What binds the names that were no variables before a branch and are after it."""
+        s = self.scope
+        state, (s.env, s.virtual) = (s.env, s.virtual), known
+        text = ""
+        for name in sorted(known[1] - virtual):
+            try:
+                text += self.made_variables([name], node, indent)
+            except CompileError:  # of what cannot be a variable
+                continue
+        s.env, s.virtual = state
+        return text
 
     def meet(self, node: Any, one: tuple, two: tuple, indent: str) -> tuple[str, str]:
         """Where the ways of a branch meet: what both know is known."""

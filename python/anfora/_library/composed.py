@@ -72,6 +72,8 @@ class Composed(Jit):
         parts = []
         nodes = argument_nodes(w, c, self.__wrapped__)
         called = w.called_with(self.__name__, nodes) if CONTROL.get(self.__name__) is self else {}
+        if called:
+            w.same_structures(c.node, self.__name__, nodes, called)
         for name, node in nodes.items():
             if name in called and (body := w.body_text(node, called[name])) is not None:
                 parts.append(body)
