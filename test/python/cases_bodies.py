@@ -229,17 +229,3 @@ def test_scan_without_a_state():
         same(jit(f)(x), (None, [x, 2 * x]))
         same(f(x), (None, [x, 2 * x]))
     same(jit(anfora.grad(lambda x: np.sum(lax.scan(doubled, None, x)[1][1])))(x), np.full(3, 2.0))
-
-
-def chosen(x, y):
-    best = None
-    if x > 3:
-        raise ValueError("too large")
-    else:
-        best = x * y
-    return best
-
-
-def test_a_way_that_raises_leaves_the_other():
-    assert jit(chosen)(2.0, 3.0) == 6.0
-    refused("too large", jit(chosen), 4.0, 1.0)
