@@ -229,3 +229,12 @@ def test_scan_without_a_state():
         same(jit(f)(x), (None, [x, 2 * x]))
         same(f(x), (None, [x, 2 * x]))
     same(jit(anfora.grad(lambda x: np.sum(lax.scan(doubled, None, x)[1][1])))(x), np.full(3, 2.0))
+
+
+def test_what_chooses():
+    refused("a truth value or a number", jit(lambda x: lax.cond("a", lambda: x, lambda: -x)), 1.0)
+    refused("a truth value or a number", jit(lambda x: lax.cond(None, lambda x: x, lambda x: -x, x)), 1.0)
+    refused("an index must be an integer", jit(lambda i: lax.switch(i, [lambda: 1, lambda: 2])), 0.7)
+    assert [lax.switch(i, [lambda: 1, lambda: 2, lambda: 3]) for i in (-1, 0, 1, 2, 9)] == [1, 1, 2, 3, 3]
+    assert lax.cond(2.0, lambda: 1, lambda: 2) == 1 and lax.cond(0, lambda: 1, lambda: 2) == 2
+    refused("x + anp.array(xs)", jit(lambda x: x + [1, 2]), np.ones(2))

@@ -161,6 +161,8 @@ class Bodies(Part):
     def same_structures(self, node: Any, name: str, nodes: dict[str, Any], called: dict[str, list]) -> None:
         """Refuses a loop whose body gives a state of another structure than it takes, and a choice whose ways give different ones, as
         JAX does: a list is no tuple, and the keys of dictionaries must be the same."""
+        if name == "cond" and isinstance(self.static(nodes["pred"])[1], str):
+            self.refuse(node, "TypeError: lax.cond chooses by a truth value or a number, and this is a text")
         if name in ("cond", "switch"):
             gives = self.given_by_each(nodes, called)
             for other in gives[1:]:

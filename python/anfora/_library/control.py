@@ -15,6 +15,8 @@ NO_ARRAY = len(KINDS)  # of keys, and of numbers of Python, which have no elemen
 @controlled
 def cond(pred, true_fun, false_fun, /, *operands, operand: Any = None):
     """true_fun(*operands) if pred holds, else false_fun(*operands)."""
+    if pred is None:
+        raise TypeError("lax.cond chooses by a truth value or a number")
     if operand is not None:
         return cond(pred, true_fun, false_fun, operand)
     if pred:
