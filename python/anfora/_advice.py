@@ -15,6 +15,7 @@ ADVICE = [
     ("E0501", r"shape of x\[mask\]", "sums and means of x[mask] are compiled; anp.where(mask, x, 0) keeps the shape, and x[anp.nonzero(mask, size=n)[0]] has n elements"),
     ("E0501", r"Len: only a tensor", "a number has no len() and cannot be gone through: range(n) counts to it"),
     ("E0501", r"axes must name every axis once", "give as many axes as x has dims, such as (1, 0)"),
+    ("E0501", r"TupleConcat: the arg", "a list or tuple is added to a list; of an array and a list make two arrays: x + anp.array(xs)"),
     ("E0501", r"only tensors and tuples have parts", "fields of a record are read by name, x.field or x[\"field\"]"),
     ("E0501", r"Split: the dim is no multiple", "array_split takes parts of several sizes"),
     ("E0501", r"Squeeze: a dim that is not 1", "squeeze removes dims of size 1; x[0] or x.reshape(shape) removes others"),
@@ -56,6 +57,8 @@ ADVICE = [
     ("E0545", r"", "a letter stands for one size everywhere, and each letter of the result is one of an operand: ij,jk->ik"),
     ("E0546", r"", "write x.astype(int)"),
     ("E0550", r"", "make one with anfora.random.key(seed)"),
+    ("E0724", r"", "what a loop carries keeps its type: a list that grows, or an array that changes its shape, needs a number of rounds that shapes "
+     "or constants tell; else make an array of the most rows before, xs = np.zeros(most), and count: xs[k] = x; k += 1"),
     ("E0953", r"", "what a loop carries and what branches give keeps its shape; mark with anp.where what counts; nonzero and unique take size="),
 ]
 

@@ -31,7 +31,7 @@ _RANKS = range(1, 7)
 @_lax
 def switch(index, branches, /, *operands):
     """branches[index](*operands); an index outside of the branches is the nearest one."""
-    i = op.clip(index, 0, len(branches) - 1)
+    i = op.arange(len(branches))[op.clip(index, 0, len(branches) - 1)]  # an integer
     for k in range(len(branches) - 1):
         if i == k:
             return branches[k](*operands)

@@ -48,6 +48,8 @@ class Optimizer:
     gradients)`` new parameters and state; update is compiled into the step, so it is written as compiled functions
     are. ``rate`` is a number, or a function of the number of the step."""
 
+    by_params: tuple = ()  # attributes that init sets
+
     def __init__(self, rate: Any = 0.01) -> None:
         self.rate = rate
 
@@ -71,6 +73,16 @@ class Optimizer:
     @staticmethod
     def _zeros(params: Any) -> Any:
         return tree_map(_zero, params)
+
+
+def _left(b, t):
+    """1 - b ** t in double: in single precision the difference has lost half of its digits in the first steps."""
+    return 1.0 - b ** anp.cast(t, dtype="f64")
+
+
+def _unbiased(x, b, t):
+    """A mean of t numbers that began with zero, by what their weights add up to."""
+    return x / anp.cast_like(_left(b, t), x)
 
 
 def _zero(p: Any) -> Any:
@@ -133,8 +145,8 @@ class Adam(Optimizer):
             rate = rate_at(state["count"])
             m = tree_map(lambda m, g: b1 * m + (1 - b1) * g, state["slots"][0], grads)
             v = tree_map(lambda v, g: b2 * v + (1 - b2) * g * g, state["slots"][1], grads)
-            by_m, by_v = 1 / (1 - b1 ** t), 1 / (1 - b2 ** t)
-            new = tree_map(lambda p, m, v: p - rate * (m * by_m / (anp.sqrt(v * by_v) + eps) + decay * p), params, m, v)
+            by_m, by_v = 1 / _left(b1, t), 1 / _left(b2, t)
+            new = tree_map(lambda p, m, v: p - rate * (m * anp.cast_like(by_m, m) / (anp.sqrt(v * anp.cast_like(by_v, v)) + eps) + decay * p), params, m, v)
             return new, {"count": t, "slots": (m, v)}
         return update
 
@@ -252,7 +264,7 @@ class Adamax(_Adaptive):
 
     def direction(self) -> Callable:
         b1 = self.b1
-        return lambda m, v, g, p, t: m / (1 - b1 ** t) / v
+        return lambda m, v, g, p, t: _unbiased(m, b1, t) / v
 
 
 class NAdam(_Adaptive):
@@ -260,7 +272,7 @@ class NAdam(_Adaptive):
 
     def direction(self) -> Callable:
         b1, b2, eps = self.b1, self.b2, self.eps
-        return lambda m, v, g, p, t: (b1 * m / (1 - b1 ** (t + 1)) + (1 - b1) * g / (1 - b1 ** t)) / (anp.sqrt(v / (1 - b2 ** t)) + eps)
+        return lambda m, v, g, p, t: (_unbiased(b1 * m, b1, t + 1) + _unbiased((1 - b1) * g, b1, t)) / (anp.sqrt(_unbiased(v, b2, t)) + eps)
 
 
 class RAdam(_Adaptive):
@@ -271,11 +283,11 @@ class RAdam(_Adaptive):
         most = 2 / (1 - b2) - 1
 
         def step(m, v, g, p, t):
-            mean, part = m / (1 - b1 ** t), b2 ** t
-            ro = most - 2 * t * part / (1 - part)
+            mean, left = _unbiased(m, b1, t), _left(b2, t)
+            ro = most - 2 * t * (1 - left) / left
             safe = anp.maximum(ro, 5.0)
-            r = anp.sqrt((safe - 4) * (safe - 2) * most / ((most - 4) * (most - 2) * safe))
-            return anp.where(ro >= 5.0, r * mean / (anp.sqrt(v / (1 - part)) + eps), mean)
+            r = anp.cast_like(anp.sqrt((safe - 4) * (safe - 2) * most / ((most - 4) * (most - 2) * safe)), m)
+            return anp.where(ro >= 5.0, r * mean / (anp.sqrt(v / anp.cast_like(left, v)) + eps), mean)
         return step
 
 
@@ -293,7 +305,7 @@ class AdaBelief(_Adaptive):
 
     def direction(self) -> Callable:
         b1, b2, eps = self.b1, self.b2, self.eps
-        return lambda m, v, g, p, t: m / (1 - b1 ** t) / (anp.sqrt(v / (1 - b2 ** t)) + eps)
+        return lambda m, v, g, p, t: _unbiased(m, b1, t) / (anp.sqrt(_unbiased(v, b2, t)) + eps)
 
 
 class Lamb(_Adaptive):
@@ -307,7 +319,7 @@ class Lamb(_Adaptive):
         b1, b2, eps, decay = self.b1, self.b2, self.eps, self.inside
 
         def step(m, v, g, p, t):
-            u = m / (1 - b1 ** t) / (anp.sqrt(v / (1 - b2 ** t)) + eps) + decay * p
+            u = _unbiased(m, b1, t) / (anp.sqrt(_unbiased(v, b2, t)) + eps) + decay * p
             have, size = anp.sqrt(anp.sum(p * p)), anp.sqrt(anp.sum(u * u))
             whole = anp.logical_and(have > 0, size > 0)
             return u * anp.where(whole, have / anp.where(whole, size, 1.0), 1.0)
@@ -329,8 +341,8 @@ class AMSGrad(_Moments):
             t, rate = state["count"] + 1, rate_at(state["count"])
             m = tree_map(lambda m, g: b1 * m + (1 - b1) * g, state["slots"][0], grads)
             v = tree_map(lambda v, g: b2 * v + (1 - b2) * g * g, state["slots"][1], grads)
-            most = tree_map(lambda w, v: anp.cast_like(anp.maximum(w, v / (1 - b2 ** t)), w), state["slots"][2], v)
-            new = tree_map(lambda p, m, w: anp.cast_like(p - rate * m / (1 - b1 ** t) / (anp.sqrt(w) + eps), p), params, m, most)
+            most = tree_map(lambda w, v: anp.cast_like(anp.maximum(w, _unbiased(v, b2, t)), w), state["slots"][2], v)
+            new = tree_map(lambda p, m, w: anp.cast_like(p - rate * _unbiased(m, b1, t) / (anp.sqrt(w) + eps), p), params, m, most)
             return new, {"count": t, "slots": (m, v, most)}
         return update
 
@@ -407,6 +419,8 @@ class Accumulated(Optimizer):
 class only(Optimizer):  # noqa: N801: reads as a word: only("embedding", SGD(0.1), others=Adam())
     """An optimiser for the parameters whose name has a word, another one, or none, for the others. A name is what
     ``step.save`` writes, such as ``layers.0.bias``; the word may also be a function of the name."""
+
+    by_params = ("chosen",)
 
     def __init__(self, which: Any, inner: Optimizer, others: Optimizer | None = None) -> None:
         super().__init__(inner.rate)

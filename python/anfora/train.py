@@ -15,6 +15,7 @@ import random
 import sys
 import threading
 import time
+import warnings
 from typing import Any, Callable, Iterable, Iterator, Sized
 
 from . import _core
@@ -22,7 +23,7 @@ from ._compile.emit import Builder
 from ._errors import RunError
 from ._files import KEYS, load, read, save
 from ._function import Function, Jit, as_function
-from ._tree import Shape, tree_leaves, tree_map, tree_paths
+from ._tree import Shape, tree_leaves, tree_map, tree_paths, tree_structure
 from .comm import Comm, CommError
 from .optim import (Accumulated, AdaBelief, Adadelta, Adagrad, Adam, Adamax, AdamW, AMSGrad, Clipped, Lamb, Lion, NAdam, Optimizer,  # noqa: F401
                     RAdam, RMSProp, SGD, only)
@@ -35,7 +36,23 @@ TREES = ("params", "state", "extra")  # names in a file
 SHARD_LEAST = 4096  # bytes of a tensor that shard=True cuts: less is not worth a message
 SHARD_PARAMS = {False: 0, True: 1, "again": 1, "once": 2}  # anf_shard_params
 ALIKE = ("E1623",)  # that all ranks find in one step, which changes nothing: they can go on
+MANY_CHANGES = 10  # of an optimiser, after which a warning tells what would be faster
 NOT_A_NUMBER = ("E1117",)  # a step whose outputs hold NaN or infinity
+
+
+def settings_of(optimizer: Any) -> list:
+    """The numbers and functions of an optimiser and of those within it, in order."""
+    found = [type(optimizer)]
+    for name, x in vars(optimizer).items():
+        if name not in optimizer.by_params:
+            found += [name, *(settings_of(x) if isinstance(x, Optimizer) else [x])]
+    return found
+
+
+def alike(one: list, two: list) -> bool:
+    """Whether settings are the same numbers and objects."""
+    return len(one) == len(two) and all(a is b or type(a) is type(b) and isinstance(a, (int, float, str, tuple)) and a == b
+                                        for a, b in zip(one, two))
 
 
 class _StepFunction(Function):
@@ -154,6 +171,8 @@ class Step:
         self.count, self.losses, self.stop_at_nan = 0, Curve(), stop_at_nan
         self._options = options
         self._functions: dict[int, Function] = {}
+        self._rule = optimizer.rule()
+        self._settings, self._changes = self._settings_now(), 0  # what the functions were made for, and how often that changed
         self._live: Any = None  # the compiled step that has the state, and its program
         self._made: list = []            # those for all kinds of batches so far
         self._newer = False              # it has taken steps since the trees were read
@@ -294,11 +313,32 @@ class Step:
     def function(self, nbatch: int) -> Function:
         """The compiled step: (params, state, batch...) to (params, state, loss)."""
         if nbatch not in self._functions:
-            self._functions[nbatch] = _StepFunction(self.loss, self.optimizer.rule(), nbatch, len(self._trees) > 2, self.has_aux,
+            self._functions[nbatch] = _StepFunction(self.loss, self._rule, nbatch, len(self._trees) > 2, self.has_aux,
                                                     **self._options)
         return self._functions[nbatch]
 
+    def _settings_now(self) -> list:
+        """What a compiled step has in its code, and a user may have changed since."""
+        return [self.loss, self.stop_at_nan, self.has_aux, *settings_of(self.optimizer)]
+
+    def _made_anew(self) -> None:
+        """After a change of the optimiser's numbers, of the loss or of an option: steps are made for what these are now."""
+        if self.comm is not None:
+            raise ValueError("the loss, the optimiser and its numbers stay as they are in a step on several ranks: give a schedule as the rate")
+        trees = self._read()
+        if tree_structure(self.optimizer.init(trees[0])) != tree_structure(trees[1]):
+            raise ValueError("with what was changed the optimiser keeps other arrays than it has: make a new Step of step.params")
+        self.loss, self._rule, self._functions = as_function(self.loss), self.optimizer.rule(), {}
+        self._settings = self._settings_now()
+        self._trees, self._live, self._made = trees, None, []
+        self._changes += 1
+        if self._changes == MANY_CHANGES:
+            warnings.warn(f"the optimiser of a step has changed {MANY_CHANGES} times, and each change makes new code: give a function of the "
+                          "number of the step as its rate (anfora.schedules)", stacklevel=4)
+
     def __call__(self, *batch: Any) -> Any:
+        if not alike(self._settings_now(), self._settings):
+            self._made_anew()
         if self._made and self.comm is None and self.function(len(batch))._outside_changed():
             self._trees, self._live, self._made = self._read(), None, []
         value = NotImplemented if self._live is None else self._run(self._live, batch)

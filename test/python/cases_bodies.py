@@ -161,3 +161,80 @@ def test_flags_and_partials():
     same(jit(lambda x: partial(jnp.multiply, 2.0)(x))(X), 2 * X)
     twice = anfora.checkpoint(lambda x, n: x * n, static_argnums=(1,), prevent_cse=False)
     assert jit(anfora.grad(lambda x: twice(x, 2) ** 2))(3.0) == 24.0
+
+
+def carry_and_row(c, x):
+    return c, [c, x]
+
+
+def loss_and_parts(p, x):
+    return np.sum(x) * p[0], p
+
+
+def test_structure_of_what_is_passed_on():
+    """Lists that a body passes on, or that stand beside a loss, stay lists, whoever wrote the function."""
+    tree, rows = [1.0, (2.0, [3.0])], np.arange(2.0)
+
+    def scanned(c, xs):
+        def body(c, x):
+            return c, c
+        return lax.scan(body, c, xs), lax.scan(carry_and_row, c, xs)
+    stacked = [np.full(2, 1.0), (np.full(2, 2.0), [np.full(2, 3.0)])]
+    same(jit(scanned)(tree, rows), ((tree, stacked), (tree, [stacked, rows])))
+
+    def step(p, xs):
+        def one(p, x):
+            (value, parts), slope = anfora.value_and_grad(loss_and_parts, has_aux=True)(p, x)
+            return [a - b for a, b in zip(p, slope)], {"value": value, "parts": parts}
+        return lax.scan(one, p, xs)
+    same(jit(step)([2.0, 3.0], np.ones((2, 1))), ([0.0, 3.0], {"value": np.array([2.0, 1.0]), "parts": [np.array([2.0, 1.0]), np.full(2, 3.0)]}))
+    outer = anfora.value_and_grad(loss_and_parts, has_aux=True)
+    want = (4.0, [2.0, [3.0]]), [2.0, [0.0]]
+    same(jit(lambda p, x: outer(p, x))([2.0, [3.0]], np.ones(2)), want)
+    same(jit(lambda p, x: anfora.value_and_grad(loss_and_parts, has_aux=True)(p, x))([2.0, [3.0]], np.ones(2)), want)
+
+    def slope_of(p, x):
+        slope, parts = anfora.grad(lambda p: (np.sum(p * x), [p, [x]]), has_aux=True)(p)
+        value, pull, more = anfora.vjp(lambda p: (p * x, [p, {"k": [x]}]), p, has_aux=True)
+        return slope, parts, value, pull(np.ones(2)), more
+    x = np.ones(2)
+    same(jit(slope_of)(2.0, x), (2.0, [2.0, [x]], 2 * x, (2.0,), [2.0, {"k": [x]}]))
+
+
+def test_a_state_keeps_its_structure():
+    """What JAX refuses of states and choices is refused, with what differs."""
+    x, xs = np.ones(3), np.ones((3, 2))
+    refused("a tuple of 2 in its state, and gives a tuple of 3", jit(lambda xs: lax.scan(lambda c, v: ((c[0], c[1], v), v), (1.0, 2.0), xs)), x)
+    refused("a list of 2 in its state, and gives a tuple of 2", jit(lambda xs: lax.scan(lambda c, v: ((c[0], c[1]), v), [1.0, 2.0], xs)), x)
+    refused("a dictionary of 'a' in its state, and gives a dictionary of 'b'", jit(lambda xs: lax.scan(lambda c, v: ({"b": c["a"]}, v), {"a": 1.0}, xs)), x)
+    refused("gives None", jit(lambda xs: lax.scan(lambda c, v: (None, v), 1.0, xs)), x)
+    refused("a list of 2 in its state", jit(lambda v: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1]), [v, v])), 1.0)
+    refused("a list of 1 in its state", jit(lambda v: lax.fori_loop(0, 3, lambda i, c: (c[0] + 1,), [v])), 1.0)
+    refused("a tuple of 2 and a list of 2", jit(lambda p, v: lax.cond(p, lambda v: (v, v), lambda v: [v, v], v)), True, x)
+    refused("{'a'}".strip("{}"), jit(lambda p, v: lax.cond(p, lambda v: {"a": v}, lambda v: {"b": v}, v)), True, x)
+    refused("shape () before a round and (2,) after", jit(lambda xs: lax.scan(lambda c, v: (c + v, v), 0.0, xs)), xs)
+    refused("changes its element type", jit(lambda xs: lax.scan(lambda c, v: (c + v, v), np.int32(0), xs)), x)
+    refused("changes its element type", jit(lambda xs: lax.scan(lambda c, v: (c + v, v), np.float32(0), xs)), x)
+    for begin, rows in ((0.0, x.astype("f4")), (0, np.arange(3, dtype="i4")), (np.float64(0), x)):
+        assert lax.scan(lambda c, v: (c + v, v), begin, rows)[0] == rows.sum()
+
+
+def doubled(_, x):
+    return None, [x, 2 * x]
+
+
+def test_scan_without_a_state():
+    x = np.arange(3.0)
+    for f in (lambda x: lax.scan(doubled, None, x), lambda x: lax.scan(lambda _, v: (None, [v, 2 * v]), None, x, reverse=True)):
+        same(jit(f)(x), (None, [x, 2 * x]))
+        same(f(x), (None, [x, 2 * x]))
+    same(jit(anfora.grad(lambda x: np.sum(lax.scan(doubled, None, x)[1][1])))(x), np.full(3, 2.0))
+
+
+def test_what_chooses():
+    refused("a truth value or a number", jit(lambda x: lax.cond("a", lambda: x, lambda: -x)), 1.0)
+    refused("a truth value or a number", jit(lambda x: lax.cond(None, lambda x: x, lambda x: -x, x)), 1.0)
+    refused("an index must be an integer", jit(lambda i: lax.switch(i, [lambda: 1, lambda: 2])), 0.7)
+    assert [lax.switch(i, [lambda: 1, lambda: 2, lambda: 3]) for i in (-1, 0, 1, 2, 9)] == [1, 1, 2, 3, 3]
+    assert lax.cond(2.0, lambda: 1, lambda: 2) == 1 and lax.cond(0, lambda: 1, lambda: 2) == 2
+    refused("x + anp.array(xs)", jit(lambda x: x + [1, 2]), np.ones(2))

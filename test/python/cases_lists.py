@@ -292,3 +292,99 @@ def test_scan_through_captured_arrays():
     assert f(1.0)[0] == 1 + 2 * (3 + 25 + 49)
     pairs[0][0] = 1.0
     assert jit(lambda q: lax.scan(lambda c, r: (c + r["a"], None), q, scale))(0.0)[0] == 13.0
+
+
+def haar(x):
+    coeffs = []
+    while x.shape[0] > 1:
+        coeffs.append((x[::2] - x[1::2]) / np.sqrt(2.0))
+        x = (x[::2] + x[1::2]) / np.sqrt(2.0)
+    coeffs.append(x)
+    return np.concatenate(coeffs[::-1])
+
+
+def pyramid(x):
+    levels, shapes = [x], []
+    while len(levels[-1]) > 1:
+        levels.append(levels[-1][::2])
+        shapes += [levels[-1].shape]
+    return levels, shapes, len(levels), levels[1:], levels + [x]
+
+
+def pairs_left(x):
+    found = []
+    for i in range(3):
+        if x.shape[0] == 1:
+            break
+        for j in range(2):
+            if (i + j) % 2 == 0:
+                found.append([i, {"j": j}])
+        x = x[::2]
+    return found, [a + d["j"] for a, d in found]
+
+
+def triangle(x):
+    rows = []
+    while x.size > 1:
+        row, y = [], x
+        while y.size > 1:
+            y = y[::2]
+            row.append(y.sum())
+        rows.append(row)
+        x = x[::2]
+    return rows
+
+
+def test_longer_by_shapes():
+    """Lists that loops make longer, where shapes or constants tell how often these run."""
+    for f in (haar, pyramid, pairs_left, triangle):
+        got, want = anfora.jit(f)(np.arange(8.0)), f(np.arange(8.0))
+        assert plain(got) == plain(want), f.__name__
+    slope = anfora.jit(anfora.grad(lambda x: np.sum(haar(x) ** 3)))(np.arange(4.0))
+    a = np.array([[1, 1, 1, 1], [1, 1, -1, -1], [2 ** .5, -2 ** .5, 0, 0], [0, 0, 2 ** .5, -2 ** .5]]) / 2
+    assert np.allclose(slope, 3 * (a @ np.arange(4.0)) ** 2 @ a)
+
+
+def plain(x):
+    if isinstance(x, (list, tuple)):
+        return [type(x).__name__, *map(plain, x)]
+    return {k: plain(v) for k, v in x.items()} if isinstance(x, dict) else np.round(np.asarray(x), 9).tolist()
+
+
+def test_longer_by_values():
+    """Where values tell how often, the list is refused at the loop, with what to write instead; so is what would be seen elsewhere."""
+    def collatz(n):
+        seen = [n]
+        while n != 1:
+            n = n // 2 if n % 2 == 0 else 3 * n + 1
+            seen.append(n)
+        return seen
+
+    def large(xs):
+        found = []
+        for x in xs:
+            if x > 1:
+                found.append(x)
+        return found
+
+    def shared(x):
+        xs, ys = [], None
+        while x.size > 1:
+            x = x[::2]
+            xs.append(x)
+            ys = xs
+        return ys
+
+    def various(x):
+        xs = [1]
+        while x.size > 1:
+            x = x[::2]
+            xs.append([x])
+        return xs
+    for f, x, words in ((collatz, 6, "make an array of the most rows"), (large, np.arange(3.0), "make an array of the most rows"),
+                        (shared, np.arange(4.0), "changes in place"), (various, np.arange(4.0), "of several structures")):
+        try:
+            anfora.jit(f)(x)
+            raise AssertionError(f.__name__)
+        except anfora.CompileError as e:
+            assert words in str(e), str(e)

@@ -265,3 +265,31 @@ def test_special_functions_at_their_edges():
     whole = onp.exp(m) / onp.exp(m).sum()
     assert onp.allclose(onp.asarray(special.softmax(m)), whole) and onp.allclose(onp.asarray(special.log_softmax(m)), onp.log(whole))
     assert onp.allclose(onp.asarray(special.softmax(m, axis=0)).sum(0), 1.0)
+
+
+def test_gradient_and_insert():
+    """As NumPy: spacings of each axis, places, edges of second order; rows before several indices, which must be there."""
+    m, v, x = onp.arange(12.0).reshape(3, 4) ** 2, onp.array([1.0, 4, 9, 16, 30]), onp.array([0.0, 1, 3, 4, 7])
+    a, two = onp.arange(4), onp.array([1.0, 2.0])
+    calls = [lambda n: n.gradient(v), lambda n: n.gradient(v, x), lambda n: n.gradient(v, x, edge_order=2), lambda n: n.gradient(v, 0.5, edge_order=2),
+             lambda n: n.gradient(m), lambda n: n.gradient(m, 2.0, 3.0), lambda n: n.gradient(m, x[:3], x[:4], edge_order=2),
+             lambda n: n.gradient(m, axis=(1, 0)), lambda n: n.gradient(m, 2.0, axis=1, edge_order=2), lambda n: n.insert(a, 1, 9),
+             lambda n: n.insert(a, [3, 1], [8, 9]), lambda n: n.insert(a, [1, 1], 7), lambda n: n.insert(a, -1, 1), lambda n: n.insert(a, 4, 1),
+             lambda n: n.insert(a, 2, onp.array([5, 6, 7])), lambda n: n.insert(m, 1, two[:1], axis=1), lambda n: n.insert(m, [0, 2], 5, axis=0),
+             lambda n: n.insert(m, 1, onp.ones((2, 4)), axis=0), lambda n: n.insert(m, [1], onp.ones((3, 1)), axis=1), lambda n: n.insert(m, 3, 2.0),
+             lambda n: n.indices((2, 3))]
+    for i, call in enumerate(calls):
+        want, got = call(onp), call(anfora.numpy)
+        pairs = zip(want, got) if isinstance(want, (list, tuple)) else [(want, got)]
+        for w, g in pairs:
+            assert onp.asarray(g).dtype == w.dtype and onp.asarray(g).shape == w.shape and onp.allclose(g, w), i
+    at = anfora.jit(lambda a, i: anfora.numpy.insert(a, i, 7))
+    assert onp.array_equal(at(a, onp.array([0, 3])), onp.insert(a, [0, 3], 7))
+    assert anfora.numpy.indices((2, 2), dtype="f4").dtype == onp.float32
+    for f, words in ((lambda: anfora.numpy.insert(a, 9, 1), "outside of the axis"), (lambda: anfora.numpy.gradient(v[:2], edge_order=2), "edge_order + 1"),
+                     (lambda: anfora.numpy.gradient(m, 1.0, 2.0, 3.0), "one for each axis"), (lambda: anfora.numpy.gradient(v, edge_order=3), "edge_order is 1 or 2")):
+        try:
+            f()
+            raise AssertionError(words)
+        except anfora.RunError as e:
+            assert words in str(e)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimisers and schedules give what optax gives (optax_values.json, from optax 0.2.8: parameters after the steps that are said),
-and training goes on as people train."""
+"""Optimisers and schedules give what optax gives (optax_values.json, from optax 0.2.8: parameters after the steps that are said;
+RAdam's are those of its formula in double, of which optax's single precision loses four digits), and training goes on as people train."""
 import json
 import os
 import tempfile

@@ -5,11 +5,12 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 
 import anfora
 import anfora.numpy as anp
 import numpy as np
-from anfora.train import SGD, Adam, AdamW, RMSProp, Step, batches, progress
+from anfora.train import SGD, Adam, AdamW, Clipped, RMSProp, Step, batches, only, progress
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -360,3 +361,79 @@ def test_freed_arrays_stay_as_long_as_they_are_used():
     first = step(anfora.asarray(x.copy()), anfora.asarray(y.copy()))
     gc.collect()
     assert np.isfinite(first) and np.isfinite(step(x, y))
+
+
+def quadratic(p, x, y):
+    return np.mean((x @ p["w"] - y) ** 2)
+
+
+def test_changed_settings():
+    """What a user changes of an optimiser, and the loss, holds from the next step on."""
+    x, y = np.random.default_rng(0).normal(size=(6, 3)), np.arange(6.0)
+    begin = {"w": np.ones(3)}
+
+    def after(*rates, kind=SGD):
+        step = Step(quadratic, kind(rates[0]), begin)
+        for rate in rates:
+            step.optimizer.rate = rate
+            step(x, y)
+        return np.asarray(step.params["w"])
+    w = np.ones(3)
+    for rate in (0.1, 0.1, 0.02, 0.0, 0.3):
+        w = w - rate * 2 * x.T @ (x @ w - y) / 6
+    assert np.allclose(after(0.1, 0.1, 0.02, 0.0, 0.3), w)
+    assert not np.allclose(after(0.1, 0.1), after(0.1, 0.2))
+    step = Step(quadratic, Clipped(SGD(1.0), norm=1e-3), begin)
+    step(x, y)
+    step.optimizer.norm, step.optimizer.inner.rate = 0.5, 2.0
+    before = np.asarray(step.params["w"])
+    step(x, y)
+    assert np.isclose(np.linalg.norm(np.asarray(step.params["w"]) - before), 1.0)
+    step.loss = lambda p, x, y: 0.0 * np.sum(p["w"])
+    before = np.asarray(step.params["w"])
+    assert step(x, y) == 0.0 and np.array_equal(step.params["w"], before)
+    step = Step(quadratic, SGD(0.1), begin)
+    step(x, y)
+    step.optimizer.momentum = 0.9
+    try:
+        step(x, y)
+        raise AssertionError("the state has no momentum")
+    except ValueError as e:
+        assert "make a new Step" in str(e)
+
+
+def test_many_changes_warn():
+    x, y, step = np.eye(2), np.ones(2), None
+    step = Step(quadratic, SGD(0.1), {"w": np.ones(2)})
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for k in range(12):
+            step.optimizer.rate = 0.1 / (k + 1)
+            step(x, y)
+    assert sum("schedules" in str(w.message) for w in seen) == 1
+
+
+def test_state_is_one_for_all_sizes():
+    """Batches of several sizes have code of their own, and one state: Adam as NumPy computes it, bits of bias correction included."""
+    rng = np.random.default_rng(1)
+    x, y, w = rng.normal(size=(10, 3)), rng.normal(size=(10, 2)), rng.normal(size=(3, 2))
+    step, m, v = Step(quadratic, Adam(0.1), {"w": w}), 0.0, 0.0
+    for t, (a, b) in enumerate(((0, 4), (4, 10), (0, 4), (4, 10), (0, 3), (2, 6)), 1):
+        step(x[a:b], y[a:b])
+        g = 2 * x[a:b].T @ (x[a:b] @ w - y[a:b]) / y[a:b].size
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+        w = w - 0.1 * (m / (1 - 0.9 ** t)) / (np.sqrt(v / (1 - 0.999 ** t)) + 1e-8)
+        assert np.allclose(step.params["w"], w, rtol=1e-12, atol=1e-12), t
+    assert step.count == 6
+
+
+def test_one_optimiser_of_two_steps():
+    """What `only` found for one step's parameters does not change another's."""
+    rule = only("w", SGD(0.5), others=None)
+    one = Step(lambda p: np.sum(p["w"] ** 2) + np.sum(p["v"] ** 2), rule, {"v": np.ones(2), "w": np.ones(2)})
+    two = Step(lambda p: np.sum(p["w"] ** 2) + np.sum(p["v"] ** 2), rule, {"w": np.ones(2), "v": np.ones(2)})
+    for _ in range(2):
+        one()
+        two()
+    for step in (one, two):
+        assert np.array_equal(step.params["v"], [1, 1]) and np.array_equal(step.params["w"], [0, 0])

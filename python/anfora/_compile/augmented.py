@@ -25,7 +25,8 @@ class Augmented:
     def stmt_AugAssign(self, node: ast.AugAssign, indent: str) -> str:
         at = ast.copy_location(type(node.target)(**{k: v for k, v in ast.iter_fields(node.target) if k != "ctx"}, ctx=ast.Load()), node.target)
         shape = self.like(at)
-        if isinstance(node.target, ast.Name) and shape is not None and shape.kind == "list" and isinstance(node.op, ast.Add):
+        if isinstance(node.target, ast.Name) and shape is not None and isinstance(node.op, ast.Add) and \
+                (shape.kind == "list" or shape.kind == "mapped" and shape.names == ("list",) and self.entry(node.target.id).own):
             extend = ast.Call(ast.Attribute(at, "extend", ast.Load()), [node.value], [])
             return self.grow(ast.fix_missing_locations(ast.copy_location(extend, node)), indent)
         value = ast.copy_location(ast.BinOp(at, node.op, node.value), node)

@@ -8,7 +8,7 @@ import types
 from typing import Any
 
 from .._errors import CompileError
-from .known import ANY, Like, Part, part_entry, skeleton
+from .known import ANY, Like, Part, is_structure, part_entry, skeleton
 from .loops import local_names
 from .various import takes_any
 from .static import Call, _like_constant, argument_nodes
@@ -128,6 +128,8 @@ class Bodies(Part):
             plain = all(s is None or s.kind == "any" for s in shapes)
             if shapes and (transform.__name__ in MAPS_OF or transform.__name__ in JACOBIANS and plain):
                 return self.given_by(node.func.args[0], shapes)
+        if (aux := self.like_with_aux(node, f)) is not None:
+            return aux
         if f is not None and getattr(f, "__name__", "") in APPLIED and hasattr(f, "_known") and len(node.args) > 1 and not node.keywords:
             primals = node.args[1:] if f.__name__ != "jvp" else getattr(node.args[1], "elts", [])
             given = self.given_by(node.args[0], list(map(self.known_tree, primals)))
@@ -140,16 +142,70 @@ class Bodies(Part):
             return None
         nodes = argument_nodes(self, Call(node, f, True), f.__wrapped__)
         called = self.called_with(name, nodes)
-        gives: list = []
-        for parameter, shapes in called.items():
-            of = nodes[parameter]
-            gives += [self.given_by(e, shapes) for e in (of.elts if isinstance(of, (ast.List, ast.Tuple)) else [of])]
+        gives = self.given_by_each(nodes, called)
         if name in ("while_loop", "fori_loop", "associative_scan"):
             return list(called.values())[-1][-1] or gives[-1]
         if name == "scan":
             both = gives[0].parts if gives[0] is not None and gives[0].kind == "tuple" and len(gives[0].parts) == 2 else [None, None]
             return Shape("tuple", [called["f"][0] or both[0] or ANY, both[1] or ANY])
         return alike(gives)
+
+    def given_by_each(self, nodes: dict[str, Any], called: dict[str, list]) -> list:
+        """What the functions give that a loop or choice is given, in order."""
+        gives: list = []
+        for parameter, shapes in called.items():
+            of = nodes[parameter]
+            gives += [self.given_by(e, shapes) for e in (of.elts if isinstance(of, (ast.List, ast.Tuple)) else [of])]
+        return gives
+
+    def same_structures(self, node: Any, name: str, nodes: dict[str, Any], called: dict[str, list]) -> None:
+        """Refuses a loop whose body gives a state of another structure than it takes, and a choice whose ways give different ones, as
+        JAX does: a list is no tuple, and the keys of dictionaries must be the same."""
+        if name == "cond" and isinstance(self.static(nodes["pred"])[1], str):
+            self.refuse(node, "TypeError: lax.cond chooses by a truth value or a number, and this is a text")
+        if name in ("cond", "switch"):
+            gives = self.given_by_each(nodes, called)
+            for other in gives[1:]:
+                if (why := unlike(gives[0], other)):
+                    self.refuse(node, f"TypeError: the functions that {name} chooses from give different structures: {why[0]} and {why[1]}",
+                                "both must give the same lists, tuples and keys")
+        if name in ("scan", "fori_loop", "while_loop"):
+            last = list(called)[-1]
+            state, gives = called[last][0 if name == "scan" else -1], self.given_by_each(nodes, {last: called[last]})[0]
+            if name == "scan" and gives is not None:
+                if gives.kind in ("tuple", "list") and len(gives.parts) != 2:
+                    self.refuse(node, f"TypeError: the function that scan calls gives two things, and this one gives {len(gives.parts)}",
+                                "return carry, y (y may be None)")
+                gives = gives.parts[0] if gives.kind in ("tuple", "list") else None
+            if (why := unlike(state, gives)):
+                self.refuse(node, f"TypeError: the body of {name} is given {why[0]} in its state, and gives {why[1]}",
+                            "the state keeps its structure: the same lists, tuples and keys in each round")
+
+    def like_with_aux(self, node: ast.Call, f: Any) -> Shape | None:
+        """Of grad(f, has_aux=True)(x), value_and_grad and vjp(f, x, has_aux=True): the gradient is like x, what stands beside the value
+        as the function gives it."""
+        word, of, wrt, args, holds = getattr(f, "__name__", ""), None, 0, node.args, False
+        if f is not None and word == "vjp" and hasattr(f, "_known") and [k.arg for k in node.keywords] == ["has_aux"] and args:
+            of, args = args[0], args[1:]
+            holds = self.static(node.keywords[0].value) == (True, True)
+        elif isinstance(node.func, ast.Call) and node.func.args and not node.keywords:
+            known, transform = self.static(node.func.func)
+            word, of = (transform.__name__, node.func.args[0]) if known and hasattr(transform, "_emit_twice") else ("", None)
+            options = {"wrt" if k.arg == "argnums" else k.arg: self.static(k.value) for k in node.func.keywords}
+            wrt = options.get("wrt", (True, 0))[1] if len(node.func.args) == 1 else None
+            holds = options.get("has_aux") == (True, True)
+        elif hasattr(f, "_word"):
+            word, of, wrt, holds = f._word, f._functions[0], f._given.get("wrt", 0), bool(f._given.get("has_aux"))
+        if word not in ("grad", "value_and_grad", "vjp") or of is None or not holds or any(isinstance(a, ast.Starred) for a in args):
+            return None
+        shapes = list(map(self.known_tree, args))
+        both = self.given_by(of, shapes) if isinstance(of, ast.AST) else self.like_of_unit(of, shapes)
+        value, aux = both.parts if both is not None and both.kind == "tuple" and len(both.parts) == 2 else (ANY, ANY)
+        if word == "vjp":
+            return Shape("tuple", [value, ANY, aux])
+        slope = shapes[wrt] or ANY if type(wrt) is int and 0 <= wrt < len(shapes) else \
+            Shape("tuple", [shapes[i] or ANY for i in wrt]) if isinstance(wrt, tuple) and all(0 <= i < len(shapes) for i in wrt) else ANY
+        return Shape("tuple", [slope, aux] if word == "grad" else [Shape("tuple", [ANY, aux]), slope])
 
     def given_by(self, f: Any, shapes: list) -> Shape | None:
         """What a lambda or a function within gives for arguments of which this is known."""
@@ -165,16 +221,70 @@ class Bodies(Part):
                 self.scope = outer
         known, of = self.static(f)
         if known:
-            return self.like_of_unit(of)
+            return self.like_of_unit(of, shapes)
         owner = self.scope.owner(f.id) if isinstance(f, ast.Name) and self.scope else None
-        return alike(self.returned_like.get(f.id, [])) if owner is not None and f.id in owner.nodes else None
+        if owner is None or f.id not in owner.nodes:
+            return None
+        return self.given_by_within(f.id, owner, shapes) if any(map(is_structure, shapes)) else alike(self.returned_like.get(f.id, []))
 
-    def like_of_unit(self, f: Any) -> Shape | None:
+    def given_by_within(self, name: str, owner: Any, shapes: list) -> Shape | None:
+        """What a function within gives for arguments of which some have parts: it is written for these, and the text left."""
+        node = owner.nodes[name]
+        key = id(node), tuple(s and s.key() for s in shapes)
+        if key not in self.tried:
+            self.tried[key] = None  # of one that calls itself
+            hints, likes = list(self.returned.get(name, [])), list(self.returned_like.get(name, []))
+            outer, self.scope = self.scope, owner
+            self.returned_like[name] = []
+            try:
+                self.function_text(node, self.fresh(), shapes, "")
+                self.tried[key] = alike(self.returned_like[name])
+            except CompileError:  # of what is refused where it is written
+                pass
+            finally:
+                self.scope, self.returned[name], self.returned_like[name] = outer, hints, likes
+        return self.tried[key]
+
+    def like_of_unit(self, f: Any, shapes: list) -> Shape | None:
         """What a function from outside gives, which is written by now."""
         f = getattr(f, "__wrapped__", f)
         if not isinstance(f, types.FunctionType):
             return None
+        names = list(f.__code__.co_varnames[:f.__code__.co_argcount])
+        if any(map(is_structure, shapes)) and len(shapes) <= len(names) and not (f.__module__ or "").startswith("anfora."):
+            from .source import emit_function
+            try:
+                unit = emit_function(self.b, f, None, {n: s for n, s in zip(names, shapes) if s is not None})
+                return alike(self.b.units[int(unit[1:-1])].likes)
+            except CompileError:
+                return None
         return alike([s for (i, _), u in self.b.by_object.items() if i == id(f) for s in u.likes])
+
+
+def unlike(one: Shape | None, two: Shape | None) -> tuple[str, str] | None:
+    """What two structures are where they differ, in words; None if they do not, as far as is known."""
+    if one is None or two is None:
+        return None
+    kinds = ["none" if s.kind == "static" and s.of is None else "any" if s.kind == "static" else s.kind for s in (one, two)]
+    if kinds == ["none", "none"] or not all(k in ("none", "any", "tuple", "list", "dict", "object") for k in kinds):
+        return None
+    if "any" in kinds:
+        return (said(one), said(two)) if "none" in kinds else None
+    names = [set(s.names) if k == "dict" else s.names for s, k in zip((one, two), kinds)]
+    if kinds[0] != kinds[1] or len(one.parts) != len(two.parts) or names[0] != names[1] or kinds[0] == "object" and one.of is not two.of:
+        return said(one), said(two)
+    others = dict(zip(two.names, two.parts)) if kinds[0] == "dict" else dict(enumerate(two.parts))
+    found = (unlike(p, others[k]) for k, p in (zip(one.names, one.parts) if kinds[0] == "dict" else enumerate(one.parts)))
+    return next((f for f in found if f), None)
+
+
+def said(s: Shape) -> str:
+    """A structure in words."""
+    if s.kind == "none" or s.kind == "static" and s.of is None:
+        return "None"
+    if s.kind in ("tuple", "list"):
+        return f"a {s.kind} of {len(s.parts)}"
+    return f"a dictionary of {', '.join(map(repr, s.names))}" if s.kind == "dict" else s.of.__name__ if s.kind == "object" else "a number or an array"
 
 
 def alike(shapes: list) -> Shape | None:

@@ -88,6 +88,7 @@ class Like:
 
     def __init__(self, shape: Shape, own: bool = False) -> None:
         self.shape, self.own = shape, own
+        self.items: list | None = None  # of a list that a loop makes longer: what its items are like
 
 
 ANY = Shape("any")  # something that is not None
@@ -559,6 +560,8 @@ class Knowing(Part):
 
     def like_Subscript(self, node: ast.Subscript) -> Shape | None:
         s = self.like(node.value)
+        if s is not None and s.kind == "mapped" and not isinstance(s, Filled) and s.names != ("tuple",):
+            return s if isinstance(node.slice, ast.Slice) else None if s.of is None or s.of is ANY else s.of
         if not is_structure(s) or s.kind == "object" and not issubclass(s.of, tuple):
             return None
         if isinstance(node.slice, ast.Slice):
@@ -643,6 +646,9 @@ class Knowing(Part):
         a, b = self.like(node.left), self.like(node.right)
         if a is not None and b is not None and a.kind == b.kind and a.kind in ("tuple", "list"):
             return Shape(a.kind, [*a.parts, *b.parts])
+        of = [self.items_like(s) for s in (a, b) if s is not None and s.kind in ("mapped", "list") and s.names != ("tuple",) and (s.parts or s.kind == "mapped")]
+        if of and a is not None and b is not None and "mapped" in (a.kind, b.kind):
+            return Shape("mapped", of=of[0] if all(s.key() == of[0].key() for s in of) else ANY, names=("list",))
         return None
 
     def repeated(self, node: ast.BinOp) -> tuple[Any, int] | None:
@@ -689,7 +695,7 @@ class Knowing(Part):
             return skeleton(shape_of(self.static(node.args[0])[1]))
         if known and getattr(f, "_anfora_like", None) is not None:  # a function of this package that makes a known tree
             return skeleton(shape_of(f._anfora_like))
-        body = self.like_of_body(node, f if known else None) or (self.like_of_unit(f) if known else None)
+        body = self.like_of_body(node, f if known else None) or (self.like_of_unit(f, []) if known else None)
         if body is not None:
             return body
         word, wrt = self.derived(node.func, f if known else None)

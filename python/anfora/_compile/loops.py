@@ -7,7 +7,7 @@ import copy
 import functools
 from typing import Any
 
-from .known import Filled, Is, Item, Like, MOST_PARTS, Part, Scope, is_structure, is_tree, skeleton
+from .known import ANY, Filled, Is, Item, Like, MOST_PARTS, Part, Scope, is_structure, is_tree, skeleton
 from .signature import enumerated, is_strict, refusal
 from .static import hyper_mapped, static_text, written_at
 from .stores import Stores
@@ -73,6 +73,11 @@ def grown(node: Any) -> Any:
     return None
 
 
+def lengthened(node: Any) -> Any:
+    """What xs += [x] changes, if xs is a list."""
+    return node.target if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) else None
+
+
 def changed_in_place(body: list) -> set[str]:
     """Names of what statements may change the items of."""
     nodes = [n for s in body for n in ast.walk(s)]
@@ -84,7 +89,7 @@ def changed_in_place(body: list) -> set[str]:
 def items_alone(node: Any, name: str) -> bool:
     """Whether a loop uses a list for its items and its length alone, or adds to it: no other name refers to it then."""
     alone = {id(n.value) for n in ast.walk(node) if isinstance(n, ast.Subscript)}
-    alone |= {id(grown(n)) for n in ast.walk(node)}
+    alone |= {id(grown(n)) for n in ast.walk(node)} | {id(lengthened(n)) for n in ast.walk(node)}
     alone |= {id(n.args[0]) for n in ast.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "len" and n.args}
     return all(id(n) in alone for n in ast.walk(node) if isinstance(n, ast.Name) and n.id == name)
 
@@ -99,6 +104,24 @@ class Rows:
     def bind(self, writer: Any) -> None:
         for x in self.names:
             writer.scope.env[x] = Like(Shape("stacked"), own=True)
+
+
+def item_like(s: Shape) -> Shape:
+    """The structure of an item of a list."""
+    return s if s.kind == "mapped" and not isinstance(s, Filled) else skeleton(s)
+
+
+class Longer:
+    """Lists that a loop makes longer, and what is known of the items of each."""
+
+    def __init__(self) -> None:
+        self.items: dict[str, list[Shape]] = {}
+
+    def bind(self, writer: Any) -> None:
+        for x, items in self.items.items():
+            same = bool(items) and all(s.key() == items[0].key() for s in items)
+            writer.scope.env[x] = Like(Shape("mapped", of=items[0] if same else ANY, names=("list",)), own=True)
+            writer.scope.env[x].items = items
 
 
 def own_jumps(body: list) -> bool:
@@ -337,14 +360,16 @@ class Loops(Part):
     def write_while(self, node: ast.While, indent: str) -> str:
         names = bound_names(node.body)
         text = self.made_variables(names, node, indent)
-        rows = self.in_rows(node, indent)
+        rows, longer = self.in_rows(node, indent), self.longer(node)
         text += rows.text
         self.forget(names)
         rows.bind(self)
+        longer.bind(self)
         test = "true" if self.decided(node.test) == (True, True) else self.condition(node.test)
         text += f"{indent}{self.mark(node.test)}while {test} {{\n{self.block(node.body, indent + '  ')}{indent}}}\n"
         self.forget(names)
         rows.bind(self)
+        longer.bind(self)
         self.ended = test == "true" and not own_breaks(node.body)
         return text
 
@@ -367,10 +392,11 @@ class Loops(Part):
             return self.write_filling(node, lists, late, called[1] if called[0] else None, indent)
         names = bound_names([*node.body, node.target])
         text = self.made_variables(names, node, indent)
-        rows = self.in_rows(node, indent)
+        rows, longer = self.in_rows(node, indent), self.longer(node)
         text += rows.text
         self.forget(names)
         rows.bind(self)
+        longer.bind(self)
         if called == (True, range):
             text += self.for_range(node, indent)
         elif called == (True, zip) and node.iter.args:
@@ -386,8 +412,31 @@ class Loops(Part):
             text += f"{indent}{self.mark(node)}for {head} in {over} {{\n{first}{self.block(node.body, inner)}{indent}}}\n"
         self.forget(names)
         rows.bind(self)
+        longer.bind(self)
         self.ended = False
         return text
+
+    # ---- lists that a loop makes longer where shapes alone tell how often it runs: tuples, whose types have their length ----
+
+    def longer(self, node: Any) -> "Longer":
+        """The lists of the function to which the rounds of a loop append, and that nothing else refers to in it. A program in
+        which values tell how often is refused when its types are inferred (E0724)."""
+        lists = Longer()
+        nodes = [n for s in node.body for n in ast.walk(s)]
+        grow = [grown(n) for n in nodes if grown(n) is not None and n.func.attr != "pop"] + list(map(lengthened, nodes))
+        for x in sorted({n.id for n in grow if isinstance(n, ast.Name)}):
+            e = self.scope.env.get(x)
+            if isinstance(e, Like) and e.own and e.shape.kind in ("list", "mapped") and x not in self.filling and items_alone(node, x):
+                known = e.items if e.shape.kind == "mapped" else None
+                begin = [self.items_like(e.shape)] if e.shape.kind == "mapped" or e.shape.parts else []
+                lists.items[x] = begin if known is None else known
+        return lists
+
+    @staticmethod
+    def items_like(s: Shape) -> Shape:
+        """What all items of a list are like."""
+        parts = [s.of or ANY] if s.kind == "mapped" else list(map(item_like, s.parts))
+        return parts[0] if all(p.key() == parts[0].key() for p in parts) else ANY
 
     # ---- lists whose items a loop replaces by index: one array, with a row for each item ----
 
@@ -689,6 +738,8 @@ class Loops(Part):
         if isinstance(list_, ast.Name) and list_.id in self.filling:
             return self.fill(node, list_.id, indent)
         e = self.owned(list_, node)
+        if e.shape.kind == "mapped":
+            return self.grow_any(node, list_, e, indent)
         if e.shape.kind == "stacked":
             self.refuse(node, "the list is an array, as a loop filled it: it does not grow", "use concatenate")
         if node.func.attr == "append":
@@ -700,6 +751,23 @@ class Loops(Part):
             more, shapes = self.item_text(node, Item(parts=items)), [self.item_shape(i) for i in items]
         name = self.local(list_.id)
         self.bind(list_.id, Like(type(e.shape)("list", [*e.shape.parts, *shapes]), own=True))
+        return f"{indent}{self.mark(node)}{name} = TupleConcat({name}, {more})\n"
+
+    def grow_any(self, node: Any, list_: ast.Name, e: Like, indent: str) -> str:
+        """The same of a list whose length types alone tell."""
+        name, value = self.local(list_.id), node.args[0]
+        e.items = [self.items_like(e.shape)] if e.items is None else e.items
+        if node.func.attr == "append":
+            e.items.append(item_like(self.part_shape(value)))
+            more = f"({self.expr(value)},)"
+        else:
+            given = self.like(value)
+            if given is None or given.kind not in ("list", "tuple", "mapped"):
+                self.refuse(node, "it is not known how long the list becomes")
+            e.items.append(self.items_like(given))
+            more = self.looked_at(value)
+        if any(is_tree(i) for i in e.items) and len({i.key() for i in e.items}) > 1:
+            self.refuse(node, f"the items of {list_.id} are of several structures, and shapes tell how many there are", "append items of one structure")
         return f"{indent}{self.mark(node)}{name} = TupleConcat({name}, {more})\n"
 
     def popped(self, node: Any, indent: str) -> tuple[str, str, Shape | None] | None:

@@ -81,14 +81,16 @@ def met(one: Any, two: Any) -> Like | None:
     return Like(shapes[0], own=len(known) == 2 and all(e.own for e in known)) if all(s.key() == shapes[0].key() for s in shapes) else None
 
 
-def is_empty(node: Any) -> bool:
-    return isinstance(node, ast.List) and not node.elts or isinstance(node, ast.Dict) and not node.keys
+def makes_apart(node: Any, target: Any) -> bool:
+    """Whether an expression is a list or dictionary of which nothing is that the target binds."""
+    bound = {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
+    return isinstance(node, (ast.List, ast.Dict)) and not any(isinstance(n, ast.Name) and n.id in bound for n in ast.walk(node))
 
 
-def is_empty_among(target: Any, value: Any) -> bool:
-    """Whether [] or {} is bound to one of several names."""
+def makes_one_of(target: Any, value: Any) -> bool:
+    """Whether a new list or dictionary is bound to one of several names."""
     return isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts) and \
-        not any(isinstance(e, ast.Starred) for e in (*target.elts, *value.elts)) and any(map(is_empty, value.elts))
+        all(isinstance(t, ast.Name) for t in target.elts) and any(makes_apart(v, target) for v in value.elts)
 
 
 def nodes_of(function: Any) -> Any:
@@ -120,6 +122,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         self.returned: dict[str, list] = {}         # of functions within, by name
         self.returning_like: list = []              # the same as shapes, None where nothing is known
         self.returned_like: dict[str, list] = {}
+        self.tried: dict[tuple, Any] = {}           # by function and arguments: what it gives
         self.argued: dict[int, list] = {}           # of lambdas: what their arguments are like
         self.before: list[str] = []                 # what stands before the current statement, and how far it is indented
         self.indent = ""
@@ -218,7 +221,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
             t = self.fresh()
             return f"(fn ({t}) {{ TupleConcat({', '.join([t] * times[1]) or '()'}) }})({self.looked_at(times[0])})"
         if isinstance(node.op, ast.Add) and any(isinstance(x, (ast.Tuple, ast.List, ast.ListComp)) or
-                                                is_structure(self.like(x)) or self.gives_dims(x) for x in sides):
+                                                is_structure(self.like(x)) or self.is_mapped(x) or self.gives_dims(x) for x in sides):
             return f"TupleConcat({self.looked_at(node.left)}, {self.looked_at(node.right)})"
         if isinstance(node.op, ast.Add) and all(map(self.is_truth, sides)):
             return self.truths_added(node)
@@ -696,11 +699,11 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
             return self.store(target, value, indent)
         if isinstance(target, ast.Name):
             return self.assign_name(target, value, node, indent)
-        if is_empty_among(target, value):  # xs, n = [], 0: each empty list by itself, for loops to fill
-            pairs = list(zip(target.elts, value.elts))
-            names, rest = [t for t, v in pairs if not is_empty(v)], [v for _, v in pairs if not is_empty(v)]
+        if makes_one_of(target, value):  # xs, n = [], 0: each list by itself, for loops to fill
+            pairs = [(t, v, makes_apart(v, target)) for t, v in zip(target.elts, value.elts)]
+            names, rest = [t for t, _, apart in pairs if not apart], [v for _, v, apart in pairs if not apart]
             text = self.assign(at(node, ast.Tuple(names, ast.Store())), at(node, ast.Tuple(rest, ast.Load())), node, indent)
-            return text + "".join(self.assign(t, v, node, indent) for t, v in pairs if is_empty(v))
+            return text + "".join(self.assign(t, v, node, indent) for t, v, apart in pairs if apart)
         items = self.sequence(value) if isinstance(target, (ast.Tuple, ast.List)) else None
         if items is None:
             return self.bind_text(target, self.expr(value), indent, self.like(value))
@@ -791,14 +794,31 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
             return self.block(node.body if test else node.orelse, indent)
         head = f"{indent}{self.mark(node.test)}if {self.condition(node.test)} {{\n"
         inner, s = indent + "  ", self.scope
-        before = dict(s.env), set(s.virtual)
+        before, known = (dict(s.env), set(s.virtual)), (dict(s.env), set(s.virtual))
         then = self.block(node.body, inner)
         then_state, then_ended = (s.env, s.virtual), self.ended
         s.env, s.virtual = before
         other = self.block(node.orelse, inner)
+        if then_ended != self.ended:  # a way that raises goes on for the program: it binds what the other one makes variables of
+            after = (s.env, s.virtual) if then_ended else then_state
+            bound = self.bound_too(known, after[1], node, inner)
+            then, other = (bound + then, other) if then_ended else (then, bound + other)
         then, other = self.meet(node, (then, then_state, then_ended), (other, (s.env, s.virtual), self.ended), inner)
         self.ended = then_ended and self.ended
         return head + then + indent + "}" + (f" else {{\n{other}{indent}}}" if other else "") + "\n"
+
+    def bound_too(self, known: tuple, virtual: set[str], node: Any, indent: str) -> str:
+        """What binds the names that were no variables before a branch and are after it."""
+        s = self.scope
+        state, (s.env, s.virtual) = (s.env, s.virtual), known
+        text = ""
+        for name in sorted(known[1] - virtual):
+            try:
+                text += self.made_variables([name], node, indent)
+            except CompileError:  # of what cannot be a variable
+                continue
+        s.env, s.virtual = state
+        return text
 
     def meet(self, node: Any, one: tuple, two: tuple, indent: str) -> tuple[str, str]:
         """Where the ways of a branch meet: what both know is known."""

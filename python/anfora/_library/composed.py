@@ -72,6 +72,8 @@ class Composed(Jit):
         parts = []
         nodes = argument_nodes(w, c, self.__wrapped__)
         called = w.called_with(self.__name__, nodes) if CONTROL.get(self.__name__) is self else {}
+        if called:
+            w.same_structures(c.node, self.__name__, nodes, called)
         for name, node in nodes.items():
             if name in called and (body := w.body_text(node, called[name])) is not None:
                 parts.append(body)
@@ -295,11 +297,13 @@ def along(i: int, n: int) -> tuple:
 
 
 @composed
-def indices(dimensions):
+def indices(dimensions, dtype="i64", sparse=False):
     """For each dim, the index along it at each place."""
+    assert not sparse, "indices: sparse=True is not there; write ogrid, or arange(n)[:, None]"
     for rank in SOME:
         if len(dimensions) == rank:
-            return op.stack([op.broadcast_to(op.reshape(op.arange(dimensions[i]), along(i, rank)), dimensions) for i in range(rank)])
+            of = op.stack([op.broadcast_to(op.reshape(op.arange(dimensions[i]), along(i, rank)), dimensions) for i in range(rank)])
+            return op.cast(of, dtype)
     raise ValueError("indices: too many dims, or none")
 
 
@@ -694,44 +698,6 @@ def digitize(x, bins, /, right=False):
     falls = bins[0] > bins[-1]
     found = op.searchsorted(op.where(falls, op.flip(bins, 0), bins), x, side="left" if right else "right")
     return op.where(falls, bins.shape[0] - found, found)
-
-
-def slopes(a, spacing):
-    """Along the first dim."""
-    if a.shape[0] < 2:
-        raise ValueError("gradient: there are fewer than two elements along an axis")
-    if op.ndim(spacing) == 1:
-        return slopes_at(a, widened(as_floats(spacing), a))
-    return op.concatenate([a[1:2] - a[:1], (a[2:] - a[:-2]) / 2, a[-1:] - a[-2:-1]], 0) / spacing
-
-
-def slopes_at(a, x):
-    """Along the first dim, at places x that have any distances."""
-    if x.shape[0] != a.shape[0]:
-        raise ValueError("gradient: there are not as many places as elements along the axis")
-    steps, rises = x[1:] - x[:-1], a[1:] - a[:-1]
-    h, k, left, right = steps[:-1], steps[1:], rises[:-1], rises[1:]
-    return op.concatenate([rises[:1] / steps[:1], left * (k / (h * (h + k))) + right * (h / (k * (h + k))), rises[-1:] / steps[-1:]], 0)
-
-
-@Known
-def axes_of(rank: int, axis: Any) -> tuple:
-    """The axes that an argument names, all if it is None."""
-    return tuple(range(rank)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-
-
-@composed
-def gradient(a, spacing=1.0, /, axis=None):
-    """Slopes by central differences along an axis; a tuple, one for each axis, if there are several."""
-    assert op.ndim(spacing) < 2, "gradient: spacing is a number, or a vector of the places"
-    a = as_floats(a)  # differences of integers would wrap
-    for rank in RANKS:
-        if a.ndim == rank:
-            if isinstance(axis, int) or rank == 1:
-                k = 0 if axis is None else axis
-                return moveaxis(slopes(moveaxis(a, k, 0), spacing), 0, k)
-            return tuple([moveaxis(slopes(moveaxis(a, k, 0), spacing), 0, k) for k in axes_of(rank, axis)])
-    raise ValueError("gradient: too many dims")
 
 
 @composed

@@ -10,7 +10,7 @@ from .._compile.known import Known, has_parts
 from .._compile.builtins import asarray
 from .._ops import op
 from .._transform import vmap
-from .composed import ByValue, COMPOSED, HELPERS, RANKS, along, composed, floats, helper, moveaxis, not_complex, not_narrow
+from .composed import ByValue, COMPOSED, HELPERS, RANKS, along, as_floats, composed, floats, helper, moveaxis, not_complex, not_narrow, widened
 from .decompositions import lstsq
 from .special import i0
 
@@ -298,15 +298,24 @@ def different(indices: Any) -> int:
 
 
 @composed
-def insert(a: Any, obj, values: Any, axis=None):
-    """The array with rows before a constant index."""
+def insert(a: Any, obj: Any, values: Any, axis=None):
+    """The array with rows before an index, or one before each of several."""
     x, k = (op.ravel(a), 0) if axis is None else (a, axis)
     rows, new = moveaxis(x, k, 0), op.cast_like(values, x)
-    if op.ndim(new) < op.ndim(x):
+    n, at = rows.shape[0], asarray(obj)
+    if op.ndim(new) == 0:
         new = op.zeros_like(rows[:1]) + new
+    elif op.ndim(at) == 0 and op.ndim(new) == op.ndim(x) or op.ndim(at) == 1:
+        new = moveaxis(new, k, 0) if op.ndim(new) == op.ndim(x) else new
     else:
-        new = op.zeros_like(rows[:1]) + moveaxis(new, k, 0)
-    return moveaxis(op.concatenate((rows[:obj], new, rows[obj:]), 0), 0, k)
+        new = op.zeros_like(rows[:1]) + new
+    if op.any(at > n) or op.any(at < -n):
+        raise IndexError("insert: an index is outside of the axis")
+    if op.ndim(at) == 1 and op.ndim(new) == op.ndim(rows) and new.shape[0] == 1:
+        new = op.broadcast_to(new, at.shape + rows.shape[1:])
+    before = op.broadcast_to(op.where(at < 0, at + n, at), (new.shape[0],))
+    order = op.argsort(op.concatenate((before, op.arange(n)), 0))  # a new row stands before the old one at its index
+    return moveaxis(op.take(op.concatenate((new, rows), 0), order, 0), 0, k)
 
 
 @composed
@@ -600,3 +609,55 @@ def polyfit(x, y, /, deg, rcond=None, w: Any = None):
     scale = op.sqrt(op.sum(rows * rows, 0))
     c = lstsq(rows / scale, right[:, None] if op.ndim(y) == 1 else right)[0]
     return c[:, 0] / scale if op.ndim(y) == 1 else c / scale[:, None]
+
+
+# ---- slopes ----
+
+def slopes(a, spacing, edge_order):
+    """Along the first dim."""
+    if a.shape[0] < edge_order + 1:
+        raise ValueError("gradient: there are fewer elements along an axis than edge_order + 1")
+    if op.ndim(spacing) == 1:
+        return slopes_at(a, widened(as_floats(spacing), a), edge_order)
+    first, last = a[1:2] - a[:1], a[-1:] - a[-2:-1]
+    if edge_order == 2:
+        first, last = 2 * a[1:2] - 1.5 * a[:1] - 0.5 * a[2:3], 1.5 * a[-1:] - 2 * a[-2:-1] + 0.5 * a[-3:-2]
+    return op.concatenate([first, (a[2:] - a[:-2]) / 2, last], 0) / spacing
+
+
+def slopes_at(a, x, edge_order):
+    """Along the first dim, at places x that have any distances."""
+    if x.shape[0] != a.shape[0]:
+        raise ValueError("gradient: there are not as many places as elements along the axis")
+    steps, rises = x[1:] - x[:-1], a[1:] - a[:-1]
+    h, k, left, right = steps[:-1], steps[1:], rises[:-1] / steps[:-1], rises[1:] / steps[1:]
+    first, last = left[:1], right[-1:]
+    if edge_order == 2:
+        first = left[:1] + (left[:1] - right[:1]) * (h[:1] / (h[:1] + k[:1]))
+        last = right[-1:] + (right[-1:] - left[-1:]) * (k[-1:] / (h[-1:] + k[-1:]))
+    return op.concatenate([first, left * (k / (h + k)) + right * (h / (h + k)), last], 0)
+
+
+@Known
+def axes_of(rank: int, axis: Any) -> tuple:
+    """The axes that an argument names, all if it is None."""
+    return tuple(range(rank)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+
+
+@composed
+def gradient(f, /, *varargs, axis=None, edge_order=1):
+    """Slopes by central differences along an axis; a tuple, one for each axis, if there are several. After the array stand the
+    distance of its elements, or their places, for all axes or each of them."""
+    assert edge_order == 1 or edge_order == 2, "gradient: edge_order is 1 or 2"
+    a = as_floats(f)  # differences of integers would wrap
+    for rank in RANKS:
+        if a.ndim == rank:
+            axes = axes_of(rank, axis)
+            assert len(varargs) <= 1 or len(varargs) == len(axes), "gradient: there is one spacing, or one for each axis"
+            if isinstance(axis, int) or rank == 1:
+                k = axes[0]
+                return moveaxis(slopes(moveaxis(a, k, 0), varargs[0] if len(varargs) == 1 else 1.0, edge_order), 0, k)
+            if len(varargs) > 1:
+                return tuple([moveaxis(slopes(moveaxis(a, k, 0), by, edge_order), 0, k) for k, by in zip(axes, varargs)])
+            return tuple([moveaxis(slopes(moveaxis(a, k, 0), varargs[0] if len(varargs) == 1 else 1.0, edge_order), 0, k) for k in axes])
+    raise ValueError("gradient: too many dims")
