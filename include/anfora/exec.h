@@ -77,7 +77,8 @@ ANF_API anf_status anf_trace_print(const anf_trace *t, anf_text *out);
 
 /* A function that compiles itself when it is first called with arguments of new types; or now, if
  * all its parameters have types. `o` and `d` may be NULL. Where sizes depend on data, what comes before is compiled and the
- * rest interpreted: a warning (W0908); anf_exec_function is NULL, and anf_exec_result_type that of the last result. */
+ * rest interpreted, or compiled for sizes that come the third time: a warning (W0908); anf_exec_function is NULL, and
+ * anf_exec_result_type that of the last result. */
 ANF_API anf_status anf_compile(anf_graph *g, const anf_exec_opts *o, anf_diag *d, anf_exec **out);
 /* The same for a function value, such as a closure that a call returned, which is retained. The
  * modules of its graphs must outlive the compiled function. */
