@@ -55,7 +55,7 @@ void anfi_partition_warn(const anf_exec *e) {
   anfi_warn(e->cx, p->cut.why, ANF_W0908, e->g->name->s, p->cut.nhead, p->cut.nhead + p->cut.ntail);
 }
 
-/* For what is no error of the call. */
+/* For diagnostics that are no errors of the call. */
 static anf_diag *diag_apart(anf_ctx *cx) {
   anf_diag *d = anf_diag_new(cx);
   if (!d) anfi_throw_nomem(cx);

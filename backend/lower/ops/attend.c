@@ -204,7 +204,7 @@ static void one_row(attend *a, texpr to, texpr i) {
   weigh(a, sum, to, row);
 }
 
-/* n rows from `first` on, by kernels; once more if that gives what is not finite, as weights of 0 times values that are not do. */
+/* n rows from `first` on, by kernels; once more if a result is not finite, as 0 times a value that is not. */
 static void one_block(attend *a, texpr to, texpr first, uint64_t n) {
   anfi_low *L = a->L;
   anfi_loop i;

@@ -182,7 +182,7 @@ class Bodies(Part):
                             "the state keeps its structure: the same lists, tuples and keys in each round")
 
     def like_with_aux(self, node: ast.Call, f: Any) -> Shape | None:
-        """Of grad(f, has_aux=True)(x), value_and_grad and vjp(f, x, has_aux=True): the gradient is like x, what stands beside the value
+        """Of grad(f, has_aux=True)(x), value_and_grad and vjp(f, x, has_aux=True): the gradient is like x, the aux result
         as the function gives it."""
         word, of, wrt, args, holds = getattr(f, "__name__", ""), None, 0, node.args, False
         if f is not None and word == "vjp" and hasattr(f, "_known") and [k.arg for k in node.keywords] == ["has_aux"] and args:
@@ -215,7 +215,7 @@ class Bodies(Part):
             try:
                 self.bind_like(f.args, shapes)
                 return self.known_tree(f.body)
-            except CompileError:  # of what is refused where it is written
+            except CompileError:  # the body is refused at its own line
                 return None
             finally:
                 self.scope = outer
@@ -239,7 +239,7 @@ class Bodies(Part):
             try:
                 self.function_text(node, self.fresh(), shapes, "")
                 self.tried[key] = alike(self.returned_like[name])
-            except CompileError:  # of what is refused where it is written
+            except CompileError:  # the body is refused at its own line
                 pass
             finally:
                 self.scope, self.returned[name], self.returned_like[name] = outer, hints, likes

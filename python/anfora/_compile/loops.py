@@ -112,7 +112,7 @@ def item_like(s: Shape) -> Shape:
 
 
 class Longer:
-    """Lists that a loop makes longer, and what is known of the items of each."""
+    """Lists that a loop makes longer, with the type of the items where it is known."""
 
     def __init__(self) -> None:
         self.items: dict[str, list[Shape]] = {}

@@ -314,7 +314,7 @@ def insert(a: Any, obj: Any, values: Any, axis=None):
     if op.ndim(at) == 1 and op.ndim(new) == op.ndim(rows) and new.shape[0] == 1:
         new = op.broadcast_to(new, at.shape + rows.shape[1:])
     before = op.broadcast_to(op.where(at < 0, at + n, at), (new.shape[0],))
-    order = op.argsort(op.concatenate((before, op.arange(n)), 0))  # a new row stands before the old one at its index
+    order = op.argsort(op.concatenate((before, op.arange(n)), 0))  # a new row comes before the old one at its index
     return moveaxis(op.take(op.concatenate((new, rows), 0), order, 0), 0, k)
 
 

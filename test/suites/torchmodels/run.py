@@ -113,15 +113,15 @@ class Runner:
         case = self.made(make, self.torch.float64)
         case.model.train(kind != "inference")
         self.torch.manual_seed(5)
-        kept = []
+        compared = []
         for got, want, exact in zip(*results, getattr(self, kind)(case, case.model, False)):
             if None in (got[1], want[1], exact[1]) or not want[1].is_floating_point():
-                kept.append((got, want))
+                compared.append((got, want))
                 continue
             ours, own = (self.error([(x[0], x[1].double())], [exact])[0] for x in (got, want))
             if not (own < 1e-2 and ours <= 2 * own):
-                kept.append((got, want))
-        return self.error([g for g, _ in kept], [w for _, w in kept])
+                compared.append((got, want))
+        return self.error([g for g, _ in compared], [w for _, w in compared])
 
     def made(self, make, dtype):
         """The case, whose weights and inputs are numbers of f32."""
