@@ -33,6 +33,7 @@ RULE_LOOP = "index_rule(a, set, rule);"
 WITHOUT_RULE = "without rule "
 WORKERS = int(os.environ.get("JOBS", os.cpu_count() or 1))
 MEMORY = 4 << 30
+WAITS = 20  # a test that hangs without work is given up after so many times its limit
 
 # What is run beside the cases of test/golden. A test ends where its first `not ok` is printed.
 TESTS = ["rules", "ad-ops", "parse", "interp", "interp-types", "ops_nn", "grad", "verify", "api", "round-trip", "ops-numpy", "ops-lowered",
@@ -177,12 +178,13 @@ class Test:
         self.seconds, self.reached = 0.0, b""
 
     def passes(self, env, limit):
+        """Whether it ends well. The limit is in seconds of processor time, so that other work on the machine is no finding."""
         p = subprocess.Popen(self.words, cwd=self.folder, env={**os.environ, **self.env, **env}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                             start_new_session=True, preexec_fn=limits)
+                             start_new_session=True, preexec_fn=lambda: limits(int(limit) + 1))
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             failed = pool.submit(lambda: any(re.match(rb"\s*not ok", line) for line in p.stdout))
             try:
-                bad = failed.result(limit)
+                bad = failed.result(WAITS * limit)
             except concurrent.futures.TimeoutError:
                 bad = True
             if bad:
@@ -201,7 +203,8 @@ class Test:
         return True
 
 
-def limits():
+def limits(seconds):
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))
 
