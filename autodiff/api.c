@@ -30,8 +30,7 @@ static bool is_argument(anf_graph *f, const char *s, size_t len) {
     found |= strcmp(anf_node_name(f->params.at[i]), name) == 0;
   if (found) return true;
   anfi_fail(cx, anfi_nowhere(), ANF_E0532, f->name->s, name);
-  const char *near = digits ? NULL : anfi_nearest(name, param_name, f);
-  if (near) anfi_hint(cx, "did you mean '%s'?", near);
+  if (!digits) anfi_suggest(cx, name, param_name, f);
   return false;
 }
 

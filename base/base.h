@@ -246,6 +246,8 @@ const anfi_str *anfi_intern_z(anfi_strtab *t, const char *s);
 void anfi_strtab_trim(anfi_strtab *t);
 /* The interned string if it is there already, or NULL. */
 const anfi_str *anfi_interned(const anfi_strtab *t, const char *s, size_t len);
+/* Is it one of the words, with spaces between them, of `list`? NULL has none. */
+bool anfi_has_word(const char *list, const char *word, size_t len);
 
 /* map.c: open addressing, uint64 to uint64, keys any; in an arena. */
 typedef struct anfi_map {
@@ -303,6 +305,10 @@ void anfi_source_remove_text(anf_ctx *cx,
 static inline anfi_loc anfi_nowhere(void) { return (anfi_loc){NULL, 0, 0}; }
 /* The candidate nearest to `word` by edit distance, or NULL if none is near: "did you mean". */
 const char *anfi_nearest(const char *word, const char *(*candidate)(void *, size_t), void *user);
+/* A hint on the item recorded last that names `near`, or the nearest candidate; false: there is none. */
+bool anfi_did_you_mean(anf_ctx *cx, const char *near);
+bool anfi_suggest(anf_ctx *cx, const char *word, const char *(*candidate)(void *, size_t),
+                  void *user);
 
 /* Reads a host's options (NULL: all default) into a zeroed structure of ours; `first` bytes of it were there in its first
  * version, up to its field `last`. Refused, with a finding: a size that is none, and unknown bytes that are not zero.

@@ -309,6 +309,16 @@ bool anfi_read_opts(anf_ctx *cx, anf_diag *d, const char *name, const void *from
   return good;
 }
 
+bool anfi_did_you_mean(anf_ctx *cx, const char *near) {
+  if (near) anfi_hint(cx, "did you mean '%s'?", near);
+  return near != NULL;
+}
+
+bool anfi_suggest(anf_ctx *cx, const char *word, const char *(*candidate)(void *, size_t),
+                  void *user) {
+  return anfi_did_you_mean(cx, anfi_nearest(word, candidate, user));
+}
+
 void anfi_missed(anf_ctx *cx, const char *kind, const char *name,
                  const char *(*candidate)(void *, size_t), void *user) {
   anfi_frame f;
@@ -320,8 +330,7 @@ void anfi_missed(anf_ctx *cx, const char *kind, const char *name,
   cx->missed = true;
   if (!setjmp(f.jump)) {
     anfi_fail(cx, anfi_nowhere(), ANF_E0006, kind, name);
-    const char *near = anfi_nearest(name, candidate, user);
-    if (near) anfi_hint(cx, "did you mean '%s'?", near);
+    anfi_suggest(cx, name, candidate, user);
   }
   anfi_leave(cx);
 }

@@ -48,9 +48,8 @@ static bool parse_word(plan *p, const char *w, size_t len, int depth) {
   for (size_t i = 0; i < set->npipeline; i++)
     if (strcmp(set->pipeline[i].name, word) == 0 && depth < MAX_EXPANSION)
       return parse(p, set->pipeline[i].text, depth + 1);
-  const char *near = anfi_nearest(word, any_name, (void *)(uintptr_t)set);
   anfi_fail(p->cx, anfi_nowhere(), ANF_E0601, word);
-  if (near) anfi_hint(p->cx, "did you mean '%s'?", near);
+  anfi_suggest(p->cx, word, any_name, (void *)(uintptr_t)set);
   return false;
 }
 

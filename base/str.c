@@ -70,6 +70,12 @@ const anfi_str *anfi_interned(const anfi_strtab *t, const char *s, size_t len) {
   return t->nslot ? t->slots[slot_of(t, s, len)] : NULL;
 }
 
+bool anfi_has_word(const char *list, const char *word, size_t len) {
+  for (const char *p = list; p && *p; p += strcspn(p, " "), p += *p == ' ')
+    if (strcspn(p, " ") == len && memcmp(p, word, len) == 0) return true;
+  return false;
+}
+
 typedef struct mark_row {
   const char *mark, *word, *meaning;
 } mark_row;

@@ -22,10 +22,9 @@ static anf_status load_archive(cli *c, const char *path, const char *name, anf_v
   anf_text t = {.cx = c->cx};
   for (size_t i = 0; i < all->n && i < 20; i++)
     anfi_putf(&t, "%s%s", i ? ", " : "", array_name((void *)(uintptr_t)all->type, i));
-  const char *near = anfi_nearest(name, array_name, (void *)(uintptr_t)all->type);
   anfi_fail(c->cx, anfi_nowhere(), ANF_E1350, name, path);
-  if (near) anfi_hint(c->cx, "did you mean '%s'?", near);
-  else anfi_hint(c->cx, "it has %s", t.text ? t.text : "none");
+  if (!anfi_suggest(c->cx, name, array_name, (void *)(uintptr_t)all->type))
+    anfi_hint(c->cx, "it has %s", t.text ? t.text : "none");
   anf_text_free(&t);
   return ANF_INVALID;
 }
@@ -65,8 +64,7 @@ static bool find_param(cli *c, anf_graph *g, const char *name, size_t *at) {
   for (size_t i = 0; i < anf_graph_param_count(g); i++)
     if (strcmp(param_name(g, i), name) == 0) return *at = i, true;
   anfi_fail(c->cx, anfi_nowhere(), ANF_E0013, anf_graph_name(g), name);
-  const char *near = anfi_nearest(name, param_name, g);
-  if (near) anfi_hint(c->cx, "did you mean '%s'?", near);
+  anfi_suggest(c->cx, name, param_name, g);
   return false;
 }
 

@@ -137,8 +137,7 @@ int cmd_ops(cli *c) {
   }
   if (!count && !only) {
     anfi_fail(c->cx, anfi_nowhere(), ANF_E0201, word);
-    const char *near = anfi_nearest(word, op_name, NULL);
-    if (near) anfi_hint(c->cx, "did you mean '%s'?", near);
+    anfi_suggest(c->cx, word, op_name, NULL);
     return cli_status(c, ANF_INVALID);
   }
   if (c->value[OPT_JSON]) return list_json(c, word, only);

@@ -122,9 +122,7 @@ anf_graph *cli_function(cli *c, anf_module *m, cli_target t) {
   graphs all = candidates(c, m, false);
   if (t.function) {
     anfi_fail(c->cx, anfi_nowhere(), ANF_E0010, t.function, t.file);
-    const char *near = anfi_nearest(t.function, name_at, &all);
-    if (near) anfi_hint(c->cx, "did you mean '%s'?", near);
-    else hint_list(c, &all);
+    if (!anfi_suggest(c->cx, t.function, name_at, &all)) hint_list(c, &all);
     return NULL;
   }
   if (all.n == 1) return all.at[0];

@@ -24,14 +24,7 @@ const cli_command_info *cli_find_command(const char *name) {
 }
 
 bool cli_has_word(const char *list, const char *word) {
-  size_t n = strlen(word);
-  for (const char *p = list; *p;) {
-    size_t k = strcspn(p, " ");
-    if (k == n && memcmp(p, word, n) == 0) return true;
-    p += k;
-    p += strspn(p, " ");
-  }
-  return false;
+  return anfi_has_word(list, word, strlen(word));
 }
 
 bool cli_is_choice(const cli_option_info *t) {

@@ -445,8 +445,7 @@ static anfi_opcode find_op(anf_ctx *cx, const char *name) {
   if (op != ANF_OP_NONE) return op;
   anfi_fail(cx, anfi_nowhere(), ANF_E0201, name);
   const char *near = anfi_op_elsewhere(name);
-  if (!near) near = anfi_nearest(name, op_name, cx);
-  if (near) anfi_hint(cx, "did you mean '%s'?", near);
+  anfi_did_you_mean(cx, near ? near : anfi_nearest(name, op_name, cx));
   return op;
 }
 

@@ -159,25 +159,20 @@ bool anfi_op_check_applied(anf_ctx *cx, anfi_opcode op, const anfi_attrs *at, si
   return !missing || anfi_fail(cx, loc, ANF_E0206, s->name->s, missing->name->s);
 }
 
-static bool has_word(const char *words, const char *word) {
-  size_t n = strlen(word);
-  for (size_t len; words && (len = next_word(&words)) > 0; words += len)
-    if (len == n && memcmp(words, word, n) == 0) return true;
-  return false;
-}
-
 uint32_t anfi_op_rows(anf_ctx *cx, anfi_opcode op) {
   const anfi_schema *s = anfi_op_schema(cx, op);
   uint32_t mask = 0;
   for (uint32_t i = 0; i < s->nin; i++)
-    if (has_word(anfi_op[op].rows, s->in[i]->s)) mask |= 1u << i;
+    if (anfi_has_word(anfi_op[op].rows, s->in[i]->s, s->in[i]->len)) mask |= 1u << i;
   return mask;
 }
 
 const char *anfi_op_elsewhere(const char *name) {
+  size_t len = strlen(name);
   for (size_t i = 0; i < ANF_OP_COUNT; i++) {
     const anfi_op_info *op = &anfi_op[i];
-    if (has_word(op->mindir, name) || has_word(op->onnx, name) || has_word(op->aten, name))
+    if (anfi_has_word(op->mindir, name, len) || anfi_has_word(op->onnx, name, len) ||
+        anfi_has_word(op->aten, name, len))
       return op->name;
   }
   return NULL;

@@ -226,8 +226,7 @@ bool anfi_anf_imported(lower *lw, const ast *owner, const ast *field, anf_node *
   if (g) return *out = anfi_graph_value(g), true;
   anfi_fail(lw->cx, anfi_anf_loc(lw, field), ANF_E0147, owner->u.word->s, field->u.word->s);
   names n = {from};
-  const char *near = anfi_nearest(field->u.word->s, func_name, &n);
-  if (near) anfi_hint(lw->cx, "did you mean '%s'?", near);
+  anfi_suggest(lw->cx, field->u.word->s, func_name, &n);
   return *out = lw->bad, true;
 }
 

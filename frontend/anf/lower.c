@@ -200,8 +200,7 @@ static anf_node *undefined(lower *lw, const anfi_str *word, const ast *e) {
   }
   anfi_fail(lw->cx, loc, ANF_E0114, name);
   if (anfi_hint_habit(lw->cx, name)) return lw->bad;
-  const char *near = anfi_anf_near(lw, name);
-  if (near) anfi_hint(lw->cx, "did you mean '%s'?", near);
+  anfi_did_you_mean(lw->cx, anfi_anf_near(lw, name));
   return lw->bad;
 }
 

@@ -82,9 +82,7 @@ static void set_keyword(lower *lw, op_call *c, const ast *k) {
   if (attr < 0 && in < 0) {
     anfi_fail(lw->cx, loc, ANF_E0203, c->s->name->s, k->u.word->s);
     attr_names names = {c->s};
-    const char *near = anfi_nearest(k->u.word->s, attr_name, &names);
-    if (near) anfi_hint(lw->cx, "did you mean '%s'?", near);
-    else anfi_hint_call(lw->cx, c->op);
+    if (!anfi_suggest(lw->cx, k->u.word->s, attr_name, &names)) anfi_hint_call(lw->cx, c->op);
     c->bad = true;
     return;
   }
@@ -285,8 +283,7 @@ bool anfi_anf_builtin(lower *lw, const ast *base, const ast *call, anf_node **ou
   bool like_op = w->s[0] >= 'A' && w->s[0] <= 'Z' && !(base->flags & A_PAREN);
   if (!like_op || base->op || anfi_host_find(lw->cx, w->s, w->len)) return false;
   anfi_fail(lw->cx, anfi_anf_loc(lw, base), ANF_E0201, w->s);
-  const char *near = anfi_anf_near(lw, w->s);
-  if (near) anfi_hint(lw->cx, "did you mean '%s'?", near);
+  anfi_did_you_mean(lw->cx, anfi_anf_near(lw, w->s));
   return *out = lw->bad, true;
 }
 
@@ -317,8 +314,7 @@ static int keyword_slot(lower *lw, const func *f, const ast *k, anf_node *const 
   int i = param_index(f, k->u.word);
   if (i < 0) {
     anfi_fail(lw->cx, loc, ANF_E0136, f->name ? f->name->s : "fn", k->u.word->s);
-    const char *near = anfi_nearest(k->u.word->s, param_name, (void *)(uintptr_t)f);
-    if (near) anfi_hint(lw->cx, "did you mean '%s'?", near);
+    anfi_suggest(lw->cx, k->u.word->s, param_name, (void *)(uintptr_t)f);
   } else if (in[i + 1]) anfi_fail(lw->cx, loc, ANF_E0131, k->u.word->s), i = -1;
   return i;
 }

@@ -397,9 +397,3 @@ const char *anfi_template_param(const anf_graph *f, size_t i) {
   const anfi_str *s = f->module->debugs.at[f->params.at[i]->debug].name;
   return s ? s->s : "";
 }
-
-bool anfi_has_word(const char *list, const char *name, size_t len) {
-  for (const char *p = list; p && *p; p += strcspn(p, " "), p += *p == ' ')
-    if (strcspn(p, " ") == len && memcmp(p, name, len) == 0) return true;
-  return false;
-}

@@ -94,9 +94,8 @@ anf_node *anfi_traced_to_node(anfi_trace *t, const anfi_traced *x);
 /* Its type as far as it is known, never NULL. */
 const anf_type *anfi_traced_type(anfi_trace *t, const anfi_traced *x);
 
-/* For readers whose ops are rows and templates. The name of parameter i of a template; is `name` a word of `list`? */
+/* For readers whose ops are rows and templates: the name of parameter i of a template. */
 const char *anfi_template_param(const anf_graph *f, size_t i);
-bool anfi_has_word(const char *list, const char *name, size_t len);
 
 /* Calls a template. NULL with an error recorded. */
 const anfi_traced *anfi_trace_call(anfi_trace *t, anf_graph *f, size_t n,

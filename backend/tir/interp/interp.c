@@ -332,7 +332,7 @@ static bool not_there(anf_ctx *cx, const tmod *mod, const char *func) {
   fname_user u = {mod};
   anfi_fail(cx, anfi_nowhere(), ANF_E0864, func);
   const char *near = anfi_nearest(func, fname, &u);
-  if (near && strcmp(near, func) != 0) anfi_hint(cx, "did you mean '%s'?", near);
+  if (near && strcmp(near, func) != 0) anfi_did_you_mean(cx, near);
   return false;
 }
 

@@ -86,7 +86,7 @@ static texpr call(tparser *p, const anfi_str *name, anfi_loc at) {
   if (!sig) {
     anfi_fail(p->cx, at, ANF_E0810, name->s);
     const char *near = anfi_nearest(name->s, function_name, p);
-    if (near && *near) anfi_hint(p->cx, "did you mean '%s'?", near);
+    if (near && *near) anfi_did_you_mean(p->cx, near);
     return NULL;
   }
   bool parallel = anfi_tp_is(p, "@") && p->p < p->end && *p->p == 'p'; // else attributes

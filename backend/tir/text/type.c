@@ -39,8 +39,7 @@ texpr anfi_tp_lookup(tparser *p, const anfi_str *name, anfi_loc at) {
   uint64_t *v = anfi_map_find(&p->vars, anfi_key(name));
   if (v && *v) return (texpr)(uintptr_t)*v;
   anfi_fail(p->cx, at, ANF_E0803, name->s);
-  const char *near = anfi_nearest(name->s, visible, p);
-  if (near) anfi_hint(p->cx, "did you mean '%s'?", near);
+  anfi_suggest(p->cx, name->s, visible, p);
   return NULL;
 }
 

@@ -169,8 +169,7 @@ static bool is_bare(const anf_expr *e, size_t i, const anfi_expr_op *op) {
 static bool unknown_operator(const anf_expr *e, size_t i) {
   anf_expr_token t = e->tokens.at[i];
   anfi_fail(e->cx, anfi_expr_place(e, t.start), ANF_E1006, shown(e, i));
-  const char *near = anfi_expr_near(e->cx, e->text + t.start, t.end - t.start);
-  if (near) anfi_hint(e->cx, "did you mean '%s'?", near);
+  anfi_did_you_mean(e->cx, anfi_expr_near(e->cx, e->text + t.start, t.end - t.start));
   return false;
 }
 
