@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """fused.py FOLDER: models of operators that are several at once as fixtures, NAME.onnx, NAME.inK.npy, NAME.outK.npy, with the results of
-ONNX Runtime: those that its optimiser writes, and recurrent layers as converters from Keras write them. Run with a Python that has both."""
+ONNX Runtime: those that its optimiser writes, recurrent layers as converters from Keras write them, and windows. Run with a Python that has both."""
 import sys
 
 import numpy as np
@@ -74,6 +74,14 @@ def recurrent(folder):
     m.write(folder, "recurrent_named", 14)
 
 
+def windows(folder):
+    """Places of greatest elements counted from the first dim on, over three dims; a scale whose product is whole in f32 alone."""
+    m = Small(14)
+    m.op("MaxPool", [m.given(2, 2, 4, 5, 3)], outputs=2, kernel_shape=[2, 2, 2], pads=[1, 0, 0, 0, 1, 0], storage_order=1)
+    m.op("Resize", [m.given(1, 2, 3, 2), "", m.whole([1, 1, 5 / 3, 3], "f4")], mode="linear")
+    m.write(folder, "pool_columns_first", 13)
+
+
 if __name__ == "__main__":
-    for make in (transformer, convolutions, recurrent):
+    for make in (transformer, convolutions, recurrent, windows):
         make(sys.argv[1])
