@@ -5,7 +5,7 @@
  *
  * An op belongs to the tail if an attribute of it, or an argument that its callee makes a shape of (need.c), is
  * computed from data, or if it uses what the tail computes. The tail does again what is known when code is made, such as x.shape[0].
- * A check belongs to the part that computes what it looks at; of several that fail another one may be told first. A program that prints or
+ * A check belongs to the part that computes what it looks at; of several that fail another may be the one that is reported. A program that prints or
  * has other effects is not cut, as the order of that would change. */
 #include "optimizer/infer/cut.h"
 #include "optimizer/infer/infer.h"
