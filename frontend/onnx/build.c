@@ -6,7 +6,7 @@
  * condition is known is the nodes of its branch. */
 #include "frontend/onnx/onnx.h"
 
-enum { MAX_DEPTH = 64, MAX_NODES = 1 << 22 };
+enum { MAX_DEPTH = 64, MAX_NODES = 1 << 22, NEWEST_OPSET = 28 };
 
 static anfi_loc loc_of(const anfi_ox_build *b) { return (anfi_loc){b->model->file, 0, 0}; }
 
@@ -152,12 +152,41 @@ static bool graph_body(anfi_ox_place *p, const anfi_ox_graph *g) {
   return initializers(p, g) && nodes(p, &g->nodes);
 }
 
+/* Does x, whose type may not be known yet, have the element type that the file declares? */
+static bool has_declared_type(const anfi_ox_place *p, const anfi_ox_value *v,
+                              const anfi_traced *x) {
+  const anf_type *type = x->kind == ANFI_TRACED_DATA ? anfi_traced_type(p->b->t, x) : NULL;
+  if (!type || type->kind != ANF_TYPE_TENSOR || anfi_dtype_is_weak((anf_dtype)type->dtype))
+    return true;
+  if (v->elem_type > OX_BFLOAT16) return true; // stored as bytes
+  const anf_type *said = anfi_ox_type(p->b->model, v);
+  return said ? said->dtype == type->dtype : !anfi_failed(p->b->t->cx);
+}
+
 static const anfi_traced *output(const anfi_ox_place *p, const anfi_ox_graph *g, size_t i) {
-  const anfi_traced *x = find(p, g->out.at[i].name);
-  if (!x)
-    anfi_fail(p->b->t->cx, loc_of(p->b), ANF_E1175, g->name->s, "graph",
-              "gives what is not there:", g->out.at[i].name->s);
-  return x;
+  const anfi_ox_value *v = &g->out.at[i];
+  const anfi_traced *x = find(p, v->name);
+  const char *why = !x                           ? "gives what is not there:"
+                    : has_declared_type(p, v, x) ? NULL
+                                                 : "gives in another element type than it says:";
+  if (why) anfi_fail(p->b->t->cx, loc_of(p->b), ANF_E1175, g->name->s, "graph", why, v->name->s);
+  return why ? NULL : x;
+}
+
+/* The results of one branch must have the element types of the other's. */
+static bool same_branches(const anfi_ox_place *p, const anfi_ox_node *n) {
+  const anfi_ox_attr *a = anfi_ox_attr_of(p, n, "then_branch");
+  const anfi_ox_attr *b = anfi_ox_attr_of(p, n, "else_branch");
+  if (!a || !b || !a->graph || !b->graph) return fail_node(p->b, n, "lacks", "a branch");
+  if (a->graph->out.n != b->graph->out.n)
+    return fail_node(p->b, n, "has branches that give different numbers of", "results");
+  for (size_t i = 0; i < a->graph->out.n; i++) {
+    int64_t x = a->graph->out.at[i].elem_type, y = b->graph->out.at[i].elem_type;
+    if (x && y && x != y)
+      return fail_node(p->b, n, "has a branch that gives another element type than",
+                       a->graph->out.at[i].name->s);
+  }
+  return true;
 }
 
 /* The branch of an If whose condition is known, in place. */
@@ -192,7 +221,9 @@ static bool new_names(const anfi_ox_place *p, const anfi_ox_node *n) {
 static bool operator_node(anfi_ox_place *p, const anfi_ox_node *n, const anfi_traced **in) {
   anfi_trace *t = p->b->t;
   const anfi_traced **out = ANFI_NEW_N(t->arena, const anfi_traced *, n->out.n + 1);
-  anf_value *cond = strcmp(n->op->s, "If") == 0 && n->in.n ? anfi_traced_known(t, in[0]) : NULL;
+  bool choice = strcmp(n->op->s, "If") == 0 && n->in.n;
+  if (choice && !same_branches(p, n)) return false;
+  anf_value *cond = choice ? anfi_traced_known(t, in[0]) : NULL;
   if (cond && cond->kind == ANF_VALUE_TENSOR && cond->n == 1)
     return known_branch(p, n, anfi_get_i64(cond, 0) != 0);
   if (!anfi_ox_operator(p, n, in, out)) return false;
@@ -432,6 +463,22 @@ static void keep_used(anfi_ox_build *b, anf_graph *main, size_t ntemplates) {
   anfi_sweep(m);
 }
 
+/* False with E1171 where the version of ONNX's own operators is none that there is. */
+static bool check_opsets(anfi_ox_build *b) {
+  const anfi_ox_opsets *all = &b->model->opsets;
+  for (size_t i = 0; i < all->n; i++) {
+    const anfi_str *domain = all->at[i].domain;
+    int64_t version = all->at[i].version;
+    if (domain->len && strcmp(domain->s, "ai.onnx") != 0) continue;
+    if (version >= 1 && version <= NEWEST_OPSET) continue;
+    anfi_fail(b->t->cx, loc_of(b), ANF_E1171, "the opset of ai.onnx",
+              anfi_sprintf(b->t->arena, "%lld", (long long)version));
+    anfi_hint(b->t->cx, "versions 1 to %d are known", NEWEST_OPSET);
+    return false;
+  }
+  return true;
+}
+
 extern const unsigned char anfi_templates_onnx[];
 extern const size_t anfi_templates_onnx_len;
 
@@ -443,7 +490,7 @@ anf_module *anfi_ox_module(anfi_ox_model *model, bool weights) {
   if (!b->t) return NULL;
   b->m = anfi_trace_own(b->t);
   size_t ntemplates = b->m->graphs.n;
-  if (!check_operators(b)) return NULL;
+  if (!check_opsets(b) || !check_operators(b)) return NULL;
   anf_graph *main = anfi_graph_new(b->m, anfi_intern_z(&b->m->strings, "main"));
   if (!main_graph(b, main, weights) || anfi_failed(model->cx)) return NULL;
   keep_used(b, main, ntemplates);

@@ -5,7 +5,8 @@
  *
  * An op belongs to the tail if an attribute of it, or an argument that its callee makes a shape of (need.c), is
  * computed from data, or if it uses what the tail computes. The tail does again what is known when code is made, such as x.shape[0].
- * A program that prints or checks is not cut, as the order of that would change. */
+ * A check belongs to the part that computes what it looks at; of several that fail another may be the one that is reported. A program that prints or
+ * has other effects is not cut, as the order of that would change. */
 #include "optimizer/infer/cut.h"
 #include "optimizer/infer/infer.h"
 
@@ -121,6 +122,17 @@ static const anf_node *first_late(const cut *c) {
   return gi->order.at[k];
 }
 
+/* Each check stays in one part. */
+static void divide_checks(const cut *c, const anfi_map *copies) {
+  ANFI_VEC(anf_node *) all = {0};
+  for (size_t i = 0; i < c->g->effects.n; i++) anfi_push(c->a, &all, c->g->effects.at[i]);
+  for (size_t i = 0; i < all.n; i++) {
+    anf_node *n = all.at[i];
+    bool late = c->late[n->id] != 0;
+    anfi_remove_effect(late ? n : (anf_node *)(uintptr_t)*anfi_map_find(copies, n->id));
+  }
+}
+
 /* g becomes the head; the tail is a copy of it with parameters in place of what the head gives. */
 static void divide(const cut *c, anfi_cut *out) {
   anfi_map copies;
@@ -130,6 +142,7 @@ static void divide(const cut *c, anfi_cut *out) {
     anf_node *copy = (anf_node *)(uintptr_t)*anfi_map_find(&copies, c->mid.at[i]->id);
     anfi_replace(copy, anfi_param(tail, NULL, NULL));
   }
+  divide_checks(c, &copies);
   const anfi_graph_info *gi = &c->an->graphs[c->g->id];
   for (size_t k = 0; k < gi->order.n; k++) out->ntail += c->late[gi->order.at[k]->id] != 0;
   out->nhead = gi->order.n - out->ntail;
@@ -151,10 +164,20 @@ static anf_graph *closed_copy(anf_graph *g) {
   return st == ANF_OK ? copy : (anfi_fail_as(m->cx, st), NULL);
 }
 
+/* Is there an effect other than a check, or a call of what checks? */
+static bool has_other_effects(const anf_module *m) {
+  for (size_t i = 0; i < m->nodes.n; i++) {
+    const anf_node *n = m->nodes.at[i];
+    if (n && (n->flags & ANFI_NODE_EFFECT) && n->kind != ANFI_CALL && !anfi_is_op(n, ANF_OP_Assert))
+      return true;
+  }
+  return false;
+}
+
 bool anfi_cut_at_sizes(anf_graph *g, anfi_cut *out) {
   *out = (anfi_cut){0};
   cut c = {.g = closed_copy(g), .a = anfi_scratch(g->module->cx)};
-  if (!c.g || anfi_module_has_effects(c.m = c.g->module)) return false;
+  if (!c.g || has_other_effects(c.m = c.g->module)) return false;
   c.an = anfi_analyse(c.m);
   if (!find_cut(&c)) return false;
   out->why = anfi_node_loc(first_late(&c));

@@ -3,8 +3,12 @@
 #include "anfora/exec.h"
 #include "test/unit/program.h"
 
-static const char text[] = "def f(x: f64[N, M]) { y = Sum(x * x, axis=1); k = Cast(Max(y), "
-                           "dtype=i64); (Zeros((k,)) + y[0], y) }\n";
+static const char text[] =
+    "def f(x: f64[N, M]) { y = Sum(x * x, axis=1); k = Cast(Max(y), "
+    "dtype=i64); (Zeros((k,)) + y[0], y) }\n"
+    "def checked(x: f64[N, M]) { y = Sum(x * x, axis=1); assert(y[0] < 1000, \"early\"); "
+    "k = Cast(Max(y), dtype=i64); z = Zeros((k,)); assert(z.size < 100, \"late\"); (z + y[0], y) "
+    "}\n";
 
 typedef struct fixture {
   anf_ctx *cx;
@@ -14,13 +18,15 @@ typedef struct fixture {
   anf_exec *e;
 } fixture;
 
-static void start(fixture *t) {
+static void start_with(fixture *t, const char *name) {
   t->cx = anf_ctx_new(NULL);
   t->d = anf_diag_new(t->cx);
   assert_int_equal(anf_parse(t->cx, text, "parts.anf", t->d, &t->m), ANF_OK);
-  t->f = anf_module_find(t->m, "f");
+  t->f = anf_module_find(t->m, name);
   assert_int_equal(anf_compile(t->f, NULL, t->d, &t->e), ANF_OK);
 }
+
+static void start(fixture *t) { start_with(t, "f"); }
 
 static void finish(fixture *t) {
   anf_exec_free(t->e);
@@ -65,6 +71,28 @@ static void runs_in_two_parts(void **state) {
   assert_int_equal(anf_exec_explain(t.e, &out), ANF_OK);
   assert_non_null(strstr(out.text, "Sizes depend on data"));
   anf_text_free(&out);
+  finish(&t);
+}
+
+/* A check is in the part that computes what it looks at. */
+static void checks_in_both_parts(void **state) {
+  (void)state;
+  fixture t;
+  start_with(&t, "checked");
+  as_interpreted(&t, 3, 0);
+  assert_int_equal(warnings(t.d), 1);
+  static const struct {
+    double x;
+    const char *said;
+  } fails[] = {{40, "early"}, {9, "late"}};
+  for (int i = 0; i < 2; i++) {
+    anf_value *in = matrix(&t, 3, fails[i].x), *got = NULL;
+    assert_int_equal(anf_exec_run(t.e, 1, &in, NULL, t.d, &got),
+                     anf_run(t.f, 1, &in, NULL, t.d, &got));
+    const anf_diag_item *last = anf_diag_at(t.d, anf_diag_count(t.d) - 2);
+    assert_non_null(strstr(last->message, fails[i].said));
+    anf_value_release(in);
+  }
   finish(&t);
 }
 
@@ -124,6 +152,7 @@ static void refuses_buffers_and_counts_arguments(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(runs_in_two_parts),
+      cmocka_unit_test(checks_in_both_parts),
       cmocka_unit_test(compiles_the_rest_for_sizes_that_come_again),
       cmocka_unit_test(fixed_argument),
       cmocka_unit_test(refuses_buffers_and_counts_arguments),

@@ -154,6 +154,11 @@ def contradictions():
             ("pads that take away more than there is", "Pad", ["x", "s"], b"", [numbers("s", [0, -2, 0, -2])], flat, "E1055", "more than there is"),
             ("a product that its summand widens", "Gemm", ["x", "a", "c"], b"", [tensor("a", (3, 4)), tensor("c", (2, 1, 4))], flat, "E1055", "Gemm"),
             ("a scale that widens what it scales", "LayerNormalization", ["x", "s"], b"", [tensor("s", (4, 2, 3))], flat, "E1055", "LayerNormalization"),
+            ("padding in two ways", "Conv", ["x", "w"], word("auto_pad", "VALID") + field(5, field(1, "pads") + field(8, 0) * 4 + field(20, 7)), [weights],
+             image, "E1055", "auto_pad"),
+            ("an axis that is cut twice", "Slice", ["x", "s", "e", "a"], b"", [numbers("s", [0, 1]), numbers("e", [1, 2]), numbers("a", [1, -1])], flat,
+             "E1055", "an axis twice"),
+            ("an axis that is padded twice", "Pad", ["x", "s", "", "a"], b"", [numbers("s", [0, 1, 1, 1]), numbers("a", [0, -2])], flat, "E1055", "an axis twice"),
             ("an initializer that is no such input", "Relu", ["x"], b"", [tensor("x", (3,))], flat, "E1175", "another type")):
         refused(name, model(graph([node(op, inputs, "y", attrs)], inits, [x])), code, words)
 
@@ -187,6 +192,14 @@ def damaged():
     refused("shapes that do not fit", model(graph([node("Add", ["x", "w"], "y")], [tensor("w", (3,))])), "E0503")
     endless = field(25, field(1, "F") + field(4, "a") + field(5, "b") + field(7, node("F", ["a"], "b", domain="f")) + field(10, "f"))
     refused("a function that calls itself", model(graph([node("F", ["x"], "y", domain="f")]), more=endless), "E1175")
+    for version in (0, 9999):
+        refused(f"opset {version}", model(graph([RELU]), version), "E1171", str(version), "1 to 28")
+    refused("an output of another type than is said", model(graph([RELU], outs=()) + field(12, value("y", 7))), "E1175", "another element type", "y")
+    branch = [graph([node("Identity", ["x"], k)], ins=(), outs=()) + field(12, value(k, kind)) for k, kind in (("a", 1), ("b", 7), ("c", 1))]
+    more = branch[2] + field(1, node("Neg", ["x"], "d")) + field(12, value("d"))
+    for name, other in (("types", branch[1]), ("numbers of results", more)):
+        choice = node("If", ["t"], "y", subgraph("then_branch", branch[0]) + subgraph("else_branch", other))
+        refused(f"branches of different {name}", model(graph([choice], ins=(value("t", 9, ()), value("x")))), "E1175", "branch")
     refused("a rank of 40", model(graph([RELU], ins=(value("x", dims=(1,) * 40),))), "E0507")
     refused("weights of rank 40", model(graph([ADD], [tensor("w", (1,) * 40)])), "E0507")
     deep = graph([RELU])
