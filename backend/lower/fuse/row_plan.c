@@ -30,6 +30,9 @@ enum {
   LEAST_BATCH = 4,       // matrices of a block of products
   LEAST_SHARING =
       64, // rows of a matrix where all share the right operand: else one product of all rows is better
+  LEAST_SHARED =
+      1
+      << 19, // elements of a tensor that such a product reads or writes; of the right operand at most
   MAX_MATRIX = 1 << 18,    // elements of one
   MAX_MATRICES = 16 << 20, // bytes of a matrix of all members
   MAX_WRITTEN = 6,         // results of a flat block
@@ -99,7 +102,9 @@ static anfi_row_way broadcast_way(const frame *f, const anf_type *out, const anf
 static bool shares_right(const anf_node *n) {
   if (!anfi_is_op(n, ANF_OP_MatMul) || !plain(n->type) || n->type->n < 3) return false;
   const anf_type *right = n->in[1].def->type;
-  return plain(right) && right->n == 2 && n->type->dims[n->type->n - 2] >= LEAST_SHARING;
+  uint64_t left = anfi_low_elements(n->in[0].def->type), out = anfi_low_elements(n->type);
+  return plain(right) && right->n == 2 && n->type->dims[n->type->n - 2] >= LEAST_SHARING &&
+         (left > out ? left : out) >= LEAST_SHARED && anfi_low_elements(right) <= LEAST_SHARED;
 }
 
 /* Bits of the axes that an op goes along, which attribute 0 names; 0: it has none. */
