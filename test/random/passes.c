@@ -204,15 +204,16 @@ static const struct {
   double bound;
   bool needed;
   const char *pipeline;
-} families[] = {{"eta", eta, 0, false, "first_order eta dce clean derive"},
-                {"count", count, 0, false, NULL},
-                {"factor", factor, 1e-12, false, NULL},
-                {"analysis_quantized", recognised, 1e-5, false, NULL},
-                {"quantized_info_propagation", propagated, 1e-5, false, NULL},
-                {"quantized_graph_reschedule", rescheduled, 1e-5, false, NULL},
-                {"quantize_op_compensation", compensated, 1e-5, false, NULL},
-                {"quantize_inline", inlined, 0, true, NULL},
-                {"batchwise_merge", hidden, 1e-5, false, "standard batchwise_merge"}};
+  unsigned fewer; // its programs are large: one in so many is run; 0: all
+} families[] = {{"eta", eta, 0, false, "first_order eta dce clean derive", 0},
+                {"count", count, 0, false, NULL, 0},
+                {"factor", factor, 1e-12, false, NULL, 0},
+                {"analysis_quantized", recognised, 1e-5, false, NULL, 0},
+                {"quantized_info_propagation", propagated, 1e-5, false, NULL, 0},
+                {"quantized_graph_reschedule", rescheduled, 1e-5, false, NULL, 0},
+                {"quantize_op_compensation", compensated, 1e-5, false, NULL, 0},
+                {"quantize_inline", inlined, 0, true, NULL, 0},
+                {"batchwise_merge", hidden, 1e-5, false, "standard batchwise_merge", 5}};
 enum { FAMILIES = sizeof families / sizeof *families };
 
 /* ---- runs ---- */
@@ -360,7 +361,8 @@ int main(int argc, char **argv) {
   bench b = {.cx = cx, .d = anf_diag_new(cx)};
   bool bad = false;
   for (size_t f = 0; f < FAMILIES; f++) {
-    for (size_t i = 0; i < (o.show ? 1 : o.programs); i++) one(&b, f, o.seed + i, o.show);
+    size_t step = families[f].fewer ? families[f].fewer : 1;
+    for (size_t i = 0; i < (o.show ? 1 : o.programs); i += step) one(&b, f, o.seed + i, o.show);
     bool good = !b.bad[f] && 2 * b.fired[f] >= b.tried[f];
     bad |= !good;
     printf("%s %zu - %s, which fires in %zu of %zu programs\n", good ? "ok" : "not ok", f + 1,
