@@ -57,6 +57,13 @@ static void after_pass(void *user, anf_module *m, const char *pass, double ms, u
   if (w->o->stage && changed) w->o->stage(w->o->stage_user, m->cx, pass, m, NULL);
 }
 
+static void note_of_pass(void *user, anf_module *m, const char *pass, const char *text) {
+  const watching *w = (const watching *)user;
+  (void)m, (void)pass;
+  if (w->log)
+    anfi_push(w->log->arena, &w->log->note, anfi_strndup(w->log->arena, text, strlen(text)));
+}
+
 static void show_lowered(anf_ctx *cx, const anf_exec_opts *o, const tmod *m) {
   anf_text *t = anfi_text_begin(cx);
   if (!o->stage) return;
@@ -118,8 +125,9 @@ static bool lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args, con
   anf_opt_opts opt = {
       .size = sizeof opt, .fast = o->fast, .user = &watch, .fold_bytes = o->fold_bytes};
   if (v->job.trace || o->stage || v->job.log) opt.after = after_pass;
+  if (v->job.log) opt.note = note_of_pass;
   if (v->job.spread && !spread(v, m, &opt)) return false;
-  const char *rest = v->job.spread ? "derive" : "standard";
+  const char *rest = v->job.spread ? "derive batchwise_merge" : "standard batchwise_merge";
   anf_status st = anf_optimise(m, o->pipeline ? o->pipeline : rest, &opt, NULL);
   if (st != ANF_OK) return anfi_fail_as(cx, st);
   if (o->pipeline && !check_ready(m)) return false;

@@ -31,6 +31,7 @@ typedef struct anfi_pass_ran {
 typedef struct anfi_pass_log {
   anfi_arena *arena;
   ANFI_VEC(anfi_pass_ran) ran; // in the order in which they first did
+  ANFI_VEC(const char *) note; // why they left something
 } anfi_pass_log;
 
 void anfi_pass_log_add(anfi_pass_log *log, const char *pass, uint64_t rewrites);

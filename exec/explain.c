@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which passes changed a function, in words, for --explain.
  *   passes of graphs: simplify 3, cse 1              with the number of rewrites
- *   passes of loops: constant_folder, closurizer_cpu */
+ *   passes of loops: constant_folder, closurizer_cpu
+ *   MatMul 3:5 stays one of floats: ..               and why one left something */
 #include "exec/exec.h"
 
 void anfi_pass_log_add(anfi_pass_log *log, const char *pass, uint64_t rewrites) {
@@ -68,6 +69,7 @@ static void put_loop_passes(anf_ctx *cx, const tmod *m, anf_text *out) {
 void anfi_explain_passes(anf_ctx *cx, const anfi_pass_log *graphs, const tmod *m, bool parallel,
                          anf_text *out) {
   if (parallel) put_merged_loops(cx, m, out);
+  for (size_t i = 0; i < graphs->note.n; i++) anfi_putf(out, "%s\n", graphs->note.at[i]);
   put_log(graphs, "graphs", true, out);
   put_loop_passes(cx, m, out);
 }

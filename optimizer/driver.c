@@ -83,9 +83,22 @@ static anf_status run_body(anfi_pass *p, size_t pass) {
   return anfi_leave(p->m->cx);
 }
 
+void anfi_pass_note(const anfi_pass *p, const anf_node *n, const char *stays, const char *why) {
+  if (!p->o || !p->o->note) return;
+  anf_ctx *cx = p->m->cx;
+  anf_text *t = anfi_text_begin(cx);
+  anfi_loc at = anfi_node_loc(n);
+  anfi_puts(t, n->kind == ANFI_APPLY ? anfi_op[n->op].name : "a call");
+  if (at.line) anfi_putf(t, " %u:%u", at.line, at.col);
+  anfi_putf(t, " %s: %s", stays, why);
+  p->o->note(p->o->user, p->m, p->name, t->text ? t->text : "");
+  anfi_text_done(t);
+}
+
 static bool run_pass(anfi_pass_run *r, size_t pass) {
   anfi_pass *p = &((graph_run *)r->user)->pass;
   anfi_reuse_deleted(p->m);
+  p->name = passes[pass].name;
   p->swept = anfi_pass_is_settled(r, PASS_dce);
   anf_status st = run_body(p, pass);
   r->rewrites = p->rewrites;
@@ -112,9 +125,11 @@ static void report(anfi_pass_run *r, size_t pass, uint64_t ns, uint64_t rewrites
 }
 
 static void optimise(anf_module *m, const char *pipeline, const anf_opt_opts *o) {
-  graph_run g = {
-      .pass = {.m = m, .fast = o->fast, .limit = o->bisect_limit ? o->bisect_limit : UINT64_MAX},
-      .o = o};
+  graph_run g = {.pass = {.m = m,
+                          .fast = o->fast,
+                          .limit = o->bisect_limit ? o->bisect_limit : UINT64_MAX,
+                          .o = o},
+                 .o = o};
   anfi_pass_run r = {.cx = m->cx,
                      .set = &graph_passes,
                      .user = &g,
@@ -130,7 +145,7 @@ static void optimise(anf_module *m, const char *pipeline, const anf_opt_opts *o)
 anf_status anf_optimise(anf_module *m, const char *pipeline, const anf_opt_opts *o, anf_diag *d) {
   ANFI_NEED(d, m, pipeline);
   anf_opt_opts opts;
-  if (!ANFI_OPTS(m->cx, d, anf_opt_opts, fold_bytes, o, &opts)) return ANF_INVALID;
+  if (!ANFI_OPTS(m->cx, d, anf_opt_opts, note, o, &opts)) return ANF_INVALID;
   ANFI_ENTRY(m->cx, d);
   if (anfi_is_built(m)) optimise(m, pipeline, &opts);
   return anfi_leave(m->cx);

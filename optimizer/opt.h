@@ -12,7 +12,11 @@ typedef struct anfi_pass {
   bool swept;        // `dce` has run, and nothing was rewritten since
   uint64_t rewrites; // done so far; counted up by every rewrite
   uint64_t limit;    // bisecting: stop rewriting here
+  const char *name;
+  const struct anf_opt_opts *o;
 } anfi_pass;
+/* driver.c: tells the host why the pass leaves a node as it is: its name and place, and what follows. */
+void anfi_pass_note(const anfi_pass *p, const anf_node *n, const char *stays, const char *why);
 /* One more rewrite: false when the limit says to leave the program as it is. */
 static inline bool anfi_rewrite(anfi_pass *p) {
   if (p->rewrites >= p->limit) return false;

@@ -45,11 +45,11 @@ class Programs:
             self.known[name] = (read(said) + problem, os.path.join(dump, tir[0]) if tir else "")
         return self.known[name]
 
-    def changed(self, name, pipeline):
-        """The passes of the pipeline that change the loops of the program."""
+    def changed(self, file, pipeline, mark):
+        """The passes of the pipeline that change a file; `mark` is in their lines of --time-passes."""
         script = 'exec "$0" opt "$1" -p "$2" --time-passes -o /dev/null 2>&1'
-        out, problem = run(["sh", "-c", script, ANFORA, self.loops(name), pipeline])
-        return set(re.findall(r"^(\w+) .*  changed$", out, re.M)), problem
+        out, problem = run(["sh", "-c", script, ANFORA, file, pipeline], cwd=ROOT)
+        return set(re.findall(rf"^(\w+) .* {mark}$", out, re.M)), problem
 
 
 def over_graphs(tap, page, programs):
@@ -60,24 +60,60 @@ def over_graphs(tap, page, programs):
         tap.case(f"{name}: {program}", "" if re.search(re.escape(words) + r"(?!\w)", said) else f"'{words}' is not in\n{said}")
 
 
-def over_loops(tap, page, programs):
+def all_over_graphs(tap, page, programs, names):
+    rows = cells(page, "All rows over graphs")
+    tap.case("all rows over graphs have one there", " ".join(names ^ set(rows)))
+    for name, (pipeline, program, _why) in rows.items():
+        if program == "all":
+            continue
+        if pipeline == "standard":
+            said = programs.built(program)[0]
+            changed, problem = set(re.findall(r"(\w+) [1-9]\d*\b", said.split("passes of graphs: ")[-1].split("\n")[0])), ""
+        else:
+            changed, problem = programs.changed(program, pipeline, r" [1-9]\d* rewrites")
+        tap.case(f"{name}: {program}", problem or ("" if name in changed else "it changes nothing; these do: " + " ".join(sorted(changed))))
+
+
+# Programs whose products of dequantised tensors are not of integers, and why.
+REASONS = {
+    "Dequantize(x, s) @ Dequantize(w, t)": ("x: i8[64, 128], w: i8[128, 64], s: f32[64, 128], t: f32[64]",
+                                            "MatMul 1:87 stays one of floats: a scale or zero point varies along the summed axis"),
+    "x @ Dequantize(w, t)": ("x: f32[64, 128], w: i8[128, 64], t: f32[64]", "MatMul 1:56 stays one of floats: one operand is not dequantised"),
+    "Conv2D(Dequantize(x, 0.1), Dequantize(w, 0.1), groups=8)": ("x: i8[1, 8, 16, 16], w: i8[8, 1, 3, 3]", "few channels a group"),
+}
+
+
+def reasons(tap, folder):
+    for body, (params, words) in REASONS.items():
+        path = os.path.join(folder, "why.anf")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(f"def f({params}) {{ {body} }}\n")
+        script = f'exec "$0" build {path}:f --explain --emit llvm -o {folder}/why 2>&1'
+        said, problem = run(["sh", "-c", script, ANFORA])
+        tap.case(f"why floats: {body}", problem or ("" if words in said else f"'{words}' is not in\n{said}"))
+
+
+def over_loops(tap, page, programs, names):
     rows = cells(page, "Over loops")
-    out, problem = run([ANFORA, "passes", "--json"])
-    names = set() if problem else {p["name"] for p in json.loads(out)["tensor_ir_passes"]}
-    tap.case("all passes over loops have a row", problem or " ".join((names - LONG_CODE) ^ set(rows)))
+    tap.case("all passes over loops have a row", " ".join((names - LONG_CODE) ^ set(rows)))
     for name, (pipeline, program, _why) in rows.items():
         if name == "validator":
             continue
-        changed, problem = programs.changed(program, pipeline)
+        changed, problem = programs.changed(programs.loops(program), pipeline, " changed")
         tap.case(f"{name}: {program}", problem or ("" if name in changed else "it changes nothing; these do: " + " ".join(sorted(changed))))
 
 
 def main():
     tap, page = Tap(), read(os.path.join(ROOT, "docs", "passes.md"))
+    out, problem = run([ANFORA, "passes", "--json"])
+    known = {} if problem else json.loads(out)
+    graphs, loops = ({p["name"] for p in known.get(kind, [])} for kind in ("passes", "tensor_ir_passes"))
     with tempfile.TemporaryDirectory() as folder:
         programs = Programs(folder)
         over_graphs(tap, page, programs)
-        over_loops(tap, page, programs)
+        all_over_graphs(tap, page, programs, graphs)
+        over_loops(tap, page, programs, loops)
+        reasons(tap, folder)
     tap.done()
 
 

@@ -27,6 +27,8 @@ typedef struct anf_opt_opts {
   void *user;
   uint64_t
       fold_bytes; // that results of more than 64 KiB which folding computes may take in all; 0: 1 GiB
+  /* Hears why a pass left something as it was: "MatMul 3:5 stays one of floats: ..."; may be NULL. */
+  void (*note)(void *user, anf_module *m, const char *pass, const char *text);
 } anf_opt_opts;
 
 /* Runs a pipeline: names of passes and pipelines separated by blanks; "( ... )*" repeats until

@@ -2,12 +2,15 @@
 /* Full unrolling of short loops with a known trip count.
  *   repeat 3: s = s * x                  ->  ((s * x) * x) * x
  * Steps are written out one after the other, constants folded and branches on constants taken on the way; the
- * loop stays if `again` of a step is not constant or the code grows beyond a limit. */
+ * loop stays if `again` of a step is not constant or the code grows beyond a limit.
+ * `unroll_short` does so where it surely pays: few rounds of pointwise ops over tensors, which then are one nest
+ * without a tensor between rounds. Loops over numbers are left to the code generators. */
 #include "ir/loop.h"
 #include "ir/ops/op.h"
 #include "optimizer/opt.h"
 
 enum { MAX_ITERATIONS = 256, MAX_NODES = 4096, MAX_CALLS = 64 };
+enum { SHORT_ROUNDS = 8, SHORT_NODES = 32, SHORT_ELEMENTS = 64 };
 
 typedef struct {
   anfi_arena *a;
@@ -122,11 +125,41 @@ static void unroll(anfi_pass *p, anfi_arena *a, anf_node *loop) {
   anfi_substitute(loop, by);
 }
 
-bool anfi_opt_unroll(anfi_pass *p) {
+static bool is_large(const anf_type *t) {
+  size_t many;
+  return t->kind == ANF_TYPE_TENSOR && anfi_type_elements(t, &many) && many >= SHORT_ELEMENTS;
+}
+
+/* Few rounds of a step that fuses with the next one, over a tensor. */
+static bool is_short(anfi_arena *a, const anf_node *loop) {
+  anfi_loop_op l = anfi_loop_parts(loop);
+  int64_t rounds;
+  anfi_node_vec order = {0};
+  bool large = false;
+  if (!l.step || !l.step->result || !l.counted || !l.n || !is_known(l.n, &rounds) ||
+      rounds > SHORT_ROUNDS)
+    return false;
+  for (size_t i = 0; i < loop->type->n; i++) large |= is_large(loop->type->items[i]);
+  if (!large) return false;
+  anfi_graph_order(l.step, a, &order);
+  for (size_t i = 0; i < order.n; i++) {
+    const anf_node *n = order.at[i];
+    bool items = anfi_is_op(n, ANF_OP_MakeTuple) || anfi_is_op(n, ANF_OP_TupleGet);
+    if (n->kind != ANFI_APPLY) return false;
+    const anfi_op_info *op = &anfi_op[n->op];
+    if (!items && (op->lower != ANFI_LOWER_POINTWISE || op->flags & ANFI_AS_WHOLE)) return false;
+  }
+  return order.n <= SHORT_NODES;
+}
+
+static bool unroll_loops(anfi_pass *p, bool all) {
   anfi_arena *a = anfi_scratch(p->m->cx);
   for (size_t i = 0; i < p->m->nodes.n; i++) { // inner loops of unrolled code too
     anf_node *n = p->m->nodes.at[i];
-    if (n && anfi_is_op(n, ANF_OP_Loop) && n->type && n->u.attrs) unroll(p, a, n);
+    if (n && anfi_is_op(n, ANF_OP_Loop) && n->type && n->u.attrs && (all || is_short(a, n)))
+      unroll(p, a, n);
   }
   return anfi_clear_dead(p->m); // code written for loops that stay
 }
+bool anfi_opt_unroll(anfi_pass *p) { return unroll_loops(p, true); }
+bool anfi_opt_unroll_short(anfi_pass *p) { return unroll_loops(p, false); }

@@ -21,9 +21,10 @@ bool anfi_quantise_each(anfi_pass *p, bool (*relevant)(const anf_node *),
     for (size_t k = 0; k < order.n && !anfi_failed(m->cx); k++) {
       anf_node *n = order.at[k];
       if (n->kind != ANFI_APPLY || !n->type || p->rewrites >= p->limit) continue;
-      q.near = n;
+      q.near = n, q.why = NULL;
       anf_node *by = visit(&q, n);
       if (by && by != n && by->type == n->type && anfi_rewrite(p)) anfi_substitute(n, by);
+      else if (q.why) anfi_pass_note(p, n, "stays one of floats", q.why);
     }
   }
   return !anfi_failed(m->cx);

@@ -94,29 +94,37 @@ typedef struct conv_factors {
 
 static bool one_factor(quantiser *q, anf_node *n, anf_node **code, anf_node **scale,
                        anf_node **zero) {
-  if (!anfi_q_is_tensor(n) || n->nin < 2 || n->kind != ANFI_APPLY) return false;
+  if (!anfi_q_is_tensor(n) || n->nin < 2 || n->kind != ANFI_APPLY)
+    return anfi_q_refuse(q, "one operand is not dequantised");
   *code = anfi_q_code_of(q, n);
-  if (!*code || !anfi_q_is_tensor(*code) || !anfi_q_is_byte((anf_dtype)(*code)->type->dtype) ||
-      (*code)->type->n != n->type->n)
-    return false;
-  for (uint32_t k = 0; k < n->type->n; k++)
-    if ((*code)->type->dims[k] != n->type->dims[k]) return false;
+  if (!*code)
+    return anfi_q_refuse(q, anfi_is_op(n, ANF_OP_FakeQuantize)
+                                ? "a FakeQuantize has other readers, too"
+                                : "one operand is not dequantised");
+  if (!anfi_q_is_tensor(*code) || !anfi_q_is_byte((anf_dtype)(*code)->type->dtype))
+    return anfi_q_refuse(q, "codes are no bytes");
+  if (!anfi_same_dims((*code)->type, n->type)) return anfi_q_refuse(q, "codes are broadcast");
   *scale = n->in[1].def, *zero = anfi_q_input(n, 2);
   if (*zero && anfi_q_is_no_offset(*zero)) *zero = NULL;
-  return anfi_q_is_tensor(*scale) && (!*zero || (*zero)->type->dtype == (*code)->type->dtype);
+  return (anfi_q_is_tensor(*scale) && (!*zero || (*zero)->type->dtype == (*code)->type->dtype)) ||
+         anfi_q_refuse(q, "a zero point has another type than its codes");
 }
 
 static bool factors_of(quantiser *q, anf_node *n, const anfi_conv *c, conv_factors *f) {
   enum { FEW_CHANNELS = 16 }; // depthwise and the like: sums of floats are as fast
-  if (c->ci * c->co < FEW_CHANNELS) return false;
   if (!one_factor(q, n->in[1].def, &f->w, &f->scale_w, &f->zero_w)) return false;
+  if (c->ci * c->co < FEW_CHANNELS)
+    return anfi_q_refuse(q, "it has few channels a group, for which sums of floats are as fast");
   if (!one_factor(q, n->in[0].def, &f->x, &f->scale_x, &f->zero_x)) return false;
   double steps = (double)c->ci;
   for (size_t d = 0; d < 3; d++) steps *= (double)c->win.kernel[d];
-  if (steps * 256 * 256 >= 0x1p31) return false;
-  return anfi_q_count(f->scale_x) == 1 && (!f->zero_x || anfi_q_count(f->zero_x) == 1) &&
-         is_of_weights(f->scale_w, f->w->type) && is_of_weights(f->zero_w, f->w->type) &&
-         signed_weights(q, &f->w, &f->zero_w) && (c->groups == 1 || !f->zero_w);
+  if (steps * 256 * 256 >= 0x1p31) return anfi_q_refuse(q, "sums of so many terms may leave i32");
+  if (anfi_q_count(f->scale_x) != 1 || (f->zero_x && anfi_q_count(f->zero_x) != 1) ||
+      !is_of_weights(f->scale_w, f->w->type) || !is_of_weights(f->zero_w, f->w->type))
+    return anfi_q_refuse(q, "a scale or zero point varies within a sum");
+  if (!signed_weights(q, &f->w, &f->zero_w))
+    return anfi_q_refuse(q, "weights of u8 are not constant");
+  return c->groups == 1 || !f->zero_w || anfi_q_refuse(q, "weights of groups have a zero point");
 }
 
 /* A constant stays one, for the padding of quantize_op_compensation. */
@@ -133,8 +141,13 @@ static anf_node *less_zero(quantiser *q, anf_node *code, anf_node *zero) {
 anf_node *anfi_q_reschedule_conv(quantiser *q, anf_node *n) {
   anfi_conv c;
   conv_factors f;
-  if (!anfi_q_is_conv(n) || !anfi_q_is_tensor(n) || !plan_of(q, n, &c) || !factors_of(q, n, &c, &f))
+  if (!anfi_q_is_conv(n) || !anfi_q_is_tensor(n) || !plan_of(q, n, &c)) return NULL;
+  if (!factors_of(q, n, &c, &f)) {
+    if (!anfi_is_op(n->in[0].def, ANF_OP_Dequantize) &&
+        !anfi_is_op(n->in[1].def, ANF_OP_Dequantize))
+      q->why = NULL;
     return NULL;
+  }
   anf_dtype d = anfi_quantise_dtype((anf_dtype)n->type->dtype);
   anf_node *in[2] = {less_zero(q, f.x, f.zero_x), less_zero(q, f.w, f.zero_w)};
   anf_node *y = anfi_q_cast(q, anfi_q_apply(q, (anfi_opcode)n->op, n->u.attrs, 2, in), d);

@@ -47,25 +47,35 @@ bool anfi_q_is_no_offset(const anf_node *zero) {
 }
 
 static bool factor_of(quantiser *q, anf_node *n, bool transposed, bool left, factor *f) {
-  if (!anfi_q_is_tensor(n) || n->type->n < 2 || n->nin < 2) return false;
+  if (!anfi_q_is_tensor(n) || n->type->n < 2 || n->nin < 2)
+    return anfi_q_refuse(q, "one operand is not dequantised");
   *f = (factor){.code = anfi_q_code_of(q, n), .transposed = transposed};
-  if (!f->code || !anfi_q_is_tensor(f->code) || !anfi_q_is_byte((anf_dtype)f->code->type->dtype) ||
-      !anfi_same_dims(f->code->type, n->type))
-    return false;
+  if (!f->code)
+    return anfi_q_refuse(q, anfi_is_op(n, ANF_OP_FakeQuantize)
+                                ? "a FakeQuantize has other readers, too"
+                                : "one operand is not dequantised");
+  if (!anfi_q_is_tensor(f->code) || !anfi_q_is_byte((anf_dtype)f->code->type->dtype))
+    return anfi_q_refuse(q, "codes are no bytes");
+  if (!anfi_same_dims(f->code->type, n->type)) return anfi_q_refuse(q, "codes are broadcast");
   f->scale = n->in[1].def, f->zero = anfi_q_input(n, 2);
   if (f->zero && anfi_q_is_no_offset(f->zero)) f->zero = NULL;
   f->sum = n->type->n - (left == transposed ? 2 : 1);
-  if (f->zero && f->zero->type->dtype != f->code->type->dtype) return false;
-  return is_uniform(f->scale, f->code->type, f->sum) && is_uniform(f->zero, f->code->type, f->sum);
+  if (f->zero && f->zero->type->dtype != f->code->type->dtype)
+    return anfi_q_refuse(q, "a zero point has another type than its codes");
+  return (is_uniform(f->scale, f->code->type, f->sum) &&
+          is_uniform(f->zero, f->code->type, f->sum)) ||
+         anfi_q_refuse(q, "a scale or zero point varies along the summed axis");
 }
 
 static double largest(const factor *f) {
   return f->zero || f->code->type->dtype == ANF_U8 ? 255 : 128;
 }
 
-static bool may_overflow(const factor *a, const factor *b) {
+static bool fits(quantiser *q, const factor *a, const factor *b) {
   int64_t k = a->code->type->dims[a->sum];
-  return k < 0 || (double)k * largest(a) * largest(b) >= 0x1p31;
+  if (k < 0) return anfi_q_refuse(q, "the number of terms of a sum is not known");
+  return (double)k * largest(a) * largest(b) < 0x1p31 ||
+         anfi_q_refuse(q, "sums of so many terms may leave i32");
 }
 
 /* A scale or zero point as it stands in the product: of the operand that is not stored transposed. */
@@ -121,15 +131,22 @@ static anf_node *reschedule_weights(quantiser *q, anf_node *n, bool linear) {
   return bias ? anfi_q_apply2(q, ANF_OP_Add, y, bias) : y;
 }
 
+static bool is_dequantised(const anf_node *n) {
+  return anfi_is_op(n, ANF_OP_Dequantize) || anfi_is_op(n, ANF_OP_FakeQuantize);
+}
+
 static anf_node *reschedule(quantiser *q, anf_node *n) {
   factor a, b;
   if (anfi_q_is_conv(n)) return anfi_q_reschedule_conv(q, n);
   if (!is_product(n) || !anfi_q_is_tensor(n)) return NULL;
   bool linear = n->op == ANF_OP_Linear;
   if (!factor_of(q, n->in[0].def, !linear && anfi_q_flag(n, 0), true, &a) ||
-      !factor_of(q, n->in[1].def, linear || anfi_q_flag(n, 1), false, &b) || may_overflow(&a, &b)) {
+      !factor_of(q, n->in[1].def, linear || anfi_q_flag(n, 1), false, &b) || !fits(q, &a, &b)) {
+    const char *why = q->why;
     anf_node *y = reschedule_weights(q, n, linear);
-    return y ? y : anfi_q_reschedule_groups(q, n);
+    if (!y) y = anfi_q_reschedule_groups(q, n);
+    q->why = is_dequantised(n->in[0].def) || is_dequantised(n->in[1].def) ? why : NULL;
+    return y;
   }
   anf_dtype d = anfi_quantise_dtype((anf_dtype)n->type->dtype);
   anf_node *x = centred(q, &a), *w = centred(q, &b);

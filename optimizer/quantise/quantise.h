@@ -24,7 +24,14 @@
 typedef struct quantiser {
   anfi_rewriter r; // builds typed nodes
   anf_node *near;  // the node that is replaced: new ones belong to its graph
+  const char *why; // it is left as it is, for --explain; or NULL
 } quantiser;
+
+/* Gives false, and keeps the reason. */
+static inline bool anfi_q_refuse(quantiser *q, const char *why) {
+  q->why = why;
+  return false;
+}
 
 /* Visits every op node of the module, inputs first; `visit` gives what replaces it, or NULL. Ends early where the module
  * has no node that `relevant` takes. */

@@ -140,6 +140,20 @@ static bool is_again(const rows *r, size_t i) {
   return !r->b->flat && anfi_fuse_inlined(r->p->inlined, i);
 }
 
+/* The buffer that the node's elements are wanted in, by itself or by a reshape of it that is a result; or NULL. */
+static texpr wanted_in(const rows *r, const anf_node *n) {
+  const glow *w = r->w;
+  while (!w->to[n->id] || !w->to[n->id][0]) {
+    const anf_node *user = n->uses && !n->uses->next ? n->uses->user : NULL;
+    if (!user || user->kind != ANFI_APPLY || !(anfi_op[user->op].flags & ANFI_IN_ORDER) ||
+        anfi_op[user->op].lower != ANFI_LOWER_INDEX_MAP || r->p->in_place ||
+        user->type->dtype != n->type->dtype || anfi_is_result(n->graph->module, n))
+      return NULL;
+    n = user;
+  }
+  return w->to[n->id][0];
+}
+
 static void make_room(rows *r) {
   glow *w = r->w;
   bool *leaves = ANFI_NEW_N(w->a, bool, r->b->to - r->b->from + 1);
@@ -147,7 +161,7 @@ static void make_room(rows *r) {
     const anf_node *n = r->p->node[i];
     leaves[i - r->b->from] = leaves_block(r, leaves, n);
     if (!leaves[i - r->b->from] || is_again(r, i)) continue;
-    texpr wanted = w->to[n->id] ? w->to[n->id][0] : NULL;
+    texpr wanted = wanted_in(r, n);
     anf_tir_elem e = anfi_lower_elem((anf_dtype)n->type->dtype);
     r->whole[i - r->b->from] =
         wanted ? wanted : anfi_low_local(w->L, e, anfi_low_elements(n->type), "y");
@@ -251,17 +265,39 @@ static bool tell_results(rows *r) {
   return good;
 }
 
+/* Right operands that all matrices share are packed once for them. */
+static size_t keep_shared(rows *r) {
+  glow *w = r->w;
+  size_t kept = w->L->packed.n;
+  for (size_t i = r->b->from; i < r->b->to; i++) {
+    const anf_node *n = r->p->node[i];
+    if (!anfi_is_op(n, ANF_OP_MatMul) || anfi_glow_row_way(w, r->b, n, 1) != ROW_WHOLE) continue;
+    const anf_type *t = n->in[1].def->type;
+    anfi_view *b = anfi_glow_value(w, n->in[1].def).at[0];
+    bool ta = anfi_attr_bool(anfi_attr_value(w->cx, ANF_OP_MatMul, n->u.attrs, 0));
+    bool tb = anfi_attr_bool(anfi_attr_value(w->cx, ANF_OP_MatMul, n->u.attrs, 1));
+    if (!b || !b->tensor || ta || tb || b->kind != VIEW_BUFFER) continue;
+    anfi_mm q = {.elem = anfi_lower_elem((anf_dtype)n->type->dtype), .b = b->tensor};
+    q.m = (uint64_t)n->type->dims[n->type->n - 2];
+    q.k = q.lda = (uint64_t)t->dims[0], q.n = q.ldb = q.ldc = (uint64_t)t->dims[1];
+    if (t->dtype == n->type->dtype && anfi_low_gemm_wanted(&q)) anfi_low_gemm_prepack(w->L, &q);
+  }
+  return kept;
+}
+
 static bool row_loop(rows *r) {
   anfi_low *L = r->w->L;
   anfi_loop l;
   bool good = true, before = L->in_parallel;
   write_products(r);
+  size_t kept = keep_shared(r);
   anfi_low_loop(L, &l, r->b->rows, "row");
   l.parallel = L->o.parallel && !before && largest(r) >= ANFI_PARALLEL_WORK;
   L->in_parallel |= l.parallel;
   r->at = l.var;
   for (size_t i = r->b->from; i < r->b->to && good; i++) good = lower_member(r, i);
   anfi_low_loop_end(L, &l);
+  anfi_low_gemm_drop_packed(L, kept);
   L->in_parallel = before;
   return good;
 }

@@ -13,6 +13,7 @@
  * products of batches that read one another, and the nodes between, form blocks whose rows are matrices:
  *
  *   Softmax(q @ k^T) @ v                           for each matrix of the batch: product, softmax, product, in cache
+ *   Relu(x @ y) @ z                                the same where all matrices share y and z
  *
  * The hard case is a training step that updates state in place: a node that writes state stays in its place among the
  * readers of that state. (XLA's multi-output fusion and TVM's compute_at are the relatives.)
@@ -22,11 +23,16 @@
 #include "backend/lower/graph/graph.h"
 
 enum {
-  WINDOW = 256,            // nodes among which a block is found
-  LEAST_ROW = 32,          // elements of a row, of the largest of its tensors
-  MAX_ROW = 1 << 14,       //
-  MAX_BYTES = 192 << 10,   // of a row of all members
-  LEAST_BATCH = 4,         // matrices of a block of products
+  WINDOW = 256,          // nodes among which a block is found
+  LEAST_ROW = 32,        // elements of a row, of the largest of its tensors
+  MAX_ROW = 1 << 14,     //
+  MAX_BYTES = 192 << 10, // of a row of all members
+  LEAST_BATCH = 4,       // matrices of a block of products
+  LEAST_SHARING =
+      64, // rows of a matrix where all share the right operand: else one product of all rows is better
+  LEAST_SHARED =
+      1
+      << 19, // elements of a tensor that such a product reads or writes; of the right operand at most
   MAX_MATRIX = 1 << 18,    // elements of one
   MAX_MATRICES = 16 << 20, // bytes of a matrix of all members
   MAX_WRITTEN = 6,         // results of a flat block
@@ -92,6 +98,15 @@ static anfi_row_way broadcast_way(const frame *f, const anf_type *out, const anf
   return ROW_WHOLE;
 }
 
+/* Is it a product of many matrices with one right operand? */
+static bool shares_right(const anf_node *n) {
+  if (!anfi_is_op(n, ANF_OP_MatMul) || !plain(n->type) || n->type->n < 3) return false;
+  const anf_type *right = n->in[1].def->type;
+  uint64_t left = anfi_low_elements(n->in[0].def->type), out = anfi_low_elements(n->type);
+  return plain(right) && right->n == 2 && n->type->dims[n->type->n - 2] >= LEAST_SHARING &&
+         (left > out ? left : out) >= LEAST_SHARED && anfi_low_elements(right) <= LEAST_SHARED;
+}
+
 /* Bits of the axes that an op goes along, which attribute 0 names; 0: it has none. */
 static uint32_t axes_of(anf_ctx *cx, const anf_node *n) {
   if (n->kind != ANFI_APPLY || !(anfi_op[n->op].flags & ANFI_ALONG) || !n->nin) return 0;
@@ -113,6 +128,7 @@ static anfi_row_way way_of(glow *w, const frame *f, const anf_node *n, size_t i)
   if (anfi_low_asks_type(n, i)) return ROW_TYPE;
   if (axes_of(w->cx, n) && i)
     return n->op == ANF_OP_SoftmaxCrossEntropy ? own : plain(x) ? ROW_WHOLE : ROW_NONE;
+  if (i == 1 && shares_right(n)) return ROW_WHOLE;
   bool by_row = anfi_op[n->op].flags & (ANFI_ALONG | ANFI_IN_ORDER);
   bool matrix = n->op == ANF_OP_MatMul || n->op == ANF_OP_Tril || n->op == ANF_OP_Triu;
   if (by_row || matrix || n->op == ANF_OP_OneHot || n->op == ANF_OP_SumTo) return own;
@@ -124,12 +140,13 @@ anfi_row_way anfi_glow_row_way(glow *w, const growblock *b, const anf_node *n, s
   return way_of(w, &f, n, i);
 }
 
-/* A product of as many matrices as each operand has. */
+/* A product of as many matrices as each operand has, but for a right one that they share. */
 static bool is_batch(const anf_node *n) {
   if (!anfi_is_op(n, ANF_OP_MatMul) || !plain(n->type) || n->type->n < 3) return false;
   frame f = {n->type->n - 2, n->type->dims, 0};
   for (size_t i = 0; i < 2; i++) {
     const anf_type *x = n->in[i].def->type;
+    if (i && shares_right(n)) return anfi_low_elements(x) > 0;
     if (!has_rows(&f, x) || x->n != n->type->n || !anfi_low_elements(x)) return false;
   }
   return true;
@@ -186,6 +203,7 @@ static bool may_join(finder *q, const candidate *s) {
   uint64_t most = q->batch ? MAX_MATRIX : MAX_ROW;
   if (!keeps_rows(q->w, &q->f, n) || row_size(&q->f, n->type) > most) return false;
   if (q->batch && !row_size(&q->f, n->type)) return false;
+  if (!q->batch && shares_right(n)) return false;
   if (q->flat && (!is_flat(n) || n->type->n != q->f.n)) return false;
   if (writes_state(q, n) && !q->flat) return false;
   for (size_t i = 0; i < n->nin; i++)
@@ -482,6 +500,11 @@ static void flush_batches(finder *q) {
   q->window.n = 0;
 }
 
+/* A product by a shared right operand that a Reshape alone reads: it is written in its place, a block at a time. */
+static bool is_reshaped(const anf_node *n) {
+  return shares_right(n) && n->uses && !n->uses->next && anfi_is_op(n->uses->user, ANF_OP_Reshape);
+}
+
 /* The nodes in an order where blocks of products of batches are together. */
 static const gplan *plan_batches(glow *w, size_t n, anf_node *const *order, bool in_place) {
   const uint64_t *bits = anfi_fuse_plan(w->a, n, order, w->index, in_place);
@@ -489,7 +512,8 @@ static const gplan *plan_batches(glow *w, size_t n, anf_node *const *order, bool
   finder q = {.w = w, .plan = p, .in_place = in_place, .batch = true, .tmp = anfi_scratch(w->cx)};
   for (size_t i = 0; i < n; i++) {
     bool forced = anfi_map_find(&w->forced, order[i]->id);
-    candidate s = {.node = order[i], .inlined = anfi_fuse_inlined(bits, i) && !forced};
+    bool apart = forced || is_reshaped(order[i]);
+    candidate s = {.node = order[i], .inlined = anfi_fuse_inlined(bits, i) && !apart};
     bool product = anfi_is_op(order[i], ANF_OP_MatMul) || anfi_is_op(order[i], ANF_OP_Linear);
     bool barrier = is_barrier(order[i]) && !(product && plain(order[i]->type));
     if (barrier || q.window.n == WINDOW) flush_batches(&q);
@@ -526,6 +550,7 @@ gplan *anfi_glow_plan(glow *w, size_t n, anf_node *const *all, bool in_place) {
   anf_node **order = planned(w, &n, all);
   const gplan *batches = plan_batches(w, n, order, in_place);
   finder q = {.w = w, .plan = new_plan(w, n), .in_place = in_place, .tmp = anfi_scratch(w->cx)};
+  q.plan->in_place = in_place;
   anfi_map_init(&q.fused, w->a);
   for (size_t i = 0, k = 0; i < n; i++) {
     if (k < batches->block.n && i == batches->block.at[k].from) {

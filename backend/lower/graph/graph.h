@@ -77,6 +77,7 @@ typedef struct gplan {
   anf_node **node;   // in the order of code
   uint64_t *inlined; // bits: fused into consumers (fuse.c)
   ANFI_VEC(growblock) block;
+  bool in_place; // results may take the place of parameters
 } gplan;
 /* How a member of a block reads input i: its row, all of it in each row, its type alone. */
 typedef enum anfi_row_way { ROW_NONE, ROW_OWN, ROW_WHOLE, ROW_TYPE } anfi_row_way;
