@@ -479,7 +479,8 @@ def gone_through_later(a):
 
 def in_an_item(a):
     x = a.copy()
-    y, xs = x, [0.0] * 2
+    y = x
+    xs = [0.0] * 2
     xs[0] = y
     x[0] = 9.0
     return xs
