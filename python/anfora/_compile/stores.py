@@ -10,6 +10,7 @@ The two agree if nothing else refers to the memory:
 
     y = x[1:]             refused where x changes: y has x's memory
     t = x[0]              a number, which a copy is; refused if x has more dims, by an assertion about its type
+    x, z = z, x           both made here: allowed, as each is one array before and after
 
 A store is refused too if x is an argument or comes from outside, which the caller would see change. The analysis is of names and
 not of paths: an escape anywhere after the array is made counts, in a branch and before the store too."""
