@@ -515,3 +515,9 @@ def test_refusals():
     for i in (4, -5):
         refused(outside, "x[i] = 1.0", V, i)
     assert np.all(HOST == 0)
+
+
+def test_random_names():
+    import random_names
+    counts, wrong = random_names.run(anfora, 1000, 25)
+    assert not wrong and counts["same"] > 6 and counts["refused"] > 3, (counts, [random_names.program(s) for s in wrong[:2]])
