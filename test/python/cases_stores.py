@@ -172,6 +172,97 @@ def test_derivatives():
     assert np.allclose(d, d.T) and np.allclose(np.diag(d), 2 * np.array([0, 1.75, 1.5, 1.0]))
 
 
+# ---- arrays that take each other's names ----
+
+def exchanged(a):
+    u, v = a.copy(), a * 2
+    for i in range(len(a)):
+        v[i] = u[i - 1] + 1
+        u, v = v, u
+    return u, v
+
+
+def exchanged_by_a_third(a):
+    u, v = a.copy(), a * 2
+    for i in range(len(a)):
+        v[i] = u[i - 1] + 1
+        t = u
+        u = v
+        v = t
+    return u, v
+
+
+def three_turn(a):
+    u, v, w = a.copy(), a * 2, a * 3
+    for i in range(len(a)):
+        w[i] = u[i - 1] + v[i]
+        u, v, w = w, u, v
+    return u - v, w
+
+
+def exchanged_in_a_branch(a):
+    a = a.copy()
+    b = a * 2
+    for i in range(3):
+        if a[i] > 1.5:
+            a, b = b, a
+        a[i] += b[0]
+    return a, b
+
+
+def last_row(a):
+    last = np.zeros(4)
+    for i in range(3):
+        row = np.full(4, 1.0 * i)
+        for j in range(1, 4):
+            row[j] = last[j - 1] + a[j]
+        last = row
+        last[3] = 7.0
+    return last
+
+
+def step_into(u, v):
+    for i in range(4):
+        v[i] = u[i - 1] + 1
+
+
+def stepped(a):
+    u, v = a.copy(), a * 2
+    for _ in range(3):
+        step_into(u, v)
+        u, v = v, u
+    return u
+
+
+def delayed(x):  # numbers that begin as constants
+    y, one, two = np.zeros(4), 0.0, 0.0
+    for i in range(4):
+        y[i] = x[i] + 0.5 * one - two
+        two = one
+        one = y[i]
+    return y, one, two
+
+
+def elements_swapped(m):
+    m = m.copy()
+    for j in range(4):
+        t = m[0, j]
+        m[0, j] = m[1, j]
+        m[1, j] = t
+    t = 0.0
+    for j in range(4):
+        t += m[0, j]
+    return m, t
+
+
+def test_exchanges():
+    for f in (exchanged, exchanged_by_a_third, three_turn, exchanged_in_a_branch, last_row, stepped, delayed):
+        same(f, V)
+    same(elements_swapped, M)
+    total = lambda a: exchanged_in_a_branch(a)[0].sum()  # noqa: E731
+    assert np.allclose(grad(total)(V), differences(total, V), atol=1e-5)
+
+
 # ---- what is refused ----
 
 def an_argument(x):
@@ -320,6 +411,81 @@ def outside(a, i):
     return x
 
 
+def exchanged_with_itself(a):
+    u = a.copy()
+    v = u
+    for i in range(3):
+        v[i] = u[i - 1] + 1
+        u, v = v, u
+    return u
+
+
+def with_a_third_name(a):
+    u, v = a.copy(), a * 2
+    k = u
+    u, v = v, u
+    v[0] = 5.0
+    return k
+
+
+def with_the_argument(a):
+    u, v = a, a * 2
+    for i in range(3):
+        v[i] = u[i - 1] + 1
+        u, v = v, u
+    return u
+
+
+def given_back(a):
+    x = a.copy()
+    y = x
+    z = itself(y)
+    x[0] = 9.0
+    return z
+
+
+def given_back_within(a):
+    x = a.copy()
+    y = x
+    z = (lambda q: q)(y)
+    x[0] = 9.0
+    return z
+
+
+def captured(a):
+    x = a.copy()
+    y = x
+    f = lambda: y[0]  # noqa: E731
+    x[0] = 9.0
+    return f()
+
+
+def captured_by_a_function(a):
+    x = a.copy()
+    y = x
+    def g():
+        return y * 1
+    x[0] = 9.0
+    return g()
+
+
+def gone_through_later(a):
+    x = a.copy()
+    y = x
+    g = (v * 1 for v in y)
+    x[0] = 9.0
+    return sum(g)
+
+
+def in_an_item(a):
+    x = a.copy()
+    y = x
+    xs = [0.0] * 2
+    xs[0] = y
+    x[0] = 9.0
+    return xs
+
+
 def test_refusals():
     refused(an_argument, "x[0] = 1.0", V)
     refused(a_part, "x[1] = 7.0", V)
@@ -341,6 +507,17 @@ def test_refusals():
     refused(by_a_method, "m[0, 0] = 5.0", M)
     refused(part_of_a_part, "x[0][1] = a[0]", V)
     refused(too_many, "x[0:2] = a", V)
+    refused(exchanged_with_itself, "v[i] = u[i - 1] + 1", V)
+    refused(with_a_third_name, "v[0] = 5.0", V)
+    refused(with_the_argument, "u, v = v, u", V)
+    for f in (given_back, given_back_within, captured, captured_by_a_function, gone_through_later, in_an_item):
+        refused(f, "x[0] = 9.0", V)
     for i in (4, -5):
         refused(outside, "x[i] = 1.0", V, i)
     assert np.all(HOST == 0)
+
+
+def test_random_names():
+    import random_names
+    counts, wrong = random_names.run(anfora, 1000, 25)
+    assert not wrong and counts["same"] > 6 and counts["refused"] > 3, (counts, [random_names.program(s) for s in wrong[:2]])

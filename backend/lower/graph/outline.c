@@ -4,10 +4,11 @@
  * Machine code for a function takes longer than in proportion to its size, and networks repeat themselves. Outlined are
  * outermost loops that assign no variable of outside and do not leave the function. What they use of outside are
  * parameters, in the order in which they use it.
+ * Loops of a few turns in all stay unless there are many: LLVM unrolls them, and vectors of two or three numbers become registers.
  * INVARIANT: tensors are parameters once each, so that different ones do not overlap. */
 #include "backend/lower/lower.h"
 
-enum { FEW = 16, MAX_PARAMS = 100 };
+enum { FEW = 16, MAX_PARAMS = 100, FEW_TURNS = 8, MANY_SMALL = 256 };
 
 typedef struct maker {
   /* the module */
@@ -21,7 +22,8 @@ typedef struct maker {
   /* the function whose loops are visited */
   const anfi_str *name;
   tattrs attrs;
-  tfunc f; // whose loops are visited
+  tfunc f;    // whose loops are visited
+  bool small; // its small loops stay
 } maker;
 
 /* ---- what a loop uses ---- */
@@ -128,23 +130,52 @@ static tstmt outlined(maker *k, tstmt loop) {
   return s;
 }
 
+typedef struct counts {
+  size_t small, large; // loops
+  uint64_t turns;      // of a loop and those in it
+} counts;
+
+static bool nothing(tviewer *v, texpr e) { return (void)v, (void)e, false; }
+
+static bool count_turns(tviewer *v, tstmt s) {
+  counts *c = (counts *)v->user;
+  int64_t from, to, step;
+  if (s->kind == TS_while_loop) c->turns = UINT64_MAX;
+  if (s->kind != TS_for_loop || c->turns > FEW_TURNS) return true;
+  bool known = anfi_t_const_i64(s->e[1], &from) && anfi_t_const_i64(s->e[2], &to) &&
+               anfi_t_const_i64(s->e[3], &step) && step > 0 && from >= 0 && to - from <= FEW_TURNS;
+  c->turns *= !known ? FEW_TURNS + 1 : to > from ? (uint64_t)(to - from) : 1;
+  return true;
+}
+
+static bool is_small(tstmt loop) {
+  counts c = {.turns = 1};
+  tviewer v = {.user = &c, .enter_expr = nothing, .enter_stmt = count_turns};
+  anfi_t_view_stmt(&v, loop);
+  return c.turns <= FEW_TURNS;
+}
+
 static tstmt enter(tvisitor *v, tstmt s) {
-  return s->kind == TS_for_loop && !s->sub ? outlined((maker *)v->user, s) : s;
+  maker *k = (maker *)v->user;
+  if (s->kind != TS_for_loop || s->sub || (k->small && is_small(s))) return s;
+  return outlined(k, s);
 }
 
 /* ---- large functions ---- */
 
 static bool count(tviewer *v, tstmt s) {
-  *(size_t *)v->user += s->kind == TS_for_loop;
-  return s->kind != TS_for_loop;
+  counts *c = (counts *)v->user;
+  if (s->kind != TS_for_loop) return true;
+  if (is_small(s)) c->small++;
+  else c->large++;
+  return false;
 }
-static bool nothing(tviewer *v, texpr e) { return (void)v, (void)e, false; }
 
-static size_t loops_of(tfunc f) {
-  size_t n = 0;
-  tviewer v = {.user = &n, .enter_expr = nothing, .enter_stmt = count};
+static counts loops_of(tfunc f) {
+  counts c = {0};
+  tviewer v = {.user = &c, .enter_expr = nothing, .enter_stmt = count};
   if (f->body) anfi_t_view_stmt(&v, f->body);
-  return n;
+  return c;
 }
 
 void anfi_lower_outline(anfi_arena *a, tmod *m) {
@@ -159,7 +190,9 @@ void anfi_lower_outline(anfi_arena *a, tmod *m) {
   for (size_t i = 0, n = m->func.n; i < n; i++) {
     tvisitor v;
     k.f = m->func.at[i];
-    if (loops_of(k.f) <= FEW) continue;
+    counts c = loops_of(k.f);
+    k.small = c.small <= MANY_SMALL;
+    if (c.large + (k.small ? 0 : c.small) <= FEW) continue;
     anfi_t_visitor_init(&v, k.t, a, &k);
     v.enter = enter;
     tfunc f = anfi_t_visit_func(&v, k.f);

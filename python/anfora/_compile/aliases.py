@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 from typing import Any, Callable
 
-from .stores import NO_VIEW_FIELDS, Stores, given_by
+from .stores import NO_VIEW_FIELDS, Stores, given_by, whole_position
 
 Place = tuple  # (root, step, ...): a step is an index, a field, or ANY_PART
 ANY_PART = "*"
@@ -45,11 +45,30 @@ class Name:
         return (self.places, self.stale) == (other.places, other.stale)
 
 
+def renamed(state: dict[str, Name], other: dict[str, Name]) -> dict[str, Name]:
+    """The same state with other words for places that the function makes, so that names have the places that they have in the other
+    state: where u, v = v, u exchanges two arrays, u and v are two arrays as before. INVARIANT: a permutation, so places that differ do."""
+    to: dict[Any, Any] = {}
+    for name, x in state.items():
+        there = other[name].places if name in other else frozenset()
+        if len(x.places) == len(there) == 1:
+            [a], [b] = x.places, there
+            if len(a) == len(b) == 1 and not isinstance(a[0], str) and not isinstance(b[0], str) and a[0] not in to and b[0] not in to.values():
+                to[a[0]] = b[0]
+    for b in [b for b in to.values() if b not in to]:  # the end of a chain goes where the chain begins
+        a = b
+        while a in (back := {v: k for k, v in to.items()}):
+            a = back[a]
+        to[b] = a
+    return {name: Name(frozenset((to.get(p[0], p[0]), *p[1:]) for p in x.places), x.stale) for name, x in state.items()}
+
+
 class Aliases:
     """Of one function: `found` has the changes that other names see, and which names."""
 
-    def __init__(self, function: Any, stores: Stores) -> None:
+    def __init__(self, function: Any, stores: Stores, numbers: set[tuple] = frozenset()) -> None:  # type: ignore[assignment]
         self.stores, self.is_view, self.name_of = stores, stores.is_view, stores.library
+        self.numbers = numbers                # positions of subscripts that an assertion says are numbers
         self.found: dict[int, set[str]] = {}  # by the id of the statement, call or subscript
         self.added: set[str] = set()     # names from outside and arguments whose memory changes by x += v
         a = function.args
@@ -88,12 +107,16 @@ class Aliases:
         return frozenset()
 
     def of_Name(self, node: ast.Name) -> frozenset:
-        known = self.state.get(node.id)
-        return known.places if known else frozenset({(node.id,)})  # an argument, or from outside
+        return self.of_name(node.id).places
+
+    def of_name(self, name: str) -> Name:
+        return self.state.get(name) or Name(frozenset({(name,)}))  # an argument, or from outside
 
     def of_Subscript(self, node: ast.Subscript) -> frozenset:
         if isinstance(node.slice, (ast.List, ast.Compare)):
             return self.made(node)  # elements chosen are copies
+        if whole_position(node) in self.numbers:
+            return frozenset()
         k = node.slice.value if isinstance(node.slice, ast.Constant) else ANY_PART
         return frozenset((*p, k) for p in self.places(node.value))
 
@@ -110,7 +133,24 @@ class Aliases:
         if self.is_view(node):
             method = isinstance(node.func, ast.Attribute) and self.name_of(node) is None
             return self.places(node.func.value) if method else self.of_all(node.args[:1])
-        return self.made(node)
+        made = self.made(node)
+        return made if self.gives_new(node) else made | self.of_all([*node.args, *(k.value for k in node.keywords)]) | self.of_part(node.func)
+
+    def gives_new(self, node: ast.Call) -> bool:
+        """Whether the result shares no memory with the arguments and with what the function captures: it is of a library, of a method,
+        or of a function that makes it."""
+        if isinstance(node.func, ast.Attribute) or self.name_of(node) is not None:
+            return True
+        return self.stores.is_new(node)
+
+    def of_part(self, node: Any) -> frozenset:
+        return self.places(node) if isinstance(node, (ast.Name, ast.Lambda)) else frozenset()
+
+    def of_Lambda(self, node: Any) -> frozenset:
+        """A function sees what it captures when it is called."""
+        own = {a.arg for n in ast.walk(node) if isinstance(n, ast.arguments) for a in (*n.posonlyargs, *n.args, *n.kwonlyargs)}
+        return frozenset().union(*(self.state[n.id].places for n in ast.walk(node)
+                                   if isinstance(n, ast.Name) and n.id in self.state and n.id not in own))
 
     def call(self, node: ast.Call) -> None:
         """A function of the program may change what it is given by x += v."""
@@ -149,7 +189,11 @@ class Aliases:
             self.bind_parts(g.target, self.places(g.iter))
         return self.places(node.elt)
 
-    of_GeneratorExp = of_SetComp = of_ListComp
+    of_SetComp = of_ListComp
+
+    def of_GeneratorExp(self, node: Any) -> frozenset:
+        places = self.of_ListComp(node)
+        return places if self.stores.consumed(node) else places | self.of_Lambda(node)
 
     def of_BinOp(self, node: ast.BinOp) -> frozenset:
         sides = (node.left, node.right)
@@ -160,6 +204,9 @@ class Aliases:
     def bind(self, target: Any, value: Any) -> None:
         if isinstance(target, ast.Name):
             self.state[target.id] = Name(self.places(value))
+        elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+            if not self.stores.is_store(target):  # an item of a list, perhaps
+                self.state[target.value.id] = self.of_name(target.value.id).joined(Name(self.places(value)))
         elif isinstance(target, (ast.Tuple, ast.List)):
             if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts):
                 for t, places in zip(target.elts, [self.places(v) for v in value.elts]):
@@ -252,6 +299,10 @@ class Aliases:
         else:
             self.places(call)
 
+    def stmt_FunctionDef(self, node: ast.FunctionDef) -> None:
+        self.read(node)
+        self.state[node.name] = Name(self.of_Lambda(node))
+
     def joined(self, states: list[dict[str, Name]]) -> None:
         out: dict[str, Name] = {}
         for s in states:
@@ -265,14 +316,14 @@ class Aliases:
         self.block(node.body)
         one, self.state = self.state, before
         self.block(node.orelse)
-        self.joined([one, self.state])
+        self.joined([renamed(one, self.state), self.state])
 
     def rounds(self, node: Any, head: Callable[[], None]) -> None:
         for _ in range(MOST_ROUNDS):
             before = dict(self.state)
             head()
             self.block(node.body)
-            self.joined([before, self.state])
+            self.joined([before, renamed(self.state, before)])
             if self.state == before:
                 break
         self.block(node.orelse)

@@ -61,9 +61,9 @@ class Augmented:
             all(isinstance(n.value, ast.Constant) and isinstance(n.value.value, _NUMBERS) for n in bound)
 
     def seen_by(self, change: Any) -> str | None:
-        """A name that would see a change in the function that is written; numbers that an assertion says are such do not."""
+        """A name that would see a change in the function that is written."""
         stores = self.stores()
-        return min(stores.seen.found.get(id(change), set()) - stores.numbers, default=None) if stores else None
+        return min(stores.seen.found.get(id(change), set()), default=None) if stores else None
 
     def may_change(self, call: Any) -> None:
         """Refuses a call that changes what it is given, where the function must not change that."""

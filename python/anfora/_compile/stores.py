@@ -10,6 +10,7 @@ The two agree if nothing else refers to the memory:
 
     y = x[1:]             refused where x changes: y has x's memory
     t = x[0]              a number, which a copy is; refused if x has more dims, by an assertion about its type
+    x, z = z, x           both made here: allowed, as each is one array before and after
 
 A store is refused too if x is an argument or comes from outside, which the caller would see change. The analysis is of names and
 not of paths: an escape anywhere after the array is made counts, in a branch and before the store too."""
@@ -102,13 +103,17 @@ class Stores:
         self.stored = {name for n in self.nodes for name in changed_names(n)}
         from .aliases import Aliases
         self.refused: dict[str, Refusal | None] = {}
+        self.seen: Any = None
+        self.moved: set[str] = set()
+        self.moved = self.arrays_moved()
         self.seen = Aliases(function, self)  # changes that other names see
-        self.numbers: set[str] = set()       # names of parts of arrays that an assertion says are numbers
         for name in sorted(self.stored):
             self.judged = set()
             self.refused[name] = self.judge(name)
             if self.refused[name] is None:
                 self.elements |= self.judged
+        if self.elements:
+            self.seen = Aliases(function, self, self.elements)
 
     def visit(self, function: ast.FunctionDef) -> None:
         self.nodes: list = []
@@ -208,7 +213,7 @@ class Stores:
         if not own and not start and name not in self.given:
             return None, f"{name} comes from outside of the function, where it would change", f"write it as {name} = {name}.copy() under a name of the function"
         for n in own:
-            if id(n) in after and not self.is_change(n) and not self.binds_fresh(n):
+            if id(n) in after and not self.is_change(n) and not self.binds_own(n):
                 return n, f"{name} changes in place by {name}[...] = ..., and may share its memory with what it is bound to here", \
                     f"bind {name} to a copy, x.copy()"
         return next((r for n in self.names[name] if id(n) in after and isinstance(n.ctx, ast.Load) for r in [self.escape(n)] if r), None)
@@ -227,6 +232,33 @@ class Stores:
             return parent.elts[0] is not name or giving.fresh
         value = self.bound_to(name)
         return value is not None and self.is_fresh(value)
+
+    def arrays_moved(self) -> set[str]:
+        """Names whose arrays the function has made, under these names or others that they take them from: u, v = v, u or last = next.
+        Which of them a store changes, aliases.py finds."""
+        a = self.function.args
+        params = {p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg)))}
+        bound = {}
+        for name, nodes in self.names.items():
+            start = self.start(name) if name in self.stored else 0
+            if any(id(n) in self.inner for n in nodes) or name in params and not start:
+                continue
+            before = {id(n) for s in self.function.body[:start] for n in ast.walk(s)} if start else ()
+            bound[name] = [n for n in nodes if isinstance(n.ctx, ast.Store) and (id(n) not in before or self.binds_fresh(n))]
+        own = {name for name, nodes in bound.items() if nodes}
+        while True:
+            less = {name for name in own if all(self.is_change(n) or self.binds_fresh(n) or self.taken_from(n) in own for n in bound[name]) and
+                    (name in self.stored or not any(self.escape(n) for n in self.names[name] if isinstance(n.ctx, ast.Load)))}
+            if less == own:
+                return own
+            own = less
+
+    def taken_from(self, name: ast.Name) -> str | None:
+        value = self.bound_to(name)
+        return value.id if isinstance(value, ast.Name) else None
+
+    def binds_own(self, name: ast.Name) -> bool:
+        return self.binds_fresh(name) or self.taken_from(name) in self.moved
 
     # ---- where its memory goes ----
 
@@ -258,18 +290,8 @@ class Stores:
         return None
 
     def unseen(self, names: set[str]) -> bool:
-        """Whether parts of an array, by their names, are not read after the array has changed. Else they must be numbers, if that is all
-        the names are."""
-        seen = set().union(*self.seen.found.values())
-        if not names & seen:
-            return True
-        self.numbers |= {n for n in names if all(self.is_part(s) for s in self.names[n] if isinstance(s.ctx, ast.Store))}
-        return False
-
-    def is_part(self, name: ast.Name) -> bool:
-        parent = self.parents[id(name)]
-        value = parent.value if self.is_name(parent, getattr(parent, "value", None)) else None
-        return isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name) and is_whole(value.slice)
+        """Whether parts of an array, by their names, are not read after the array has changed. Else they must be numbers."""
+        return self.seen is None or not names & set().union(*self.seen.found.values())
 
     def is_name(self, parent: Any, node: Any) -> bool:
         """Whether an array gets another name, whose uses after a change are found (aliases.py)."""
@@ -336,4 +358,4 @@ class Stores:
 
     def all_fresh(self, name: str) -> bool:
         stores = [n for n in self.names.get(name, []) if isinstance(n.ctx, ast.Store) and not self.is_change(n)]
-        return bool(stores or name in self.given and name in self.stored) and all(self.binds_fresh(n) for n in stores)
+        return bool(stores or name in self.given and name in self.stored) and all(self.binds_own(n) for n in stores)
