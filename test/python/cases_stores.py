@@ -344,3 +344,64 @@ def test_refusals():
     for i in (4, -5):
         refused(outside, "x[i] = 1.0", V, i)
     assert np.all(HOST == 0)
+
+
+def test_exchanged_buffers():
+    def stencil(x, n):
+        u, v = x.copy(), np.zeros_like(x)
+        for _ in range(n):
+            for j in range(1, len(u) - 1):
+                v[j] = u[j - 1] + u[j + 1]
+            u, v = v, u
+        return u, v
+
+    def three(x, n):
+        p, q, r = x.copy(), x * 2, np.zeros_like(x)
+        for _ in range(n):
+            r[1:] = 2 * q[1:] - p[:-1]
+            p, q, r = q, r, p
+        return p, q, r
+
+    def sometimes(x, n):
+        u, v = x.copy(), np.zeros_like(x)
+        for i in range(n):
+            v[0] = u[1] + 1
+            v[1] += u[0]
+            if i % 2 == 0:
+                u, v = v, u
+        return u, v
+
+    def seen(x, n):
+        u, v = x.copy(), np.zeros_like(x)
+        w = u
+        for _ in range(n):
+            v[0] += u[1] + 1
+            u, v = v, u
+        return u, v, w
+
+    def one_memory(x, n):
+        u = x.copy()
+        v = u
+        for _ in range(n):
+            v[0] = u[1] + 1
+            u, v = v, u
+        return u, v
+
+    def argument(x, n):
+        v = np.zeros_like(x)
+        for _ in range(n):
+            v[0] = x[1] + 1
+            x, v = v, x
+        return x, v
+    x = np.array([1.0, 2.0, 4.0, 8.0, 3.0])
+    for f in (stencil, three, sometimes):
+        for n in range(5):
+            for got, want in zip(anfora.jit(f)(x, n), f(x.copy(), n)):
+                assert np.array_equal(np.asarray(got), want), (f.__name__, n)
+    for f in (seen, one_memory, argument):
+        try:
+            anfora.jit(f)(x, 3)
+        except anfora.CompileError as e:
+            assert "changes in place" in str(e)
+        else:
+            raise AssertionError(f.__name__)

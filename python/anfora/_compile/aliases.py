@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 from typing import Any, Callable
 
-from .stores import NO_VIEW_FIELDS, Stores, given_by
+from .stores import NO_VIEW_FIELDS, Stores, exchanged, given_by
 
 Place = tuple  # (root, step, ...): a step is an index, a field, or ANY_PART
 ANY_PART = "*"
@@ -167,6 +167,21 @@ class Aliases:
             else:
                 self.bind_places(target, self.places(value))
 
+    def exchange(self, node: ast.Assign) -> bool:
+        """a, b = b, a of two memories that are whole and the function's own: each name keeps the root that it had, and the roots change their
+        meaning for all other names. So the names are known to be apart in the next round of a loop, too."""
+        pairs = [(t.id, v.id) for t, v in zip(node.targets[0].elts, node.value.elts)]  # type: ignore[attr-defined]
+        old = {name: self.state.get(name, Name()) for name, _ in pairs}
+        roots = {name: next(iter(x.places))[0] for name, x in old.items() if len(x.places) == 1 and all(len(p) == 1 for p in x.places)}
+        if len(set(roots.values())) != len(pairs) or any(isinstance(r, str) for r in roots.values()):
+            return False
+        to = {roots[v]: roots[t] for t, v in pairs}
+        for name, x in self.state.items():
+            self.state[name] = Name(frozenset((to.get(p[0], p[0]), *p[1:]) for p in x.places), x.stale)
+        for t, v in pairs:
+            self.state[t] = Name(frozenset({(roots[t],)}), old[v].stale)
+        return True
+
     def bind_places(self, target: Any, places: frozenset) -> None:
         if isinstance(target, ast.Name):
             self.state[target.id] = Name(places)
@@ -217,6 +232,8 @@ class Aliases:
     def stmt_Assign(self, node: ast.Assign) -> None:
         self.read(node)
         self.stored(node.targets)
+        if exchanged(node) is not None and self.exchange(node):
+            return
         if given_by(node.value) is not None:
             for t in node.targets[0].elts[1:]:  # type: ignore[attr-defined]
                 self.mark(node.value, t.id, self.of_Name(t))

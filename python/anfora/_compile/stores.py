@@ -87,6 +87,16 @@ def changed_names(node: Any) -> list[str]:
     return []
 
 
+def exchanged(node: Any) -> set[str] | None:
+    """The names that a, b = b, a exchanges."""
+    if not isinstance(node, ast.Assign) or len(node.targets) != 1 or not all(isinstance(t, ast.Tuple) for t in (node.targets[0], node.value)):
+        return None
+    sides = [[e.id for e in t.elts if isinstance(e, ast.Name)] for t in (node.targets[0], node.value)]  # type: ignore[attr-defined]
+    names = set(sides[0])
+    n = len(node.targets[0].elts)  # type: ignore[attr-defined]
+    return names if names == set(sides[1]) and len(names) == len(sides[0]) == len(sides[1]) == n == len(node.value.elts) else None  # type: ignore[attr-defined]
+
+
 class Stores:
     """The stores by subscript of one function."""
 
@@ -226,7 +236,28 @@ class Stores:
         if giving is not None:
             return parent.elts[0] is not name or giving.fresh
         value = self.bound_to(name)
-        return value is not None and self.is_fresh(value)
+        return value is not None and (self.is_fresh(value) or exchanged(of) is not None and self.apart(exchanged(of)))
+
+    def apart(self, names: set[str]) -> bool:
+        """Whether each of the names that a, b = b, a exchanges, and those exchanged with them elsewhere, is bound to memory of its own
+        wherever else it is bound."""
+        a = self.function.args
+        params = {p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
+        waiting, seen = sorted(names), set(names)
+        while waiting:
+            name, made = waiting.pop(), False
+            for n in self.names[name]:
+                if not isinstance(n.ctx, ast.Store) or self.is_change(n):
+                    continue
+                with_ = exchanged(self.parents.get(id(self.parents.get(id(n)))))
+                if with_ is None and (id(n) in self.inner or not self.binds_fresh(n)):
+                    return False
+                made |= with_ is None
+                waiting += sorted((with_ or set()) - seen)
+                seen |= with_ or set()
+            if not made or name in params:
+                return False
+        return True
 
     # ---- where its memory goes ----
 
