@@ -394,3 +394,26 @@ def test_segments_by_shape():
         return anfora.ops.segment_sum(nodes, to, num_segments=n)
     got = anfora.jit(lambda x, to: messages(messages(x, to), to))(np.arange(3.0), np.array([1, 1, 2]))
     assert np.array_equal(got, [0, 1, 2])
+
+
+DEBUG = """
+import anfora as jax, numpy as np, sys
+@jax.jit
+def f(x):
+    jax.debug.print("sum {s}, {} and {y}", x[1], s=x.sum(), y=x[0])
+    return jax.lax.fori_loop(0, 2, lambda i, c: (jax.debug.print("round {i}", i=i), c * 2)[1], x)
+assert f(np.arange(3.0))[2] == 8
+assert jax.grad(lambda x: (jax.debug.print("at {}", x), x * x)[1])(3.0) == 6
+jax.debug.print("{} {z:.2f}", 3, z=2.0)
+"""
+
+
+def test_debug_print():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "p.py")
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(f"import sys\nsys.path[:0] = {sys.path!r}\n{DEBUG}")
+        said = subprocess.run([sys.executable, path], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert sorted(" ".join(s.replace(",", " ").split()) for s in said) == ["3 2.00", "at 3.0", "round 0", "round 1", "sum 3.0 1.0 and 0.0"], said
+    refused("no value for {z}", jit(lambda x: anfora.debug.print("{z}", x)), 1.0)
+    assert anp.issubdtype(anp.zeros(2).dtype, anp.floating) and not anp.issubdtype(anp.int32, anp.inexact)
