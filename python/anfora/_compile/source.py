@@ -793,6 +793,9 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         known, test = self.decided(node.test)
         if known:
             return self.block(node.body if test else node.orelse, indent)
+        for test, way, rest in ((node.test, node.body, node.orelse), (at(node.test, ast.UnaryOp(ast.Not(), node.test)), node.orelse, node.body)):
+            if rest and way and isinstance(way[-1], ast.Raise) and not isinstance(rest[-1], ast.Raise):  # what the other way binds is bound after
+                return self.stmt_If(at(node, ast.If(test, way, [])), indent) + self.block(rest, indent)
         head = f"{indent}{self.mark(node.test)}if {self.condition(node.test)} {{\n"
         inner, s = indent + "  ", self.scope
         before, known = (dict(s.env), set(s.virtual)), (dict(s.env), set(s.virtual))
