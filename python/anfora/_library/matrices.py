@@ -11,7 +11,7 @@ from .composed import into
 from .decompositions import eigh as eigh_, expm, qr as qr_, svd as svd_
 
 MATRICES: dict[str, Any] = {}
-matrix = into(MATRICES)
+matrix = into(MATRICES, lists=True)
 
 
 # ---- systems of equations ----
