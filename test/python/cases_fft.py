@@ -126,3 +126,6 @@ def test_lists():
     for f in ("eigvalsh", "svdvals", "pinv", "inv", "det"):
         assert np.allclose(np.asarray(getattr(anp.linalg, f)(m)), getattr(np.linalg, f)(m) if f != "svdvals" else np.linalg.svd(m)[1]), f
     assert np.array_equal(anfora.ops.segment_sum([1.0, 2.0], [1, 1], 2), [0, 3])
+    for lower in (True, False):
+        factor = anfora.scipy.linalg.cho_factor(np.array(m), lower=lower)
+        assert np.allclose(np.asarray(anfora.scipy.linalg.cho_solve((factor[0], lower), [1.0, 2.0])), np.linalg.solve(m, [1, 2]))
