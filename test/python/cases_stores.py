@@ -518,5 +518,11 @@ def test_functions_that_pass_an_array_on():
             assert "in place" in str(e), e
         else:
             raise AssertionError(f)
-    for got, want in zip(anfora.jit(lambda x: changed(x, made_anew))(2.0), changed(2.0, made_anew)):
+
+    def anew(x):
+        y = np.arange(3.0) * x
+        z = made_anew(y)
+        z += 1
+        return y, z
+    for got, want in zip(anfora.jit(anew)(2.0), anew(2.0)):
         assert np.array_equal(np.asarray(got), want)

@@ -66,6 +66,7 @@ class Aliases:
         self.added: set[str] = set()     # names from outside and arguments whose memory changes by x += v
         a = function.args
         params = [*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg))]
+        self.params = {p.arg for p in params}
         self.within: dict[str, set[str]] = {}  # by the names of functions within: what they pass on
         for n in ast.walk(function):
             if isinstance(n, ast.FunctionDef) and n is not function:
@@ -141,7 +142,8 @@ class Aliases:
             names = self.within[node.func.id]
         else:
             known, f = self.stores.called(node.func)
-            names = set(effect(f).passed) if known else set()
+            argument = not known and isinstance(node.func, ast.Name) and node.func.id in self.params  # which may pass on all
+            names = set(effect(f).passed) if known else {node.func.id} if argument else set()
         if not names:
             return frozenset()
         outer = frozenset().union(*(self.state[n].places for n in names if n in self.state))
