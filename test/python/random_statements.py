@@ -60,7 +60,7 @@ class Program(random_programs.Program):
                 lambda: f"len(f\"{{{self.r.randrange(99)}:0{self.r.randrange(1, 6)}d}}\")", lambda: f"{'a,b,c'!r}.split(',').index({self.r.choice('abc')!r})",
                 lambda: f"(True + {self.expr('bool', d - 1)} * 2)", lambda: f"int({f()} // 1 % 9)", lambda: f"round({f()} * 2) // 2", lambda: f"int(-{f()} % 7)",
                 lambda: f"sum(1 for x in {self.expr('ints', d - 1)} if x > {e()})", lambda: f"[x for x in (3, {e()}, 5) if x != 3][-1]",
-                lambda: f"({e()} < {e()} <= {e()}) + ({e()} != {e()})", lambda: f"sum([{e()}, {e()}], {e()}) % 19",
+                lambda: f"int({e()} < {e()} <= {e()}) + int({e()} != {e()})", lambda: f"sum([{e()}, {e()}], {e()}) % 19",
                 lambda: f"{{1: {e()}, 2: {e()}}}[{self.r.choice([1, 2])}]", lambda: f"{{'k': {e()}}}.get({self.r.choice(['k', 'z'])!r}, {e()})", lambda: f"int(np.argmax({self.expr('array', d - 1)}))",
                 lambda: f"int({f()} > 0) - int({f()} < 0)", lambda: f"min([{e()}, {e()}, {e()}])", lambda: f"len([*{self.expr('ints', d - 1)}, {e()}])")
         return super().make_int(d)
