@@ -48,7 +48,7 @@ u8, u16, u32, u64 = (DTYPES[n] for n in ("u8", "u16", "u32", "u64"))
 f16, bf16, f32, f64, c64, c128 = (DTYPES[n] for n in ("f16", "bf16", "f32", "f64", "c64", "c128"))
 
 cond, fori_loop, while_loop, scan = (_CONTROL[n] for n in ("cond", "fori_loop", "while_loop", "scan"))
-from . import flatten_util, initializers, lax, nn, ops, optim, quantise, schedules, scipy, sparse, tree_util  # noqa: E402
+from . import debug, flatten_util, initializers, lax, nn, ops, optim, quantise, schedules, scipy, sparse, tree_util  # noqa: E402
 
 remat = checkpoint
 jacobian = jacrev
@@ -112,7 +112,7 @@ tree = types.SimpleNamespace(map=tree_map, leaves=tree_leaves, flatten=tree_flat
 __version__ = _core.version
 __all__ = [
     "ops", "optim", "quantise", "schedules", "Module", "read", "ShapeDtypeStruct", "checkpoint_policies", "eval_shape", "hvp", "remat", "AnforaError", "Array", "Closure", "CompileError", "DTYPES", "DType", "Finding", "Function", "FunctionType", "Jit", "RunError", "Step",
-    "TensorType", "asarray", "bf16", "bool_", "c128", "c64", "checkpoint", "cond", "config", "custom_jvp", "custom_vjp", "default_dtype", "explain",
+    "TensorType", "asarray", "bf16", "bool_", "c128", "c64", "checkpoint", "cond", "config", "custom_jvp", "custom_vjp", "debug", "default_dtype", "explain",
     "f16", "f32", "f64", "flatten_util", "fori_loop", "from_jax", "generated", "grad", "hessian", "hyper_map", "i16", "i32", "i64", "i8", "initializers", "jacfwd",
     "jacrev", "jit", "jvp", "lax", "linearize", "load", "nn", "numpy", "pure_callback", "random", "register_dataclass",
     "register_pytree_node", "register_pytree_node_class", "op", "save", "scan", "scipy", "set_default_dtype", "sparse", "stop_gradient", "train", "tree",
@@ -123,7 +123,7 @@ __all__ = [
 
 
 _INSTEAD = {"pmap": "vmap on one machine, or anfora.comm for several ranks", "custom_gradient": "custom_vjp", "make_jaxpr": "jit(f).ir(), which shows the graphs",
-            "named_call": "leave it out", "io_callback": "anfora.op(type, effect=True)", "experimental": "what is not experimental: anfora.lax, anfora.sparse", "debug": "print in compiled functions"}
+            "named_call": "leave it out", "io_callback": "anfora.op(type, effect=True)", "experimental": "what is not experimental: anfora.lax, anfora.sparse"}
 
 
 def __getattr__(name: str) -> object:

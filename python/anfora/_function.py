@@ -215,8 +215,8 @@ class Function(_core.Callable):
                                         hint="return an array of that type, or take its dtype outside")], "ANF_UNSUPPORTED")
         if "str" in kinds:
             return self._slow_plan(program, shapes, statics, casts, extra, refs, e)
-        leaves = [t if t[0] not in ("int", "float") else ({"int": "i64", "float": default_float()}[t[0]], t[1])
-                  for t in maker.leaves]
+        numbers = {"int": "i64", "float": default_float()}
+        leaves = [(numbers.get(t[0], t[0]), t[1], t[0] == "float") for t in maker.leaves]
         return _core.Plan(e, casts, leaves, maker.code, maker.objects, () if self._constants else extra, refs, None)
 
     def _compiled(self, program: Program, types_: list[str], statics: dict, shapes: list) -> tuple[Program, Any]:

@@ -175,7 +175,7 @@ class Op:
         given = [self.of_list(x) for x in given]
         if self.floats and kw.get("dtype") is None:
             kw["dtype"] = default_float()
-        if self.op == "Full" and kw.get("dtype") is None and isinstance(given[0], float):
+        if (self.op == "Full" and isinstance(given[0], float) or self.op == "Arange" and float in map(type, kw.values())) and kw.get("dtype") is None:
             kw["dtype"] = default_float()
         return given, kw
 

@@ -112,7 +112,7 @@ def default_float() -> str:
 
 
 def default_dtype() -> DType:
-    """The element type of floats for which none is given: of zeros, ones, eye, linspace, random numbers and numbers of Python that
+    """The element type of floats for which none is given: of zeros, ones, eye, linspace, arange of floats, random numbers and numbers of Python that
     become arrays. NumPy's, f64, unless set_default_dtype set another."""
     return DTYPES[default_float()]
 

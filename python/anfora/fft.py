@@ -12,7 +12,7 @@ from ._compile.known import Known
 from ._ops import op
 
 TABLE: dict[str, Composed] = {}
-transform, part = into(TABLE), into({})
+transform, part = into(TABLE, lists=True), into({})
 DENSE = 32  # so long and shorter a transform is one product
 FACTORS = (16, 8, 4, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
 

@@ -9,7 +9,7 @@ from ._library.composed import Composed, into
 from ._ops import op
 
 TABLE: dict[str, Composed] = {}
-_ops = into(TABLE)
+_ops = into(TABLE, lists=True)
 
 
 @_ops

@@ -11,6 +11,7 @@
 typedef struct out_leaf {
   anf_dtype dtype;
   int ndim;
+  int number; // a number of Python, which the code gives as a double whatever `dtype` is
   Py_ssize_t dims[ANF_MAX_RANK];
 } out_leaf;
 
@@ -61,7 +62,7 @@ static anf_dtype dtype_named(const char *s) {
 static bool read_leaf(PyObject *t, out_leaf *l) {
   const char *name;
   PyObject *dims;
-  if (!PyArg_ParseTuple(t, "sO!", &name, &PyTuple_Type, &dims)) return false;
+  if (!PyArg_ParseTuple(t, "sO!p", &name, &PyTuple_Type, &dims, &l->number)) return false;
   l->dtype = dtype_named(name);
   l->ndim = (int)PyTuple_Size(dims);
   if (l->ndim > ANF_MAX_RANK || l->dtype == ANF_DTYPE_COUNT) {
@@ -212,7 +213,9 @@ static PyObject *build(building *b);
 static PyObject *build_leaf(building *b) {
   size_t i = b->next++;
   if (b->leaf[i]) return Py_NewRef(b->leaf[i]);
-  return array_number(b->p->c, b->p->out[i].dtype, &b->bits[i]);
+  const out_leaf *o = &b->p->out[i];
+  if (o->number && o->dtype == ANF_F32) b->bits[i].f32 = (float)b->bits[i].f64;
+  return array_number(b->p->c, o->dtype, &b->bits[i]);
 }
 
 static PyObject *build_items(building *b, Py_ssize_t n, bool list) {

@@ -115,3 +115,17 @@ def test_transforms_of_real_numbers_refuse_others():
             assert "make_complex" in str(e).lower() or "MakeComplex" in str(e), e
         else:
             raise AssertionError(f"{name} took complex numbers")
+
+
+def test_lists():
+    """Lists of numbers are taken for arrays."""
+    x, m = [1.0, 2.0, 4.0], [[3.0, 1.0], [1.0, 2.0]]
+    assert np.allclose(np.asarray(anp.fft.fft(x)), np.fft.fft(x)) and np.allclose(np.asarray(anp.fft.rfft([1, 2, 3, 4])), np.fft.rfft([1, 2, 3, 4]))
+    assert np.allclose(np.asarray(anfora.jit(lambda: anp.fft.fft([1.0, 2.0, 4.0]))()), np.fft.fft(x))
+    assert np.allclose(np.asarray(anp.fft.fftn(m, axes=[0])), np.fft.fftn(m, axes=[0]))
+    for f in ("eigvalsh", "svdvals", "pinv", "inv", "det"):
+        assert np.allclose(np.asarray(getattr(anp.linalg, f)(m)), getattr(np.linalg, f)(m) if f != "svdvals" else np.linalg.svd(m)[1]), f
+    assert np.array_equal(anfora.ops.segment_sum([1.0, 2.0], [1, 1], 2), [0, 3])
+    for lower in (True, False):
+        factor = anfora.scipy.linalg.cho_factor(np.array(m), lower=lower)
+        assert np.allclose(np.asarray(anfora.scipy.linalg.cho_solve((factor[0], lower), [1.0, 2.0])), np.linalg.solve(m, [1, 2]))

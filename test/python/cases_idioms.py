@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+from typing import Any, NamedTuple
 
 import anfora
 import anfora.numpy as anp
@@ -334,3 +335,85 @@ def test_scan_from_a_state_of_constants():
     last, rows = jit(lambda x: lax.scan(lambda s, u: ([s[0] + u, s[0]], u), [0.0, 0.0], x))(X)
     assert np.allclose(last[0], 6) and np.allclose(last[1], 3) and np.allclose(rows, X)
     assert np.allclose(jit(lambda x: anp.fft.fftfreq(4, 1 / x.shape[0]))(X), np.fft.fftfreq(4, 1 / 3))
+
+
+class Held(NamedTuple):
+    x: Any
+    y: Any
+
+
+@dataclasses.dataclass
+class Kept:
+    x: Any
+    y: Any
+
+
+def held_scaled(p, h):
+    return h._replace(x=h.x * p)
+
+
+def kept_scaled(p, k):
+    return dataclasses.replace(k, x=k.x * p)
+
+
+def test_replaced_again():
+    def twice(p, h):
+        h = h._replace(x=h.x * p)
+        h = h._replace(y=h.x)
+        return h
+    h, k = Held(np.ones(2), np.zeros(2)), Kept(np.ones(2), np.zeros(2))
+    got = anfora.jit(twice)(3.0, h)
+    assert type(got) is Held and np.array_equal(got.x, [3, 3]) and np.array_equal(got.y, [3, 3])
+
+    def chain(ps, h):
+        for p in ps:
+            h = held_scaled(p, h)
+        return h
+    assert np.array_equal(anfora.jit(chain)([2.0, 3.0], h).x, [6, 6])
+    assert np.array_equal(anfora.jit(lambda p, h: held_scaled(p, held_scaled(p, h)))(2.0, h).x, [4, 4])
+    assert np.array_equal(anfora.jit(lambda p, k: kept_scaled(p, kept_scaled(p, k)))(2.0, k).x, [4, 4])
+    assert np.array_equal(anfora.grad(lambda p: np.sum(held_scaled(p, held_scaled(p, h)).x))(2.0), 8.0)
+
+
+def test_named_within_a_lambda():
+    discounted = anfora.jit(lambda r: anfora.scan(lambda c, x: ((n := x + 0.5 * c), n), 0.0, r, reverse=True)[1])
+    assert np.array_equal(discounted(np.arange(3.0)), [1, 2, 2])
+    assert anfora.jit(lambda x: (y := x * 2) + (lambda z: (w := z + y) * w)(y))(3.0) == 150
+    assert anfora.grad(lambda x: (y := x * 2) * y)(3.0) == 24
+    try:
+        anfora.jit(lambda x: x > 0 and (y := x) + y)(3.0)
+    except anfora.CompileError as e:
+        assert "not always evaluated" in str(e)
+    else:
+        raise AssertionError
+
+
+def test_segments_by_shape():
+    def messages(nodes, to):
+        n = nodes.shape[0]
+        return anfora.ops.segment_sum(nodes, to, num_segments=n)
+    got = anfora.jit(lambda x, to: messages(messages(x, to), to))(np.arange(3.0), np.array([1, 1, 2]))
+    assert np.array_equal(got, [0, 1, 2])
+
+
+DEBUG = """
+import anfora as jax, numpy as np, sys
+@jax.jit
+def f(x):
+    jax.debug.print("sum {s}, {} and {y}", x[1], s=x.sum(), y=x[0])
+    return jax.lax.fori_loop(0, 2, lambda i, c: (jax.debug.print("round {i}", i=i), c * 2)[1], x)
+assert f(np.arange(3.0))[2] == 8
+assert jax.grad(lambda x: (jax.debug.print("at {}", x), x * x)[1])(3.0) == 6
+jax.debug.print("{} {z:.2f}", 3, z=2.0)
+"""
+
+
+def test_debug_print():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "p.py")
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(f"import sys\nsys.path[:0] = {sys.path!r}\n{DEBUG}")
+        said = subprocess.run([sys.executable, path], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert sorted(" ".join(s.replace(",", " ").split()) for s in said) == ["3 2.00", "at 3.0", "round 0", "round 1", "sum 3.0 1.0 and 0.0"], said
+    refused("no value for {z}", jit(lambda x: anfora.debug.print("{z}", x)), 1.0)
+    assert anp.issubdtype(anp.zeros(2).dtype, anp.floating) and not anp.issubdtype(anp.int32, anp.inexact)

@@ -450,3 +450,57 @@ def test_sizes_that_depend_on_data():
         assert "size depends on data" in str(e), e
     else:
         raise AssertionError("a shape that is not known")
+
+
+def test_one_way_raises():
+    def last(x, c):
+        best = None
+        if c < 0:
+            raise ValueError("negative")
+        else:
+            best = x * 2
+        return best
+
+    def middle(x, c):
+        if c < 0:
+            y = x
+        elif c == 0:
+            raise ValueError(f"zero {c}")
+        elif c == 1:
+            y = x * 2
+        else:
+            raise TypeError("large")
+        return y
+
+    def lists(x, c):
+        if c > 0:
+            xs = [x, x]
+            xs.append(x * c)
+            d = {"a": x}
+        else:
+            raise ValueError("negative")
+        d["b"] = xs[2]
+        return d, xs
+
+    def within(x, n):
+        for _ in range(n):
+            if x > 100.0:
+                raise ValueError(f"large {x}")
+            else:
+                y = x * 2
+            x = y
+        return x
+    for f, x, values in ((last, 2.0, (1, -1)), (middle, 2.0, (-1, 0, 1, 2)), (lists, 2.0, (1, -1)), (within, 2.0, (0, 3, 30))):
+        for c in values:
+            try:
+                want = f(x, c)
+            except (ValueError, TypeError) as e:
+                try:
+                    anfora.jit(f)(x, c)
+                except anfora.RunError as got:
+                    assert str(e) in str(got), got
+                else:
+                    raise AssertionError((f.__name__, c))
+            else:
+                assert anfora.jit(f)(x, c) == want, (f.__name__, c)
+    assert anfora.grad(middle)(2.0, 1) == 2.0

@@ -5,6 +5,7 @@ import tempfile
 import anfora
 import random_mistakes
 import random_programs
+import random_statements
 
 
 def no_wrong_value(first, count, backend):
@@ -20,6 +21,14 @@ def test_interpreted():
 
 def test_compiled():
     no_wrong_value(5000, 30, "llvm")
+
+
+def test_statements():
+    with tempfile.TemporaryDirectory() as folder:
+        counts, wrong, why = random_programs.run(anfora, 1, 30, folder, "interp", program=random_statements.Program, head=random_statements.HEAD,
+                                                 differs=random_statements.differs)
+    assert not wrong, "\n".join(f"program {seed}: {reason}\n{text}{arguments}" for seed, reason, text, arguments in wrong[:2])
+    assert counts["same"] > 0.4 * 30, (counts, why.most_common(5))  # lists under two names are refused
 
 
 def test_mistakes():

@@ -102,15 +102,19 @@ def test_one_default_type():
     def made():
         key = random.key(0)
         return (anp.zeros(2), anp.ones(2), anp.eye(2), anp.linspace(0, 1, 3), anp.full(2, 0.5), random.normal(key, (2,)),
-                random.uniform(key, (2,)), anp.array([0.5, 1.0]), anp.tri(2), np.zeros(2), np.linspace(0, 1, 3))
+                random.uniform(key, (2,)), anp.array([0.5, 1.0]), anp.tri(2), np.arange(2.0), np.zeros(2), np.linspace(0, 1, 3))
     compiled = anfora.jit(made)
     half = anfora.jit(lambda: 0.5)
     assert {str(x.dtype) for x in map(anfora.asarray, made())} == {"f64"}
     assert {str(x.dtype) for x in compiled()} == {"f64"} and half().dtype == "f64"
     anfora.set_default_dtype(anfora.f32)
     try:
-        assert {str(x.dtype) for x in made()[:9]} == {"f32"} and {str(x.dtype) for x in compiled()} == {"f32"}
-        assert half().dtype == "f32" and anfora.default_dtype() == anfora.f32
+        assert {str(x.dtype) for x in made()[:9]} | {str(anp.arange(0, 1, 0.5).dtype)} == {"f32"} and {str(x.dtype) for x in compiled()} == {"f32"}
+        assert half().dtype == "f32" and half() == 0.5 and anfora.default_dtype() == anfora.f32
+        twice = anfora.jit(lambda x: {"a": x * 2, "b": [x + 1, np.ones(2) * x]})(3.0)
+        assert twice["a"] == 6.0 and twice["b"][0] == 4.0 and twice["a"].dtype == "f32" and anp.add(1, 1.0) == 2.0
+        assert anfora.grad(lambda p: p["b"] ** 2)({"b": 0.5})["b"] == 1.0 and anfora.vmap(lambda x, y: x * y, (None, 0))(0.5, np.ones(2))[0] == 0.5
+        assert anfora.jvp(lambda x: x * x, (3.0,), (1.0,)) == (9.0, 6.0)
         assert anp.asarray(np.ones(2)).dtype == "f64" and anp.arange(3).dtype == "i64"
     finally:
         anfora.set_default_dtype(anfora.f64)

@@ -521,3 +521,185 @@ def test_random_names():
     import random_names
     counts, wrong = random_names.run(anfora, 1000, 25)
     assert not wrong and counts["same"] > 6 and counts["refused"] > 3, (counts, [random_names.program(s) for s in wrong[:2]])
+
+
+def test_exchanged_buffers():
+    def stencil(x, n):
+        u, v = x.copy(), np.zeros_like(x)
+        for _ in range(n):
+            for j in range(1, len(u) - 1):
+                v[j] = u[j - 1] + u[j + 1]
+            u, v = v, u
+        return u, v
+
+    def three(x, n):
+        p, q, r = x.copy(), x * 2, np.zeros_like(x)
+        for _ in range(n):
+            r[1:] = 2 * q[1:] - p[:-1]
+            p, q, r = q, r, p
+        return p, q, r
+
+    def sometimes(x, n):
+        u, v = x.copy(), np.zeros_like(x)
+        for i in range(n):
+            v[0] = u[1] + 1
+            v[1] += u[0]
+            if i % 2 == 0:
+                u, v = v, u
+        return u, v
+
+    def seen(x, n):
+        u, v = x.copy(), np.zeros_like(x)
+        w = u
+        for _ in range(n):
+            v[0] += u[1] + 1
+            u, v = v, u
+        return u, v, w
+
+    def one_memory(x, n):
+        u = x.copy()
+        v = u
+        for _ in range(n):
+            v[0] = u[1] + 1
+            u, v = v, u
+        return u, v
+
+    def argument(x, n):
+        v = np.zeros_like(x)
+        for _ in range(n):
+            v[0] = x[1] + 1
+            x, v = v, x
+        return x, v
+    x = np.array([1.0, 2.0, 4.0, 8.0, 3.0])
+    for f in (stencil, three, sometimes):
+        for n in range(5):
+            for got, want in zip(anfora.jit(f)(x, n), f(x.copy(), n)):
+                assert np.array_equal(np.asarray(got), want), (f.__name__, n)
+    for f in (seen, one_memory, argument):
+        try:
+            anfora.jit(f)(x, 3)
+        except anfora.CompileError as e:
+            assert "changes in place" in str(e)
+        else:
+            raise AssertionError(f.__name__)
+
+
+def passed_on(a):
+    return a
+
+
+def made_anew(a):
+    a = a + 1
+    return a
+
+
+def test_items_of_lists_that_are_arrays():
+    """p[k] += v changes the array that the item is, which other names have."""
+    def name(x):
+        y = np.arange(3.0) * x
+        p = [y]
+        p[0] += 1
+        return p, y
+
+    def copied(x):
+        p = [np.arange(3.0) * x, np.ones(3)]
+        q = list(p)
+        q[0] += 1
+        return p, q
+
+    def spread(x):
+        p = {"a": np.arange(3.0) * x}
+        q = {**p}
+        q["a"] += 1
+        return p, q
+
+    def appended(x):
+        y = np.arange(3.0) * x
+        p = []
+        p.append(y)
+        p[0] += 1
+        return p, y
+
+    def repeated(x):
+        p = [np.arange(3.0) * x] * 2
+        p[0] += 1
+        return p
+
+    def each(x):
+        y = np.arange(3.0) * x
+        p = [y for _ in range(2)]
+        p[0] += 1
+        return p
+
+    def updated(x):
+        y = np.arange(3.0) * x
+        d = {"a": y}
+        d.update(b=y)
+        d["b"] += 1
+        return d
+    for f in (name, copied, spread, appended, repeated, each, updated):
+        try:
+            anfora.jit(f)(2.0)
+        except anfora.AnforaError as e:
+            assert "in place" in str(e), e
+        else:
+            raise AssertionError(f.__name__)
+
+    def alone(x):
+        p = {"w": np.arange(3.0) * x, "n": 0, "f": np.zeros(2, np.float32)}
+        p["w"] += x
+        p["n"] += 1
+        p["f"] += x
+        t = [0.0] * 3
+        for i in range(3):
+            t[i] += i * x
+        return p, t
+    got, want = anfora.jit(alone)(2.0), alone(2.0)
+    for k in ("w", "n", "f"):
+        assert np.array_equal(np.asarray(got[0][k]), want[0][k]) and got[0][k].dtype == np.asarray(want[0][k]).dtype, k
+    assert np.array_equal(np.asarray(got[1]), want[1])
+
+
+def test_functions_that_pass_an_array_on():
+    def changed(x, f):
+        y = np.arange(3.0) * x
+        z = f(y)
+        z += 1
+        return y, z
+
+    def within(x):
+        y = np.arange(3.0) * x
+
+        def g(a, flag=True):
+            return a if flag else a * 2
+        z = g(y)
+        z += 1
+        return y
+
+    def captured(x):
+        y = np.arange(3.0) * x
+        f = lambda: y  # noqa: E731
+        z = f()
+        z += 1
+        return y
+
+    def viewed(x):
+        y = np.arange(3.0) * x
+        z = np.atleast_1d(y.astype(y.dtype, copy=False))
+        z += 1
+        return y
+    for f in (lambda x: changed(x, passed_on), within, captured, viewed):
+        try:
+            anfora.jit(f)(2.0)
+        except anfora.AnforaError as e:
+            assert "in place" in str(e), e
+        else:
+            raise AssertionError(f)
+
+    def anew(x):
+        y = np.arange(3.0) * x
+        z = made_anew(y)
+        z += 1
+        return y, z
+    for got, want in zip(anfora.jit(anew)(2.0), anew(2.0)):
+        assert np.array_equal(np.asarray(got), want)

@@ -364,14 +364,14 @@ def differs(want, got):
     return f"{want!r} became {got!r}, of another type" if w.dtype.kind != g.dtype.kind and w.dtype.kind == "b" else None
 
 
-def outcome(anfora, seed, folder, backend):
+def outcome(anfora, seed, folder, backend, program=Program, head="import numpy as np\n", differs=differs):
     """(what happened: same, refused, raises or wrong; why; the program)"""
-    p = Program(seed)
+    p = program(seed)
     path = os.path.join(folder, f"program_{seed}.py")
     with open(path, "w") as file:
-        file.write("import numpy as np\n" + p.text)
-    space = {}
-    exec(compile("import numpy as np\n" + p.text, path, "exec"), space)
+        file.write(head + p.text)
+    space = {"__name__": "program"}
+    exec(compile(head + p.text, path, "exec"), space)
     f = space["f"]
     try:
         want = f(*copy.deepcopy(p.arguments))
@@ -387,12 +387,12 @@ def outcome(anfora, seed, folder, backend):
     return ("wrong", why, p) if why else ("same", "", p)
 
 
-def run(anfora, first, count, folder, backend="llvm"):
+def run(anfora, first, count, folder, backend="llvm", **of):
     """Counts of outcomes, the wrong ones, and the reasons of refusals."""
     counts, wrong, why = collections.Counter(), [], collections.Counter()
     with np.errstate(all="ignore"):
         for seed in range(first, first + count):
-            what, reason, p = outcome(anfora, seed, folder, backend)
+            what, reason, p = outcome(anfora, seed, folder, backend, **of)
             counts[what] += 1
             if what == "wrong":
                 wrong.append((seed, reason, p.text, p.arguments))
@@ -401,14 +401,18 @@ def run(anfora, first, count, folder, backend="llvm"):
     return counts, wrong, why
 
 
-if __name__ == "__main__":
+def main(**of):
     sys.path.insert(0, sys.argv[1])
     import anfora
     with tempfile.TemporaryDirectory() as folder:
-        counts, wrong, why = run(anfora, int(sys.argv[2]), int(sys.argv[3]), folder, *sys.argv[4:])
+        counts, wrong, why = run(anfora, int(sys.argv[2]), int(sys.argv[3]), folder, *sys.argv[4:], **of)
     shown = int(os.environ.get("SHOW", "6"))
     for i, (seed, reason, text, arguments) in enumerate(wrong):
         print(f"---- program {seed}: {reason}" + (f"\n{text}{arguments}" if i < shown else ""))
     for reason, n in why.most_common(25):
         print(n, reason[:150])
     print(dict(counts))
+
+
+if __name__ == "__main__":
+    main()

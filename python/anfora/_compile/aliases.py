@@ -24,12 +24,23 @@ MOST_ROUNDS = 4  # until what is known of names in a loop stays; each round only
 SAME = {"T", "mT", "real", "imag", "flat"}  # fields that are the array in another form
 HOLDERS = {"list", "tuple", "dict", "zip", "enumerate", "reversed", "iter", "sorted"}
 PARTS = {"get", "items", "values", "pop", "setdefault"}
-GROWN = {"append", "extend", "insert"}
+GROWN = {"append", "extend", "insert", "update"}
 
 
 def overlap(a: Place, b: Place) -> bool:
     """Whether one is the other, or a part of it."""
     return all(x == y or ANY_PART in (x, y) for x, y in zip(a[1:], b[1:])) and a[0] == b[0]
+
+
+def passed_on(results: list, function: Any) -> set[str]:
+    """The names that results of a function are, if it does not bind them: its parameters, or from outside."""
+    bound = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    names, waiting = set(), [r for r in results if r is not None]
+    while waiting:
+        r = waiting.pop()
+        names |= {r.id} if isinstance(r, ast.Name) else set()
+        waiting += [r.body, r.orelse] if isinstance(r, ast.IfExp) else r.elts if isinstance(r, (ast.Tuple, ast.List)) else r.values if isinstance(r, ast.BoolOp) else []
+    return names - bound
 
 
 class Name:
@@ -70,9 +81,17 @@ class Aliases:
         self.stores, self.is_view, self.name_of = stores, stores.is_view, stores.library
         self.numbers = numbers                # positions of subscripts that an assertion says are numbers
         self.found: dict[int, set[str]] = {}  # by the id of the statement, call or subscript
+        self.doubled: set[str] = set()   # lists and dictionaries that may hold one array twice
         self.added: set[str] = set()     # names from outside and arguments whose memory changes by x += v
         a = function.args
         params = [*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg))]
+        self.params = {p.arg for p in params}
+        self.within: dict[str, set[str]] = {}  # by the names of functions within: what they pass on
+        for n in ast.walk(function):
+            if isinstance(n, ast.FunctionDef) and n is not function:
+                self.within[n.name] = passed_on([r.value for r in ast.walk(n) if isinstance(r, ast.Return)], n)
+            elif isinstance(n, ast.Assign) and isinstance(n.value, ast.Lambda) and len(n.targets) == 1 and isinstance(n.targets[0], ast.Name):
+                self.within[n.targets[0].id] = passed_on([n.value.body], n.value)
         self.state = {p.arg: Name(frozenset({(p.arg,)})) for p in params}
         self.block(function.body)
 
@@ -130,18 +149,21 @@ class Aliases:
             return frozenset((*p, ANY_PART) for p in self.places(node.func.value))
         if self.name_of(node) in HOLDERS:
             return self.of_all(node.args)
+        if any(k.arg == "copy" for k in node.keywords):  # x.astype(t, copy=False)
+            return self.of_all([*node.args, *([node.func.value] if isinstance(node.func, ast.Attribute) else [])])
         if self.is_view(node):
             method = isinstance(node.func, ast.Attribute) and self.name_of(node) is None
             return self.places(node.func.value) if method else self.of_all(node.args[:1])
-        made = self.made(node)
-        return made if self.gives_new(node) else made | self.of_all([*node.args, *(k.value for k in node.keywords)]) | self.of_part(node.func)
+        made = self.made(node) | self.of_passed(node)
+        return made if self.is_read(node) else made | self.of_all([*node.args, *(k.value for k in node.keywords)]) | self.of_part(node.func)
 
-    def gives_new(self, node: ast.Call) -> bool:
-        """Whether the result shares no memory with the arguments and with what the function captures: it is of a library, of a method,
-        or of a function that makes it."""
-        if isinstance(node.func, ast.Attribute) or self.name_of(node) is not None:
+    def is_read(self, node: ast.Call) -> bool:
+        """Whether it is known what the function passes on: it is of a library, a method, or a function whose source is at hand."""
+        from .effects import NOTHING_KNOWN, effect
+        if isinstance(node.func, ast.Lambda) or isinstance(node.func, ast.Name) and node.func.id in self.within:
             return True
-        return self.stores.is_new(node)
+        known, f = self.stores.called(node.func)
+        return isinstance(node.func, ast.Attribute) or self.name_of(node) is not None or known and effect(f) is not NOTHING_KNOWN
 
     def of_part(self, node: Any) -> frozenset:
         return self.places(node) if isinstance(node, (ast.Name, ast.Lambda)) else frozenset()
@@ -151,6 +173,22 @@ class Aliases:
         own = {a.arg for n in ast.walk(node) if isinstance(n, ast.arguments) for a in (*n.posonlyargs, *n.args, *n.kwonlyargs)}
         return frozenset().union(*(self.state[n.id].places for n in ast.walk(node)
                                    if isinstance(n, ast.Name) and n.id in self.state and n.id not in own))
+
+    def of_passed(self, node: ast.Call) -> frozenset:
+        """What a function of the program passes on: its arguments, or a name from outside."""
+        from .effects import effect
+        if isinstance(node.func, ast.Lambda):
+            names = passed_on([node.func.body], node.func)
+        elif isinstance(node.func, ast.Name) and node.func.id in self.within:
+            names = self.within[node.func.id]
+        else:
+            known, f = self.stores.called(node.func)
+            argument = not known and isinstance(node.func, ast.Name) and node.func.id in self.params  # which may pass on all
+            names = set(effect(f).passed) if known else {node.func.id} if argument else set()
+        if not names:
+            return frozenset()
+        outer = frozenset().union(*(self.state[n].places for n in names if n in self.state))
+        return outer | self.of_all([*node.args, *(k.value for k in node.keywords)])
 
     def call(self, node: ast.Call) -> None:
         """A function of the program may change what it is given by x += v."""
@@ -201,8 +239,21 @@ class Aliases:
 
     # ---- statements ----
 
+    def holds_twice(self, value: Any) -> bool:
+        """Whether a list or dictionary that is written may hold one memory twice: [x] * 2, [x for _ in y], {"a": x, "b": x}."""
+        if isinstance(value, ast.BinOp):
+            return isinstance(value.op, ast.Mult) and any(isinstance(e, ast.List) and self.places(e) for e in (value.left, value.right))
+        if isinstance(value, (ast.ListComp, ast.DictComp)):
+            inner = {n.id for g in value.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+            of = value.elt if isinstance(value, ast.ListComp) else value.value
+            return isinstance(of, ast.Name) and of.id not in inner
+        items = [self.places(e) for e in (value.values if isinstance(value, ast.Dict) else value.elts) if isinstance(e, (ast.Name, ast.Subscript, ast.Attribute))] \
+            if isinstance(value, (ast.Dict, ast.List)) else []
+        return any(overlap(p, q) for i, one in enumerate(items) for two in items[:i] for p in one for q in two)
+
     def bind(self, target: Any, value: Any) -> None:
         if isinstance(target, ast.Name):
+            self.doubled |= {target.id} if self.holds_twice(value) else set()
             self.state[target.id] = Name(self.places(value))
         elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
             if not self.stores.is_store(target):  # an item of a list, perhaps
@@ -243,7 +294,7 @@ class Aliases:
         for t in targets:
             for n in ast.walk(t):
                 if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) and isinstance(n.value, ast.Name):
-                    self.mark(n, n.value.id, self.of_Name(n.value))
+                    self.mark(n, None if n.value.id in self.doubled else n.value.id, self.of_Name(n.value))
 
     def mark(self, node: Any, name: str | None, own: frozenset) -> None:
         """All names of the memory but the one by which it changes have changed."""
@@ -293,9 +344,10 @@ class Aliases:
         self.read(node)
         call = node.value
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in GROWN and \
-                isinstance(call.func.value, ast.Name) and call.args:
-            name = call.func.value
-            self.state[name.id] = Name(self.of_Name(name) | self.places(call.args[-1]))
+                isinstance(call.func.value, ast.Name) and (call.args or call.keywords):
+            name, given = call.func.value, self.of_all([*call.args[-1:], *(k.value for k in call.keywords)])
+            self.doubled |= {name.id} if any(overlap(p, q) for p in given for q in self.of_Name(name)) else set()
+            self.state[name.id] = Name(self.of_Name(name) | given)
         else:
             self.places(call)
 

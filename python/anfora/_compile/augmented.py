@@ -30,6 +30,8 @@ class Augmented:
             extend = ast.Call(ast.Attribute(at, "extend", ast.Load()), [node.value], [])
             return self.grow(ast.fix_missing_locations(ast.copy_location(extend, node)), indent)
         value = ast.copy_location(ast.BinOp(at, node.op, node.value), node)
+        if isinstance(node.target, ast.Subscript) and self.of_parts(at, value, shape):  # an item of a list or dictionary may be an array
+            return self.store(node.target, value, indent, self.kept(node, self.expr(at), self.expr(value)))
         if is_structure(shape) or is_structure(self.like(value)) or self.is_number(node, at):
             return self.assign(node.target, value, node, indent)
         if isinstance(node.target, ast.Subscript):
@@ -44,6 +46,12 @@ class Augmented:
             return self.store_elements(node.target, self.kept(node, self.expr(at), self.expr(value)), indent)
         text = self.kept(node, self.expr(at), self.expr(value))
         return f"{indent}{self.mark(node)}{self.target(node.target)} = {text}\n"
+
+    def of_parts(self, at: ast.Subscript, value: Any, shape: Any) -> bool:
+        """Whether an item of a list or dictionary of the function is no text and has no parts."""
+        of = self.like(at.value)
+        return is_structure(of) and of.kind in ("list", "dict") and isinstance(at.value, ast.Name) and self.is_local(at.value.id) and \
+            not is_structure(shape) and not is_structure(self.like(value)) and not self.static(at)[0] and (shape is None or shape.kind in ("leaf", "any"))
 
     def is_number(self, node: ast.AugAssign, at: Any) -> bool:
         """Whether a name counts: it is known, or all that it is bound to and all that is added are constants."""
@@ -97,7 +105,7 @@ class Augmented:
         kind = emit_function(self.b, HELPERS["element_kind"].__wrapped__)
         a, b, mark = self.fresh(), self.fresh(), self.mark(node)
         tests = [(f"{kind}({b}) <= {kind}({a})", f"TypeError: {target} {sign}= {what} makes other numbers than the array has, which changes in place; write {instead}")]
-        other = self.seen_by(node)
+        other = self.seen_by(node) or (self.seen_by(node.target) if isinstance(node.target, ast.Subscript) else None)
         if other is not None:
             tests.append(("false", f"TypeError: {target} {sign}= {what} changes an array in place, which {other} would see; write {instead}, or copy before"))
         checks = " ".join(f"{mark}assert({test}, {static_text(self, node, why)});" for test, why in tests)

@@ -4,6 +4,7 @@ give. One that cannot be written when nothing is known of its arguments is writt
 from __future__ import annotations
 
 import ast
+import dataclasses
 import types
 from typing import Any
 
@@ -119,6 +120,15 @@ class Bodies(Part):
         return text
 
     # ---- what they give ----
+
+    def like_replaced(self, node: ast.Call, f: Any) -> Shape | None:
+        """Of x._replace(a=..) and dataclasses.replace(x, a=..)."""
+        of = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr == "_replace" and not node.args else \
+            node.args[0] if f is dataclasses.replace and len(node.args) == 1 else None
+        s, given = self.like(of) if of is not None else None, {k.arg: k.value for k in node.keywords}
+        if s is None or s.kind != "object" or not given.keys() <= set(s.names):
+            return None
+        return Shape("object", [self.part_shape(given[n]) if n in given else p for n, p in zip(s.names, s.parts)], s.names, s.of)
 
     def like_of_body(self, node: ast.Call, f: Any) -> Shape | None:
         """Of a call of a loop or choice of the library, of vmap(f)(x) or of a function within: what the function gives."""
@@ -244,6 +254,12 @@ class Bodies(Part):
             finally:
                 self.scope, self.returned[name], self.returned_like[name] = outer, hints, likes
         return self.tried[key]
+
+    def like_of_call(self, node: ast.Call, f: Any) -> Shape | None:
+        """What a function from outside gives; f(f(x)) asks before it is written."""
+        s = self.like_of_unit(f, [])
+        plain = isinstance(f, types.FunctionType) and not node.keywords and not any(isinstance(a, ast.Starred) for a in node.args)
+        return s if s is not None or not plain else self.like_of_unit(f, list(map(self.known_tree, node.args)))
 
     def like_of_unit(self, f: Any, shapes: list) -> Shape | None:
         """What a function from outside gives, which is written by now."""

@@ -670,6 +670,8 @@ class Knowing(Part):
         name, given = getattr(f, "__name__", ""), None
         if isinstance(node.func, ast.Attribute) and node.func.attr == "_asdict" and (s := self.like(node.func.value)) is not None:
             return Shape("dict", s.parts, s.names)
+        if (changed := self.like_replaced(node, f)) is not None:
+            return changed
         if known and f is map and len(node.args) > 1:
             return self.like_map(node)
         if known and f is tree_leaves and len(node.args) == 1 and (leaves := self.leaves(node.args[0])) is not None:
@@ -695,7 +697,7 @@ class Knowing(Part):
             return skeleton(shape_of(self.static(node.args[0])[1]))
         if known and getattr(f, "_anfora_like", None) is not None:  # a function of this package that makes a known tree
             return skeleton(shape_of(f._anfora_like))
-        body = self.like_of_body(node, f if known else None) or (self.like_of_unit(f, []) if known else None)
+        body = self.like_of_body(node, f if known else None) or (self.like_of_call(node, f) if known else None)
         if body is not None:
             return body
         word, wrt = self.derived(node.func, f if known else None)

@@ -799,8 +799,8 @@ class Loops(Part):
                     "lists grow in loops over what has known parts, and not after they were given away; "
                     "otherwise write xs = xs + [x], {**d, \"k\": x}, or x.at[i].set(value)")
 
-    def store(self, target: Any, value: Any, indent: str) -> str:
-        """xs[0] = x and d["k"] = x."""
+    def store(self, target: Any, value: Any, indent: str, text: str = "") -> str:
+        """xs[0] = x and d["k"] = x; `text`: what x is, if that is written already."""
         s, stores = self.like(target.value), self.stores()
         if stores and (is_structure(s) or s is not None and s.kind == "stacked") and stores.shares(value):
             self.refuse(value, "an array that changes in place would have another name here", "write .copy() after it")
@@ -825,7 +825,7 @@ class Loops(Part):
             k %= len(parts)
         elif not known or not is_key(k) or shape.kind != "dict":
             self.refuse(target, "which part changes must be known when the function is compiled", "use an array, and x.at[i].set(value)")
-        texts[k], parts[k] = self.expr(value), self.part_shape(value)
+        texts[k], parts[k] = text or self.expr(value), self.part_shape(value)
         made = self.record(list(texts.items())) if shape.kind == "dict" else "(" + "".join(t + ", " for t in texts.values()).rstrip(" ") + ")"
         self.bind(target.value.id, Like(type(shape)(shape.kind, list(parts.values()), tuple(parts) if shape.kind == "dict" else ()), own=True))
         return f"{indent}{self.mark(target)}{name} = {made}\n"

@@ -15,7 +15,6 @@ from .._tree import field_names
 # Where := is evaluated whenever the statement is
 HEADS = {ast.Expr: "value", ast.Assign: "value", ast.AugAssign: "value", ast.AnnAssign: "value", ast.Return: "value",
          ast.If: "test", ast.Assert: "test", ast.For: "iter", ast.Match: "subject"}
-_SOMETIMES = (ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
 
 
 def at(place: Any, node: Any) -> Any:
@@ -23,8 +22,19 @@ def at(place: Any, node: Any) -> Any:
     return ast.fix_missing_locations(ast.copy_location(node, place))
 
 
+def named_within(node: Any) -> list[str]:
+    """The names that := binds in an expression; those of functions within are theirs."""
+    waiting, names = [node], []
+    while waiting:
+        n = waiting.pop()
+        if not isinstance(n, ast.Lambda):
+            names += [n.target.id] if isinstance(n, ast.NamedExpr) else []
+            waiting += ast.iter_child_nodes(n)
+    return names
+
+
 def has_named(node: Any) -> bool:
-    return any(isinstance(n, ast.NamedExpr) for n in ast.walk(node))
+    return bool(named_within(node))
 
 
 class _Hoist(ast.NodeTransformer):
@@ -66,15 +76,22 @@ class _Hoist(ast.NodeTransformer):
         return node
 
     def never(self, node: Any) -> Any:
-        for n in ast.walk(node):
+        waiting = [node]
+        while waiting:
+            n = waiting.pop()
             if isinstance(n, ast.NamedExpr):
                 self.refuse(n, ":= stands where it is not always evaluated", "bind the name in a statement before")
+            waiting += [] if isinstance(n, ast.Lambda) else ast.iter_child_nodes(n)
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> Any:
+        """What is bound in it is its own (lambda_body)."""
         return node
 
     def refuse(self, node: Any, message: str, hint: str) -> None:
         self.writer.refuse(node, message, hint)
 
-    visit_Lambda = visit_ListComp = visit_GeneratorExp = visit_DictComp = visit_SetComp = never
+    visit_ListComp = visit_GeneratorExp = visit_DictComp = visit_SetComp = never
 
 
 class Matching(Part):
@@ -90,6 +107,13 @@ class Matching(Part):
         node = copy.copy(node)
         setattr(node, field, hoist.visit(copy.deepcopy(head)))
         return "".join(self.assign(target, value, node, indent) for target, value in hoist.found), node
+
+    def lambda_body(self, body: Any, indent: str) -> tuple[str, Any]:
+        """The bindings of := in the body of a lambda as text, and the value without them."""
+        if not has_named(body):
+            return "", body
+        text, node = self.hoisted(at(body, ast.Return(body)), indent)
+        return text, node.value
 
     def tested_within(self, node: ast.While) -> ast.While:
         """while (n := f()) > 0: a loop that ends within."""

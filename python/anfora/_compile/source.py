@@ -29,7 +29,7 @@ from .iterators import Iterators
 from .listed import filling
 from .loops import Loops, items_of_any, bound_names, grown, local_names
 from .masks import Masked
-from .match import Matching, at, has_named
+from .match import Matching, at, has_named, named_within
 from .builtins import class_made
 from .static import Call, call_source, emit_call, hyper_mapped, static_text
 from .origin import source_of
@@ -361,9 +361,10 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         if takes_any(node.args):
             return self.any_number_lambda(node)
         given, bare = self.defaults_bound(node.args)
-        params, scope = self.enter(bare, {a.arg for a in parameters(node.args)}, node)
+        params, scope = self.enter(bare, {a.arg for a in parameters(node.args)} | set(named_within(node.body)), node)
         self.bind_like(bare, self.argued.get(id(node), []))
-        text = f"fn ({params}) {{ {self.expr(node.body)} }}"
+        before, body = self.lambda_body(node.body, "  ")
+        text = f"fn ({params}) {{ {before}{self.expr(body)} }}"
         self.scope = scope
         if given:  # what is bound to a default cannot be given
             text = f"(fn ({', '.join(given)}) {{ {text} }})({', '.join(given.values())})"
@@ -792,6 +793,9 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         known, test = self.decided(node.test)
         if known:
             return self.block(node.body if test else node.orelse, indent)
+        for test, way, rest in ((node.test, node.body, node.orelse), (at(node.test, ast.UnaryOp(ast.Not(), node.test)), node.orelse, node.body)):
+            if rest and way and isinstance(way[-1], ast.Raise) and not isinstance(rest[-1], ast.Raise):  # what the other way binds is bound after
+                return self.stmt_If(at(node, ast.If(test, way, [])), indent) + self.block(rest, indent)
         head = f"{indent}{self.mark(node.test)}if {self.condition(node.test)} {{\n"
         inner, s = indent + "  ", self.scope
         before, known = (dict(s.env), set(s.virtual)), (dict(s.env), set(s.virtual))
@@ -924,13 +928,14 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
 
     def write(self, node: Any, name: str, types_of: dict) -> str:
         """The whole function; `name` is a unit's mark."""
-        inner = local_names(node.body) if isinstance(node, ast.FunctionDef) else set()
+        inner = local_names(node.body) if isinstance(node, ast.FunctionDef) else set(named_within(node.body))
         params, _ = self.enter(node.args, inner, node, types_of)
         if isinstance(node, ast.Lambda):
             self.no_iterator_given(node.body)
-            text = f"def {name}({params}) {{\n  {self.expr(node.body)}\n}}\n"
-            self.hints.append(self.structure(node.body))
-            self.returning_like.append(self.known_tree(node.body))
+            before, value = self.lambda_body(node.body, "  ")
+            text = f"def {name}({params}) {{\n{before}  {self.expr(value)}\n}}\n"
+            self.hints.append(self.structure(value))
+            self.returning_like.append(self.known_tree(value))
             return text
         return f"{self.mark(node)}def {name}({params}) {{\n{self.body(node.body, '  ')}}}\n"
 

@@ -801,6 +801,8 @@ def emit_op(w: Any, c: Call, op: Op, args: list, kw: dict) -> str:
     if op.op == "Full" and args and "dtype" not in kw:  # of a number of Python an array as NumPy makes it
         number = {int: "i64", float: default_float()}.get(type(w.static(args[0])[1]))
         kw |= {"dtype": ast.Constant(number)} if number else {}
+    if op.op == "Arange" and "dtype" not in kw and any(type(w.static(a)[1]) is float for a in kw.values()):
+        kw["dtype"] = ast.Constant(default_float())
     if "dtype" in kw and op.op == "Cast":
         return f"cast({w.expr(args[0])}, {attribute(w, kw['dtype'], 'dtype')})"
     parts = [input_text(w, op, a) for a in args] if parts is None else parts

@@ -39,7 +39,7 @@ all any argmax argmin argsort astype clip copy cumprod cumsum dot item max mean 
 """.split())
 VIEWS = set("""
 asarray reshape transpose permute_dims matrix_transpose ravel squeeze swapaxes moveaxis expand_dims broadcast_to flip fliplr flipud
-rot90 diagonal real imag
+rot90 diagonal real imag atleast_1d atleast_2d atleast_3d asanyarray ascontiguousarray
 """.split())
 NO_VIEW_FIELDS = {"shape", "ndim", "dtype", "size", "at", "itemsize", "nbytes"}
 CONTAINERS = (ast.Tuple, ast.List, ast.Dict, ast.Set, ast.Starred)

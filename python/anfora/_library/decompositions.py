@@ -13,7 +13,7 @@ from .._ops import op
 from .._transform import custom_vjp, stop_gradient
 
 TABLE: dict[str, Composed] = {}
-decomposed = into(TABLE)
+decomposed = into(TABLE, lists=True)
 SWEEPS = 40
 
 

@@ -11,7 +11,7 @@ from .composed import COMPOSED, into, moveaxis
 from .decompositions import pinv as any_pinv, qr, svdvals
 
 TABLE: dict[str, Any] = {}
-linear = into(TABLE)
+linear = into(TABLE, lists=True)
 SMALL = 8  # the determinant of matrices up to this size neither overflows nor vanishes once they are scaled
 
 

@@ -4,14 +4,14 @@ functions of composed.py are."""
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Sequence
 
 from .._ops import COMPOSED, op
 from .composed import into
 from .decompositions import eigh as eigh_, expm, qr as qr_, svd as svd_
 
 MATRICES: dict[str, Any] = {}
-matrix = into(MATRICES)
+matrix = into(MATRICES, lists=True)
 
 
 # ---- systems of equations ----
@@ -72,7 +72,7 @@ def cho_factor(a, /, lower=False, overwrite_a=False, check_finite=True):
 
 
 @matrix
-def cho_solve(c_and_lower, b, /, overwrite_b=False, check_finite=True):
+def cho_solve(c_and_lower: Sequence, b, /, overwrite_b=False, check_finite=True):
     """x of a x = b, from the Cholesky factor (c, lower) of a."""
     c, lower = c_and_lower
     m = columns(b)
@@ -131,7 +131,7 @@ def lu_factor(a, /, overwrite_a=False, check_finite=True):
 
 
 @matrix
-def lu_solve(lu_and_piv, b, /, trans=0, overwrite_b=False, check_finite=True):
+def lu_solve(lu_and_piv: Sequence, b, /, trans=0, overwrite_b=False, check_finite=True):
     """x of a x = b, from lu_factor(a); trans=1 solves with a transposed, trans=2 conjugated too."""
     m, pivots = lu_and_piv
     n = m.shape[0]

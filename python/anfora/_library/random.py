@@ -10,7 +10,7 @@ from .decompositions import qr
 from .._ops import op
 
 RANDOM: dict[str, Any] = {}
-randomly = into(RANDOM)
+randomly = into(RANDOM, lists=True)
 
 
 @randomly

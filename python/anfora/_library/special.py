@@ -13,7 +13,7 @@ from .composed import COMPOSED, HELPERS, into
 from .random import normal_quantile
 
 SPECIAL: dict[str, Any] = {}
-special = into(SPECIAL)
+special = into(SPECIAL, lists=True)
 MOST = 2000  # rounds of sums that end when they do not change
 EULER = 0.57721566490153286
 

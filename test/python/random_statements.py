@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random Python functions of statements that random_programs.py has not: lists and dictionaries that change under two names, buffers that
+are exchanged, arrays of two float types, choices of mixed types, shifts, texts, named tuples. random_statements.py FOLDER SEED COUNT
+[BACKEND], as random_programs.py; the element types of arrays must be NumPy's, too."""
+import numpy as np
+
+import random_programs
+from random_programs import main
+
+HEAD = """import dataclasses
+from typing import Any, NamedTuple
+import numpy as np
+
+
+class Pair(NamedTuple):
+    a: Any
+    b: Any = 1.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Box:
+    a: Any
+    b: Any
+
+    def total(self):
+        return self.a + self.b
+
+
+"""
+
+
+def differs(want, got):
+    """As random_programs' differs, and the element types of arrays of floats are the same."""
+    if isinstance(want, (tuple, list)) and not hasattr(got, "__dlpack__"):
+        if len(want) != len(got):
+            return f"{want!r} became {got!r}"
+        return next((d for w, g in zip(want, got) if (d := differs(w, g))), None)
+    if isinstance(want, np.ndarray) and want.ndim and str(np.asarray(got).dtype) != str(want.dtype):
+        return f"{want!r} became {got!r}, of another type"
+    w, g = np.asarray(want), np.asarray(got)
+    if w.dtype == np.float32 and w.shape == g.shape and np.allclose(w, g, 1e-4, 1e-4, equal_nan=True):
+        return None
+    return random_programs.differs(want, got)
+
+
+class Program(random_programs.Program):
+    """Writes one function."""
+
+    # ---- expressions ----
+
+    def make_int(self, d):
+        if d and self.r.random() < 0.3:
+            e = lambda: self.expr("int", d - 1)  # noqa: E731
+            f = lambda: self.expr("float", d - 1)  # noqa: E731
+            k = self.r.choice([2, 3, -2, -3, 7, -7])
+            return self.pick(
+                lambda: f"({e()} % {k})", lambda: f"({e()} // {k})", lambda: f"divmod({e()}, {k})[{self.r.randrange(2)}]", lambda: f"(({e()} & 15) << {self.r.randrange(4)})",
+                lambda: f"({e()} >> {self.r.randrange(4)})", lambda: f"({e()} | {self.r.randrange(8)}) ^ {self.r.randrange(8)}", lambda: f"(({e()}) % 5) ** 2",
+                lambda: f"len({'ab'!r} * {self.r.randrange(1, 4)})", lambda: f"int({str(self.r.randrange(20))!r})", lambda: f"(ord({self.r.choice('abz')!r}) - 97)",
+                lambda: f"len(f\"{{{self.r.randrange(99)}:0{self.r.randrange(1, 6)}d}}\")", lambda: f"{'a,b,c'!r}.split(',').index({self.r.choice('abc')!r})",
+                lambda: f"(True + {self.expr('bool', d - 1)} * 2)", lambda: f"int({f()} // 1 % 9)", lambda: f"round({f()} * 2) // 2", lambda: f"int(-{f()} % 7)",
+                lambda: f"sum(1 for x in {self.expr('ints', d - 1)} if x > {e()})", lambda: f"[x for x in (3, {e()}, 5) if x != 3][-1]",
+                lambda: f"int({e()} < {e()} <= {e()}) + int({e()} != {e()})", lambda: f"sum([{e()}, {e()}], {e()}) % 19",
+                lambda: f"{{1: {e()}, 2: {e()}}}[{self.r.choice([1, 2])}]", lambda: f"{{'k': {e()}}}.get({self.r.choice(['k', 'z'])!r}, {e()})", lambda: f"int(np.argmax({self.expr('array', d - 1)}))",
+                lambda: f"int({f()} > 0) - int({f()} < 0)", lambda: f"min([{e()}, {e()}, {e()}])", lambda: f"len([*{self.expr('ints', d - 1)}, {e()}])")
+        return super().make_int(d)
+
+    def make_float(self, d):
+        if d and self.r.random() < 0.3:
+            e = lambda: self.expr("float", d - 1)  # noqa: E731
+            n = lambda: self.number(d - 1)  # noqa: E731
+            return self.pick(
+                lambda: f"({self.expr('int', d - 1)} if {self.expr('bool', d - 1)} else {e()})", lambda: f"({e()} % -2.5)", lambda: f"({e()} // -1.5)",
+                lambda: f"divmod({e()}, 1.5)[{self.r.randrange(2)}]", lambda: f"({e()} % 3.0) ** 2", lambda: f"({n()} / 4 + {n()})", lambda: f"Pair({e()}).b",
+                lambda: f"Pair({n()}, {e()})._replace(a={e()}).a", lambda: f"Box({e()}, {n()}).total()", lambda: f"sum(Pair({e()}, {e()})) % 9.0",
+                lambda: f"float({self.expr('half', d - 1)}[{self.index()}])", lambda: f"{self.expr('half', d - 1)}.sum() * 1.0", lambda: f"abs(min({n()}, {e()}))",
+                lambda: f"float(np.mean({self.expr('array', d - 1)}))", lambda: f"(lambda *a: a[-1] - a[0])({e()}, {e()})",
+                lambda: f"({e()} if {self.expr('int', d - 1)} else {e()})", lambda: f"sorted([{e()}, {e()}, {e()}])[{self.index()}]")
+        return super().make_float(d)
+
+    def make_half(self, d):
+        """An array of f32; with numbers of Python it stays one."""
+        if not d:
+            return "np.array([1.0, 0.5, -2.0], np.float32)"
+        e = lambda: self.expr("half", d - 1)  # noqa: E731
+        return self.pick(
+            lambda: f"({e()} {self.r.choice('+-*')} {self.r.choice(['2', '0.5', '3.0', '-1'])})", lambda: f"({e()} {self.r.choice('+-')} {e()}) % 5", lambda: f"np.where({e()} > 0, {e()}, 0)",
+            lambda: f"{e()}[::-1]", lambda: f"np.abs({e()})", lambda: f"np.clip({e()}, -2, 2.5)", lambda: f"np.maximum({e()}, 0.0)", lambda: f"{self.expr('array', d - 1)}.astype(np.float32)",
+            lambda: f"(-{e()})", lambda: f"np.tanh({e()})", lambda: f"({e()} / 3)", lambda: f"np.zeros_like({e()})", lambda: f"np.concatenate([{e()}[1:], {e()}[:1]])", lambda: f"({e()} ** 2)",
+            lambda: f"np.minimum({e()}, {e()})", lambda: f"np.sort({e()})[::-1]", lambda: f"np.roll({e()}, {self.r.choice([1, -1])})")
+
+    def make_array(self, d):
+        if d and self.r.random() < 0.25:
+            e = lambda: self.expr("array", d - 1)  # noqa: E731
+            return self.pick(
+                lambda: f"({e()} + {self.expr('half', d - 1)})", lambda: f"({self.expr('half', d - 1)} * {e()} % 5.0)", lambda: f"np.where({self.expr('bool', d - 1)}, {e()}, {self.expr('half', d - 1)})",
+                lambda: f"np.concatenate([{e()}[:1], {self.expr('half', d - 1)}[1:]])", lambda: f"({e()} / {self.r.choice(['2', 'np.array([1, 2, 4])'])})", lambda: f"(np.array([1, 2, 3]) / {self.r.choice([2, 4])})",
+                lambda: f"(np.arange(3) * {self.expr('float', d - 1)} % 6.0)", lambda: f"np.array({self.expr('floats', d - 1)}[:2] + [{self.expr('float', d - 1)}]) * 1.0", lambda: f"{e()}[[2, 0, 1]]",
+                lambda: f"{e()}[np.argsort({e()})]", lambda: f"np.diff({e()}, prepend=0.0)", lambda: f"np.array([{e()}[0], *{e()}[1:]])")
+        return super().make_array(d)
+
+    # ---- statements ----
+
+    def block(self, indent, n):
+        for _ in range(n):
+            if self.depth < 4 and self.r.random() < 0.4:
+                self.r.choice([self.halves, self.exchanged, self.listed, self.keyed, self.shadowed, self.checked, self.paired, self.nested, self.counted, self.other_name])(indent)
+            else:
+                super().block(indent, 1)
+
+    def halves(self, indent):
+        known = self.names_of("half")
+        if known and self.r.random() < 0.5:
+            name = self.r.choice(known)
+            return self.line(indent, self.r.choice([f"{name} = {self.expr('half')}", f"{name} = {name} * 2 - {self.expr('half', 1)}"]))
+        if self.loops:
+            return self.assigned(indent)
+        name = self.fresh()
+        self.line(indent, f"{name} = {self.expr('half')}")
+        return self.bind(name, "half")
+
+    def exchanged(self, indent):
+        """Two arrays, of which one is filled from the other, in turns."""
+        u, v, i = self.fresh(), self.fresh(), self.fresh("i")
+        self.line(indent, f"{u}, {v} = {self.expr('array', 1)} * 1.0, np.zeros(3)")
+        self.line(indent, f"for {i} in range({self.r.choice(['2', '3', 'abs(' + self.expr('int', 0) + ') % 4'])}):")
+        saved, self.names = self.names, self.names | {i: "int"}
+        self.line(indent + 1, self.r.choice([f"{v}[{self.index()}] = {u}[{self.index()}] * 0.5 + {self.expr('float', 1)} % 3.0", f"{v}[1:] = {u}[:-1] + 1",
+                                             f"{v}[:] = {u}[::-1] - {i}", f"{v} += {u} * 0.25", f"{v}[{i} % 3] -= {u}[0]"]))
+        if self.r.random() < 0.4:
+            self.line(indent + 1, f"if {self.expr('bool', 1)}:")
+            self.line(indent + 2, f"{u}, {v} = {v}, {u}")
+        else:
+            self.line(indent + 1, f"{u}, {v} = {v}, {u}")
+        self.names = saved | {u: "array", v: "array"}
+
+    def listed(self, indent):
+        """A list that changes, by another name, too."""
+        a, b = self.fresh(), self.fresh()
+        kind = self.r.choice(["int", "float"])
+        e = lambda: self.expr(kind, 1)  # noqa: E731
+        self.line(indent, f"{a} = [{e()}, {e()}, {e()}]")
+        self.line(indent, f"{b} = {self.r.choice([a, a + '[:]', a + '.copy()', 'list(' + a + ')'])}")
+        for _ in range(self.r.randint(1, 3)):
+            x = self.r.choice([a, b])
+            self.line(indent, self.r.choice([f"{x}.append({e()})", f"{x} += [{e()}]", f"{x}[{self.index()}] = {e()}", f"{x} = {x} + [{e()}]", f"{x}.insert(1, {e()})", f"{x}[1:2] = [{e()}, {e()}]",
+                                             f"{x}.reverse()", f"{x}.extend([{e()}])", f"{x}[0] += {e()}", f"{x}.pop({self.r.choice(['', '0'])})", f"del {x}[-1]", f"{x}.sort()"]))
+        total = self.fresh()
+        self.line(indent, f"{total} = sum({a}) * 2 + sum({b}) + len({a}) * 10 + len({b})")
+        self.names |= {total: kind} if not self.loops else {}
+
+    def keyed(self, indent):
+        """A dictionary that changes."""
+        d, k, v, total = self.fresh(), self.fresh("k"), self.fresh(), self.fresh()
+        e = lambda: self.expr("float", 1)  # noqa: E731
+        self.line(indent, f"{d} = {{'x': {e()}, 'y': {e()}}}")
+        other = d
+        if self.r.random() < 0.4:
+            other = self.fresh()
+            self.line(indent, f"{other} = {self.r.choice([d, 'dict(' + d + ')', '{**' + d + '}', d + '.copy()'])}")
+        for _ in range(self.r.randint(1, 3)):
+            x = self.r.choice([d, other])
+            self.line(indent, self.r.choice([f"{x}['x'] += {e()}", f"{x}['z'] = {e()}", f"{x}.update(y={e()})", f"{x}['y'] = {x}['x'] * 2", f"{x} = {{**{x}, 'x': {e()}}}"]))
+        self.line(indent, f"{total} = 0.0")
+        self.line(indent, f"for {k}, {v} in {self.r.choice([d, other])}.items():")
+        self.line(indent + 1, f"{total} += {v} * (2 if {k} == 'x' else 3) + len({k})")
+        self.line(indent, f"{total} += {other}['x'] * 100")
+        self.names |= {total: "float"} if not self.loops else {}
+
+    def shadowed(self, indent):
+        """The variable of a comprehension is its own."""
+        names = self.names_of("int", "float")
+        if not names:
+            return self.assigned(indent)
+        name, out = self.r.choice(names), self.fresh()
+        self.line(indent, f"{out} = sum([{name} * 2 for {name} in {self.expr('floats', 1)}]) + {name}")
+        return self.names.update({out: "float"} if not self.loops else {})
+
+    def checked(self, indent):
+        """What does not happen is an error."""
+        name = (self.names_of("int", "float") or ["0"])[-1]
+        self.line(indent, f"if {name} > 1000000:")
+        self.line(indent + 1, f'raise ValueError(f"too large: {{{name}}}")')
+        if self.r.random() < 0.5:
+            self.line(indent, f"assert {name} < 1000000, {name}")
+
+    def paired(self, indent):
+        """A named tuple or an object that is made anew."""
+        p, x, y = self.fresh(), self.fresh(), self.fresh()
+        e = lambda: self.expr("float", 1)  # noqa: E731
+        kind = self.r.choice(["Pair", "Box"])
+        self.line(indent, f"{p} = {kind}({e()}, {self.r.choice([e(), self.expr('array', 1)])})")
+        changed = lambda: f"a={p}.a * 0.5 + {e()}"  # noqa: E731
+        again = lambda: self.line(indent, f"{p} = " + (f"{p}._replace({changed()})" if kind == "Pair" else f"dataclasses.replace({p}, {changed()})"))  # noqa: E731
+        for _ in range(self.r.randint(0, 2)):
+            again()
+        if self.r.random() < 0.5:
+            self.line(indent, f"for _ in range({self.r.randrange(4)}):")
+            indent += 1
+            again()
+            indent -= 1
+        self.line(indent, f"{x}, {y} = {p}.a, np.sum({p}.b)" if kind == "Box" or self.r.random() < 0.5 else f"{x}, {y} = {p}[0], np.sum({p}[1])")
+        self.names |= {x: "float", y: "float"} if not self.loops else {}
+
+    def nested(self, indent):
+        """Names of parts of parts."""
+        a, b, c = self.fresh(), self.fresh(), self.fresh()
+        e = lambda: self.expr("float", 1)  # noqa: E731
+        self.line(indent, self.r.choice([f"({a}, {b}), {c} = ({e()}, {e()}), {e()}", f"{a}, ({b}, {c}) = {e()}, [{e()}, {e()}]", f"{a}, *{b}, {c} = {e()}, {e()}, {e()}, {e()}"]))
+        if "*" in self.lines[-1]:
+            self.line(indent, f"{b} = sum({b}) + len({b})")
+        if self.r.random() < 0.5:
+            self.line(indent, f"{a}, {b}, {c} = {c}, {a}, {b}")
+        self.names |= {a: "float", b: "float", c: "float"} if not self.loops else {}
+
+    def counted(self, indent):
+        """while with := or else, loops that end early."""
+        n, s = self.fresh(), self.fresh()
+        self.line(indent, f"{n}, {s} = {self.r.randint(0, 6)}, {self.expr('float', 1)}")
+        if self.r.random() < 0.5:
+            self.line(indent, f"while ({n} := {n} - 1) > {self.r.choice(['0', '1', '-1'])}:")
+            self.line(indent + 1, f"{s} = {s} * 0.5 + {n}")
+        else:
+            self.line(indent, f"while {n} > 0:")
+            self.line(indent + 1, f"{n} -= {self.r.choice([1, 2])}")
+            self.line(indent + 1, f"if {s} > {self.expr('float', 1)}:")
+            self.line(indent + 2, self.r.choice(["break", "continue"]))
+            self.line(indent + 1, f"{s} += {self.expr('float', 1)}")
+            self.line(indent, "else:")
+            self.line(indent + 1, f"{s} = {s} - 100.0")
+        self.names |= {s: "float", n: "int"} if not self.loops else {}
+
+    def other_name(self, indent):
+        """An array that changes, and another name or part of it."""
+        a, b = self.fresh(), self.fresh()
+        self.line(indent, f"{a} = {self.expr('array', 1)} + 0.0")
+        self.line(indent, f"{b} = {self.r.choice([a, a + '[1:]', a + '.copy()', a + ' * 1', a + '[::-1]', 'np.sum(' + a + ')'])}")
+        self.line(indent, self.r.choice([f"{a}[0] = {self.expr('float', 1)}", f"{a} += 1", f"{a} = {a} + 1", f"{a}[{a} > 0] *= 2", f"{a}[::2] = 0.5"]))
+        c = self.fresh()
+        self.line(indent, f"{c} = np.sum({b}) + np.sum({a}) * 10")
+        self.names |= {c: "float"} if not self.loops else {}
+
+
+if __name__ == "__main__":
+    main(program=Program, head=HEAD, differs=differs)
