@@ -15,21 +15,20 @@ import re
 from typing import Any, Callable
 
 import torch
+from torch._decomp.decompositions import one_hot
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from .. import _core
 from .._compile.emit import Builder
-from .._errors import AnforaError, CompileError, Finding, RunError
+from .._errors import RunError
 from .._tree import type_text
 from ._backend import _drawn, _options, decompositions, lent
+from ._decisions import Decisions, refuse, settled
 from ._graph import DTYPES, Sizes, Writer, attribute
 from ._settings import Branches, numbers, others, put
 
 STATIC = Sizes({})
-
-
-def refuse(message: str, hint: str = "") -> CompileError:
-    return CompileError([Finding("", message, hint=hint)], "ANF_UNSUPPORTED")
 
 
 # ---- what eager gives no gradient ----
@@ -51,11 +50,12 @@ INDEXED = {"__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "_
 
 class _Stops(torch.overrides.TorchFunctionMode):
     """Marks, while a forward pass is traced, the tensors that eager takes no gradient through: those that are detached, and those
-    made while gradients are off. A trace alone does not show them."""
+    made while gradients are off. A trace alone does not show them, nor the branches on values."""
 
-    def __init__(self) -> None:
+    def __init__(self, decisions: Decisions) -> None:
         super().__init__()
         self.views: list = []
+        self.decisions = decisions
 
     def stop(self, x: Any, inputs: list) -> Any:
         if not isinstance(x, torch.Tensor) or not (x.is_floating_point() or x.is_complex()):
@@ -67,6 +67,13 @@ class _Stops(torch.overrides.TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         name = getattr(func, "__name__", "")
+        if func is torch.Tensor.__bool__:
+            try:
+                return func(*args)
+            except GuardOnDataDependentSymNode:
+                return self.decisions.decide(args[0])
+        if func is torch._C._nn.one_hot:  # checks its classes
+            func = one_hot
         in_place = name in INDEXED or func is torch.Tensor.data.__set__ or (
             name.endswith("_") and not name.endswith("__") and name not in FLAGS)
         if in_place and args and any(args[0] is v for v in self.views):
@@ -85,7 +92,7 @@ class _Stops(torch.overrides.TorchFunctionMode):
 
 
 @contextlib.contextmanager
-def _as_eager() -> Any:
+def _as_eager(decisions: Decisions) -> Any:
     """Gradients are on, as in eager, and what stops them is marked; a function with its own derivative is refused."""
     def apply(cls: Any, *args: Any) -> Any:
         raise refuse(f"{cls.__name__} is a torch.autograd.Function, whose own backward is not taken over",
@@ -93,7 +100,7 @@ def _as_eager() -> Any:
     own = torch.autograd.Function.__dict__["apply"]
     torch.autograd.Function.apply = classmethod(apply)  # type: ignore[assignment]
     try:
-        with torch.enable_grad(), _Stops():
+        with torch.enable_grad(), _Stops(decisions):
             yield
     finally:
         torch.autograd.Function.apply = own  # type: ignore[method-assign]
@@ -312,8 +319,8 @@ class _Code:
             if value.dim() or not value.is_floating_point():
                 raise refuse(f"the loss is {list(value.shape)} of {value.dtype}, not one real number")
             return [value], [state[n] for n in step.buffers]
-        return _Part(_traced(f, [p.detach() for p in step.params], list(step.buffers.values()), list(step.frozen.values()), tensors,
-                             eager=_as_eager))
+        args = [p.detach() for p in step.params], list(step.buffers.values()), list(step.frozen.values()), tensors
+        return _Part(settled(lambda decisions: _traced(f, *args, eager=lambda: _as_eager(decisions))))
 
     def _optimizer(self, states: list, reached: list[bool]) -> _Part:
         step = self.step
@@ -323,7 +330,7 @@ class _Code:
             gm = _traced(_update(step.optimizer, step.counts, step.clip, reached, self.branches), params, [torch.zeros_like(p) for p in params],
                          [{k: s[k] for k in keys} for s, keys in zip(states, self.keys)], rates,
                          [torch.tensor(v, dtype=torch.float64) for v in self.branches.values.values()], settle=self.branches.settle)
-        except torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode:
+        except GuardOnDataDependentSymNode:
             raise refuse(f"{type(step.optimizer).__name__} decides by a number of its state what to do",
                          "Adam, AdamW, NAdam, Adamax, Adadelta, Adagrad, RMSprop, Rprop, SGD and Lion do not") from None
         return _Part(gm)
