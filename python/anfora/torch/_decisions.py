@@ -98,8 +98,10 @@ def settled(trace: Callable[[Decisions], Any]) -> Any:
         if not unknown:
             return result
         given = [side for side, _ in run.taken]
-        k = unknown[0]
-        messages[run.taken[k][1], not given[k]] = _raised(trace, [*given[:k], not given[k]], run.frames[k])
+        for k in unknown:
+            key = run.taken[k][1], not given[k]
+            if key not in messages:
+                messages[key] = _raised(trace, [*given[:k], not given[k]], run.frames[k])
 
 
 def _raised(trace: Callable[[Decisions], Any], given: list, frames: list) -> str:
