@@ -607,7 +607,6 @@ def test_rows_take_the_arguments_of_their_ops():
 def test_steps_where_eager_takes_no_gradient():
     need_torch()
     import copy
-    from anfora import CompileError, RunError
     import anfora.torch as at
 
     class Stops(nn.Module):
@@ -707,7 +706,6 @@ def test_factors_and_transforms():
 
 def test_steps_refuse_what_a_trace_does_not_show():
     need_torch()
-    from anfora import CompileError, RunError
     import anfora.torch as at
 
     class Straight(torch.autograd.Function):

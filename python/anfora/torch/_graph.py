@@ -161,6 +161,8 @@ class Sizes:
             if known is not None:
                 return known
             value = x.node.expr.xreplace(self.values)
+            if isinstance(x, torch.SymInt) and value.free_symbols:
+                raise Unsupported("its size depends on data")
             return (int if isinstance(x, torch.SymInt) else float if isinstance(x, torch.SymFloat) else bool)(value)
         return x
 

@@ -337,8 +337,12 @@ class _Code:
             rest = iter(given)
             batch = torch.utils._pytree.tree_unflatten([next(rest) if s is None else s for s in self.static], self.spec)
             state = dict(zip((*step.names, *step.buffers, *step.frozen), (*params, *buffers, *frozen)))
+            versions = [p._version for p in params]
             with torch.autocast("cpu", dtype=step.autocast, enabled=step.autocast is not None):
                 value = _call_model(step.model, step.loss, state, batch)
+            written = [n for n, p, v in zip(step.names, params, versions) if p._version != v]
+            if written:
+                raise refuse(f"the model writes its parameter {written[0]} in place", "write it outside of the step, or make it a buffer")
             if value.dim() or not value.is_floating_point():
                 raise refuse(f"the loss is {list(value.shape)} of {value.dtype}, not one real number")
             return [value], [state[n] for n in step.buffers]
