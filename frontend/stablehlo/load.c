@@ -7,7 +7,16 @@
 extern const unsigned char anfi_templates_stablehlo[];
 extern const size_t anfi_templates_stablehlo_len;
 
+/* MLIR's bytecode is read by its own library alone. */
+static anf_module *refuse_bytecode(anf_ctx *cx, const anfi_input *f) {
+  anfi_fail(cx, (anfi_loc){f->path, 0, 0}, ANF_E1220, "text, not bytecode,");
+  anfi_hint(cx,
+            "anfora.read of the Python package reads it, by jaxlib: anfora.read(\"x.mlir.bc\")");
+  return NULL;
+}
+
 anf_module *anfi_read_stablehlo(anf_ctx *cx, const anfi_input *f) {
+  if (f->len >= 4 && memcmp(f->text, "ML\357R", 4) == 0) return refuse_bytecode(cx, f);
   anfi_sh_model m = {
       .cx = cx, .arena = anfi_scratch(cx), .file = anfi_intern_z(&cx->strings, f->path)->s};
   anfi_map_init(&m.by_name, m.arena);

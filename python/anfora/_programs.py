@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from typing import Any, Iterator
 
 from . import _core
 from ._compile.emit import Builder, safe_name
-from ._errors import CompileError, SourceMap, translated
+from ._errors import CompileError, Finding, SourceMap, translated
 from ._function import Function
 from ._tree import Shape
 from ._types import DTYPES, TensorType
@@ -117,10 +118,51 @@ def _tensor_type(text: str | None) -> TensorType | None:
     return TensorType(DTYPES[match[1]], tuple(int(d) if d.isdigit() else None if d == "?" else d for d in dims))
 
 
+# ---- StableHLO ----
+
+BYTECODE = b"ML\xefR"  # the first bytes of MLIR's bytecode
+
+
+def read_text(text: str) -> Any:
+    """The program of a text of StableHLO."""
+    handle, path = tempfile.mkstemp(suffix=".mlir")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as f:
+            f.write(text)
+        return _core.Program.read(path)
+    finally:
+        os.unlink(path)
+
+
+def is_bytecode(path: str) -> bool:
+    try:
+        with open(path, "rb") as f:
+            return f.read(len(BYTECODE)) == BYTECODE
+    except OSError:
+        return False
+
+
+def stablehlo_of(path: str) -> str:
+    """The text of a portable artifact of StableHLO, which its own library makes: jaxlib has it."""
+    try:
+        from jax._src.interpreters.mlir import make_ir_context
+        from jaxlib.mlir.dialects import stablehlo
+    except ImportError as e:
+        raise CompileError([Finding("E1220", f"this is MLIR bytecode, which jaxlib turns into text, and that cannot be imported: {e}", path,
+                                    hint="install jax, or write the text: jax.jit(f).lower(x).as_text()")], "ANF_UNSUPPORTED") from None
+    with open(path, "rb") as f, make_ir_context() as context:
+        try:
+            return str(stablehlo.deserialize_portable_artifact(context, f.read()))
+        except Exception as e:  # jaxlib has no class of its own for it
+            raise CompileError([Finding("E1220", f"this is no portable artifact of StableHLO: {str(e).strip() or type(e).__name__}", path)],
+                               "ANF_INVALID") from None
+
+
 def read(path: Any, imports: Any = None) -> Module:
     """The functions of a program in a file of any format that ``anfora print`` reads: .anf, .ir, .dat, models such as
     .pnnx.param and .mindir. Each is called, differentiated and used in other compiled functions as those of Python are.
-    What the program imports is in its own folder or below it, or in the folder `imports`.
+    What the program imports is in its own folder or below it, or in the folder `imports`. Portable bytecode of StableHLO
+    (.mlir.bc, ``jax.export``) is read where jaxlib is installed.
 
     >>> module = anfora.read("examples/fibonacci.anf")
     >>> module.fibonacci(20)
@@ -128,7 +170,7 @@ def read(path: Any, imports: Any = None) -> Module:
     """
     path = os.fspath(path)
     try:
-        core = _core.Program.read(path, None if imports is None else os.fspath(imports))
+        core = read_text(stablehlo_of(path)) if is_bytecode(path) else _core.Program.read(path, None if imports is None else os.fspath(imports))
     except _core.Failure as failure:
         raise translated(failure, CompileError, "", SourceMap([], [])) from None
     return Module(core, path)

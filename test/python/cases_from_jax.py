@@ -384,6 +384,30 @@ def models():
             "sorted": (lambda v: jnp.sum(jnp.sort(v) * jnp.arange(6.0)) + jnp.cumsum(v)[3] ** 2, (r(size=6),), "0")}
 
 
+def test_portable_bytecode():
+    """Artifacts of jax.export, read by jaxlib; a clear refusal by what has no jaxlib, and of bytes that are no artifact."""
+    need_jax()
+    from jax import export
+    x = np.arange(6.0).reshape(2, 3)
+    data = export.export(jax.jit(lambda x: jnp.tanh(x @ x.T)))(x).mlir_module_serialized
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "f.mlir.bc")
+        for content, word in ((data, None), (data[:40], "no portable artifact of StableHLO")):
+            with open(path, "wb") as f:
+                f.write(content)
+            if word is None:
+                same(anfora.read(path).main(x), np.tanh(x @ x.T), 1e-12)
+                continue
+            try:
+                anfora.read(path)
+            except anfora.CompileError as e:
+                assert word in str(e), e
+            else:
+                raise AssertionError("it was read")
+        r = command("run", path)
+        assert r.returncode != 0 and "E1220" in r.stderr and "anfora.read" in r.stderr, r.stderr
+
+
 def test_gradients_of_text_run_in_jax():
     """anfora grad in.mlir -o out.mlir, of programs that JAX lowered, run by JAX."""
     need_jax()

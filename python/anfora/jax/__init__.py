@@ -11,9 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-import os
 import re
-import tempfile
 from typing import Any, Callable
 
 import jax
@@ -22,6 +20,7 @@ import numpy as np
 from .. import _core
 from .._errors import CompileError, SourceMap, translated
 from .._function import Function as Compiled
+from .._programs import read_text
 from .._tree import Shape, field_names, made_of, quoted, shape_of
 from .._compile.emit import fail, safe_name
 from . import _rules
@@ -94,15 +93,10 @@ def _is_wide(pattern: Any) -> bool:
 
 def _read(text: str, name: str) -> Any:
     """The program of a text of StableHLO."""
-    handle, path = tempfile.mkstemp(suffix=".mlir")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as f:
-            f.write(text)
-        return _core.Program.read(path)
+        return read_text(text)
     except _core.Failure as failure:
         raise translated(failure, CompileError, name, SourceMap([], [])) from None
-    finally:
-        os.unlink(path)
 
 
 class _Lowered:

@@ -58,7 +58,7 @@ def bag(weight: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor, by_f
     if mode not in (SUM, MEAN) or sparse or by_frequency or offsets.shape[0] == last:
         return NotImplemented
     n, of, scale, size = _bags(indices, offsets, weights, padding, weight.dtype, last)
-    sums = torch.zeros(n, weight.shape[1], dtype=weight.dtype, device=weight.device).index_add(0, of, weight[indices] * scale[:, None])
+    sums = torch.zeros(n, weight.shape[1], dtype=weight.dtype, device=weight.device).index_add(0, of, weight.index_select(0, indices) * scale[:, None])
     out = sums / size.clamp(min=1)[:, None].to(weight.dtype) if mode == MEAN else sums
     return out, of, size, torch.zeros_like(size)
 

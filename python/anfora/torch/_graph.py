@@ -31,6 +31,11 @@ SCALAR = {"add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "truediv": "{} /
           "sym_float": "{}", "_sym_sqrt": "Sqrt({})", "sym_sqrt": "Sqrt({})"}
 
 
+# What _linalg_check_errors says of the functions with this word in their name, but for the number of the row
+FAILED = (("inv", "The inversion could not be completed because the input matrix is singular."), ("solve", "The solver failed because the input matrix is singular."),
+          ("cholesky", "The factorization could not be completed because the input is not positive-definite."), ("", "The factorization failed."))
+
+
 class Unsupported(Exception):
     """An op, or an op with these arguments, that no row has."""
 
@@ -156,6 +161,8 @@ class Sizes:
             if known is not None:
                 return known
             value = x.node.expr.xreplace(self.values)
+            if isinstance(x, torch.SymInt) and value.free_symbols:
+                raise Unsupported("its size depends on data")
             return (int if isinstance(x, torch.SymInt) else float if isinstance(x, torch.SymFloat) else bool)(value)
         return x
 
@@ -225,6 +232,10 @@ class Writer:
     def raw(self, text: str) -> None:
         """A line of control flow."""
         self.lines.append((None, text))
+
+    def check(self, condition: Value, message: str) -> None:
+        """A line that raises the message where the condition does not hold."""
+        self.raw(f"assert({self.reshape(self.cast(condition, torch.bool), ())}, {text_of(re.sub(UNQUOTED, ' ', message))})")
 
     def block(self, body: Any, args: Any, like: list) -> list:
         """Writes the lines of a graph that is an operand, called with these values; gives its results, of such types."""
@@ -386,8 +397,11 @@ class Writer:
             self.checks.append((self.env[node.args[2]], node.args[3:], node.kwargs))
             self.env[node] = [None]
         elif node.target is torch.ops.aten._assert_async.msg:
-            condition, message = self.reshape(self.cast(self.argument(node.args[0]), torch.bool), ()), node.args[1]
-            self.raw(f"assert({condition}, {text_of(re.sub(UNQUOTED, ' ', message))})")
+            self.check(self.argument(node.args[0]), node.args[1])
+            self.env[node] = None
+        elif node.target is torch.ops.aten._linalg_check_errors.default:  # of a step, which raises by itself
+            info, name = self.env[node.args[0]], node.args[1]
+            self.check(self.let(f"All({info} == i32(0))", torch.bool, ()), f"{name}: {next(text for word, text in FAILED if word in name)}")
             self.env[node] = None
         elif isinstance(node.target, torch._ops.HigherOrderOperator):
             self.env[node] = self._controlled(node)

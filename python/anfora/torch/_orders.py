@@ -45,7 +45,7 @@ class Orders:
                 out = [(o, y) for o, y in zip(self.gm(*xs), ys) if _is_real(o) and y is not None]
                 wrt = [x for x in xs if _is_real(x)]
                 return [torch.zeros_like(x) if g is None else g for x, g in zip(wrt, torch.autograd.grad(
-                    [o for o, _ in out], wrt, [y for _, y in out], allow_unused=True))]
+                    [o for o, _ in out], wrt, [y for _, y in out], create_graph=True, allow_unused=True))]
         gm = make_fx(f, tracing_mode="fake", _allow_non_fake_inputs=True)(*(x.detach() for x in tensors))
         for n in gm.graph.nodes:
             if isinstance(n.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in n.target.tags:

@@ -89,20 +89,25 @@ def masked_scatter(g: Any, self_: Value, mask: Value, source: Value) -> Any:
 
 # ---- along one axis ----
 
+def from_start(g: Any, index: Value) -> Value:
+    """Indices that PyTorch takes from the start alone: as unsigned numbers, of which a negative one is outside of every dim."""
+    return g.cast(index, torch.uint64)
+
+
 def _line(g: Any, x: Any) -> Any:
     return g.reshape(x, (1,)) if isinstance(x, Value) and not x.ndim else x
 
 
 @row("index_select")
 def index_select(g: Any, self_: Value, dim: int, index: Value) -> Any:
-    x, i = _line(g, self_), _line(g, g.cast(index, torch.int64))
+    x, i = _line(g, self_), _line(g, from_start(g, index))
     dim %= x.ndim
     return g.let(f"Take({x}, {i}, axis={dim})", x.dtype, [i.numel if k == dim else d for k, d in enumerate(x.shape)])
 
 
 @row("gather")
 def gather(g: Any, self_: Value, dim: int, index: Value, sparse_grad: bool) -> Any:
-    x, i = _line(g, self_), _line(g, g.cast(index, torch.int64))
+    x, i = _line(g, self_), _line(g, from_start(g, index))
     dim %= x.ndim
     for k in range(x.ndim):
         if k != dim and i.shape[k] != x.shape[k]:
@@ -112,7 +117,7 @@ def gather(g: Any, self_: Value, dim: int, index: Value, sparse_grad: bool) -> A
 
 def _written(g: Any, x: Value, dim: int, index: Value, values: Any, mode: str) -> Value:
     """x with values written along an axis, in the corner that the index covers."""
-    x, index, values = _line(g, x), _line(g, g.cast(index, torch.int64)), _line(g, g.cast(values, x.dtype))
+    x, index, values = _line(g, x), _line(g, from_start(g, index)), _line(g, g.cast(values, x.dtype))
     if not index.numel:
         return x
     dim %= x.ndim
@@ -170,11 +175,11 @@ def scatter_reduce(g: Any, self_: Value, dim: int, index: Value, src: Value, red
     return _reduced(g, self_, dim, index, src, reduce, include_self, _written)
 
 
-def _rows(g: Any, x: Value, dim: int, index: Value, values: Any, mode: str) -> Value:
-    """x with whole rows written along an axis."""
+def _rows(g: Any, x: Value, dim: int, index: Value, values: Any, mode: str, signed: bool = False) -> Value:
+    """x with whole rows written along an axis; signed indices count from the end, too."""
     x = _line(g, x)
     dim %= x.ndim
-    index = _line(g, g.cast(index, torch.int64))
+    index = _line(g, g.cast(index, torch.int64) if signed else from_start(g, index))
     values = g.broadcast(_line(g, g.cast(values, x.dtype)), [index.numel if k == dim else d for k, d in enumerate(x.shape)])
     return g.let(f'IndexWrite({x}, {index}, {values}, axis={dim}, mode="{mode}")', x.dtype, x.shape)
 
@@ -194,7 +199,7 @@ def index_copy(g: Any, self_: Value, dim: int, index: Value, source: Value) -> A
 
 @row("index_fill.int_Scalar", "index_fill.int_Tensor")
 def index_fill(g: Any, self_: Value, dim: int, index: Value, value: Any) -> Any:
-    return _rows(g, self_, dim, index, value, "update")
+    return _rows(g, self_, dim, index, value, "update", signed=True)
 
 
 @row("index_reduce")

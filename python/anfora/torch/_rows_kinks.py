@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from ._graph import DTYPES, Dims, Unsupported, Value, number
+from ._rows_index import from_start
 from ._rows_shape import reduced
 from ._table import row
 
@@ -145,7 +146,7 @@ def cdist_backward(g: Any, grad_output: Value, x1: Value, x2: Value, p: float, c
 
 @row("embedding")
 def embedding(g: Any, weight: Value, indices: Value, padding_idx: int, scale_grad_by_freq: bool, sparse: bool) -> Any:
-    taken = g.let(f"Take({weight}, {indices}, axis=0)", g.out.dtype, g.out.shape)
+    taken = g.let(f"Take({weight}, {from_start(g, indices)}, axis=0)", g.out.dtype, g.out.shape)
     if not g.derived:
         return taken
     if scale_grad_by_freq:

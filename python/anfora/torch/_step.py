@@ -13,23 +13,23 @@ import inspect
 import os
 import re
 from typing import Any, Callable
+from unittest import mock
 
 import torch
+from torch._decomp.decompositions import one_hot
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from .. import _core
 from .._compile.emit import Builder
-from .._errors import AnforaError, CompileError, Finding, RunError
+from .._errors import RunError
 from .._tree import type_text
 from ._backend import _drawn, _options, decompositions, lent
+from ._decisions import Decisions, refuse, settled
 from ._graph import DTYPES, Sizes, Writer, attribute
 from ._settings import Branches, numbers, others, put
 
 STATIC = Sizes({})
-
-
-def refuse(message: str, hint: str = "") -> CompileError:
-    return CompileError([Finding("", message, hint=hint)], "ANF_UNSUPPORTED")
 
 
 # ---- what eager gives no gradient ----
@@ -49,16 +49,27 @@ FLAGS = {"requires_grad_", "share_memory_", "rename_"}  # change no elements
 INDEXED = {"__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__"}
 
 
+def _is_real(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and (x.is_floating_point() or x.is_complex())
+
+
+def _with_gradient_of(before: torch.Tensor, now: torch.Tensor) -> torch.Tensor:
+    """The values of now with the gradient of before, which is what eager has of a tensor that is written while gradients are off."""
+    zero = before - torch.ops.anfora.stop_gradient(before)
+    return torch.ops.anfora.stop_gradient(now) + torch.where(torch.isfinite(before), zero, torch.zeros_like(before))
+
+
 class _Stops(torch.overrides.TorchFunctionMode):
     """Marks, while a forward pass is traced, the tensors that eager takes no gradient through: those that are detached, and those
-    made while gradients are off. A trace alone does not show them."""
+    made while gradients are off. A trace alone does not show them, nor the branches on values."""
 
-    def __init__(self) -> None:
+    def __init__(self, decisions: Decisions) -> None:
         super().__init__()
         self.views: list = []
+        self.decisions = decisions
 
     def stop(self, x: Any, inputs: list) -> Any:
-        if not isinstance(x, torch.Tensor) or not (x.is_floating_point() or x.is_complex()):
+        if not _is_real(x):
             return x
         y = torch.ops.anfora.stop_gradient(x)
         if any(x is i or x.untyped_storage()._cdata == i.untyped_storage()._cdata for i in inputs):
@@ -67,51 +78,70 @@ class _Stops(torch.overrides.TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         name = getattr(func, "__name__", "")
+        if func is torch.Tensor.__bool__:
+            try:
+                return func(*args)
+            except GuardOnDataDependentSymNode:
+                return self.decisions.decide(args[0])
+        if func is torch._C._nn.one_hot:  # checks its classes
+            func = one_hot
         in_place = name in INDEXED or func is torch.Tensor.data.__set__ or (
             name.endswith("_") and not name.endswith("__") and name not in FLAGS)
         if in_place and args and any(args[0] is v for v in self.views):
             raise refuse(f"{name} writes a detached tensor in place: the tensor that it was detached from changes, too",
                          "write the tensor itself, or a clone()")
+        before = args[0].clone() if in_place and not torch.is_grad_enabled() and _is_real(args[0]) else None
         out = func(*args, **(kwargs or {}))
         on = torch.is_grad_enabled() and name != "detach_" or name in FLAGS or func is torch._C._set_grad_enabled
         if on and func not in DETACHING:
             return out
         tensors = [x for x in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         if in_place:
-            if tensors and tensors[0].is_floating_point():
-                tensors[0].copy_(torch.ops.anfora.stop_gradient(tensors[0]))
+            if before is not None:
+                args[0].copy_(_with_gradient_of(before, args[0]))
+            elif name == "detach_":
+                args[0].copy_(torch.ops.anfora.stop_gradient(args[0]))
             return out
         return torch.utils._pytree.tree_map(lambda x: self.stop(x, tensors), out)
 
 
 @contextlib.contextmanager
-def _as_eager() -> Any:
+def _as_eager(decisions: Decisions) -> Any:
     """Gradients are on, as in eager, and what stops them is marked; a function with its own derivative is refused."""
     def apply(cls: Any, *args: Any) -> Any:
         raise refuse(f"{cls.__name__} is a torch.autograd.Function, whose own backward is not taken over",
                      "write it in operators of PyTorch, with detach() where no gradient is to pass")
-    own = torch.autograd.Function.__dict__["apply"]
-    torch.autograd.Function.apply = classmethod(apply)  # type: ignore[assignment]
-    try:
-        with torch.enable_grad(), _Stops():
-            yield
-    finally:
-        torch.autograd.Function.apply = own  # type: ignore[method-assign]
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.object(torch.autograd.Function, "apply", classmethod(apply)))
+        for module in (torch.functional, torch.nn.functional, torch._tensor):  # whose functions detach and branch inside
+            for name in ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"):
+                if hasattr(module, name):
+                    stack.enter_context(mock.patch.object(module, name, lambda *tensors: False))
+        stack.enter_context(torch.enable_grad())
+        stack.enter_context(_Stops(decisions))
+        yield
 
 
 # ---- tracing ----
 
-def _traced(f: Callable, *args: Any, eager: Any = torch.no_grad, settle: Callable = lambda tensors: None) -> Any:
-    """The graph of a function of tensors, without mutation: what is written in place is what the function returns. `eager` is
-    the context of the first trace; `settle` says of the last argument's tensors what they are taken for."""
-    how = {"tracing_mode": "fake", "_allow_non_fake_inputs": True}
+HOW = {"tracing_mode": "fake", "_allow_non_fake_inputs": True}
+
+
+def _recorded(f: Callable, args: tuple, context: Any = torch.no_grad) -> Any:
+    """The graph of a function of tensors as it is: it may call autograd, and write tensors in place."""
     def first(*given: Any) -> Any:
-        with eager():
+        with context():
             return f(*given)
-    with torch.no_grad():  # first as it is, since functions may call autograd, then without mutation
-        gm = make_fx(first, **how)(*args)
+    with torch.no_grad():
+        return make_fx(first, **HOW)(*args)
+
+
+def _pure(gm: Any, args: tuple, settle: Callable = lambda tensors: None) -> Any:
+    """The graph without mutation: what is written in place is what it returns. `settle` says of the last argument's tensors what
+    they are taken for."""
+    with torch.no_grad():
         pure = torch.func.functionalize(gm, remove="mutations")
-        gm = make_fx(lambda *given: (settle(given[-1]), pure(*given))[1], decompositions(), **how)(*args)
+        gm = make_fx(lambda *given: (settle(given[-1]), pure(*given))[1], decompositions(), **HOW)(*args)
     for n in reversed(gm.graph.nodes):
         if n.target is torch.ops.aten.copy_.default:
             if n.args[0].op != "placeholder":
@@ -307,23 +337,27 @@ class _Code:
             rest = iter(given)
             batch = torch.utils._pytree.tree_unflatten([next(rest) if s is None else s for s in self.static], self.spec)
             state = dict(zip((*step.names, *step.buffers, *step.frozen), (*params, *buffers, *frozen)))
+            versions = [p._version for p in params]
             with torch.autocast("cpu", dtype=step.autocast, enabled=step.autocast is not None):
                 value = _call_model(step.model, step.loss, state, batch)
+            written = [n for n, p, v in zip(step.names, params, versions) if p._version != v]
+            if written:
+                raise refuse(f"the model writes its parameter {written[0]} in place", "write it outside of the step, or make it a buffer")
             if value.dim() or not value.is_floating_point():
                 raise refuse(f"the loss is {list(value.shape)} of {value.dtype}, not one real number")
             return [value], [state[n] for n in step.buffers]
-        return _Part(_traced(f, [p.detach() for p in step.params], list(step.buffers.values()), list(step.frozen.values()), tensors,
-                             eager=_as_eager))
+        args = [p.detach() for p in step.params], list(step.buffers.values()), list(step.frozen.values()), tensors
+        return _Part(_pure(settled(lambda decisions: _recorded(f, args, lambda: _as_eager(decisions))), args))
 
     def _optimizer(self, states: list, reached: list[bool]) -> _Part:
         step = self.step
         rates = [torch.tensor(float(g["lr"]), dtype=torch.float64) for g in step.optimizer.param_groups]
         params = [p.detach() for p in step.params]
         try:
-            gm = _traced(_update(step.optimizer, step.counts, step.clip, reached, self.branches), params, [torch.zeros_like(p) for p in params],
-                         [{k: s[k] for k in keys} for s, keys in zip(states, self.keys)], rates,
-                         [torch.tensor(v, dtype=torch.float64) for v in self.branches.values.values()], settle=self.branches.settle)
-        except torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode:
+            args = (params, [torch.zeros_like(p) for p in params], [{k: s[k] for k in keys} for s, keys in zip(states, self.keys)], rates,
+                    [torch.tensor(v, dtype=torch.float64) for v in self.branches.values.values()])
+            gm = _pure(_recorded(_update(step.optimizer, step.counts, step.clip, reached, self.branches), args), args, self.branches.settle)
+        except GuardOnDataDependentSymNode:
             raise refuse(f"{type(step.optimizer).__name__} decides by a number of its state what to do",
                          "Adam, AdamW, NAdam, Adamax, Adadelta, Adagrad, RMSprop, Rprop, SGD and Lion do not") from None
         return _Part(gm)

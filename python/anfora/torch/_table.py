@@ -69,6 +69,7 @@ PLAIN = {
     "eye": "Eye({n}, m={out.shape[1]}, dtype={out.type})",
     # products
     "mm": "{self} @ {mat2}", "bmm": "{self} @ {mat2}", "mv": "{self} @ {vec}", "dot": "{self} @ {tensor}", "vdot": "Conj({self}) @ {other}",
+    "_is_all_true": "All({self})", "_is_any_true": "Any({self})",
     # linear algebra
     "inverse": "Inverse({self})",
     # parts

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""anfora.torch: what models check by values, and gradients that functions of torch.nn stop by themselves, beside eager PyTorch."""
+import copy
+import math
+
+from cases_torch import HAS_TORCH, close, need_torch
+
+if HAS_TORCH:
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+    from anfora import CompileError, RunError
+    import anfora.torch as at
+
+
+def same_steps(f, *batches, make=None, tol=1e-10):
+    """Losses and parameters of steps whose loss is f(module(x), *rest), compiled and eager."""
+    eager = (make or (lambda: nn.Linear(4, 4)))().double()
+    other = copy.deepcopy(eager)
+    o = torch.optim.SGD(eager.parameters(), lr=0.1)
+    step = at.compile_step(other, f, torch.optim.SGD(other.parameters(), lr=0.1))
+    for x, *rest in batches:
+        torch.manual_seed(1)
+        o.zero_grad()
+        loss = f(eager(x), *rest)
+        loss.backward()
+        o.step()
+        torch.manual_seed(1)
+        assert math.isclose(step(x, *rest), loss.item(), rel_tol=tol), loss
+    for p, q in zip(eager.parameters(), other.parameters()):
+        close(p.detach(), q.detach(), tol)
+    return step
+
+
+def raises(kind, word, f, *args):
+    try:
+        f(*args)
+    except kind as e:
+        assert word in str(e), e
+    else:
+        raise AssertionError(f"nothing was raised ({word})")
+
+
+def test_functions_of_torch_nn_stop_gradients_inside():
+    need_torch()
+    x = torch.randn(3, 4).double()
+    weight = torch.arange(4).double()
+    same_steps(lambda y: (F.gumbel_softmax(y, hard=True) * weight).sum(), (x,), (x,))
+    same_steps(lambda y, t: F.gaussian_nll_loss(y, t, y.detach() ** 2), (x, x * 2), (x, x))
+    same_steps(lambda y, t: F.gaussian_nll_loss(t, t + 1, y ** 2), (x, x * 2), (x, x))
+
+
+def test_tensors_that_are_written_while_gradients_are_off_keep_theirs():
+    need_torch()
+
+    def clamped(y):
+        z = y * 2
+        with torch.no_grad():
+            z.clamp_(min=0.1)
+            z[0] = 3.0
+        return (z ** 2).sum()
+    x = torch.randn(3, 4).double()
+    same_steps(clamped, (x,), (x,))
+
+    class Normed(nn.Linear):
+        def forward(self, x):
+            with torch.no_grad():
+                self.weight.div_(self.weight.norm())
+            return super().forward(x)
+    m = Normed(4, 2).double()
+    raises(CompileError, "writes its parameter weight", at.compile_step(m, torch.sum, torch.optim.SGD(m.parameters(), lr=0.1)), x)
+
+
+def test_models_that_check_values():
+    need_torch()
+    x, t = torch.randn(3, 4).double(), torch.rand(3, 4).double()
+
+    def likelihood(y, t):
+        if torch.any(t < 0):
+            raise ValueError("targets are negative")
+        d = torch.distributions.Normal(y, F.softplus(y))
+        return -d.log_prob(t).mean() + torch.distributions.Categorical(logits=y).entropy().mean()
+    step = same_steps(likelihood, (x, t), (x, t + 1))
+    before = [p.clone() for p in step.params]
+    raises(RunError, "ValueError: targets are negative", step, x, -t)
+    raises(RunError, "ValueError: Expected", step, x * math.nan, t)
+    for p, q in zip(before, step.params):
+        assert torch.equal(p, q)
+
+    def chosen(y):
+        return y.sum() if (y > 0).any() else (y ** 2).sum()
+    m = nn.Linear(4, 4).double()
+    raises(CompileError, "the model decides by the value of a tensor", at.compile_step(m, chosen, torch.optim.SGD(m.parameters(), lr=0.1)), x)
+    raises(CompileError, "depends on data", at.compile_step(m, lambda y: y[y > 0].sum(), torch.optim.SGD(m.parameters(), lr=0.1)), x)
+
+
+def test_steps_raise_where_eager_raises():
+    need_torch()
+    y = torch.randn(2, 4).double()
+    singular = torch.zeros(2, 2).double()
+
+    class Of(nn.Module):
+        def __init__(self, f):
+            super().__init__()
+            self.f, self.w = f, nn.Parameter(torch.ones((), dtype=torch.float64))
+
+        def forward(self, i):
+            return (self.f(i) * self.w).sum()
+    for f, good, bad, word in (
+            (lambda i: F.one_hot(i, 4) * y, torch.tensor([1, 3]), torch.tensor([1, 4]), "one_hot: Class values must be smaller"),
+            (lambda i: F.one_hot(i, 4) * y, torch.tensor([1, 3]), torch.tensor([1, -1]), "one_hot: Class values must be non-negative"),
+            (lambda i: F.cross_entropy(y, i), torch.tensor([1, -100]), torch.tensor([1, -1]), "index -1"),
+            (lambda i: F.embedding(i, y), torch.tensor([1, 0]), torch.tensor([1, 2]), "index 2"),
+            (lambda a: torch.linalg.cholesky(a), singular + torch.eye(2), singular, "linalg.cholesky: The factorization"),
+            (lambda a: torch.linalg.inv(a), singular + torch.eye(2), singular, "linalg.inv: The inversion"),
+            (lambda a: torch.linalg.solve(a, a), singular + torch.eye(2), singular, "linalg.solve: The solver failed")):
+        m = Of(f)
+        step = at.compile_step(m, None, torch.optim.SGD(m.parameters(), lr=0.0))
+        assert math.isclose(step(good), m(good).item(), rel_tol=1e-12)
+        raises(RunError, word, step, bad)
+
+
+def test_indices_count_from_the_start_where_eagers_do():
+    need_torch()
+    x, v = torch.randn(2, 4), torch.ones(2, 2)
+    for f in (lambda i: F.embedding(i, x), lambda i: x.gather(1, i[:, None]), lambda i: x.index_select(1, i), lambda i: x.scatter(1, i[:, None], 1.0),
+              lambda i: x.scatter_add(1, i[:, None], v), lambda i: x.scatter_reduce(1, i[:, None], v, "mean", include_self=False),
+              lambda i: x.index_add(1, i, v), lambda i: x.index_copy(1, i, v), lambda i: x.index_reduce(1, i, v, "amax"), lambda i: F.nll_loss(x, i),
+              lambda i: F.embedding_bag(i[None], x, mode="sum")):
+        torch._dynamo.reset()
+        compiled = torch.compile(f, backend="anfora")
+        good = torch.tensor([1, 0])
+        close(f(good), compiled(good), 1e-6)
+        raises(RunError, "index -1", compiled, torch.tensor([1, -1]))
+    for f in (lambda i: x.take(i), lambda i: x[:, i], lambda i: x.index_fill(1, i, 1.0), lambda i: x.put(i, torch.ones(2))):
+        torch._dynamo.reset()
+        close(f(torch.tensor([1, -1])), torch.compile(f, backend="anfora")(torch.tensor([1, -1])), 1e-6)
+
+
+def test_gradients_of_gradients_of_fused_activations():
+    need_torch()
+    m = nn.Sequential(nn.Linear(3, 6), nn.SiLU(), nn.Linear(6, 6), nn.GELU(), nn.Linear(6, 1)).double()
+    results = []
+    for f in (m, torch.compile(m, backend="anfora", options={"create_graph": True})):
+        m.zero_grad()
+        x = torch.ones(2, 3, dtype=torch.float64, requires_grad=True)
+        g, = torch.autograd.grad(f(x).sum(), x, create_graph=True)
+        (g.norm(dim=1) - 1).pow(2).mean().backward()
+        results.append([p.grad.clone() for p in m.parameters() if p.grad is not None])
+    for a, b in zip(*results):
+        close(a, b)
