@@ -23,20 +23,22 @@
 #include "backend/lower/graph/graph.h"
 
 enum {
-  WINDOW = 256,          // nodes among which a block is found
-  LEAST_ROW = 32,        // elements of a row, of the largest of its tensors
-  MAX_ROW = 1 << 14,     //
-  MAX_BYTES = 192 << 10, // of a row of all members
-  LEAST_BATCH = 4,       // matrices of a block of products
-  LEAST_SHARING =
-      64, // rows of a matrix where all share the right operand: else one product of all rows is better
-  LEAST_SHARED =
-      1
-      << 19, // elements of a tensor that such a product reads or writes; of the right operand at most
+  WINDOW = 256,            // nodes among which a block is found
+  LEAST_ROW = 32,          // elements of a row, of the largest of its tensors
+  MAX_ROW = 1 << 14,       //
+  MAX_BYTES = 192 << 10,   // of a row of all members
+  LEAST_BATCH = 4,         // matrices of a block of products
   MAX_MATRIX = 1 << 18,    // elements of one
   MAX_MATRICES = 16 << 20, // bytes of a matrix of all members
   MAX_WRITTEN = 6,         // results of a flat block
   MAX_FLAT = 48,           // nodes of one
+};
+
+/* Products whose matrices share a right operand: with fewer rows a matrix, or smaller tensors, one product of all rows is better. */
+enum {
+  LEAST_SHARING = 64, // rows of a matrix
+  LEAST_SHARED =
+      1 << 19, // elements of a tensor that it reads or writes, and at most of the right operand
 };
 
 typedef struct frame { // the leading dims of a block
