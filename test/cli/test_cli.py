@@ -138,6 +138,7 @@ def unknown(n: i64) { i = 0; s = 0; while i < n { s = s + i * i % 7; i = i + 1 }
 def checked(n: i64) { s = unknown(n); assert(s > 0, "none"); s }
 def product(n: i64) { x = Reshape(Cast(Arange(0, n * n), f32), (n, n)); Sum(x @ x) }
 def bad(n: i64) { i = 0; while i < n { i = i + 1 }; assert(i < 10, "too many"); i }
+def printed(n: i64) { s = unknown(n); print("sum"); s }
 """
 
 
@@ -146,7 +147,7 @@ def test_engine_by_work():
     with open("work.anf", "w", encoding="utf-8") as f:
         f.write(WORK)
     for function, n, engine in [("count", 10, "interp"), ("count", 300000, "llvm"), ("product", 8, "interp"), ("product", 256, "llvm"),
-                                ("unknown", 30, "interp"), ("unknown", 300000, "llvm"), ("checked", 300000, "interp")]:
+                                ("unknown", 30, "interp"), ("unknown", 300000, "llvm"), ("checked", 300000, "llvm")]:
         got = [json.loads(anfora("run", "--json", *words, f"work.anf:{function}", str(n))[1]) for words in ([], ["--backend", "interp"])]
         good = got[0]["backend"] == engine and got[0]["result"] == got[1]["result"]
         TAP.case(f"engine: {function} {n}", "" if good else repr(got))
@@ -156,9 +157,9 @@ def test_engine_by_work():
           err=re.compile("work.anf:5:.*error E0442: assertion failed: too many"))
     check("engine: compiled in part", anfora("run", "work.anf:unknown", "300000"), out="28\n", no_err=False,
           err=re.compile("warning W0908: sizes depend on data"))
-    check("engine: not compiled", anfora("run", "work.anf:checked", "300000"), out="28\n", no_err=False,
+    check("engine: not compiled", anfora("run", "work.anf:printed", "300000"), out="sum\n28\n", no_err=False,
           err=re.compile("warning W0905: interpreted, for it cannot be compiled: E0520"))
-    check("engine: chosen, so an error", anfora("run", "--backend", "llvm", "work.anf:checked", "300000"), status=3, no_err=False,
+    check("engine: chosen, so an error", anfora("run", "--backend", "llvm", "work.anf:printed", "300000"), status=3, no_err=False,
           err=re.compile("error E0520"))
     check("engine: limits of operations are the interpreter's", anfora("run", "--max-steps", "2000000", "work.anf:count", "300000"),
           out="start\nend 300000\n300000\n")
