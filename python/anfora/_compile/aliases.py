@@ -158,7 +158,7 @@ class Aliases:
         return made if self.is_read(node) else made | self.of_all([*node.args, *(k.value for k in node.keywords)]) | self.of_part(node.func)
 
     def is_read(self, node: ast.Call) -> bool:
-        """Whether it is known what the function passes on: it is of a library, a method, or a function whose source is at hand."""
+        """Whether it is clear what the function passes on: it is of a library, a method, or a function whose source is known."""
         from .effects import NOTHING_KNOWN, effect
         if isinstance(node.func, ast.Lambda) or isinstance(node.func, ast.Name) and node.func.id in self.within:
             return True
