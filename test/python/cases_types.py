@@ -33,5 +33,5 @@ def test_a_program():
 
 def test_all():
     public = {n for n, x in vars(anfora).items() if not n.startswith("_") and not isinstance(x, types.ModuleType)}
-    modules = {"flatten_util", "initializers", "lax", "nn", "numpy", "ops", "optim", "quantise", "random", "schedules", "scipy", "sparse", "train", "tree_util"}
+    modules = {"debug", "flatten_util", "initializers", "lax", "nn", "numpy", "ops", "optim", "quantise", "random", "schedules", "scipy", "sparse", "train", "tree_util"}
     assert public | modules == set(anfora.__all__), (public | modules) ^ set(anfora.__all__)

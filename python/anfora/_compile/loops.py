@@ -36,6 +36,31 @@ MANY = 64  # items of a comprehension: a loop makes more
 WIDENED = "b = Where(false, Reshape(e, b.shape[1:]), b); "
 
 
+def read_names(node: Any) -> set[str]:
+    """Names that are read, without those that lambdas and comprehensions bind themselves."""
+    if isinstance(node, ast.Name):
+        return {node.id} if isinstance(node.ctx, ast.Load) else set()
+    own = {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)} if isinstance(node, ast.Lambda) else \
+        {n.id for g in getattr(node, "generators", ()) for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+    return set().union(*map(read_names, ast.iter_child_nodes(node))) - own
+
+
+def around(body: list, node: Any) -> tuple[set[str], set[str]]:
+    """Names that statements bind before a node, and that they read after it; of the body, and of the blocks within it that the node is in."""
+    bound: set[str] = set()
+    for k, s in enumerate(body):
+        if any(n is node for n in ast.walk(s)):
+            later = [s, *body[k + 1:]] if isinstance(s, (ast.For, ast.While)) else body[k + 1:]  # a loop comes again
+            read = set().union(*map(read_names, later))
+            for block in (b for b in (getattr(s, "body", []), getattr(s, "orelse", [])) if isinstance(b, list)):
+                if any(n is node for x in block for n in ast.walk(x)):
+                    inner = around(block, node)
+                    return bound | inner[0], read | inner[1]
+            return bound, read
+        bound |= bound_names([s])
+    return bound, set()
+
+
 def bound_names(nodes: list) -> set[str]:
     """Names that statements bind or change, without those of functions within."""
     found: set[str] = set()

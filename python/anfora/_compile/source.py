@@ -27,7 +27,7 @@ from .hints import joined_hints, mixed_hint, repeated_hint, shape_hint
 from .known import ANY, Is, Knowing, Like, Scope, class_member, is_structure, part_entry, skeleton
 from .iterators import Iterators
 from .listed import filling
-from .loops import Loops, items_of_any, bound_names, grown, local_names
+from .loops import Loops, items_of_any, around, bound_names, grown, local_names
 from .masks import Masked
 from .match import Matching, at, has_named, named_within
 from .builtins import class_made
@@ -794,7 +794,7 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         if known:
             return self.block(node.body if test else node.orelse, indent)
         for test, way, rest in ((node.test, node.body, node.orelse), (at(node.test, ast.UnaryOp(ast.Not(), node.test)), node.orelse, node.body)):
-            if rest and way and isinstance(way[-1], ast.Raise) and not isinstance(rest[-1], ast.Raise):  # what the other way binds is bound after
+            if rest and way and isinstance(way[-1], ast.Raise) and not isinstance(rest[-1], ast.Raise) and self.binds_for_later(rest, node):
                 return self.stmt_If(at(node, ast.If(test, way, [])), indent) + self.block(rest, indent)
         head = f"{indent}{self.mark(node.test)}if {self.condition(node.test)} {{\n"
         inner, s = indent + "  ", self.scope
@@ -810,6 +810,13 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         then, other = self.meet(node, (then, then_state, then_ended), (other, (s.env, s.virtual), self.ended), inner)
         self.ended = then_ended and self.ended
         return head + then + indent + "}" + (f" else {{\n{other}{indent}}}" if other else "") + "\n"
+
+    def binds_for_later(self, rest: list, node: ast.If) -> bool:
+        """Whether statements of one way bind a name that is read after, and that is not bound before, or to None."""
+        before, read = around(getattr(self.scope.node, "body", []), node)
+        params = {a.arg for a in parameters(self.scope.node.args)}
+        none = {name for name in self.scope.virtual if self.scope.env[name].value is None}
+        return bool(bound_names(rest) & read - ((before | params) - none))
 
     def bound_too(self, known: tuple, virtual: set[str], node: Any, indent: str) -> str:
         """What binds the names that were no variables before a branch and are after it."""
