@@ -306,7 +306,7 @@ const anfi_abs *anfi_spec_abs(anfi_inference *q, const anfi_spec *s, const anf_n
   return s->node[q->local[n->id]];
 }
 
-static const anfi_abs *eval_node(anfi_inference *q, anfi_spec *s, anf_node *n) {
+const anfi_abs *anfi_infer_node(anfi_inference *q, const anfi_spec *s, anf_node *n) {
   const anfi_abs *few[8], **in = n->nin <= 8 ? few : ANFI_NEW_N(q->arena, const anfi_abs *, n->nin);
   for (uint32_t i = 0; i < n->nin; i++) in[i] = anfi_spec_abs(q, s, n->in[i].def);
   if (n->kind == ANFI_CALL) return anfi_infer_call(q, in[0], n->nin - 1u, in + 1, n);
@@ -395,8 +395,8 @@ static bool eval_spec(anfi_inference *q, anfi_spec *s) {
   for (size_t i = from; i < gi->order.n; i++) {
     q->at = (uint32_t)i;
     q->unknown = false;
-    const anfi_abs *a = eval_node(q, s, gi->order.at[i]);
-    if (!a || !few_parts(q, a, gi->order.at[i])) return false;
+    const anfi_abs *a = anfi_infer_node(q, s, gi->order.at[i]);
+    if (!a || !few_parts(q, a, gi->order.at[i])) return anfi_stop_before(q, s, (uint32_t)i), false;
     if (pauses(q, s, i)) return true;
     s->node[i] = a;
   }

@@ -11,6 +11,8 @@ const anfi_abs *anfi_infer_call(anfi_inference *q, const anfi_abs *f, size_t n,
                                 const anfi_abs *const *args, anf_node *at);
 const anfi_abs *anfi_infer_code(anfi_inference *q, const anfi_abs *code, size_t n,
                                 const anfi_abs *const *args, anf_node *at);
+/* A node of s once more. */
+const anfi_abs *anfi_infer_node(anfi_inference *q, const anfi_spec *s, anf_node *n);
 const char *anfi_show_abs(anfi_inference *q, const anfi_abs *a); // in the arena, for messages
 void anfi_infer_trace(
     anfi_inference *q); // notes: the chain of specialisations and their call sites
@@ -35,6 +37,9 @@ const anfi_abs *anfi_abs_declared(anfi_fitting *f, const anfi_abs *a, const anf_
 
 /* infer.c: the same for the result of s, NULL with an error if it does not fit. */
 const anfi_abs *anfi_fit_result(anfi_inference *q, const anfi_spec *s, const anfi_abs *r);
+
+/* stop.c: the error just made, at node `end` of s, becomes that of an assertion which fails before it, if one is known to. */
+void anfi_stop_before(anfi_inference *q, anfi_spec *s, uint32_t end);
 
 /* ops/apply.c: a primitive applied to `n` abs (attribute nodes' included) */
 const anfi_abs *anfi_infer_apply(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs,

@@ -261,3 +261,24 @@ def test_indices_by_where():
     assert np.allclose(anp.where(X > 0, size=3, fill_value=-1)[0], [1, 2, -1])
     assert np.allclose(jit(lambda x: anp.where(x > 0, size=3, fill_value=-1)[0])(X), [1, 2, -1])
     refused("give size=", jit(lambda x: anp.where(x > 0)), X, line="anp.where(x > 0)")
+
+
+def test_checks_of_shapes_come_before_what_they_guard():
+    def rows(x):
+        if x.ndim == 0:
+            raise ValueError("x is a number")
+        return x.shape[0] * x[0]
+
+    def product(x, w):
+        assert x.shape[-1] == w.shape[0], "columns are not rows"
+        return x @ w
+
+    for f, args, words in ((rows, (3.0,), "ValueError: x is a number"), (product, (np.ones((2, 3)), np.ones((4, 2))), "columns are not rows")):
+        for g in (jit(f), jit(lambda *a: f(*a)), anfora.grad(lambda *a: np.sum(f(*a)))):
+            try:
+                g(*args)
+            except anfora.RunError as e:
+                assert words in str(e), e
+            else:
+                raise AssertionError(f.__name__)
+    assert jit(rows)(X) == 3 * X[0]

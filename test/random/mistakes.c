@@ -385,13 +385,22 @@ static void gathering(writer *w, int depth) {
   bind(w, TUPLE, name);
 }
 
+/* What is known before the program runs. */
+static void shape_condition(writer *w) {
+  put(w, "Rank(");
+  expr(w, one_in(w, 3) ? any_kind(w) : TENSOR, 1);
+  put(w, ") %s %d", one_in(w, 2) ? "==" : ">", (int)draw(w, 3));
+}
+
 static void statement(writer *w, int depth) {
   if (w->dead) put(w, "if 1 > 2 { assert(false, \"dead\"); unused = [1.0, 2.0][5] }; ");
   switch (draw(w, 9)) {
   case 0: branch(w, depth); break;
   case 1: one_in(w, 4) ? gathering(w, depth) : loop(w, depth); break;
   case 2: put(w, "print("), expr(w, any_kind(w), 1), put(w, ")"); break;
-  case 3: put(w, "assert("), condition(w, 1), put(w, ", \"no\")"); break;
+  case 3:
+    put(w, "assert("), one_in(w, 3) ? shape_condition(w) : condition(w, 1), put(w, ", \"no\")");
+    break;
   default: assignment(w, depth);
   }
   put(w, "; ");

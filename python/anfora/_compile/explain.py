@@ -32,6 +32,8 @@ def with_values(function: Any, error: AnforaError, args: tuple) -> AnforaError:
             function._run_once(program, args, statics, casts, [s for i, s in enumerate(shapes) if i not in statics])
     except AnforaError as second:
         values = out.getvalue().split(OPEN)[1:]
+        if any(len(re.findall(OPEN, f.message)) > len(values) for f in second.findings):
+            return error
         for f in second.findings:
             f.message = _filled(f.message, values)
         return type(second)(second.findings, second.status)
