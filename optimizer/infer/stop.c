@@ -76,27 +76,38 @@ static const anf_node *stop_before(anfi_inference *q, bool *seen, anfi_spec *s, 
   return NULL;
 }
 
+/* The same in the functions that called s. One that may not run is passed over: another may have come to the error. */
+static const anf_node *stop_above(anfi_inference *q, bool *seen, const anfi_spec *s,
+                                  const char **words) {
+  const anf_node *stop = NULL;
+  anfi_spec *where = NULL;
+  const char *said = NULL;
+  for (; s->caller; s = s->caller) {
+    const anf_node *at = stop_before(q, seen, s->caller, q->local[s->call->id], words);
+    const anfi_abs *f = anfi_spec_abs(q, s->caller, s->call->in[0].def);
+    if (!f || f->n != 1) stop = NULL;
+    if (at) stop = at, where = q->now, said = *words; // callers come first when it runs
+  }
+  if (stop) q->now = where, *words = said;
+  return stop;
+}
+
 void anfi_stop_before(anfi_inference *q, anfi_spec *s, uint32_t end) {
   anfi_frame *f = q->cx->frame;
   anf_diag *d = f->diag ? f->diag : anfi_own_diag(q->cx);
   anf_status was = f->status;
   uint32_t nerror = f->nerror;
   size_t had = d ? anf_diag_count(d) : 0, n = had;
-  const char *words = NULL, *said = NULL;
-  const anf_node *stop = NULL;
-  anfi_spec *where = q->now;
+  const char *words = NULL;
   bool *seen = ANFI_NEW_N(q->arena, bool, q->specs.n);
   if (was != ANF_INVALID && was != ANF_UNSUPPORTED) return;
   f->status = ANF_OK, f->nerror = 0;
-  for (; s; end = s->call ? q->local[s->call->id] : 0, s = s->caller) {
-    const anf_node *at = stop_before(q, seen, s, end, &words);
-    if (at) stop = at, said = words, where = q->now; // callers come first when it runs
-  }
+  const anf_node *stop = stop_above(q, seen, s, &words);
+  if (!stop) stop = stop_before(q, seen, s, end, &words);
   while (stop && n && anf_diag_at(d, n - 1)->severity != ANF_ERROR) n--;
   if (d) anfi_diag_forget(d, stop && n ? n - 1 : had);
   f->status = stop ? ANF_OK : was, f->nerror = stop ? 0 : nerror;
-  q->now = where;
   if (!stop) return;
-  anfi_fail(q->cx, anfi_node_loc(stop), ANF_E0442, said);
+  anfi_fail(q->cx, anfi_node_loc(stop), ANF_E0442, words);
   anfi_infer_trace(q);
 }
