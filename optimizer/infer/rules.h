@@ -74,7 +74,7 @@ static inline bool anfi_abs_int(const anfi_abs *a, int64_t *v) {
 int64_t anfi_distance(anfi_inference *q, const anfi_spec *s, const anf_node *from,
                       const anf_node *to);
 
-/* bounds.c: x[i:i+3] takes `size` elements from the input `start` on first. They must be inside. */
+/* ops/bounds.c: x[i:i+3] takes `size` elements from the input `start` on first. They must be inside. */
 typedef struct anfi_window {
   int64_t axis, size;
   size_t start;

@@ -50,7 +50,7 @@ typedef struct walk {
   uint32_t at, end;
 } walk;
 
-/* The assertion at which the program stops before it comes to node `end` of s; or NULL. Each signature is looked at once. */
+/* The assertion at which the program stops before it comes to node `end` of s; or NULL. It walks through each signature once. */
 static const anf_node *stop_before(anfi_inference *q, bool *seen, anfi_spec *s, uint32_t end,
                                    const char **words) {
   ANFI_VEC(walk) stack = {0};
