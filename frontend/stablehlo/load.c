@@ -9,7 +9,7 @@ extern const size_t anfi_templates_stablehlo_len;
 
 /* MLIR's bytecode is read by its own library alone. */
 static anf_module *refuse_bytecode(anf_ctx *cx, const anfi_input *f) {
-  anfi_fail(cx, (anfi_loc){f->path, 0, 0}, ANF_E1220, "text, not bytecode,");
+  anfi_fail(cx, (anfi_loc){f->path, 1, 1}, ANF_E1220, "text, not bytecode,");
   anfi_hint(cx,
             "anfora.read of the Python package reads it, by jaxlib: anfora.read(\"x.mlir.bc\")");
   return NULL;
