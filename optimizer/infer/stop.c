@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* An error of types behind an assertion that is known to fail is none: the program stops before.
+/* An error of types after an assertion that is known to fail is none: the program stops before.
  *   assert(Rank(x) == 2, "not a matrix"); x[0, 0]     called with a vector: E0442 at the assertion, not E0501 at x[0, 0]
  * So compiled code says what the interpreter says. Only where there is an error is it asked what assertions decide by.
  *
- * The assertion stands before the node, or before a call on the way to it, or in a function that is called before:
+ * The assertion comes before the node, or before a call on the way to it, or in a function that is called before:
  *   if Rank(x) == 0 { assert(false, "a number"); while true { } }; x[0] */
 #include "optimizer/infer/rules.h"
 

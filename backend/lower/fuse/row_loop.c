@@ -265,10 +265,10 @@ static bool tell_results(rows *r) {
   return good;
 }
 
-/* Right operands that all matrices share are packed once for them. */
-static size_t keep_shared(rows *r) {
+/* Right operands that all matrices share are packed once for them. Gives how many were packed before. */
+static size_t pack_shared(rows *r) {
   glow *w = r->w;
-  size_t kept = w->L->packed.n;
+  size_t packed = w->L->packed.n;
   for (size_t i = r->b->from; i < r->b->to; i++) {
     const anf_node *n = r->p->node[i];
     if (!anfi_is_op(n, ANF_OP_MatMul) || anfi_glow_row_way(w, r->b, n, 1) != ROW_WHOLE) continue;
@@ -282,7 +282,7 @@ static size_t keep_shared(rows *r) {
     q.k = q.lda = (uint64_t)t->dims[0], q.n = q.ldb = q.ldc = (uint64_t)t->dims[1];
     if (t->dtype == n->type->dtype && anfi_low_gemm_wanted(&q)) anfi_low_gemm_prepack(w->L, &q);
   }
-  return kept;
+  return packed;
 }
 
 static bool row_loop(rows *r) {
@@ -290,14 +290,14 @@ static bool row_loop(rows *r) {
   anfi_loop l;
   bool good = true, before = L->in_parallel;
   write_products(r);
-  size_t kept = keep_shared(r);
+  size_t packed = pack_shared(r);
   anfi_low_loop(L, &l, r->b->rows, "row");
   l.parallel = L->o.parallel && !before && largest(r) >= ANFI_PARALLEL_WORK;
   L->in_parallel |= l.parallel;
   r->at = l.var;
   for (size_t i = r->b->from; i < r->b->to && good; i++) good = lower_member(r, i);
   anfi_low_loop_end(L, &l);
-  anfi_low_gemm_drop_packed(L, kept);
+  anfi_low_gemm_drop_packed(L, packed);
   L->in_parallel = before;
   return good;
 }
