@@ -80,6 +80,8 @@ void cli_zsh(anf_text *out);
 int cli_help_json(cli *c, const cli_command_info *command); // help_json.c; NULL: all
 
 /* main.c: running */
+/* All of the command: the exit status. */
+int cli_main(int argc, char **argv);
 /* Runs the command in a context of its own, c->cx, with its findings in c->d. The exit status. */
 int cli_begin(cli *c);
 /* Prints the findings if `tells`, and frees what cli_begin made. */

@@ -239,7 +239,7 @@ void cli_end(cli *c, int status, bool tells) {
   anf_ctx_free(c->cx);
 }
 
-int main(int argc, char **argv) {
+int cli_main(int argc, char **argv) {
   signal(SIGPIPE, SIG_IGN);
   cli c = {0};
   c.arg = (const char **)calloc((size_t)argc + 1, sizeof *c.arg);

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The golden runner: golden ANFORA FOLDER... [--bless] [--round-trip] [--must-fail] [--filter WORD]
- * [--jobs N]
+/* The golden runner: golden FOLDER... [--bless] [--round-trip] [--must-fail] [--filter WORD] [--jobs N]
  *
  * A case is a file of a FOLDER. Its head says how to run the command on it, `---` ends the program,
  * and what follows is the expected output (test/README.md describes the form). The program goes to
  * a file of the case's own name in a fresh folder where the command runs, so places in diagnostics
  * are short and line numbers are those of the case. Speaks TAP.
+ * Each run of the command is a fork that has LLVM loaded: to start the command and to load LLVM is
+ * most of the time of a small case.
  *   --bless       rewrites the expected output
  *   --round-trip  prints each program as .ir and .dat, reads both back, and wants the same text
  *   --must-fail   the negative control: turns every verdict round */
 #define _XOPEN_SOURCE 700
+#include "backend/llvm/llvm.h"
+#include "cli/cli.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +51,7 @@ typedef struct {
 } test_case;
 
 typedef struct {
-  const char *anfora, *filter;
+  const char *filter;
   bool bless, round_trip, must_fail;
   long jobs;
 } options;
@@ -220,8 +224,8 @@ static void redirect(int fd, const char *path, int flags) {
   if (to < 0 || dup2(to, fd) < 0) _exit(126);
 }
 
-/* Runs words in the folder; standard output and error go to .stdout and .stderr there. */
-static int spawn(const char *dir, char **words) {
+/* Runs the command in the folder; standard output and error go to .stdout and .stderr there. */
+static int spawn(const char *dir, int count, char **words) {
   fflush(NULL);
   pid_t pid = fork();
   if (pid < 0) die("cannot fork", words[0]);
@@ -230,9 +234,8 @@ static int spawn(const char *dir, char **words) {
     redirect(0, "/dev/null", O_RDONLY);
     redirect(1, ".stdout", O_WRONLY | O_CREAT | O_TRUNC);
     redirect(2, ".stderr", O_WRONLY | O_CREAT | O_TRUNC);
-    alarm(TIME_LIMIT); // outlives exec
-    execv(words[0], words);
-    _exit(126);
+    alarm(TIME_LIMIT);
+    exit(cli_main(count, words));
   }
   int st;
   while (waitpid(pid, &st, 0) < 0)
@@ -240,11 +243,11 @@ static int spawn(const char *dir, char **words) {
   return WIFEXITED(st) ? WEXITSTATUS(st) : 128 + WTERMSIG(st);
 }
 
-static int anfora(const options *o, const test_case *c, const char *dir, const char *args, size_t n,
-                  text *out, text *err) {
-  char *words[MAX_WORDS + 2] = {format("%s", o->anfora)};
+static int anfora(const test_case *c, const char *dir, const char *args, size_t n, text *out,
+                  text *err) {
+  char *words[MAX_WORDS + 2] = {format("anfora")};
   size_t count = split(c, args, n, words + 1);
-  int status = spawn(dir, words);
+  int status = spawn(dir, (int)count + 1, words);
   char *out_path = format("%s/.stdout", dir), *err_path = format("%s/.stderr", dir);
   read_into(out, out_path);
   read_into(err, err_path);
@@ -286,9 +289,9 @@ static bool is_refused_alike(text a, text b) {
 
 /* `args` with one engine. Its output goes to `out` and `err`; false with a note when it ends in another way
  * than it must. */
-static bool run_one(const options *o, const test_case *c, const char *dir, const run *r,
+static bool run_one(const test_case *c, const char *dir, const run *r,
                     const char *args, text *out, text *err, text *notes) {
-  int status = anfora(o, c, dir, args, strlen(args), out, err);
+  int status = anfora(c, dir, args, strlen(args), out, err);
   if (status == r->status && (!err->n || r->with_errors)) return true;
   char *head = format("%s ended with status %d, not %d; standard error:", args, status, r->status);
   note(notes, head, err->at, err->n);
@@ -297,14 +300,14 @@ static bool run_one(const options *o, const test_case *c, const char *dir, const
 }
 
 /* What the interpreter writes, all engines write; what it refuses, they refuse at the same place. */
-static bool run_engines(const options *o, const test_case *c, const char *dir, const run *r,
+static bool run_engines(const test_case *c, const char *dir, const run *r,
                         text *out, text *err, text *notes) {
   static const char *const engine[] = {"interp", "tir", "llvm", "cjit"};
   bool good = true;
   for (size_t i = 0; i < sizeof engine / sizeof *engine; i++) {
     char *args = format("run --backend %s %.*s", engine[i], (int)r->len, r->args);
     text o1 = {0}, e1 = {0};
-    good = run_one(o, c, dir, r, args, i ? &o1 : out, i ? &e1 : err, notes) && good;
+    good = run_one(c, dir, r, args, i ? &o1 : out, i ? &e1 : err, notes) && good;
     if (i && (!same(o1, out->at, out->n) || !is_refused_alike(e1, *err))) {
       note(notes, args, o1.at, o1.n);
       note(notes, "  standard error:", e1.at, e1.n);
@@ -318,14 +321,14 @@ static bool run_engines(const options *o, const test_case *c, const char *dir, c
 }
 
 /* Runs every line of the head; false with a note when one ends in another way than it must. */
-static bool run_all(const options *o, const test_case *c, const char *dir, text *got, text *notes) {
+static bool run_all(const test_case *c, const char *dir, text *got, text *notes) {
   bool good = true;
   for (size_t i = 0; i < c->nrun; i++) {
     const run *r = &c->runs[i];
     text out = {0}, err = {0};
     char *args = format("%.*s", (int)r->len, r->args);
-    good = (r->engines ? run_engines(o, c, dir, r, &out, &err, notes)
-                       : run_one(o, c, dir, r, args, &out, &err, notes)) &&
+    good = (r->engines ? run_engines(c, dir, r, &out, &err, notes)
+                       : run_one(c, dir, r, args, &out, &err, notes)) &&
            good;
     append(got, out.at, out.n);
     if (r->with_errors) append(got, err.at, err.n);
@@ -352,7 +355,7 @@ static bool golden(const options *o, const test_case *c, const char *dir, text *
   if (!c->has_why) return note(notes, "the head has no `why:` line", "", 0), false;
   text got = {0};
   append(&got, "", 0);
-  bool good = run_all(o, c, dir, &got, notes);
+  bool good = run_all(c, dir, &got, notes);
   const char *expected = c->file.at + c->expected;
   size_t n = c->file.n - c->expected;
   bool equal = same(got, expected, n) && c->expected != c->sep;
@@ -366,12 +369,12 @@ static bool golden(const options *o, const test_case *c, const char *dir, text *
 }
 
 /* `print FROM --as FORM`, kept as the file TO. */
-static bool print_as(const options *o, const test_case *c, const char *dir, const char *from,
+static bool print_as(const test_case *c, const char *dir, const char *from,
                      const char *form, const char *to, text *out, text *notes) {
   char *args = format("print %s --as %s", from, form), *path = format("%s/%s", dir, to);
   text err = {0};
   *out = (text){0};
-  int status = anfora(o, c, dir, args, strlen(args), out, &err);
+  int status = anfora(c, dir, args, strlen(args), out, &err);
   write_file(path, out->at, out->n);
   if (status != 0) note(notes, args, err.at, err.n);
   free(args), free(path), free(err.at);
@@ -385,13 +388,13 @@ static bool want_same(text a, text b, const char *what, text *notes) {
   return false;
 }
 
-static bool round_trip(const options *o, const test_case *c, const char *dir, text *notes) {
+static bool round_trip(const test_case *c, const char *dir, text *notes) {
   text ir, ir2, ir3, dat, dat2;
-  bool good = print_as(o, c, dir, "{}", "ir", "1.ir", &ir, notes);
-  good = print_as(o, c, dir, "1.ir", "ir", "2.ir", &ir2, notes) && good;
-  good = print_as(o, c, dir, "{}", "dat", "1.dat", &dat, notes) && good;
-  good = print_as(o, c, dir, "1.dat", "dat", "2.dat", &dat2, notes) && good;
-  good = print_as(o, c, dir, "1.dat", "ir", "3.ir", &ir3, notes) && good;
+  bool good = print_as(c, dir, "{}", "ir", "1.ir", &ir, notes);
+  good = print_as(c, dir, "1.ir", "ir", "2.ir", &ir2, notes) && good;
+  good = print_as(c, dir, "{}", "dat", "1.dat", &dat, notes) && good;
+  good = print_as(c, dir, "1.dat", "dat", "2.dat", &dat2, notes) && good;
+  good = print_as(c, dir, "1.dat", "ir", "3.ir", &ir3, notes) && good;
   if (good)
     good = want_same(ir, ir2, ".ir changes when it is read back:", notes) &&
            want_same(dat, dat2, ".dat changes when it is read back:", notes) &&
@@ -401,9 +404,9 @@ static bool round_trip(const options *o, const test_case *c, const char *dir, te
 }
 
 /* Programs that `check` refuses have no module to go round with. */
-static bool is_refused(const options *o, const test_case *c, const char *dir) {
+static bool is_refused(const test_case *c, const char *dir) {
   text out = {0}, err = {0};
-  int status = anfora(o, c, dir, "check {}", 8, &out, &err);
+  int status = anfora(c, dir, "check {}", 8, &out, &err);
   free(out.at), free(err.at);
   return status == 1;
 }
@@ -423,9 +426,9 @@ static bool run_case(const options *o, const char *path) {
   write_file(program, c.file.at + c.body, c.sep - c.body);
   text notes = {0};
   append(&notes, "", 0);
-  bool skip = o->round_trip && is_refused(o, &c, dir), good = true;
+  bool skip = o->round_trip && is_refused(&c, dir), good = true;
   if (!skip) {
-    good = o->round_trip ? round_trip(o, &c, dir, &notes) : golden(o, &c, dir, &notes);
+    good = o->round_trip ? round_trip(&c, dir, &notes) : golden(o, &c, dir, &notes);
     if (o->must_fail) good = !good;
     printf("%s - %s\n", good ? "ok" : "not ok", path);
     if (!good) fputs(notes.at, stdout);
@@ -479,9 +482,15 @@ static int run_list(const options *o, list cases) {
   return worst;
 }
 
+static void load_llvm(void) {
+  anf_ctx *cx = anf_ctx_new(NULL);
+  if (cx) anfi_ll_begin(cx); // where it is not, cases that need it say so
+  anf_ctx_free(cx);
+}
+
 static int usage(void) {
   fputs(
-      "golden ANFORA FOLDER... [--bless] [--round-trip] [--must-fail] [--filter WORD] [--jobs N]\n",
+      "golden FOLDER... [--bless] [--round-trip] [--must-fail] [--filter WORD] [--jobs N]\n",
       stderr);
   return 2;
 }
@@ -495,10 +504,9 @@ static bool read_options(options *o, int argc, char **argv, list *folders) {
     else if (strcmp(a, "--filter") == 0 && next) o->filter = argv[++i];
     else if (strcmp(a, "--jobs") == 0 && next) o->jobs = atol(argv[++i]);
     else if (a[0] == '-') return false;
-    else if (!o->anfora) o->anfora = a;
     else folders->at[folders->n++] = argv[i];
   }
-  return o->anfora && folders->n && o->jobs > 0;
+  return folders->n && o->jobs > 0;
 }
 
 int main(int argc, char **argv) {
@@ -506,9 +514,6 @@ int main(int argc, char **argv) {
   options o = {.filter = filter ? filter : "", .jobs = sysconf(_SC_NPROCESSORS_ONLN)};
   list folders = {(char **)more(NULL, (size_t)argc * sizeof(char *)), 0}, cases = {0};
   if (!read_options(&o, argc, argv, &folders)) return usage();
-  char *command = realpath(o.anfora, NULL); // cases run in folders of their own
-  if (!command || access(command, X_OK) != 0) die("cannot run", o.anfora);
-  o.anfora = command;
   for (size_t i = 0; i < folders.n; i++) collect(&cases, folders.at[i], o.filter);
   if (cases.n) qsort(cases.at, cases.n, sizeof *cases.at, by_name);
   // what a sanitizer finds must not look like an exit status of the command's own
@@ -516,8 +521,9 @@ int main(int argc, char **argv) {
   setenv("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1:exitcode=99", 0);
   setenv("TSAN_OPTIONS", "exitcode=99", 0);
   setenv("NO_COLOR", "1", 1);
+  load_llvm();
   int status = run_list(&o, cases);
   for (size_t i = 0; i < cases.n; i++) free(cases.at[i]);
-  free(cases.at), free(folders.at), free(command);
+  free(cases.at), free(folders.at);
   return status;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The examples in public headers' comments: each compiles without a warning, runs, and ends with a good
-status: header_examples.py --static LIB -- CC FLAGS...
+status: header_examples.py LIB -- CC FLAGS...
 
 What an example takes for granted (a context cx, a diagnostics list d, a module m holding
 examples/fibonacci.anf) is declared around it if it does not declare it itself. If it declares a
@@ -72,13 +72,13 @@ def problem_of(header, body, library, compiler, folder):
         f.write(program_of(header, body))
     words = [*compiler, "-std=c11", "-g", "-Wall", "-Wextra", "-Wno-unused", "-Werror", "-I",
              os.path.join(ROOT, "include"), "-o", program, source, library,
-             "-lffi", "-lz", "-lm"]
+             "-Wl,-rpath," + os.path.dirname(library)]
     return run(words)[1] or run([program], cwd=folder)[1]
 
 
 def main():
     split = sys.argv.index("--")
-    library, compiler = sys.argv[split - 1], sys.argv[split + 1:]
+    library, compiler = os.path.abspath(sys.argv[split - 1]), sys.argv[split + 1:]
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
         for header in public_headers():

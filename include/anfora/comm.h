@@ -8,20 +8,20 @@
  * Operations of one communicator run in the order in which they are started, on a thread of its own, which alone
  * calls the link. All ranks must start the same operations in the same order.
  *
- * Two ranks as threads of one process add their numbers.
+ * Two ranks of one process add their numbers.
  *
  * Example:
  *   anf_comm *ranks[2];
- *   bool made = anf_comm_threads(2, NULL, ranks);
+ *   anf_comm_opts each_alone = {.size = sizeof each_alone, .bucket_bytes = 1}; // for one thread that plays both ranks
+ *   bool made = anf_comm_threads(2, &each_alone, ranks), good = made;
  *   double x[2] = {1, 2};
  *   int64_t ticket[2];
- *   for (int r = 0; made && r < 2; r++)
+ *   for (int r = 0; good && r < 2; r++)
  *     ticket[r] = anf_comm_start(ranks[r], &(anf_comm_call){.size = sizeof(anf_comm_call), .kind = ANF_COMM_ALL_REDUCE,
  *                                                           .dtype = ANF_F64, .in = &x[r], .out = &x[r], .n = 1});
- *   for (int r = 0; made && r < 2; r++) made = anf_comm_wait(ranks[r], ticket[r], NULL);
- *   bool three = made && x[0] == 3 && x[1] == 3;
- *   (void)three;
+ *   for (int r = 0; good && r < 2; r++) good = anf_comm_wait(ranks[r], ticket[r], NULL);
  *   for (int r = 0; made && r < 2; r++) anf_comm_free(ranks[r]);
+ *   good = good && x[0] == 3 && x[1] == 3;
  */
 #ifndef ANFORA_COMM_H
 #define ANFORA_COMM_H
@@ -89,8 +89,9 @@ typedef enum anf_comm_order {
 typedef struct anf_comm_opts {
   size_t size;
   uint64_t timeout_ms; // that an operation waits for the other ranks; default 60000
-  uint64_t
-      bucket_bytes; // AllReduces are run together until they have this many bytes; default 64 KB; 1: each alone
+  /* AllReduces are run together until they have this many bytes, or this rank waits for one of them: a thread that plays several
+   * ranks must start those of all before it waits, and they must be full. Default 64 KB; 1: each alone. */
+  uint64_t bucket_bytes;
   anf_comm_order order;
 } anf_comm_opts;
 

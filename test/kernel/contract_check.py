@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Products and convolutions that are large enough for kernels, compiled, against NumPy in double; also both
-gradients of convolutions. contract_check.py ANFORA [EVERY]: one of EVERY cases, where the compiler is watched and not what it
-makes. The bound is that of a sum of as many terms in the type, each rounded once."""
+gradients of convolutions. contract_check.py ANFORA [EVERY]: one of EVERY cases. The bound is that of a sum of as many terms in the type, each rounded once."""
 import itertools
 import os
 import subprocess

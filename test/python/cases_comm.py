@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks: threads, and processes of torch.distributed where torch is: the same bits, failures that name a rank, and
 training that goes on without it."""
+import atexit
 import gc
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import sys
 import tempfile
@@ -14,14 +16,17 @@ import warnings
 
 import numpy as np
 
-import anfora
-import anfora.numpy as anp
-from anfora import CompileError, RunError
-from anfora import comm as ranks_of
-from anfora.comm import CommError
-from anfora.train import SGD, Accumulated, Adam, Clipped, Lamb, Step, batches
-from anfora.tree_util import tree_leaves
-from run import Skip
+os.environ["ANFORA_CACHE"] = tempfile.mkdtemp()  # of this run: ranks and runs that are compared compile a step once
+atexit.register(shutil.rmtree, os.environ["ANFORA_CACHE"], True)
+
+import anfora  # noqa: E402
+import anfora.numpy as anp  # noqa: E402
+from anfora import CompileError, RunError  # noqa: E402
+from anfora import comm as ranks_of  # noqa: E402
+from anfora.comm import CommError  # noqa: E402
+from anfora.train import SGD, Accumulated, Adam, Clipped, Lamb, Step, batches  # noqa: E402
+from anfora.tree_util import tree_leaves  # noqa: E402
+from run import Skip  # noqa: E402
 
 X = np.random.default_rng(1).normal(size=(64, 6)).astype("f4")
 Y = np.tanh(X @ np.arange(12).reshape(6, 2).astype("f4") / 10).astype("f4")
