@@ -39,6 +39,7 @@ typedef struct fact {
   uint32_t part;   // 1 + the part that counts it as a parameter, or has it
   uint32_t stored; // 1 + the statement behind which it is stored
   bool assigned;   // other than where it is defined
+  bool needed;     // a view of it stays where it was
 } fact;
 
 typedef struct user {
@@ -73,7 +74,8 @@ typedef struct run {
 static fact *of(user *u, texpr x) {
   fact *k = &u->of[x->id];
   if (k->list != u->lists) *k = (fact){.define = k->define, .global = k->global, .list = u->lists};
-  if (k->run != u->runs) k->run = u->runs, k->cross = k->part = k->stored = 0, k->assigned = false;
+  if (k->run != u->runs)
+    k->run = u->runs, k->cross = k->part = k->stored = 0, k->assigned = k->needed = false;
   return k;
 }
 
@@ -352,12 +354,24 @@ static tstmt part(run *r, uint32_t *at) {
 
 /* ---- lists ---- */
 
+/* Tensors are defined before the parts; of views only those that something behind the parts uses. */
+static void hoist_tensors(run *r, stmts *out) {
+  stmts found = {0};
+  for (uint32_t i = r->to; i-- > r->from;) {
+    tstmt s = r->s[i];
+    if (s->kind != TS_define || s->e[0]->kind != TX_tensor) continue;
+    const fact *k = of(r->u, s->e[0]);
+    if (is_view(s) && k->last <= r->to && !k->needed) continue;
+    if (is_view(s)) of(r->u, s->e[1]->in[0])->needed = true;
+    anfi_push(r->a, &found, s);
+  }
+  while (found.n) anfi_push(r->a, out, found.at[--found.n]);
+}
+
 static void split(run *r, stmts *out) {
   tstore *t = r->u->p->t;
   find_crosses(r);
-  for (uint32_t i = r->from; i < r->to; i++)
-    if (r->s[i]->kind == TS_define && r->s[i]->e[0]->kind == TX_tensor)
-      anfi_push(r->a, out, r->s[i]);
+  hoist_tensors(r, out);
   for (uint32_t e = 0; e < ANF_TIR_ELEM_COUNT; e++) {
     if (!r->count[e]) continue;
     r->array[e] = anfi_t_tensor1(t, (anf_tir_elem)e, "kept", r->count[e]);
