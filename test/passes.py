@@ -16,7 +16,7 @@ quantize_inline elemwise_bcast_swap permute_propagation quantize_op_compensation
 tensor_view_transform graph_simplify global_reschedule partial_reduce_replace fuse_ops horizontal_merge constant_input_folding
 inplace_transform batchwise_merge""".split()
 # These begin at more code than an example has; each has a case in test/tir/golden/passes.
-LONG_CODE = {"function_splitter", "scalar_splitter"}
+LONG_CODE = {"function_splitter", "list_splitter", "scalar_splitter"}
 
 
 def cells(page, title):

@@ -4,11 +4,12 @@
  * Machine code for a function takes longer than in proportion to its size, and networks repeat themselves. Outlined are
  * outermost loops that assign no variable of outside and do not leave the function. What they use of outside are
  * parameters, in the order in which they use it.
- * Loops of a few turns in all stay unless there are many: LLVM unrolls them, and vectors of two or three numbers become registers.
+ * Loops of a few turns and nodes in all stay unless there are many: LLVM unrolls them, and vectors of two or three numbers
+ * become registers. `Sin` of four numbers is no such loop: inlined and unrolled it takes longer to compile than all the rest.
  * INVARIANT: tensors are parameters once each, so that different ones do not overlap. */
 #include "backend/lower/lower.h"
 
-enum { FEW = 16, MAX_PARAMS = 100, FEW_TURNS = 8, MANY_SMALL = 256 };
+enum { FEW = 16, MAX_PARAMS = 100, FEW_TURNS = 8, FEW_NODES = 1024, MANY_SMALL = 256 };
 
 typedef struct maker {
   /* the module */
@@ -17,6 +18,7 @@ typedef struct maker {
   tstore *t;
   /* functions made */
   anfi_map globals, by_hash;
+  anfi_map nodes; // name of a function that is inlined → 1 + nodes of its body
   ANFI_VEC(tfunc) made;
   ANFI_VEC(uint32_t) next; // of the same hash: 1 + place in `made`, by place
   /* the function whose loops are visited */
@@ -130,12 +132,36 @@ static tstmt outlined(maker *k, tstmt loop) {
   return s;
 }
 
+/* What a function has, or a loop. */
 typedef struct counts {
+  maker *k;
   size_t small, large; // loops
   uint64_t turns;      // of a loop and those in it
+  uint64_t nodes;      // of functions that it inlines
 } counts;
 
-static bool nothing(tviewer *v, texpr e) { return (void)v, (void)e, false; }
+static bool count_nodes(tviewer *v, texpr e);
+
+/* The nodes of a function's body and of those that it inlines. */
+static uint64_t nodes_of(maker *k, tfunc f) {
+  uint64_t *at = anfi_map_at(&k->nodes, anfi_key(f->name));
+  counts c = {.k = k, .nodes = f->body->size};
+  tviewer v = {.user = &c, .enter_expr = count_nodes};
+  if (*at) return *at - 1;
+  *at = 1; // if it calls itself
+  anfi_t_view_stmt(&v, f->body);
+  *anfi_map_at(&k->nodes, anfi_key(f->name)) = c.nodes + 1;
+  return c.nodes;
+}
+
+static bool count_nodes(tviewer *v, texpr e) {
+  counts *c = (counts *)v->user;
+  int64_t level = 1;
+  tfunc f = e->kind == TX_call && e->u.name ? anfi_t_mod_find(c->k->m, e->u.name) : NULL;
+  if (f && f->body && anfi_t_attr(f->attrs, TA_inline_level, &level) && level == 2)
+    c->nodes += nodes_of(c->k, f);
+  return true;
+}
 
 static bool count_turns(tviewer *v, tstmt s) {
   counts *c = (counts *)v->user;
@@ -148,16 +174,16 @@ static bool count_turns(tviewer *v, tstmt s) {
   return true;
 }
 
-static bool is_small(tstmt loop) {
-  counts c = {.turns = 1};
-  tviewer v = {.user = &c, .enter_expr = nothing, .enter_stmt = count_turns};
+static bool is_small(maker *k, tstmt loop) {
+  counts c = {.k = k, .turns = 1, .nodes = loop->size};
+  tviewer v = {.user = &c, .enter_expr = count_nodes, .enter_stmt = count_turns};
   anfi_t_view_stmt(&v, loop);
-  return c.turns <= FEW_TURNS;
+  return c.turns <= FEW_TURNS && c.turns * c.nodes <= FEW_NODES;
 }
 
 static tstmt enter(tvisitor *v, tstmt s) {
   maker *k = (maker *)v->user;
-  if (s->kind != TS_for_loop || s->sub || (k->small && is_small(s))) return s;
+  if (s->kind != TS_for_loop || s->sub || (k->small && is_small(k, s))) return s;
   return outlined(k, s);
 }
 
@@ -166,13 +192,15 @@ static tstmt enter(tvisitor *v, tstmt s) {
 static bool count(tviewer *v, tstmt s) {
   counts *c = (counts *)v->user;
   if (s->kind != TS_for_loop) return true;
-  if (is_small(s)) c->small++;
+  if (is_small(c->k, s)) c->small++;
   else c->large++;
   return false;
 }
 
-static counts loops_of(tfunc f) {
-  counts c = {0};
+static bool nothing(tviewer *v, texpr e) { return (void)v, (void)e, false; }
+
+static counts loops_of(maker *k, tfunc f) {
+  counts c = {.k = k};
   tviewer v = {.user = &c, .enter_expr = nothing, .enter_stmt = count};
   if (f->body) anfi_t_view_stmt(&v, f->body);
   return c;
@@ -185,12 +213,13 @@ void anfi_lower_outline(anfi_arena *a, tmod *m) {
   k.attrs = anfi_t_attr_set(k.t, k.attrs, TA_inline_level, 0);
   anfi_map_init(&k.globals, a);
   anfi_map_init(&k.by_hash, a);
+  anfi_map_init(&k.nodes, a);
   for (size_t i = 0; i < m->global.n; i++)
     *anfi_map_at(&k.globals, anfi_key(m->global.at[i]->e[0])) = 1;
   for (size_t i = 0, n = m->func.n; i < n; i++) {
     tvisitor v;
     k.f = m->func.at[i];
-    counts c = loops_of(k.f);
+    counts c = loops_of(&k, k.f);
     k.small = c.small <= MANY_SMALL;
     if (c.large + (k.small ? 0 : c.small) <= FEW) continue;
     anfi_t_visitor_init(&v, k.t, a, &k);
