@@ -195,6 +195,11 @@ static void cut_rows(const anfi_isa *isa, const anfi_product *p, uint64_t rows, 
 /* Too few panels for packing A. */
 static bool few_panels(const anfi_product *p, uint64_t nr) { return p->n > nr && p->n <= 4 * nr; }
 
+/* Are the lines of a transposed A all in the same sets of L1? They are gone before the next tile reads the rest of them. */
+static bool is_in_few_sets(const anfi_product *p) {
+  return p->ta && p->bytes == p->sum && p->lda * p->bytes % PAGE == 0 && p->k > WAYS && p->m > WAYS;
+}
+
 /* `across`: the values of A for a step are a row apart, so a tile reads almost all of each cache line. */
 static anfi_tile tile_for(const anfi_isa *isa, const anfi_product *p, uint32_t lanes,
                           bool *across) {
@@ -205,7 +210,7 @@ static anfi_tile tile_for(const anfi_isa *isa, const anfi_product *p, uint32_t l
   if (!p->ta && p->bytes == p->sum && anfi_tile_is_transposed(isa, lanes, p->m, p->n))
     t.rows = lanes;
   *across = p->ta && p->bytes == p->sum && p->lda * p->bytes >= PAGE / 2 && p->m > WAYS &&
-            few_panels(p, (uint64_t)t.vecs * lanes);
+            !is_in_few_sets(p) && few_panels(p, (uint64_t)t.vecs * lanes);
   if (*across) t = (anfi_tile){anfi_tile_rows(isa, p->m, 2), 2};
   // a few rows read long rows of B well, but of a panel no more than these vectors
   if (p->prepacked && t.vecs > PREPACKED_VECS)
@@ -216,7 +221,8 @@ static anfi_tile tile_for(const anfi_isa *isa, const anfi_product *p, uint32_t l
 /* A tile starts and ends once in a block of K, which is so long that the tile's rows of A take half of the L1 cache; a
  * group of panels takes half of the L2 cache, a block of A an eighth. B is packed if it is transposed, or if more
  * than a few tiles read each panel and unpacked panels do not stay in cache. A is packed if its rows are so many and so
- * far apart that they map to the same sets of L1, or if a tile would read a few values of a line in many steps. */
+ * far apart that they map to the same sets of L1, or if a tile would read a few values of a line in many steps; a transposed one for two panels
+ * already, if those lines map to the same sets. */
 anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {
   uint32_t lanes = isa->bytes / p->sum;
   bool across = false;
@@ -240,6 +246,6 @@ anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {
   b.pack_b = p->tb || (p->m > 4 * (uint64_t)t.rows && p->n > b.nr && !close);
   bool far = p->ta ? p->lda * p->bytes >= PAGE / 2 || b.kb > FEW_STEPS
                    : t.rows > WAYS / 2 && p->lda * p->bytes % PAGE == 0;
-  b.pack_a = far && !across && p->n > 4 * b.nr;
+  b.pack_a = far && !across && p->n > (is_in_few_sets(p) ? 1 : 4) * b.nr;
   return b;
 }

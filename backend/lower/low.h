@@ -263,6 +263,8 @@ bool anfi_scalar_supported(anf_ctx *cx, anfi_opcode op, size_t n, const anf_type
 texpr anfi_low_max(anfi_low *L, texpr a, texpr b, bool greatest);
 /* The conversion of the op Cast. */
 anfi_elem anfi_scalar_cast(anfi_low *L, anfi_elem x, anf_dtype from, anf_dtype to);
+/* code.c: an element of a Cast of limited reals to an integer, or of such an integer to a real; false: it is neither. */
+bool anfi_low_code_at(anfi_low *L, const anfi_view *v, const anfi_pt *p, anfi_elem *out);
 
 /* host.c */
 void anfi_lower_host_declare(anfi_arena *a, tmod *m, const anfi_host *h);

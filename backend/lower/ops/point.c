@@ -36,59 +36,9 @@ bool anfi_lower_polygamma(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
 
 static anfi_elem at_same(anfi_low *L, const anfi_view *v, const anfi_pt *p);
 
-/* Reals that a Clip limits to the range of the type, or NaN: Cast(Clip(x, -128, 127), i8). */
-static bool is_limited(const anfi_view *x, anf_dtype to) {
-  double lo, hi, least, most;
-  if (x->op != ANF_OP_Clip || x->kind != VIEW_LAZY || x->tensor || x->nin != 3) return false;
-  if (x->dtype != ANF_F32 && x->dtype != ANF_F64) return false;
-  if (x->in[1]->kind != VIEW_SCALAR || x->in[2]->kind != VIEW_SCALAR) return false;
-  anfi_quantise_range(to, true, &least, &most);
-  return anfi_s_is_number(x->in[1]->value.re, &lo) && anfi_s_is_number(x->in[2]->value.re, &hi) &&
-         lo >= least && lo <= hi && hi <= most;
-}
-
-static bool is_whole_number(const anfi_view *x) {
-  double k;
-  if (x->kind == VIEW_SCALAR) return anfi_s_is_number(x->value.re, &k) && k == rint(k);
-  return x->kind == VIEW_LAZY && !x->tensor && x->op == ANF_OP_Cast &&
-         anfi_dtype_is_int(x->in[0]->dtype);
-}
-
-/* Is it a whole number, an infinity or NaN? Such are Round(x), an integer that was converted, and their sums. */
-static bool is_whole(const anfi_view *x) {
-  while (x->kind == VIEW_LAZY && !x->tensor && x->nin == 2 &&
-         (x->op == ANF_OP_Add || x->op == ANF_OP_Sub) && is_whole_number(x->in[1]))
-    x = x->in[0];
-  return is_whole_number(x) || (x->kind == VIEW_LAZY && !x->tensor && x->op == ANF_OP_Round);
-}
-
-/* By way of s32, which vectors convert to in one step; NaN gives 0. */
-static anfi_elem limited_cast(anfi_low *L, const anfi_view *v, texpr x) {
-  texpr y = anfi_low_atom(L, anfi_t_cast(L->t, anfi_t_dt(ANF_TIR_s32), x));
-  return (anfi_elem){anfi_t_cast(L->t, anfi_low_dt(v->dtype), y), NULL};
-}
-
-/* Whole numbers of few bits: 1.5 * 2^23 is added, and they are the low bits of the sum. A conversion would have to look
- * at both limits again. */
-static anfi_elem whole_cast(anfi_low *L, const anfi_view *v, texpr x) {
-  tstore *t = L->t;
-  tdtype s32 = anfi_t_dt(ANF_TIR_s32);
-  x = anfi_low_atom(L, x);
-  texpr zero = anfi_low_const(L, x->dtype, 0),
-        real = anfi_low_atom(L, anfi_t_select(t, anfi_t_bin(t, TX_cmp_eq, x, x), x, zero)),
-        sum = anfi_low_atom(L, anfi_t_add(t, real, anfi_low_const(L, x->dtype, 0x1.8p23))),
-        bits = anfi_t_intrin(t, TI_reinterpret, s32, 1, &sum, (tattrs){0});
-  bits = anfi_low_atom(L, anfi_t_sub(t, anfi_low_atom(L, bits), anfi_t_int(t, s32, 0x4b400000)));
-  return (anfi_elem){anfi_t_cast(t, anfi_low_dt(v->dtype), bits), NULL};
-}
-
 static anfi_elem at_cast(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
-  const anfi_view *x = v->in[0];
-  bool code = anfi_dtype_is_int(v->dtype) && anf_dtype_bytes(v->dtype) <= 4 && v->dtype != ANF_U32;
-  if (code && is_limited(x, (anf_dtype)v->dtype)) {
-    bool whole = x->dtype == ANF_F32 && anf_dtype_bytes(v->dtype) <= 2 && is_whole(x->in[0]);
-    return (whole ? whole_cast : limited_cast)(L, v, anfi_view_at(L, x, p).re);
-  }
+  anfi_elem code;
+  if (anfi_low_code_at(L, v, p, &code)) return code;
   return anfi_scalar_cast(L, anfi_view_at(L, v->in[0], p), v->in[0]->dtype, v->dtype);
 }
 
