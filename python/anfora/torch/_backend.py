@@ -23,6 +23,7 @@ from ._orders import Orders
 from ._quantised import quantised
 from ._sizes import AnySize, batch_of
 from ._table import RANDOM, has_row
+from ._values import with_checks
 
 aten = torch.ops.aten
 fallbacks: collections.Counter = collections.Counter()  # op to how many nodes of compiled graphs PyTorch runs
@@ -122,6 +123,8 @@ class Code:
         self.of = of
         w = Writer(of.gm.graph, of.gm, sizes)
         w.run()
+        if not w.results and w.lines:  # of checks alone
+            w.results.append("Zeros(shape=(1,), dtype=bool)")
         position = {n: i for i, n in enumerate(of.placeholders)}
         self.sources = [self._source(n, position, sizes) for n in w.inputs]
         place = {n: i for i, n in enumerate(w.inputs)}
@@ -279,6 +282,7 @@ def backend(gm: torch.fx.GraphModule, example_inputs: list, *, options: dict | N
 
     def compiler(kind: str) -> Callable:
         return lambda gm, args: make_boxed_func(compile_graph(gm, kind, chosen, static_inputs() if freeze and kind == "inference" else ()))
+    gm = with_checks(gm)
     compiled = aot_autograd(fw_compiler=compiler("forward"), bw_compiler=compiler("backward"), inference_compiler=compiler("inference"),
                             decompositions=decompositions(), partition_fn=min_cut_rematerialization_partition,
                             keep_inference_input_mutations=False)

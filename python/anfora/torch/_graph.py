@@ -237,6 +237,10 @@ class Writer:
         """A line that raises the message where the condition does not hold."""
         self.raw(f"assert({self.reshape(self.cast(condition, torch.bool), ())}, {text_of(re.sub(UNQUOTED, ' ', message))})")
 
+    def check_all(self, condition: str, message: str) -> None:
+        """The same of a condition on each element."""
+        self.check(self.let(f"All({condition})", torch.bool, ()), message)
+
     def block(self, body: Any, args: Any, like: list) -> list:
         """Writes the lines of a graph that is an operand, called with these values; gives its results, of such types."""
         before, results = len(self.checks), []

@@ -78,9 +78,13 @@ def put(g: Any, self_: Value, index: Value, source: Value, accumulate: bool) -> 
 @row("masked_scatter")
 def masked_scatter(g: Any, self_: Value, mask: Value, source: Value) -> Any:
     """Where the mask holds, the elements of the source in order: element k of it goes where k true ones came before."""
-    if not source.numel or not self_.numel:
+    if not self_.numel:
         return g.broadcast(self_, g.out.shape)
     self_, mask = g.broadcast(self_, g.out.shape), g.broadcast(mask, g.out.shape)
+    many = g.let(f"Sum(Cast({mask}, dtype=i64)) <= i64({source.numel})", torch.bool, ())
+    g.check(many, "masked_scatter: Number of elements of source < number of ones in mask")
+    if not source.numel:
+        return self_
     before = f"CumSum(Cast(Reshape({mask}, shape=(-1,)), dtype=i64), axis=0) - 1"
     at = g.let(f"Reshape(Clip({before}, i64(0), i64({source.numel - 1})), shape={self_.shape})", torch.int64, self_.shape)
     taken = f"Take(Reshape({g.cast(source, self_.dtype)}, shape=(-1,)), {at}, axis=0)"

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ._graph import DTYPES, Dims, Expr, Unsupported, Value, number
+from ._rows_index import from_start
 from ._table import row
 
 
@@ -192,6 +193,17 @@ def max_pool_backward(g: Any, grad_output: Value, self_: Value, indices: Value, 
                   (*flat[:2], math.prod(x.shape[2:])))
     lines = [g.reshape(v, (*flat[:2], math.prod(dy.shape[2:]))) for v in (at, dy)]
     return g.reshape(g.let(f'WriteAlongAxis({zeros}, {lines[0]}, {lines[1]}, axis=2, mode="add")', dy.dtype, zeros.shape), g.out.shape)
+
+
+@row("max_unpool2d", "max_unpool3d")
+def max_unpool(g: Any, self_: Value, indices: Value, output_size: list, stride: Any = None, padding: Any = None) -> Any:
+    """The elements at their places in planes of zeros."""
+    if not g.out.numel:
+        return Expr(f"Zeros(shape={g.out.shape}, dtype={DTYPES[g.out.dtype]})", g.out.dtype, g.out.shape)
+    n = len(output_size)
+    flat = (math.prod(self_.shape[:-n]), math.prod(output_size))
+    at, x = (g.reshape(v, (flat[0], math.prod(self_.shape[-n:]))) for v in (from_start(g, indices), self_))
+    return g.reshape(g.let(f"WriteAlongAxis(Zeros(shape={Dims(flat)}, dtype={DTYPES[x.dtype]}), {at}, {x}, axis=1)", x.dtype, flat), g.out.shape)
 
 
 # ---- normalisations ----

@@ -39,7 +39,6 @@ POINTWISE = {
     "bitwise_right_shift": "ShiftRight({self}, {other})", "__lshift__": "ShiftLeft({self}, {other})",
     "__rshift__": "ShiftRight({self}, {other})", "copysign": "Copysign({self}, {other})", "fmod": "Fmod({self}, {other})",
     "remainder": "Mod({self}, {other})", "floor_divide": "FloorDiv({self}, {other})", "hypot": "Hypot({self}, {other})",
-    "pow": "Power({self}, {exponent})",
     "add": "{self} + {other}", "sub": "{self} - {other}", "rsub": "{other} - {self}",
     "threshold": "Where({self} <= {threshold}, {value}, {self})",
     "addcmul": "{self} + {value} * {tensor1} * {tensor2}", "addcdiv": "{self} + {value} * ({tensor1} / {tensor2})",
