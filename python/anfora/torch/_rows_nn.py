@@ -14,6 +14,31 @@ from ._table import row
 
 # ---- products ----
 
+SHAPING = {torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default, torch.ops.aten.reshape.default}
+
+
+def repeated(g: Any, node: Any) -> Any:
+    """The node of the one matrix that a batch repeats, by expand and views of its leading dims; None: its matrices may differ."""
+    matrix = g.sizes.dims(node.meta["val"])[-2:]
+    while node.target in SHAPING and g.sizes.dims(node.args[0].meta["val"])[-2:] == matrix:
+        node = node.args[0]
+    if node.target is not torch.ops.aten.expand.default:
+        return None
+    shape = g.sizes.dims(node.args[0].meta["val"])
+    return node.args[0] if shape[-2:] == matrix and math.prod(shape[:-2]) == 1 and isinstance(g.env.get(node.args[0]), Value) else None
+
+
+@row("bmm")
+def bmm(g: Any, self_: Value, mat2: Value) -> Any:
+    """By one matrix for the whole batch, which matmul repeats where no gradient is wanted, as one product: neither that matrix nor its
+    gradient is made for each element of the batch."""
+    (batch, rows, k), n = self_.shape, mat2.shape[-1]
+    left, right = (repeated(g, x) for x in g.node.args[:2])
+    if right is not None and g.out.numel:
+        return g.let(f"{g.reshape(self_, (batch * rows, k))} @ {g.reshape(g.env[right], (k, n))}", g.out.dtype, (batch * rows, n))
+    return f"{self_ if left is None else g.reshape(g.env[left], (rows, k))} @ {mat2}"
+
+
 @row("addmm", "addbmm", "addmv", "baddbmm")
 def addmm(g: Any, self_: Value, beta: Any, alpha: Any, **operands: Value) -> Any:
     a, b = operands.values()

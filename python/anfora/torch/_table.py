@@ -67,7 +67,7 @@ PLAIN = {
     **dict.fromkeys(["ones", "ones_like", "new_ones"], "Ones(shape={out.shape}, dtype={out.type})"),
     "eye": "Eye({n}, m={out.shape[1]}, dtype={out.type})",
     # products
-    "mm": "{self} @ {mat2}", "bmm": "{self} @ {mat2}", "mv": "{self} @ {vec}", "dot": "{self} @ {tensor}", "vdot": "Conj({self}) @ {other}",
+    "mm": "{self} @ {mat2}", "mv": "{self} @ {vec}", "dot": "{self} @ {tensor}", "vdot": "Conj({self}) @ {other}",
     "_is_all_true": "All({self})", "_is_any_true": "Any({self})",
     # linear algebra
     "inverse": "Inverse({self})",
