@@ -20,6 +20,7 @@ from ._apart import APART
 from ._frozen import Frozen, static_inputs
 from ._graph import Sizes, Traced, Writer, attribute, describe
 from ._orders import Orders
+from ._partition import partition
 from ._quantised import quantised
 from ._sizes import AnySize, batch_of
 from ._table import RANDOM, has_row
@@ -276,7 +277,7 @@ def _options(options: dict | None) -> dict:
 
 def backend(gm: torch.fx.GraphModule, example_inputs: list, *, options: dict | None = None, **more: Any) -> Callable:
     """What torch.compile calls with a graph that it captured."""
-    from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
+    from functorch.compile import make_boxed_func
     chosen = _options({k: v for k, v in (options or {}).items() if k not in ("create_graph", "freeze")})
     orders, freeze = (bool((options or {}).get(k, False)) for k in ("create_graph", "freeze"))
 
@@ -284,6 +285,6 @@ def backend(gm: torch.fx.GraphModule, example_inputs: list, *, options: dict | N
         return lambda gm, args: make_boxed_func(compile_graph(gm, kind, chosen, static_inputs() if freeze and kind == "inference" else ()))
     gm = with_checks(gm)
     compiled = aot_autograd(fw_compiler=compiler("forward"), bw_compiler=compiler("backward"), inference_compiler=compiler("inference"),
-                            decompositions=decompositions(), partition_fn=min_cut_rematerialization_partition,
+                            decompositions=decompositions(), partition_fn=partition,
                             keep_inference_input_mutations=False)
     return Orders(gm, compiled(gm, example_inputs), compiled) if orders else compiled(gm, example_inputs)

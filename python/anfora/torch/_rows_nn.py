@@ -390,12 +390,22 @@ def attention(g: Any, query: Value, key: Value, value: Value, dropout_p: float, 
 @row("_scaled_dot_product_flash_attention_for_cpu_backward")
 def attention_backward(g: Any, grad_out: Value, query: Value, key: Value, value: Value, out: Value, logsumexp: Value, dropout_p: float,
                        is_causal: bool, attn_mask: Any, scale: Any) -> Any:
-    """With p = exp(scores - logsumexp): dv = p^T dy, ds = p (dy v^T - rowsum(dy out)), dq = ds k scale, dk = ds^T q scale."""
+    return through_weights(g, grad_out, query, key, value, out, is_causal, attn_mask, scale, logsumexp)
+
+
+@row("anfora.attention_backward")
+def attention_without_sums(g: Any, grad: Value, query: Value, key: Value, value: Value, out: Value, is_causal: bool, attn_mask: Any, scale: Any) -> Any:
+    return through_weights(g, grad, query, key, value, out, is_causal, attn_mask, scale)
+
+
+def through_weights(g: Any, grad: Value, query: Value, key: Value, value: Value, out: Value, is_causal: bool, mask: Any, scale: Any, sums: Any = None) -> list:
+    """With p = softmax(scores): dv = p^T dy, ds = p (dy v^T - rowsum(dy out)), dq = ds k scale, dk = ds^T q scale."""
     scale, few = scale_of(query, scale), (key, value)
     key, value = (as_many_heads(g, x, query) for x in few)
-    s = scores(g, query, key, is_causal, attn_mask, scale)
-    q, k, v, y, dy = (g.cast(x, s.dtype) for x in (query, key, value, out, grad_out))
-    p = g.let(f"Exp({s} - {g.reshape(g.cast(logsumexp, s.dtype), (*logsumexp.shape, 1))})", s.dtype, s.shape)
+    s = scores(g, query, key, is_causal, mask, scale)
+    q, k, v, y, dy = (g.cast(x, s.dtype) for x in (query, key, value, out, grad))
+    weights = f"Softmax({s}, axis={s.ndim - 1})" if sums is None else f"Exp({s} - {g.reshape(g.cast(sums, s.dtype), (*sums.shape, 1))})"
+    p = g.let(weights, s.dtype, s.shape)
     d = g.let(f"Sum({dy} * {y}, axis={y.ndim - 1}, keepdims=true)", s.dtype, (*y.shape[:-1], 1))
     ds = g.let(f"{p} * (MatMul({dy}, {v}, tb=true) - {d}) * {number(scale, s.dtype)}", s.dtype, s.shape)
     dk, dv = g.let(f"MatMul({ds}, {q}, ta=true)", s.dtype, key.shape), g.let(f"MatMul({p}, {dy}, ta=true)", s.dtype, value.shape)
