@@ -18,7 +18,7 @@ from torch.fx.passes.split_module import split_module
 from .. import _core
 from ._apart import APART
 from ._frozen import Frozen, static_inputs
-from ._graph import Sizes, Traced, Writer, attribute, describe
+from ._graph import Sizes, TRUTHS, Traced, Writer, attribute, describe
 from ._orders import Orders
 from ._partition import partition
 from ._quantised import quantised
@@ -180,8 +180,8 @@ def _drawn(node: Any, sizes: Sizes) -> Callable[[], torch.Tensor]:
     args, kwargs = argument(list(node.args)), {k: argument(v) for k, v in node.kwargs.items()}
     kwargs.pop("pin_memory", None)
     if node.target is aten.bernoulli.p and getattr(node.args[0], "target", None) in EMPTY:
-        return lambda: torch.empty_like(args[0]).bernoulli_(*args[1:])  # in place, which fills memory in its order; aten.bernoulli gives row-major results
-    return lambda: node.target(*args, **kwargs)
+        return lambda: torch.empty_like(args[0]).bernoulli_(*args[1:]).bool()  # in place, which fills memory in its order; aten.bernoulli gives row-major results
+    return (lambda: node.target(*args, **kwargs).bool()) if node.target in TRUTHS else lambda: node.target(*args, **kwargs)
 
 
 # ---- graphs with ops that no row has ----

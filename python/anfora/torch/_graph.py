@@ -27,6 +27,7 @@ LOW = (torch.float16, torch.bfloat16)
 UNQUOTED = re.compile(r'["\\\n]')  # what a text in a program has not
 
 
+TRUTHS = {torch.ops.aten.bernoulli.p}  # draw 0 and 1, which the host gives as truth values: a backward pass keeps them
 SCALAR = {"add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "truediv": "{} / {}", "pow": "Power({}, {})", "neg": "Neg({})",
           "sym_float": "{}", "_sym_sqrt": "Sqrt({})", "sym_sqrt": "Sqrt({})"}
 
@@ -365,7 +366,8 @@ class Writer:
         name = f"a{len(self.inputs)}"
         self.inputs.append(node)
         self.is_input.add(node)
-        self.env[node] = Value(name, self.out.dtype, self.out.shape)
+        self.env[node] = Value(name, self.out.dtype, self.out.shape) if node.target not in TRUTHS else \
+            self.cast(Value(name, torch.bool, self.out.shape), self.out.dtype)
 
     def placeholder(self, node: Any) -> None:
         meta = node.meta["val"]

@@ -109,10 +109,21 @@ def index_select(g: Any, self_: Value, dim: int, index: Value) -> Any:
     return g.let(f"Take({x}, {i}, axis={dim})", x.dtype, [i.numel if k == dim else d for k, d in enumerate(x.shape)])
 
 
+def cross_entropy(g: Any, x: Value, dim: int, label: Value) -> Any:
+    """The logarithm of softmax at one place of each line, whose derivative needs none of those at others."""
+    line = label.shape[:dim] + label.shape[dim + 1:]
+    y = g.let(f"Neg(SoftmaxCrossEntropy({x}, {g.reshape(label, line)}, axis={dim}))", x.dtype, line)
+    return g.cast(g.reshape(y, label.shape), g.out.dtype)
+
+
 @row("gather")
 def gather(g: Any, self_: Value, dim: int, index: Value, sparse_grad: bool) -> Any:
     x, i = _line(g, self_), _line(g, from_start(g, index))
     dim %= x.ndim
+    of = g.node.args[0]
+    if g.derived and of.target is torch.ops.aten._log_softmax.default and len(of.users) == 1 and of.args[1] % x.ndim == dim and \
+            i.shape == (*x.shape[:dim], 1, *x.shape[dim + 1:]):
+        return cross_entropy(g, g.env[of.args[0]], dim, i)
     for k in range(x.ndim):
         if k != dim and i.shape[k] != x.shape[k]:
             x = g.slice(x, k, 0, i.shape[k])
