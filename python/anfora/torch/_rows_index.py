@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ._graph import Dims, Unsupported, Value, number
+from ._graph import DTYPES, Dims, Unsupported, Value, number
 from ._table import row
 
 MODES = {None: "update", "add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max", "amin": "min"}
@@ -118,6 +118,8 @@ def cross_entropy(g: Any, x: Value, dim: int, label: Value) -> Any:
 
 @row("gather")
 def gather(g: Any, self_: Value, dim: int, index: Value, sparse_grad: bool) -> Any:
+    if not g.out.numel:  # of any shape
+        return f"Zeros(shape={g.out.shape}, dtype={DTYPES[self_.dtype]})"
     x, i = _line(g, self_), _line(g, from_start(g, index))
     dim %= x.ndim
     of = g.node.args[0]

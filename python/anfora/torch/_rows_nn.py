@@ -28,7 +28,7 @@ def repeated(g: Any, node: Any) -> Any:
     return node.args[0] if shape[-2:] == matrix and math.prod(shape[:-2]) == 1 and isinstance(g.env.get(node.args[0]), Value) else None
 
 
-@row("bmm")
+@row("bmm.default")
 def bmm(g: Any, self_: Value, mat2: Value) -> Any:
     """By one matrix for the whole batch, which matmul repeats where no gradient is wanted, as one product: neither that matrix nor its
     gradient is made for each element of the batch."""
