@@ -589,7 +589,7 @@ def test_rows_take_the_arguments_of_their_ops():
     from anfora.torch import _table
     _table.row_of(torch.ops.aten.add.Tensor)
     for key, f in _table.ROWS.items():
-        space, name = key.split(".", 1) if key.startswith("prims.") else ("aten", key)
+        space, name = key.split(".", 1) if key.startswith(("prims.", "anfora.")) else ("aten", key)
         name, _, overload = name.partition(".")
         packet = getattr(getattr(torch.ops, space), name)
         for o in [overload] if overload else [o for o in packet.overloads() if not o.endswith("out") and "Dimname" not in o]:

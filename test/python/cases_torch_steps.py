@@ -2,6 +2,7 @@
 """anfora.torch: what models check by values, and gradients that functions of torch.nn stop by themselves, beside eager PyTorch."""
 import copy
 import math
+import re
 
 from cases_torch import HAS_TORCH, close, need_torch
 
@@ -109,7 +110,7 @@ def test_steps_raise_where_eager_raises():
     for f, good, bad, word in (
             (lambda i: F.one_hot(i, 4) * y, torch.tensor([1, 3]), torch.tensor([1, 4]), "one_hot: Class values must be smaller"),
             (lambda i: F.one_hot(i, 4) * y, torch.tensor([1, 3]), torch.tensor([1, -1]), "one_hot: Class values must be non-negative"),
-            (lambda i: F.cross_entropy(y, i), torch.tensor([1, -100]), torch.tensor([1, -1]), "index -1"),
+            (lambda i: F.cross_entropy(y, i), torch.tensor([1, -100]), torch.tensor([1, -1]), "label -1"),
             (lambda i: F.embedding(i, y), torch.tensor([1, 0]), torch.tensor([1, 2]), "index 2"),
             (lambda a: torch.linalg.cholesky(a), singular + torch.eye(2), singular, "linalg.cholesky: The factorization"),
             (lambda a: torch.linalg.inv(a), singular + torch.eye(2), singular, "linalg.inv: The inversion"),
@@ -149,3 +150,42 @@ def test_gradients_of_gradients_of_fused_activations():
         results.append([p.grad.clone() for p in m.parameters() if p.grad is not None])
     for a, b in zip(*results):
         close(a, b)
+
+
+def lines_of(step, *batch):
+    return step.source(*batch).split("\ndef update")[0]
+
+
+def test_steps_keep_no_more_than_they_need():
+    """What programs have for a matrix that transposed batches share, for the loss of labels and for what dropout draws."""
+    need_torch()
+    x, label = torch.randn(3, 2, 4).double(), torch.tensor([1, 3])
+
+    class Shared(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.left = nn.Linear(4, 5), nn.Parameter(torch.randn(6, 3))
+
+        def forward(self, x):
+            return torch.matmul(self.left, F.dropout(self.inner(x.transpose(0, 1)), 0.25).transpose(0, 1).reshape(2, 3, 5))
+    step = same_steps(lambda y: (y ** 2).sum(), (x,), (x,), make=Shared)
+    text = lines_of(step, x)
+    (_, shared), (left, _) = re.findall(r"(\w+) @ (\w+)", text)
+    assert f" {shared} = Transpose(" in text and left.startswith("a"), text  # the matrices themselves, which are not repeated
+    drawn = [t for t in next(iter(step.codes.values()))[0].types if t.startswith("bool")]
+    assert len(drawn) == 1, drawn
+    step = same_steps(F.cross_entropy, (x[0], label), (x[1], label))
+    assert "SoftmaxCrossEntropy" in lines_of(step, x[0], label) and "TakeAlongAxis" not in lines_of(step, x[0], label)
+
+
+def test_attention_is_trained_without_sums_of_exponentials():
+    need_torch()
+    for masked in (False, True):
+        torch._dynamo.reset()
+        q, k, v = (torch.randn(1, 2, n, 8, dtype=torch.float64, requires_grad=True) for n in (5, 6, 6))
+        mask = torch.rand(5, 6) > 0.3 if masked else None
+        f = lambda q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=mask).sin().sum()  # noqa: E731
+        compiled = torch.compile(f, backend="anfora")
+        for a, b in zip(torch.autograd.grad(compiled(q, k, v), (q, k, v)), torch.autograd.grad(f(q, k, v), (q, k, v))):
+            close(a, b)
+    assert not at.fallbacks, at.fallbacks

@@ -45,6 +45,8 @@ SUM, MEAN = 0, 1
 def _bags(indices: torch.Tensor, offsets: torch.Tensor, weights: torch.Tensor | None, padding: int, of: torch.dtype, last: bool) -> tuple:
     """(how many bags, the bag of each index, its weight, the counted indices of each bag)"""
     bags = offsets.shape[0] - last
+    ends = (offsets >= 0) & (offsets <= indices.shape[0])
+    aten._assert_async.msg(ends.all() & (offsets[0] == 0), "embedding_bag: offsets has to begin with 0 and to be between 0 and the number of indices")
     place = torch.arange(indices.shape[0], device=indices.device)
     bag = torch.searchsorted(offsets[:bags].to(torch.int64), place, right=True) - 1
     counted = indices != padding

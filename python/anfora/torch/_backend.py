@@ -18,11 +18,13 @@ from torch.fx.passes.split_module import split_module
 from .. import _core
 from ._apart import APART
 from ._frozen import Frozen, static_inputs
-from ._graph import Sizes, Traced, Writer, attribute, describe
+from ._graph import Sizes, TRUTHS, Traced, Writer, attribute, describe
 from ._orders import Orders
+from ._partition import partition
 from ._quantised import quantised
 from ._sizes import AnySize, batch_of
 from ._table import RANDOM, has_row
+from ._values import with_checks
 
 aten = torch.ops.aten
 fallbacks: collections.Counter = collections.Counter()  # op to how many nodes of compiled graphs PyTorch runs
@@ -122,6 +124,8 @@ class Code:
         self.of = of
         w = Writer(of.gm.graph, of.gm, sizes)
         w.run()
+        if not w.results and w.lines:  # of checks alone
+            w.results.append("Zeros(shape=(1,), dtype=bool)")
         position = {n: i for i, n in enumerate(of.placeholders)}
         self.sources = [self._source(n, position, sizes) for n in w.inputs]
         place = {n: i for i, n in enumerate(w.inputs)}
@@ -176,8 +180,8 @@ def _drawn(node: Any, sizes: Sizes) -> Callable[[], torch.Tensor]:
     args, kwargs = argument(list(node.args)), {k: argument(v) for k, v in node.kwargs.items()}
     kwargs.pop("pin_memory", None)
     if node.target is aten.bernoulli.p and getattr(node.args[0], "target", None) in EMPTY:
-        return lambda: torch.empty_like(args[0]).bernoulli_(*args[1:])  # in place, which fills memory in its order; aten.bernoulli gives row-major results
-    return lambda: node.target(*args, **kwargs)
+        return lambda: torch.empty_like(args[0]).bernoulli_(*args[1:]).bool()  # in place, which fills memory in its order; aten.bernoulli gives row-major results
+    return (lambda: node.target(*args, **kwargs).bool()) if node.target in TRUTHS else lambda: node.target(*args, **kwargs)
 
 
 # ---- graphs with ops that no row has ----
@@ -273,13 +277,14 @@ def _options(options: dict | None) -> dict:
 
 def backend(gm: torch.fx.GraphModule, example_inputs: list, *, options: dict | None = None, **more: Any) -> Callable:
     """What torch.compile calls with a graph that it captured."""
-    from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
+    from functorch.compile import make_boxed_func
     chosen = _options({k: v for k, v in (options or {}).items() if k not in ("create_graph", "freeze")})
     orders, freeze = (bool((options or {}).get(k, False)) for k in ("create_graph", "freeze"))
 
     def compiler(kind: str) -> Callable:
         return lambda gm, args: make_boxed_func(compile_graph(gm, kind, chosen, static_inputs() if freeze and kind == "inference" else ()))
+    gm = with_checks(gm)
     compiled = aot_autograd(fw_compiler=compiler("forward"), bw_compiler=compiler("backward"), inference_compiler=compiler("inference"),
-                            decompositions=decompositions(), partition_fn=min_cut_rematerialization_partition,
+                            decompositions=decompositions(), partition_fn=partition,
                             keep_inference_input_mutations=False)
     return Orders(gm, compiled(gm, example_inputs), compiled) if orders else compiled(gm, example_inputs)

@@ -27,6 +27,7 @@ LOW = (torch.float16, torch.bfloat16)
 UNQUOTED = re.compile(r'["\\\n]')  # what a text in a program has not
 
 
+TRUTHS = {torch.ops.aten.bernoulli.p}  # draw 0 and 1, which the host gives as truth values: a backward pass keeps them
 SCALAR = {"add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "truediv": "{} / {}", "pow": "Power({}, {})", "neg": "Neg({})",
           "sym_float": "{}", "_sym_sqrt": "Sqrt({})", "sym_sqrt": "Sqrt({})"}
 
@@ -237,6 +238,10 @@ class Writer:
         """A line that raises the message where the condition does not hold."""
         self.raw(f"assert({self.reshape(self.cast(condition, torch.bool), ())}, {text_of(re.sub(UNQUOTED, ' ', message))})")
 
+    def check_all(self, condition: str, message: str) -> None:
+        """The same of a condition on each element."""
+        self.check(self.let(f"All({condition})", torch.bool, ()), message)
+
     def block(self, body: Any, args: Any, like: list) -> list:
         """Writes the lines of a graph that is an operand, called with these values; gives its results, of such types."""
         before, results = len(self.checks), []
@@ -361,7 +366,8 @@ class Writer:
         name = f"a{len(self.inputs)}"
         self.inputs.append(node)
         self.is_input.add(node)
-        self.env[node] = Value(name, self.out.dtype, self.out.shape)
+        self.env[node] = Value(name, self.out.dtype, self.out.shape) if node.target not in TRUTHS else \
+            self.cast(Value(name, torch.bool, self.out.shape), self.out.dtype)
 
     def placeholder(self, node: Any) -> None:
         meta = node.meta["val"]

@@ -68,10 +68,18 @@ def singular_at(m):
     return (first(on_diagonal(m) == 0),)
 
 
-def indefinite_at(l):  # noqa: E741
-    """The number of the first row that Cholesky's factor has none for, as a tuple of one."""
-    d = on_diagonal(l)
-    return (first(d != d),)
+def indefinite_at(a, factor):
+    """The number of the first row that Cholesky's factor has none for, which is all NaN then, as a tuple of one."""
+    n, rows, d = a.shape[0], op.arange(a.shape[0]), on_diagonal(factor)
+    at = op.cast(n + 1, "i64")
+    if op.any(d != d):
+        for k in range(n):  # elimination by the lower half
+            column = op.take(a, k, 1)
+            pivot = op.take(column, k, 0)
+            at = op.where(pivot > 0, at, op.minimum(at, op.cast(k + 1, "i64")))
+            below = op.where(rows > k, column, op.zeros_like(column))
+            a = a - below[:, None] * below[None, :] / pivot
+    return (op.cast(op.where(at > n, 0, at), "i32"),)
 
 
 def sign_and_log(m, pivots):

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ._graph import Dims, Unsupported, Value, number
+from ._graph import DTYPES, Dims, Unsupported, Value, number
 from ._table import row
 
 MODES = {None: "update", "add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max", "amin": "min"}
@@ -78,9 +78,13 @@ def put(g: Any, self_: Value, index: Value, source: Value, accumulate: bool) -> 
 @row("masked_scatter")
 def masked_scatter(g: Any, self_: Value, mask: Value, source: Value) -> Any:
     """Where the mask holds, the elements of the source in order: element k of it goes where k true ones came before."""
-    if not source.numel or not self_.numel:
+    if not self_.numel:
         return g.broadcast(self_, g.out.shape)
     self_, mask = g.broadcast(self_, g.out.shape), g.broadcast(mask, g.out.shape)
+    many = g.let(f"Sum(Cast({mask}, dtype=i64)) <= i64({source.numel})", torch.bool, ())
+    g.check(many, "masked_scatter: Number of elements of source < number of ones in mask")
+    if not source.numel:
+        return self_
     before = f"CumSum(Cast(Reshape({mask}, shape=(-1,)), dtype=i64), axis=0) - 1"
     at = g.let(f"Reshape(Clip({before}, i64(0), i64({source.numel - 1})), shape={self_.shape})", torch.int64, self_.shape)
     taken = f"Take(Reshape({g.cast(source, self_.dtype)}, shape=(-1,)), {at}, axis=0)"
@@ -105,10 +109,23 @@ def index_select(g: Any, self_: Value, dim: int, index: Value) -> Any:
     return g.let(f"Take({x}, {i}, axis={dim})", x.dtype, [i.numel if k == dim else d for k, d in enumerate(x.shape)])
 
 
+def cross_entropy(g: Any, x: Value, dim: int, label: Value) -> Any:
+    """The logarithm of softmax at one place of each line, whose derivative needs none of those at others."""
+    line = label.shape[:dim] + label.shape[dim + 1:]
+    y = g.let(f"Neg(SoftmaxCrossEntropy({x}, {g.reshape(label, line)}, axis={dim}))", x.dtype, line)
+    return g.cast(g.reshape(y, label.shape), g.out.dtype)
+
+
 @row("gather")
 def gather(g: Any, self_: Value, dim: int, index: Value, sparse_grad: bool) -> Any:
+    if not g.out.numel:  # of any shape
+        return f"Zeros(shape={g.out.shape}, dtype={DTYPES[self_.dtype]})"
     x, i = _line(g, self_), _line(g, from_start(g, index))
     dim %= x.ndim
+    of = g.node.args[0]
+    if g.derived and of.target is torch.ops.aten._log_softmax.default and len(of.users) == 1 and of.args[1] % x.ndim == dim and \
+            i.shape == (*x.shape[:dim], 1, *x.shape[dim + 1:]):
+        return cross_entropy(g, g.env[of.args[0]], dim, i)
     for k in range(x.ndim):
         if k != dim and i.shape[k] != x.shape[k]:
             x = g.slice(x, k, 0, i.shape[k])

@@ -6,7 +6,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ._graph import DTYPES, Dims, Unsupported, Value, number
+import torch
+
+from ._graph import DTYPES, Dims, LOW, Unsupported, Value, number
 from ._rows_index import from_start
 from ._rows_shape import reduced
 from ._table import row
@@ -69,6 +71,27 @@ def hardswish(g: Any, self_: Value) -> Any:
     if not g.derived:
         return f"HardSwish({x})"
     return f"Where({x} <= {number(-3, t)}, {number(0, t)}, Where({x} >= {number(3, t)}, {x}, HardSwish({x})))"
+
+
+# ---- the loss of a probability ----
+
+@row("binary_cross_entropy")
+def binary_cross_entropy(g: Any, self_: Value, target: Value, weight: Any, reduction: int) -> Any:
+    """Logarithms are at least -100. The slope, (x - y) / max(x (1 - x), 1e-12), is not that of these bounds."""
+    t = torch.float32 if self_.dtype in LOW else self_.dtype
+    x, y = g.cast(self_, t), g.cast(target, t)
+    zero, one, least = number(0, t), number(1, t), number(-100, t)
+    for v, name in ((x, "input"), (y, "target")):
+        g.check_all(f"LogicalAnd({v} >= {zero}, {v} <= {one})", f"all elements of {name} should be between 0 and 1")
+    loss = g.let(f"({y} - {one}) * Maximum(Log1p(-{x}), {least}) - {y} * Maximum(Log({x}), {least})", t, x.shape)
+    if g.derived:
+        slope = f"({x} - {y}) / Maximum({x} * ({one} - {x}), {number(1e-12, t)})"
+        by_target = f"Maximum(Log1p(-{x}), {least}) - Maximum(Log({x}), {least})"
+        loss = g.let(f"StopGradient({loss}) + StopGradient({slope}) * ({x} - StopGradient({x})) + "
+                     f"StopGradient({by_target}) * ({y} - StopGradient({y}))", t, x.shape)
+    if weight is not None:
+        loss = g.let(f"{loss} * {g.cast(weight, t)}", t, x.shape)
+    return loss if reduction == 0 else g.let(f"{'Mean' if reduction == 1 else 'Sum'}({loss})", t, ())
 
 
 # ---- the greatest along an axis ----

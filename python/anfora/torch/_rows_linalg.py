@@ -65,7 +65,9 @@ def cholesky_ex(g: Any, self_: Value, upper: bool, check_errors: bool) -> Any:
     if not self_.numel:
         return [zeros(o) for o in g.out]
     factor = cholesky(g, self_, upper)
-    return [factor, info(g, _matrices.indefinite_at, factor) if g.uses(1) and not factor.dtype.is_complex else zeros(g.out[1])]
+    if not g.uses(1) or factor.dtype.is_complex:
+        return [factor, zeros(g.out[1])]
+    return [factor, *each(g, _matrices.indefinite_at, [(turned(g, self_) if upper else self_, 2), (factor, 2)], [()], [torch.int32])]
 
 
 def cholesky(g: Any, self_: Value, upper: bool) -> Any:
@@ -122,6 +124,8 @@ def pinv(g: Any, self_: Value, atol: Any, rtol: Any, hermitian: bool) -> Any:
     t, x = self_.dtype, self_
     if hermitian:  # given by the lower half
         x = g.let(f"Tril({x}, k=0) + {turned(g, g.let(f'Tril({x}, k=-1)', t, x.shape))}", t, x.shape)
+    else:
+        numbers(g, x, "svd")
     default = torch.finfo(t).eps * max(self_.shape[-2:]) if atol is None else 0.0
     bounds = [g.let(number(d, t), t, ()) if x is None else g.cast(x, t) for x, d in ((atol, 0.0), (rtol, default))]
     return each(g, _matrices.pseudo_inverse, [(x, 2), *((b, 0) for b in bounds)], [self_.shape[-2:][::-1]], [t])[0]
@@ -133,6 +137,7 @@ def svd(g: Any, A: Value, full_matrices: bool, compute_uv: bool, driver: Any) ->
         return none
     real(A)
     u, s, vh = g.out
+    numbers(g, A, "svd")
     if not compute_uv:
         return [zeros(u), g.let(f"{g.function(decompositions.TABLE['svdvals'])}({A})", A.dtype, s.shape), zeros(vh)]
     return parts(g, f"{g.function(decompositions.TABLE['svd'], full_matrices=full_matrices, compute_uv=True)}({A})", g.out)
@@ -148,6 +153,16 @@ def eigh(g: Any, A: Value, UPLO: str, compute_v: bool) -> Any:
     if not compute_v:
         return [g.let(f"{g.function(decompositions.TABLE['eigvalsh'])}({half})", A.dtype, w.shape), zeros(v)]
     return parts(g, f"{g.function(decompositions.TABLE['eigh'])}({half})", g.out)
+
+
+def numbers(g: Any, a: Value, of: str) -> None:
+    """Checks that there is no NaN."""
+    g.check_all(f"{a} == {a}", f"linalg.{of}: The algorithm failed to converge because the input matrix contained non-finite values.")
+
+
+def exchanges(g: Any, pivots: Value, rows: int, of: str) -> None:
+    """Checks that pivots are numbers of rows, which count from 1."""
+    g.check_all(f"LogicalAnd({pivots} >= i32(1), {pivots} <= i32({rows}))", f"pivots passed to {of} must be between 1 and LU.size(-2) inclusive.")
 
 
 def eliminated(g: Any, a: Value) -> list:
@@ -204,6 +219,7 @@ def lu_unpack(g: Any, LU_data: Value, LU_pivots: Value, unpack_data: bool, unpac
     rows = LU_data.shape[-2]
     made = [zeros(p), zeros(lower), zeros(upper)]
     if unpack_pivots:
+        exchanges(g, LU_pivots, rows, "lu_unpack")
         like = [(g.let(f"Zeros(shape=({rows},), dtype=i64)", torch.int64, (rows,)), 1), (LU_pivots, 1)]
         order, = each(g, _matrices.order_of, like, [(rows,)], [torch.int64])
         made[0] = permutation(g, order)
@@ -263,6 +279,8 @@ def cholesky_inverse(g: Any, self_: Value, upper: bool) -> Any:
         return none
     real(self_)
     n = self_.shape[-1]
+    diagonal = f"LogicalOr({self_} != {number(0, self_.dtype)}, Eye({n}, m={n}, dtype=bool) == false)"
+    g.check_all(diagonal, "cholesky_inverse: A diagonal element is zero, the inversion could not be completed because the input matrix is singular.")
     return cholesky_solve(g, g.let(f"Eye({n}, m={n}, dtype={DTYPES[self_.dtype]})", self_.dtype, (n, n)), self_, upper)
 
 
@@ -271,6 +289,7 @@ def lu_solve(g: Any, LU: Value, pivots: Value, B: Value, left: bool, adjoint: bo
     if (none := nothing(g)) is not None:
         return none
     real(LU, B)
+    exchanges(g, pivots, LU.shape[-2], "lu_solve")
     b = B if left else turned(g, B)
     f = _matrices.solved if adjoint != left else _matrices.solved_transposed
     x, = each(g, f, [(LU, 2), (pivots, 1), (b, 2)], [b.shape[-2:]], [b.dtype])

@@ -8,10 +8,36 @@ from typing import Any
 import torch
 
 from ._graph import DTYPES, Dims, Expr, Unsupported, Value, number
+from ._rows_index import from_start
 from ._table import row
 
 
 # ---- products ----
+
+SHAPING = {torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default, torch.ops.aten.reshape.default}
+
+
+def repeated(g: Any, node: Any) -> Any:
+    """The node of the one matrix that a batch repeats, by expand and views of its leading dims; None: its matrices may differ."""
+    matrix = g.sizes.dims(node.meta["val"])[-2:]
+    while node.target in SHAPING and g.sizes.dims(node.args[0].meta["val"])[-2:] == matrix:
+        node = node.args[0]
+    if node.target is not torch.ops.aten.expand.default:
+        return None
+    shape = g.sizes.dims(node.args[0].meta["val"])
+    return node.args[0] if shape[-2:] == matrix and math.prod(shape[:-2]) == 1 and isinstance(g.env.get(node.args[0]), Value) else None
+
+
+@row("bmm.default")
+def bmm(g: Any, self_: Value, mat2: Value) -> Any:
+    """By one matrix for the whole batch, which matmul repeats where no gradient is wanted, as one product: neither that matrix nor its
+    gradient is made for each element of the batch."""
+    (batch, rows, k), n = self_.shape, mat2.shape[-1]
+    left, right = (repeated(g, x) for x in g.node.args[:2])
+    if right is not None and g.out.numel:
+        return g.let(f"{g.reshape(self_, (batch * rows, k))} @ {g.reshape(g.env[right], (k, n))}", g.out.dtype, (batch * rows, n))
+    return f"{self_ if left is None else g.reshape(g.env[left], (rows, k))} @ {mat2}"
+
 
 @row("addmm", "addbmm", "addmv", "baddbmm")
 def addmm(g: Any, self_: Value, beta: Any, alpha: Any, **operands: Value) -> Any:
@@ -194,6 +220,17 @@ def max_pool_backward(g: Any, grad_output: Value, self_: Value, indices: Value, 
     return g.reshape(g.let(f'WriteAlongAxis({zeros}, {lines[0]}, {lines[1]}, axis=2, mode="add")', dy.dtype, zeros.shape), g.out.shape)
 
 
+@row("max_unpool2d", "max_unpool3d")
+def max_unpool(g: Any, self_: Value, indices: Value, output_size: list, stride: Any = None, padding: Any = None) -> Any:
+    """The elements at their places in planes of zeros."""
+    if not g.out.numel:
+        return Expr(f"Zeros(shape={g.out.shape}, dtype={DTYPES[g.out.dtype]})", g.out.dtype, g.out.shape)
+    n = len(output_size)
+    flat = (math.prod(self_.shape[:-n]), math.prod(output_size))
+    at, x = (g.reshape(v, (flat[0], math.prod(self_.shape[-n:]))) for v in (from_start(g, indices), self_))
+    return g.reshape(g.let(f"WriteAlongAxis(Zeros(shape={Dims(flat)}, dtype={DTYPES[x.dtype]}), {at}, {x}, axis=1)", x.dtype, flat), g.out.shape)
+
+
 # ---- normalisations ----
 
 def optional(**operands: Any) -> str:
@@ -353,12 +390,22 @@ def attention(g: Any, query: Value, key: Value, value: Value, dropout_p: float, 
 @row("_scaled_dot_product_flash_attention_for_cpu_backward")
 def attention_backward(g: Any, grad_out: Value, query: Value, key: Value, value: Value, out: Value, logsumexp: Value, dropout_p: float,
                        is_causal: bool, attn_mask: Any, scale: Any) -> Any:
-    """With p = exp(scores - logsumexp): dv = p^T dy, ds = p (dy v^T - rowsum(dy out)), dq = ds k scale, dk = ds^T q scale."""
+    return through_weights(g, grad_out, query, key, value, out, is_causal, attn_mask, scale, logsumexp)
+
+
+@row("anfora.attention_backward")
+def attention_without_sums(g: Any, grad: Value, query: Value, key: Value, value: Value, out: Value, is_causal: bool, attn_mask: Any, scale: Any) -> Any:
+    return through_weights(g, grad, query, key, value, out, is_causal, attn_mask, scale)
+
+
+def through_weights(g: Any, grad: Value, query: Value, key: Value, value: Value, out: Value, is_causal: bool, mask: Any, scale: Any, sums: Any = None) -> list:
+    """With p = softmax(scores): dv = p^T dy, ds = p (dy v^T - rowsum(dy out)), dq = ds k scale, dk = ds^T q scale."""
     scale, few = scale_of(query, scale), (key, value)
     key, value = (as_many_heads(g, x, query) for x in few)
-    s = scores(g, query, key, is_causal, attn_mask, scale)
-    q, k, v, y, dy = (g.cast(x, s.dtype) for x in (query, key, value, out, grad_out))
-    p = g.let(f"Exp({s} - {g.reshape(g.cast(logsumexp, s.dtype), (*logsumexp.shape, 1))})", s.dtype, s.shape)
+    s = scores(g, query, key, is_causal, mask, scale)
+    q, k, v, y, dy = (g.cast(x, s.dtype) for x in (query, key, value, out, grad))
+    weights = f"Softmax({s}, axis={s.ndim - 1})" if sums is None else f"Exp({s} - {g.reshape(g.cast(sums, s.dtype), (*sums.shape, 1))})"
+    p = g.let(weights, s.dtype, s.shape)
     d = g.let(f"Sum({dy} * {y}, axis={y.ndim - 1}, keepdims=true)", s.dtype, (*y.shape[:-1], 1))
     ds = g.let(f"{p} * (MatMul({dy}, {v}, tb=true) - {d}) * {number(scale, s.dtype)}", s.dtype, s.shape)
     dk, dv = g.let(f"MatMul({ds}, {q}, ta=true)", s.dtype, key.shape), g.let(f"MatMul({p}, {dy}, ta=true)", s.dtype, value.shape)

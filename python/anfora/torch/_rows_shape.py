@@ -216,6 +216,8 @@ def slice_(g: Any, self_: Value, dim: int, start: Any, end: Any, step: int) -> A
 @row("select.int")
 def select(g: Any, self_: Value, dim: int, index: int) -> Any:
     dim %= self_.ndim
+    if isinstance(index, Value):  # a number that the program computes
+        return f"Take({self_}, {g.reshape(g.cast(index, torch.int64), (1,))}, axis={dim})"
     index %= self_.shape[dim]
     return g.slice(self_, dim, index, index + 1)
 

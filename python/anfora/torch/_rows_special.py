@@ -56,6 +56,21 @@ def div(g: Any, self_: Any, other: Any) -> Any:
     return div_mode(g, self_, other, None if g.out.dtype.is_floating_point or g.out.dtype.is_complex else "trunc")
 
 
+@row("pow", "prims.pow")
+def power(g: Any, self_: Any, exponent: Any = None, other: Any = None) -> Any:
+    """Of integers 0 where the exponent is negative, but for 1 and -1."""
+    exponent = other if exponent is None else exponent
+    low = g.out.dtype in LOW and any(not isinstance(v, Value) and v not in (0, 1) for v in (self_, exponent))
+    t = torch.float32 if low else g.out.dtype
+    x, n = g.cast(self_, t), g.cast(exponent, t)
+    y = f"Power({x}, {n})"
+    if isinstance(exponent, Value) and not t.is_floating_point and not t.is_complex and t.is_signed:
+        zero, one, minus = (number(v, t) for v in (0, 1, -1))
+        of_minus = f"Where(BitAnd({n}, {one}) == {one}, {minus}, {one})"
+        y = f"Where({n} < {zero}, Where({x} == {one}, {one}, Where({x} == {minus}, {of_minus}, {zero})), Power({x}, Maximum({n}, {zero})))"
+    return g.broadcast(g.let(y, t, torch.broadcast_shapes(x.shape, n.shape)), g.out.shape)
+
+
 # ---- the bits of floats ----
 
 BITS = {torch.float64: (torch.int64, 52, 2047), torch.float32: (torch.int32, 23, 255)}  # as integers, of the fraction, those of the exponent
@@ -156,6 +171,7 @@ def histc(g: Any, self_: Value, bins: int, min: Any, max: Any) -> Any:
     low, high = (g.let(number(v, t), t, ()) for v in (min, max))
     if min == max:
         low, high = (g.let(f"{op}({x}, axis=0)", t, ()) for op in ("Min", "Max"))
+        g.check_all(f"LogicalAnd(IsFinite({low}), IsFinite({high}))", "torch.histc: the range of the elements is not finite")
         same = g.let(f"Cast({low} == {high}, dtype={DTYPES[t]})", t, ())
         low, high = g.let(f"{low} - {same}", t, ()), g.let(f"{high} + {same}", t, ())
     inside = g.let(f"LogicalAnd({x} >= {low}, {x} <= {high})", torch.bool, (n,))

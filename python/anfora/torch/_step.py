@@ -28,6 +28,7 @@ from ._backend import _drawn, _options, decompositions, lent
 from ._decisions import Decisions, refuse, settled
 from ._graph import DTYPES, Sizes, Writer, attribute
 from ._settings import Branches, numbers, others, put
+from ._values import check_of
 
 STATIC = Sizes({})
 
@@ -85,6 +86,9 @@ class _Stops(torch.overrides.TorchFunctionMode):
                 return self.decisions.decide(args[0])
         if func is torch._C._nn.one_hot:  # checks its classes
             func = one_hot
+        check = check_of(func)
+        if check is not None:
+            check(*args, **(kwargs or {}))
         in_place = name in INDEXED or func is torch.Tensor.data.__set__ or (
             name.endswith("_") and not name.endswith("__") and name not in FLAGS)
         if in_place and args and any(args[0] is v for v in self.views):
@@ -136,9 +140,28 @@ def _recorded(f: Callable, args: tuple, context: Any = torch.no_grad) -> Any:
         return make_fx(first, **HOW)(*args)
 
 
+def _lift_constants(gm: Any) -> None:
+    """Lets what is made of tensors that the model captured be written in place, as what is made of its inputs may be."""
+    captured = set()
+    for n in list(gm.graph.nodes):
+        target = n.target if isinstance(n.target, torch._ops.OpOverload) else None
+        for a, x in zip(target._schema.arguments, n.args) if target is not None else ():
+            if a.alias_info is not None and x in captured and a.alias_info.is_write:
+                raise refuse(f"{target} writes a tensor in place that is neither an input nor a buffer of the model", "make it a buffer")
+        if n.op == "get_attr" and isinstance(attribute(n, gm), torch.Tensor):
+            with gm.graph.inserting_after(n):
+                lifted = gm.graph.call_function(torch.ops.aten.lift_fresh.default, (n,))
+            n.replace_all_uses_with(lifted, lambda user: user is not lifted)
+            captured.update((n, lifted))
+        elif target is not None and target.is_view and n.args[0] in captured:
+            captured.add(n)
+    gm.recompile()
+
+
 def _pure(gm: Any, args: tuple, settle: Callable = lambda tensors: None) -> Any:
     """The graph without mutation: what is written in place is what it returns. `settle` says of the last argument's tensors what
     they are taken for."""
+    _lift_constants(gm)
     with torch.no_grad():
         pure = torch.func.functionalize(gm, remove="mutations")
         gm = make_fx(lambda *given: (settle(given[-1]), pure(*given))[1], decompositions(), **HOW)(*args)

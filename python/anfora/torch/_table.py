@@ -39,7 +39,6 @@ POINTWISE = {
     "bitwise_right_shift": "ShiftRight({self}, {other})", "__lshift__": "ShiftLeft({self}, {other})",
     "__rshift__": "ShiftRight({self}, {other})", "copysign": "Copysign({self}, {other})", "fmod": "Fmod({self}, {other})",
     "remainder": "Mod({self}, {other})", "floor_divide": "FloorDiv({self}, {other})", "hypot": "Hypot({self}, {other})",
-    "pow": "Power({self}, {exponent})",
     "add": "{self} + {other}", "sub": "{self} - {other}", "rsub": "{other} - {self}",
     "threshold": "Where({self} <= {threshold}, {value}, {self})",
     "addcmul": "{self} + {value} * {tensor1} * {tensor2}", "addcdiv": "{self} + {value} * ({tensor1} / {tensor2})",
@@ -68,7 +67,7 @@ PLAIN = {
     **dict.fromkeys(["ones", "ones_like", "new_ones"], "Ones(shape={out.shape}, dtype={out.type})"),
     "eye": "Eye({n}, m={out.shape[1]}, dtype={out.type})",
     # products
-    "mm": "{self} @ {mat2}", "bmm": "{self} @ {mat2}", "mv": "{self} @ {vec}", "dot": "{self} @ {tensor}", "vdot": "Conj({self}) @ {other}",
+    "mm": "{self} @ {mat2}", "mv": "{self} @ {vec}", "dot": "{self} @ {tensor}", "vdot": "Conj({self}) @ {other}",
     "_is_all_true": "All({self})", "_is_any_true": "Any({self})",
     # linear algebra
     "inverse": "Inverse({self})",

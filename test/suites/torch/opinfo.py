@@ -78,7 +78,7 @@ class Runner:
         from functorch.compile import aot_function, make_boxed_func
 
         def compiler(gm, _):
-            return make_boxed_func(self.backend.compile_graph(gm, "part", {}))
+            return make_boxed_func(self.backend.compile_graph(gm, "part", self.backend._options(None)))
         return aot_function(f, compiler, compiler, decompositions=self.backend.decompositions())
 
     def value(self, f, xs):

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""anfora.torch: values that eager PyTorch refuses are refused, by compiled functions and by steps; those beside them are eager's."""
+import math
+
+from cases_torch import HAS_TORCH, close, need_torch
+from cases_torch_steps import raises
+
+if HAS_TORCH:
+    import torch
+    from torch import nn, tensor as t
+    from torch.nn import functional as F
+    import anfora.torch as at
+
+
+def refused(cases):
+    """Each case: a function, an argument that eager takes, ones that it refuses with a word of our message."""
+    class Of(nn.Module):
+        def __init__(self, f):
+            super().__init__()
+            self.f, self.w = f, nn.Parameter(torch.ones((), dtype=torch.float64))
+
+        def forward(self, x):
+            return (self.f(x).double() * self.w).sum()
+    for f, good, *bad in cases:
+        torch._dynamo.reset()
+        compiled, m = torch.compile(f, backend="anfora"), Of(f)
+        step = at.compile_step(m, None, torch.optim.SGD(m.parameters(), lr=0.0))
+        close(f(good), compiled(good), 1e-6)
+        close(m(good).detach(), torch.tensor(step(good)).double(), 1e-6)
+        for x, word in bad:
+            raises(Exception, "", f, x)
+            raises(RuntimeError, word, compiled, x)
+            raises(RuntimeError, word, step, x)
+    assert not at.fallbacks, at.fallbacks
+
+
+def test_places_and_labels():
+    need_torch()
+    x, source = torch.arange(8.).double().reshape(2, 4), t([1., 2.]).double()
+    refused((
+        (lambda i: F.max_unpool2d(x[None, None, :, :1], i, (2, 2)), t([[[[0], [3]]]]), (t([[[[0], [-1]]]]), "index -1"), (t([[[[0], [8]]]]), "index 8")),
+        (lambda i: F.max_unpool1d(x[None, None, 0, :2], i, 2), t([[[0, 3]]]), (t([[[0, -1]]]), "index -1")),
+        (lambda i: F.multilabel_margin_loss(x, i), t([[0, 3, -1, 0], [1, -1, 0, 0]]), (t([[0, 3, -1, 7], [1, -1, 0, 0]]), "'target' is out of range")),
+        (lambda o: F.embedding_bag(t([0, 1, 1]), x, o, mode="sum"), t([0, 2]), (t([0, 4]), "offsets")),
+        (lambda m: x.masked_scatter(m, source), x > 5, (x > 4, "Number of elements of source"))))
+
+
+def test_probabilities_and_ranges():
+    need_torch()
+    x, y = torch.arange(4.).double(), t([0., 1., 1., 0.]).double()
+    p = t([0., .3, .5, 1.]).double()
+    refused((
+        (lambda v: F.binary_cross_entropy(v, y), p, (p * 2, "input should be between 0 and 1"), (p * math.nan, "input should be")),
+        (lambda v: F.binary_cross_entropy(p, v, reduction="none"), y, (y - 1, "target should be between 0 and 1")),
+        (lambda q: torch.quantile(x, q), p, (t([.5, math.nan]).double(), "q values"), (p - 1, "q values")),
+        (lambda q: x.nanquantile(q), p, (p * 2, "q values")),
+        (lambda v: torch.histc(v, 4), x, (x / 0, "range of the elements")),
+        (lambda v: (torch._assert_async((v > 0).all()), v + 1)[1], x + 1, (x, "nonzero value"))))
+
+
+def test_matrices():
+    need_torch()
+    a = t([[2., 1.], [1., 3.]]).double()
+    bad, pivots = t([[1., math.nan], [1., 2.]]).double(), t([1, 2], dtype=torch.int32)
+    refused((
+        (lambda m: torch.linalg.svdvals(m), a.clone(), (bad, "linalg.svd: The algorithm failed")),
+        (lambda m: torch.linalg.pinv(m), a.clone(), (bad, "linalg.svd: The algorithm failed")),
+        (lambda m: torch.cholesky_inverse(m), a.clone(), (a * 0, "cholesky_inverse")),
+        (lambda p: torch.linalg.lu_solve(a, p, a), pivots, (pivots - 1, "pivots"), (pivots + 1, "pivots")),
+        (lambda p: torch.lu_unpack(a, p)[0], pivots, (pivots - 1, "pivots"))))
+    info = torch.compile(lambda m: torch.linalg.cholesky_ex(m)[1], backend="anfora")
+    for m in (a, -a, t([[1., 2.], [2., 1.]]).double(), bad.T, torch.stack([a, -a, a * t([[1, 3.], [3, 1]])])):
+        assert torch.equal(info(m), torch.linalg.cholesky_ex(m)[1]), m
+
+
+def test_integers_to_negative_powers():
+    need_torch()
+    x = t([-1, 1, 0, 3, -1])
+    f = torch.compile(lambda n: (x ** n, 2 ** n), backend="anfora")
+    for n in (t([1, 2, 3, 4, 5]), t([-1, -2, -3, -4, -2])):
+        assert all(torch.equal(a, b) for a, b in zip(f(n)[1:], (2 ** n,)))
+        assert torch.equal(f(n)[0][[0, 1, 3, 4]], (x ** n)[[0, 1, 3, 4]])
+
+
+def test_graphs_of_checks_alone():
+    need_torch()
+    f = torch.compile(lambda v: torch._assert_async((v > 0).all()), backend="anfora")
+    f(torch.ones(2))
+    raises(RuntimeError, "nonzero value", f, -torch.ones(2))
+
+
+def test_losses_of_probabilities_have_eagers_slope():
+    need_torch()
+    y, target = t([0., 0., 1., 1., .3]).double(), t([0., 1., 0., 1., 1.]).double()
+
+    class Of(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w, self.target = nn.Parameter(y.clone()), nn.Parameter(target.clone())
+
+        def forward(self, weight):
+            return F.binary_cross_entropy(self.w, self.target, weight, reduction="sum")
+    m, other, weight = Of(), Of(), torch.arange(1., 6.).double()
+    m(weight).backward()
+    loss = at.compile_step(other, None, torch.optim.SGD(other.parameters(), lr=1.0))(weight)
+    assert math.isclose(loss, m(weight).item(), rel_tol=1e-6)
+    close(y - other.w.detach(), m.w.grad, 1e-6)
+    close((target - other.target.detach())[-1], m.target.grad[-1], 1e-6)  # eager's is infinite where a probability is 0 or 1
+
+
+def test_steps_write_what_they_make_of_captured_tensors():
+    need_torch()
+    x, count = torch.arange(8.).double().reshape(2, 4), torch.zeros(1)
+
+    class Of(nn.Module):
+        def __init__(self, f):
+            super().__init__()
+            self.f, self.w = f, nn.Parameter(torch.ones((), dtype=torch.float64))
+
+        def forward(self, i):
+            return (self.f(i) * self.w).sum()
+
+    def counted(i):
+        count.add_(1)
+        return x * i
+    for f in (lambda i: (x * 2).sum(0).masked_fill_(i > 0, 0.0), lambda i: F.cross_entropy(x, i[:2], label_smoothing=0.1), lambda i: x[0][i[1]]):
+        m, i = Of(f), t([0, 1, 0, 1])
+        assert math.isclose(at.compile_step(m, None, torch.optim.SGD(m.parameters(), lr=0.0))(i), m(i).item(), rel_tol=1e-6)
+    m = Of(counted)
+    raises(Exception, "neither an input nor a buffer", at.compile_step(m, None, torch.optim.SGD(m.parameters(), lr=0.0)), t(2))
