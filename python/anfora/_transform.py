@@ -196,7 +196,8 @@ class Transform:
 
     def _written(self, w: Any, c: Call, parts: list[str]) -> str:
         for k, v in self._given(dict(zip(self._options, c.args[1:])) | c.kw).items():
-            parts.append(f"{k}={attribute(w, v, 'any')}")
+            if k != "keep" or w.static(v) != (True, None):
+                parts.append(f"{k}={attribute(w, v, 'any')}")
         return f"{self.__name__}{w.mark(c.node)}({', '.join(parts)})"
 
     def _emit_twice(self, w: Any, c: Call, transform: Call) -> str:

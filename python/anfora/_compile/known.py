@@ -468,6 +468,11 @@ class Knowing(Part):
             if not all(k for k, _ in given):
                 self.refuse(node, f"the arguments of {f.__name__}() must be known when the function is compiled")
             return True, f(*(x for _, x in given))
+        if f is slice:
+            ends = [self.static(a) for a in node.args]
+            return (True, slice(*(x for _, x in ends))) if 1 <= len(ends) <= 3 and all(k and (x is None or type(x) is int) for k, x in ends) else (False, None)
+        if f is tuple and len(node.args) == 1 and isinstance(self.static(node.args[0])[1], (tuple, range)):
+            return True, tuple(self.static(node.args[0])[1])
         limits = self.limits(f)
         if limits and len(node.args) == 1:
             known, x = self.static(node.args[0])
@@ -581,6 +586,8 @@ class Knowing(Part):
             if k not in s.names:
                 self.refuse(node, f"the dictionary has no {k!r}", f"it has {', '.join(map(repr, s.names))}")
             return s.parts[s.names.index(k)]
+        if isinstance(k, slice) and s.kind in ("tuple", "list"):
+            return Shape(s.kind, s.parts[k])
         if isinstance(k, int) and not -len(s.parts) <= k < len(s.parts):
             self.refuse(node, f"there is no item {k}: there are {len(s.parts)}")
         return s.parts[k] if isinstance(k, int) else None

@@ -401,9 +401,16 @@ class Writer(Knowing, Loops, Matching, Sequences, Branches, Raises, Hints, Augme
         if isinstance(node, ast.List):
             return "[" + self.exprs(node.elts) + "]"
         known, x = self.static(node)
-        if known and isinstance(x, tuple):
-            return ", ".join(static_text(self, node, i) for i in x)
+        if known and isinstance(x, (tuple, slice)):
+            return ", ".join(self.index_known(node, i) for i in (x if isinstance(x, tuple) else (x,)))
         return self.expr(node)
+
+    def index_known(self, node: Any, i: Any) -> str:
+        """A part of an index that is a constant."""
+        if isinstance(i, slice):
+            part = ["" if p is None else str(p) for p in (i.start, i.stop, i.step)]
+            return f"{part[0]}:{part[1]}" + (f":{part[2]}" if part[2] else "")
+        return "..." if i is Ellipsis else static_text(self, node, i)
 
     def expr_Attribute(self, node: ast.Attribute) -> str:
         known, x = self.static(node)
