@@ -66,8 +66,8 @@ class Known:
     def __init__(self, fn: Any) -> None:
         self.fn, self.__name__, self.__doc__ = fn, fn.__name__, fn.__doc__
 
-    def __call__(self, *args: Any) -> Any:
-        return self.fn(*args)
+    def __call__(self, *args: Any, **kw: Any) -> Any:
+        return self.fn(*args, **kw)
 
 
 def has_parts(x: Any) -> bool:
@@ -485,7 +485,8 @@ class Knowing(Part):
         if f is isinstance and len(node.args) == 2:
             return self.known_instance(node)
         if f is has_parts and len(node.args) == 1:
-            return True, is_structure(self.like(node.args[0])) or self.static(node.args[0])[0]
+            known, x = self.static(node.args[0])
+            return True, has_parts(x) if known else is_structure(self.like(node.args[0]))
         if f is callable and len(node.args) == 1:
             known, x = self.static(node.args[0])
             return (True, callable(x)) if known else (self.like(node.args[0]) is not None, False)

@@ -402,15 +402,8 @@ class Writer(Knowing, Loops, Matching, Sequences, Branches, Raises, Hints, Augme
             return "[" + self.exprs(node.elts) + "]"
         known, x = self.static(node)
         if known and isinstance(x, (tuple, slice)):
-            return ", ".join(self.index_known(node, i) for i in (x if isinstance(x, tuple) else (x,)))
+            return self.index(written_index(node, x))
         return self.expr(node)
-
-    def index_known(self, node: Any, i: Any) -> str:
-        """A part of an index that is a constant."""
-        if isinstance(i, slice):
-            part = ["" if p is None else str(p) for p in (i.start, i.stop, i.step)]
-            return f"{part[0]}:{part[1]}" + (f":{part[2]}" if part[2] else "")
-        return "..." if i is Ellipsis else static_text(self, node, i)
 
     def expr_Attribute(self, node: ast.Attribute) -> str:
         known, x = self.static(node)
@@ -757,6 +750,16 @@ class Writer(Knowing, Loops, Matching, Sequences, Branches, Raises, Hints, Augme
             self.returning_like.append(self.known_tree(value))
             return text
         return f"{self.mark(node)}def {name}({params}) {{\n{self.body(node.body, '  ')}}}\n"
+
+
+def written_index(node: Any, x: Any) -> Any:
+    """An index that is known, a slice or a tuple, as an expression."""
+    def constant(value: Any) -> Any:
+        return None if value is None else ast.copy_location(ast.Constant(value), node)
+    if isinstance(x, slice):
+        return ast.copy_location(ast.Slice(constant(x.start), constant(x.stop), constant(x.step)), node)
+    parts = [written_index(node, i) if isinstance(i, slice) else ast.copy_location(ast.Constant(i), node) for i in x]
+    return ast.copy_location(ast.Tuple(parts, ast.Load()), node)
 
 
 def safe_field(name: str) -> str:

@@ -493,9 +493,13 @@ def written_at(w: Any, place: Any, sub: Any, value: str, mode: str, base: str | 
     """Elements of an array written: a slice that is known, rows by index, elements where a mask is true, or else each element
     by its number."""
     x, index = base or w.expr(sub.value.value), sub.slice
-    known, several = w.static(index)
-    if known and isinstance(several, tuple) and not isinstance(index, (ast.Tuple, ast.List)):
-        index = ast.copy_location(ast.Tuple([ast.copy_location(ast.Constant(i), index) for i in several], ast.Load()), index)
+    from .source import written_index
+    if isinstance(index, ast.Tuple):
+        given = [w.static(e) if not isinstance(e, ast.Slice) else (False, None) for e in index.elts]
+        index = ast.copy_location(ast.Tuple([written_index(e, k) if known and isinstance(k, slice) else e for e, (known, k) in zip(index.elts, given)], ast.Load()), index)
+    elif not isinstance(index, (ast.List, ast.Slice)):
+        known, several = w.static(index)
+        index = written_index(index, several) if known and isinstance(several, (tuple, slice)) else index
 
     def fitted(old: str) -> str:
         return f"BroadcastLike(CastLike({value}, {x}), {old})"

@@ -65,7 +65,17 @@ def product_with_log1p_jvp(primals, tangents):
 @special
 def entr(x, /):
     """-x log(x), 0 if x is 0, -inf below."""
-    return op.where(x < 0, -math.inf, -xlogy(x, op.where(x < 0, 1.0, x)))
+    return op.where(x < 0, -math.inf, -product_with_own_log(op.where(x < 0, 0.0, x)))
+
+
+@custom_jvp
+def product_with_own_log(x):
+    return product_with_log(x, x)
+
+
+@product_with_own_log.defjvp
+def product_with_own_log_jvp(primals, tangents):
+    return product_with_own_log(*primals), tangents[0] * (op.log(primals[0]) + 1)
 
 
 @special
@@ -96,9 +106,9 @@ def boxcox1p(x, lmbda, /):
 
 def expm1_over(v, by):
     """expm1(by v) / by. Where `by` is 0 it is v times a polynomial, which has the derivatives of the limit up to the fourth."""
-    w, other = op.where(by == 0, v, 0.0), op.where(by == 0, 1.0, by)
+    w, other = op.where((by == 0) & op.isfinite(v), v, 0.0), op.where(by == 0, 1.0, by)
     part = by * w
-    return op.where(by == 0, w * (1 + part / 2 * (1 + part / 3 * (1 + part / 4 * (1 + part / 5)))), op.expm1(other * v) / other)
+    return op.where(by == 0, v + w * part / 2 * (1 + part / 3 * (1 + part / 4 * (1 + part / 5))), op.expm1(other * v) / other)
 
 
 # ---- the normal distribution ----
