@@ -61,7 +61,7 @@ class Raises(Part):
         if known:
             return x
         spec = "".join(str(self.static(v)[1]) for v in node.format_spec.values) if isinstance(node.format_spec, ast.JoinedStr) else ""
-        if not self.b.explains:
+        if not self.b.explains or isinstance(node.value, ast.Attribute) and node.value.attr == "dtype":  # which is no value of a program
             return "{" + ast.unparse(node.value) + (f":{spec}" if spec else "") + "}"
         self.shown.append(node.value)
         return f"{OPEN}{spec}{CLOSE}"
