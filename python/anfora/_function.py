@@ -364,11 +364,12 @@ class Function(_core.Callable):
             raise _nans.NanError(error.findings, error.status) from None
 
     def _run_once(self, program: Program, args: tuple, statics: dict, casts: list, shapes: list) -> None:
-        """Runs a program that is not kept; an AnforaError says how it stopped."""
+        """Interprets a program that is not kept, up to where it stops, as an AnforaError says. Types are not found before: a check that
+        they fail is one of the program's."""
         extra = tuple(_core.asarray(a) for a in program.arrays)
         try:
             e = program.core.compile(program.start, None, "interp", *self._options[1:], self._fixed_arguments(program, len(shapes) + len(extra)))
-            e.run(*self._values(args, statics, casts, shapes), *extra)
+            e.interpret(*self._values(args, statics, casts, shapes), *extra)
         except _core.Failure as failure:
             raise program.error(failure, RunError) from None
 

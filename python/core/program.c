@@ -554,6 +554,11 @@ static anf_status run_checked(void *what, size_t n, anf_value *const *args, cons
   return anf_check_nan((anf_graph *)what, n, args, d);
 }
 
+static anf_status run_interpreted(void *what, size_t n, anf_value *const *args,
+                                  const anf_run_opts *o, anf_diag *d, anf_value **result) {
+  return anf_run((anf_graph *)what, n, args, o, d, result);
+}
+
 typedef struct closure {
   core *c;
   anf_value *v;
@@ -619,6 +624,11 @@ static PyObject *exec_run(PyObject *self, PyObject *args) {
   return run(e->c, run_exec, e->e, args, e->program);
 }
 
+static PyObject *exec_interpret(PyObject *self, PyObject *args) {
+  exec *e = (exec *)self;
+  return run(e->c, run_interpreted, e->g, args, e->program);
+}
+
 static PyObject *exec_check_nan(PyObject *self, PyObject *args) {
   exec *e = (exec *)self;
   return run(e->c, run_checked, e->g, args, e->program);
@@ -645,6 +655,7 @@ static PyObject *exec_explain(PyObject *self, PyObject *none) {
 static PyMethodDef exec_methods[] = {
     {"explain", exec_explain, METH_NOARGS, "How often it was compiled, and why each time."},
     {"check_nan", exec_check_nan, METH_VARARGS, "Fails where the first NaN is made, interpreted."},
+    {"interpret", exec_interpret, METH_VARARGS, "As run, without types found before."},
     {"run", exec_run, METH_VARARGS, "Runs with values of the context: slow, and able to do all."},
     {0}};
 static PyGetSetDef exec_attributes[] = {
