@@ -51,6 +51,19 @@ def test_partial_of_loops():
     same(jit(lambda x: anfora.vmap(partial(anp.clip, min=0.5))(x))(x), np.array([0.5, 1.0, 2.0]))
 
 
+def test_partial_from_outside():
+    def f(n, x, y=2.0):
+        return x * n + y
+    rows = np.array([1.0, 2.0])
+    some, named, of_array, branches = partial(f, 3), partial(f, 3, y=5.0), partial(f, rows), [partial(f, i) for i in range(3)]
+    def g(i, x):
+        return some(x), named(x), of_array(x), some(x, y=1.0), named(x, y=0.0), lax.switch(i, branches, x)
+    same(jit(g)(1, 2.0), (8.0, 11.0, np.array([4.0, 6.0]), 7.0, 6.0, 4.0))
+    rows[0] = 5.0  # elements are read at each call
+    same(jit(g)(1, 2.0)[2], np.array([12.0, 6.0]))
+    same(grad(lambda x: named(x) * some(x))(2.0), 3 * 8.0 + 11.0 * 3)
+
+
 def test_rules_take_apart_what_they_are_given():
     @anfora.custom_jvp
     def f(x, y):

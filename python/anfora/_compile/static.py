@@ -157,7 +157,7 @@ def emit_call(w: Any, c: Call) -> str:
     known, x = w.static(c.node)
     if known:
         return static_text(w, c.node, x)
-    if isinstance(f, functools.partial) and (is_foreign(f.func) or operation(f.func) is not None or hasattr(f.func, "_emit_call")):
+    if isinstance(f, functools.partial):
         inner = _with_args(c, [*(ast.copy_location(ast.Constant(a), c.node) for a in f.args), *c.args],
                            {k: ast.copy_location(ast.Constant(v), c.node) for k, v in f.keywords.items()} | c.kw)
         return emit_call(w, _with_function(inner, f.func))
