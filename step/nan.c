@@ -8,9 +8,11 @@
  * A state may hold infinities, such as the best loss so far before there is one; outputs may not. */
 #include "step/step.h"
 
+#include "anfora/debug.h"
 #include "interp/interp.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 double anfi_step_number_at(anf_dtype t, const void *p) {
@@ -276,6 +278,22 @@ static void watch(void *user, const anf_node *node, size_t n, anf_value *const *
   }
   // the node may be of a copy that is gone when this is read
   *f = (found){.node = node, .op = anfi_op[node->op].name, .loc = anfi_node_loc(node)};
+}
+
+anf_status anf_check_nan(anf_graph *g, size_t n, anf_value *const *args, anf_diag *d) {
+  ANFI_NEED(d, g);
+  if (n) ANFI_NEED(d, args);
+  if (!g || (n && !args)) return ANF_INVALID;
+  anf_ctx *cx = g->module->cx;
+  ANFI_ENTRY(cx, d);
+  search k = {0};
+  anf_value_release(anfi_run_watched(g, n, args, watch, &k));
+  if (k.nan.node) {
+    char text[96];
+    snprintf(text, sizeof text, "%s makes a NaN of numbers that are none", k.nan.op);
+    anfi_fail(cx, k.nan.loc, ANF_E0442, text);
+  }
+  return anfi_leave(cx);
 }
 
 /* Runs the step from the state as it is now. */

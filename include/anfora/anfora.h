@@ -7,6 +7,7 @@
 #include "anfora/base.h"
 #include "anfora/build.h"
 #include "anfora/comm.h"
+#include "anfora/debug.h"
 #include "anfora/exec.h"
 #include "anfora/expr.h"
 #include "anfora/grad.h"

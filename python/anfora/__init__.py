@@ -35,6 +35,7 @@ from ._programs import Module, read
 from ._tree import (register_dataclass, register_pytree_node, register_pytree_node_class, tree_all, tree_flatten, tree_flatten_with_path,
                     tree_leaves, tree_leaves_with_path, tree_map, tree_map_with_path, tree_reduce, tree_structure, tree_transpose,
                     tree_unflatten)
+from ._nans import debug_nans, set_debug_nans
 from ._transform import (ShapeDtypeStruct, checkpoint, checkpoint_policies, custom_jvp, custom_vjp, eval_shape, grad, hessian, hvp,
                          hyper_map, jacfwd, jacrev, jvp, linearize, stop_gradient, value_and_grad, vjp, vmap)
 from ._types import DTYPES, DType, TensorType, default_dtype, set_default_dtype
@@ -69,8 +70,10 @@ class _Config:
     def update(self, name: str, value: object) -> None:
         if name == "jax_enable_x64":
             set_default_dtype("f64" if value else "f32")
-        elif (name, value) not in (("jax_platform_name", "cpu"), ("jax_platforms", "cpu"), ("jax_debug_nans", False), ("jax_disable_jit", False)):
-            raise ValueError(f"anfora.config has no {name} = {value!r}; what there is: jax_enable_x64, and the platform cpu")
+        elif name == "jax_debug_nans":
+            set_debug_nans(bool(value))
+        elif (name, value) not in (("jax_platform_name", "cpu"), ("jax_platforms", "cpu"), ("jax_disable_jit", False)):
+            raise ValueError(f"anfora.config has no {name} = {value!r}; what there is: jax_enable_x64, jax_debug_nans, and the platform cpu")
 
 
 def device_put(x, device=None):
@@ -111,7 +114,7 @@ tree = types.SimpleNamespace(map=tree_map, leaves=tree_leaves, flatten=tree_flat
 
 __version__ = _core.version
 __all__ = [
-    "ops", "optim", "quantise", "schedules", "Module", "read", "ShapeDtypeStruct", "checkpoint_policies", "eval_shape", "hvp", "remat", "AnforaError", "Array", "Closure", "CompileError", "DTYPES", "DType", "Finding", "Function", "FunctionType", "Jit", "RunError", "Step",
+    "ops", "optim", "quantise", "schedules", "Module", "read", "ShapeDtypeStruct", "checkpoint_policies", "debug_nans", "eval_shape", "hvp", "remat", "AnforaError", "Array", "Closure", "CompileError", "DTYPES", "DType", "Finding", "Function", "FunctionType", "Jit", "RunError", "Step",
     "TensorType", "asarray", "bf16", "bool_", "c128", "c64", "checkpoint", "cond", "config", "custom_jvp", "custom_vjp", "debug", "default_dtype", "explain",
     "f16", "f32", "f64", "flatten_util", "fori_loop", "from_jax", "generated", "grad", "hessian", "hyper_map", "i16", "i32", "i64", "i8", "initializers", "jacfwd",
     "jacrev", "jit", "jvp", "lax", "linearize", "load", "nn", "numpy", "pure_callback", "random", "register_dataclass",

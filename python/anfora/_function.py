@@ -10,7 +10,7 @@ import types
 import warnings
 from typing import Any, Callable, overload
 
-from . import _core
+from . import _core, _nans
 from ._compile.effects import forget_effects
 from ._compile.emit import Builder, Program
 from ._errors import AnforaError, CompileError, Finding, RunError
@@ -192,6 +192,8 @@ class Function(_core.Callable):
         try:
             return self._plan(args)
         except AnforaError as e:
+            if any(f.code == "E0442" for f in e.findings):  # a check of shapes, which are known
+                e = with_values(self, e, args)
             raise e.with_traceback(None) from None  # what it says is about the user's lines, not about ours
 
     def _plan(self, args: tuple) -> Any:
@@ -202,7 +204,7 @@ class Function(_core.Callable):
         refs = (shapes, program)  # what signatures know by address: keys, classes, static things
         shapes = [s for i, s in enumerate(shapes) if i not in statics]
         extra = tuple(_core.asarray(a) for a in program.arrays)
-        if program.prints or any(x.kind == "static" for s in shapes for x in s.walk()):
+        if program.prints or _nans.on() or any(x.kind == "static" for s in shapes for x in s.walk()):
             return self._slow_plan(program, shapes, statics, casts, extra, refs, None)
         types_ = [s.text() for s in shapes] + [type_text((str(a.dtype), a.shape)) for a in extra]
         program, e = self._compiled(program, types_, statics, all_shapes)
@@ -340,19 +342,34 @@ class Function(_core.Callable):
 
     def _run(self, program: Program, e: Any, args: tuple, statics: dict, casts: list, shapes: list, extra: tuple) -> Any:
         try:
-            raw = e.run(*self._values(args, statics, casts, shapes), *extra)
+            values = self._values(args, statics, casts, shapes)
+            raw = e.run(*values, *extra)
+            if _nans.on() and _nans.has_nan(raw):
+                self._stop_at_nan(program, e, (*values, *extra))
         except _core.Failure as failure:
             raise with_values(self, program.error(failure, RunError), args) from None
         if e.result is None:
             return _closures(raw)
         return self._maker(e.result, shapes, program).restructure(raw)
 
-    def _run_once(self, program: Program, args: tuple, statics: dict, casts: list, shapes: list) -> None:
-        """Runs a program that is not kept; an AnforaError says how it stopped."""
-        extra = tuple(_core.asarray(a) for a in program.arrays)
-        e = self._exec_for(program, args, statics, shapes, extra)
+    @staticmethod
+    def _stop_at_nan(program: Program, e: Any, values: tuple) -> None:
+        """An error at the operation that made the first NaN, if none of the arguments holds one."""
         try:
-            e.run(*self._values(args, statics, casts, shapes), *extra)
+            e.check_nan(*values)
+        except _core.Failure as failure:
+            error = program.error(failure, _nans.NanError)
+            for f in error.findings:
+                f.message = f.message.replace("assertion failed: ", "")
+            raise _nans.NanError(error.findings, error.status) from None
+
+    def _run_once(self, program: Program, args: tuple, statics: dict, casts: list, shapes: list) -> None:
+        """Interprets a program that is not kept, up to where it stops, as an AnforaError says. Types are not found before: a check that
+        they fail is one of the program's."""
+        extra = tuple(_core.asarray(a) for a in program.arrays)
+        try:
+            e = program.core.compile(program.start, None, "interp", *self._options[1:], self._fixed_arguments(program, len(shapes) + len(extra)))
+            e.interpret(*self._values(args, statics, casts, shapes), *extra)
         except _core.Failure as failure:
             raise program.error(failure, RunError) from None
 

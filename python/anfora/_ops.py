@@ -31,7 +31,7 @@ ALIASES = {
 
 # Arguments of the Array API standard, and of NumPy, that are no attributes. Only what they are by default may be asked for: arrays are
 # in the memory of the CPU and new ones do not change, and sorting is stable.
-MORE = {"Sort": "stable", "ArgSort": "stable", "Cast": "copy device", "Reshape": "copy"}
+MORE = {"Sort": "stable", "ArgSort": "stable", "Cast": "copy device", "Reshape": "copy order", "Flatten": "order"}
 MORE |= dict.fromkeys(("Zeros", "Ones", "Full", "ZerosLike", "OnesLike", "FullLike", "Eye", "Linspace", "Arange"), "device")
 # What reductions take after the array, in NumPy's order. A truth value in the third place is keepdims, or reverse.
 _FOLDS = dict.fromkeys(("Sum", "Prod"), "axis dtype out keepdims initial where") | {"Mean": "axis dtype out keepdims where"}
@@ -43,7 +43,8 @@ WRITTEN: dict[str, Any] = {  # signatures with another order than inputs before 
     "Arange": lambda start, /, stop=None, step=1, *, dtype=None, device=None: None,
     "Full": lambda shape, fill_value, dtype=None, *, device=None: None,
 }
-MORE_DEFAULTS = {"stable": True, "copy": True}
+NUMPYS_EYE = {"N": "n", "M": "m"}
+MORE_DEFAULTS = {"stable": True, "copy": True, "order": "C"}
 
 
 def accept(function: str, name: str, value: Any) -> None:
@@ -52,6 +53,8 @@ def accept(function: str, name: str, value: Any) -> None:
         raise ValueError(f"{function}: arrays are in the memory of the CPU; device is \"cpu\", not {value!r}")
     if name == "out" and value is not None:
         raise TypeError(f"{function}() makes a new array: out cannot be given")
+    if name == "order" and value not in (None, "C", "K", "A"):
+        raise ValueError(f"{function}: order is \"C\" or \"F\", not {value!r}")
     if name == "copy" and value not in (None, True, False):
         raise TypeError(f"{function}: copy is True, False or None, not {value!r}")
 
@@ -100,6 +103,9 @@ class Op:
         if self.op == "Where" and len(args) == 1 and kw.keys() <= {"size", "fill_value"}:  # the indices of what is true
             from ._library.standard import TABLE as OUTSIDE
             return OUTSIDE["nonzero"], args, kw
+        if "order" in self.more and known(kw.get("order")) == "F":
+            from ._library.composed import HELPERS
+            return HELPERS[f"{self.op.lower()}_by_columns"], args, {k: v for k, v in kw.items() if k != "order"}
         words = REDUCTIONS.get(self.op, ())
         if "where" not in words or len(args) < 4 and not ("where" in kw or "initial" in kw):
             return None
@@ -113,6 +119,8 @@ class Op:
 
     def numpys(self, args: list, kw: dict, known: Any) -> tuple[list, dict]:
         """Arguments in NumPy's order by name."""
+        if self.op == "Eye":
+            kw = {NUMPYS_EYE.get(k, k): v for k, v in kw.items()}
         words = REDUCTIONS.get(self.op, ())
         if words and len(args) > 2 and not isinstance(known(args[2]), bool):
             if len(args) > 1 + len(words):

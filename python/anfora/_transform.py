@@ -196,7 +196,8 @@ class Transform:
 
     def _written(self, w: Any, c: Call, parts: list[str]) -> str:
         for k, v in self._given(dict(zip(self._options, c.args[1:])) | c.kw).items():
-            parts.append(f"{k}={attribute(w, v, 'any')}")
+            if k != "keep" or w.static(v) != (True, None):
+                parts.append(f"{k}={attribute(w, v, 'any')}")
         return f"{self.__name__}{w.mark(c.node)}({', '.join(parts)})"
 
     def _emit_twice(self, w: Any, c: Call, transform: Call) -> str:
@@ -375,9 +376,17 @@ class Custom(Transformed):
             return None
         b.within.add(id(self))
         try:
-            return [g._emit(b) for g in self._functions]
+            texts: list[str] = []
+            for g, shapes in zip(self._functions, (lambda: None, *self._given_to_rules(b))):
+                like = shapes()
+                texts.append(g._emit(b) if like is None or g._nparam != len(like) else g._emit_like(b, like))
+            return texts
         finally:
             b.within.discard(id(self))
+
+    def _given_to_rules(self, b: Builder) -> tuple[Callable[[], list[Shape] | None], ...]:
+        """What the arguments of each rule are like, when those before it are written; None: nothing is known."""
+        return (lambda: None,) * (len(self._functions) - 1)
 
     def _emit(self, b: Builder) -> str:
         texts = self._rules(b)
@@ -421,6 +430,17 @@ class CustomVjp(Custom):
 
     _define = "defvjp(forward, backward)"
 
+    def _given_to_rules(self, b: Builder) -> tuple[Callable[[], list[Shape] | None], ...]:
+        """What the forward rule keeps has the structure that it returns."""
+        def backward() -> list[Shape] | None:
+            f = getattr(self._functions[1], "__wrapped__", None)
+            likes = [x for (i, _), u in b.by_object.items() if i == id(f) for x in u.likes]
+            if not likes or any(x is None or x.kind != "tuple" or len(x.parts) != 2 for x in likes):
+                return None
+            kept = [skeleton(x.parts[1]) for x in likes]
+            return [*[ANY] * len(self._nondiff), kept[0], ANY] if all(x.key() == kept[0].key() for x in kept) else None
+        return lambda: None, backward
+
     def __init__(self, f: Any, nondiff_argnums: Any = ()) -> None:
         super().__init__("custom_vjp", f, nondiff_argnums)
 
@@ -444,6 +464,10 @@ class CustomJvp(Custom):
     arguments that are functions or constants, which the rule takes first."""
 
     _define = "defjvp(rule)"
+
+    def _given_to_rules(self, b: Builder) -> tuple[Callable[[], list[Shape] | None], ...]:
+        several = Shape("tuple", [ANY] * (self._nparam - len(self._nondiff)))
+        return (lambda: [*[ANY] * len(self._nondiff), several, several],)
 
     def __init__(self, f: Any, nondiff_argnums: Any = ()) -> None:
         super().__init__("custom_jvp", f, nondiff_argnums)

@@ -124,6 +124,7 @@ typedef struct exec {
   PyObject_HEAD core *c;
   PyObject *program;
   PyObject *root; // whose e this is, too; NULL: its own
+  anf_graph *g;   // what was compiled
   anf_exec *e;
   anf_jit_function
       *f; // for the types that it was compiled for; NULL: none, or it is made when it runs

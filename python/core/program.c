@@ -476,6 +476,7 @@ static PyObject *program_compile(PyObject *self, PyObject *args) {
   if (k.later || texts_of(list, &k.types)) k.r = (exec *)PyType_GenericAlloc(p->c->exec_type, 0);
   if (k.r) {
     k.r->c = p->c;
+    k.r->g = k.g;
     k.r->program = Py_NewRef(self);
     k.r->root = Py_XNewRef(root);
     if (root) k.r->e = ((exec *)root)->e;
@@ -545,6 +546,19 @@ static anf_status run_exec(void *what, size_t n, anf_value *const *args, const a
   return anf_exec_run((anf_exec *)what, n, args, o, d, result);
 }
 
+/* For the first NaN; the result is none of the program's. */
+static anf_status run_checked(void *what, size_t n, anf_value *const *args, const anf_run_opts *o,
+                              anf_diag *d, anf_value **result) {
+  (void)o;
+  *result = NULL;
+  return anf_check_nan((anf_graph *)what, n, args, d);
+}
+
+static anf_status run_interpreted(void *what, size_t n, anf_value *const *args,
+                                  const anf_run_opts *o, anf_diag *d, anf_value **result) {
+  return anf_run((anf_graph *)what, n, args, o, d, result);
+}
+
 typedef struct closure {
   core *c;
   anf_value *v;
@@ -583,7 +597,7 @@ static PyObject *run_once(core *c, runner *f, void *what, PyObject *args, PyObje
     core_end(outer);
     PyEval_RestoreThread(ts);
     *stopped = core_interrupted(outer, st);
-    if (st == ANF_OK) r = value_to(c, result, from);
+    if (st == ANF_OK) r = result ? value_to(c, result, from) : Py_NewRef(Py_None);
     else if (!*stopped) r = core_raise(c, st, d), d = NULL;
   }
   for (Py_ssize_t i = 0; i < done; i++) anf_value_release(v[i]);
@@ -610,6 +624,16 @@ static PyObject *exec_run(PyObject *self, PyObject *args) {
   return run(e->c, run_exec, e->e, args, e->program);
 }
 
+static PyObject *exec_interpret(PyObject *self, PyObject *args) {
+  exec *e = (exec *)self;
+  return run(e->c, run_interpreted, e->g, args, e->program);
+}
+
+static PyObject *exec_check_nan(PyObject *self, PyObject *args) {
+  exec *e = (exec *)self;
+  return run(e->c, run_checked, e->g, args, e->program);
+}
+
 static PyObject *fn_run(PyObject *self, PyObject *args) {
   fn *f = (fn *)self;
   closure k = {f->c, f->v};
@@ -630,6 +654,8 @@ static PyObject *exec_explain(PyObject *self, PyObject *none) {
 
 static PyMethodDef exec_methods[] = {
     {"explain", exec_explain, METH_NOARGS, "How often it was compiled, and why each time."},
+    {"check_nan", exec_check_nan, METH_VARARGS, "Fails where the first NaN is made, interpreted."},
+    {"interpret", exec_interpret, METH_VARARGS, "As run, without types found before."},
     {"run", exec_run, METH_VARARGS, "Runs with values of the context: slow, and able to do all."},
     {0}};
 static PyGetSetDef exec_attributes[] = {

@@ -85,7 +85,6 @@ class Aliases:
         self.added: set[str] = set()     # names from outside and arguments whose memory changes by x += v
         a = function.args
         params = [*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg))]
-        self.params = {p.arg for p in params}
         self.within: dict[str, set[str]] = {}  # by the names of functions within: what they pass on
         for n in ast.walk(function):
             if isinstance(n, ast.FunctionDef) and n is not function:
@@ -154,41 +153,31 @@ class Aliases:
         if self.is_view(node):
             method = isinstance(node.func, ast.Attribute) and self.name_of(node) is None
             return self.places(node.func.value) if method else self.of_all(node.args[:1])
-        made = self.made(node) | self.of_passed(node)
-        return made if self.is_read(node) else made | self.of_all([*node.args, *(k.value for k in node.keywords)]) | self.of_part(node.func)
+        names, given = self.passed(node), [*node.args, *(k.value for k in node.keywords)]
+        made = self.made(node)
+        if names is None:
+            return made | self.of_all([*given, node.func])
+        outer = frozenset().union(*(self.state[n].places for n in names if n in self.state))
+        return made | outer | self.of_all(given) if names else made
 
-    def is_read(self, node: ast.Call) -> bool:
-        """Whether it is clear what the function passes on: it is of a library, a method, or a function whose source is known."""
+    def passed(self, node: ast.Call) -> set[str] | None:
+        """The names that what a call gives may be: arguments of the function, which stand for all that it is given, or from outside. None: it
+        may be anything that the function holds or is given. A function of a library and a method give what is new."""
         from .effects import NOTHING_KNOWN, effect
-        if isinstance(node.func, ast.Lambda) or isinstance(node.func, ast.Name) and node.func.id in self.within:
-            return True
+        if isinstance(node.func, ast.Lambda):
+            return passed_on([node.func.body], node.func)
+        if isinstance(node.func, ast.Name) and node.func.id in self.within:
+            return self.within[node.func.id]
         known, f = self.stores.called(node.func)
-        return isinstance(node.func, ast.Attribute) or self.name_of(node) is not None or known and effect(f) is not NOTHING_KNOWN
-
-    def of_part(self, node: Any) -> frozenset:
-        return self.places(node) if isinstance(node, (ast.Name, ast.Lambda)) else frozenset()
+        if known and (of := effect(f)) is not NOTHING_KNOWN:
+            return set(of.passed)
+        return set() if isinstance(node.func, ast.Attribute) or self.name_of(node) is not None else None
 
     def of_Lambda(self, node: Any) -> frozenset:
         """A function sees what it captures when it is called."""
         own = {a.arg for n in ast.walk(node) if isinstance(n, ast.arguments) for a in (*n.posonlyargs, *n.args, *n.kwonlyargs)}
         return frozenset().union(*(self.state[n.id].places for n in ast.walk(node)
                                    if isinstance(n, ast.Name) and n.id in self.state and n.id not in own))
-
-    def of_passed(self, node: ast.Call) -> frozenset:
-        """What a function of the program passes on: its arguments, or a name from outside."""
-        from .effects import effect
-        if isinstance(node.func, ast.Lambda):
-            names = passed_on([node.func.body], node.func)
-        elif isinstance(node.func, ast.Name) and node.func.id in self.within:
-            names = self.within[node.func.id]
-        else:
-            known, f = self.stores.called(node.func)
-            argument = not known and isinstance(node.func, ast.Name) and node.func.id in self.params  # which may pass on all
-            names = set(effect(f).passed) if known else {node.func.id} if argument else set()
-        if not names:
-            return frozenset()
-        outer = frozenset().union(*(self.state[n].places for n in names if n in self.state))
-        return outer | self.of_all([*node.args, *(k.value for k in node.keywords)])
 
     def call(self, node: ast.Call) -> None:
         """A function of the program may change what it is given by x += v."""

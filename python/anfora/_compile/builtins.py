@@ -14,7 +14,7 @@ from .. import _core
 from .known import Item
 from .loops import items_of_any
 from .._ops import COMPOSED, OPS, accept, literal
-from .static import BUILTINS, BY_NAME, Call, attribute, call_source, hyper_mapped, operation, replaced, rows_of, stacked, static_text
+from .static import BUILTINS, BY_NAME, Call, attribute, hyper_mapped, operation, replaced, rows_of, stacked, static_text
 from .._tree import REGISTERED, _parts as parts_of_tree, field_names, registered, tree_leaves, tree_map, tree_reduce, tree_unflatten
 from .._types import default_float, dtype_name
 
@@ -51,7 +51,8 @@ def _class(w: Any, c: Call) -> str:
         c.f, c.kw = COMPOSED["empty"], {k: v for k, v in c.kw.items() if k != "order"}
         return COMPOSED["empty"]._emit_call(w, c)
     if f is slice or f is range:
-        w.refuse(c.node, f"{f.__name__}() stands in a for loop or a subscript only")
+        w.refuse(c.node, f"{f.__name__}() stands in a for loop or a subscript only",
+                 "write a:b in the subscript, and x[..., i] for an index behind any number of dims" if f is slice else "")
     if f in REGISTERED:
         kind, parts = _registered(w, c.node, f)
         w.b.classes.append(kind)
@@ -112,7 +113,7 @@ def _partial(w: Any, c: Call) -> str:
         return _lambda_of(w, c, [f"a{i}_{w.fresh()}" for i in range(max(0, _inputs(f) - len(given)))])
     free = left_parameters(w, node, f if known else None)
     if free is None or len(given) > len(free):
-        if c.kw:
+        if c.kw or known and hasattr(f, "_emit_call"):
             rest = f"rest_{w.fresh()}"
             inner = ast.Call(node, [*given, ast.Starred(ast.Name(rest, ast.Load()), ast.Load())], [ast.keyword(k, v) for k, v in c.kw.items()])
             args = ast.arguments(posonlyargs=[], args=[], vararg=ast.arg(rest), kwonlyargs=[], kw_defaults=[], defaults=[])
@@ -151,7 +152,7 @@ def left_parameters(w: Any, node: Any, f: Any) -> list[str] | None:
     """The names of a function's parameters without defaults, and of those before them; None: it is not known."""
     if isinstance(f, (types.FunctionType, functools.partial)) or hasattr(f, "__wrapped__"):
         params = list(inspect.signature(getattr(f, "__wrapped__", f), follow_wrapped=False).parameters.values())
-        if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in params):
+        if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in params) or hasattr(f, "_emit_call") and any(p.default is not p.empty for p in params):
             return None
         return [p.name for p in params if p.default is p.empty]
     if operation(f) is not None:

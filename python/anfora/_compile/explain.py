@@ -36,7 +36,7 @@ def with_values(function: Any, error: AnforaError, args: tuple) -> AnforaError:
             return error
         for f in second.findings:
             f.message = _filled(f.message, values)
-        return type(second)(second.findings, second.status)
+        return type(error)(second.findings, second.status)
     return error
 
 

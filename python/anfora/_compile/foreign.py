@@ -15,7 +15,7 @@ _INVERSES = "acos acosh asin asinh atan atan2 atanh"
 _NUMPY = _POINTWISE + """ absolute add all allclose amax amin angle any append arange arctan2 argmax argmin argsort around array_equal
     array_split atleast_1d atleast_2d atleast_3d average bincount bitwise_and bitwise_not bitwise_or bitwise_xor
     broadcast_arrays broadcast_to cbrt clip column_stack concat concatenate conj conjugate convolve copysign corrcoef correlate
-    count_nonzero cov cross cumprod cumsum cumulative_prod cumulative_sum deg2rad diag diag_indices diagonal diff digitize divide divmod dot dstack einsum empty empty_like
+    count_nonzero cov cross cumprod cumsum cumulative_prod cumulative_sum deg2rad diag diag_indices diagonal diff digitize divide divmod dot dstack ediff1d einsum empty empty_like
     equal exp2 expand_dims eye fabs fix flip fliplr flipud float_power floor_divide fmax fmin fmod full full_like geomspace histogram
     gradient greater greater_equal heaviside hsplit hstack hypot identity imag indices inner interp invert isclose isin kron
     left_shift less less_equal linspace logaddexp logaddexp2 logical_and logical_not logical_or logical_xor logspace matmul max

@@ -3,9 +3,14 @@
 the parts), the parts None if nothing is known of them; None: nothing is known."""
 from __future__ import annotations
 
+import ast
+import types
 from typing import Any
 
-from .known import MOST_PARTS
+from .builtins import class_made
+from .known import MOST_PARTS, Part, Scope
+from .loops import bound_names
+from .._errors import CompileError
 from .._tree import Shape
 
 
@@ -56,3 +61,82 @@ def value_hint(x: Any) -> Any:
     if type(x) in (list, tuple):
         return type(x).__name__, list(map(value_hint, x))
     return ("dict", list(map(value_hint, x.values()))) if type(x) is dict else None
+
+
+def nodes_of(function: Any) -> Any:
+    """The nodes of a function without those of functions within it, whose names are their own."""
+    waiting = list(ast.iter_child_nodes(function))
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.Lambda, ast.ClassDef)):
+            waiting += ast.iter_child_nodes(node)
+
+
+class Hints(Part):
+    """The part of the writer that says what a function returns."""
+
+    def structure(self, node: Any) -> Any:
+        """The hint for a result: what the text shows, then what is known of its names."""
+        if isinstance(node, (ast.Tuple, ast.List)):
+            if any(isinstance(e, ast.Starred) for e in node.elts):
+                return shape_hint(self.like(node)) or ("list" if isinstance(node, ast.List) else "tuple", None)
+            return ("list" if isinstance(node, ast.List) else "tuple", [self.structure(e) for e in node.elts])
+        if isinstance(node, ast.Dict) and all(k is not None and self.static(k)[0] for k in node.keys):
+            return "dict", [self.structure(v) for v in {self.static(k)[1]: v for k, v in zip(node.keys, node.values)}.values()]
+        if isinstance(node, ast.ListComp):
+            return repeated_hint("list", self.structure_within(node))
+        if isinstance(node, ast.DictComp):
+            return repeated_hint("dict", self.structure_within(node))
+        if isinstance(node, ast.BoolOp):
+            return joined_hints([self.structure(n) for n in self.remaining(node)])
+        if isinstance(node, ast.IfExp):
+            known, test = self.decided(node.test)
+            ways = [node.body if test else node.orelse] if known else [node.body, node.orelse]
+            return joined_hints([self.structure(n) for n in ways])
+        if isinstance(node, ast.Call):
+            return self.structure_called(node)
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) or isinstance(node, ast.BinOp):
+            sides = [node.value] if isinstance(node, ast.Subscript) else [node.left, node.right]
+            return shape_hint(self.like(node)) or mixed_hint([self.structure(n) for n in sides])
+        return shape_hint(self.like(node)) or (self.structure_of_name(node.id) if isinstance(node, ast.Name) else None)
+
+    def structure_of_name(self, name: str) -> Any:
+        """Of a name of which nothing is known here: what all its bindings are."""
+        if self.scope is None or name in self.asking or not hasattr(self.scope.node, "body"):
+            return None
+        self.asking.add(name)
+        try:
+            bound = [n.value for n in nodes_of(self.scope.node) if isinstance(n, ast.Assign)
+                     and any(isinstance(t, ast.Name) and t.id == name for t in n.targets)]
+            return joined_hints([self.structure(n) for n in bound])
+        except CompileError:  # of what stands in a branch that is not taken
+            return None
+        finally:
+            self.asking.discard(name)
+
+    def structure_within(self, node: Any) -> Any:
+        """Of one item of a comprehension, whose targets are not known."""
+        outer, self.scope = self.scope, Scope(bound_names([g.target for g in node.generators]), self.scope)
+        try:
+            return self.structure(node.value if isinstance(node, ast.DictComp) else node.elt)
+        finally:
+            self.scope = outer
+
+    def structure_called(self, node: ast.Call) -> Any:
+        """Of what a call gives: lists of Python's own functions, and what functions of the program return."""
+        known, f = self.static(node.func)
+        if known and f in (list, sorted, tuple):
+            return shape_hint(self.like(node)) or ("tuple" if f is tuple else "list", None)
+        if known and isinstance(f, type) and (made := class_made(self, node, f)) is not None:
+            return shape_hint(self.like(node)) or (made, None)
+        if known and f is dict:
+            return "dict", [self.structure(k.value) for k in node.keywords] if not node.args else None
+        body = shape_hint(self.like_of_body(node, f if known else None))
+        if body is not None:
+            return body
+        f = getattr(f, "__wrapped__", f) if known else None
+        of = [u.hints for (i, _), u in self.b.by_object.items() if i == id(f)] if isinstance(f, types.FunctionType) else []
+        if isinstance(node.func, ast.Name) and not known:
+            of = [self.returned.get(node.func.id, [])]
+        return joined_hints([h for hints in of for h in hints]) or shape_hint(self.like(node))

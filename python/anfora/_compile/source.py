@@ -16,30 +16,30 @@ from typing import Any, NoReturn
 
 from .augmented import Augmented
 from .bodies import Bodies
+from .branches import Branches
 from .captures import late_change
 from .containers import Containers, METHODS_OF
 from .dims import Dims
 from .effects import giving_back, resolver, with_given
 from .emit import Builder, fail, safe_name
 from .._errors import CompileError, Place
-from .explain import CLOSE, OPEN
-from .hints import joined_hints, mixed_hint, repeated_hint, shape_hint
-from .known import ANY, Is, Knowing, Like, Scope, class_member, is_structure, part_entry, skeleton
+from .hints import Hints
+from .known import ANY, Is, Knowing, Like, Scope, class_member, is_structure, parameters, part_entry
 from .iterators import Iterators
 from .listed import filling
-from .loops import Loops, items_of_any, around, bound_names, grown, local_names
+from .loops import Loops, items_of_any, local_names
 from .masks import Masked
 from .match import Matching, at, has_named, named_within
-from .builtins import class_made
 from .static import Call, call_source, emit_call, hyper_mapped, static_text
 from .origin import source_of
+from .raises import Raises
+from .sequences import Sequences
 from .stores import Stores, whole_position
 from .truths import Truths
 from .various import Various, takes_any
 from .windows import Windowed
 from .windows import call as library_call
-from .._ops import literal
-from .._tree import Shape, field_names, is_key, quoted
+from .._tree import Shape, is_key, quoted
 from .._types import declared, finfo
 
 _BINARY = {
@@ -71,16 +71,6 @@ _INSTEAD = {
 }
 
 
-def met(one: Any, two: Any) -> Like | None:
-    """What is known of a name where two ways meet that know different things: it has one type, so a structure that one of
-    them knows is that of both."""
-    known = [e for e in (one, two) if isinstance(e, Like) and is_structure(e.shape)]
-    if not known or any(isinstance(e, Is) for e in (one, two)) or len({e.shape.kind for e in known}) > 1:
-        return None
-    shapes = [skeleton(e.shape) for e in known]
-    return Like(shapes[0], own=len(known) == 2 and all(e.own for e in known)) if all(s.key() == shapes[0].key() for s in shapes) else None
-
-
 def makes_apart(node: Any, target: Any) -> bool:
     """Whether an expression is a list or dictionary of which nothing is that the target binds."""
     bound = {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
@@ -93,17 +83,7 @@ def makes_one_of(target: Any, value: Any) -> bool:
         all(isinstance(t, ast.Name) for t in target.elts) and any(makes_apart(v, target) for v in value.elts)
 
 
-def nodes_of(function: Any) -> Any:
-    """The nodes of a function without those of functions within it, whose names are their own."""
-    waiting = list(ast.iter_child_nodes(function))
-    while waiting:
-        node = waiting.pop()
-        yield node
-        if not isinstance(node, (ast.FunctionDef, ast.Lambda, ast.ClassDef)):
-            waiting += ast.iter_child_nodes(node)
-
-
-class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various):
+class Writer(Knowing, Loops, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various):
     """Writes one outermost function and those within it."""
 
     def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
@@ -421,8 +401,8 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         if isinstance(node, ast.List):
             return "[" + self.exprs(node.elts) + "]"
         known, x = self.static(node)
-        if known and isinstance(x, tuple):
-            return ", ".join(static_text(self, node, i) for i in x)
+        if known and isinstance(x, (tuple, slice)):
+            return self.index(written_index(node, x))
         return self.expr(node)
 
     def expr_Attribute(self, node: ast.Attribute) -> str:
@@ -530,51 +510,6 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         module = importlib.import_module("." * node.level + (node.module or ""), self.fn.__globals__.get("__package__"))
         return "".join(self.bind_static(node, a.asname or a.name, getattr(module, a.name), indent) for a in node.names)
 
-    def stmt_Raise(self, node: ast.Raise, indent: str) -> str:
-        """An assertion that fails; what follows it is never reached, and has any type."""
-        self.ended = True
-        self.shown = []
-        why = static_text(self, node, self.raised(node.exc))
-        return f"{self.shown_values(indent)}{indent}{self.mark(node)}assert(false, {why})\n{indent}while true {{ }}\n"
-
-    def shown_values(self, indent: str) -> str:
-        """Statements that print the values of a message, in a program that explains."""
-        self.b.explained |= bool(self.shown)
-        return "".join(f"{indent}print({static_text(self, n, OPEN)}, {self.expr(n)})\n" for n in self.shown)
-
-    def raised(self, node: Any) -> str:
-        """The message of an exception."""
-        if isinstance(node, ast.Call) and self.static(node.func)[0]:
-            kind = self.static(node.func)[1]
-            return f"{getattr(kind, '__name__', kind)}: {self.message(node.args[0])}" if node.args else kind.__name__
-        known, x = self.static(node) if node is not None else (True, "raise")
-        return getattr(x, "__name__", str(x)) if known else "raise"
-
-    def message(self, node: Any) -> str:
-        """A text; what is only known when the program runs stands in it as it was written."""
-        known, x = self.static(node)
-        if known:
-            return str(x)
-        if isinstance(node, ast.JoinedStr):
-            parts: list[Any] = node.values
-            return "".join(self.message(v) if isinstance(v, ast.Constant) else self.message_part(v) for v in parts)
-        if self.b.explains:
-            return self.message_part(ast.FormattedValue(node, -1, None))
-        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.BinOp)) and not is_structure(self.like(node)):
-            return "{" + ast.unparse(node) + "}"
-        return self.refuse(node, "the message must be a text that is known when the function is compiled")
-
-    def message_part(self, node: ast.FormattedValue) -> str:
-        """A value in a text: itself if it is known; else as it was written, or where an explaining program puts it."""
-        known, x = self.static(node)
-        if known:
-            return x
-        spec = "".join(str(self.static(v)[1]) for v in node.format_spec.values) if isinstance(node.format_spec, ast.JoinedStr) else ""
-        if not self.b.explains:
-            return "{" + ast.unparse(node.value) + (f":{spec}" if spec else "") + "}"
-        self.shown.append(node.value)
-        return f"{OPEN}{spec}{CLOSE}"
-
     def stmt_Return(self, node: ast.Return, indent: str) -> str:
         self.no_iterator_given(node.value)
         text = f"{indent}{self.mark(node)}return{' ' + self.expr(node.value) if node.value else ''}\n"
@@ -582,71 +517,6 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
             self.returning.append(self.structure(node.value))
         self.returning_like.append(self.known_tree(node.value) if node.value else Shape("none"))
         return text
-
-    def structure(self, node: Any) -> Any:
-        """The hint for a result: what the text shows, then what is known of its names."""
-        if isinstance(node, (ast.Tuple, ast.List)):
-            if any(isinstance(e, ast.Starred) for e in node.elts):
-                return shape_hint(self.like(node)) or ("list" if isinstance(node, ast.List) else "tuple", None)
-            return ("list" if isinstance(node, ast.List) else "tuple", [self.structure(e) for e in node.elts])
-        if isinstance(node, ast.Dict) and all(k is not None and self.static(k)[0] for k in node.keys):
-            return "dict", [self.structure(v) for v in {self.static(k)[1]: v for k, v in zip(node.keys, node.values)}.values()]
-        if isinstance(node, ast.ListComp):
-            return repeated_hint("list", self.structure_within(node))
-        if isinstance(node, ast.DictComp):
-            return repeated_hint("dict", self.structure_within(node))
-        if isinstance(node, ast.BoolOp):
-            return joined_hints([self.structure(n) for n in self.remaining(node)])
-        if isinstance(node, ast.IfExp):
-            known, test = self.decided(node.test)
-            ways = [node.body if test else node.orelse] if known else [node.body, node.orelse]
-            return joined_hints([self.structure(n) for n in ways])
-        if isinstance(node, ast.Call):
-            return self.structure_called(node)
-        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) or isinstance(node, ast.BinOp):
-            sides = [node.value] if isinstance(node, ast.Subscript) else [node.left, node.right]
-            return shape_hint(self.like(node)) or mixed_hint([self.structure(n) for n in sides])
-        return shape_hint(self.like(node)) or (self.structure_of_name(node.id) if isinstance(node, ast.Name) else None)
-
-    def structure_of_name(self, name: str) -> Any:
-        """Of a name of which nothing is known here: what all its bindings are."""
-        if self.scope is None or name in self.asking or not hasattr(self.scope.node, "body"):
-            return None
-        self.asking.add(name)
-        try:
-            bound = [n.value for n in nodes_of(self.scope.node) if isinstance(n, ast.Assign)
-                     and any(isinstance(t, ast.Name) and t.id == name for t in n.targets)]
-            return joined_hints([self.structure(n) for n in bound])
-        except CompileError:  # of what stands in a branch that is not taken
-            return None
-        finally:
-            self.asking.discard(name)
-
-    def structure_within(self, node: Any) -> Any:
-        """Of one item of a comprehension, whose targets are not known."""
-        outer, self.scope = self.scope, Scope(bound_names([g.target for g in node.generators]), self.scope)
-        try:
-            return self.structure(node.value if isinstance(node, ast.DictComp) else node.elt)
-        finally:
-            self.scope = outer
-
-    def structure_called(self, node: ast.Call) -> Any:
-        """Of what a call gives: lists of Python's own functions, and what functions of the program return."""
-        known, f = self.static(node.func)
-        if known and f in (list, sorted, tuple):
-            return shape_hint(self.like(node)) or ("tuple" if f is tuple else "list", None)
-        if known and isinstance(f, type) and (made := class_made(self, node, f)) is not None:
-            return shape_hint(self.like(node)) or (made, None)
-        if known and f is dict:
-            return "dict", [self.structure(k.value) for k in node.keywords] if not node.args else None
-        body = shape_hint(self.like_of_body(node, f if known else None))
-        if body is not None:
-            return body
-        f = getattr(f, "__wrapped__", f) if known else None
-        of = [u.hints for (i, _), u in self.b.by_object.items() if i == id(f)] if isinstance(f, types.FunctionType) else []
-        if isinstance(node.func, ast.Name) and not known:
-            of = [self.returned.get(node.func.id, [])]
-        return joined_hints([h for hints in of for h in hints]) or shape_hint(self.like(node))
 
     def stmt_Break(self, node: Any, indent: str) -> str:
         flag = f"{indent}{self.flags[-1]} = false\n" if self.flags and self.flags[-1] else ""
@@ -782,71 +652,6 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         except (TypeError, KeyError, IndexError):
             return False, None
 
-    def stmt_Assert(self, node: ast.Assert, indent: str) -> str:
-        if self.decided(node.test) == (True, True):
-            return ""
-        self.shown = []
-        why = ", " + static_text(self, node.msg, self.message(node.msg)) if node.msg else ""
-        return f"{self.shown_values(indent)}{indent}{self.mark(node)}assert({self.condition(node.test)}{why})\n"
-
-    def stmt_If(self, node: ast.If, indent: str) -> str:
-        known, test = self.decided(node.test)
-        if known:
-            return self.block(node.body if test else node.orelse, indent)
-        for test, way, rest in ((node.test, node.body, node.orelse), (at(node.test, ast.UnaryOp(ast.Not(), node.test)), node.orelse, node.body)):
-            if rest and way and isinstance(way[-1], ast.Raise) and not isinstance(rest[-1], ast.Raise) and self.binds_for_later(rest, node):
-                return self.stmt_If(at(node, ast.If(test, way, [])), indent) + self.block(rest, indent)
-        head = f"{indent}{self.mark(node.test)}if {self.condition(node.test)} {{\n"
-        inner, s = indent + "  ", self.scope
-        before, known = (dict(s.env), set(s.virtual)), (dict(s.env), set(s.virtual))
-        then = self.block(node.body, inner)
-        then_state, then_ended = (s.env, s.virtual), self.ended
-        s.env, s.virtual = before
-        other = self.block(node.orelse, inner)
-        if then_ended != self.ended:  # a way that raises goes on for the program: it binds what the other one makes variables of
-            after = (s.env, s.virtual) if then_ended else then_state
-            bound = self.bound_too(known, after[1], node, inner)
-            then, other = (bound + then, other) if then_ended else (then, bound + other)
-        then, other = self.meet(node, (then, then_state, then_ended), (other, (s.env, s.virtual), self.ended), inner)
-        self.ended = then_ended and self.ended
-        return head + then + indent + "}" + (f" else {{\n{other}{indent}}}" if other else "") + "\n"
-
-    def binds_for_later(self, rest: list, node: ast.If) -> bool:
-        """Whether statements of one way bind a name that is read after, and that is not bound before, or to None."""
-        before, read = around(getattr(self.scope.node, "body", []), node)
-        params = {a.arg for a in parameters(self.scope.node.args)}
-        none = {name for name in self.scope.virtual if self.scope.env[name].value is None}
-        return bool(bound_names(rest) & read - ((before | params) - none))
-
-    def bound_too(self, known: tuple, virtual: set[str], node: Any, indent: str) -> str:
-        """What binds the names that were no variables before a branch and are after it."""
-        s = self.scope
-        state, (s.env, s.virtual) = (s.env, s.virtual), known
-        text = ""
-        for name in sorted(known[1] - virtual):
-            try:
-                text += self.made_variables([name], node, indent)
-            except CompileError:  # of what cannot be a variable
-                continue
-        s.env, s.virtual = state
-        return text
-
-    def meet(self, node: Any, one: tuple, two: tuple, indent: str) -> tuple[str, str]:
-        """Where the ways of a branch meet: what both know is known."""
-        s, texts = self.scope, []
-        if one[2] or two[2]:  # one of them does not go on
-            s.env, s.virtual = two[1] if one[2] else one[1]
-            return one[0], two[0]
-        (env1, virtual1), (env2, virtual2) = one[1], two[1]
-        same = {n for n in env1.keys() & env2.keys() if env1[n] is env2[n] or
-                (isinstance(env1[n], Is) and isinstance(env2[n], Is) and env1[n].value is env2[n].value)}
-        for text, (s.env, s.virtual) in ((one[0], one[1]), (two[0], two[1])):
-            apart = s.virtual - (virtual1 & virtual2 & same)
-            texts.append(text + self.made_variables(apart, node, indent))
-        alike = {n: x for n in (env1.keys() | env2.keys()) - same if (x := met(env1.get(n), env2.get(n))) is not None}
-        s.env, s.virtual = {n: env1[n] for n in same} | alike, virtual1 & virtual2 & same
-        return texts[0], texts[1]
-
     # ---- functions ----
 
     def enter(self, args: ast.arguments, names: set[str], node: Any, types_of: dict | None = None) -> tuple[str, Scope | None]:
@@ -947,10 +752,14 @@ class Writer(Knowing, Loops, Matching, Augmented, Masked, Windowed, Iterators, C
         return f"{self.mark(node)}def {name}({params}) {{\n{self.body(node.body, '  ')}}}\n"
 
 
-def parameters(args: ast.arguments) -> list[ast.arg]:
-    """All of them in order; *xs is a tuple, and **kw a dictionary."""
-    return [*args.posonlyargs, *args.args, *([args.vararg] if args.vararg else []), *args.kwonlyargs,
-            *([args.kwarg] if args.kwarg else [])]
+def written_index(node: Any, x: Any) -> Any:
+    """An index that is known, a slice or a tuple, as an expression."""
+    def constant(value: Any) -> Any:
+        return None if value is None else ast.copy_location(ast.Constant(value), node)
+    if isinstance(x, slice):
+        return ast.copy_location(ast.Slice(constant(x.start), constant(x.stop), constant(x.step)), node)
+    parts = [written_index(node, i) if isinstance(i, slice) else ast.copy_location(ast.Constant(i), node) for i in x]
+    return ast.copy_location(ast.Tuple(parts, ast.Load()), node)
 
 
 def safe_field(name: str) -> str:

@@ -11,6 +11,7 @@ import types
 from typing import Any, Callable
 
 from .foreign import ARGUMENTS, ROOTS, counterpart, module_of
+from .operators import as_value, is_operator, written
 from .signature import refusal
 from .._ops import COMPOSED, METHODS, OPS, REDUCTIONS, Op, accept, literal
 from .._tree import field_names, registered, shape_of, tree_leaves, tree_map
@@ -67,6 +68,8 @@ def static_text(w: Any, node: Any, x: Any) -> str:
             w.b.keep.append(bound)
             return bound._emit(w.b)
         return f"partial({', '.join(static_text(w, node, a) for a in (x.func, *x.args))})"
+    if is_operator(x):
+        return w.expr(as_value(x, node))
     found = x if isinstance(x, Op) else counterpart(x)
     if found is not None:
         return found.op if isinstance(found, Op) else found._emit(w.b)
@@ -123,6 +126,8 @@ def emit_call(w: Any, c: Call) -> str:
         w.refuse(c.node, why)
     if (found := w.dims_reduced(c)) is not None:
         return found
+    if is_operator(f) and not c.kw and (meant := written(f, c.args, c.node)) is not None:
+        return w.expr(meant)
     handler = getattr(f, "_emit_call", None)
     if handler:
         return handler(w, c)
@@ -152,7 +157,7 @@ def emit_call(w: Any, c: Call) -> str:
     known, x = w.static(c.node)
     if known:
         return static_text(w, c.node, x)
-    if isinstance(f, functools.partial) and (is_foreign(f.func) or operation(f.func) is not None):
+    if isinstance(f, functools.partial):
         inner = _with_args(c, [*(ast.copy_location(ast.Constant(a), c.node) for a in f.args), *c.args],
                            {k: ast.copy_location(ast.Constant(v), c.node) for k, v in f.keywords.items()} | c.kw)
         return emit_call(w, _with_function(inner, f.func))
@@ -488,9 +493,13 @@ def written_at(w: Any, place: Any, sub: Any, value: str, mode: str, base: str | 
     """Elements of an array written: a slice that is known, rows by index, elements where a mask is true, or else each element
     by its number."""
     x, index = base or w.expr(sub.value.value), sub.slice
-    known, several = w.static(index)
-    if known and isinstance(several, tuple) and not isinstance(index, (ast.Tuple, ast.List)):
-        index = ast.copy_location(ast.Tuple([ast.copy_location(ast.Constant(i), index) for i in several], ast.Load()), index)
+    from .source import written_index
+    if isinstance(index, ast.Tuple):
+        given = [w.static(e) if not isinstance(e, ast.Slice) else (False, None) for e in index.elts]
+        index = ast.copy_location(ast.Tuple([written_index(e, k) if known and isinstance(k, slice) else e for e, (known, k) in zip(index.elts, given)], ast.Load()), index)
+    elif not isinstance(index, (ast.List, ast.Slice)):
+        known, several = w.static(index)
+        index = written_index(index, several) if known and isinstance(several, (tuple, slice)) else index
 
     def fitted(old: str) -> str:
         return f"BroadcastLike(CastLike({value}, {x}), {old})"

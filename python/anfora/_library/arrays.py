@@ -202,9 +202,10 @@ def count_nonzero(a, /, axis=None, keepdims=False):
 
 
 @composed
-def full_like(x, fill_value, /, dtype=None, device=None):
-    """An array of the shape of another with one value."""
-    return op.full_like(op.zeros_like(x, dtype=dtype, device=device), fill_value)
+def full_like(x, fill_value, /, dtype=None, device=None, shape=None):
+    """An array of the shape and the element type of another, or of these, with one value."""
+    of = x if shape is None else op.broadcast_to(op.cast_like(0, x), shape)
+    return op.full_like(op.zeros_like(of, dtype=dtype, device=device), fill_value)
 
 
 @composed
@@ -495,9 +496,9 @@ def diag_indices(n: int, ndim: int = 2) -> None:
 
 
 @composed
-def vander(x, /, n=None):
-    """The powers of a vector as columns, the highest first."""
+def vander(x, /, N=None, increasing=False):  # noqa: N803: NumPy's name
+    """The powers of a vector as columns, the highest first, or last."""
     assert op.ndim(x) == 1, "vander: x is a vector"
-    count = x.shape[0] if n is None else n
-    x = not_narrow(x)
-    return x[:, None] ** op.cast_like(op.flip(op.arange(count), 0), x)[None, :]
+    count = x.shape[0] if N is None else N
+    x, powers = not_narrow(x), op.arange(count)
+    return x[:, None] ** op.cast_like(powers if increasing else op.flip(powers, 0), x)[None, :]

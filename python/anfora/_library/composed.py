@@ -14,7 +14,7 @@ from typing import Any, Callable, Sequence
 
 from .._compile.builtins import asarray, listed_array
 from .._function import Jit
-from .._compile.known import Known
+from .._compile.known import Known, has_parts
 from .._ops import COMPOSED, array_of, few, op
 from .._compile.source import emit_function
 from .._compile.static import Call, _like_constant, argument_nodes
@@ -359,9 +359,21 @@ def empty_like(x, /, dtype=None, device=None):
 
 
 @composed
-def tri(n, m=None, k=0, dtype=None):
+def tri(N, M=None, k=0, dtype=None):  # noqa: N803: NumPy's names
     """Ones at and below a diagonal."""
-    return op.tril(op.ones((n, n if m is None else m), dtype=dtype), k)
+    return op.tril(op.ones((N, N if M is None else M), dtype=dtype), k)
+
+
+@helper
+def reshape_by_columns(x, /, shape):
+    """Elements read and written with the first index as the fastest."""
+    dims = tuple(shape) if has_parts(shape) else (shape,)
+    return op.transpose(op.reshape(op.transpose(x), dims[::-1]))
+
+
+@helper
+def flatten_by_columns(x, /):
+    return op.reshape(op.transpose(x), (-1,))
 
 
 @composed

@@ -58,10 +58,12 @@ def vecmat(x1, x2, /):
 
 
 @composed
-def ediff1d(a, /):
-    """The differences of elements that follow each other."""
-    flat = op.ravel(a)
-    return flat[1:] - flat[:-1]
+def ediff1d(ary, /, to_end: Any = None, to_begin: Any = None):
+    """The differences of elements that follow each other, with others behind or before them."""
+    flat = op.ravel(ary)
+    d = flat[1:] - flat[:-1]
+    d = d if to_begin is None else op.concatenate((op.cast_like(op.ravel(to_begin), d), d), 0)
+    return d if to_end is None else op.concatenate((d, op.cast_like(op.ravel(to_end), d)), 0)
 
 
 @composed
@@ -143,9 +145,10 @@ def heaviside(x, h, /):
 
 @composed
 def sinc(x, /):
-    """sin(pi x) / (pi x)."""
+    """sin(pi x) / (pi x). At 0 it is a polynomial, which has the derivatives of the limit up to the ninth."""
     y = op.where(x == 0, 1.0, math.pi * x)
-    return op.where(x == 0, 1.0, op.sin(y) / y)
+    s = -(math.pi * op.where(x == 0, x, 0)) ** 2
+    return op.where(x == 0, 1.0 + s / 6 * (1.0 + s / 20 * (1.0 + s / 42 * (1.0 + s / 72))), op.sin(y) / y)
 
 
 @composed
@@ -566,8 +569,9 @@ def polyder(p: Sequence, /, m=1):
 
 
 @composed
-def polyint(p: Sequence, /, m=1):
+def polyint(p: Sequence, /, m=1, k=None):
     """The m-th integral of a polynomial, with constants of 0."""
+    assert k is None, "polyint: the constants are 0; add to the last coefficient"
     for _ in range(m):
         p = op.concatenate((p / op.arange(p.shape[0], 0, -1), op.zeros_like(p[:1])), 0)
     return p

@@ -11,6 +11,7 @@ from .._compile.known import Known
 from .._ops import op
 from .composed import COMPOSED, HELPERS, into
 from .random import normal_quantile
+from .._transform import custom_jvp
 
 SPECIAL: dict[str, Any] = {}
 special = into(SPECIAL, lists=True)
@@ -29,19 +30,52 @@ def logit(x, /):
 @special
 def xlogy(x, y, /):
     """x log(y), 0 if x is 0."""
+    return product_with_log(x, y)
+
+
+@custom_jvp
+def product_with_log(x, y):
     return op.where(x == 0, 0.0, x * op.log(op.where(x == 0, 1.0, y + op.zeros_like(x))))
+
+
+@product_with_log.defjvp
+def product_with_log_jvp(primals, tangents):
+    """Where x is 0 the derivative is log(y), too."""
+    (x, y), (dx, dy) = primals, tangents
+    return product_with_log(x, y), dx * op.log(y) + dy * (x / y)
 
 
 @special
 def xlog1py(x, y, /):
     """x log(1 + y), 0 if x is 0."""
+    return product_with_log1p(x, y)
+
+
+@custom_jvp
+def product_with_log1p(x, y):
     return op.where(x == 0, 0.0, x * op.log1p(op.where(x == 0, 0.0, y + op.zeros_like(x))))
+
+
+@product_with_log1p.defjvp
+def product_with_log1p_jvp(primals, tangents):
+    (x, y), (dx, dy) = primals, tangents
+    return product_with_log1p(x, y), dx * op.log1p(y) + dy * (x / (1 + y))
 
 
 @special
 def entr(x, /):
     """-x log(x), 0 if x is 0, -inf below."""
-    return op.where(x < 0, -math.inf, -xlogy(x, op.where(x < 0, 1.0, x)))
+    return op.where(x < 0, -math.inf, -product_with_own_log(op.where(x < 0, 0.0, x)))
+
+
+@custom_jvp
+def product_with_own_log(x):
+    return product_with_log(x, x)
+
+
+@product_with_own_log.defjvp
+def product_with_own_log_jvp(primals, tangents):
+    return product_with_own_log(*primals), tangents[0] * (op.log(primals[0]) + 1)
 
 
 @special
@@ -61,15 +95,20 @@ def kl_div(p, q, /):
 @special
 def boxcox(x, lmbda, /):
     """(x^lmbda - 1) / lmbda, log(x) if lmbda is 0."""
-    by = op.where(lmbda == 0, 1.0, lmbda)
-    return op.where(lmbda == 0, op.log(x), op.expm1(by * op.log(x)) / by)
+    return expm1_over(op.log(x), lmbda)
 
 
 @special
 def boxcox1p(x, lmbda, /):
     """boxcox(1 + x, lmbda)."""
-    by = op.where(lmbda == 0, 1.0, lmbda)
-    return op.where(lmbda == 0, op.log1p(x), op.expm1(by * op.log1p(x)) / by)
+    return expm1_over(op.log1p(x), lmbda)
+
+
+def expm1_over(v, by):
+    """expm1(by v) / by. Where `by` is 0 it is v times a polynomial, which has the derivatives of the limit up to the fourth."""
+    w, other = op.where((by == 0) & op.isfinite(v), v, 0.0), op.where(by == 0, 1.0, by)
+    part = by * w
+    return op.where(by == 0, v + w * part / 2 * (1 + part / 3 * (1 + part / 4 * (1 + part / 5))), op.expm1(other * v) / other)
 
 
 # ---- the normal distribution ----

@@ -231,7 +231,7 @@ def first_true(flat, /, size):
     """The indices of the first elements that are true, and whether there are as many."""
     order = op.argsort(op.where(flat, 0, 1), -1)
     count = op.sum(op.cast(flat, "i64"))
-    padded = order[:size] if size <= flat.shape[0] else op.concatenate([order, op.zeros((size - flat.shape[0],), dtype="i64")], 0)
+    padded = op.take(op.concatenate([order, op.zeros((1,), dtype="i64")], 0), op.minimum(op.arange(size), flat.shape[0]), 0)
     return padded, op.arange(size) < count
 
 

@@ -8,9 +8,12 @@ import sys
 import types
 
 import anfora
+import anfora.initializers
 import anfora.lax
+import anfora.nn
 import anfora.numpy
 import jax
+import jax.nn.initializers
 import jax.test_util
 import numpy
 from jax._src import public_test_util, test_util
@@ -211,11 +214,12 @@ def prepare():
     parts = {n: Module(getattr(jax.numpy, n), getattr(anfora.numpy, n)) for n in ("linalg", "fft")}
     jnp = Module(jax.numpy, anfora.numpy, parts)
     lax = Module(jax.lax, anfora.lax)
-    changed = {n: getattr(anfora, n) for n in TRANSFORMS} | {"numpy": jnp, "lax": lax}
+    nn = Module(jax.nn, anfora.nn, {"initializers": Module(jax.nn.initializers, anfora.initializers)})
+    changed = {n: getattr(anfora, n) for n in TRANSFORMS} | {"numpy": jnp, "lax": lax, "nn": nn}
     changed |= {n: Stub(getattr(jax, n, None), Own, f"jax.{n}") for n in OWN}
     whole = Module(jax, None, changed)
     public = Module(jax.test_util, None, {"check_grads": check_grads})
-    return {"jax": whole, "jax.numpy": jnp, "jax.lax": lax, "jax.test_util": public}
+    return {"jax": whole, "jax.numpy": jnp, "jax.lax": lax, "jax.nn": nn, "jax.test_util": public}
 
 
 def load(name, folder):

@@ -110,7 +110,7 @@ def child(o, name):
 
 def run(o, name, count):
     """Runs a file in as many processes as it takes."""
-    start, why_not = 0, 0
+    start, why_not = o.start, 0
     while True:
         given = [sys.executable, "-W", "ignore", __file__, o.package, o.tests, "--child", "--start", str(start), "--filter", o.filter, "--backend", o.backend,
                  "--cases", str(o.cases), "--every", str(o.every), "--seconds", str(o.seconds), *(["--verbose"] if o.verbose else []), name]

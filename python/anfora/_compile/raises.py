@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""raise and assert: an assertion of the program, with a message that says what is known when code is made, and has places for the rest
+(explain.py)."""
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from .explain import CLOSE, OPEN
+from .known import Part, is_structure
+from .static import static_text
+
+
+class Raises(Part):
+    """The part of the writer for errors of the user."""
+
+    def stmt_Assert(self, node: ast.Assert, indent: str) -> str:
+        if self.decided(node.test) == (True, True):
+            return ""
+        self.shown = []
+        why = ", " + static_text(self, node.msg, self.message(node.msg)) if node.msg else ""
+        return f"{self.shown_values(indent)}{indent}{self.mark(node)}assert({self.condition(node.test)}{why})\n"
+
+    def stmt_Raise(self, node: ast.Raise, indent: str) -> str:
+        """An assertion that fails; what follows it is never reached, and has any type."""
+        self.ended = True
+        self.shown = []
+        why = static_text(self, node, self.raised(node.exc))
+        return f"{self.shown_values(indent)}{indent}{self.mark(node)}assert(false, {why})\n{indent}while true {{ }}\n"
+
+    def shown_values(self, indent: str) -> str:
+        """Statements that print the values of a message, in a program that explains."""
+        self.b.explained |= bool(self.shown)
+        return "".join(f"{indent}print({static_text(self, n, OPEN)}, {self.expr(n)})\n" for n in self.shown)
+
+    def raised(self, node: Any) -> str:
+        """The message of an exception."""
+        if isinstance(node, ast.Call) and self.static(node.func)[0]:
+            kind = self.static(node.func)[1]
+            return f"{getattr(kind, '__name__', kind)}: {self.message(node.args[0])}" if node.args else kind.__name__
+        known, x = self.static(node) if node is not None else (True, "raise")
+        return getattr(x, "__name__", str(x)) if known else "raise"
+
+    def message(self, node: Any) -> str:
+        """A text; what is only known when the program runs stands in it as it was written."""
+        known, x = self.static(node)
+        if known:
+            return str(x)
+        if isinstance(node, ast.JoinedStr):
+            parts: list[Any] = node.values
+            return "".join(self.message(v) if isinstance(v, ast.Constant) else self.message_part(v) for v in parts)
+        if self.b.explains:
+            return self.message_part(ast.FormattedValue(node, -1, None))
+        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.BinOp)) and not is_structure(self.like(node)):
+            return "{" + ast.unparse(node) + "}"
+        return self.refuse(node, "the message must be a text that is known when the function is compiled")
+
+    def message_part(self, node: ast.FormattedValue) -> str:
+        """A value in a text: itself if it is known; else as it was written, or where an explaining program puts it."""
+        known, x = self.static(node)
+        if known:
+            return x
+        spec = "".join(str(self.static(v)[1]) for v in node.format_spec.values) if isinstance(node.format_spec, ast.JoinedStr) else ""
+        if not self.b.explains or isinstance(node.value, ast.Attribute) and node.value.attr == "dtype":  # which is no value of a program
+            return "{" + ast.unparse(node.value) + (f":{spec}" if spec else "") + "}"
+        self.shown.append(node.value)
+        return f"{OPEN}{spec}{CLOSE}"
