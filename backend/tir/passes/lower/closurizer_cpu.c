@@ -118,7 +118,6 @@ static texpr s64(tstore *t, texpr e) {
 }
 
 static tstmt outline(tvisitor *v, tstmt s) {
-  user *u = (user *)v->user;
   tstore *t = v->t;
   finder find = {.a = v->scratch};
   anfi_map_init(&find.inside, v->scratch);
