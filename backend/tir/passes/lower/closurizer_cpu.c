@@ -20,6 +20,7 @@ typedef struct user {
   tmod *out;
   tfunc f;
   uint32_t parallel, made;
+  const anfi_str *nameless;
   anfi_map by_hash; // 1 + place in `closure` of the last one
   ANFI_VEC(tfunc) closure;
   ANFI_VEC(uint32_t) next; // of the same hash: 1 + place, by place
@@ -73,7 +74,9 @@ static texpr unpack(tstore *t, texpr env, capture c) {
 
 /* The closure that does the same, or this one. */
 static tfunc shared(user *u, tfunc f) {
-  uint64_t *at = anfi_map_at(&u->by_hash, anfi_t_hash_func(f, u->p->scratch));
+  struct anf_tir_func_node nameless = *f; // a name is a part of the hash
+  nameless.name = u->nameless;
+  uint64_t *at = anfi_map_at(&u->by_hash, anfi_t_hash_func(&nameless, u->p->scratch));
   for (uint32_t i = (uint32_t)*at; i; i = u->next.at[i - 1]) {
     tcompare c;
     anfi_t_compare_init(&c, u->p->scratch);
@@ -165,7 +168,7 @@ static tstmt leave(tvisitor *v, tstmt s) {
 }
 
 const tmod *anfi_t_pass_closurizer_cpu(tpass_cx *p, const tmod *m) {
-  user u = {.p = p, .out = anfi_t_mod_like(m)};
+  user u = {.p = p, .out = anfi_t_mod_like(m), .nameless = anfi_t_name(p->t, "closure")};
   anfi_map_init(&u.by_hash, p->scratch);
   for (size_t i = 0; i < m->func.n; i++) {
     tvisitor v;
