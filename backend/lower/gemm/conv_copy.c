@@ -114,70 +114,93 @@ static bool span_in(const walk *w, size_t d, uint64_t f, uint64_t *lo, uint64_t 
   return *lo < *hi;
 }
 
-/* Does a tap of the window read this phase? */
-static bool is_read(const walk *w, const uint64_t *f) {
+/* Does a tap of the window read this phase of a dim? */
+static bool is_read(const walk *w, size_t d, uint64_t f) {
   const anfi_window *v = &w->c->win;
-  for (size_t d = 0; d < 3; d++) {
-    uint64_t t = 0;
-    if (anfi_cv_spread(w, d)) continue;
-    while (t < u(v->kernel[d]) && t * u(v->dilation[d]) % u(v->stride[d]) != f[d]) t++;
-    if (t == u(v->kernel[d])) return false;
+  if (anfi_cv_spread(w, d)) return true;
+  for (uint64_t t = 0; t < u(v->kernel[d]); t++)
+    if (t * u(v->dilation[d]) % u(v->stride[d]) == f) return true;
+  return false;
+}
+
+/* Neighbouring phases that lie at the same positions of x, lo..hi: one nest copies them all, so that a window of 16 x 16
+ * is one nest and not 256. */
+typedef struct box {
+  uint64_t first[3], count[3], lo[3], hi[3];
+} box;
+
+/* The next run of such phases along a dim; false: there is none. */
+static bool next_run(const walk *w, size_t d, box *b) {
+  uint64_t f = b->first[d] + b->count[d], n = phases_along(w, d), lo, hi;
+  while (f < n && (!is_read(w, d, f) || !span_in(w, d, f, &b->lo[d], &b->hi[d]))) f++;
+  b->first[d] = f, b->count[d] = 0;
+  for (; f < n && is_read(w, d, f) && span_in(w, d, f, &lo, &hi); f++, b->count[d]++)
+    if (lo != b->lo[d] || hi != b->hi[d]) break;
+  return b->count[d] > 0;
+}
+
+/* The next box; false after the last. It starts as zeros and `*any` as false. */
+static bool next_box(const walk *w, box *b, bool *any) {
+  if (!*any) {
+    *any = true;
+    return next_run(w, 0, b) && next_run(w, 1, b) && next_run(w, 2, b);
   }
-  return true;
+  for (size_t d = 3; d-- > 0;) {
+    if (next_run(w, d, b)) return true;
+    b->first[d] = b->count[d] = 0;
+    next_run(w, d, b);
+  }
+  return false;
 }
 
-/* The next phase that is read; false after the last. `f` starts as {0, 0, 0} and `*any` as false. */
-static bool next_phase(const walk *w, uint64_t *f, bool *any) {
-  do {
-    size_t d = 3;
-    if (!*any) *any = true;
-    else {
-      while (d-- > 0 && ++f[d] == phases_along(w, d)) f[d] = 0;
-      if (d == SIZE_MAX) return false;
-    }
-  } while (!is_read(w, f));
-  return true;
-}
-
-static uint64_t phase_number(const walk *w, const uint64_t *f) {
-  return (f[0] * phases_along(w, 1) + f[1]) * phases_along(w, 2) + f[2];
+/* The number of a phase of a box, `f` of its first one on. */
+static texpr phase_number(const walk *w, const box *b, const texpr *f) {
+  texpr at[3];
+  uint64_t n[3];
+  for (size_t d = 0; d < 3; d++) {
+    at[d] = anfi_ix_addc(w->L, f[d], (int64_t)b->first[d]);
+    n[d] = phases_along(w, d);
+  }
+  return anfi_cv_mixed(w, 3, at, n);
 }
 
 /* Where positions of a phase are in x. */
-static texpr source(const walk *w, const uint64_t *f, const texpr *pos) {
+static texpr source(const walk *w, const box *b, const texpr *f, const texpr *pos) {
   const anfi_window *v = &w->c->win;
   texpr src = ix(w, 0);
-  for (size_t d = 0; d < 3; d++)
-    src = add(w, mulc(w, src, u(v->in[d])),
-              anfi_ix_addc(w->L, mulc(w, pos[d], u(v->stride[d])), start_of(w, d, f[d])));
+  for (size_t d = 0; d < 3; d++) {
+    texpr at = add(w, mulc(w, pos[d], u(v->stride[d])),
+                   mulc(w, f[d], anfi_cv_spread(w, d) ? u(v->dilation[d]) : 1));
+    src = add(w, mulc(w, src, u(v->in[d])), anfi_ix_addc(w->L, at, start_of(w, d, b->first[d])));
+  }
   return src;
 }
 
-/* One phase of all planes: those elements that lie inside. */
-static void copy_phase(const walk *w, const uint64_t *f, texpr from, bool last) {
-  uint64_t ci = u(w->c->ci), e[4] = {ci}, lo[3], hi[3];
-  nest k;
-  for (size_t d = 0; d < 3; d++) {
-    if (!span_in(w, d, f[d], &lo[d], &hi[d])) return;
-    e[d + 1] = hi[d] - lo[d];
-  }
+/* Phases of all planes: those elements that lie inside. */
+static void copy_phases(const walk *w, const box *b, texpr from, bool last) {
+  uint64_t ci = u(w->c->ci), e[4] = {ci};
+  nest f, k;
+  for (size_t d = 0; d < 3; d++) e[d + 1] = b->hi[d] - b->lo[d];
+  anfi_cv_open(w, &f, 3, b->count, false);
   anfi_cv_open(w, &k, 4, e, false);
   texpr pos[3];
-  for (size_t d = 0; d < 3; d++) pos[d] = anfi_ix_addc(w->L, k.at[d + 1], (int64_t)lo[d]);
-  texpr src = add(w, mulc(w, k.at[0], w->in), source(w, f, pos)),
+  for (size_t d = 0; d < 3; d++) pos[d] = anfi_ix_addc(w->L, k.at[d + 1], (int64_t)b->lo[d]);
+  texpr src = add(w, mulc(w, k.at[0], w->in), source(w, b, f.at, pos)),
         dst = anfi_cv_mixed(w, 3, pos, w->extent);
   dst = last ? add(w, mulc(w, dst, ci), k.at[0]) : add(w, mulc(w, k.at[0], w->plane), dst);
-  dst = add(w, ix(w, phase_number(w, f) * ci * w->plane), dst);
+  dst = add(w, mulc(w, phase_number(w, b, f.at), ci * w->plane), dst);
   store(w, w->copy, dst, load(w, w->q->x, add(w, from, src)));
   anfi_cv_close(w, &k);
+  anfi_cv_close(w, &f);
 }
 
 void anfi_cv_copy_input(walk *w, texpr from, bool last) {
-  uint64_t f[3] = {0}, all = w->phases * u(w->c->ci) * w->plane;
+  box b = {0};
+  uint64_t all = w->phases * u(w->c->ci) * w->plane;
   bool any = false;
   w->copy = anfi_low_local(w->L, w->elem, all, "phases");
   anfi_cv_fill(w, w->copy, all);
-  while (next_phase(w, f, &any)) copy_phase(w, f, from, last);
+  while (next_box(w, &b, &any)) copy_phases(w, &b, from, last);
 }
 
 /* What is added from here to `end_if_inside` runs if lo <= at < hi; at once if all of a dim lie there. */
@@ -190,14 +213,13 @@ static void end_if_inside(const walk *w, size_t d, texpr at, uint64_t lo, uint64
   if (lo) anfi_low_if_end(w->L, anfi_t_not(w->L->t, anfi_t_lt(w->L->t, at, ix(w, lo))));
 }
 
-/* One phase of the rows from o on that `rows` holds: those that lie inside. */
-static void copy_phase_rows(const walk *w, const walk *rows, const uint64_t *f, const texpr *o,
+/* Phases of the rows from o on that `rows` holds: those that lie inside. */
+static void copy_phase_rows(const walk *w, const walk *rows, const box *b, const texpr *o,
                             texpr from) {
-  uint64_t lo[3], hi[3];
-  nest r, k;
+  const uint64_t *lo = b->lo, *hi = b->hi;
+  nest f, r, k;
   texpr pos[3];
-  for (size_t d = 0; d < 3; d++)
-    if (!span_in(w, d, f[d], &lo[d], &hi[d])) return;
+  anfi_cv_open(w, &f, 3, b->count, false);
   anfi_cv_open(w, &r, 2, rows->extent, false);
   for (size_t d = 0; d < 2; d++) {
     pos[d] = anfi_low_atom(w->L, add(w, o[d], r.at[d]));
@@ -207,16 +229,17 @@ static void copy_phase_rows(const walk *w, const walk *rows, const uint64_t *f, 
   pos[2] = anfi_ix_addc(w->L, k.at[1], (int64_t)lo[2]);
   texpr dst = anfi_cv_mixed(w, 4, (texpr[]){k.at[0], r.at[0], r.at[1], pos[2]},
                             (uint64_t[]){0, rows->extent[0], rows->extent[1], rows->extent[2]});
-  dst = add(w, ix(w, phase_number(w, f) * u(w->c->ci) * rows->plane), dst);
-  texpr src = add(w, mulc(w, k.at[0], w->in), source(w, f, pos));
+  dst = add(w, mulc(w, phase_number(w, b, f.at), u(w->c->ci) * rows->plane), dst);
+  texpr src = add(w, mulc(w, k.at[0], w->in), source(w, b, f.at, pos));
   store(w, rows->copy, dst, load(w, w->q->x, add(w, from, src)));
   anfi_cv_close(w, &k);
   for (size_t d = 2; d-- > 0;) end_if_inside(w, d, pos[d], lo[d], hi[d]);
   anfi_cv_close(w, &r);
+  anfi_cv_close(w, &f);
 }
 
 walk anfi_cv_copy_rows(const walk *w, const texpr *o, uint64_t n, texpr from) {
-  uint64_t f[3] = {0};
+  box b = {0};
   bool any = false;
   walk rows = *w;
   rows.extent[0] = 1 + w->reach[0], rows.extent[1] = n + w->reach[1];
@@ -225,7 +248,7 @@ walk anfi_cv_copy_rows(const walk *w, const texpr *o, uint64_t n, texpr from) {
   rows.copy = anfi_low_local(w->L, w->elem, all, "rows");
   rows.copy0 = ix(w, 0);
   anfi_cv_fill(w, rows.copy, all);
-  while (next_phase(w, f, &any)) copy_phase_rows(w, &rows, f, o, from);
+  while (next_box(w, &b, &any)) copy_phase_rows(w, &rows, &b, o, from);
   return rows;
 }
 

@@ -3,7 +3,7 @@
  *   for (i, ..) { y1[i] = f(x1[i]) }  for (i, ..) { y2[i] = f(x2[i]) }   ->   loop_1(x1, y1)  loop_1(x2, y2)
  * Machine code for a function takes longer than in proportion to its size, and networks repeat themselves. Outlined are
  * outermost loops that assign no variable of outside and do not leave the function. What they use of outside are
- * parameters, in the order in which they use it.
+ * parameters, in the order in which they use it; tensors of the module, too: layers differ in their weights alone.
  * Loops of a few turns and nodes in all stay unless there are many: LLVM unrolls them, and vectors of two or three numbers
  * become registers. `Sin` of four numbers is no such loop: inlined and unrolled it takes longer to compile than all the rest.
  * INVARIANT: tensors are parameters once each, so that different ones do not overlap. */
@@ -17,7 +17,7 @@ typedef struct maker {
   tmod *m;
   tstore *t;
   /* functions made */
-  anfi_map globals, by_hash;
+  anfi_map by_hash;
   anfi_map nodes; // name of a function that is inlined → 1 + nodes of its body
   ANFI_VEC(tfunc) made;
   ANFI_VEC(uint32_t) next; // of the same hash: 1 + place in `made`, by place
@@ -42,7 +42,7 @@ static bool has(const anfi_map *m, texpr v) { return anfi_map_find(m, anfi_key(v
 static bool see_expr(tviewer *v, texpr e) {
   look *l = (look *)v->user;
   if (e->kind != TX_var && e->kind != TX_tensor) return true;
-  if (has(&l->inside, e) || has(&l->k->globals, e)) return true;
+  if (has(&l->inside, e)) return true;
   if (v->lvalue && e->kind == TX_var) l->stays = true;
   uint64_t n;
   if (e->kind == TX_tensor && (!anfi_t_const_elems(e, &n) || anfi_t_has_strides(e)))
@@ -211,11 +211,8 @@ void anfi_lower_outline(anfi_arena *a, tmod *m) {
   k.tmp = anfi_scratch(a->cx);
   k.attrs = anfi_t_attr_set(k.t, (tattrs){0}, TA_is_private, 1);
   k.attrs = anfi_t_attr_set(k.t, k.attrs, TA_inline_level, 0);
-  anfi_map_init(&k.globals, a);
   anfi_map_init(&k.by_hash, a);
   anfi_map_init(&k.nodes, a);
-  for (size_t i = 0; i < m->global.n; i++)
-    *anfi_map_at(&k.globals, anfi_key(m->global.at[i]->e[0])) = 1;
   for (size_t i = 0, n = m->func.n; i < n; i++) {
     tvisitor v;
     k.f = m->func.at[i];

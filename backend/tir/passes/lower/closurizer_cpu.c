@@ -5,8 +5,9 @@
  *   →  f_closure1(stream, module data, i: s64, env: [generic * 2]) { x = env[0]; A = env[1]; A[i] = x }
  *      env[0] = x;  env[1] = A;  anf_rt_parallel(&f_closure1, ..., env, 0, 8, 1, 0)
  *
- * env holds the free variables of the body. A pointer or scalar takes one slot, a vector as many as its bytes
- * need. Parallel loops inside become sequential. Parallel calls are loops of calls. */
+ * env holds the free variables of the body, and what tensors of the module it uses: so loops that differ in these alone
+ * have equal closures, which are one function. A pointer or scalar takes one slot, a vector as many as its bytes need.
+ * Parallel loops inside become sequential. Parallel calls are loops of calls. */
 #include "backend/tir/tir.h"
 
 typedef struct capture {
@@ -19,18 +20,20 @@ typedef struct user {
   tmod *out;
   tfunc f;
   uint32_t parallel, made;
+  const anfi_str *nameless;
+  anfi_map by_hash; // 1 + place in `closure` of the last one
+  ANFI_VEC(tfunc) closure;
+  ANFI_VEC(uint32_t) next; // of the same hash: 1 + place, by place
 } user;
 
 typedef struct finder {
   anfi_arena *a;
-  anfi_map inside, seen, globals;
+  anfi_map inside, seen;
   ANFI_VEC(texpr) free;
 } finder;
 
 static void use(finder *s, texpr v) {
-  if (anfi_map_find(&s->inside, anfi_key(v)) || anfi_map_find(&s->seen, anfi_key(v)) ||
-      anfi_map_find(&s->globals, anfi_key(v)))
-    return;
+  if (anfi_map_find(&s->inside, anfi_key(v)) || anfi_map_find(&s->seen, anfi_key(v))) return;
   *anfi_map_at(&s->seen, anfi_key(v)) = 1;
   anfi_push(s->a, &s->free, v);
 }
@@ -69,6 +72,23 @@ static texpr unpack(tstore *t, texpr env, capture c) {
   return anfi_t_intrin(t, TI_read_struct, c.var->dtype, 2, in, (tattrs){0});
 }
 
+/* The closure that does the same, or this one. */
+static tfunc shared(user *u, tfunc f) {
+  struct anf_tir_func_node nameless = *f; // a name is a part of the hash
+  nameless.name = u->nameless;
+  uint64_t *at = anfi_map_at(&u->by_hash, anfi_t_hash_func(&nameless, u->p->scratch));
+  for (uint32_t i = (uint32_t)*at; i; i = u->next.at[i - 1]) {
+    tcompare c;
+    anfi_t_compare_init(&c, u->p->scratch);
+    if (anfi_t_equal_func(&c, u->closure.at[i - 1], f)) return u->closure.at[i - 1];
+  }
+  anfi_push(u->p->scratch, &u->closure, f);
+  anfi_push(u->p->scratch, &u->next, (uint32_t)*at);
+  *at = u->closure.n;
+  anfi_t_mod_add(u->out, f);
+  return f;
+}
+
 static const anfi_str *closure(tvisitor *v, tstmt s, size_t n, const capture *cap, uint32_t slots) {
   user *u = (user *)v->user;
   tstore *t = v->t;
@@ -86,11 +106,12 @@ static const anfi_str *closure(tvisitor *v, tstmt s, size_t n, const capture *ca
   tstmt own = anfi_t_copy_stmt(t, v->scratch, anfi_t_stmts(t, body.n, body.at), NULL,
                                NULL); // with variables of its own
   tattrs a = anfi_t_attr_set(t, anfi_t_attr_set(t, (tattrs){0}, TA_is_private, 1), TA_resolved, 1);
-  const anfi_str *name =
-      anfi_t_fresh_func(u->out, anfi_sprintf(v->scratch, "%s_closure%u", u->f->name->s, ++u->made));
+  const anfi_str *name = anfi_t_fresh_func(
+      u->out, anfi_sprintf(v->scratch, "%s_closure%u", u->f->name->s, u->made + 1));
   if (anfi_t_mod_find(u->p->m, name)) name = anfi_t_fresh_func(u->p->m, name->s);
-  anfi_t_mod_add(u->out, anfi_t_func(t, name, anfi_t_dt(ANF_TIR_void), 4, param, own, a));
-  return name;
+  tfunc f = anfi_t_func(t, name, anfi_t_dt(ANF_TIR_void), 4, param, own, a), one = shared(u, f);
+  u->made += one == f;
+  return one->name;
 }
 
 static texpr s64(tstore *t, texpr e) {
@@ -100,14 +121,10 @@ static texpr s64(tstore *t, texpr e) {
 }
 
 static tstmt outline(tvisitor *v, tstmt s) {
-  user *u = (user *)v->user;
   tstore *t = v->t;
   finder find = {.a = v->scratch};
   anfi_map_init(&find.inside, v->scratch);
   anfi_map_init(&find.seen, v->scratch);
-  anfi_map_init(&find.globals, v->scratch);
-  for (size_t i = 0; i < u->p->m->global.n; i++)
-    *anfi_map_at(&find.globals, anfi_key(u->p->m->global.at[i]->e[0])) = 1;
   *anfi_map_at(&find.inside, anfi_key(s->e[0])) = 1;
   tviewer see = {.user = &find, .enter_expr = see_expr, .enter_stmt = see_stmt};
   anfi_t_view_stmt(&see, s->s[0]);
@@ -151,7 +168,8 @@ static tstmt leave(tvisitor *v, tstmt s) {
 }
 
 const tmod *anfi_t_pass_closurizer_cpu(tpass_cx *p, const tmod *m) {
-  user u = {.p = p, .out = anfi_t_mod_like(m)};
+  user u = {.p = p, .out = anfi_t_mod_like(m), .nameless = anfi_t_name(p->t, "closure")};
+  anfi_map_init(&u.by_hash, p->scratch);
   for (size_t i = 0; i < m->func.n; i++) {
     tvisitor v;
     u.f = anfi_t_settle_dims(p->t, p->scratch, m->func.at[i]);
