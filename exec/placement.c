@@ -257,7 +257,7 @@ static bool joined(anfi_placing *p) {
 }
 
 static bool by_op(anfi_placing *p) {
-  const anfi_op_info *op = &anfi_op[p->n->op];
+  const anfi_op_info *op = anfi_op_of(p->n);
   if (op->lower == ANFI_LOWER_POINTWISE && op->scalar) return pointwise(p);
   switch (p->n->op) {
   case ANF_OP_Cast:
@@ -302,7 +302,7 @@ static bool has_dims(const anf_type *t) {
 /* Can it be computed of parts at all: a pure op on tensors of known dims? */
 static bool is_pure(const anf_node *n) {
   unsigned bad = ANFI_EFFECT | ANFI_RANDOM | ANFI_CALLS | ANFI_TRANSFORM | ANFI_COLLECTIVE;
-  if (n->kind != ANFI_APPLY || anfi_op[n->op].flags & bad || n->flags & ANFI_NODE_EFFECT)
+  if (n->kind != ANFI_APPLY || anfi_op_of(n)->flags & bad || n->flags & ANFI_NODE_EFFECT)
     return false;
   bool good = n->nin && anfi_arg_count(n) == n->nin && has_dims(n->type);
   for (uint32_t i = 0; good && i < n->nin; i++) good = has_dims(n->in[i].def->type);

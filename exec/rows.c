@@ -38,7 +38,7 @@ static bool refuse(const proof *q, const anf_node *at, const char *why) {
 
 static bool refuse_op(const proof *q, const anf_node *n) {
   return refuse(
-      q, n, anfi_sprintf(q->a, "%s has no rule for rows that are apart here", anfi_op[n->op].name));
+      q, n, anfi_sprintf(q->a, "%s has no rule for rows that are apart here", anfi_op_of(n)->name));
 }
 
 /* ---- no size is a number ---- */

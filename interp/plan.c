@@ -147,7 +147,7 @@ static bool arity_is_good(const maker *k, const anf_node *n) {
 }
 
 static bool is_elementwise(const maker *k, const anfi_step *s, const anf_node *n) {
-  const anfi_op_info *op = &anfi_op[n->op];
+  const anfi_op_info *op = anfi_op_of(n);
   return op->scalar && !op->eval && !anfi_op_schema(k->p->module->cx, (anfi_opcode)n->op)->nattr &&
          arity_is_good(k, n) && n->nin <= ANFI_LEN(s->seen);
 }
@@ -173,7 +173,7 @@ static anfi_step_kind kind_of_apply(const maker *k, const anfi_step *s, const an
   case ANF_OP_MakeTuple: return ANFI_STEP_TUPLE;
   case ANF_OP_TupleGet:
     return anfi_value_is_int(s->attr[0], &ignored) ? ANFI_STEP_ITEM : ANFI_STEP_OP;
-  default: return moves_values(&anfi_op[n->op]) ? ANFI_STEP_CONTROL : ANFI_STEP_OP;
+  default: return moves_values(anfi_op_of(n)) ? ANFI_STEP_CONTROL : ANFI_STEP_OP;
   }
 }
 
@@ -187,7 +187,7 @@ static void callee_of_apply(maker *k, const anf_node *n) {
 
 /* Does input 0 die here, in a slot of its own, as the op writes over it? */
 static bool writes_over(const maker *k, const anfi_step *s, const anf_node *n) {
-  if (s->kind != ANFI_STEP_OP || !(anfi_op[n->op].flags & ANFI_WRITES_OVER) || !k->kills.n)
+  if (s->kind != ANFI_STEP_OP || !(anfi_op_of(n)->flags & ANFI_WRITES_OVER) || !k->kills.n)
     return false;
   uint32_t o = k->operands.at[0];
   for (size_t i = 1; i < k->operands.n; i++)
@@ -203,7 +203,7 @@ static bool make_step(maker *k, const anf_node *n, uint32_t at) {
   s->op = n->op;
   k->operands.n = k->kills.n = 0;
   bool last = at + 1 == k->info->order.n && k->g->result == n;
-  bool calls = n->kind == ANFI_APPLY && (anfi_op[n->op].flags & ANFI_CALLS);
+  bool calls = anfi_op_of(n)->flags & ANFI_CALLS;
   if (calls) callee_of_apply(k, n);
   for (uint32_t i = 0; i < n->nin; i++)
     if (!add_operand(k, n->in[i].def)) return false;

@@ -27,7 +27,7 @@ static bool value_transforms(const anf_value *v) {
 static bool is_transform(const anf_node *n) {
   if (n->kind == ANFI_VALUE) return value_transforms(n->u.value);
   return n->kind == ANFI_APPLY &&
-         (n->op == ANF_OP_Derive || (anfi_op[n->op].flags & ANFI_TRANSFORM));
+         (n->op == ANF_OP_Derive || (anfi_op_of(n)->flags & ANFI_TRANSFORM));
 }
 
 static bool has_transform(const anf_module *m) {

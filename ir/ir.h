@@ -616,6 +616,12 @@ typedef struct anfi_op_info {
   const char *doc;
 } anfi_op_info;
 extern const anfi_op_info anfi_op[ANF_OP_COUNT];
+extern const anfi_op_info anfi_no_op;
+/* The row of what a node applies; of a call, a parameter or a value a row without flags or hooks, as their op is beyond the table or
+ * that of a function value. */
+static inline const anfi_op_info *anfi_op_of(const anf_node *n) {
+  return n->kind == ANFI_APPLY ? &anfi_op[n->op] : &anfi_no_op;
+}
 const anfi_schema *anfi_op_schema(anf_ctx *cx, anfi_opcode op);
 /* Does the op take n arguments, not counting attributes? anfi_op_check_count reports E0202 if not. */
 bool anfi_op_takes(anf_ctx *cx, anfi_opcode op, size_t n);

@@ -18,6 +18,7 @@ const anfi_op_info anfi_op[ANF_OP_COUNT] = {
 #undef ANFI_VJP
 #undef ANFI_BATCH
 };
+const anfi_op_info anfi_no_op = {.name = "a call"};
 
 static const struct {
   const char *name;

@@ -73,7 +73,7 @@ static void put_attrs(printer *p, const anf_node *n, bool first) {
 
 static void put_call(printer *p, const anf_node *n) {
   bool first = true, apply = n->kind == ANFI_APPLY;
-  if (apply) anfi_puts(p->o, anfi_op[n->op].name);
+  if (apply) anfi_puts(p->o, anfi_op_of(n)->name);
   else put_ref(p, n->graph, n->in[0].def);
   anfi_putc(p->o, '(');
   size_t end = anfi_arg_count(n);

@@ -72,15 +72,13 @@ static bool is_control(const anf_node *n) {
          n->op == ANF_OP_SwitchLayer;
 }
 
-static bool is_write(const anf_node *n) {
-  return n->kind == ANFI_APPLY && anfi_op[n->op].flags & ANFI_WRITES_OVER;
-}
+static bool is_write(const anf_node *n) { return anfi_op_of(n)->flags & ANFI_WRITES_OVER; }
 
 static bool is_movable(const anf_node *n, bool before_write) {
   if (n->flags & ANFI_NODE_EFFECT) return false;
   if (is_control(n)) return before_write;
   if (n->kind != ANFI_APPLY) return false;
-  const anfi_op_info *o = &anfi_op[n->op];
+  const anfi_op_info *o = anfi_op_of(n);
   return !(o->flags & (ANFI_EFFECT | ANFI_CALLS | ANFI_TRANSFORM | ANFI_WRITES_OVER)) &&
          (is_projection(n) || o->lower != ANFI_LOWER_CONTROL);
 }

@@ -260,7 +260,7 @@ static void check_apply(checker *c, const anf_node *n) {
   }
   size_t args = n->nin - nodes;
   if (!anfi_op_takes(c->cx, (anfi_opcode)n->op, args))
-    FAIL(c, n, ANF_E0202, s->name->s, args, anfi_op[n->op].in);
+    FAIL(c, n, ANF_E0202, s->name->s, args, anfi_op_of(n)->in);
   if (at || s->nattr) check_attrs(c, n);
 }
 

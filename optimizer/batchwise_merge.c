@@ -53,8 +53,8 @@ static bool is_of_columns(const anf_node *n) {
 /* The operand of a pointwise op that has rows, if it is one only. */
 static anf_node *operand_of(const anf_node *n) {
   anf_node *of = NULL;
-  if (n->kind != ANFI_APPLY || anfi_op[n->op].lower != ANFI_LOWER_POINTWISE ||
-      anfi_op[n->op].flags & ANFI_AS_WHOLE)
+  if (n->kind != ANFI_APPLY || anfi_op_of(n)->lower != ANFI_LOWER_POINTWISE ||
+      anfi_op_of(n)->flags & ANFI_AS_WHOLE)
     return NULL;
   for (uint32_t i = 0; i < n->nin; i++) {
     anf_node *x = n->in[i].def;

@@ -13,7 +13,7 @@ enum { CHEAP = 4 };
 
 static bool is_linear(const anf_node *n) {
   return !n->type || n->type->kind != ANF_TYPE_TENSOR || !n->type->varies ||
-         (anfi_op[n->op].flags & (ANFI_LINEAR | ANFI_MOVES));
+         (anfi_op_of(n)->flags & (ANFI_LINEAR | ANFI_MOVES));
 }
 
 /* A tensor that is not a scalar costs work in the branch that is not wanted. */

@@ -125,7 +125,7 @@ static anf_node *first_equal(table *t, anf_node *n) {
 
 static bool may_merge(const anf_node *n) {
   if (n->flags & ANFI_NODE_EFFECT) return false;
-  return n->kind == ANFI_CALL || !(anfi_op[n->op].flags & ANFI_EFFECT);
+  return n->kind == ANFI_CALL || !(anfi_op_of(n)->flags & ANFI_EFFECT);
 }
 
 static bool had_turn(const anf_node *n) { return anfi_is_clean(n, ANFI_WORK_CSE); }

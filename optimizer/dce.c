@@ -221,7 +221,7 @@ static bool is_known(const anf_node *f) {
 
 /* Has the node an effect itself, or one that no graph it names tells of? */
 static bool has_own_effect(const anf_node *n) {
-  if (n->kind == ANFI_APPLY && (anfi_op[n->op].flags & (ANFI_EFFECT | ANFI_CALLS)) != ANFI_CALLS)
+  if (n->kind == ANFI_APPLY && (anfi_op_of(n)->flags & (ANFI_EFFECT | ANFI_CALLS)) != ANFI_CALLS)
     return true;
   return !n->nin || !is_known(n->in[0].def);
 }

@@ -88,7 +88,7 @@ void anfi_pass_note(const anfi_pass *p, const anf_node *n, const char *stays, co
   anf_ctx *cx = p->m->cx;
   anf_text *t = anfi_text_begin(cx);
   anfi_loc at = anfi_node_loc(n);
-  anfi_puts(t, n->kind == ANFI_APPLY ? anfi_op[n->op].name : "a call");
+  anfi_puts(t, anfi_op_of(n)->name);
   if (at.line) anfi_putf(t, " %u:%u", at.line, at.col);
   anfi_putf(t, " %s: %s", stays, why);
   p->o->note(p->o->user, p->m, p->name, t->text ? t->text : "");

@@ -64,7 +64,7 @@ anf_node *anfi_undefined(anf_graph *g, const anf_type *t) {
 }
 
 bool anfi_is_total(const anf_node *n) {
-  const anfi_op_info *op = &anfi_op[n->op];
+  const anfi_op_info *op = anfi_op_of(n);
   bool whole =
       n->type && n->type->kind == ANF_TYPE_TENSOR && anfi_dtype_is_int((anf_dtype)n->type->dtype);
   if ((op->flags & ANFI_FAILS) && whole) return false;

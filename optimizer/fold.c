@@ -14,7 +14,7 @@ enum { FOLD_BYTES = 1 << 30 }; // of those beyond LIMIT, in all
 /* Does it take the place of constants of as many bytes? */
 static bool shrinks(const anf_node *n, size_t bytes) {
   bool maps =
-      anfi_op[n->op].lower == ANFI_LOWER_POINTWISE || anfi_op[n->op].lower == ANFI_LOWER_INDEX_MAP;
+      anfi_op_of(n)->lower == ANFI_LOWER_POINTWISE || anfi_op_of(n)->lower == ANFI_LOWER_INDEX_MAP;
   size_t k, all = 0;
   for (uint32_t i = 0; maps && i < n->nin; i++) {
     const anf_type *t = n->in[i].def->type;
@@ -64,7 +64,7 @@ static bool only_products_read(const anf_node *n) {
 /* Bytes of the result that count against the limit. */
 static uint64_t large_bytes(const anf_node *n) {
   size_t elements;
-  if (!n->type || n->type->kind != ANF_TYPE_TENSOR || anfi_op[n->op].flags & ANFI_MOVES) return 0;
+  if (!n->type || n->type->kind != ANF_TYPE_TENSOR || anfi_op_of(n)->flags & ANFI_MOVES) return 0;
   if (!anfi_type_elements(n->type, &elements)) return 0;
   uint64_t bytes = (uint64_t)elements * anf_dtype_bytes((anf_dtype)n->type->dtype);
   return bytes > LIMIT ? bytes : 0;
@@ -97,12 +97,12 @@ bool anfi_fold_may(const anf_node *n) {
 
 static bool foldable(const anf_node *n) {
   if (n->kind != ANFI_APPLY || !anfi_fold_may(n)) return false;
-  if ((anfi_op[n->op].flags & (ANFI_EFFECT | ANFI_CALLS | ANFI_TRANSFORM | ANFI_COLLECTIVE)) ||
+  if ((anfi_op_of(n)->flags & (ANFI_EFFECT | ANFI_CALLS | ANFI_TRANSFORM | ANFI_COLLECTIVE)) ||
       n->op == ANF_OP_Undef)
     return false;
   size_t elements;
   if (!n->type || n->type->kind != ANF_TYPE_TENSOR) return n->type != NULL;
-  if (anfi_op[n->op].flags & ANFI_MOVES) return true; // nothing is copied
+  if (anfi_op_of(n)->flags & ANFI_MOVES) return true; // nothing is copied
   if (!anfi_type_elements(n->type, &elements) || is_widening(n)) return false;
   uint64_t bytes = large_bytes(n);
   if (bytes && only_products_read(n)) return false;

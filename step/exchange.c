@@ -38,10 +38,10 @@ const char *anfi_step_find_exchanges(anf_step *s, const anf_graph *g) {
   if (s->nsharded) put_state(s, &o);
   for (size_t i = 0; i < order.n; i++) {
     const anf_node *n = order.at[i];
-    bool exchange = n->kind == ANFI_APPLY && anfi_op[n->op].flags & ANFI_COLLECTIVE;
+    bool exchange = anfi_op_of(n)->flags & ANFI_COLLECTIVE;
     if (!exchange || !n->nin) continue; // CommRank
     anfi_loc at = anfi_node_loc(n);
-    anfi_putf(&o, "%s of %s", anfi_op[n->op].name, anfi_type_text(s->cx, n->in[0].def->type));
+    anfi_putf(&o, "%s of %s", anfi_op_of(n)->name, anfi_type_text(s->cx, n->in[0].def->type));
     if (n->op == ANF_OP_AllGather) put_layer(s->cx, n, &o);
     if (at.file) anfi_putf(&o, " at %s:%u:%u", at.file, at.line, at.col);
     anfi_putf(&o, "\n");

@@ -66,7 +66,7 @@ static void find_depths(layers *s) {
 /* ---- who reads ---- */
 
 static bool arranges(const anf_node *n) {
-  return n->kind == ANFI_APPLY && n->nin == 1 && anfi_op[n->op].lower == ANFI_LOWER_INDEX_MAP;
+  return n->kind == ANFI_APPLY && n->nin == 1 && anfi_op_of(n)->lower == ANFI_LOWER_INDEX_MAP;
 }
 
 /* The readers of n, which is `of` or an arrangement of it. Such ops are few in a row, but of any number. */

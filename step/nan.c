@@ -136,7 +136,7 @@ static bool is_cheap(const guarding *k, const anf_node *n) {
   if (n->kind != ANFI_APPLY || n->graph != k->g || n->flags & ANFI_NODE_EFFECT) return false;
   if (!n->type || n->type->kind != ANF_TYPE_TENSOR || anfi_type_bytes(n->type) < LARGE)
     return false;
-  const anfi_op_info *op = &anfi_op[n->op];
+  const anfi_op_info *op = anfi_op_of(n);
   return n->op == ANF_OP_Cast || (op->lower == ANFI_LOWER_POINTWISE && op->scalar);
 }
 
@@ -277,7 +277,7 @@ static void watch(void *user, const anf_node *node, size_t n, anf_value *const *
     if (isnan(made) ? isnan(was) : was != 0.0) return; // it was so before
   }
   // the node may be of a copy that is gone when this is read
-  *f = (found){.node = node, .op = anfi_op[node->op].name, .loc = anfi_node_loc(node)};
+  *f = (found){.node = node, .op = anfi_op_of(node)->name, .loc = anfi_node_loc(node)};
 }
 
 anf_status anf_check_nan(anf_graph *g, size_t n, anf_value *const *args, anf_diag *d) {

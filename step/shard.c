@@ -44,7 +44,7 @@ static void put(anfi_map *m, const anf_node *n, uint64_t x) { *anfi_map_at(m, n-
 /* Can it be computed part by part, alike on all ranks? */
 static bool is_splittable(const shard *s, const anf_node *n) {
   if (n->kind != ANFI_APPLY || n->graph != s->g || has(&s->differs, n)) return false;
-  const anfi_op_info *op = &anfi_op[n->op];
+  const anfi_op_info *op = anfi_op_of(n);
   unsigned bad = ANFI_EFFECT | ANFI_RANDOM | ANFI_CALLS | ANFI_TRANSFORM | ANFI_COLLECTIVE;
   if (op->lower != ANFI_LOWER_POINTWISE || op->flags & bad || n->flags & ANFI_NODE_EFFECT)
     return false;

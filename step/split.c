@@ -296,8 +296,8 @@ static bool set_leaves(split *s, const anfi_split *at, const char *const *name) 
 static bool has_exchanges(const split *s) {
   for (size_t i = 0; i < s->m->nodes.n; i++) {
     const anf_node *n = s->m->nodes.at[i];
-    if (n && n->kind == ANFI_APPLY && anfi_op[n->op].flags & ANFI_COLLECTIVE)
-      return !anfi_fail(s->cx, anfi_node_loc(n), ANF_E1624, anfi_op[n->op].name);
+    if (n && anfi_op_of(n)->flags & ANFI_COLLECTIVE)
+      return !anfi_fail(s->cx, anfi_node_loc(n), ANF_E1624, anfi_op_of(n)->name);
   }
   return false;
 }

@@ -38,7 +38,7 @@ static bool is_gradient(const spread *s, const anf_node *n) {
 typedef enum way { AS_INPUTS, SAME, OTHER } way;
 
 static way way_of(const anf_node *n) {
-  if (n->kind != ANFI_APPLY || !(anfi_op[n->op].flags & ANFI_COLLECTIVE)) return AS_INPUTS;
+  if (!(anfi_op_of(n)->flags & ANFI_COLLECTIVE)) return AS_INPUTS;
   bool same = n->op == ANF_OP_AllReduce || n->op == ANF_OP_AllGather || n->op == ANF_OP_Broadcast ||
               n->op == ANF_OP_CommSize;
   return same ? SAME : OTHER;
@@ -47,7 +47,7 @@ static way way_of(const anf_node *n) {
 static bool node_differs(const spread *s, const anf_node *n) {
   way w = way_of(n);
   if (w != AS_INPUTS) return w == OTHER;
-  bool any = s->calls_differ && (n->kind == ANFI_CALL || anfi_op[n->op].flags & ANFI_CALLS);
+  bool any = s->calls_differ && (n->kind == ANFI_CALL || anfi_op_of(n)->flags & ANFI_CALLS);
   for (uint32_t i = 0; i < n->nin && !any; i++) any = differs(s, n->in[i].def);
   return any;
 }

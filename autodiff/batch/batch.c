@@ -325,7 +325,7 @@ static anf_node *lane_size(const anfi_batch *b, anf_node *const *dim, size_t ran
 
 static anf_node *lane_shape(const anfi_batch *b) {
   const anf_type *t = anfi_lane_type(b, 0);
-  const char *what = anfi_op[b->primal->op].name;
+  const char *what = anfi_op_of(b->primal)->name;
   if (b->primal->op == ANF_OP_GetField)
     what = anfi_attr_value(b->ad->m->cx, ANF_OP_GetField, b->primal->u.attrs, 0)->u.text;
   anf_node *dim[ANF_MAX_RANK],
@@ -340,7 +340,7 @@ static anf_node *lane_shape(const anfi_batch *b) {
 }
 
 static anf_node *by_rule(anfi_batch *b) {
-  const anfi_op_info *row = &anfi_op[b->primal->op];
+  const anfi_op_info *row = anfi_op_of(b->primal);
   if (row->batch) return row->batch(b);
   return row->scalar || row->lower == ANFI_LOWER_POINTWISE ? pointwise(b) : NULL;
 }

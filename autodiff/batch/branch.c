@@ -94,7 +94,7 @@ typedef struct {
 
 static bool is_safe_op(const anf_node *n) {
   return n->kind == ANFI_APPLY && !(n->flags & ANFI_NODE_EFFECT) &&
-         (anfi_op[n->op].flags & ANFI_FINITE);
+         (anfi_op_of(n)->flags & ANFI_FINITE);
 }
 
 enum { CHEAP = 12 }; // ops of a branch that is computed whether or not a lane needs it

@@ -55,7 +55,7 @@ static bool by_element(const anf_node *param) {
     const anf_node *n = u->user;
     bool passed = n->kind == ANFI_CALL || n->op == ANF_OP_MakeTuple || n->op == ANF_OP_Loop ||
                   n->op == ANF_OP_GetItem;
-    if (!passed && strcmp(anfi_op[n->op].family, "indexing") != 0) return false;
+    if (!passed && strcmp(anfi_op_of(n)->family, "indexing") != 0) return false;
   }
   return param->uses != NULL;
 }

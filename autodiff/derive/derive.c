@@ -93,8 +93,8 @@ bool anfi_derive_refuse(anfi_ad *ad, const anf_node *primal, size_t input, anfi_
   const anfi_schema *s = anfi_op_schema(cx, (anfi_opcode)primal->op);
   const char *name = s->in[input < s->nin ? input : s->nin - 1]->s;
   if (why == ANFI_DERIVATIVE_NONE)
-    return anfi_fail(cx, anfi_node_loc(primal), ANF_E0721, anfi_op[primal->op].name, name);
-  return anfi_fail(cx, anfi_node_loc(primal), ANF_E0722, anfi_op[primal->op].name, name);
+    return anfi_fail(cx, anfi_node_loc(primal), ANF_E0721, anfi_op_of(primal)->name, name);
+  return anfi_fail(cx, anfi_node_loc(primal), ANF_E0722, anfi_op_of(primal)->name, name);
 }
 
 /* ---- reverse ---- */
@@ -235,7 +235,7 @@ static bool apply_linear(const forward *q) {
 }
 
 static bool is_elementwise(const forward *q) {
-  if (!anfi_op[q->primal->op].scalar || anfi_ad_is_complex(q->type)) return false;
+  if (!anfi_op_of(q->primal)->scalar || anfi_ad_is_complex(q->type)) return false;
   for (size_t i = 0; i < q->n; i++)
     if (anfi_ad_is_complex(anfi_ad_type_of(q->ad, q->in[i]))) return false;
   return true;

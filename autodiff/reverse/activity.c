@@ -125,7 +125,7 @@ static uint32_t input_of(const anfi_use *u) {
 /* Does the op take items out of an array? */
 static bool takes_items(const anfi_use *u) {
   const anf_node *n = u->user;
-  return input_of(u) == 0 && anfi_op[n->op].lower == ANFI_LOWER_INDEX_MAP && n->type &&
+  return input_of(u) == 0 && anfi_op_of(n)->lower == ANFI_LOWER_INDEX_MAP && n->type &&
          n->type->kind == ANF_TYPE_TENSOR && n->type->n < u->def->type->n;
 }
 

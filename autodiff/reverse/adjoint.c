@@ -38,9 +38,7 @@ void anfi_add_adjoint(anfi_jbuild *q, const anf_node *n, size_t k, anf_node *dx)
   anfi_add_signed(q, n, k, dx, false);
 }
 
-static bool is_elementwise(const anf_node *n) {
-  return n->kind == ANFI_APPLY && anfi_op[n->op].scalar;
-}
+static bool is_elementwise(const anf_node *n) { return anfi_op_of(n)->scalar; }
 
 /* a + b, or a - b. */
 static anf_node *add(anfi_jbuild *q, anf_node *a, anf_node *b, bool minus) {

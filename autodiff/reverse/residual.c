@@ -58,7 +58,7 @@ static bool is_shape(const anf_node *n) {
 static bool is_cheap(const anf_node *n) {
   enum { CHEAP = 4 };
   if (n->kind != ANFI_APPLY || (n->flags & ANFI_NODE_EFFECT)) return false;
-  const anfi_op_info *op = &anfi_op[n->op];
+  const anfi_op_info *op = anfi_op_of(n);
   if (op->flags & (ANFI_EFFECT | ANFI_CALLS | ANFI_RANDOM)) return false;
   if (n->op == ANF_OP_TupleGet || n->op == ANF_OP_RecordGet || n->op == ANF_OP_MakeTuple ||
       n->op == ANF_OP_MakeRecord || n->op == ANF_OP_Undef || n->op == ANF_OP_Len || is_shape(n))
@@ -82,7 +82,7 @@ static bool is_available(const selection *c, const ids *k, const anf_node *n) {
 /* A checkpoint with keep="products" rematerialises these. */
 static bool is_repeatable(const anf_node *n) {
   if (n->kind != ANFI_APPLY || (n->flags & ANFI_NODE_EFFECT)) return false;
-  const anfi_op_info *op = &anfi_op[n->op];
+  const anfi_op_info *op = anfi_op_of(n);
   bool residual = op->lower == ANFI_LOWER_CONTRACT || op->lower == ANFI_LOWER_CONTROL ||
                   op->lower == ANFI_LOWER_CALL;
   return !residual && !(op->flags & (ANFI_EFFECT | ANFI_CALLS | ANFI_RANDOM)) && n->type &&
@@ -97,7 +97,7 @@ static bool is_read_of_state(const selection *c, const anf_node *n) {
   const anf_node *x = n->nin ? n->in[0].def : NULL;
   size_t few, all;
   if (!x || x->kind != ANFI_PARAM || !is_of(x, c->q->f) || s->how != ANFI_RESIDUALS_LIST ||
-      (s->constant[x->u.index] & ANFI_J_CONSTANT) || anfi_op[n->op].lower != ANFI_LOWER_INDEX_MAP)
+      (s->constant[x->u.index] & ANFI_J_CONSTANT) || anfi_op_of(n)->lower != ANFI_LOWER_INDEX_MAP)
     return false;
   return x->type->kind == ANF_TYPE_TENSOR && n->type->kind == ANF_TYPE_TENSOR &&
          anfi_type_elements(n->type, &few) && anfi_type_elements(x->type, &all) &&
@@ -120,7 +120,7 @@ static bool is_number_or_shape(const anf_node *n) {
 /* The work of making n again from constants alone, where it is little. */
 static uint8_t work_of(const selection *c, const ids *k, const anf_node *n) {
   if (!is_cheap(n) || !is_number_or_shape(n)) return 0;
-  unsigned work = anfi_op[n->op].cost + 1u;
+  unsigned work = anfi_op_of(n)->cost + 1u;
   for (uint32_t i = 0; i < n->nin; i++) {
     const anf_node *x = n->in[i].def;
     if (is_constant(c, x)) continue;
@@ -144,7 +144,7 @@ static bool is_rematerialised(const selection *c, const ids *k, const anf_node *
     missing = x;
   }
   if (!missing) return true;
-  bool view = anfi_op[n->op].lower == ANFI_LOWER_INDEX_MAP || n->op == ANF_OP_Cast;
+  bool view = anfi_op_of(n)->lower == ANFI_LOWER_INDEX_MAP || n->op == ANF_OP_Cast;
   return view && missing->type && n->type && is_small(missing->type, n->type);
 }
 

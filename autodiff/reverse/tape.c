@@ -35,7 +35,7 @@ static bool is_never_taken(const anf_node *n, uint32_t i) {
 /* The entry of n; false: n is not elementwise on single leaves. */
 static bool record(anfi_j *j, const anfi_jgraph *jg, const anf_node *n, anfi_tape_entry *out) {
   *out = (anfi_tape_entry){{0}};
-  if (n->kind != ANFI_APPLY || !anfi_op[n->op].scalar || n->nin > ANFI_TAPE_OPERANDS ||
+  if (n->kind != ANFI_APPLY || !anfi_op_of(n)->scalar || n->nin > ANFI_TAPE_OPERANDS ||
       !is_one_leaf(n))
     return false;
   for (uint32_t i = 0; i < n->nin; i++) {

@@ -76,7 +76,7 @@ static void add_values(effects *q, anf_node *n) {
 static void look(effects *q, anf_node *n) {
   if (n->kind == ANFI_CALL) add_call(q, n);
   if (anfi_is_cnode(n)) add_values(q, n);
-  if (n->kind == ANFI_APPLY && !is_effect_op(n->op) && (anfi_op[n->op].flags & ANFI_CALLS)) {
+  if (n->kind == ANFI_APPLY && !is_effect_op(n->op) && (anfi_op_of(n)->flags & ANFI_CALLS)) {
     bool known = true; // it calls functions among its arguments
     for (uint32_t i = 0; i < n->nin; i++)
       known &= add_callee(q, n->in[i].def, n) || n->in[i].def->kind == ANFI_VALUE;

@@ -383,7 +383,7 @@ static void put_node(writer *w, const anf_node *n) {
     anfi_putc(w->o, 'a');
     put_num(w, n->graph->id);
     anfi_putc(w->o, ' ');
-    anfi_puts(w->o, anfi_op[n->op].name);
+    anfi_puts(w->o, anfi_op_of(n)->name);
     put_id(w, &w->entry_id, n->u.attrs);
     break;
   default:

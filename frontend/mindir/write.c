@@ -142,7 +142,7 @@ static const char *value_operand(anfi_mi_writer *w, const anf_node *n) {
   const anf_graph *g = anfi_value_graph(n);
   if (g) return w->graph_name[g->id];
   if (n->u.value->kind == ANF_VALUE_FN)
-    return (void)anfi_mi_refuse(w, NULL, "a function value of", anfi_op[n->op].name), NULL;
+    return (void)anfi_mi_refuse(w, NULL, "a function value of", anfi_op_of(n)->name), NULL;
   const char *name = anfi_mi_put_constant(w, n->u.value);
   if (name) bind(w, n, name);
   return name;

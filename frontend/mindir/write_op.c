@@ -266,7 +266,7 @@ static const char *by_row(apply *a, const row *r) {
 static const char *operand_beside(apply *a, uint32_t i) {
   const anf_node *x = a->n->in[i].def;
   const anf_type *t = x->kind == ANFI_VALUE ? x->u.value->type : x->type;
-  bool pointwise = anfi_op[a->n->op].lower == ANFI_LOWER_POINTWISE && a->n->nin > 1;
+  bool pointwise = anfi_op_of(a->n)->lower == ANFI_LOWER_POINTWISE && a->n->nin > 1;
   anf_dtype d = pointwise && anfi_export_is_weak(t) ? anfi_export_dtype_beside(a->n, t) : ANF_INT;
   if (anfi_dtype_is_weak(d)) return anfi_mi_operand(a->w, x);
   if (x->kind == ANFI_VALUE) return own(a->w, anfi_value_cast(x->u.value, d));
@@ -309,13 +309,13 @@ static const char *as_own(apply *a) {
 /* MindSpore's primitive with the same inputs, a word of the op's column, or NULL. Theirs take floats where ours convert
  * integers. */
 static const char *same_named(const anf_node *n) {
-  const char *word = anfi_op[n->op].mindir;
+  const char *word = anfi_op_of(n)->mindir;
   const anf_type *x = n->nin ? n->in[0].def->type : NULL;
   bool converts = x && n->type && anfi_is_tensor(x) && anfi_is_tensor(n->type) &&
                   anfi_dtype_is_float((anf_dtype)n->type->dtype) &&
                   anfi_dtype_is_int((anf_dtype)x->dtype);
   bool same = word && anfi_mi_op_named(word, strcspn(word, " ")) == (anfi_opcode)n->op;
-  return same && !converts && !(anfi_op[n->op].flags & (ANFI_EFFECT | ANFI_CALLS)) ? word : NULL;
+  return same && !converts && !(anfi_op_of(n)->flags & (ANFI_EFFECT | ANFI_CALLS)) ? word : NULL;
 }
 
 /* Cast(i, dtype=i32) of places that the primitive gives as i32 is what it gives: programs that were read have such casts. */

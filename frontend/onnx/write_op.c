@@ -106,7 +106,7 @@ static bool add_input(apply *a, uint32_t i, anf_dtype d) {
   const anf_node *x = a->n->in[i].def;
   const anf_type *t = x->kind == ANFI_VALUE ? x->u.value->type : x->type;
   if (t && anfi_is_tensor(t) && is_complex((anf_dtype)t->dtype) != is_complex(d) && d != ANF_KEY)
-    return anfi_flat_refuse(w, a->n, "the op of complex numbers", anfi_op[a->n->op].name);
+    return anfi_flat_refuse(w, a->n, "the op of complex numbers", anfi_op_of(a->n)->name);
   if (x->kind == ANFI_VALUE && x->u.value->kind == ANF_VALUE_TENSOR && d != ANF_KEY &&
       anfi_dtype_settle((anf_dtype)x->u.value->type->dtype) != d) {
     anf_value *v = anfi_value_cast(x->u.value, d);
@@ -116,7 +116,7 @@ static bool add_input(apply *a, uint32_t i, anf_dtype d) {
   }
   const anfi_out *o = anfi_flat_operand(w, x);
   if (!o) return false;
-  if (!o->name) return anfi_flat_refuse(w, a->n, "a tuple as an input of", anfi_op[a->n->op].name);
+  if (!o->name) return anfi_flat_refuse(w, a->n, "a tuple as an input of", anfi_op_of(a->n)->name);
   bool same = d == ANF_KEY || !*o->name || anfi_dtype_settle((anf_dtype)o->type->dtype) == d;
   return add(a, same ? o->name : anfi_ox_cast(w, o->name, d));
 }
@@ -263,7 +263,7 @@ static anf_dtype operand_dtype(const apply *a) {
 }
 
 static const char *own_operator(const anf_node *n) {
-  const anfi_op_info *op = &anfi_op[n->op];
+  const anfi_op_info *op = anfi_op_of(n);
   bool plain =
       op->lower == ANFI_LOWER_POINTWISE && !(op->flags & (ANFI_EFFECT | ANFI_CALLS | ANFI_RANDOM));
   return plain ? op->onnx : NULL;

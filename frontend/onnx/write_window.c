@@ -117,7 +117,7 @@ static bool known_dims(anfi_flat *w, const anf_node *n, size_t count, const int6
                        anfi_ox_inputs *in) {
   for (size_t i = 0; i < count; i++)
     if (dims[i] < 0)
-      return anfi_flat_refuse(w, n, "sizes that are not known, of", anfi_op[n->op].name);
+      return anfi_flat_refuse(w, n, "sizes that are not known, of", anfi_op_of(n)->name);
   return add(w, in, anfi_ox_ints(w, count, dims)), true;
 }
 
@@ -324,7 +324,7 @@ static const char *means(anfi_flat *w, const anf_node *n, bool back) {
   if (!anfi_pool_plan(&q, x->n - 2, x->dims + 2, true, &p)) return NULL;
   for (size_t k = 0; k < 3; k++)
     if (!p.span[k])
-      return (void)anfi_flat_refuse(w, n, "sizes that are not known, of", anfi_op[n->op].name),
+      return (void)anfi_flat_refuse(w, n, "sizes that are not known, of", anfi_op_of(n)->name),
              NULL;
   return put_means(w, n, &p, back);
 }
@@ -390,7 +390,7 @@ static const char *max_gradient(anfi_flat *w, const anf_node *n) {
   const char *at = chosen(w, n), *dy = at ? operand(w, n, 1, d) : NULL;
   if (!dy) return NULL;
   if (!anfi_type_elements(n->type, &count))
-    return (void)anfi_flat_refuse(w, n, "sizes that are not known, of", anfi_op[n->op].name), NULL;
+    return (void)anfi_flat_refuse(w, n, "sizes that are not known, of", anfi_op_of(n)->name), NULL;
   const int64_t all = (int64_t)count;
   const char *zeros[2] = {anfi_ox_number(w, d, 0), anfi_ox_ints(w, 1, &all)};
   const char *in[3] = {anfi_ox_put(w, "Expand", 2, zeros), flat(w, at), flat(w, dy)};
@@ -416,7 +416,7 @@ static const char *transposed(anfi_flat *w, const anf_node *n, bool gradient) {
     int64_t least = (v.out[i] - 1) * v.stride[i] + (v.kernel[i] - 1) * v.dilation[i] + 1 -
                     v.pads[i] - v.pads[v.rank + i];
     if (gradient && v.out[i] < 0)
-      return (void)anfi_flat_refuse(w, n, "sizes that are not known, of", anfi_op[n->op].name),
+      return (void)anfi_flat_refuse(w, n, "sizes that are not known, of", anfi_op_of(n)->name),
              NULL;
     extra[i] = gradient ? v.in[i] - least : got[given == 1 ? 0 : i];
   }
@@ -465,7 +465,7 @@ static const char *weight_gradient(anfi_flat *w, const anf_node *n) {
   bool known = c.n > 0 || c.groups == 1;
   for (size_t i = 0; i < v.rank; i++) known = known && v.in[i] >= 0 && v.out[i] >= 0;
   if (!known)
-    return (void)anfi_flat_refuse(w, n, "sizes that are not known, of", anfi_op[n->op].name), NULL;
+    return (void)anfi_flat_refuse(w, n, "sizes that are not known, of", anfi_op_of(n)->name), NULL;
   const char *in[2] = {exchanged(w, x, c.n, c.groups, c.ci, false, v.rank, v.in),
                        exchanged(w, dy, c.n, c.groups, c.co, true, v.rank, v.out)};
   size_t at = anfi_ox_open(w, "Conv", 2, in);

@@ -40,7 +40,7 @@ const anfi_out *anfi_sw_in(anfi_sw_apply *a, uint32_t i) {
   const anfi_out *x = anfi_flat_operand(a->w, a->n->in[i].def);
   if (x && (!x->name || !*x->name))
     return (void)anfi_flat_refuse(a->w, a->n, "what is no tensor, as an input of",
-                                  anfi_op[a->n->op].name),
+                                  anfi_op_of(a->n)->name),
            NULL;
   return x;
 }
@@ -77,7 +77,7 @@ static const anfi_out *spread(anfi_sw_apply *a, uint32_t i, anf_dtype d) {
 
 static const anfi_out *elementwise(anfi_sw_apply *a, const row *r) {
   anf_dtype d = anfi_sw_result_dtype(a);
-  const char *own = anfi_op[a->n->op].name;
+  const char *own = anfi_op_of(a->n)->name;
   anfi_class c = d == ANF_KEY ? ANFI_CLASS_KEY : anfi_dtype_class(d);
   if (r->kind == kind_floats && c != ANFI_CLASS_FLOAT && c != ANFI_CLASS_COMPLEX)
     return (void)anfi_flat_refuse(a->w, a->n, "integers as a result of", own), NULL;
@@ -213,5 +213,5 @@ const anfi_out *anfi_sw_op(anfi_flat *w, const anf_node *n) {
   if (taken || anfi_failed(w->cx)) return x;
   for (size_t i = 0; i < ANFI_LEN(rows); i++)
     if (rows[i].op == n->op) return elementwise(&a, &rows[i]);
-  return (void)anfi_flat_refuse(w, n, "the op", anfi_op[n->op].name), NULL;
+  return (void)anfi_flat_refuse(w, n, "the op", anfi_op_of(n)->name), NULL;
 }

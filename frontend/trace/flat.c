@@ -293,8 +293,8 @@ static const anfi_out *apply(anfi_flat *w, const anf_node *n) {
 
 static bool put_node(anfi_flat *w, const anf_node *n) {
   /* calls are marked by what they might do; the nodes of the callee tell */
-  if (n->kind == ANFI_APPLY && anfi_op[n->op].flags & ANFI_EFFECT)
-    return anfi_flat_refuse(w, n, "the effect", anfi_op[n->op].name);
+  if (anfi_op_of(n)->flags & ANFI_EFFECT)
+    return anfi_flat_refuse(w, n, "the effect", anfi_op_of(n)->name);
   const anfi_out *x = n->kind == ANFI_CALL ? called(w, n, 1, 0) : apply(w, n);
   if (x) bind(w, n, x);
   return x && !anfi_failed(w->cx);

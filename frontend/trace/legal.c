@@ -35,7 +35,7 @@ static bool gives_floats(const anf_node *n) {
 
 /* Templates are written for floats: integers that an elementwise op converts are converted before. */
 static const anfi_traced *converted(legal *q, const anf_node *n, const anfi_traced *x) {
-  bool each = anfi_op[n->op].lower == ANFI_LOWER_POINTWISE && gives_floats(n);
+  bool each = anfi_op_of(n)->lower == ANFI_LOWER_POINTWISE && gives_floats(n);
   return each && has_dtype(q, x, anfi_dtype_is_int) ? cast(q, x, (anf_dtype)n->type->dtype) : x;
 }
 

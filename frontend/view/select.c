@@ -203,7 +203,7 @@ const char *anfi_shown_value(anfi_label *l, const anf_value *v, size_t max) {
 }
 
 const char *anfi_view_title(anfi_label *l, const anf_node *n, size_t max) {
-  if (n->kind == ANFI_APPLY) return anfi_op[n->op].name;
+  if (n->kind == ANFI_APPLY) return anfi_op_of(n)->name;
   const anf_graph *g = anfi_is_cnode(n) ? anfi_value_graph(n->in[0].def) : NULL;
   return g && !g->removed ? anfi_view_clean(l, l->view->names.graph[g->id], max) : "call";
 }

@@ -51,9 +51,7 @@ static bool asks_type(const cut *c, const anf_node *n) {
   return name && anfi_is_tensor_field(name->u.text) && strcmp(name->u.text, "T") != 0;
 }
 
-static bool is_transform(const anf_node *n) {
-  return n->kind == ANFI_APPLY && (anfi_op[n->op].flags & ANFI_TRANSFORM);
-}
+static bool is_transform(const anf_node *n) { return anfi_op_of(n)->flags & ANFI_TRANSFORM; }
 
 /* What a derivative gives is known when it runs, if of a constant, too. */
 static bool is_derived(const cut *c, const anf_node *n) {

@@ -145,7 +145,7 @@ static bool *find_printing(anfi_arena *a, anf_module *m, size_t first) {
 /* Does n run its input k, g? Derivatives of Custom run the rules, inputs 1 and 2. */
 static bool runs(const anf_node *n, size_t k, const anf_graph *g, const bool *prints) {
   if (n->kind == ANFI_CALL) return k == 0;
-  if (n->kind != ANFI_APPLY || !(anfi_op[n->op].flags & ANFI_CALLS)) return false;
+  if (!(anfi_op_of(n)->flags & ANFI_CALLS)) return false;
   if (n->op == ANF_OP_Custom) return k < 3;
   return k == 0 && (n->op != ANF_OP_Derive || (g && !prints[g->id]));
 }

@@ -31,7 +31,7 @@ static bool is_moved(const hoisting *h, const anf_node *n) {
 /* Broadcasts and fills cost nothing where they are used, and memory where they are stored. */
 static bool grows(const anf_node *n) {
   size_t made, used = 0, k;
-  if (anfi_op[n->op].lower != ANFI_LOWER_INDEX_MAP) return false;
+  if (anfi_op_of(n)->lower != ANFI_LOWER_INDEX_MAP) return false;
   if (n->type->kind != ANF_TYPE_TENSOR || !anfi_type_elements(n->type, &made)) return true;
   for (uint32_t i = 0; i < n->nin; i++) {
     const anf_type *t = n->in[i].def->type;
@@ -49,7 +49,7 @@ static bool is_real(const anf_type *t) {
 /* Ops on whole arrays fail for their shapes, or for an index. */
 static bool is_safe(const anf_node *n) {
   if (anfi_is_total(n)) return true;
-  switch (anfi_op[n->op].lower) {
+  switch (anfi_op_of(n)->lower) {
   case ANFI_LOWER_INDEX_MAP:
   case ANFI_LOWER_REDUCE:
   case ANFI_LOWER_CONTRACT:
@@ -63,7 +63,7 @@ static bool is_safe(const anf_node *n) {
 
 static bool may_move(const hoisting *h, const anf_node *n) {
   if (!n->type || !n->nin || (n->flags & ANFI_NODE_EFFECT)) return false;
-  if (n->kind == ANFI_APPLY && ((anfi_op[n->op].flags & ANFI_EFFECT) || grows(n))) return false;
+  if (n->kind == ANFI_APPLY && ((anfi_op_of(n)->flags & ANFI_EFFECT) || grows(n))) return false;
   bool call = n->kind == ANFI_CALL;
   if (h->may_skip && !(call ? h->go && anfi_value_graph(n->in[0].def) : is_safe(n))) return false;
   for (uint32_t i = 0; i < n->nin; i++)

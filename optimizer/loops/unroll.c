@@ -146,7 +146,7 @@ static bool is_short(anfi_arena *a, const anf_node *loop) {
     const anf_node *n = order.at[i];
     bool items = anfi_is_op(n, ANF_OP_MakeTuple) || anfi_is_op(n, ANF_OP_TupleGet);
     if (n->kind != ANFI_APPLY) return false;
-    const anfi_op_info *op = &anfi_op[n->op];
+    const anfi_op_info *op = anfi_op_of(n);
     if (!items && (op->lower != ANFI_LOWER_POINTWISE || op->flags & ANFI_AS_WHOLE)) return false;
   }
   return order.n <= SHORT_NODES;

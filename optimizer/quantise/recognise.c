@@ -17,7 +17,7 @@ static bool meets_product(const anf_node *n) {
   for (const anfi_use *u = n->uses; u; u = u->next) {
     const anf_node *x = u->user;
     for (int k = 0; k < 4 && x->kind == ANFI_APPLY && x->nin && x->uses && !x->uses->next &&
-                    (anfi_op[x->op].lower == ANFI_LOWER_INDEX_MAP);
+                    (anfi_op_of(x)->lower == ANFI_LOWER_INDEX_MAP);
          k++)
       x = x->uses->user;
     if (anfi_is_op(x, ANF_OP_MatMul) || anfi_is_op(x, ANF_OP_Linear) || anfi_q_is_conv(x))
@@ -100,7 +100,7 @@ static anf_node *moved(quantiser *q, const anf_node *n, anf_node *x) {
 /* A scalar goes with any move, a tensor of the same rank with a permutation. */
 static anf_node *moved_scale(quantiser *q, const anf_node *n, anf_node *scale, uint32_t rank) {
   if (is_one(scale)) return scale;
-  return (anfi_op[n->op].flags & ANFI_PERMUTES) && scale->type->n == rank ? moved(q, n, scale)
+  return (anfi_op_of(n)->flags & ANFI_PERMUTES) && scale->type->n == rank ? moved(q, n, scale)
                                                                           : NULL;
 }
 

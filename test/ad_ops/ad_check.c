@@ -185,7 +185,7 @@ static bool compute_node(world *w, const anf_node *n, anf_value **val) {
   for (uint32_t k = 0; k < s->nattr; k++)
     attr[k] = anfi_attr_value(w->cx, (anfi_opcode)n->op, n->u.attrs, k);
   anfi_eval q = {.cx = w->cx, .op = (anfi_opcode)n->op, .n = n->nin, .in = in, .attr = attr};
-  if (!anfi_eval_op(&q)) return problem(w, "%s could not be computed", anfi_op[n->op].name);
+  if (!anfi_eval_op(&q)) return problem(w, "%s could not be computed", anfi_op_of(n)->name);
   val[n->id] = q.out;
   return true;
 }
@@ -350,7 +350,7 @@ static bool sweep(world *w, program *p, anf_node *const *seed, anf_node **grad) 
       want[i] = in[i]->graph == p->g;
     }
     if (!anfi_vjp_op(w->ad, p->g, n, in, n, places(n->type), part[id], want, out))
-      return problem(w, "no derivative of %s in the gradient", anfi_op[n->op].name);
+      return problem(w, "no derivative of %s in the gradient", anfi_op_of(n)->name);
     for (uint32_t i = 0; i < n->nin; i++)
       part[in[i]->id][0] = anfi_ad_add(w->ad, p->g, part[in[i]->id][0], out[i]);
   }

@@ -63,7 +63,7 @@ static anf_node *build_call(builder *b, const anf_node *n) {
   if (n->kind == ANFI_CALL) made = anf_call(g, in[0], n->nin - 1, in + 1);
   else {
     size_t args = anfi_arg_count(n), nattr = list_attrs(b, n, args, attr);
-    made = anf_op_attrs(g, anfi_op[n->op].name, args, in, nattr, attr);
+    made = anf_op_attrs(g, anfi_op_of(n)->name, args, in, nattr, attr);
   }
   free(in);
   free(attr);

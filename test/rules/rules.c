@@ -121,7 +121,7 @@ static price price_of(anf_node *n) {
     if (todo[i]->kind != ANFI_APPLY || is_constant(todo[i])) continue;
     size_t elements = elements_of(todo[i]->type);
     p.known &= elements != 0;
-    p.work += (double)elements * anfi_op[todo[i]->op].cost;
+    p.work += (double)elements * anfi_op_of(todo[i])->cost;
     p.nodes++;
     for (uint32_t k = 0; k < todo[i]->nin; k++) {
       size_t at = 0;

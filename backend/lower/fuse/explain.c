@@ -5,9 +5,7 @@
 #include "backend/lower/graph/graph.h"
 #include "backend/lower/ops/attend.h"
 
-static const char *name_of(const anf_node *n) {
-  return n->kind == ANFI_APPLY ? anfi_op[n->op].name : "a call";
-}
+static const char *name_of(const anf_node *n) { return anfi_op_of(n)->name; }
 
 static void put_node(const anf_node *n, const char *before, anf_text *out) {
   anfi_loc at = anfi_node_loc(n);

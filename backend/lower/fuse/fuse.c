@@ -48,25 +48,23 @@ static size_t number_of(const plan *p, const anf_node *x) {
   return i && i <= p->n && p->order[i - 1] == x ? i : 0;
 }
 
-static bool has(const anf_node *n, uint32_t flag) {
-  return n->kind == ANFI_APPLY && (anfi_op[n->op].flags & flag);
-}
+static bool has(const anf_node *n, uint32_t flag) { return anfi_op_of(n)->flags & flag; }
 
 static bool is_map(anfi_lower k) { return k == ANFI_LOWER_POINTWISE || k == ANFI_LOWER_INDEX_MAP; }
 
 /* May the op be fused at all? An op that may trap must run for every element. */
 static bool may_inline(const anf_node *n) {
-  if (n->kind != ANFI_APPLY || !is_map(anfi_op[n->op].lower) || !n->type) return false;
+  if (n->kind != ANFI_APPLY || !is_map(anfi_op_of(n)->lower) || !n->type) return false;
   if (n->type->kind != ANF_TYPE_TENSOR || n->type->n == 0) return false;
-  if (anfi_op[n->op].flags & ANFI_AS_WHOLE) return false;
-  return !(anfi_op[n->op].flags & ANFI_FAILS) || anfi_dtype_is_float((anf_dtype)n->type->dtype);
+  if (anfi_op_of(n)->flags & ANFI_AS_WHOLE) return false;
+  return !(anfi_op_of(n)->flags & ANFI_FAILS) || anfi_dtype_is_float((anf_dtype)n->type->dtype);
 }
 
 /* Does the op read every element of input i at the point of its own? */
 static bool same_points(const anf_node *user, const anf_node *x) {
   if (user->kind != ANFI_APPLY || !user->type || user->type->kind != ANF_TYPE_TENSOR) return false;
-  if (anfi_op[user->op].flags & ANFI_IN_ORDER) return true;
-  return anfi_op[user->op].lower == ANFI_LOWER_POINTWISE && user->type->n == x->type->n &&
+  if (anfi_op_of(user)->flags & ANFI_IN_ORDER) return true;
+  return anfi_op_of(user)->lower == ANFI_LOWER_POINTWISE && user->type->n == x->type->n &&
          (!x->type->n ||
           memcmp(user->type->dims, x->type->dims, x->type->n * sizeof *x->type->dims) == 0);
 }
@@ -74,7 +72,7 @@ static bool same_points(const anf_node *user, const anf_node *x) {
 /* Ops of point.c, whose inputs are all fused into the nest. */
 static bool is_plain(const anf_node *n) {
   if (n->kind != ANFI_APPLY || !n->type || n->type->kind != ANF_TYPE_TENSOR) return false;
-  const anfi_op_info *o = &anfi_op[n->op];
+  const anfi_op_info *o = anfi_op_of(n);
   if (o->flags & ANFI_IN_ORDER) return true;
   bool by_element = o->scalar || n->op == ANF_OP_BatchNorm;
   return o->lower == ANFI_LOWER_POINTWISE && by_element && !(o->flags & ANFI_AS_WHOLE);
@@ -96,7 +94,7 @@ const anf_node *anfi_low_given(const anf_node *n) {
 static bool reads(const anf_node *product, const anf_node *param) {
   for (uint32_t i = 0; i < product->nin; i++) {
     const anf_node *n = product->in[i].def;
-    while (n->kind == ANFI_APPLY && n->nin && anfi_op[n->op].lower == ANFI_LOWER_INDEX_MAP)
+    while (n->kind == ANFI_APPLY && n->nin && anfi_op_of(n)->lower == ANFI_LOWER_INDEX_MAP)
       n = n->in[0].def;
     if (anfi_low_given(n) == param) return true;
   }
@@ -219,7 +217,7 @@ static bool is_read_transposed(const plan *p, const anf_node *x, uint32_t nest) 
   size_t n = 0, rank = x->type && x->type->kind == ANF_TYPE_TENSOR ? x->type->n : 0;
   if (!has(x, ANFI_PERMUTES)) return false;
   if (rank < 2 || !anfi_type_elements(x->type, &n) || n < LEAST) return false;
-  if (root->kind == ANFI_APPLY && is_map(anfi_op[root->op].lower)) return false;
+  if (root->kind == ANFI_APPLY && is_map(anfi_op_of(root)->lower)) return false;
   return moves_last(x);
 }
 
@@ -232,7 +230,7 @@ static bool is_window(const anf_node *x) {
 
 /* Does it only repeat elements, or give them other dims? */
 static bool is_spread(const anf_node *n) {
-  return n->kind == ANFI_APPLY && n->nin == 1 && anfi_op[n->op].lower == ANFI_LOWER_INDEX_MAP &&
+  return n->kind == ANFI_APPLY && n->nin == 1 && anfi_op_of(n)->lower == ANFI_LOWER_INDEX_MAP &&
          (n->op == ANF_OP_BroadcastTo || has(n, ANFI_IN_ORDER));
 }
 
@@ -244,7 +242,7 @@ static bool is_cheap_again(const plan *p, const anf_node *x) {
   if (p->in_place || !may_inline(x) || x->nin > 2 || !anfi_type_elements(x->type, &elements) ||
       elements < LEAST)
     return false;
-  if (!is_spread(x) && (anfi_op[x->op].lower != ANFI_LOWER_POINTWISE || anfi_op[x->op].cost > MOST))
+  if (!is_spread(x) && (anfi_op_of(x)->lower != ANFI_LOWER_POINTWISE || anfi_op_of(x)->cost > MOST))
     return false;
   for (size_t i = 0; i < x->nin; i++) {
     const anf_node *of = x->in[i].def;
@@ -273,8 +271,7 @@ static void read_by_two(const plan *p, place *at, const anf_node *x) {
 /* ---- strided operands of products ---- */
 
 static bool keeps_memory(const anf_node *n) {
-  return n->kind == ANFI_APPLY && (anfi_op[n->op].flags & ANFI_IN_ORDER) &&
-         anfi_op[n->op].lower == ANFI_LOWER_INDEX_MAP;
+  return (anfi_op_of(n)->flags & ANFI_IN_ORDER) && anfi_op_of(n)->lower == ANFI_LOWER_INDEX_MAP;
 }
 
 /* Does it have a buffer that it shares with nobody's nest? */
@@ -364,9 +361,9 @@ static void note_use(plan *p, const anf_node *user, uint32_t user_index, size_t 
   const place *u = &p->at[user_index];
   bool inside = u->nest && !u->split; // the consumer is fused itself
   bool map = user->kind == ANFI_APPLY && user->type && user->type->kind == ANF_TYPE_TENSOR &&
-             is_map(anfi_op[user->op].lower);
-  bool once = user->kind == ANFI_APPLY && (anfi_op[user->op].flags & ANFI_ONE_PASS) != 0 &&
-              (i == 0 || anfi_op[user->op].lower != ANFI_LOWER_REDUCE);
+             is_map(anfi_op_of(user)->lower);
+  bool once = (anfi_op_of(user)->flags & ANFI_ONE_PASS) != 0 &&
+              (i == 0 || anfi_op_of(user)->lower != ANFI_LOWER_REDUCE);
   once |= anfi_low_is_of_bytes(user) || (i == 1 && anfi_low_widens_weights(user));
   place want = {.nest = inside ? u->nest : user_index + 1, .depth = inside ? u->depth + 1 : 1};
   uint64_t mine = inside ? u->points : anfi_hash_mix(user_index, 1);

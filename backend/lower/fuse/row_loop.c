@@ -145,8 +145,8 @@ static texpr wanted_in(const rows *r, const anf_node *n) {
   const glow *w = r->w;
   while (!w->to[n->id] || !w->to[n->id][0]) {
     const anf_node *user = n->uses && !n->uses->next ? n->uses->user : NULL;
-    if (!user || user->kind != ANFI_APPLY || !(anfi_op[user->op].flags & ANFI_IN_ORDER) ||
-        anfi_op[user->op].lower != ANFI_LOWER_INDEX_MAP || r->p->in_place ||
+    if (!user || !(anfi_op_of(user)->flags & ANFI_IN_ORDER) ||
+        anfi_op_of(user)->lower != ANFI_LOWER_INDEX_MAP || r->p->in_place ||
         user->type->dtype != n->type->dtype || anfi_is_result(n->graph->module, n))
       return NULL;
     n = user;

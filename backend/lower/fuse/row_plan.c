@@ -111,7 +111,7 @@ static bool shares_right(const anf_node *n) {
 
 /* Bits of the axes that an op goes along, which attribute 0 names; 0: it has none. */
 static uint32_t axes_of(anf_ctx *cx, const anf_node *n) {
-  if (n->kind != ANFI_APPLY || !(anfi_op[n->op].flags & ANFI_ALONG) || !n->nin) return 0;
+  if (!(anfi_op_of(n)->flags & ANFI_ALONG) || !n->nin) return 0;
   const anf_type *x = n->op == ANF_OP_Unreduce ? n->type : n->in[0].def->type;
   const anf_value *a = anfi_attr_value(cx, (anfi_opcode)n->op, n->u.attrs, 0);
   return a && plain(x) && x->n ? anfi_reduced_axes(a, x->n) : 0;
@@ -131,7 +131,7 @@ static anfi_row_way way_of(glow *w, const frame *f, const anf_node *n, size_t i)
   if (axes_of(w->cx, n) && i)
     return n->op == ANF_OP_SoftmaxCrossEntropy ? own : plain(x) ? ROW_WHOLE : ROW_NONE;
   if (i == 1 && shares_right(n)) return ROW_WHOLE;
-  bool by_row = anfi_op[n->op].flags & (ANFI_ALONG | ANFI_IN_ORDER);
+  bool by_row = anfi_op_of(n)->flags & (ANFI_ALONG | ANFI_IN_ORDER);
   bool matrix = n->op == ANF_OP_MatMul || n->op == ANF_OP_Tril || n->op == ANF_OP_Triu;
   if (by_row || matrix || n->op == ANF_OP_OneHot || n->op == ANF_OP_SumTo) return own;
   return broadcast_way(f, n->type, x);
@@ -159,7 +159,7 @@ static bool keeps_rows(glow *w, const frame *f, const anf_node *n) {
   uint32_t low = (UINT32_C(1) << f->n) - 1, axes = axes_of(w->cx, n);
   if (n->kind != ANFI_APPLY || n->nin != anfi_arg_count(n) || !has_rows(f, n->type)) return false;
   if (axes) return !(axes & low);
-  if (anfi_op[n->op].flags & ANFI_IN_ORDER) return true;
+  if (anfi_op_of(n)->flags & ANFI_IN_ORDER) return true;
   switch (n->op) {
   case ANF_OP_BroadcastTo:
   case ANF_OP_BroadcastLike: return true;
@@ -302,7 +302,7 @@ static bool is_barrier(const anf_node *n) {
   default: break;
   }
   if (n->type->kind != ANF_TYPE_TENSOR) return true;
-  switch (anfi_op[n->op].lower) {
+  switch (anfi_op_of(n)->lower) {
   case ANFI_LOWER_POINTWISE:
   case ANFI_LOWER_INDEX_MAP:
   case ANFI_LOWER_REDUCE: return false;
@@ -531,7 +531,7 @@ static const gplan *plan_batches(glow *w, size_t n, anf_node *const *order, bool
 static void add_node(finder *q, const candidate *s) {
   anf_node *n = s->node;
   bool barrier = is_barrier(n);
-  q->end = !barrier ? NULL : n->kind == ANFI_APPLY ? anfi_op[n->op].name : "call";
+  q->end = !barrier ? NULL : n->kind == ANFI_APPLY ? anfi_op_of(n)->name : "call";
   if (barrier || q->window.n == WINDOW) flush_window(q);
   if (is_left(q, s, barrier)) *anfi_map_at(&q->fused, n->id) = 1;
   if (barrier) emit(q, s);

@@ -178,17 +178,16 @@ static bool may_write_over(const glow *w, const anf_node *n) {
     const anf_node *user = x;
     x = x->in[0].def;
     if (x->kind != ANFI_APPLY || x->uses->next || x->uses->user != user) return false;
-  } while ((anfi_op[x->op].flags & ANFI_IN_ORDER) && anfi_op[x->op].lower == ANFI_LOWER_INDEX_MAP);
+  } while ((anfi_op_of(x)->flags & ANFI_IN_ORDER) && anfi_op_of(x)->lower == ANFI_LOWER_INDEX_MAP);
   if (w->to[x->id] && w->to[x->id][0]) return false;
-  return anfi_op[x->op].flags & (ANFI_WRITES_OVER | ANFI_EPILOGUE) ||
+  return anfi_op_of(x)->flags & (ANFI_WRITES_OVER | ANFI_EPILOGUE) ||
          anfi_lower_is_scalar((anfi_opcode)x->op);
 }
 
 /* Input 0 of n, which may write over it: the buffer itself, if the ops between are reshapes. */
 static anfi_view *own_buffer(glow *w, const anf_node *n, anfi_view *v) {
   const anf_node *x = n->in[0].def;
-  while (x->kind == ANFI_APPLY && (anfi_op[x->op].flags & ANFI_IN_ORDER) &&
-         anfi_op[x->op].lower == ANFI_LOWER_INDEX_MAP)
+  while ((anfi_op_of(x)->flags & ANFI_IN_ORDER) && anfi_op_of(x)->lower == ANFI_LOWER_INDEX_MAP)
     x = x->in[0].def;
   gval made = w->env[x->id];
   anfi_view *b = made.n == 1 ? made.at[0] : NULL;
@@ -226,8 +225,8 @@ static bool lower_op(glow *w, anf_node *n, bool inlined, gval *out) {
                    .attr = attr,
                    .inlined = inlined,
                    .to = w->to[n->id]};
-  bool writes = anfi_op[n->op].flags & ANFI_WRITES_OVER;
-  if (anfi_op[n->op].flags & ANFI_COLLECTIVE && n->nin) {
+  bool writes = anfi_op_of(n)->flags & ANFI_WRITES_OVER;
+  if (anfi_op_of(n)->flags & ANFI_COLLECTIVE && n->nin) {
     q.over = may_write_over(w, n);
     if (q.over) in[0] = own_buffer(w, n, in[0]);
   }
@@ -311,7 +310,7 @@ static bool lower_node(glow *w, anf_node *n, bool inlined, bool tail, gval *out)
 
 /* Waits for the exchanges whose results n reads; if n calls code, for all exchanges. */
 static void wait_for_inputs(glow *w, const anf_node *n, size_t base) {
-  bool calls = n->kind == ANFI_CALL || (anfi_op[n->op].flags & (ANFI_CALLS | ANFI_EFFECT));
+  bool calls = n->kind == ANFI_CALL || (anfi_op_of(n)->flags & (ANFI_CALLS | ANFI_EFFECT));
   if (anfi_lower_under_way(w->L) == base) return;
   if (calls) anfi_lower_wait_all(w->L, base);
   else
@@ -321,7 +320,7 @@ static void wait_for_inputs(glow *w, const anf_node *n, size_t base) {
 /* A block is traced as its first node that is no pointwise op. */
 static bool lower_block(glow *w, const gplan *p, const growblock *b) {
   size_t first = b->from;
-  while (first + 1 < b->to && anfi_op[p->node[first]->op].lower != ANFI_LOWER_REDUCE) first++;
+  while (first + 1 < b->to && anfi_op_of(p->node[first])->lower != ANFI_LOWER_REDUCE) first++;
   size_t region = w->o->regions ? anfi_glow_region_begin(w, p->node[first]) : 0;
   if (!anfi_glow_rows(w, p, b)) return false;
   if (w->o->regions) anfi_glow_region_end(w, region);

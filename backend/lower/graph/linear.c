@@ -111,7 +111,7 @@ static bool only_last(readers *q, const anf_node *n, size_t leaf, int deep) {
 static bool makes_buffer(const anf_node *n) {
   if (n->kind == ANFI_PARAM || n->kind == ANFI_CALL) return true;
   return n->kind == ANFI_APPLY &&
-         (n->op == ANF_OP_Loop || (anfi_op[n->op].flags & ANFI_WRITES_OVER));
+         (n->op == ANF_OP_Loop || (anfi_op_of(n)->flags & ANFI_WRITES_OVER));
 }
 
 /* Does `use` of `last` read s, after all others? NULL: is s one leaf of the result, and of nothing else? */
@@ -185,7 +185,7 @@ static const anfi_use *link_of(const glow *w, gsource s, size_t *leaf, bool *any
   if (n->kind != ANFI_APPLY) return NULL;
   *any = n->op == ANF_OP_Undef;
   if (n->op == ANF_OP_Loop) return loop_link(w, n, leaf);
-  bool writes = anfi_op[n->op].flags & ANFI_WRITES_OVER && n->in[0].def->type == n->type;
+  bool writes = anfi_op_of(n)->flags & ANFI_WRITES_OVER && n->in[0].def->type == n->type;
   return writes ? &n->in[0] : NULL;
 }
 
@@ -238,7 +238,7 @@ static bool is_array_leaf(const anf_type *t, size_t k) {
 static bool has_writes(const glow *w) {
   for (size_t i = 0; i < w->m->nodes.n; i++) {
     const anf_node *n = w->m->nodes.at[i];
-    if (n && n->kind == ANFI_APPLY && w->at[n->id] && anfi_op[n->op].flags & ANFI_WRITES_OVER)
+    if (n && n->kind == ANFI_APPLY && w->at[n->id] && anfi_op_of(n)->flags & ANFI_WRITES_OVER)
       return true;
   }
   return false;

@@ -77,7 +77,7 @@ static bool is_early_number(const looping *l, const anf_node *x, const anf_node 
   const anfi_graph_info *gi = &l->w->an->graphs[l->step->id];
   if (x->kind != ANFI_APPLY || !x->type || x->type->kind != ANF_TYPE_TENSOR || x->type->n)
     return false;
-  if (anfi_op[x->op].lower == ANFI_LOWER_CALL || anfi_op[x->op].lower == ANFI_LOWER_CONTROL)
+  if (anfi_op_of(x)->lower == ANFI_LOWER_CALL || anfi_op_of(x)->lower == ANFI_LOWER_CONTROL)
     return false;
   for (size_t i = 0; i < gi->order.n && gi->order.at[i] != n; i++)
     if (gi->order.at[i] == x) return true;
@@ -88,7 +88,7 @@ static bool is_early_number(const looping *l, const anf_node *x, const anf_node 
 static bool writes_over(const looping *l, const anf_node *p, const anf_node *next) {
   enum { FEW = 8 };
   size_t n = 0;
-  if (!(anfi_op[next->op].flags & ANFI_WRITES_OVER) || next->in[0].def != p) return false;
+  if (!(anfi_op_of(next)->flags & ANFI_WRITES_OVER) || next->in[0].def != p) return false;
   for (const anfi_use *u = p->uses; u; u = u->next) {
     if (++n > FEW) return false;
     if (u->user == next ? u != &next->in[0] : !is_early_number(l, u->user, next)) return false;

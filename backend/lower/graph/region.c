@@ -45,7 +45,7 @@ size_t anfi_glow_region_begin(void *lowering, const anf_node *n) {
   glow *w = (glow *)lowering;
   size_t id = w->out->regions.n;
   anfi_region r = {.loc = anfi_node_loc(n),
-                   .name = n->kind == ANFI_APPLY ? anfi_op[n->op].name : "call"};
+                   .name = n->kind == ANFI_APPLY ? anfi_op_of(n)->name : "call"};
   r.flops = flops_of(w->cx, n);
   r.bytes = bytes_of(n->type);
   for (size_t i = 0; i < anfi_arg_count(n); i++) r.bytes += bytes_of(n->in[i].def->type);

@@ -51,7 +51,7 @@ static bool place_of(const sched *s, const anf_node *n, uint32_t *out) {
 
 /* Is it fused into its consumers, mostly? */
 static bool is_map(const anf_node *n) {
-  anfi_lower kind = n->kind == ANFI_APPLY ? anfi_op[n->op].lower : ANFI_LOWER_CALL;
+  anfi_lower kind = n->kind == ANFI_APPLY ? anfi_op_of(n)->lower : ANFI_LOWER_CALL;
   return kind == ANFI_LOWER_POINTWISE || kind == ANFI_LOWER_INDEX_MAP;
 }
 
@@ -81,8 +81,7 @@ static bool take_part(anf_ctx *cx, anfi_map *leaf, const anf_node *n) {
 
 /* May a product be fused into its one consumer? */
 static bool is_followed(const anf_node *n) {
-  return n->kind == ANFI_APPLY && (anfi_op[n->op].flags & ANFI_EPILOGUE) && n->uses &&
-         !n->uses->next;
+  return (anfi_op_of(n)->flags & ANFI_EPILOGUE) && n->uses && !n->uses->next;
 }
 
 /* A node that is fused into its consumers reads where they are. */
@@ -157,9 +156,9 @@ static bool is_integer(const anf_type *t) {
 
 /* May the node stop the program? Calls may; and ops on integers, which may be no index or divisor. */
 static bool may_stop(const anf_node *n) {
-  anfi_lower kind = n->kind == ANFI_APPLY ? anfi_op[n->op].lower : ANFI_LOWER_CALL;
+  anfi_lower kind = n->kind == ANFI_APPLY ? anfi_op_of(n)->lower : ANFI_LOWER_CALL;
   if (kind == ANFI_LOWER_CALL || kind == ANFI_LOWER_CONTROL) return true;
-  bool fails = n->kind == ANFI_APPLY && (anfi_op[n->op].flags & ANFI_FAILS);
+  bool fails = anfi_op_of(n)->flags & ANFI_FAILS;
   if (kind == ANFI_LOWER_REDUCE || (kind == ANFI_LOWER_POINTWISE && !fails)) return false;
   for (uint32_t i = 0; i < n->nin; i++)
     if (is_integer(n->in[i].def->type)) return true;
@@ -167,7 +166,7 @@ static bool may_stop(const anf_node *n) {
 }
 
 static bool is_exchange(const anf_node *n) {
-  return n->kind == ANFI_APPLY && (anfi_op[n->op].flags & ANFI_COLLECTIVE) && n->nin;
+  return (anfi_op_of(n)->flags & ANFI_COLLECTIVE) && n->nin;
 }
 
 /* A gather of sharded values for a layer. */
@@ -291,7 +290,7 @@ static bool make_order(sched *s, const results *r, bool wait) {
 /* ---- layers ahead ---- */
 
 static bool arranges(const anf_node *n) {
-  return n->kind == ANFI_APPLY && n->nin == 1 && anfi_op[n->op].lower == ANFI_LOWER_INDEX_MAP;
+  return n->kind == ANFI_APPLY && n->nin == 1 && anfi_op_of(n)->lower == ANFI_LOWER_INDEX_MAP;
 }
 
 static void find_of_layer(sched *s) {

@@ -283,7 +283,7 @@ static bool is_sliced(anfi_opcode op, const anf_type *x, uint32_t mask, slicing 
 uint64_t anfi_low_slices(const anf_node *n) {
   slicing s;
   if (n->kind != ANFI_APPLY || !n->nin) return 0;
-  const anfi_op_info *o = &anfi_op[n->op];
+  const anfi_op_info *o = anfi_op_of(n);
   const anf_type *x = n->in[0].def->type;
   if (!x || x->kind != ANF_TYPE_TENSOR || o->lower != ANFI_LOWER_REDUCE || !(o->flags & ANFI_ALONG))
     return 0;
