@@ -289,8 +289,8 @@ static bool is_refused_alike(text a, text b) {
 
 /* `args` with one engine. Its output goes to `out` and `err`; false with a note when it ends in another way
  * than it must. */
-static bool run_one(const test_case *c, const char *dir, const run *r,
-                    const char *args, text *out, text *err, text *notes) {
+static bool run_one(const test_case *c, const char *dir, const run *r, const char *args, text *out,
+                    text *err, text *notes) {
   int status = anfora(c, dir, args, strlen(args), out, err);
   if (status == r->status && (!err->n || r->with_errors)) return true;
   char *head = format("%s ended with status %d, not %d; standard error:", args, status, r->status);
@@ -300,8 +300,8 @@ static bool run_one(const test_case *c, const char *dir, const run *r,
 }
 
 /* What the interpreter writes, all engines write; what it refuses, they refuse at the same place. */
-static bool run_engines(const test_case *c, const char *dir, const run *r,
-                        text *out, text *err, text *notes) {
+static bool run_engines(const test_case *c, const char *dir, const run *r, text *out, text *err,
+                        text *notes) {
   static const char *const engine[] = {"interp", "tir", "llvm", "cjit"};
   bool good = true;
   for (size_t i = 0; i < sizeof engine / sizeof *engine; i++) {
@@ -369,8 +369,8 @@ static bool golden(const options *o, const test_case *c, const char *dir, text *
 }
 
 /* `print FROM --as FORM`, kept as the file TO. */
-static bool print_as(const test_case *c, const char *dir, const char *from,
-                     const char *form, const char *to, text *out, text *notes) {
+static bool print_as(const test_case *c, const char *dir, const char *from, const char *form,
+                     const char *to, text *out, text *notes) {
   char *args = format("print %s --as %s", from, form), *path = format("%s/%s", dir, to);
   text err = {0};
   *out = (text){0};
@@ -489,9 +489,8 @@ static void load_llvm(void) {
 }
 
 static int usage(void) {
-  fputs(
-      "golden FOLDER... [--bless] [--round-trip] [--must-fail] [--filter WORD] [--jobs N]\n",
-      stderr);
+  fputs("golden FOLDER... [--bless] [--round-trip] [--must-fail] [--filter WORD] [--jobs N]\n",
+        stderr);
   return 2;
 }
 

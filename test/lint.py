@@ -185,6 +185,13 @@ def check_pushes(_build):
                 yield f"{path}:{code.count(chr(10), 0, m.start()) + 1}: {m[0].strip()}"
 
 
+def check_rows(_build):
+    """the row of a node is anfi_op_of(node): a node that applies no op has a number beyond the table"""
+    for path in files(".c", ".h"):
+        if path not in ("ir/ir.h", "ir/node.c"):
+            yield from (f"{path}: {m[0]}" for m in re.finditer(r"\banfi_op\[(?:\w+->)*(?:n|x|node|next|root|user|primal)->op\]", text(path)))
+
+
 def check_c23(_build):
     """no name is a word or a macro of C23"""
     words = "nullptr|constexpr|typeof|typeof_unqual|alignas|alignof|unreachable|ckd_add|ckd_sub|ckd_mul"
@@ -266,7 +273,7 @@ def check_format(_build):
 
 
 CHECKS = [check_includes, check_links, check_folders, check_spine, check_words, check_adding, check_exports, check_static_names, check_forbidden_calls, check_leftovers,
-          check_arenas, check_pushes, check_c23, check_machine_paths, check_spdx, check_length, check_platform, check_codes, check_doubled, check_passes,
+          check_arenas, check_pushes, check_rows, check_c23, check_machine_paths, check_spdx, check_length, check_platform, check_codes, check_doubled, check_passes,
           check_format]
 
 
