@@ -91,6 +91,9 @@ def test_orders_of_elements():
                 np.ediff1d(v, to_end=9.0), np.ediff1d(v, to_begin=[1.0, 2.0]))
     same(jit(f)(x, v), f(x, v))
     same(anp.reshape(x, (3, 2), order="F"), np.reshape(x, (3, 2), order="F"))
+    def of_shapes(x):
+        return np.tri(x.shape[0], x.shape[1], dtype=x.dtype), np.tri(x.shape[1]), np.eye(x.shape[0], M=x.shape[1]), np.vander(x[0], N=x.shape[0])
+    same(jit(of_shapes)(x), of_shapes(x))
     same(anp.triu_indices(3, k=1), np.triu_indices(3, k=1))
     same(jit(lambda x: anp.argwhere(x, size=x.size // 2))(x), np.argwhere(x)[[0, 1, 2]])
 

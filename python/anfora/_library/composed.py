@@ -26,7 +26,7 @@ CONTROL: dict[str, Any] = {}
 HELPERS: dict[str, Any] = {}  # what functions of other libraries mean that have no name here
 LINALG = ("solve", "matrix_power", "multi_dot", "outer", "tensordot")
 # Constants that the types of arguments may give too, such as x.shape[0] and x.dtype
-SIZES = {"shape", "n", "m", "num", "num_classes", "slice_size", "slice_sizes", "length", "sizes", "new_sizes", "size", "dtype", "new_dtype",
+SIZES = {"shape", "n", "m", "N", "M", "num", "num_classes", "slice_size", "slice_sizes", "length", "sizes", "new_sizes", "size", "dtype", "new_dtype",
          "minval", "maxval", "dimensions", "num_segments"}
 RANKS, SOME = range(9), range(1, 7)
 
