@@ -108,3 +108,17 @@ def test_derivatives_of_limits():
          [0.0, 2 * np.log(3), 0.5 * np.log(2), np.inf, np.log(2) - 1])
     same([special.boxcox(2.0, 0.0), grad(special.boxcox, 1)(2.0, 0.0), twice(lambda k: special.boxcox(2.0, k))(0.0), special.boxcox(0.0, 0.0)],
          [np.log(2), np.log(2)**2 / 2, np.log(2)**3 / 3, -np.inf])
+
+
+def test_indices_of_parts_of_matrices():
+    def distances(x):
+        i, j = np.triu_indices(x.shape[0], k=1)
+        return np.sum((x[i] - x[j])**2), x[np.tril_indices(x.shape[0], m=x.shape[1])], x[np.diag_indices(x.shape[0])]
+    x = np.arange(20.0).reshape(4, 5)**2
+    same(jit(distances)(x), distances(x))
+    same(grad(lambda x: distances(x)[0])(x), 2 * (4 * x - np.sum(x, 0)))
+    for k in (-6, -2, 0, 1, 3, 7):
+        at = jit(lambda x: (np.triu_indices(x.shape[0], k, x.shape[1]), np.tril_indices(x.shape[0], k, x.shape[1])))  # noqa: B023
+        for n, m in ((3, 5), (5, 3), (4, 4), (1, 1), (0, 3)):
+            want = np.triu_indices(n, k, m), np.tril_indices(n, k, m)
+            assert all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in zip(sum(map(tuple, at(np.ones((n, m)))), ()), sum(want, ()))), (n, m, k)

@@ -24,7 +24,7 @@ from .._tree import REGISTERED, Shape, field_names, made_of, shape_of, tree_leav
 from .._types import DType, finfo, iinfo
 
 MOST_PARTS = 1024  # of what is written out
-INDICES = ("nonzero", "unravel_index")  # functions that give a tuple of indices, one for each dim
+INDICES = ("diag_indices", "nonzero", "tril_indices", "triu_indices", "unravel_index")  # functions that give a tuple of indices, one for each dim
 
 COMPARISONS = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
@@ -450,6 +450,11 @@ class Knowing(Part):
         rest = self.remaining(node)
         return self.like(rest[0]) if len(rest) == 1 else None
 
+    def of_unknown(self, node: ast.Call, f: Known) -> tuple[bool, Any]:
+        if not hasattr(f, "_emit_call"):
+            self.refuse(node, f"the arguments of {f.__name__}() must be known when the function is compiled")
+        return False, None
+
     def static_Call(self, node: ast.Call) -> tuple[bool, Any]:
         known, f = self.static(node.func)
         if known and not isinstance(f, Known):
@@ -459,14 +464,14 @@ class Knowing(Part):
             given = {k.arg: self.static(k.value) for k in node.keywords}
             args = [self.static(a) for a in node.args]
             if not all(k for k, _ in (*args, *given.values())):
-                self.refuse(node, f"the arguments of {f.__name__}() must be known when the function is compiled")
+                return self.of_unknown(node, f)
             return True, f.fn(*(x for _, x in args), **{str(n): x for n, (_, x) in given.items()})
         if not known or node.keywords:
             return False, None
         if isinstance(f, Known):
             given = [self.static(a) for a in node.args]
             if not all(k for k, _ in given):
-                self.refuse(node, f"the arguments of {f.__name__}() must be known when the function is compiled")
+                return self.of_unknown(node, f)
             return True, f(*(x for _, x in given))
         if f is slice:
             ends = [self.static(a) for a in node.args]
@@ -699,7 +704,7 @@ class Knowing(Part):
                 return mapped_as(given, name) if given.kind == "mapped" else Shape(name, given.parts)
             if given is None and self.is_iterator(node.args[0]):
                 return mapped_as(Shape("mapped", of=self.like_listed(node.args[0])), name)
-        if known and (name in INDICES or name == "where" and len(node.args) == 1) and (hasattr(f, "_emit_call") or operation(f) is not None):
+        if known and (name in INDICES or name == "where" and len(node.args) == 1) and (hasattr(counterpart(f) or f, "_emit_call") or operation(f) is not None):
             return Shape("mapped", of=ANY, names=("tuple",))
         if known and getattr(f, "op", "") == "Split" and (parts := self.cut_in(node)):
             return Shape("tuple", [ANY] * parts)

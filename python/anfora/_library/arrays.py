@@ -469,28 +469,73 @@ def nanmedian(a, /, axis=None, out=None, overwrite_input=False, keepdims=False):
 
 # ---- indices of parts of matrices ----
 
-def indices_of(f: Any) -> Any:
-    """A function of known numbers that gives a tuple of arrays."""
-    name = f.__name__
-
-    def call(*args: Any, **kw: Any) -> tuple:
-        return tuple(_core.asarray(a) for a in getattr(_numpy(), name)(*args, **kw))
-    call.__name__, call.__doc__ = name, f.__doc__
-    COMPOSED[name] = Known(call)
-    return COMPOSED[name]
+@helper
+def indices_at_or_below(n, k=0, m=None):
+    columns = n if m is None else m
+    return nonzero_of(op.tril(op.ones((n, columns)), k), below(n, columns, k))
 
 
-@indices_of
+@helper
+def indices_at_or_above(n, k=0, m=None):
+    columns = n if m is None else m
+    return nonzero_of(op.triu(op.ones((n, columns)), k), n * columns - below(n, columns, k - 1))
+
+
+@helper
+def indices_of_diagonal(n, ndim=2):
+    return (op.arange(n),) * ndim
+
+
+@helper
+def nonzero_of(x, /, size):
+    """The rows and the columns of the elements that are not 0, of which there are so many."""
+    at = op.argsort(op.where(op.ravel(x) != 0, 0, 1), -1)[:size]
+    return at // x.shape[1], at % x.shape[1]
+
+
+@helper
+def below(n, m, k):
+    """How many elements of an n by m matrix are at and below the diagonal k."""
+    return up_to(n + k, m) - up_to(k, m)
+
+
+@helper
+def up_to(t, /, m):
+    """The sum of min(i, m) for i in 1..t."""
+    full = min(max(t, 0), m)
+    return full * (full + 1) // 2 + m * max(t - m, 0)
+
+
+class Indices(Known):
+    """NumPy's tuple of arrays for known sizes; for those that the types of arguments give a function of the same parameters."""
+
+    def __init__(self, f: Any, by_types: Any) -> None:
+        def call(*args: Any, **kw: Any) -> tuple:
+            return tuple(_core.asarray(a) for a in getattr(_numpy(), f.__name__)(*args, **kw))
+        call.__name__, call.__doc__ = f.__name__, f.__doc__
+        super().__init__(call)
+        self.by_types = by_types
+        COMPOSED[f.__name__] = self
+
+    def _emit_call(self, w: Any, c: Any) -> str:
+        return self.by_types._emit_call(w, c)
+
+
+def indices_of(by_types: Any) -> Any:
+    return lambda f: Indices(f, by_types)
+
+
+@indices_of(indices_at_or_above)
 def triu_indices(n: int, k: int = 0, m: Any = None) -> None:
     """The rows and the columns of the elements at and above a diagonal of an n by m matrix."""
 
 
-@indices_of
+@indices_of(indices_at_or_below)
 def tril_indices(n: int, k: int = 0, m: Any = None) -> None:
     """The rows and the columns of the elements at and below a diagonal of an n by m matrix."""
 
 
-@indices_of
+@indices_of(indices_of_diagonal)
 def diag_indices(n: int, ndim: int = 2) -> None:
     """The indices of the main diagonal of an array of ndim dims of length n."""
 
