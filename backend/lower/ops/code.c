@@ -121,9 +121,10 @@ static void reciprocal(const coded *c, float *high, float *low) {
 /* Do products by the reciprocal give the codes that quotients give? Both rise with x, so they do if they agree around each place
  * where the quotient passes the middle between two codes; either passes it less than three floats away. */
 static bool multiplies(const coded *c) {
-  enum { NEAR = 3, MOST_CODES = 256 };
+  enum { NEAR = 3 };
+  const double most_codes = 256;
   float high, low, scale = (float)c->scale;
-  if (c->hi - c->lo >= MOST_CODES) return false;
+  if (c->hi - c->lo >= most_codes) return false;
   reciprocal(c, &high, &low);
   for (double k = c->lo - c->zero; k < c->hi - c->zero; k++) {
     float x = (float)((k + 0.5) * c->scale);
