@@ -35,7 +35,7 @@ from ._programs import Module, read
 from ._tree import (register_dataclass, register_pytree_node, register_pytree_node_class, tree_all, tree_flatten, tree_flatten_with_path,
                     tree_leaves, tree_leaves_with_path, tree_map, tree_map_with_path, tree_reduce, tree_structure, tree_transpose,
                     tree_unflatten)
-from ._nans import debug_nans, set_debug_nans
+from ._nans import debug_nans, set_debug_nans as _set_debug_nans
 from ._transform import (ShapeDtypeStruct, checkpoint, checkpoint_policies, custom_jvp, custom_vjp, eval_shape, grad, hessian, hvp,
                          hyper_map, jacfwd, jacrev, jvp, linearize, stop_gradient, value_and_grad, vjp, vmap)
 from ._types import DTYPES, DType, TensorType, default_dtype, set_default_dtype
@@ -71,7 +71,7 @@ class _Config:
         if name == "jax_enable_x64":
             set_default_dtype("f64" if value else "f32")
         elif name == "jax_debug_nans":
-            set_debug_nans(bool(value))
+            _set_debug_nans(bool(value))
         elif (name, value) not in (("jax_platform_name", "cpu"), ("jax_platforms", "cpu"), ("jax_disable_jit", False)):
             raise ValueError(f"anfora.config has no {name} = {value!r}; what there is: jax_enable_x64, jax_debug_nans, and the platform cpu")
 
