@@ -15,6 +15,7 @@ from .known import Item
 from .loops import items_of_any
 from .._ops import COMPOSED, OPS, accept, literal
 from .static import BUILTINS, BY_NAME, Call, attribute, hyper_mapped, operation, replaced, rows_of, stacked, static_text
+from .windows import call as library_call
 from .._tree import REGISTERED, _parts as parts_of_tree, field_names, registered, tree_leaves, tree_map, tree_reduce, tree_unflatten
 from .._types import default_float, dtype_name
 
@@ -36,6 +37,8 @@ def _class(w: Any, c: Call) -> str:
         items = w.sequence(c.args[0]) if c.args else []
         if items is not None:
             return w.item_text(c.node, Item(parts=items))
+        if (ends := w.counted_by_shapes(c.args[0])) is not None:
+            return w.expr(library_call(c.node, "counted", ends))
         s = w.like(c.args[0])
         if s is not None and s.kind not in ("leaf", "any") or w.is_iterator(c.args[0]) or w.gives_dims(c.args[0]):
             return w.expr(c.args[0])

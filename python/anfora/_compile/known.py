@@ -654,6 +654,8 @@ class Knowing(Part):
         if times is not None:
             s = self.like(times[0])
             return Shape(s.kind, s.parts * times[1]) if s.kind in ("tuple", "list") else None
+        if (found := self.often(node)) is not None:
+            return Shape("mapped", of=self.items_like(self.like(found[0])), names=("list" if isinstance(found[0], ast.List) else "tuple",))
         if not isinstance(node.op, ast.Add):
             return None
         a, b = self.like(node.left), self.like(node.right)
@@ -672,6 +674,22 @@ class Knowing(Part):
                 if known and type(n) is int and (s := self.like(of)) is not None and s.kind in ("tuple", "list", "mapped"):
                     return of, max(n, 0)
         return None
+
+    def often(self, node: ast.BinOp) -> tuple[Any, Any] | None:
+        """A tuple or list that is written here times a number that shapes tell: (it, how often)."""
+        if isinstance(node.op, ast.Mult):
+            for of, by in ((node.left, node.right), (node.right, node.left)):
+                if isinstance(of, (ast.Tuple, ast.List)) and of.elts and not self.static(by)[0] and self.told_by_shapes(by):
+                    return of, by
+        return None
+
+    def like_DictComp(self, node: ast.DictComp) -> Shape | None:
+        shapes: list[Shape] = []
+        pairs = self.comprehended(node.generators, [node.key, node.value], shapes)
+        if pairs is None:
+            return None
+        parts = dict(zip((k for k, _ in pairs), shapes))
+        return Shape("dict", list(parts.values()), tuple(parts))
 
     def like_IfExp(self, node: ast.IfExp) -> Shape | None:
         known, test = self.decided(node.test)
@@ -693,6 +711,11 @@ class Knowing(Part):
             from .builtins import fields_given
             fields = fields_given(self, node, f)
             return Shape("object", [self.part_shape(x) for x in fields.values()], tuple(fields), f)
+        if known and f is dict and len(node.args) <= 1 and all(k.arg for k in node.keywords) and not self.is_iterator(node.args[0] if node.args else None):
+            return self.like_Dict(ast.Dict([*([None] if node.args else []), *(ast.Constant(k.arg) for k in node.keywords)],
+                                           [*node.args, *(k.value for k in node.keywords)]))
+        if known and f in (list, tuple) and len(node.args) == 1 and self.counted_by_shapes(node.args[0]) is not None:
+            return Shape("mapped", of=ANY, names=(name,))
         if known and f in (list, tuple) and len(node.args) == 1:
             given = self.like(node.args[0])
             if given is not None and given.kind in ("tuple", "list", "mapped"):
@@ -754,7 +777,7 @@ class Knowing(Part):
 
     def is_mapped(self, node: Any) -> bool:
         """Whether an expression gives a tuple whose length the types of arguments tell: of items of an array, say."""
-        s = self.like(node) if isinstance(node, (ast.Name, ast.ListComp, ast.GeneratorExp, ast.Call)) else None
+        s = self.like(node) if isinstance(node, (ast.Name, ast.ListComp, ast.GeneratorExp, ast.Call, ast.BinOp)) else None
         return s is not None and s.kind == "mapped"
 
     def derived(self, func: Any, f: Any) -> tuple[str | None, Any]:

@@ -200,6 +200,8 @@ class Writer(Knowing, Loops, Matching, Sequences, Branches, Raises, Hints, Augme
         if times is not None:
             t = self.fresh()
             return f"(fn ({t}) {{ TupleConcat({', '.join([t] * times[1]) or '()'}) }})({self.looked_at(times[0])})"
+        if (found := self.often(node)) is not None:
+            return self.expr(library_call(node, "items_often", list(found)))
         if isinstance(node.op, ast.Add) and any(isinstance(x, (ast.Tuple, ast.List, ast.ListComp)) or
                                                 is_structure(self.like(x)) or self.is_mapped(x) or self.gives_dims(x) for x in sides):
             return f"TupleConcat({self.looked_at(node.left)}, {self.looked_at(node.right)})"
