@@ -79,7 +79,7 @@ class Iterators(Part):
 
     def items_text(self, node: Any) -> str:
         """The items of what *node goes through, as a tuple."""
-        text = self.listed(node) if self.is_iterator(node) else self.expr(node)
+        text = self.listed(node) if self.is_iterator(node) else self.looked_at(node) if is_structure(self.like(node)) else self.expr(node)
         return text if is_structure(self.like(node)) or self.gives_dims(node) else items_of_any(text)
 
     def membership(self, node: ast.Compare) -> str:

@@ -127,7 +127,7 @@ class Sequences(Part):
             s = self.like(node.func.value)
             if s is None or s.kind != "dict":
                 return None
-            names, values = list(s.names), self.parts_of(self.expr(node.func.value), s)
+            names, values = list(s.names), self.parts_of(self.looked_at(node.func.value), s)
         keys = [Item(entry=Is(k)) for k in names]
         return {"keys": keys, "values": values, "items": [Item(parts=[k, v]) for k, v in zip(keys, values)]}[how]
 

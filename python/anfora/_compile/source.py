@@ -595,9 +595,8 @@ class Writer(Knowing, Loops, Matching, Sequences, Branches, Raises, Hints, Augme
             if shape is not None:
                 self.scope.env[target.id] = Like(shape)
             return text
-        made = isinstance(value, (ast.List, ast.Dict, ast.ListComp, ast.DictComp)) or \
-            isinstance(value, ast.BinOp) and self.repeated(value) is not None or \
-            isinstance(value, ast.Call) and self.static(value.func) in ((True, list), (True, dict))
+        value = self.copied(value) or value
+        made = self.makes_container(value)
         known, x = self.static(value) if not made else (False, None)
         if known:
             return self.bind_static(node, target.id, x, indent)
