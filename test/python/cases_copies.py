@@ -171,3 +171,42 @@ def test_orders_and_types():
         return x
     refused(checked, np.array([1, 2], "i4"), say="got 1 dims of int32 in (2,)")
     refused(checked, np.array([True]), say="got 1 dims of bool in (1,)")
+
+
+CONSTANT = {"sizes": [1, 2], "of": {"k": [3]}}
+
+
+def test_lists_stay_lists():
+    def stored(x):
+        d = {}
+        d["y"], d["z"] = 1, [2, x]
+        d["a"], d["b"] = [1], {"q": [x]}
+        rows = [0, 0]
+        rows[0], rows[1] = [1], [2, x]
+        return d, rows
+
+    def bound(x):
+        (c, d), e = ([1], (2,)), [x]
+        a = b = [1, 2]
+        named = {}
+        for k, v in [("a", [1, 2]), ("b", [x])]:
+            named[k] = v
+        return a, b, c, d, e, named
+
+    def gone_through(x):
+        xs = [[1, 2], [3]]
+        return {i: v for i, v in enumerate(xs)}, [v for v in xs], [xs[0], x]
+
+    def constants(x):
+        s = CONSTANT["sizes"]
+        return s, {"s": CONSTANT["sizes"], "n": CONSTANT["of"]}, [CONSTANT["sizes"], x]
+
+    def told_apart(x):
+        xs, found = [1, 2], []
+        for v in [[1, 2], (3,)]:
+            found.append(1 if isinstance(v, list) else 2)
+        return found, xs == [1, 2], xs == (1, 2), tuple(xs) == (1, 2), [1, 2] != (1, 2), x.shape == [4], x.shape == (4,), [1, (2,)] == [1, [2]]
+    for f in stored, bound, gone_through, constants, told_apart:
+        same(f, V)
+    assert jit(lambda x: f"{[1, 2]} {(1,)} {'a'!r}")(V) == "[1, 2] (1,) 'a'"
+    assert jit(lambda x: str([1, 2]))(V) == "[1, 2]" and jit(lambda x: str(3))(V) == "3"

@@ -48,6 +48,8 @@ def _class(w: Any, c: Call) -> str:
     if f is dict and len(c.args) <= 1:
         first = w.spread(c.args[0]) if c.args else {}
         return w.record(list((first | {k: w.expr(v) for k, v in c.kw.items()}).items()))
+    if f is str and w.static(c.node)[0]:
+        return static_text(w, c.node, w.static(c.node)[1])
     if f is functools.partial and c.args:
         return _partial(w, c)
     if f.__name__ == "ndarray" and c.kw.keys() <= {"shape", "dtype", "order"} and len(c.args) <= 2:  # memory that is filled later

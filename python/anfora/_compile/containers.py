@@ -7,7 +7,7 @@ import ast
 import types
 from typing import Any
 
-from .known import Like, Part, class_member
+from .known import Like, Part, class_member, is_structure
 from .loops import position
 from .static import Call, call_source
 from .._tree import Shape, is_key
@@ -139,13 +139,15 @@ class Containers(Part):
         if first is not None and isinstance(first.ctx, ast.Load):
             self.refuse(first, f"{target.id} is not bound here: line {target.lineno} deletes it")
 
-    def store_text(self, target: ast.Subscript, text: str, indent: str) -> str:
+    def store_text(self, target: ast.Subscript, text: str, indent: str, shape: Shape | None = None) -> str:
         """x[i] = what a text gives, among several targets."""
         s = self.like(target.value)
         if s is None or s.kind not in ("tuple", "list", "dict", "object", "stacked"):
             return self.store_elements(target, text, indent)
         t = self.fresh()
         self.scope.names.add(t)
+        if shape is not None and is_structure(shape):
+            self.scope.env[t] = Like(shape)
         return f"{indent}{t} = {text}\n" + self.store(target, ast.copy_location(ast.Name(t, ast.Load()), target), indent)
 
     # ---- objects ----

@@ -85,9 +85,9 @@ class Hints(Part):
         if isinstance(node, ast.Dict) and all(k is not None and self.static(k)[0] for k in node.keys):
             return "dict", [self.structure(v) for v in {self.static(k)[1]: v for k, v in zip(node.keys, node.values)}.values()]
         if isinstance(node, ast.ListComp):
-            return repeated_hint("list", self.structure_within(node))
+            return repeated_hint("list", self.structure_within(node)) if self.structure_within(node) else shape_hint(self.like(node)) or ("list", None)
         if isinstance(node, ast.DictComp):
-            return repeated_hint("dict", self.structure_within(node))
+            return repeated_hint("dict", self.structure_within(node)) if self.structure_within(node) else shape_hint(self.like(node)) or ("dict", None)
         if isinstance(node, ast.BoolOp):
             return joined_hints([self.structure(n) for n in self.remaining(node)])
         if isinstance(node, ast.IfExp):
@@ -99,6 +99,9 @@ class Hints(Part):
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) or isinstance(node, ast.BinOp):
             sides = [node.value] if isinstance(node, ast.Subscript) else [node.left, node.right]
             return shape_hint(self.like(node)) or mixed_hint([self.structure(n) for n in sides])
+        known, x = self.static(node)
+        if known and type(x) in (list, tuple, dict):
+            return value_hint(x)
         return shape_hint(self.like(node)) or (self.structure_of_name(node.id) if isinstance(node, ast.Name) else None)
 
     def structure_of_name(self, name: str) -> Any:

@@ -135,6 +135,11 @@ def is_array(x: Any) -> bool:
     return hasattr(x, "__array__") or hasattr(x, "__dlpack__")
 
 
+def is_plain(x: Any) -> bool:
+    """Whether it is made of numbers and texts alone, which do not change."""
+    return isinstance(x, _PLAIN) or type(x) in (tuple, list) and all(map(is_plain, x))
+
+
 def is_structure(s: Shape | None) -> bool:
     return s is not None and s.kind in ("tuple", "list", "dict", "object")
 
@@ -339,7 +344,9 @@ class Knowing(Part):
         items = [self.static(e) for e in node.elts]
         return (True, tuple(x for _, x in items)) if all(k for k, _ in items) else (False, None)
 
-    static_List = static_Tuple
+    def static_List(self, node: ast.List) -> tuple[bool, Any]:
+        known, x = self.static_Tuple(node)
+        return known, list(x) if known else None
 
     def static_JoinedStr(self, node: ast.JoinedStr) -> tuple[bool, Any]:
         parts = [self.static(v) for v in node.values]
@@ -348,7 +355,7 @@ class Knowing(Part):
     def static_FormattedValue(self, v: ast.FormattedValue) -> tuple[bool, Any]:
         known, x = self.static(v.value)
         also, spec = self.static(v.format_spec) if v.format_spec else (True, "")
-        if not known or not also or not isinstance(x, (*_PLAIN, tuple)):
+        if not known or not also or not is_plain(x):
             return False, None
         convert: dict[int, Callable] = {115: str, 114: repr, 97: ascii}
         try:
@@ -403,6 +410,16 @@ class Knowing(Part):
             result, left = result and holds, right
         return True, result
 
+    def list_or_tuple(self, node: Any) -> str:
+        """Which of both an expression gives, if it is plain to see: a list equals no tuple, though the program has tuples for both."""
+        known, x = self.static(node)
+        if known:
+            return type(x).__name__
+        if isinstance(node, ast.Attribute) and node.attr == "shape":
+            return "tuple"
+        s = self.like(node)
+        return "" if s is None else s.kind if s.kind in ("list", "tuple") else s.names[0] if s.kind == "mapped" and s.names else ""
+
     def known_comparison(self, op: Any, left: Any, right: Any) -> tuple[bool, Any]:
         (known, a), (also, b) = self.static(left), self.static(right)
         if isinstance(op, (ast.Is, ast.IsNot)):
@@ -413,9 +430,11 @@ class Knowing(Part):
             s = self.like(right)
             if s is not None and s.kind == "dict":
                 return True, (a in s.names) == isinstance(op, ast.In)
-        if not (known and also) or not isinstance(a, (*_PLAIN, tuple, type, enum.Enum)):
+        if isinstance(op, (ast.Eq, ast.NotEq)) and {self.list_or_tuple(left), self.list_or_tuple(right)} == {"list", "tuple"}:
+            return True, isinstance(op, ast.NotEq)
+        if not (known and also) or not isinstance(a, (*_PLAIN, tuple, list, type, enum.Enum)):
             return False, None
-        if not isinstance(b, (*_PLAIN, tuple, type, enum.Enum)) and not isinstance(op, (ast.In, ast.NotIn)):
+        if not isinstance(b, (*_PLAIN, tuple, list, type, enum.Enum)) and not isinstance(op, (ast.In, ast.NotIn)):
             return False, None
         try:
             return True, bool(COMPARISONS[type(op)](a, b))
@@ -506,7 +525,7 @@ class Knowing(Part):
                     self.refuse(node, f"ValueError: {e}")
         if isinstance(getattr(f, "__self__", None), str) or f is str or f in (bin, hex, oct, ord, chr):
             args = [self.static(a) for a in node.args]
-            if all(k and isinstance(x, _PLAIN) for k, x in args):
+            if all(k and is_plain(x) for k, x in args):
                 return True, f(*(x for _, x in args))
         return False, None
 
@@ -617,6 +636,8 @@ class Knowing(Part):
     def item_shape(item: Item) -> Shape:
         if isinstance(item.entry, Is):
             return Shape("static", of=item.entry.value)
+        if item.entry is None and item.parts is not None:
+            return Shape(item.kind, [Knowing.item_shape(i) for i in item.parts])
         return item.entry.shape if item.entry else ANY
 
     def like_Dict(self, node: ast.Dict) -> Shape | None:

@@ -537,7 +537,7 @@ class Writer(Knowing, Loops, Matching, Sequences, Branches, Raises, Hints, Augme
     def bind_text(self, target: Any, text: str, indent: str, s: Shape | None = None) -> str:
         """Binds a target to what a text gives: a tuple or the rows of an array for several names."""
         if isinstance(target, ast.Subscript):
-            return self.store_text(target, text, indent)
+            return self.store_text(target, text, indent, s)
         if not isinstance(target, (ast.Tuple, ast.List)):
             text = f"{indent}{self.mark(target)}{self.target(target)} = {text}\n"
             if s is not None and is_structure(s):
@@ -564,8 +564,8 @@ class Writer(Knowing, Loops, Matching, Sequences, Branches, Raises, Hints, Augme
             text = self.assign(node.targets[0], node.value, node, indent)
             self.note_dims(node.targets[0], node.value)
             return text
-        t = self.fresh()
-        return f"{indent}{t} = {self.expr(node.value)}\n" + "".join(self.bind_text(x, t, indent) for x in node.targets)
+        t, shape = self.fresh(), self.like(node.value)
+        return f"{indent}{t} = {self.expr(node.value)}\n" + "".join(self.bind_text(x, t, indent, shape) for x in node.targets)
 
     def assign(self, target: Any, value: Any, node: Any, indent: str) -> str:
         if isinstance(target, ast.Subscript):
