@@ -206,6 +206,9 @@ def test_lists_stay_lists():
         for v in [[1, 2], (3,)]:
             found.append(1 if isinstance(v, list) else 2)
         return found, xs == [1, 2], xs == (1, 2), tuple(xs) == (1, 2), [1, 2] != (1, 2), x.shape == [4], x.shape == (4,), [1, (2,)] == [1, [2]]
+    def texts(x):
+        return "a,b".split(","), x
+    assert jit(texts)(V)[0] == ["a", "b"]
     for f in stored, bound, gone_through, constants, told_apart:
         same(f, V)
     assert jit(lambda x: f"{[1, 2]} {(1,)} {'a'!r}")(V) == "[1, 2] (1,) 'a'"

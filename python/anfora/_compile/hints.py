@@ -135,6 +135,9 @@ class Hints(Part):
             return shape_hint(self.like(node)) or (made, None)
         if known and f is dict:
             return "dict", [self.structure(k.value) for k in node.keywords] if not node.args else None
+        given, x = self.static(node)  # "a,b".split(",")
+        if given and type(x) in (list, tuple):
+            return value_hint(x)
         body = shape_hint(self.like_of_body(node, f if known else None))
         if body is not None:
             return body
