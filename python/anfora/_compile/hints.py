@@ -84,10 +84,9 @@ class Hints(Part):
             return ("list" if isinstance(node, ast.List) else "tuple", [self.structure(e) for e in node.elts])
         if isinstance(node, ast.Dict) and all(k is not None and self.static(k)[0] for k in node.keys):
             return "dict", [self.structure(v) for v in {self.static(k)[1]: v for k, v in zip(node.keys, node.values)}.values()]
-        if isinstance(node, ast.ListComp):
-            return repeated_hint("list", self.structure_within(node)) if self.structure_within(node) else shape_hint(self.like(node)) or ("list", None)
-        if isinstance(node, ast.DictComp):
-            return repeated_hint("dict", self.structure_within(node)) if self.structure_within(node) else shape_hint(self.like(node)) or ("dict", None)
+        if isinstance(node, (ast.ListComp, ast.DictComp)):
+            kind, within = "dict" if isinstance(node, ast.DictComp) else "list", self.structure_within(node)
+            return repeated_hint(kind, within) if within is not None else shape_hint(self.like(node)) or (kind, None)
         if isinstance(node, ast.BoolOp):
             return joined_hints([self.structure(n) for n in self.remaining(node)])
         if isinstance(node, ast.IfExp):

@@ -490,7 +490,7 @@ class Knowing(Part):
         if f is slice:
             ends = [self.static(a) for a in node.args]
             return (True, slice(*(x for _, x in ends))) if 1 <= len(ends) <= 3 and all(k and (x is None or type(x) is int) for k, x in ends) else (False, None)
-        if f is tuple and len(node.args) == 1 and isinstance(self.static(node.args[0])[1], (tuple, range)):
+        if f is tuple and len(node.args) == 1 and isinstance(self.static(node.args[0])[1], (tuple, list, range)):
             return True, tuple(self.static(node.args[0])[1])
         limits = self.limits(f)
         if limits and len(node.args) == 1:
