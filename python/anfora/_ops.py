@@ -103,6 +103,7 @@ class Op:
         if self.op == "Where" and len(args) == 1 and kw.keys() <= {"size", "fill_value"}:  # the indices of what is true
             from ._library.standard import TABLE as OUTSIDE
             return OUTSIDE["nonzero"], args, kw
+        args, kw = self.with_order(args, kw, known)
         if "order" in self.more and known(kw.get("order")) == "F":
             from ._library.composed import HELPERS
             return HELPERS[f"{self.op.lower()}_by_columns"], args, {k: v for k, v in kw.items() if k != "order"}
@@ -117,6 +118,12 @@ class Op:
             raise TypeError(f"{self.__name__}() makes a new array: out cannot be given")
         return HELPERS[f"{self.op.lower()}_of_some"], args, kw
 
+    def with_order(self, args: list, kw: dict, known: Any) -> tuple[list, dict]:
+        """NumPy's order is the argument after the others: ravel(x, "F"), reshape(x, shape, "F")."""
+        if "order" in self.more and "order" not in kw and len(args) > len(self.inputs) and isinstance(known(args[-1]), str):
+            return args[:-1], {**kw, "order": args[-1]}
+        return args, kw
+
     def numpys(self, args: list, kw: dict, known: Any) -> tuple[list, dict]:
         """Arguments in NumPy's order by name."""
         if self.op == "Eye":
@@ -130,7 +137,7 @@ class Op:
 
     def arranged(self, args: list, kw: dict, known: Any = lambda x: getattr(x, "value", x)) -> tuple[list, dict]:
         """Arguments that NumPy has in another order: arange(stop), full(shape, value), einsum(equation, ...), sum(x, axis, dtype)."""
-        args, kw = self.numpys(args, dict(kw), known)
+        args, kw = self.with_order(*self.numpys(args, dict(kw), known), known)
         for name in self.more:
             if name != "dtype" and name in kw:
                 accept(self.__name__, name, getattr(kw[name], "value", kw[name]))

@@ -504,3 +504,100 @@ def test_one_way_raises():
             else:
                 assert anfora.jit(f)(x, c) == want, (f.__name__, c)
     assert anfora.grad(middle)(2.0, 1) == 2.0
+
+
+def test_lists_that_closures_read_later():
+    """A function within sees a list or dictionary as it is when the function is called, an iterator when its items are read."""
+    def reads_list(x):
+        xs = [x[0]]
+
+        def count():
+            return len(xs)
+        before = count()
+        xs.append(x[1])
+        return before, count()
+
+    def reads_in_loop(x):
+        history, total = [], 0.0
+
+        def so_far():
+            return sum(history)
+        for i in range(3):
+            history.append(x[i])
+            total += so_far()
+        return total
+
+    def reads_dict(x):
+        d = {"a": x}
+        f = lambda: d["a"] * 2  # noqa: E731
+        d["a"] = x + 1
+        return f()
+
+    def reads_deleted(x):
+        d = {"a": 1, "b": 2}
+        f = lambda: len(d)  # noqa: E731
+        del d["a"]
+        return f() * x
+
+    def given_back(x):
+        xs = [1]
+
+        def make():
+            def inner():
+                return xs[0] * x
+            return inner
+        g = make()
+        xs[0] = 5
+        return g()
+
+    def composed(x):
+        k = 2
+        f, both = lambda v: v * k, lambda f, g: lambda v: g(f(v))
+        h = both(f, np.sin)
+        k = 3
+        return h(x)
+
+    def mapped(x):
+        k = 2
+        ys = map(lambda v: v * k, x)
+        k = 3
+        return list(ys)
+    for f in reads_list, reads_in_loop, reads_dict, reads_deleted, given_back, composed, mapped:
+        refused(f, V, say="which changes here, before it is called again")
+
+    def generator(x):
+        k = 2
+        ys = (v * k for v in x)
+        k = 3
+        return list(ys)
+
+    def zipped(x):
+        xs = [1, 2]
+        pairs = zip(xs, xs)
+        xs.append(3)
+        return sum(a * b for a, b in pairs) * x
+
+    def turned(x):
+        xs = [1, 2, 3]
+        back = reversed(xs)
+        xs[0] = 9
+        return list(back), x
+    for f in generator, zipped, turned:
+        refused(f, V, say="would see when it is read")
+
+    def apart(x):
+        out, d, k = [], {}, 2
+        d["w"] = x
+
+        def f(v):
+            out = []
+            for i in range(2):
+                out.append(v * d["w"] * k * i)
+            return out
+        for i in range(3):
+            out.append(f(i + 1.0)[1])
+        ys = (v * k for v in x)
+        y = sum(ys)
+        k = 3
+        return out, y, k
+    same(apart, V)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 from typing import Any, Callable
 
+from .containers import containers_of, is_copy
 from .stores import NO_VIEW_FIELDS, Stores, given_by, whole_position
 
 Place = tuple  # (root, step, ...): a step is an index, a field, or ANY_PART
@@ -82,6 +83,7 @@ class Aliases:
         self.numbers = numbers                # positions of subscripts that an assertion says are numbers
         self.found: dict[int, set[str]] = {}  # by the id of the statement, call or subscript
         self.doubled: set[str] = set()   # lists and dictionaries that may hold one array twice
+        self.containers = containers_of(function)
         self.added: set[str] = set()     # names from outside and arguments whose memory changes by x += v
         a = function.args
         params = [*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg))]
@@ -150,6 +152,8 @@ class Aliases:
             return self.of_all(node.args)
         if any(k.arg == "copy" for k in node.keywords):  # x.astype(t, copy=False)
             return self.of_all([*node.args, *([node.func.value] if isinstance(node.func, ast.Attribute) else [])])
+        if is_copy(node) and isinstance(node.func.value, ast.Name) and node.func.value.id in self.containers:  # its items are the same
+            return frozenset((*p, ANY_PART) for p in self.places(node.func.value))
         if self.is_view(node):
             method = isinstance(node.func, ast.Attribute) and self.name_of(node) is None
             return self.places(node.func.value) if method else self.of_all(node.args[:1])

@@ -15,6 +15,7 @@ from .known import Item
 from .loops import items_of_any
 from .._ops import COMPOSED, OPS, accept, literal
 from .static import BUILTINS, BY_NAME, Call, attribute, hyper_mapped, operation, replaced, rows_of, stacked, static_text
+from .windows import call as library_call
 from .._tree import REGISTERED, _parts as parts_of_tree, field_names, registered, tree_leaves, tree_map, tree_reduce, tree_unflatten
 from .._types import default_float, dtype_name
 
@@ -36,6 +37,8 @@ def _class(w: Any, c: Call) -> str:
         items = w.sequence(c.args[0]) if c.args else []
         if items is not None:
             return w.item_text(c.node, Item(parts=items))
+        if (ends := w.counted_by_shapes(c.args[0])) is not None:
+            return w.expr(library_call(c.node, "counted", ends))
         s = w.like(c.args[0])
         if s is not None and s.kind not in ("leaf", "any") or w.is_iterator(c.args[0]) or w.gives_dims(c.args[0]):
             return w.expr(c.args[0])
@@ -45,6 +48,8 @@ def _class(w: Any, c: Call) -> str:
     if f is dict and len(c.args) <= 1:
         first = w.spread(c.args[0]) if c.args else {}
         return w.record(list((first | {k: w.expr(v) for k, v in c.kw.items()}).items()))
+    if f is str and w.static(c.node)[0]:
+        return static_text(w, c.node, w.static(c.node)[1])
     if f is functools.partial and c.args:
         return _partial(w, c)
     if f.__name__ == "ndarray" and c.kw.keys() <= {"shape", "dtype", "order"} and len(c.args) <= 2:  # memory that is filled later

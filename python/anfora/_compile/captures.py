@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a function within a function reads: the program's sees a name as it is when the function is made, Python's
-what the name is when the function is called. So a function that may be called after a change is refused."""
+what the name is when the function is called. So a function that may be called after a change is refused: after the name is bound
+anew, and after the list or dictionary changes in place. So is an iterator that is read after what it goes through changed."""
 from __future__ import annotations
 
 import ast
@@ -10,6 +11,8 @@ from .loops import local_names, position
 
 _LOOPS = (ast.For, ast.While)
 _GROW = ("append", "insert", "extend")
+_CHANGES = (*_GROW, "pop", "popitem", "remove", "clear", "reverse", "sort", "update", "setdefault")  # of lists and dictionaries
+_LAZY = ("map", "filter")
 
 
 def late_change(function: Any, within: Any, names: set[str], parameters: set[str]) -> ast.Name | None:
@@ -24,14 +27,41 @@ def late_change(function: Any, within: Any, names: set[str], parameters: set[str
                     return target
     holders = _holders(function, within)
     uses = [n for n in ast.walk(within) if isinstance(n, ast.Name) and n.id in holders and isinstance(n.ctx, ast.Load) and id(n) not in inside]
-    for n in ast.walk(within):
-        if not isinstance(n, ast.Name) or not isinstance(n.ctx, ast.Store) or n.id not in read & names or id(n) in inside:
+    for n in changes(within):
+        if n.id not in read & names or id(n) in inside:
             continue
         if position(n) > _end(function) and _used_after(uses, function, n, within):
             return n
         if any(x is n for loop in around for x in ast.walk(loop)) and any(_lasts(uses, function, loop) for loop in around):
             return n
     return None
+
+
+def changes(within: Any, anew: bool = True) -> list[ast.Name]:
+    """The names that are bound, if anew, and those whose lists and dictionaries change in place: xs[i] = v, del d[k], xs.append(v)."""
+    found = []
+    for n in ast.walk(within):
+        at: Any = n if anew and isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) else None
+        if isinstance(n, ast.Subscript) and not isinstance(n.ctx, ast.Load):
+            at = n.value
+        elif isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr in _CHANGES:
+            at = n.func.value
+        if isinstance(at, ast.Name):
+            found.append(at)
+    return found
+
+
+def changed_before_read(iterator: Any, read: ast.Name, within: Any) -> ast.Name | None:
+    """Where something changes that the iterator goes through, after it was made and before its items are read; or None."""
+    late = set()
+    if isinstance(iterator, ast.GeneratorExp):  # what it goes through first is bound when it is made, all others when it is read
+        parts = [iterator.elt, *(t for g in iterator.generators for t in g.ifs), *(g.iter for g in iterator.generators[1:])]
+        late = {n.id for p in parts for n in ast.walk(p) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    own = {n.id for n in ast.walk(iterator) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    names = {n.id for n in ast.walk(iterator) if isinstance(n, ast.Name)} - own
+    until = max([position(read), *(_end(n) for n in ast.walk(within) if isinstance(n, ast.For) and any(x is read for x in ast.walk(n.iter)))])
+    bound = {id(n) for n in changes(within)} - {id(n) for n in changes(within, False)}
+    return next((n for n in changes(within) if n.id in (names & late if id(n) in bound else names) and _end(iterator) < position(n) < until), None)
 
 
 def _end(node: Any) -> tuple[int, int]:
@@ -68,9 +98,10 @@ def _holders(function: Any, within: Any) -> set[str]:
     for what in found:
         for s in ast.walk(within):
             if isinstance(s, ast.Assign):
-                made = not isinstance(what, str) and any(x is what for x in ast.walk(s.value))  # f = compose(lambda ..., f)
+                made = any(x is what or isinstance(x, ast.Name) and x.id == what for x in ast.walk(s.value))  # g = compose(lambda ..., f)
+                lazy = made and isinstance(s.value, ast.Call) and isinstance(s.value.func, ast.Name) and s.value.func.id in _LAZY
                 targets = {t.id for at in s.targets for t in ast.walk(at) if isinstance(t, ast.Name)}
-                held = targets if _gives(s.value, what) else targets & called if made else set()
+                held = targets if lazy or _gives(s.value, what) else targets & called if made else set()
             elif isinstance(s, ast.Call) and isinstance(s.func, ast.Attribute) and s.func.attr in _GROW and isinstance(s.func.value, ast.Name):
                 held = {s.func.value.id} if any(_gives(a, what) for a in s.args) else set()
             else:

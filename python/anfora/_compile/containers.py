@@ -7,7 +7,7 @@ import ast
 import types
 from typing import Any
 
-from .known import Like, Part, class_member
+from .known import Like, Part, class_member, is_structure
 from .loops import position
 from .static import Call, call_source
 from .._tree import Shape, is_key
@@ -18,6 +18,25 @@ METHODS_OF = {
     ast.Add: "__add__", ast.Sub: "__sub__", ast.Mult: "__mul__", ast.Div: "__truediv__", ast.FloorDiv: "__floordiv__", ast.Mod: "__mod__",
     ast.Pow: "__pow__", ast.MatMult: "__matmul__",
 }
+
+
+def is_copy(node: ast.Call) -> bool:
+    return isinstance(node.func, ast.Attribute) and node.func.attr == "copy" and not node.args and not node.keywords
+
+
+def containers_of(function: Any) -> set[str]:
+    """The names that a function binds to lists and dictionaries alone, as it is written."""
+    made, other = set(), {a.arg for n in ast.walk(function) if isinstance(n, ast.arguments) for a in (*n.posonlyargs, *n.args, *n.kwonlyargs)}
+    held: set[int] = set()
+    for n in ast.walk(function):
+        if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name) and len(n.targets) == 1 and (
+                isinstance(n.value, (ast.List, ast.Dict, ast.ListComp, ast.DictComp)) or
+                isinstance(n.value, ast.Call) and isinstance(n.value.func, ast.Name) and n.value.func.id in ("list", "dict")):
+            made.add(n.targets[0].id)
+            held.add(id(n.targets[0]))
+        elif isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and id(n) not in held:
+            other.add(n.id)
+    return made - other
 
 
 class Containers(Part):
@@ -47,6 +66,28 @@ class Containers(Part):
         elif how == "clear" and not node.args:
             made = ast.List([], ast.Load())
         return None if made is None else self.made_anew(node, name, made, indent)
+
+    def makes_container(self, value: Any) -> bool:
+        """Whether an expression gives a list or dictionary that is new, and its items are no lists that change."""
+        if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice) or isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
+            s = self.like(value)
+            return s is not None and s.kind == "list"
+        return isinstance(value, (ast.List, ast.Dict, ast.ListComp, ast.DictComp)) or \
+            isinstance(value, ast.BinOp) and self.repeated(value) is not None or \
+            isinstance(value, ast.Call) and self.static(value.func) in ((True, list), (True, dict))
+
+    def copied(self, value: Any) -> Any:
+        """xs.copy() of a list or dictionary, as [*xs] or {**xs}; None: it is another thing."""
+        if not (isinstance(value, ast.Call) and is_copy(value) and isinstance(value.func.value, ast.Name)):
+            return None
+        name, of = value.func.value, self.scope.node if self.scope else None
+        s = self.like(name)
+        if s is None or s.kind not in ("list", "dict") or not isinstance(of, ast.FunctionDef):
+            return None
+        if name.id not in containers_of(of) and any(isinstance(n, ast.AugAssign) for n in ast.walk(of)):  # whose arrays may change in place
+            return None
+        made: Any = ast.Dict([None], [name]) if s.kind == "dict" else ast.List([ast.copy_location(ast.Starred(name, ast.Load()), value)], ast.Load())
+        return ast.copy_location(made, value)
 
     def made_anew(self, place: Any, name: ast.Name, value: Any, indent: str) -> str:
         """name = value, where nothing else refers to what it was."""
@@ -98,13 +139,15 @@ class Containers(Part):
         if first is not None and isinstance(first.ctx, ast.Load):
             self.refuse(first, f"{target.id} is not bound here: line {target.lineno} deletes it")
 
-    def store_text(self, target: ast.Subscript, text: str, indent: str) -> str:
+    def store_text(self, target: ast.Subscript, text: str, indent: str, shape: Shape | None = None) -> str:
         """x[i] = what a text gives, among several targets."""
         s = self.like(target.value)
         if s is None or s.kind not in ("tuple", "list", "dict", "object", "stacked"):
             return self.store_elements(target, text, indent)
         t = self.fresh()
         self.scope.names.add(t)
+        if shape is not None and is_structure(shape):
+            self.scope.env[t] = Like(shape)
         return f"{indent}{t} = {text}\n" + self.store(target, ast.copy_location(ast.Name(t, ast.Load()), target), indent)
 
     # ---- objects ----

@@ -8,6 +8,8 @@ import collections
 import copy
 from typing import Any
 
+import numpy as np
+
 from .known import Part
 
 _WHOLE = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
@@ -87,6 +89,31 @@ class Dims(Part):
         made = copy.copy(node)
         made.left, made.right = sides
         return made
+
+    def told_by_shapes(self, node: Any) -> bool:
+        """Whether an expression is made of ranks, sizes and constants, wherever the arrays come from."""
+        known, x = self.static(node)
+        if known:
+            return type(x) is int
+        if isinstance(node, ast.Name):
+            owner = self.scope.owner(node.id) if self.scope else None
+            return owner is not None and node.id in owner.dims
+        if isinstance(node, ast.Attribute):
+            return node.attr in ("ndim", "size")
+        if isinstance(node, ast.Subscript):
+            return isinstance(node.value, ast.Attribute) and node.value.attr == "shape" and self.static(node.slice)[0]
+        if isinstance(node, ast.Call):
+            return len(node.args) == 1 and not node.keywords and self.static(node.func)[1] in (len, np.ndim)
+        return isinstance(node, ast.BinOp) and isinstance(node.op, _WHOLE) and self.told_by_shapes(node.left) and self.told_by_shapes(node.right)
+
+    def counted_by_shapes(self, node: Any) -> list | None:
+        """Start, stop and step of a range whose ends ranks tell; None: it is another thing, or ends that sizes tell, which are large."""
+        if not isinstance(node, ast.Call) or self.static(node.func) != (True, range) or not 1 <= len(node.args) <= 3 or node.keywords or \
+                not all(map(self.told_by_shapes, node.args)) or any(isinstance(n, ast.Attribute) and n.attr == "size" or isinstance(n, ast.Subscript) or
+                isinstance(n, ast.Call) and n is not node and not self.is_shape(n.args[0]) for n in ast.walk(node)):
+            return None
+        zero, one = (ast.copy_location(ast.Constant(k), node) for k in (0, 1))
+        return [zero, node.args[0], one] if len(node.args) == 1 else [*node.args, one][:3]
 
     def dims_text(self, node: ast.Name) -> str | None:
         """What a function within writes for the name of such a number of a function around it."""

@@ -84,10 +84,9 @@ class Hints(Part):
             return ("list" if isinstance(node, ast.List) else "tuple", [self.structure(e) for e in node.elts])
         if isinstance(node, ast.Dict) and all(k is not None and self.static(k)[0] for k in node.keys):
             return "dict", [self.structure(v) for v in {self.static(k)[1]: v for k, v in zip(node.keys, node.values)}.values()]
-        if isinstance(node, ast.ListComp):
-            return repeated_hint("list", self.structure_within(node))
-        if isinstance(node, ast.DictComp):
-            return repeated_hint("dict", self.structure_within(node))
+        if isinstance(node, (ast.ListComp, ast.DictComp)):
+            kind, within = "dict" if isinstance(node, ast.DictComp) else "list", self.structure_within(node)
+            return repeated_hint(kind, within) if within is not None else shape_hint(self.like(node)) or (kind, None)
         if isinstance(node, ast.BoolOp):
             return joined_hints([self.structure(n) for n in self.remaining(node)])
         if isinstance(node, ast.IfExp):
@@ -99,6 +98,9 @@ class Hints(Part):
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) or isinstance(node, ast.BinOp):
             sides = [node.value] if isinstance(node, ast.Subscript) else [node.left, node.right]
             return shape_hint(self.like(node)) or mixed_hint([self.structure(n) for n in sides])
+        known, x = self.static(node)
+        if known and type(x) in (list, tuple, dict):
+            return value_hint(x)
         return shape_hint(self.like(node)) or (self.structure_of_name(node.id) if isinstance(node, ast.Name) else None)
 
     def structure_of_name(self, name: str) -> Any:
@@ -132,6 +134,9 @@ class Hints(Part):
             return shape_hint(self.like(node)) or (made, None)
         if known and f is dict:
             return "dict", [self.structure(k.value) for k in node.keywords] if not node.args else None
+        given, x = self.static(node)  # "a,b".split(",")
+        if given and type(x) in (list, tuple):
+            return value_hint(x)
         body = shape_hint(self.like_of_body(node, f if known else None))
         if body is not None:
             return body

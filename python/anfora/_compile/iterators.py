@@ -7,6 +7,7 @@ import ast
 import itertools
 from typing import Any
 
+from .captures import changed_before_read
 from .known import Part, Scope, is_structure
 from .loops import items_of_any, position
 from .._ops import literal
@@ -47,6 +48,9 @@ class Iterators(Part):
         again = [n for n in reads[:1] if self.is_repeated(n, node, of)]
         for n in sorted(reads[1:] + again, key=position):
             self.refuse(n, f"{name} is a {kind} object, whose items are gone when they have been read once", LIST)
+        change = changed_before_read(node, reads[0], of) if reads else None
+        if change is not None:
+            self.refuse(change, f"{change.id} changes here, which {name}, a {kind} object, would see when it is read", LIST)
 
     @staticmethod
     def is_repeated(read: Any, made: Any, of: Any) -> bool:
@@ -75,7 +79,7 @@ class Iterators(Part):
 
     def items_text(self, node: Any) -> str:
         """The items of what *node goes through, as a tuple."""
-        text = self.listed(node) if self.is_iterator(node) else self.expr(node)
+        text = self.listed(node) if self.is_iterator(node) else self.looked_at(node) if is_structure(self.like(node)) else self.expr(node)
         return text if is_structure(self.like(node)) or self.gives_dims(node) else items_of_any(text)
 
     def membership(self, node: ast.Compare) -> str:

@@ -135,6 +135,11 @@ def is_array(x: Any) -> bool:
     return hasattr(x, "__array__") or hasattr(x, "__dlpack__")
 
 
+def is_plain(x: Any) -> bool:
+    """Whether it is made of numbers and texts alone, which do not change."""
+    return isinstance(x, _PLAIN) or type(x) in (tuple, list) and all(map(is_plain, x))
+
+
 def is_structure(s: Shape | None) -> bool:
     return s is not None and s.kind in ("tuple", "list", "dict", "object")
 
@@ -339,7 +344,9 @@ class Knowing(Part):
         items = [self.static(e) for e in node.elts]
         return (True, tuple(x for _, x in items)) if all(k for k, _ in items) else (False, None)
 
-    static_List = static_Tuple
+    def static_List(self, node: ast.List) -> tuple[bool, Any]:
+        known, x = self.static_Tuple(node)
+        return known, list(x) if known else None
 
     def static_JoinedStr(self, node: ast.JoinedStr) -> tuple[bool, Any]:
         parts = [self.static(v) for v in node.values]
@@ -348,7 +355,7 @@ class Knowing(Part):
     def static_FormattedValue(self, v: ast.FormattedValue) -> tuple[bool, Any]:
         known, x = self.static(v.value)
         also, spec = self.static(v.format_spec) if v.format_spec else (True, "")
-        if not known or not also or not isinstance(x, (*_PLAIN, tuple)):
+        if not known or not also or not is_plain(x):
             return False, None
         convert: dict[int, Callable] = {115: str, 114: repr, 97: ascii}
         try:
@@ -403,6 +410,16 @@ class Knowing(Part):
             result, left = result and holds, right
         return True, result
 
+    def list_or_tuple(self, node: Any) -> str:
+        """Which of both an expression gives, if it is plain to see: a list equals no tuple, though the program has tuples for both."""
+        known, x = self.static(node)
+        if known:
+            return type(x).__name__
+        if isinstance(node, ast.Attribute) and node.attr == "shape":
+            return "tuple"
+        s = self.like(node)
+        return "" if s is None else s.kind if s.kind in ("list", "tuple") else s.names[0] if s.kind == "mapped" and s.names else ""
+
     def known_comparison(self, op: Any, left: Any, right: Any) -> tuple[bool, Any]:
         (known, a), (also, b) = self.static(left), self.static(right)
         if isinstance(op, (ast.Is, ast.IsNot)):
@@ -413,9 +430,11 @@ class Knowing(Part):
             s = self.like(right)
             if s is not None and s.kind == "dict":
                 return True, (a in s.names) == isinstance(op, ast.In)
-        if not (known and also) or not isinstance(a, (*_PLAIN, tuple, type, enum.Enum)):
+        if isinstance(op, (ast.Eq, ast.NotEq)) and {self.list_or_tuple(left), self.list_or_tuple(right)} == {"list", "tuple"}:
+            return True, isinstance(op, ast.NotEq)
+        if not (known and also) or not isinstance(a, (*_PLAIN, tuple, list, type, enum.Enum)):
             return False, None
-        if not isinstance(b, (*_PLAIN, tuple, type, enum.Enum)) and not isinstance(op, (ast.In, ast.NotIn)):
+        if not isinstance(b, (*_PLAIN, tuple, list, type, enum.Enum)) and not isinstance(op, (ast.In, ast.NotIn)):
             return False, None
         try:
             return True, bool(COMPARISONS[type(op)](a, b))
@@ -476,7 +495,7 @@ class Knowing(Part):
         if f is slice:
             ends = [self.static(a) for a in node.args]
             return (True, slice(*(x for _, x in ends))) if 1 <= len(ends) <= 3 and all(k and (x is None or type(x) is int) for k, x in ends) else (False, None)
-        if f is tuple and len(node.args) == 1 and isinstance(self.static(node.args[0])[1], (tuple, range)):
+        if f is tuple and len(node.args) == 1 and isinstance(self.static(node.args[0])[1], (tuple, list, range)):
             return True, tuple(self.static(node.args[0])[1])
         limits = self.limits(f)
         if limits and len(node.args) == 1:
@@ -511,7 +530,7 @@ class Knowing(Part):
                     self.refuse(node, f"ValueError: {e}")
         if isinstance(getattr(f, "__self__", None), str) or f is str or f in (bin, hex, oct, ord, chr):
             args = [self.static(a) for a in node.args]
-            if all(k and isinstance(x, _PLAIN) for k, x in args):
+            if all(k and is_plain(x) for k, x in args):
                 return True, f(*(x for _, x in args))
         return False, None
 
@@ -622,6 +641,8 @@ class Knowing(Part):
     def item_shape(item: Item) -> Shape:
         if isinstance(item.entry, Is):
             return Shape("static", of=item.entry.value)
+        if item.entry is None and item.parts is not None:
+            return Shape(item.kind, [Knowing.item_shape(i) for i in item.parts])
         return item.entry.shape if item.entry else ANY
 
     def like_Dict(self, node: ast.Dict) -> Shape | None:
@@ -659,6 +680,8 @@ class Knowing(Part):
         if times is not None:
             s = self.like(times[0])
             return Shape(s.kind, s.parts * times[1]) if s.kind in ("tuple", "list") else None
+        if (found := self.often(node)) is not None:
+            return Shape("mapped", of=self.items_like(self.like(found[0])), names=("list" if isinstance(found[0], ast.List) else "tuple",))
         if not isinstance(node.op, ast.Add):
             return None
         a, b = self.like(node.left), self.like(node.right)
@@ -677,6 +700,22 @@ class Knowing(Part):
                 if known and type(n) is int and (s := self.like(of)) is not None and s.kind in ("tuple", "list", "mapped"):
                     return of, max(n, 0)
         return None
+
+    def often(self, node: ast.BinOp) -> tuple[Any, Any] | None:
+        """A tuple or list that is written here times a number that shapes tell: (it, how often)."""
+        if isinstance(node.op, ast.Mult):
+            for of, by in ((node.left, node.right), (node.right, node.left)):
+                if isinstance(of, (ast.Tuple, ast.List)) and of.elts and not self.static(by)[0] and self.told_by_shapes(by):
+                    return of, by
+        return None
+
+    def like_DictComp(self, node: ast.DictComp) -> Shape | None:
+        shapes: list[Shape] = []
+        pairs = self.comprehended(node.generators, [node.key, node.value], shapes)
+        if pairs is None:
+            return None
+        parts = dict(zip((k for k, _ in pairs), shapes))
+        return Shape("dict", list(parts.values()), tuple(parts))
 
     def like_IfExp(self, node: ast.IfExp) -> Shape | None:
         known, test = self.decided(node.test)
@@ -698,6 +737,11 @@ class Knowing(Part):
             from .builtins import fields_given
             fields = fields_given(self, node, f)
             return Shape("object", [self.part_shape(x) for x in fields.values()], tuple(fields), f)
+        if known and f is dict and len(node.args) <= 1 and all(k.arg for k in node.keywords) and not self.is_iterator(node.args[0] if node.args else None):
+            return self.like_Dict(ast.Dict([*([None] if node.args else []), *(ast.Constant(k.arg) for k in node.keywords)],
+                                           [*node.args, *(k.value for k in node.keywords)]))
+        if known and f in (list, tuple) and len(node.args) == 1 and self.counted_by_shapes(node.args[0]) is not None:
+            return Shape("mapped", of=ANY, names=(name,))
         if known and f in (list, tuple) and len(node.args) == 1:
             given = self.like(node.args[0])
             if given is not None and given.kind in ("tuple", "list", "mapped"):
@@ -759,7 +803,7 @@ class Knowing(Part):
 
     def is_mapped(self, node: Any) -> bool:
         """Whether an expression gives a tuple whose length the types of arguments tell: of items of an array, say."""
-        s = self.like(node) if isinstance(node, (ast.Name, ast.ListComp, ast.GeneratorExp, ast.Call)) else None
+        s = self.like(node) if isinstance(node, (ast.Name, ast.ListComp, ast.GeneratorExp, ast.Call, ast.BinOp)) else None
         return s is not None and s.kind == "mapped"
 
     def derived(self, func: Any, f: Any) -> tuple[str | None, Any]:

@@ -11,6 +11,17 @@ from .known import Part, is_structure
 from .static import static_text
 
 
+TYPES = ("float64", "float32", "int64", "int32", "bool", "int16", "int8", "uint8", "uint16", "uint32", "uint64", "float16", "complex64", "complex128", "bfloat16")
+
+
+def type_named(node: Any) -> Any:
+    """The name of an element type, x.dtype, as a text that the program has for each type."""
+    made: Any = ast.Constant("another type")
+    for name in reversed(TYPES):
+        made = ast.IfExp(ast.Compare(node, [ast.Eq()], [ast.Constant(name)]), ast.Constant(name), made)
+    return ast.fix_missing_locations(ast.copy_location(made, node))
+
+
 class Raises(Part):
     """The part of the writer for errors of the user."""
 
@@ -61,7 +72,8 @@ class Raises(Part):
         if known:
             return x
         spec = "".join(str(self.static(v)[1]) for v in node.format_spec.values) if isinstance(node.format_spec, ast.JoinedStr) else ""
-        if not self.b.explains or isinstance(node.value, ast.Attribute) and node.value.attr == "dtype":  # which is no value of a program
+        if not self.b.explains:
             return "{" + ast.unparse(node.value) + (f":{spec}" if spec else "") + "}"
-        self.shown.append(node.value)
+        is_type = isinstance(node.value, ast.Attribute) and node.value.attr == "dtype"  # which is no value of a program
+        self.shown.append(type_named(node.value) if is_type else node.value)
         return f"{OPEN}{spec}{CLOSE}"

@@ -13,6 +13,13 @@ from .static import static_text
 from .._tree import Shape, quoted, tree_flatten, tree_leaves
 
 
+def shape_of_plain(x: Any) -> Shape:
+    """Of a constant: lists and dictionaries by their parts."""
+    if type(x) in (list, tuple):
+        return Shape(type(x).__name__, [shape_of_plain(v) for v in x])
+    return Shape("dict", [shape_of_plain(v) for v in x.values()], tuple(x)) if type(x) is dict else Shape("static", of=x)
+
+
 class Sequences(Part):
     """The part of the writer that takes things apart."""
 
@@ -127,7 +134,7 @@ class Sequences(Part):
             s = self.like(node.func.value)
             if s is None or s.kind != "dict":
                 return None
-            names, values = list(s.names), self.parts_of(self.expr(node.func.value), s)
+            names, values = list(s.names), self.parts_of(self.looked_at(node.func.value), s)
         keys = [Item(entry=Is(k)) for k in names]
         return {"keys": keys, "values": values, "items": [Item(parts=[k, v]) for k, v in zip(keys, values)]}[how]
 
@@ -160,7 +167,8 @@ class Sequences(Part):
             return text
         parts = self.item_parts(item) if isinstance(target, (ast.Tuple, ast.List)) else None
         if parts is None:
-            return self.bind_text(target, self.item_text(target, item), indent)
+            shape = shape_of_plain(item.entry.value) if isinstance(item.entry, Is) else self.item_shape(item)
+            return self.bind_text(target, self.item_text(target, item), indent, shape)
         return self.assign_parts(target, parts, indent)
 
     def assign_parts(self, target: Any, parts: list[Item], indent: str) -> str:

@@ -200,6 +200,8 @@ class Writer(Knowing, Loops, Matching, Sequences, Branches, Raises, Hints, Augme
         if times is not None:
             t = self.fresh()
             return f"(fn ({t}) {{ TupleConcat({', '.join([t] * times[1]) or '()'}) }})({self.looked_at(times[0])})"
+        if (found := self.often(node)) is not None:
+            return self.expr(library_call(node, "items_often", list(found)))
         if isinstance(node.op, ast.Add) and any(isinstance(x, (ast.Tuple, ast.List, ast.ListComp)) or
                                                 is_structure(self.like(x)) or self.is_mapped(x) or self.gives_dims(x) for x in sides):
             return f"TupleConcat({self.looked_at(node.left)}, {self.looked_at(node.right)})"
@@ -535,7 +537,7 @@ class Writer(Knowing, Loops, Matching, Sequences, Branches, Raises, Hints, Augme
     def bind_text(self, target: Any, text: str, indent: str, s: Shape | None = None) -> str:
         """Binds a target to what a text gives: a tuple or the rows of an array for several names."""
         if isinstance(target, ast.Subscript):
-            return self.store_text(target, text, indent)
+            return self.store_text(target, text, indent, s)
         if not isinstance(target, (ast.Tuple, ast.List)):
             text = f"{indent}{self.mark(target)}{self.target(target)} = {text}\n"
             if s is not None and is_structure(s):
@@ -562,8 +564,8 @@ class Writer(Knowing, Loops, Matching, Sequences, Branches, Raises, Hints, Augme
             text = self.assign(node.targets[0], node.value, node, indent)
             self.note_dims(node.targets[0], node.value)
             return text
-        t = self.fresh()
-        return f"{indent}{t} = {self.expr(node.value)}\n" + "".join(self.bind_text(x, t, indent) for x in node.targets)
+        t, shape = self.fresh(), self.like(node.value)
+        return f"{indent}{t} = {self.expr(node.value)}\n" + "".join(self.bind_text(x, t, indent, shape) for x in node.targets)
 
     def assign(self, target: Any, value: Any, node: Any, indent: str) -> str:
         if isinstance(target, ast.Subscript):
@@ -593,9 +595,8 @@ class Writer(Knowing, Loops, Matching, Sequences, Branches, Raises, Hints, Augme
             if shape is not None:
                 self.scope.env[target.id] = Like(shape)
             return text
-        made = isinstance(value, (ast.List, ast.Dict, ast.ListComp, ast.DictComp)) or \
-            isinstance(value, ast.BinOp) and self.repeated(value) is not None or \
-            isinstance(value, ast.Call) and self.static(value.func) in ((True, list), (True, dict))
+        value = self.copied(value) or value
+        made = self.makes_container(value)
         known, x = self.static(value) if not made else (False, None)
         if known:
             return self.bind_static(node, target.id, x, indent)

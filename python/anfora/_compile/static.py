@@ -630,6 +630,15 @@ def _with_mode(w: Any, c: Call, sub: ast.Subscript, how: str) -> str:
     return f"{written_at(w, c.node, other, w.expr(c.args[0]), how, longer, masks=False)}[:-1]"
 
 
+def _of_type(w: Any, c: Call, dtype: Any, value: Any) -> str:
+    """x.dtype.type(value). A whole number that the type cannot hold is an error, as it is where it meets an array."""
+    known, x = w.static(value)
+    if known and type(x) is int:
+        zero = ast.Call(ast.Constant(OPS["cast"]), [ast.Constant(0), dtype], [])
+        value = ast.fix_missing_locations(ast.copy_location(ast.BinOp(zero, ast.Add(), value), c.node))  # of truth values an integer
+    return emit_op(w, c, OPS["cast"], [value, dtype], {})
+
+
 def _method(w: Any, c: Call, node: ast.Attribute) -> str:
     name = node.attr
     special = _at(w, c, node) or _of_object(w, c, node)
@@ -644,6 +653,8 @@ def _method(w: Any, c: Call, node: ast.Attribute) -> str:
         many = len(c.args) > 1
         shape = [ast.copy_location(ast.Tuple(elts=c.args, ctx=ast.Load()), c.node)] if many else c.args
         return emit_op(w, c, OPS[name], [node.value, *shape], dict(c.kw))
+    if name == "type" and isinstance(node.value, ast.Attribute) and node.value.attr == "dtype" and len(c.args) == 1 and not c.kw:
+        return _of_type(w, c, node.value, c.args[0])
     if name == "astype":
         return emit_op(w, c, OPS["cast"], [node.value, *c.args], dict(c.kw))
     if name in ("copy", "block_until_ready") and not c.args:

@@ -11,6 +11,23 @@ from .composed import RANKS, SOME, helper, widened
 
 
 @helper
+def items_often(items, n, /):
+    """A tuple so often, by halves: n is a number that shapes tell."""
+    if n <= 0:
+        return ()
+    half = items_often(items, n // 2)
+    return (*half, *half, *items) if n % 2 == 1 else (*half, *half)
+
+
+@helper
+def counted(start, stop, step, /):
+    """A range of numbers that shapes tell, as a tuple."""
+    if (stop - start) * step <= 0:
+        return ()
+    return (start, *counted(start + step, stop, step))
+
+
+@helper
 def each_with_each(a, b, /, f):
     """f of each element of a with each of b, as outer of NumPy's functions."""
     for rank in RANKS:
