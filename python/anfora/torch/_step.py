@@ -167,7 +167,10 @@ def _pure(gm: Any, args: tuple, settle: Callable = lambda tensors: None) -> Any:
         gm = make_fx(lambda *given: (settle(given[-1]), pure(*given))[1], decompositions(), **HOW)(*args)
     for n in reversed(gm.graph.nodes):
         if n.target is torch.ops.aten.copy_.default:
-            if n.args[0].op != "placeholder":
+            written = n.args[0]
+            while written.target is torch.ops.aten.copy_.default:  # an input that is written again
+                written = written.args[0]
+            if written.op != "placeholder":
                 raise refuse(f"{n} is written in place where a value is needed")
             n.replace_all_uses_with(n.args[1])
             gm.graph.erase_node(n)
