@@ -142,7 +142,9 @@ class Attributes:
 
     def undo(self, refuse: Callable) -> tuple[list, list]:
         """(what was written that is no tensor: [(module, name, value)], the tensors whose places others took)"""
-        written, replaced, missing = [], [], []  # type: tuple[list, list, list]
+        written: list = []
+        replaced: list = []
+        missing: list = []
         for path, m, before in self.held:
             now = {k: v for k, v in vars(m).items() if k not in INNER and k not in HOOKS}
             for k, v in now.items():

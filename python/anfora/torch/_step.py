@@ -514,7 +514,8 @@ class Step:
                 raise refuse(f"an argument of the step is a tensor of layout {x.layout}", "give it as to_dense()")
         kinds = tuple((x.dtype, tuple(x.shape)) if isinstance(x, torch.Tensor) else x for x in flat)
         last = self.gathered + 1 == self.accumulate
-        return kinds, str(spec), self.watched.now(), tuple(self.names), tuple(self.frozen), last, *((others(self.optimizer), self.earlier) if last else ())
+        of_model = self.watched.now(), tuple(self.names), tuple(self.frozen)
+        return kinds, str(spec), *of_model, last, *((others(self.optimizer), self.earlier) if last else ())
 
     def _settings(self, key: tuple) -> tuple[tuple, dict]:
         """(the settings that a program is made for, those that are its inputs)"""
