@@ -128,3 +128,24 @@ def test_steps_write_what_they_make_of_captured_tensors():
         assert math.isclose(at.compile_step(m, None, torch.optim.SGD(m.parameters(), lr=0.0))(i), m(i).item(), rel_tol=1e-6)
     m = Of(counted)
     raises(Exception, "neither an input nor a buffer", at.compile_step(m, None, torch.optim.SGD(m.parameters(), lr=0.0)), t(2))
+
+
+def test_places_that_are_no_numbers():
+    need_torch()
+    x = torch.arange(1., 41.).double().reshape(1, 2, 4, 5)
+    grid = t([[.1, -.2], [math.nan, .3], [.3, math.nan], [math.inf, .1], [1e9, 0.]]).double().reshape(1, 1, -1, 2)
+    for mode in ("bilinear", "nearest", "bicubic"):
+        for padding in ("zeros", "border", "reflection"):
+            torch._dynamo.reset()
+            f = lambda x, g: F.grid_sample(x, g, mode=mode, padding_mode=padding, align_corners=False)  # noqa: B023, E731
+            given, same = [[v.clone().requires_grad_() for v in (x, grid)] for _ in range(2)]
+            y, z = f(*given), torch.compile(f, backend="anfora")(*same)
+            assert torch.allclose(y, z, equal_nan=True), (mode, padding, y, z)
+            if mode != "bilinear":  # where eager's own backward pass reads what is not there
+                y.sum().backward()
+                z.sum().backward()
+                for a, b in zip(given, same):
+                    assert torch.allclose(a.grad, b.grad, equal_nan=True), (mode, padding, a.grad, b.grad)
+    bags = torch.compile(lambda o: F.embedding_bag(t([0, 1, 1]), x[0, 0, :2], o, mode="sum"), backend="anfora")
+    close(F.embedding_bag(t([0, 1, 1]), x[0, 0, :2], t([0, 0, 2]), mode="sum"), bags(t([0, 0, 2])), 1e-9)
+    raises(RuntimeError, "not to decrease", bags, t([0, 2, 1]))

@@ -46,7 +46,8 @@ def _bags(indices: torch.Tensor, offsets: torch.Tensor, weights: torch.Tensor | 
     """(how many bags, the bag of each index, its weight, the counted indices of each bag)"""
     bags = offsets.shape[0] - last
     ends = (offsets >= 0) & (offsets <= indices.shape[0])
-    aten._assert_async.msg(ends.all() & (offsets[0] == 0), "embedding_bag: offsets has to begin with 0 and to be between 0 and the number of indices")
+    sound = ends.all() & (offsets[0] == 0) & (offsets[1:] >= offsets[:-1]).all()  # eager reads what is not there if they decrease
+    aten._assert_async.msg(sound, "embedding_bag: offsets has to begin with 0, not to decrease, and to be between 0 and the number of indices")
     place = torch.arange(indices.shape[0], device=indices.device)
     bag = torch.searchsorted(offsets[:bags].to(torch.int64), place, right=True) - 1
     counted = indices != padding
@@ -164,7 +165,7 @@ APART: dict[Any, Callable] = {
     aten._pdist_forward.default: pairs, aten._pdist_backward.default: pairs_backward,
     aten._embedding_bag.default: bag, aten._embedding_bag_forward_only.default: bag, aten._embedding_bag_backward.default: bag_backward,
     aten._embedding_bag_per_sample_weights_backward.default: bag_weights_backward,
-    aten.grid_sampler_3d.default: sample, aten.grid_sampler_2d_backward.default: sample_backward,
+    aten.grid_sampler_2d.default: sample, aten.grid_sampler_3d.default: sample, aten.grid_sampler_2d_backward.default: sample_backward,
     aten.grid_sampler_3d_backward.default: sample_backward,
     aten._native_multi_head_attention.default: attention, aten._transformer_encoder_layer_fwd.default: encoder_layer,
 }

@@ -15,7 +15,7 @@ A = -0.75  # of the cubic that PyTorch takes
 
 
 def placed(c: torch.Tensor, size: int, padding: int, corners: bool) -> tuple:
-    """(coordinates where there are elements, the slope of that)"""
+    """(coordinates where there are elements, the slope of that); those that are no number are the first element, unless all is zero outside"""
     slope = torch.ones_like(c)
     if padding == ZEROS:
         return c, slope
@@ -28,6 +28,7 @@ def placed(c: torch.Tensor, size: int, padding: int, corners: bool) -> tuple:
         even = turns % 2 == 0
         slope = torch.where(even, 1.0, -1.0) * torch.where(c < low, -1.0, 1.0)
         c = torch.where(even, rest + low, span - rest + low)
+    c = torch.where(torch.isnan(c), 0.0, c)
     return c.clamp(0, size - 1), torch.where((c > 0) & (c < size - 1), slope, 0.0).to(c.dtype)
 
 
@@ -58,7 +59,8 @@ def taps(u: torch.Tensor, size: int, mode: int, padding: int, corners: bool) -> 
     out = []
     for at, weight, rise in made:
         there = (at >= 0) & (at < size)
-        out.append((torch.where(there, at, 0.0).to(torch.int64), torch.where(there, weight, 0.0), torch.where(there, rise, 0.0)))
+        weight, rise = (torch.where(there | torch.isnan(w), w, 0.0) for w in (weight, rise))  # no number for a place that is none
+        out.append((torch.where(there, at, 0.0).to(torch.int64), weight, rise))
     return out, slope
 
 
@@ -90,7 +92,10 @@ def sample_backward(grad: torch.Tensor, x: torch.Tensor, grid: torch.Tensor, mod
     dx, rises = torch.zeros_like(flat), [torch.zeros_like(grid[..., 0].flatten(1)) for _ in x.shape[2:]]
     elements, slopes = read(x, grid, mode, padding, corners)
     for at, weights, their in elements:
-        dx = dx.scatter_add(2, at, dy * math.prod(weights)[:, None]) if wanted[0] else dx
+        weight = math.prod(weights)
+        if padding == ZEROS:
+            weight = torch.where(torch.isnan(weight), 0.0, weight)
+        dx = dx.scatter_add(2, at, dy * weight[:, None]) if wanted[0] else dx
         along = (dy * flat.gather(2, at)).sum(1) if wanted[1] and mode != NEAREST else None
         for k in range(len(rises) if along is not None else 0):
             rises[k] = rises[k] + along * math.prod([s if i == k else w for i, (w, s) in enumerate(zip(weights, their))])

@@ -4,7 +4,9 @@ Where the optimizer branches on one (`if momentum != 0`), the trace takes the br
 that take the same one."""
 from __future__ import annotations
 
-from typing import Any
+import functools
+import inspect
+from typing import Any, Callable
 
 import sympy
 import torch
@@ -68,3 +70,98 @@ class Branches:
                 if guard.expr.free_symbols <= at.keys() and not guard.expr.subs(at):
                     return False
         return True
+
+
+# ---- what a model holds besides tensors ----
+
+PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype)
+HOOKS = ("_forward_hooks", "_forward_pre_hooks")
+INNER = frozenset(vars(torch.nn.Module())) - {"training", *HOOKS}  # of every module
+
+
+def plain(v: Any) -> Any:
+    """A value that a trace takes as it is, in a form that can be compared; others by their type, functions by themselves."""
+    kind = type(v)
+    if kind in PLAIN:
+        return kind, v
+    if kind in (list, tuple):
+        return kind, *map(plain, v)
+    if isinstance(v, dict):
+        return kind, *((k, plain(x)) for k, x in v.items())
+    return v if inspect.isroutine(v) else kind
+
+
+def _names_of(code: Any) -> set:
+    return set(code.co_names).union(*(_names_of(c) for c in code.co_consts if inspect.iscode(c)))
+
+
+class Watched:
+    """What a trace of a model, its loss and what clips its gradients takes as constants: attributes of modules, and the variables that
+    these functions name."""
+
+    def __init__(self, model: torch.nn.Module, functions: list) -> None:
+        self.model, self.objects, self.variables, self.cells = model, [], [], []
+        seen = {type(m).forward for m in model.modules() if not type(m).__module__.startswith("torch.nn.")}
+        for f in (*functions, *seen):
+            self._add(f)
+
+    def _add(self, f: Any) -> None:
+        if isinstance(f, torch.nn.Module):
+            self.objects += f.modules()
+        elif isinstance(f, functools.partial):
+            self._add(f.func)
+        elif inspect.ismethod(f):
+            self.objects += [] if isinstance(f.__self__, (type, torch.nn.Module)) else [f.__self__]
+            self._add(f.__func__)
+        elif inspect.isfunction(f) and not f.__module__.startswith("torch."):
+            self.variables += [(f.__globals__, n) for n in sorted(_names_of(f.__code__)) if n in f.__globals__]
+            self.cells += f.__closure__ or ()
+
+    def now(self) -> tuple:
+        """All of it, as part of the key of a program."""
+        found: list = []
+        for m in (*self.model.modules(), *self.objects):
+            held = getattr(m, "__dict__", {})
+            found.append(type(m))
+            found += [(k, tuple(v) if k in HOOKS else plain(v)) for k, v in held.items() if k not in INNER]
+        for names, n in self.variables:
+            found.append(plain(names.get(n)))
+        for cell in self.cells:
+            try:
+                found.append(plain(cell.cell_contents))
+            except ValueError:  # nothing is in it yet
+                found.append(None)
+        return tuple(found)
+
+
+class Attributes:
+    """The attributes of a model's modules, which a trace may write: it is undone, and a step does it again."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self.held = [(n, m, {k: v for k, v in vars(m).items() if k not in INNER and k not in HOOKS}) for n, m in model.named_modules()]
+
+    def undo(self, refuse: Callable) -> tuple[list, list]:
+        """(what was written that is no tensor: [(module, name, value)], the tensors whose places others took)"""
+        written: list = []
+        replaced: list = []
+        missing: list = []
+        for path, m, before in self.held:
+            now = {k: v for k, v in vars(m).items() if k not in INNER and k not in HOOKS}
+            for k, v in now.items():
+                old = before.get(k, self)
+                if v is old or plain(v) == plain(old) and not isinstance(v, torch.Tensor):
+                    continue
+                if old is self:
+                    del vars(m)[k]
+                else:
+                    vars(m)[k] = old
+                name = f"{path}.{k}".lstrip(".")
+                if not any(isinstance(x, torch.Tensor) for x in torch.utils._pytree.tree_leaves(v)):
+                    written.append((m, k, v))
+                elif old is None:
+                    missing.append(name)
+                else:
+                    replaced += [(name, x) for x in torch.utils._pytree.tree_leaves(old) if isinstance(x, torch.Tensor)]
+        if missing:
+            raise refuse(f"the model keeps a tensor in its attribute {missing[0]}, which was None", "make it a buffer")
+        return written, replaced

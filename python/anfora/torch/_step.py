@@ -27,10 +27,11 @@ from .._tree import type_text
 from ._backend import _drawn, _options, decompositions, lent
 from ._decisions import Decisions, refuse, settled
 from ._graph import DTYPES, Sizes, Writer, attribute
-from ._settings import Branches, numbers, others, put
+from ._settings import Attributes, Branches, Watched, numbers, others, put
 from ._values import check_of
 
 STATIC = Sizes({})
+FEW = 8  # programs that change attributes of the model
 
 
 # ---- what eager gives no gradient ----
@@ -167,7 +168,10 @@ def _pure(gm: Any, args: tuple, settle: Callable = lambda tensors: None) -> Any:
         gm = make_fx(lambda *given: (settle(given[-1]), pure(*given))[1], decompositions(), **HOW)(*args)
     for n in reversed(gm.graph.nodes):
         if n.target is torch.ops.aten.copy_.default:
-            if n.args[0].op != "placeholder":
+            written = n.args[0]
+            while written.target is torch.ops.aten.copy_.default:  # an input that is written again
+                written = written.args[0]
+            if written.op != "placeholder":
                 raise refuse(f"{n} is written in place where a value is needed")
             n.replace_all_uses_with(n.args[1])
             gm.graph.erase_node(n)
@@ -357,20 +361,30 @@ class _Code:
         tensors = [x for x in flat if isinstance(x, torch.Tensor)]
 
         def f(params: list, buffers: list, frozen: list, given: list) -> tuple:
+            nonlocal replaced
             rest = iter(given)
             batch = torch.utils._pytree.tree_unflatten([next(rest) if s is None else s for s in self.static], self.spec)
             state = dict(zip((*step.names, *step.buffers, *step.frozen), (*params, *buffers, *frozen)))
-            versions = [p._version for p in params]
-            with torch.autocast("cpu", dtype=step.autocast, enabled=step.autocast is not None):
-                value = _call_model(step.model, step.loss, state, batch)
+            versions, held = [p._version for p in params], Attributes(step.model)
+            try:
+                with torch.autocast("cpu", dtype=step.autocast, enabled=step.autocast is not None):
+                    value = _call_model(step.model, step.loss, state, batch)
+            finally:
+                self.written, replaced = held.undo(refuse)
             written = [n for n, p, v in zip(step.names, params, versions) if p._version != v]
             if written:
                 raise refuse(f"the model writes its parameter {written[0]} in place", "write it outside of the step, or make it a buffer")
             if value.dim() or not value.is_floating_point():
                 raise refuse(f"the loss is {list(value.shape)} of {value.dtype}, not one real number")
             return [value], [state[n] for n in step.buffers]
+        replaced: list = []
         args = [p.detach() for p in step.params], list(step.buffers.values()), list(step.frozen.values()), tensors
-        return _Part(_pure(settled(lambda decisions: _recorded(f, args, lambda: _as_eager(decisions))), args))
+        part = _Part(_pure(settled(lambda decisions: _recorded(f, args, lambda: _as_eager(decisions))), args))
+        constants = [attribute(n, part.writer.attributes) for n in part.constants]
+        for name, x in replaced:
+            if any(x is c for c in constants):
+                raise refuse(f"the model reads the tensor of its attribute {name} and puts another in its place", "make it a buffer")
+        return part
 
     def _optimizer(self, states: list, reached: list[bool]) -> _Part:
         step = self.step
@@ -444,9 +458,12 @@ class _Code:
             self.stepper.bind([_core.lend(t) for t in state])
             self.bound = where
         try:
-            return self.stepper.run(*map(lent, self._inputs(batch)))
+            value = self.stepper.run(*map(lent, self._inputs(batch)))
         except _core.Failure as failure:
             raise self.program.error(failure, RunError) from None
+        for module, name, v in self.written:
+            setattr(module, name, v)
+        return value
 
 
 class Step:
@@ -460,21 +477,35 @@ class Step:
             raise ValueError(f"accumulate is how many calls make one update, at least 1, not {accumulate!r}")
         self.model, self.loss, self.optimizer, self.clip, self.autocast = model, loss, optimizer, clip, autocast
         self.stop_at_nan, self.options = stop_at_nan, _options(options)
-        names = {id(p): n for n, p in model.named_parameters()}
-        groups = [[p for p in g["params"] if p.requires_grad] for g in optimizer.param_groups]
+        self.codes: dict = {}
+        self.watched = Watched(model, [loss, clip])
+        self.accumulate, self.gathered, self.earlier = accumulate, 0, ()
+        self.sums: list = []  # of gathered gradients
+        self.last: dict = {}  # of a kind of batches: the settings of its last step
+        self.moving: set = set()  # settings that changed, which are inputs
+        self.rewritten: set = set()  # programs after which the model has other attributes
+        self.names: list = []
+        self._look()
+
+    def _look(self) -> None:
+        """Takes the parameters, those that are trained and those that are not, and the buffers as they are now."""
+        trained = self.names
+        all_of = list(self.model.named_parameters())
+        names = {id(p): n for n, p in all_of}
+        groups = [[p for p in g["params"] if p.requires_grad] for g in self.optimizer.param_groups]
         self.counts, self.params = [len(g) for g in groups], [p for g in groups for p in g]
         strange = [i for i, p in enumerate(self.params) if id(p) not in names]
         if strange:
             raise ValueError(f"parameter {strange[0]} of the optimizer is not one of the model")
         self.names = [names[id(p)] for p in self.params]
         mine = set(self.names)
-        self.frozen = {n: p.detach() for n, p in model.named_parameters() if n not in mine}
-        self.buffers = dict(model.named_buffers())
-        self.codes: dict = {}
-        self.accumulate, self.gathered, self.earlier = accumulate, 0, ()
-        self.sums = [torch.zeros_like(p, requires_grad=False) for p in self.params] if accumulate > 1 else []
-        self.last: dict = {}  # of a kind of batches: the settings of its last step
-        self.moving: set = set()  # settings that changed, which are inputs
+        self.frozen = {n: p.detach() for n, p in all_of if n not in mine}
+        self.buffers = dict(self.model.named_buffers())
+        if trained != self.names and self.gathered:
+            self.names = trained
+            raise refuse("which parameters are trained changed while gradients are gathered", "change it after an update")
+        if trained != self.names and self.accumulate > 1:
+            self.sums = [torch.zeros_like(p, requires_grad=False) for p in self.params]
 
     def _key(self, batch: tuple) -> tuple:
         flat, spec = torch.utils._pytree.tree_flatten(batch)
@@ -483,7 +514,8 @@ class Step:
                 raise refuse(f"an argument of the step is a tensor of layout {x.layout}", "give it as to_dense()")
         kinds = tuple((x.dtype, tuple(x.shape)) if isinstance(x, torch.Tensor) else x for x in flat)
         last = self.gathered + 1 == self.accumulate
-        return kinds, str(spec), self.model.training, last, *((others(self.optimizer), self.earlier) if last else ())
+        of_model = self.watched.now(), tuple(self.names), tuple(self.frozen)
+        return kinds, str(spec), *of_model, last, *((others(self.optimizer), self.earlier) if last else ())
 
     def _settings(self, key: tuple) -> tuple[tuple, dict]:
         """(the settings that a program is made for, those that are its inputs)"""
@@ -494,6 +526,7 @@ class Step:
 
     def code(self, batch: tuple) -> _Code:
         """The program for batches of this kind, compiled if there is none yet."""
+        self._look()
         key = self._key(batch)
         fixed, moving = self._settings(key) if self.gathered + 1 == self.accumulate else ((), {})
         codes = self.codes.setdefault((key, fixed), [])
@@ -512,8 +545,12 @@ class Step:
         return codes[-1]
 
     def __call__(self, *batch: Any) -> float:
-        self.buffers = dict(self.model.named_buffers())
         code = self.code(batch)
+        if code.written:
+            self.rewritten.add(code)
+            if len(self.rewritten) > FEW:
+                raise refuse(f"the model changes its attribute {code.written[0][1]} in each step, each of which would be a program",
+                             "make it a buffer, a tensor of one number")
         value = code.run(batch)
         if self.accumulate > 1:
             self.gathered, self.earlier = (0, ()) if code.last else (self.gathered + 1, code.reached)

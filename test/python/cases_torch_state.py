@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""anfora.torch: steps of models that change between steps: which parameters are trained, attributes, hooks, variables of the loss,
+beside eager PyTorch."""
+import math
+
+from cases_torch import HAS_TORCH, close, need_torch
+from cases_torch_steps import raises
+
+if HAS_TORCH:
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+    from anfora import CompileError
+    import anfora.torch as at
+
+
+def same_changes(make, change, steps=3, loss=F.mse_loss, optimizer=None):
+    """Losses, state and the optimizer's state of steps between which change(model, i) is called, compiled and eager."""
+    def begin():
+        torch.manual_seed(0)
+        m = make().double()
+        return m, (optimizer or (lambda ps: torch.optim.SGD(ps, lr=0.1, momentum=0.9)))(m.parameters())
+    torch.manual_seed(3)
+    x, y = torch.randn(steps, 4, 3).double(), torch.randn(steps, 4, 2).double()
+    (eager, o), (other, p) = begin(), begin()
+    step = at.compile_step(other, loss, p)
+    for i in range(steps):
+        torch.manual_seed(i)
+        o.zero_grad()
+        value = loss(eager(x[i]), y[i])
+        value.backward()
+        o.step()
+        torch.manual_seed(i)
+        assert math.isclose(step(x[i], y[i]), value.item(), rel_tol=1e-10), (i, value)
+        change(eager, i)
+        change(other, i)
+    for (n, a), b in zip(eager.state_dict().items(), other.state_dict().values()):
+        close(a.double(), b.double(), 1e-10)
+    for a, b in zip(o.state_dict()["state"].values(), p.state_dict()["state"].values()):
+        assert a.keys() == b.keys()
+        for k in a:
+            if a[k] is not None:
+                close(a[k].double(), b[k].double(), 1e-10)
+    return step
+
+
+def layers(middle):
+    return lambda: nn.Sequential(nn.Linear(3, 4), middle(), nn.Linear(4, 2))
+
+
+def test_steps_see_which_parameters_are_trained():
+    need_torch()
+
+    def change(m, i):
+        m[0].requires_grad_(i == 1)
+        m[2].weight.requires_grad_(i != 1)
+        m[2].bias.data = m[2].bias.data + i
+    for of in (None, lambda ps: torch.optim.Adam(ps, lr=0.01)):
+        same_changes(layers(nn.Tanh), change, 4, optimizer=of)
+
+
+def test_steps_see_attributes():
+    need_torch()
+    same_changes(layers(lambda: nn.Dropout(0.2)), lambda m, i: setattr(m[1], "p", 0.7))
+    same_changes(layers(lambda: nn.BatchNorm1d(4)), lambda m, i: setattr(m[1], "momentum", 0.5))
+    same_changes(layers(lambda: nn.BatchNorm1d(4)), lambda m, i: m[1].eval() if i == 0 else m[1].train())
+    same_changes(layers(nn.Tanh), lambda m, i: m[1].register_forward_hook(lambda m, x, y: y * 2) if i == 0 else None)
+    scale = {"by": 1.0}
+    rate = 1.0
+
+    def change(m, i):
+        nonlocal rate
+        rate, scale["by"] = 0.5 + i, 2.0 * i
+    same_changes(layers(nn.Tanh), change, loss=lambda y, t: F.mse_loss(y, t) * rate + y.abs().sum() * scale["by"])
+
+
+class Counted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.steps, self.begun = nn.Linear(3, 2), 0, False
+
+    def forward(self, x):
+        self.steps += 1
+        if not self.begun:
+            self.begun, self.first = True, x
+            return self.linear(x) * 3
+        return self.linear(x) / self.steps
+
+
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.linear = nn.BatchNorm1d(3), nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.linear(self.norm(x) * self.norm(x * x))
+
+
+class Kept(nn.Module):
+    def __init__(self, first):
+        super().__init__()
+        self.linear, self.last = nn.Linear(3, 2).double(), first
+
+    def forward(self, x):
+        y = self.linear(x)
+        self.last = (y if self.last is None else y + self.last).detach()
+        return y.sum() + self.last.sum()
+
+
+def test_models_that_change_themselves():
+    need_torch()
+    step = same_changes(Counted, lambda m, i: None)
+    assert step.model.steps == 3 and step.model.begun
+    x = torch.ones(4, 3).double(), torch.ones(4, 2).double()
+    raises(CompileError, "changes its attribute steps", lambda: [step(*x) for _ in range(9)])
+    same_changes(Twice, lambda m, i: None)
+    for first, word in ((None, "attribute last, which was None"), (torch.zeros(4, 2).double(), "reads the tensor of its attribute last")):
+        m = Kept(first)
+        raises(CompileError, word, at.compile_step(m, None, torch.optim.SGD(m.parameters(), lr=0.1)), x[0])
+        assert m.last is first
