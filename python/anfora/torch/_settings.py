@@ -75,19 +75,21 @@ class Branches:
 # ---- what a model holds besides tensors ----
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype)
+DEEP = 8  # lists within lists; one may hold itself
 HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 INNER = frozenset(vars(torch.nn.Module())) - {"training", *HOOKS}  # of every module
 
 
-def plain(v: Any) -> Any:
-    """A value that a trace takes as it is, in a form that can be compared; others by their type, functions by themselves."""
+def plain(v: Any, deep: int = DEEP) -> Any:
+    """A value that a trace takes as it is, in a form that can be compared; others, and what is deeper, by their type, functions by
+    themselves."""
     kind = type(v)
     if kind in PLAIN:
         return kind, v
-    if kind in (list, tuple):
-        return kind, *map(plain, v)
-    if isinstance(v, dict):
-        return kind, *((k, plain(x)) for k, x in v.items())
+    if kind in (list, tuple) and deep:
+        return kind, *(plain(x, deep - 1) for x in v)
+    if isinstance(v, dict) and deep:
+        return kind, *((k, plain(x, deep - 1)) for k, x in v.items())
     return v if inspect.isroutine(v) else kind
 
 
