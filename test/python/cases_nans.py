@@ -43,7 +43,7 @@ def test_messages_have_shapes():
         if x.shape != y.shape:
             raise ValueError(f"{x.shape} is not {y.shape}, of {x.shape[0]:03d} rows and {x.dtype}")
         return x + y
-    words = "ValueError: (3,) is not (4,), of 003 rows and {x.dtype}"
+    words = "ValueError: (3,) is not (4,), of 003 rows and float64"
     stopped(words, anfora.jit(f), np.ones(3), np.ones(4), kind=anfora.RunError)
     def g(x):
         assert x.ndim == 2, f"{x.ndim} dims, {x.shape}"
