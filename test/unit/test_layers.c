@@ -97,7 +97,8 @@ static void train(rank *r) {
   for (size_t i = 0; st == ANF_OK && i < (size_t)p->layers; i++)
     fill(s, ANF_STATE, i, WIDTH * WIDTH, 0.1);
   if (st == ANF_OK) fill(s, ANF_INPUT, 0, (size_t)ROWS * WIDTH, 1 + r->me);
-  if (s) s->stream->o.block_bytes = 1 << 12; // the peak is what tensors take, not a block of a megabyte
+  if (s)
+    s->stream->o.block_bytes = 1 << 12; // the peak is what tensors take, not a block of a megabyte
   anf_comm_counts before = {.size = sizeof before}, after = before;
   anf_comm_count(r->comm, &before);
   for (int k = 0; st == ANF_OK && k < STEPS; k++) {
