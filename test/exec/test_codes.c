@@ -68,7 +68,7 @@ static void make(anf_ctx *cx, const kind *q, char *text, anf_value **arg) {
     char name[8], scale[32];
     double by = alone ? (double)k * 9 : scale_of(k);
     snprintf(name, sizeof name, "x%zu", k);
-    snprintf(scale, sizeof scale, "%.9g%s", by, by == (double)(int)by ? ".0" : "");
+    snprintf(scale, sizeof scale, "%.9g%s", by, by < 1e6 && by == rint(by) ? ".0" : "");
     at += (size_t)snprintf(text + at, TEXT - at, "%s", k ? ", " : "");
     for (const char *c = q->code; *c; c++) {
       char one[2] = {*c, 0};
