@@ -14,12 +14,13 @@ if HAS_TORCH:
     import anfora.torch as at
 
 
-def same_changes(make, change, steps=3, loss=F.mse_loss, optimizer=None):
+def same_changes(make, change, steps=3, loss=None, optimizer=None):
     """Losses, state and the optimizer's state of steps between which change(model, i) is called, compiled and eager."""
     def begin():
         torch.manual_seed(0)
         m = make().double()
         return m, (optimizer or (lambda ps: torch.optim.SGD(ps, lr=0.1, momentum=0.9)))(m.parameters())
+    loss = loss or F.mse_loss
     torch.manual_seed(3)
     x, y = torch.randn(steps, 4, 3).double(), torch.randn(steps, 4, 2).double()
     (eager, o), (other, p) = begin(), begin()
@@ -74,7 +75,7 @@ def test_steps_see_attributes():
     same_changes(layers(nn.Tanh), change, loss=lambda y, t: F.mse_loss(y, t) * rate + y.abs().sum() * scale["by"])
 
 
-class Counted(nn.Module):
+class Counted(nn.Module if HAS_TORCH else object):
     def __init__(self):
         super().__init__()
         self.linear, self.steps, self.begun = nn.Linear(3, 2), 0, False
@@ -87,7 +88,7 @@ class Counted(nn.Module):
         return self.linear(x) / self.steps
 
 
-class Twice(nn.Module):
+class Twice(nn.Module if HAS_TORCH else object):
     def __init__(self):
         super().__init__()
         self.norm, self.linear = nn.BatchNorm1d(3), nn.Linear(3, 2)
@@ -96,7 +97,7 @@ class Twice(nn.Module):
         return self.linear(self.norm(x) * self.norm(x * x))
 
 
-class Kept(nn.Module):
+class Kept(nn.Module if HAS_TORCH else object):
     def __init__(self, first):
         super().__init__()
         self.linear, self.last = nn.Linear(3, 2).double(), first
