@@ -447,7 +447,8 @@ bool anfi_os_is_foreign(const char *dir);
 bool anfi_os_put(anf_ctx *cx, const char *dir, const char *name, const void *p, size_t n);
 /* Reads a file of our own; false, without an error, if it cannot be read or is foreign (or a link). */
 bool anfi_os_get(anf_ctx *cx, const char *path, char **out, size_t *len, bool *foreign);
-bool anfi_os_list(anf_ctx *cx, const char *dir, anfi_files *out); // false: it cannot be read
+/* The files whose names begin so. False: the folder cannot be read. */
+bool anfi_os_list(anf_ctx *cx, const char *dir, const char *begin, anfi_files *out);
 /* A lock that threads and processes share by the name of a file. False: it could not be had in so many ms. A cleanup gives it up. */
 typedef struct anfi_claim {
   const char *path;

@@ -5,14 +5,12 @@
  * and what follows is the expected output (test/README.md describes the form). The program goes to
  * a file of the case's own name in a fresh folder where the command runs, so places in diagnostics
  * are short and line numbers are those of the case. Speaks TAP.
- * Each run of the command is a fork that has LLVM loaded: to start the command and to load LLVM is
- * most of the time of a small case.
+ * Each run of the command is a fork that has LLVM loaded (fork.h).
  *   --bless       rewrites the expected output
  *   --round-trip  prints each program as .ir and .dat, reads both back, and wants the same text
  *   --must-fail   the negative control: turns every verdict round */
 #define _XOPEN_SOURCE 700
-#include "backend/llvm/llvm.h"
-#include "cli/cli.h"
+#include "fork.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -219,36 +217,13 @@ static size_t split(const test_case *c, const char *s, size_t n, char **words) {
   return count;
 }
 
-static void redirect(int fd, const char *path, int flags) {
-  int to = open(path, flags, 0600);
-  if (to < 0 || dup2(to, fd) < 0) _exit(126);
-}
-
-/* Runs the command in the folder; standard output and error go to .stdout and .stderr there. */
-static int spawn(const char *dir, int count, char **words) {
-  fflush(NULL);
-  pid_t pid = fork();
-  if (pid < 0) die("cannot fork", words[0]);
-  if (pid == 0) {
-    if (chdir(dir) != 0) _exit(126);
-    redirect(0, "/dev/null", O_RDONLY);
-    redirect(1, ".stdout", O_WRONLY | O_CREAT | O_TRUNC);
-    redirect(2, ".stderr", O_WRONLY | O_CREAT | O_TRUNC);
-    alarm(TIME_LIMIT);
-    exit(cli_main(count, words));
-  }
-  int st;
-  while (waitpid(pid, &st, 0) < 0)
-    if (errno != EINTR) die("cannot wait for", words[0]);
-  return WIFEXITED(st) ? WEXITSTATUS(st) : 128 + WTERMSIG(st);
-}
-
 static int anfora(const test_case *c, const char *dir, const char *args, size_t n, text *out,
                   text *err) {
   char *words[MAX_WORDS + 2] = {format("anfora")};
   size_t count = split(c, args, n, words + 1);
-  int status = spawn(dir, (int)count + 1, words);
   char *out_path = format("%s/.stdout", dir), *err_path = format("%s/.stderr", dir);
+  fork_files files = {"/dev/null", out_path, err_path};
+  int status = fork_command(dir, &files, TIME_LIMIT, (int)count + 1, words);
   read_into(out, out_path);
   read_into(err, err_path);
   free(out_path), free(err_path);
@@ -483,12 +458,6 @@ static int run_list(const options *o, list cases) {
   return worst;
 }
 
-static void load_llvm(void) {
-  anf_ctx *cx = anf_ctx_new(NULL);
-  if (cx) anfi_ll_begin(cx); // where it is not, cases that need it say so
-  anf_ctx_free(cx);
-}
-
 static int usage(void) {
   fputs("golden FOLDER... [--bless] [--round-trip] [--must-fail] [--filter WORD] [--jobs N]\n",
         stderr);
@@ -522,7 +491,7 @@ int main(int argc, char **argv) {
   setenv("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1:exitcode=99", 0);
   setenv("TSAN_OPTIONS", "exitcode=99", 0);
   setenv("NO_COLOR", "1", 1);
-  load_llvm();
+  if (!o.round_trip) fork_load();
   int status = run_list(&o, cases);
   for (size_t i = 0; i < cases.n; i++) free(cases.at[i]);
   free(cases.at), free(folders.at);

@@ -11,9 +11,10 @@ more with the weights that a recursion in a loop passes on. Speaks TAP."""
 import glob
 import os
 import re
-import subprocess
 import sys
 import tempfile
+
+from command import execute
 
 TIMES, FEW, MANY = 3, 2, 16  # nodes for each of the program's, and besides: straight code, other
 AGAIN = 5  # times the nodes of a gradient, for second order
@@ -46,7 +47,7 @@ def taken(graphs, root):
 
 
 def gradient(anfora, path, name, options):
-    r = subprocess.run([anfora, 'grad', f'{path}:{name}', *options], capture_output=True, text=True)
+    r = execute([anfora, 'grad', f'{path}:{name}', *options])
     return dict(GRAPH.findall(r.stdout)) if r.returncode == 0 else None
 
 

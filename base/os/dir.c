@@ -122,13 +122,14 @@ void anfi_os_unclaim(void *p) {
 
 static void close_dir(void *d) { closedir((DIR *)d); }
 
-bool anfi_os_list(anf_ctx *cx, const char *dir, anfi_files *out) {
+bool anfi_os_list(anf_ctx *cx, const char *dir, const char *begin, anfi_files *out) {
   anfi_arena *a = anfi_scratch(cx);
   DIR *d = opendir(dir);
   if (!d) return false;
   anfi_defer(cx, ANFI_ALWAYS, close_dir, d);
   for (const struct dirent *e; (e = readdir(d));) {
     struct stat st;
+    if (strncmp(e->d_name, begin, strlen(begin)) != 0) continue;
     if (stat(anfi_sprintf(a, "%s/%s", dir, e->d_name), &st) != 0 || !S_ISREG(st.st_mode)) continue;
     anfi_file f = {anfi_strndup(a, e->d_name, strlen(e->d_name)), (uint64_t)st.st_size,
                    (int64_t)st.st_mtim.tv_sec * 1000000000 + (int64_t)st.st_mtim.tv_nsec};

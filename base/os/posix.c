@@ -152,20 +152,15 @@ static output *new_output(anf_ctx *cx) {
   return o;
 }
 
-/* .NAME.tmp-PID-N, or that of a file beside it whose name goes on: .NAME.MORE.tmp-PID-N */
-static bool is_new_file(const char *file, const char *name) {
-  size_t n = strlen(name);
-  return *file == '.' && strncmp(file + 1, name, n) == 0 && file[n + 1] == '.' &&
-         strstr(file + n + 1, ".tmp-");
-}
-
-/* Removes temporary files of processes that died while they wrote this file. */
+/* Removes temporary files of processes that died while they wrote this file, .NAME.tmp-PID-N, or one beside it whose name
+ * goes on: .NAME.MORE.tmp-PID-N */
 static void remove_left(anf_ctx *cx, const output *o) {
   anfi_arena *a = anfi_scratch(cx);
   anfi_files all = {0};
-  if (!anfi_os_list(cx, o->dir, &all)) return;
+  const char *begin = anfi_sprintf(a, ".%s.", o->name);
+  if (!anfi_os_list(cx, o->dir, begin, &all)) return;
   for (size_t i = 0; i < all.n; i++) {
-    if (!is_new_file(all.at[i].name, o->name)) continue;
+    if (!strstr(all.at[i].name + strlen(begin) - 1, ".tmp-")) continue;
     const char *path = anfi_sprintf(a, "%s/%s", o->dir, all.at[i].name);
     int f = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (f < 0) continue;

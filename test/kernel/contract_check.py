@@ -4,13 +4,13 @@
 gradients of convolutions. contract_check.py ANFORA [EVERY]: one of EVERY cases. The bound is that of a sum of as many terms in the type, each rounded once."""
 import itertools
 import os
-import subprocess
 import sys
 import tempfile
 
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from command import execute  # noqa: E402
 from tap import Tap  # noqa: E402
 
 UNIT = {"f32": 2.0**-24, "f64": 2.0**-50, "f16": 2.0**-11}
@@ -39,8 +39,7 @@ class Runner:
             names.append(os.path.join(self.folder, f"a{i}.npy"))
             np.save(names[-1], a)
         out = os.path.join(self.folder, "out.npy")
-        r = subprocess.run([self.anfora, "run", path, *("@" + n for n in names), "--backend", "llvm", "-o", out, *options],
-                           capture_output=True, text=True, check=False)
+        r = execute([self.anfora, "run", path, *("@" + n for n in names), "--backend", "llvm", "-o", out, *options])
         return (np.load(out), "") if r.returncode == 0 else (None, r.stderr[:600])
 
     def case(self, name, program, args, want, size, terms, dtype, *options):

@@ -5,13 +5,13 @@ exact, so a result is compared bit for bit with the same few roundings in NumPy,
 within the bound that optimizer/quantise/quantise.h states."""
 import argparse
 import os
-import subprocess
 import sys
 import tempfile
 
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from command import execute  # noqa: E402
 from tap import Tap  # noqa: E402
 
 CODES = {"i8": np.int8, "u8": np.uint8}
@@ -210,7 +210,7 @@ def run(anfora, folder, program, args, *options):
     for i, x in enumerate(args):
         names.append(os.path.join(folder, f"a{i}.npy"))
         np.save(names[-1], x)
-    r = subprocess.run([anfora, "run", path, *("@" + n for n in names), "-o", out, *options], capture_output=True, text=True, check=False)
+    r = execute([anfora, "run", path, *("@" + n for n in names), "-o", out, *options])
     return (np.load(out), "") if r.returncode == 0 else (None, r.stderr[:800])
 
 

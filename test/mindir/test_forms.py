@@ -6,7 +6,6 @@ test_forms.py ANFORA"""
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 
@@ -14,6 +13,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from made import TENSOR, constant, graph_of, model, node, tensor  # noqa: E402
+from command import execute  # noqa: E402
 from tap import ROOT, Tap  # noqa: E402
 from wire import field, varint  # noqa: E402
 
@@ -58,7 +58,7 @@ def run(data, *inputs, engine="interp", file="x.mindir", beside=(), entry="main"
             os.makedirs(os.path.dirname(os.path.join(folder, part)), exist_ok=True)
             with open(os.path.join(folder, part), "wb") as f:
                 f.write(content)
-        r = subprocess.run([ANFORA, "run", f"{path}:{entry}", *inputs, "--backend", engine, "--json"], capture_output=True, text=True, check=False)
+        r = execute([ANFORA, "run", f"{path}:{entry}", *inputs, "--backend", engine, "--json"])
     return (json.loads(r.stdout)["result"] if not r.returncode else None), r.stdout + r.stderr
 
 
@@ -145,7 +145,7 @@ def variables():
         with open(os.path.join(other, "data_0"), "wb") as f:
             f.write(b"".join(parts))
         os.symlink(other, os.path.join(folder, "net_variables"))
-        r = subprocess.run([ANFORA, "check", path], capture_output=True, text=True, check=False)
+        r = execute([ANFORA, "check", path])
     TAP.case("variables by a link", "" if r.returncode and "error E" in r.stderr else r.stderr or "they were read")
 
 
@@ -190,22 +190,22 @@ def fields_by_name():
                 continue
             with open(path, "wb") as f:
                 f.write(data)
-            r = subprocess.run([ANFORA, "check", path], capture_output=True, text=True, check=False)
+            r = execute([ANFORA, "check", path])
             want = {"IDLE": (0, ""), "REPORTED": (0, "warning W0102"), "REFUSED": (3, "error E1592")}[fate]
             good = bool(r.returncode) == bool(want[0]) and (f"the field {name} of {message} " in r.stderr and want[1] in r.stderr if want[1] else not r.stderr)
             TAP.case(f"{fate} {name} of {message}", "" if good else f"status {r.returncode}: {r.stderr}")
         with open(path, "wb") as f:
             f.write(model([node(n, "Abs:1", "x", stated=field(77, n)) for n in "abcy"], {"Abs:1": b""}))
-        r = subprocess.run([ANFORA, "check", path], capture_output=True, text=True, check=False)
+        r = execute([ANFORA, "check", path])
         TAP.case("a field that four nodes have is reported once", "" if r.stderr.count("W0102") == 1 and "77 of NodeProto" in r.stderr and "4 times" in r.stderr else r.stderr)
         with open(path, "wb") as f:
             f.write(model([*PLAIN, field(2, 1)], {"Abs:1": b""}))
-        r = subprocess.run([ANFORA, "check", path], capture_output=True, text=True, check=False)
+        r = execute([ANFORA, "check", path])
         TAP.case("a name that is a number", "" if "E1160" in r.stderr else r.stderr or "it was read")
         quantised = tensor("g:w", more=field(17, field(1, "linear")))
         with open(path, "wb") as f:
             f.write(model(PLAIN, {"Abs:1": b""}, [quantised]))
-        r = subprocess.run([ANFORA, "check", path], capture_output=True, text=True, check=False)
+        r = execute([ANFORA, "check", path])
         TAP.case("quantisation parameters of floats are reported", "" if not r.returncode and "W0102" in r.stderr and "quant_params" in r.stderr else r.stderr)
 
 
@@ -217,7 +217,7 @@ def refusals():
         def check(data):
             with open(path, "wb") as f:
                 f.write(data)
-            return subprocess.run([ANFORA, "check", path], capture_output=True, text=True, check=False)
+            return execute([ANFORA, "check", path])
         noise = np.random.default_rng(1).integers(0, 256, 3000, np.uint8).tobytes()
         for first in (0xD8, 0xD9, 0xDA):
             r = check(bytes([first, 0x5E, 0x3A, 0x7F]) + noise)
@@ -266,8 +266,7 @@ def trains_with_averages():
         data = os.path.join(folder, "d.npz")
         np.savez(data, z=np.tile(np.load(stem + ".in0.npy"), (4, 1)), y=np.tile(2 * np.load(stem + ".out0.npy"), (4, 1, 1, 1)))
         for optimizer in ("adamw", "sgd"):
-            r = subprocess.run([ANFORA, "train", stem + ".mindir", "--loss", "mse", "--optimizer", optimizer, "--rate", "0.003", "--data", data, "--epochs", "4", "--batch", "3"],
-                               capture_output=True, text=True, check=False)
+            r = execute([ANFORA, "train", stem + ".mindir", "--loss", "mse", "--optimizer", optimizer, "--rate", "0.003", "--data", data, "--epochs", "4", "--batch", "3"])
             losses = [float(x) for x in re.findall(r"loss (\S+)", r.stdout)]
             TAP.case(f"averages and a loss, {optimizer}", "" if len(losses) == 4 and losses[-1] < losses[0] else r.stdout + r.stderr)
 

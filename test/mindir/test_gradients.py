@@ -9,13 +9,13 @@ import glob
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 
 import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from command import execute  # noqa: E402
 from tap import ROOT, Tap  # noqa: E402
 
 FIXTURES = os.path.join(ROOT, "test", "fixtures", "mindir")
@@ -30,7 +30,7 @@ OVERFLOWS = {"step_scaled_overflow"}  # as it is to, in f32
 
 
 def call(*words):
-    r = subprocess.run([ANFORA, *words], capture_output=True, text=True, check=False)
+    r = execute([ANFORA, *words])
     if r.returncode:
         raise RuntimeError((r.stdout + r.stderr)[:600])
     return r.stdout

@@ -15,6 +15,7 @@ import tempfile
 import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from command import execute  # noqa: E402
 from tap import ROOT, Tap  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -53,7 +54,7 @@ def python():
 
 
 def call(*words):
-    r = subprocess.run([ANFORA, *words], capture_output=True, text=True, check=False)
+    r = execute([ANFORA, *words])
     return r.stdout, r.stderr if r.returncode else ""
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from made import MONAD, TENSOR, constant, graph_of, model, node, tensor  # noqa: E402
+from command import execute  # noqa: E402
 from tap import ROOT, Tap  # noqa: E402
 from wire import field, varint  # noqa: E402
 
@@ -43,8 +44,7 @@ def files_of(stem, what):
 
 def run(target, inputs, *options):
     """The numbers of the result, or what was said instead."""
-    r = subprocess.run([ANFORA, "run", target, *("@" + i for i in inputs), "--json", *options],
-                       capture_output=True, text=True, check=False)
+    r = execute([ANFORA, "run", target, *("@" + i for i in inputs), "--json", *options])
     if r.returncode:
         return None, r.stdout + r.stderr
     out = json.loads(r.stdout)
@@ -70,7 +70,7 @@ def steps(stem, *options):
     """A training step gives the parameters after it, then the loss."""
     got, problem = run(stem + ".mindir:step", files_of(stem, "in"), *options)
     if not problem:
-        r = subprocess.run([ANFORA, "run", stem + ".mindir:params", "--json"], capture_output=True, text=True, check=False)
+        r = execute([ANFORA, "run", stem + ".mindir:params", "--json"])
         names = list(json.loads(r.stdout)["result"])
         if os.path.exists(stem + ".after.npz"):
             with np.load(stem + ".after.npz") as after:
@@ -86,7 +86,7 @@ def refused(name, data, code):
         path = os.path.join(folder, "x.mindir")
         with open(path, "wb") as f:
             f.write(data)
-        r = subprocess.run([ANFORA, "check", path], capture_output=True, text=True, check=False)
+        r = execute([ANFORA, "check", path])
     good = r.returncode in (1, 2, 3, 4) and f"error {code}" in r.stderr
     TAP.case(f"refused: {name}", "" if good else f"status {r.returncode}: {r.stderr}")
 
@@ -225,7 +225,7 @@ def beside():
             f.write(of(8))
 
         def run_it():
-            return subprocess.run([ANFORA, "run", path + ":main", "[1, 2]"], capture_output=True, text=True, check=False)
+            return execute([ANFORA, "run", path + ":main", "[1, 2]"])
         with open(data, "wb") as f:
             f.write(np.array([9, 10, 20], np.float32).tobytes())
         r = run_it()
@@ -324,7 +324,7 @@ def mutated(rounds=300, together=30):
     sources = [open(os.path.join(FIXTURES, n + ".mindir"), "rb").read() for n in ("fib", "multi", "train_step", "while_grad")]
 
     def ends(paths):
-        r = subprocess.run([ANFORA, "check", *paths], capture_output=True, check=False, timeout=300)
+        r = execute([ANFORA, "check", *paths], timeout=300)
         return "" if r.returncode in (0, 1, 2, 3, 4) else f"{os.path.basename(paths[0])}: status {r.returncode}: {r.stderr[-300:]!r}"
     with tempfile.TemporaryDirectory() as folder:
         paths = [os.path.join(folder, f"{i}.mindir") for i in range(rounds)]
@@ -355,7 +355,7 @@ def by_content():
             r = subprocess.run([ANFORA, "run", "-:main", "@" + x, "--json"], stdin=f, capture_output=True, text=True, check=False)
         TAP.case("standard input", r.stderr or differs(np.array(numbers(json.loads(r.stdout)["result"])), want))
         for words, says in ((["check", source], "ok, "), (["print", source], "def net("), (["view", source, "-o", "v.html"], "")):
-            r = subprocess.run([ANFORA, *words], cwd=folder, capture_output=True, text=True, check=False)
+            r = execute([ANFORA, *words], cwd=folder)
             TAP.case(f"anfora {words[0]}", "" if not r.returncode and says in r.stdout else r.stdout + r.stderr)
         page = open(os.path.join(folder, "v.html"), encoding="utf-8").read()
         TAP.case("the page has its graphs", "" if "fc1.weight" in page and "MatMul" in page else page[:300])
@@ -390,7 +390,7 @@ def named_at_once():
         path = os.path.join(folder, "x.mindir")
         with open(path, "wb") as f:
             f.write(graph + b"".join(field(12, field(1, p + ":1") + field(2, p)) for p in ("Odd", "Even")))
-        said = subprocess.run([ANFORA, "check", path], capture_output=True, text=True, check=False).stderr
+        said = execute([ANFORA, "check", path]).stderr
     missing = [w for w in ("primitive Odd", "node a, Odd:1", "primitive Even", "node b, Even:1", "MapParameter of table", "MapParameter of second") if w not in said]
     TAP.case("all that is not supported is named", f"{missing}: {said}" if missing else "")
 
@@ -411,7 +411,7 @@ def any_arity():
                 paths.append(os.path.join(folder, f"{name}.{k}.mindir"))
                 with open(paths[-1], "wb") as f:
                     f.write(model([*start, node("y", name + ":1", *inputs)], {**prims, name + ":1": b""}, functions=one))
-        r = subprocess.run([ANFORA, "check", *paths], capture_output=True, text=True, check=False)
+        r = execute([ANFORA, "check", *paths])
     bare = [line for line in r.stderr.splitlines() if "error" in line and not re.search("error E[0-9]{4}", line)]
     read = len(paths) - len({line.split(":")[0] for line in r.stderr.splitlines() if "error E" in line})
     good = r.returncode in range(5) and not bare and 0 < read < len(paths)
@@ -446,7 +446,7 @@ PROGRAMS = {
 def written(folder, source, name):
     """What `import` writes, its text of errors."""
     path = os.path.join(folder, name)
-    r = subprocess.run([ANFORA, "import", source, "-o", path], capture_output=True, text=True, check=False)
+    r = execute([ANFORA, "import", source, "-o", path])
     return path, r.stderr if r.returncode else ""
 
 
@@ -483,7 +483,7 @@ def writes_programs():
                 f.write(text + "\n")
             path, problem = written(folder, source, "x.mindir")
             words = re.findall(r"\[.*?\]|\S+", args.format(**names))
-            runs = [subprocess.run([ANFORA, "run", p, *words, "--backend", "interp"], capture_output=True, text=True, check=False)
+            runs = [execute([ANFORA, "run", p, *words, "--backend", "interp"])
                     for p in (source, path)]
             if not problem and (runs[0].returncode or runs[0].stdout != runs[1].stdout):
                 problem = f"{runs[0].stdout}{runs[0].stderr} is read back as {runs[1].stdout}{runs[1].stderr}"
@@ -495,7 +495,7 @@ def writes_beside():
     """Weights in a file of their own: the same model, of 64-byte aligned tensors, from inside, outside and back."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "x.mindir")
-        r = subprocess.run([ANFORA, "import", os.path.join(FIXTURES, "lenet.mindir"), "-o", path, "--beside"], capture_output=True, text=True, check=False)
+        r = execute([ANFORA, "import", os.path.join(FIXTURES, "lenet.mindir"), "-o", path, "--beside"])
         weights = os.path.join(folder, "x.weights")
         TAP.case("weights written beside", r.stderr or ("" if os.path.getsize(path) < 20000 < os.path.getsize(weights) else "they are in the model"))
         inputs, want = files_of(os.path.join(FIXTURES, "lenet"), "in"), flat(files_of(os.path.join(FIXTURES, "lenet"), "out"))
@@ -505,10 +505,10 @@ def writes_beside():
         again, problem = written(folder, path, "y.mindir")
         first, problem = written(folder, os.path.join(FIXTURES, "lenet.mindir"), "z.mindir") if not problem else ("", problem)
         TAP.case("weights beside and back inside", problem or ("" if open(again, "rb").read() == open(first, "rb").read() else "another file"))
-        r = subprocess.run([ANFORA, "import", path, "-o", os.path.join(folder, "x.onnx"), "--beside"], capture_output=True, text=True, check=False)
+        r = execute([ANFORA, "import", path, "-o", os.path.join(folder, "x.onnx"), "--beside"])
         TAP.case("--beside of another format", "" if r.returncode == 2 else r.stderr)
         os.remove(weights)
-        r = subprocess.run([ANFORA, "check", path], capture_output=True, text=True, check=False)
+        r = execute([ANFORA, "check", path])
         TAP.case("weights beside that are gone", "" if "E0301" in r.stderr else r.stderr)
 
 
@@ -539,7 +539,7 @@ def trains():
         np.savez(data, x=np.tile(x, (8, 1)), y=np.tile(np.ones((5, 4), np.float32), (8, 1)))
 
         def train(*words):
-            r = subprocess.run([ANFORA, "train", *words, "--data", data, "--epochs", "20"], capture_output=True, text=True, check=False)
+            r = execute([ANFORA, "train", *words, "--data", data, "--epochs", "20"])
             return [float(x) for x in re.findall(r"loss (\S+)", r.stdout)], r.stderr
         losses, said = train(os.path.join(FIXTURES, "mlp.mindir"), "--loss", "mse", "--optimizer", "sgd", "--rate", "0.1")
         TAP.case("trained by a loss", "" if len(losses) == 20 and losses[-1] < losses[0] / 4 else f"{losses} {said}")

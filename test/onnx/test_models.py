@@ -12,6 +12,7 @@ import tempfile
 import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from command import execute  # noqa: E402
 from tap import ROOT, Tap  # noqa: E402
 from wire import field  # noqa: E402
 
@@ -39,7 +40,7 @@ def gives(path, backend):
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "y.npy")
         args = ["@" + f for f in files_of(stem, "in")]
-        r = subprocess.run([ANFORA, "run", path + ":main", *args, "--backend", backend, "-o", out], capture_output=True, text=True, check=False)
+        r = execute([ANFORA, "run", path + ":main", *args, "--backend", backend, "-o", out])
         if r.returncode:
             return TAP.case(f"{name} {backend}", r.stderr)
         if (backend == "llvm" and name in IN_PARTS) != ("W0908" in r.stderr):
@@ -98,7 +99,7 @@ def check(data, *, also=()):
                     f.write(content)
         with open(path, "wb") as f:
             f.write(data)
-        return subprocess.run([ANFORA, "check", path], capture_output=True, text=True, check=False)
+        return execute([ANFORA, "check", path])
 
 
 def refused(name, data, code, *words, also=()):
@@ -128,7 +129,7 @@ def constants():
             f.write(model(g, 19))
         for backend in ("interp", "llvm"):
             out = os.path.join(folder, "y.npy")
-            r = subprocess.run([ANFORA, "run", path, f"@{stem}.in0.npy", "--backend", backend, "-o", out], capture_output=True, text=True, check=False)
+            r = execute([ANFORA, "run", path, f"@{stem}.in0.npy", "--backend", backend, "-o", out])
             TAP.case(f"a resize by constants, {backend}", r.stderr if r.returncode else differs(np.load(out), np.load(stem + ".out0.npy")))
 
 
@@ -246,7 +247,7 @@ def narrow():
             with open(files[0], "wb") as f:
                 f.write(model(g, 23))
             np.save(files[1], of[1])
-            r = subprocess.run([ANFORA, "run", files[0], "@" + files[1], "--backend", "llvm", "-o", files[2]], capture_output=True, text=True, check=False)
+            r = execute([ANFORA, "run", files[0], "@" + files[1], "--backend", "llvm", "-o", files[2]])
             return (np.load(files[2]), "") if r.returncode == 0 else (None, r.stderr)
 
         for number, (ebits, mbits, bias, top, unknown) in formats.items():
@@ -329,7 +330,7 @@ def mutated(rounds=300):
                 data[at] = random.integers(0, 256)
             with open(path, "wb") as f:
                 f.write(data)
-            r = subprocess.run([ANFORA, "check", path], capture_output=True, check=False, timeout=60)
+            r = execute([ANFORA, "check", path], timeout=60)
             if r.returncode not in (0, 1, 2, 3, 4):
                 bad = f"round {i}: status {r.returncode}: {r.stderr[-300:]!r}"
     TAP.case(f"{rounds} files with bytes changed", bad)

@@ -2,12 +2,12 @@
 """The programs of test/fixtures/onnx/written.anf with arguments, for test_written.py and the suite."""
 import json
 import os
-import subprocess
 import sys
 
 import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from command import execute  # noqa: E402
 from tap import ROOT  # noqa: E402
 
 PROGRAM = os.path.join(ROOT, "test", "fixtures", "onnx", "written.anf")
@@ -47,7 +47,7 @@ FIRST_IS_PARAMS = ("net", "step")
 
 
 def command(anfora, *words):
-    return subprocess.run([anfora, *words], capture_output=True, text=True, check=False)
+    return execute([anfora, *words])
 
 
 def save(folder, args):

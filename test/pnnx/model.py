@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of PNNX share: running the command, comparing arrays, writing small models."""
 import os
-import subprocess
 import sys
 import zipfile
 
 import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from command import execute  # noqa: E402
 from tap import ROOT, Tap  # noqa: E402, F401
 
 ANFORA = os.path.abspath(sys.argv[1])
@@ -16,7 +16,7 @@ NAMES = {"float32": "f32", "float64": "f64", "int64": "i64", "int32": "i32", "bo
 
 
 def anfora(*words):
-    return subprocess.run([ANFORA, *words], capture_output=True, text=True, timeout=120, check=False)
+    return execute([ANFORA, *words], timeout=120)
 
 
 def shape_of(a):

@@ -6,11 +6,11 @@ test_stablehlo.py ANFORA"""
 import glob
 import os
 import re
-import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from command import execute  # noqa: E402
 from tap import ROOT, Tap  # noqa: E402
 
 FIXTURES = os.path.join(ROOT, "test", "fixtures", "stablehlo")
@@ -20,7 +20,7 @@ FOLDER = tempfile.TemporaryDirectory()
 
 
 def anfora(*args):
-    return subprocess.run([ANFORA, *args], capture_output=True, text=True, check=False)
+    return execute([ANFORA, *args])
 
 
 def file_of(text, name="case.mlir"):
