@@ -459,6 +459,31 @@ static void instructions(void **state) {
   anf_ctx_free(cx);
 }
 
+/* Code for a machine with AVX2: pairs of bytes where the weights are small, and only there. */
+static void small_instructions(void **state) {
+  (void)state;
+  for (size_t i = 0; i < ANFI_LEN(all_types); i++) {
+    product p = {&all_types[i], 4, 16, 64, 1, 64, 16, 16, 0, 0, .init = true};
+    anf_ctx *cx = anf_ctx_new(NULL);
+    anf_jit_engine *e = NULL;
+    anf_tir_module *t = NULL;
+    anf_text text = {.cx = cx}, code = {.cx = cx};
+    p.small = p.t->small;
+    put_func(&text, &p, 0);
+    assert_int_equal(anf_jit_engine_new(cx, ANF_JIT_LLVM, NULL, NULL, &e), ANF_OK);
+    snprintf(e->target.cpu, sizeof e->target.cpu, "haswell");
+    snprintf(e->target.features, sizeof e->target.features, "+avx2,+fma");
+    assert_int_equal(anf_tir_parse(cx, text.text, text.len, "small", NULL, &t), ANF_OK);
+    assert_int_equal(anf_jit_print(e, t, "asm", NULL, &code), ANF_OK);
+    assert_true((strstr(code.text, "vpmaddubsw") != NULL) == p.small);
+    anf_tir_module_free(t);
+    anf_jit_engine_free(e);
+    anf_text_free(&text);
+    anf_text_free(&code);
+    anf_ctx_free(cx);
+  }
+}
+
 static bool is_product(const char *line) {
   return strstr(line, "vfmadd") || strstr(line, "vpdpbusd") || strstr(line, "vdpbf16ps");
 }
@@ -550,6 +575,7 @@ int main(void) {
                                      cmocka_unit_test(dots_of_bf16),
                                      cmocka_unit_test(tiles),
                                      cmocka_unit_test(instructions),
+                                     cmocka_unit_test(small_instructions),
                                      cmocka_unit_test(tiles_fit_registers),
                                      cmocka_unit_test(few_columns),
                                      cmocka_unit_test(narrow_vectors),
