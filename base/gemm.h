@@ -46,7 +46,8 @@ static inline void anfi_brgemm_sizes(anfi_brgemm *g, const int64_t *v) {
   FLAG(TA, 7)                                                                                      \
   FLAG(VNNI, 8)         /* B in VNNI layout: groups of k fill 32 bits */                           \
   FLAG(BIAS_IN, 9)      /* before the sum is rounded to bf16 */                                    \
-  FLAG(COLUMN_SUMS, 10) /* 128 times the sums of its columns follow B */
+  FLAG(COLUMN_SUMS, 10) /* 128 times the sums of its columns follow B */                           \
+  FLAG(SMALL, 11)       /* no element of the signed factor (B if both are) is outside [-64, 64] */
 
 enum {
 #define GEMM_FLAG(name, bit) GEMM_##name = 1 << (bit),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""MLP_1 and MLP_2 of oneDNN's graph compiler, quantised by ONNX Runtime's own tool (QDQ, weights by channel, and dynamic), and
+"""MLP_1 and MLP_2 of oneDNN's graph compiler, quantised by ONNX Runtime's own tool (QDQ, weights by channel, of 8 and of 7 bits, and dynamic), and
 ResNet-18 with random weights (QDQ of u8 and of i8): ONNX Runtime and `anfora run` on the same files, one thread.
 peer_quant.py [BATCH..]"""
 import os
@@ -78,7 +78,7 @@ def resnet18(path, rng):
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 
 
-def quantised(path, batches, kinds=("qdq", "dynamic")):
+def quantised(path, batches, kinds=("qdq", "qdq_7", "dynamic")):
     from onnxruntime import quantization as q
 
     class Reader(q.CalibrationDataReader):
@@ -88,13 +88,13 @@ def quantised(path, batches, kinds=("qdq", "dynamic")):
         def get_next(self):
             return next(self.left, None)
     to = {kind: path.replace(".onnx", f"_{kind}.onnx") for kind in kinds}
-    types = {"qdq": q.QuantType.QUInt8, "qdq_i8": q.QuantType.QInt8}
+    types = {"qdq": q.QuantType.QUInt8, "qdq_7": q.QuantType.QUInt8, "qdq_i8": q.QuantType.QInt8}
     for kind, file in to.items():
         if kind == "dynamic":
             q.quantize_dynamic(path, file)
         else:
             q.quantize_static(path, file, Reader(), quant_format=q.QuantFormat.QDQ, activation_type=types[kind],
-                              weight_type=q.QuantType.QInt8, per_channel=True)
+                              weight_type=q.QuantType.QInt8, per_channel=True, reduce_range=kind == "qdq_7")
     return to
 
 
@@ -133,7 +133,7 @@ def with_onnxruntime():
         path = os.path.join(folder, "resnet18.onnx")
         resnet18(path, rng)
         x = [rng.standard_normal((1, 3, 224, 224)).astype(np.float32) for _ in range(4)]
-        for kind, file in quantised(path, x, ("qdq", "qdq_i8")).items():
+        for kind, file in quantised(path, x, ("qdq", "qdq_7", "qdq_i8")).items():
             compared(f"ResNet-18 {kind}", file, x[0], folder)
 
 

@@ -66,6 +66,7 @@ typedef struct anfi_product {
   bool ta, tb;       // A is stored K by M, B is stored N by K
   bool prepacked;    // B is in packed panels already
   bool adds;         // dot products are added in a second instruction (anfi_dot_adds)
+  bool wide_a;       // kernels read A in twice as many bytes
   uint64_t lda, ldb; // as stored
 } anfi_product;
 anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p);
@@ -98,14 +99,16 @@ const anfi_dot_info *anfi_dot_of(anf_tir_elem a, anf_tir_elem b, anf_tir_elem c)
 bool anfi_dot_has_tile(const anfi_isa *isa, const anfi_dot_info *d);
 /* Steps of K that one dot product of the kernel takes (group of k): 4, 2, or 0 if it has none. */
 uint32_t anfi_dot_group(const anfi_isa *isa, const anfi_gemm *k);
-/* The group of k of a B in VNNI layout, if kernels of such types read it best so; else 1. */
-uint32_t anfi_vnni_group_of(const anfi_isa *isa, anf_tir_elem a, anf_tir_elem b, anf_tir_elem c);
+/* Has it no dot product of bytes, but that of pairs that fit 16 bits, because B is small? */
+bool anfi_dot_is_small(const anfi_isa *isa, const anfi_gemm *k);
+/* The group of k of a B in VNNI layout, if kernels of such types and flags read it best so; else 1. */
+uint32_t anfi_vnni_group_of(const anfi_isa *isa, const anfi_gemm *k);
 /* Of an intrinsic call; false: its shape is not known, or there is no kernel. */
 bool anfi_gemm_of(texpr e, anfi_gemm *out);
 
 /* The type as which kernels read the bytes of A: s16 where only pairs of 16 bits have a dot product, which is exact; else
- * its own. */
-anf_tir_elem anfi_widened_a(const anfi_isa *isa, anf_tir_elem a, anf_tir_elem b);
+ * its own. `small`: no byte of B is outside [-64, 64]. */
+anf_tir_elem anfi_widened_a(const anfi_isa *isa, anf_tir_elem a, anf_tir_elem b, bool small);
 /* Has the dot product of these types a result that is added in a second instruction, for which a register is free? */
 bool anfi_dot_adds(const anfi_isa *isa, const anfi_gemm *k);
 

@@ -15,7 +15,9 @@ static bool is_supported(const anfi_gemm *g) {
   bool same = g->a == g->c && g->b == g->c && (g->c == ANF_TIR_f32 || g->c == ANF_TIR_f64);
   bool small = g->c == ANF_TIR_f32 && (g->a == ANF_TIR_bf16 || g->a == ANF_TIR_f32) &&
                (g->b == ANF_TIR_bf16 || g->b == ANF_TIR_f32);
-  if (bytes) return !(g->flags & ~(GEMM_INIT | GEMM_RELU | GEMM_TA | GEMM_VNNI | GEMM_COLUMN_SUMS));
+  if (bytes)
+    return !(g->flags &
+             ~(GEMM_INIT | GEMM_RELU | GEMM_TA | GEMM_VNNI | GEMM_COLUMN_SUMS | GEMM_SMALL));
   bool pairs = anfi_sums_pairs((int32_t)g->a, (int32_t)g->b, (int32_t)g->c);
   return same || small || (pairs && g->flags & GEMM_INIT); // bf16 alone has no sums to add to
 }
@@ -38,27 +40,35 @@ bool anfi_dot_has_tile(const anfi_isa *isa, const anfi_dot_info *d) {
   return d && d->tile && anfi_isa_has(isa, d->tile_cpu) && !(d->reorders && isa->exact);
 }
 
+bool anfi_dot_is_small(const anfi_isa *isa, const anfi_gemm *k) {
+  const anfi_dot_info *d = anfi_dot_of(k->a, k->b, k->c);
+  return d && d->group == 4 && d->vector && k->flags & GEMM_SMALL && !anfi_isa_has(isa, d->cpu) &&
+         anfi_isa_has(isa, CPU_avx2);
+}
+
 uint32_t anfi_dot_group(const anfi_isa *isa, const anfi_gemm *k) {
   const anfi_dot_info *d = anfi_dot_of(k->a, k->b, k->c);
   if (!d || k->flags & GEMM_TA) return 0; // a group of k of A must be contiguous
-  return d->vector && anfi_isa_has(isa, d->cpu) ? d->group : 0;
+  bool is_there = anfi_isa_has(isa, d->cpu) || anfi_dot_is_small(isa, k);
+  return d->vector && is_there ? d->group : 0;
 }
 
-uint32_t anfi_vnni_group_of(const anfi_isa *isa, anf_tir_elem a, anf_tir_elem b, anf_tir_elem c) {
-  anfi_gemm k = {.a = a, .b = b, .c = c};
-  if (anfi_dot_has_tile(isa, anfi_dot_of(a, b, c))) return 1; // tiles pack B themselves
-  uint32_t group = anfi_dot_group(isa, &k);
+uint32_t anfi_vnni_group_of(const anfi_isa *isa, const anfi_gemm *k) {
+  if (anfi_dot_has_tile(isa, anfi_dot_of(k->a, k->b, k->c))) return 1; // tiles pack B themselves
+  uint32_t group = anfi_dot_group(isa, k);
   return group ? group : 1;
 }
 
-anf_tir_elem anfi_widened_a(const anfi_isa *isa, anf_tir_elem a, anf_tir_elem b) {
-  anfi_gemm k = {.a = a, .b = b, .c = ANF_TIR_s32}, wide = {.a = ANF_TIR_s16, .b = b, .c = k.c};
+anf_tir_elem anfi_widened_a(const anfi_isa *isa, anf_tir_elem a, anf_tir_elem b, bool small) {
+  anfi_gemm k = {.a = a, .b = b, .c = ANF_TIR_s32, .flags = small ? GEMM_SMALL : 0};
+  anfi_gemm wide = {.a = ANF_TIR_s16, .b = b, .c = k.c};
   if (anfi_dot_group(isa, &k) || anfi_dot_has_tile(isa, anfi_dot_of(a, b, k.c))) return a;
   return anfi_dot_group(isa, &wide) ? ANF_TIR_s16 : a;
 }
 
 bool anfi_dot_adds(const anfi_isa *isa, const anfi_gemm *k) {
-  return anfi_dot_group(isa, k) && anfi_dot_of(k->a, k->b, k->c)->form == DOT_WIDENED;
+  if (!anfi_dot_group(isa, k)) return false;
+  return anfi_dot_of(k->a, k->b, k->c)->form == DOT_WIDENED || anfi_dot_is_small(isa, k);
 }
 
 bool anfi_gemm_of(texpr e, anfi_gemm *out) {

@@ -183,7 +183,7 @@ static uint64_t least_staying(const anfi_product *p, const anfi_blocks *b) {
 }
 
 /* Of an element of A as kernels read it. */
-static uint64_t bytes_of_a(const anfi_product *p) { return p->adds ? 2 * p->bytes : p->bytes; }
+static uint64_t bytes_of_a(const anfi_product *p) { return p->wide_a ? 2 * p->bytes : p->bytes; }
 
 static void cut_rows(const anfi_isa *isa, const anfi_product *p, uint64_t rows, anfi_blocks *b) {
   uint32_t dots = p->bytes < p->sum ? 2 : 1;

@@ -333,6 +333,7 @@ typedef struct anfi_mm {
   uint64_t lda, ldb, ldc;
   bool ta, tb;
   const anf_value *const_b; // the value of b, if that is a constant
+  bool small;               // of which no byte is outside [-64, 64]
   /* b holds bytes, m is 1: its elements are b - zero, of f32; zero: one number or n of them, or NULL */
   bool weights;
   texpr zero;

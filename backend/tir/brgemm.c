@@ -48,5 +48,6 @@ int64_t anfi_t_brgemm_flags(tattrs a) {
   if (anfi_t_attr(a, TA_post_binary, &v)) f |= (v << GEMM_BINARY_AT) & GEMM_BINARY;
   if (anfi_t_attr(a, TA_trans_a, &v) && v) f |= GEMM_TA;
   if (anfi_t_attr(a, TA_vnni_b, &v) && v) f |= v == 2 ? GEMM_VNNI | GEMM_COLUMN_SUMS : GEMM_VNNI;
+  if (anfi_t_attr(a, TA_small, &v) && v) f |= GEMM_SMALL;
   return f;
 }

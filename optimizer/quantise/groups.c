@@ -77,6 +77,10 @@ anf_node *anfi_q_reschedule_groups(quantiser *q, anf_node *n) {
   if (n->type->dtype != ANF_F32 || n->type->n < 2 || (!linear && anfi_q_flag(n, 0)) ||
       !anfi_q_is_tensor(x) || x->type->dtype != ANF_F32 || !grouped_of(w, transposed, &g))
     return NULL;
+  if (anfi_q_count(n) > (size_t)g.columns) {
+    anfi_q_refuse(q, "several rows multiply weights with a scale for each group of steps");
+    return NULL;
+  }
   if (g.columns < LEAST || g.groups * g.steps < LEAST || anfi_q_count(n) != (size_t)g.columns ||
       anfi_q_count(x) != (size_t)(g.groups * g.steps))
     return NULL;

@@ -135,17 +135,26 @@ static bool is_dequantised(const anf_node *n) {
   return anfi_is_op(n, ANF_OP_Dequantize) || anfi_is_op(n, ANF_OP_FakeQuantize);
 }
 
+/* Its scores and their softmax are one loop, of floats. */
+static void note_attention(quantiser *q, const anf_node *n) {
+  for (uint32_t i = 0; i < n->nin && i < 3; i++)
+    if (is_dequantised(n->in[i].def))
+      anfi_q_refuse(q, "of bytes are its products alone, where MatMul and Softmax are written out");
+}
+
 static anf_node *reschedule(quantiser *q, anf_node *n) {
   factor a, b;
   if (anfi_q_is_conv(n)) return anfi_q_reschedule_conv(q, n);
+  if (n->op == ANF_OP_Attention) note_attention(q, n);
   if (!is_product(n) || !anfi_q_is_tensor(n)) return NULL;
   bool linear = n->op == ANF_OP_Linear;
   if (!factor_of(q, n->in[0].def, !linear && anfi_q_flag(n, 0), true, &a) ||
       !factor_of(q, n->in[1].def, linear || anfi_q_flag(n, 1), false, &b) || !fits(q, &a, &b)) {
     const char *why = q->why;
     anf_node *y = reschedule_weights(q, n, linear);
+    q->why = NULL;
     if (!y) y = anfi_q_reschedule_groups(q, n);
-    q->why = is_dequantised(n->in[0].def) || is_dequantised(n->in[1].def) ? why : NULL;
+    if (is_dequantised(n->in[0].def) || is_dequantised(n->in[1].def)) q->why = why;
     return y;
   }
   anf_dtype d = anfi_quantise_dtype((anf_dtype)n->type->dtype);

@@ -48,7 +48,12 @@ static anf_node *dequantised(quantiser *q, const anf_node *n, anf_node *code, an
     if (!zero) return NULL;
     code = code->in[0].def;
   }
-  if (!is_widened_byte(code) || (!sound && !q->r.pass->fast)) return NULL;
+  if (!is_widened_byte(code)) return NULL;
+  if (!sound && !q->r.pass->fast) {
+    anfi_q_refuse(
+        q, "its scale may be infinite or NaN; Dequantize says that it is not, so does --fast");
+    return NULL;
+  }
   if (!anfi_q_is_tensor(scale) || !anfi_dtype_is_float((anf_dtype)scale->type->dtype)) return NULL;
   if (sound) scale = anfi_rewrite_const(&q->r, anfi_value_cast(scale->u.value, d));
   anf_node *in[3] = {code->in[0].def, scale, zero};

@@ -22,6 +22,14 @@ def dims(x):
     return "[" + ",".join(map(str, np.shape(x))) + "]"
 
 
+def weights(rng, shape, code):
+    """Bytes of the whole range, or within [-64, 64] and often at the ends: those have kernels of their own."""
+    info = np.iinfo(CODES[code])
+    if code == "u8" or rng.random() < 0.5:
+        return rng.integers(info.min, info.max + 1, shape).astype(CODES[code])
+    return np.where(rng.random(shape) < 0.2, rng.choice([-64, 64], shape), rng.integers(-64, 65, shape)).astype(np.int8)
+
+
 class Factor:
     """One operand: codes, a scale and perhaps a zero point that may be one number, or one for each row or column."""
 
@@ -30,7 +38,7 @@ class Factor:
         self.stored = shape[:-2] + shape[:-3:-1] if transposed else shape
         self.code = rng.choice(list(CODES))
         info = np.iinfo(CODES[self.code])
-        self.q = rng.integers(info.min, info.max + 1, self.stored).astype(CODES[self.code])
+        self.q = weights(rng, self.stored, self.code)
         axis = -1 if left == transposed else -2  # the axis that stays
         each = [1] * len(shape)
         each[axis] = self.stored[axis]
@@ -82,6 +90,7 @@ class Case:
         self.bias = rng.standard_normal(n).astype(F) if rng.random() < 0.5 else None
         self.out = rng.choice(["i8", "u8", ""])
         self.by_hand = rng.random() < 0.5
+        self.options = ["--fix", "b"] if rng.random() < 0.6 else []
 
     def program(self):
         params = self.a.params() + self.b.params() + ([("c", "f32", self.bias)] if self.bias is not None else [])
@@ -137,8 +146,8 @@ class ConvCase:
         size = [int(rng.integers((k - 1) * d + 1, high)) for k, d, high in zip(kernel, self.dilation, (14, int(rng.choice([14, 300]))))]
         self.types = rng.choice(list(CODES)), "u8" if self.constant and rng.random() < 0.3 else "i8"
         shapes = (int(rng.integers(1, 3)), ci * self.groups, *size), (co * self.groups, ci, *kernel)
-        self.x, self.w = (rng.integers(np.iinfo(CODES[d]).min, np.iinfo(CODES[d]).max + 1, s).astype(CODES[d])
-                          for d, s in zip(self.types, shapes))
+        self.x, self.w = (weights(rng, s, d) for d, s in zip(self.types, shapes))
+        self.options = ["--fix", "w"] if not self.constant and rng.random() < 0.6 else []
         self.zero = int(rng.integers(0, 100)) if rng.random() < 0.5 else 0
         self.zero_w = 128 if self.types[1] == "u8" else int(rng.integers(-9, 9)) if rng.random() < 0.3 and self.groups == 1 else 0
         self.scale = F(rng.uniform(0.01, 0.1))
@@ -217,7 +226,7 @@ def run(anfora, folder, program, args, *options):
 def check(anfora, folder, case):
     program, args = case.program()
     y, real, size = case.want()
-    got, problem = run(anfora, folder, program, args, "--backend", "llvm")
+    got, problem = run(anfora, folder, program, args, "--backend", "llvm", *case.options)
     if got is None:
         return problem + program[:600]
     if got.dtype != y.dtype or got.shape != y.shape or not np.array_equal(got, y):

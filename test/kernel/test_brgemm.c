@@ -24,20 +24,28 @@
 typedef struct types {
   anf_tir_elem a, b, c;
   const char *name[3];
+  bool small; // the signed factor, of A and B the one of weights, is within [-64, 64]
 } types;
 static const types all_types[] = {
-    {ANF_TIR_f32, ANF_TIR_f32, ANF_TIR_f32, {"f32", "f32", "f32"}},
-    {ANF_TIR_f64, ANF_TIR_f64, ANF_TIR_f64, {"f64", "f64", "f64"}},
-    {ANF_TIR_bf16, ANF_TIR_bf16, ANF_TIR_f32, {"bf16", "bf16", "f32"}},
-    {ANF_TIR_f32, ANF_TIR_bf16, ANF_TIR_f32, {"f32", "bf16", "f32"}},
-    {ANF_TIR_bf16, ANF_TIR_bf16, ANF_TIR_bf16, {"bf16", "bf16", "bf16"}}, // rounded, from zero
-    {ANF_TIR_u8, ANF_TIR_s8, ANF_TIR_s32, {"u8", "s8", "s32"}},
-    {ANF_TIR_s8, ANF_TIR_s8, ANF_TIR_s32, {"s8", "s8", "s32"}},
-    {ANF_TIR_s8, ANF_TIR_u8, ANF_TIR_s32, {"s8", "u8", "s32"}},
-    {ANF_TIR_u8, ANF_TIR_u8, ANF_TIR_s32, {"u8", "u8", "s32"}},
-    {ANF_TIR_s16, ANF_TIR_s8, ANF_TIR_s32, {"s16", "s8", "s32"}}, // bytes of A, widened
-    {ANF_TIR_s16, ANF_TIR_u8, ANF_TIR_s32, {"s16", "u8", "s32"}},
-    {ANF_TIR_f16, ANF_TIR_f16, ANF_TIR_f16, {"f16", "f16", "f16"}}, // the run time's loops
+    {ANF_TIR_f32, ANF_TIR_f32, ANF_TIR_f32, {"f32", "f32", "f32"}, false},
+    {ANF_TIR_f64, ANF_TIR_f64, ANF_TIR_f64, {"f64", "f64", "f64"}, false},
+    {ANF_TIR_bf16, ANF_TIR_bf16, ANF_TIR_f32, {"bf16", "bf16", "f32"}, false},
+    {ANF_TIR_f32, ANF_TIR_bf16, ANF_TIR_f32, {"f32", "bf16", "f32"}, false},
+    {ANF_TIR_bf16,
+     ANF_TIR_bf16,
+     ANF_TIR_bf16,
+     {"bf16", "bf16", "bf16"},
+     false}, // rounded, from zero
+    {ANF_TIR_u8, ANF_TIR_s8, ANF_TIR_s32, {"u8", "s8", "s32"}, false},
+    {ANF_TIR_s8, ANF_TIR_s8, ANF_TIR_s32, {"s8", "s8", "s32"}, false},
+    {ANF_TIR_s8, ANF_TIR_u8, ANF_TIR_s32, {"s8", "u8", "s32"}, false},
+    {ANF_TIR_u8, ANF_TIR_u8, ANF_TIR_s32, {"u8", "u8", "s32"}, false},
+    {ANF_TIR_s16, ANF_TIR_s8, ANF_TIR_s32, {"s16", "s8", "s32"}, false}, // bytes of A, widened
+    {ANF_TIR_s16, ANF_TIR_u8, ANF_TIR_s32, {"s16", "u8", "s32"}, false},
+    {ANF_TIR_f16, ANF_TIR_f16, ANF_TIR_f16, {"f16", "f16", "f16"}, false}, // the run time's loops
+    {ANF_TIR_u8, ANF_TIR_s8, ANF_TIR_s32, {"u8", "s8", "s32"}, true},
+    {ANF_TIR_s8, ANF_TIR_s8, ANF_TIR_s32, {"s8", "s8", "s32"}, true},
+    {ANF_TIR_s8, ANF_TIR_u8, ANF_TIR_s32, {"s8", "u8", "s32"}, true},
 };
 
 /* One product. The lengths are of the buffers. */
@@ -45,7 +53,7 @@ typedef struct product {
   const types *t;
   int64_t m, n, k, num, lda, ldb, ldc, sa, sb;
   int list; // how many lists; 0: by stride
-  bool init, bias, inside, scale, relu, ta, words;
+  bool init, bias, inside, scale, relu, ta, words, small;
   int binary;
   bool hidden; // K and the strides are given when it is called
 } product;
@@ -114,7 +122,12 @@ static const sizes few = { // columns: vectors of rows
     {1, 15, 16, 17, 48, 130, 257}};
 
 static product choose(const types *t, const sizes *s) {
-  product p = {.t = t, .m = s->m[upto(9)], .n = s->n[upto(10)], .k = s->k[upto(7)], .num = 1};
+  product p = {.t = t,
+               .small = t->small,
+               .m = s->m[upto(9)],
+               .n = s->n[upto(10)],
+               .k = s->k[upto(7)],
+               .num = 1};
   bool integer = t->c == ANF_TIR_s32;
   p.ta = upto(s == &small ? 3 : 9) == 0;
   p.lda = (p.ta ? p.m : p.k) + upto(3);
@@ -170,6 +183,7 @@ static void put_func(anf_text *out, const product *p, int i) {
   if (p->relu) anfi_puts(out, ", post_relu");
   if (p->ta) anfi_puts(out, ", trans_a");
   if (p->words) anfi_puts(out, ", vnni_b");
+  if (p->small) anfi_puts(out, ", small");
   if (p->binary) anfi_putf(out, ", post_binary=%d", p->binary);
   anfi_puts(out, "]}\n}\n");
 }
@@ -272,8 +286,21 @@ static anf_jit_module *compiled(anf_ctx *cx, anf_jit_kind kind, const char *isa,
   return m;
 }
 
+/* Weights that are small, often at their ends, and bytes that often are. */
+static void fill_small(const types *t, memory *x) {
+  void *w = t->b == ANF_TIR_s8 ? x->b : x->a, *bytes = w == x->a ? x->b : x->a;
+  anf_tir_elem e = w == x->a ? t->b : t->a;
+  for (int64_t i = 0; i < MOST; i++) {
+    int64_t v = upto(4) ? (int64_t)(next() % 129) - 64 : upto(2) ? 64 : -64;
+    put(w, ANF_TIR_s8, i, (double)v);
+    if (upto(4) == 0) put(bytes, e, i, e == ANF_TIR_u8 ? 255 : upto(2) ? 127 : -128);
+  }
+}
+
 static void fill_all(const types *t, memory *x) {
-  fill(x->a, t->a), fill(x->b, t->b), fill(x->c, t->c), fill(x->bias, t->c), fill(x->rhs, t->c);
+  fill(x->a, t->a), fill(x->b, t->b);
+  if (t->small) fill_small(t, x);
+  fill(x->c, t->c), fill(x->bias, t->c), fill(x->rhs, t->c);
   for (int i = 0; i < MOST; i++) x->scales[i] = (float)upto(64) / 16;
 }
 
@@ -331,6 +358,16 @@ static void pairs(void **state) {
       one_type(&all_types[i], &small, "sse", 24, ANF_JIT_INTERP);
       one_type(&all_types[i], &small, "avx2", 24, ANF_JIT_INTERP);
       one_type(&all_types[i], &large, "avx2", LARGE, ANF_JIT_INTERP);
+    }
+}
+/* Pairs of products of bytes in 16 bits, which do not saturate if B is small. */
+static void small_bytes(void **state) {
+  (void)state;
+  for (size_t i = 0; i < ANFI_LEN(all_types); i++)
+    if (all_types[i].small) {
+      one_type(&all_types[i], &small, "avx2", 24, ANF_JIT_INTERP);
+      one_type(&all_types[i], &large, "avx2", LARGE, ANF_JIT_INTERP);
+      one_type(&all_types[i], &small, "avx512", 12, ANF_JIT_INTERP);
     }
 }
 static void dots_of_bf16(void **state) {
@@ -422,6 +459,31 @@ static void instructions(void **state) {
   anf_ctx_free(cx);
 }
 
+/* Code for a machine with AVX2: pairs of bytes where the weights are small, and only there. */
+static void small_instructions(void **state) {
+  (void)state;
+  for (size_t i = 0; i < ANFI_LEN(all_types); i++) {
+    product p = {&all_types[i], 4, 16, 64, 1, 64, 16, 16, 0, 0, .init = true};
+    anf_ctx *cx = anf_ctx_new(NULL);
+    anf_jit_engine *e = NULL;
+    anf_tir_module *t = NULL;
+    anf_text text = {.cx = cx}, code = {.cx = cx};
+    p.small = p.t->small;
+    put_func(&text, &p, 0);
+    assert_int_equal(anf_jit_engine_new(cx, ANF_JIT_LLVM, NULL, NULL, &e), ANF_OK);
+    snprintf(e->target.cpu, sizeof e->target.cpu, "haswell");
+    snprintf(e->target.features, sizeof e->target.features, "+avx2,+fma");
+    assert_int_equal(anf_tir_parse(cx, text.text, text.len, "small", NULL, &t), ANF_OK);
+    assert_int_equal(anf_jit_print(e, t, "asm", NULL, &code), ANF_OK);
+    assert_true((strstr(code.text, "vpmaddubsw") != NULL) == p.small);
+    anf_tir_module_free(t);
+    anf_jit_engine_free(e);
+    anf_text_free(&text);
+    anf_text_free(&code);
+    anf_ctx_free(cx);
+  }
+}
+
 static bool is_product(const char *line) {
   return strstr(line, "vfmadd") || strstr(line, "vpdpbusd") || strstr(line, "vdpbf16ps");
 }
@@ -505,12 +567,19 @@ static void unknown_name(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_type),   cmocka_unit_test(wide_vectors),
-      cmocka_unit_test(dots),         cmocka_unit_test(pairs),
-      cmocka_unit_test(dots_of_bf16), cmocka_unit_test(tiles),
-      cmocka_unit_test(instructions), cmocka_unit_test(tiles_fit_registers),
-      cmocka_unit_test(few_columns),  cmocka_unit_test(narrow_vectors),
-      cmocka_unit_test(c_text),       cmocka_unit_test(unknown_name)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(every_type),
+                                     cmocka_unit_test(wide_vectors),
+                                     cmocka_unit_test(dots),
+                                     cmocka_unit_test(pairs),
+                                     cmocka_unit_test(small_bytes),
+                                     cmocka_unit_test(dots_of_bf16),
+                                     cmocka_unit_test(tiles),
+                                     cmocka_unit_test(instructions),
+                                     cmocka_unit_test(small_instructions),
+                                     cmocka_unit_test(tiles_fit_registers),
+                                     cmocka_unit_test(few_columns),
+                                     cmocka_unit_test(narrow_vectors),
+                                     cmocka_unit_test(c_text),
+                                     cmocka_unit_test(unknown_name)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

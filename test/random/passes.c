@@ -106,16 +106,29 @@ static void factor(maker *m) {
 
 static const char *const codes[] = {"i8", "u8"};
 
+/* None, one near the middle, or one at an end of the range. */
+static int zero_point(maker *m, const char *code) {
+  int least = code[0] == 'i' ? -128 : 0;
+  switch (below(m, 6)) {
+  case 0:
+  case 1: return (int)below(m, 40) - (least ? 20 : 0);
+  case 2: return below(m, 2) ? least : least + 255;
+  default: return 0;
+  }
+}
+
 /* Codes of [m, k] as reals: by Dequantize or by hand, the zero point a number. */
 static void put_real(maker *m, const char *name, const char *code, bool by_hand) {
-  int zero = below(m, 2) ? 0 : (int)below(m, 40) - (code[0] == 'i' ? 20 : 0);
+  int zero = zero_point(m, code);
   if (by_hand) put(m, "(Cast(%s, f32) - %d.0) * 0.0%u", name, zero, 1 + below(m, 9));
   else put(m, "Dequantize(%s, 0.0%u, Cast(%d, %s))", name, 1 + below(m, 9), zero, code);
 }
 
 static void product(maker *m, bool by_hand, const char *before, const char *shape) {
+  static const unsigned widths[] = {32, 32, 33, 7, 1};
   const char *a = ONE_OF(m, codes), *b = ONE_OF(m, codes);
-  put(m, "def main(q: %s%s, w: %s[48, 32], b: f32[32]) {\n  x = ", a, shape, b);
+  unsigned n = widths[below(m, 5)];
+  put(m, "def main(q: %s%s, w: %s[48, %u], b: f32[%u]) {\n  x = ", a, shape, b, n, n);
   put_real(m, "q", a, by_hand);
   put(m, "\n  x = %s\n  y = x @ (", before);
   put_real(m, "w", b, by_hand);
@@ -127,8 +140,11 @@ static void product(maker *m, bool by_hand, const char *before, const char *shap
   }
 }
 
-static void recognised(maker *m) { product(m, true, "x", "[24, 48]"); }
-static void rescheduled(maker *m) { product(m, below(m, 2), "x", "[24, 48]"); }
+/* Many rows, few, a batch, none. */
+static const char *const rows_of_48[] = {"[24, 48]", "[24, 48]",   "[1, 48]",
+                                         "[3, 48]",  "[2, 5, 48]", "[0, 48]"};
+static void recognised(maker *m) { product(m, true, "x", ONE_OF(m, rows_of_48)); }
+static void rescheduled(maker *m) { product(m, below(m, 2), "x", ONE_OF(m, rows_of_48)); }
 static void compensated(maker *m) {
   const char *b = ONE_OF(m, codes);
   put(m,
@@ -155,15 +171,17 @@ static void propagated(maker *m) {
 /* Quantize, FakeQuantize and DynamicQuantize of reals, with pointwise ops around. */
 static void inlined(maker *m) {
   const char *code = ONE_OF(m, codes);
-  unsigned zero = below(m, 20);
-  put(m, "def main(x: f32[24, 48], y: f32[24, 48]) {\n");
+  static const char *const shapes[] = {"[24, 48]", "[24, 48]", "[1, 1]", "[3, 5]"};
+  const char *shape = ONE_OF(m, shapes);
+  int zero = zero_point(m, code);
+  put(m, "def main(x: f32%s, y: f32%s) {\n", shape, shape);
   switch (below(m, 4)) {
   case 0:
-    put(m, "  Quantize(x * y, 0.0%u, Cast(%u, %s), dtype=%s)\n}\n", 1 + below(m, 9), zero, code,
+    put(m, "  Quantize(x * y, 0.0%u, Cast(%d, %s), dtype=%s)\n}\n", 1 + below(m, 9), zero, code,
         code);
     break;
   case 1:
-    put(m, "  FakeQuantize(x + y, 0.0%u, Cast(%u, %s), dtype=%s) * y\n}\n", 1 + below(m, 9), zero,
+    put(m, "  FakeQuantize(x + y, 0.0%u, Cast(%d, %s), dtype=%s) * y\n}\n", 1 + below(m, 9), zero,
         code, code);
     break;
   case 2:

@@ -178,7 +178,7 @@ static void pack_group(const amx *x, V p, V to, uint32_t n) {
   const kgen *k = x->k;
   V db = mul(k, k->size[GEMM_LDB], k->bytes_b);
   LLVMTypeRef lane = anfi_kg_lane(k, k->k->b);
-  anfi_dot d = {k->g, k->dot.info, HIGH, steps_of(k), false};
+  anfi_dot d = {.g = k->g, .info = k->dot.info, .lanes = HIGH, .steps = steps_of(k)};
   for (uint32_t c = 0; c < PAIR && x->at.cols[c]; c++) {
     V row[4], word = ll.ConstNull(anfi_ll_vector_of(k->g->i32, HIGH));
     for (uint32_t u = 0; u < d.steps && n; u++) {

@@ -129,8 +129,12 @@ static void body(lgen *g, const lkernel *one) {
   k.lanes = k.isa.bytes / (uint32_t)anfi_t_bytes(k.sum);
   k.vec = anfi_ll_vector_of(anfi_kg_lane(&k, (anf_tir_elem)k.sum.elem), k.lanes);
   k.pairs = anfi_sums_pairs((int32_t)one->spec.a, (int32_t)one->spec.b, (int32_t)k.sum.elem);
-  k.dot = (anfi_dot){g, anfi_dot_of(one->spec.a, one->spec.b, one->spec.c), k.lanes,
-                     anfi_dot_group(&k.isa, &one->spec), k.isa.native};
+  k.dot = (anfi_dot){.g = g,
+                     .info = anfi_dot_of(one->spec.a, one->spec.b, one->spec.c),
+                     .lanes = k.lanes,
+                     .steps = anfi_dot_group(&k.isa, &one->spec),
+                     .native = k.isa.native,
+                     .small = anfi_dot_is_small(&k.isa, &one->spec)};
   if (anfi_dot_adds(&k.isa, &one->spec)) {
     k.isa.regs--;
     k.dot.native = anfi_isa_has(&(anfi_isa){.has = k.isa.own}, cpu_of_vector(k.isa.bytes));

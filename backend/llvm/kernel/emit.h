@@ -22,6 +22,7 @@ typedef struct anfi_dot {
   const anfi_dot_info *info; // of the kernel's types, or NULL
   uint32_t lanes, steps;     // steps: the group of k, 0 for no dot product
   bool native;
+  bool small; // of bytes: b is within [-64, 64]
 } anfi_dot;
 /* Rows of B, `lanes` elements each, interleaved to such groups. */
 LLVMValueRef anfi_dot_interleave(const anfi_dot *d, LLVMValueRef *row);

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "backend/lower/low.h"
+#include "backend/lower/gemm/plan.h"
 #include "ir/ops/kernel.h"
 
 typedef struct sums { // of a row of the result
@@ -424,6 +425,7 @@ static bool by_kernels(anfi_low *L, const matmul *whole, consumer *f) {
   q.c = f->to;
   if (m.bias) q.bias = anfi_view_force(L, m.bias), q.bias_in_sum = true;
   if (m.weights) q.weights = true, q.const_b = NULL;
+  q.small = q.bytes_b == ANF_TIR_s8 && q.const_b && anfi_mm_is_small(q.const_b);
   if (m.zero) q.zero = anfi_view_force(L, m.zero), q.zeros = m.zero->n;
   uint64_t all = 1;
   for (size_t k = 0; k < m.nb; k++) all *= (uint64_t)m.batch[k];

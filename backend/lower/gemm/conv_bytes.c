@@ -29,7 +29,7 @@ typedef struct conv_bytes {
   /* types as kernels read them; channels of a word; whether signed x is copied as unsigned */
   anf_tir_elem weight, byte;
   uint64_t word;
-  bool flipped;
+  bool flipped, small; // small: no byte of constant weights is outside [-64, 64]
   /* elements of the window, of a plane of x; words of channels, channels of them; the copy by phases */
   uint64_t taps, in, words, depth, phases, plane, extent[3];
   /* results of one product: rows, columns, channels */
@@ -231,6 +231,7 @@ static void some_taps(const conv_bytes *q, const block *b, const uint64_t *t, ui
                                    step * co * q->depth, next});
   if (init) attrs = anfi_t_attr_set(L->t, attrs, TA_init, 1);
   if (q->word > 1) attrs = anfi_t_attr_set(L->t, attrs, TA_vnni_b, 1);
+  if (q->small) attrs = anfi_t_attr_set(L->t, attrs, TA_small, 1);
   anfi_low_add(L, anfi_t_eval(L->t, anfi_t_brgemm(L->t, in, attrs)));
 }
 
@@ -383,8 +384,10 @@ static void take_types(conv_bytes *q) {
   anfi_isa isa = anfi_low_isa(q->L);
   bool is_signed = q->x->dtype == ANF_I8;
   q->byte = is_signed ? ANF_TIR_s8 : ANF_TIR_u8;
-  q->weight = anfi_widened_a(&isa, ANF_TIR_s8, ANF_TIR_u8);
+  q->small = q->w->constant && anfi_mm_is_small(q->w->constant);
+  q->weight = anfi_widened_a(&isa, ANF_TIR_s8, ANF_TIR_u8, q->small);
   anfi_gemm k = {.a = q->weight, .b = ANF_TIR_u8, .c = ANF_TIR_s32};
+  if (q->small) k.flags = GEMM_SMALL;
   uint32_t group = anfi_dot_group(&isa, &k);
   q->word = group ? group : 1;
   q->flipped = is_signed && group && q->weight == ANF_TIR_s8;

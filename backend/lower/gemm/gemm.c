@@ -79,6 +79,7 @@ static void call_kernel(gemm *p, const call *c) {
   if (c->first) a = anfi_t_attr_set(L->t, a, TA_init, 1);
   if (p->a == A_BY_K) a = anfi_t_attr_set(L->t, a, TA_trans_a, 1);
   if (p->k_group > 1) a = anfi_t_attr_set(L->t, a, TA_vnni_b, p->column_sums ? 2 : 1);
+  if (p->q->small) a = anfi_t_attr_set(L->t, a, TA_small, 1);
   if (c->last) a = kernel_epilogue(p, c, a, in);
   anfi_low_add(L, anfi_t_eval(L->t, anfi_t_brgemm(L->t, in, a)));
   if (c->last && p->sums != SUMS_IN_C) anfi_gemm_run_epilogue(p, c->row, c->col, c->m, c->n);
@@ -258,8 +259,16 @@ static bool is_prepacked(const anfi_low *L, const anfi_mm *q) {
 
 static anfi_mm_shape shape_of(const anfi_low *L, const anfi_mm *q) {
   bool prepacked = is_prepacked(L, q);
-  return (anfi_mm_shape){q->elem, q->bytes_a, q->bytes_b, q->m,     q->n,
-                         q->k,    q->ta,      q->tb,      prepacked};
+  return (anfi_mm_shape){.elem = q->elem,
+                         .bytes_a = q->bytes_a,
+                         .bytes_b = q->bytes_b,
+                         .m = q->m,
+                         .n = q->n,
+                         .k = q->k,
+                         .ta = q->ta,
+                         .tb = q->tb,
+                         .prepacked = prepacked,
+                         .small = q->small};
 }
 
 static anfi_mm_types types_of(const anfi_low *L, const anfi_mm *q) {
@@ -281,8 +290,9 @@ bool anfi_low_gemm_cuts_k(const anfi_low *L, const anfi_mm *q) { return plan_of(
 bool anfi_low_gemm_rounds(const anfi_low *L, const anfi_mm *q) {
   anfi_isa isa = anfi_low_isa(L);
   anfi_mm_types t = types_of(L, q);
+  anfi_gemm k = {.a = t.a, .b = t.b, .c = t.sum};
   return q->elem == ANF_TIR_bf16 && t.a == q->elem && t.b == q->elem &&
-         anfi_vnni_group_of(&isa, t.a, t.b, t.sum) > 1 && !anfi_low_gemm_cuts_k(L, q);
+         anfi_vnni_group_of(&isa, &k) > 1 && !anfi_low_gemm_cuts_k(L, q);
 }
 
 static gemm_a a_layout(const gemm *p, bool dots) {
@@ -303,7 +313,9 @@ static gemm gemm_of(anfi_low *L, const anfi_mm *q, const anfi_blocks *b) {
   if (dots && (q->ta || (q->bytes_a && p.type.a != q->bytes_a))) p.b.pack_a = true;
   anfi_isa isa = anfi_low_isa(L);
   bool prepacked = is_prepacked(L, q), packed = prepacked || (p.b.pack_b && !q->tb);
-  p.k_group = packed ? anfi_vnni_group_of(&isa, p.type.a, p.type.b, p.type.sum) : 1;
+  anfi_gemm kernel = {
+      .a = p.type.a, .b = p.type.b, .c = p.type.sum, .flags = q->small ? GEMM_SMALL : 0};
+  p.k_group = packed ? anfi_vnni_group_of(&isa, &kernel) : 1;
   p.column_sums = prepacked && p.k_group == 4 && p.type.a == ANF_TIR_s8 && p.type.b == p.type.a;
   p.slice = anfi_mm_split_k(q->m, q->n, q->k);
   p.slices = anfi_mm_up(q->k, p.slice);
@@ -353,7 +365,7 @@ static void with_swapped_operands(anfi_low *L, const anfi_mm *q, const anfi_bloc
   x.m = q->n, x.n = q->m; // as anfi_mm_exchanged
   x.a = q->b, x.a0 = q->b0, x.lda = q->ldb, x.ta = !q->tb;
   x.b = q->a, x.b0 = q->a0, x.ldb = q->lda, x.tb = !q->ta;
-  x.const_b = NULL, x.bias = x.rhs = NULL, x.store_element = NULL, x.relu = false;
+  x.const_b = NULL, x.small = false, x.bias = x.rhs = NULL, x.store_element = NULL, x.relu = false;
   x.c = anfi_low_local(L, q->elem, q->m * q->n, "columns");
   x.c0 = anfi_ix(L, 0), x.ldc = q->m;
   in_blocks(L, &x, b);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Plans of products by the cost model: element types that kernels read, cache blocks, roles of A and B.
  *   C[2, 4096] = A[2, 512] @ B[4096, 512]^T      ->   exchanged: C^T = B @ A^T, so that B is read as stored */
+#include "backend/lower/low.h"
 #include "backend/lower/gemm/plan.h"
 
 static uint32_t bytes(anf_tir_elem e) { return (uint32_t)anfi_t_bytes(anfi_t_dt(e)); }
@@ -8,16 +9,25 @@ static uint32_t bytes(anf_tir_elem e) { return (uint32_t)anfi_t_bytes(anfi_t_dt(
 anfi_mm_types anfi_mm_types_of(const anfi_isa *isa, const anfi_mm_shape *s) {
   anfi_mm_types t = {.sum = anfi_t_elem_is_half(s->elem) ? ANF_TIR_f32 : s->elem};
   t.a = t.b = s->elem == ANF_TIR_bf16 && anfi_isa_has(isa, CPU_bf16) ? ANF_TIR_bf16 : t.sum;
-  if (s->bytes_a) t.a = anfi_widened_a(isa, s->bytes_a, s->bytes_b), t.b = s->bytes_b;
+  if (s->bytes_a) t.a = anfi_widened_a(isa, s->bytes_a, s->bytes_b, s->small), t.b = s->bytes_b;
   return t;
+}
+
+bool anfi_mm_is_small(const anf_value *v) {
+  enum { MOST = 64 };
+  bool small = true;
+  for (size_t i = 0; i < v->n && small; i++)
+    small = (int8_t)v->data[i] >= -MOST && (int8_t)v->data[i] <= MOST;
+  return small;
 }
 
 anfi_blocks anfi_mm_blocks(const anfi_isa *isa, const anfi_mm_shape *s) {
   anfi_mm_types t = anfi_mm_types_of(isa, s);
   anfi_product p = {.m = s->m, .n = s->n, .k = anfi_mm_split_k(s->m, s->n, s->k)};
   p.ta = s->ta, p.tb = s->tb, p.prepacked = s->prepacked;
-  anfi_gemm k = {.a = t.a, .b = t.b, .c = t.sum};
+  anfi_gemm k = {.a = t.a, .b = t.b, .c = t.sum, .flags = s->small ? GEMM_SMALL : 0};
   p.bytes = bytes(t.b), p.sum = bytes(t.sum), p.adds = anfi_dot_adds(isa, &k);
+  p.wide_a = bytes(t.a) > p.bytes;
   p.lda = s->ta ? s->m : s->k, p.ldb = s->tb ? s->k : s->n;
   return anfi_blocks_pick(isa, &p);
 }

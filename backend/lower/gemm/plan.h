@@ -16,6 +16,7 @@ typedef struct anfi_mm_shape {
   uint64_t m, n, k;
   bool ta, tb;    // a is stored k by m; b is stored n by k
   bool prepacked; // b is a constant, packed beforehand
+  bool small;     // and no byte of it is outside [-64, 64]
 } anfi_mm_shape;
 
 typedef struct anfi_mm_plan {
@@ -39,6 +40,9 @@ typedef struct anfi_mm_types {
   anf_tir_elem a, b, sum;
 } anfi_mm_types;
 anfi_mm_types anfi_mm_types_of(const anfi_isa *isa, const anfi_mm_shape *s);
+
+/* Is no signed byte outside [-64, 64]? Tools make such weights for machines without dot products of bytes. */
+bool anfi_mm_is_small(const anf_value *v);
 
 /* May a and b swap roles? */
 bool anfi_mm_may_exchange(const anfi_mm_shape *s);

@@ -71,7 +71,7 @@ static bool candidate(const user *u, texpr e) {
 
 static bool see(tviewer *v, texpr e) {
   user *u = (user *)v->user;
-  if (!v->lvalue && candidate(u, e) && e->size >= WORTH)
+  if (!v->lvalue && candidate(u, e) && (e->size >= WORTH || e->kind == TX_call))
     ++*anfi_map_at(&u->count, anfi_t_hash_expr(e));
   return true;
 }
@@ -215,9 +215,16 @@ static bool calls(texpr e) {
   return false;
 }
 
+/* A call whose value nothing reads, which ends and does nothing else? */
+static bool is_idle(const user *u, tstmt s) {
+  return s->kind == TS_evaluate && s->e[0]->kind == TX_call &&
+         anfi_t_pure_call(u->alias.m, s->e[0]) == PURE_TOTAL && lasts(u, s->e[0]);
+}
+
 static void statement(user *u, tstmt s) {
   teffects own;
   bool outer = u->writes;
+  if (is_idle(u, s)) return;
   effects_of(u, s, &own);
   u->writes = false;
   for (int i = 0; i < 4; i++) u->writes |= s->e[i] && calls(s->e[i]) && own.writes_unknown;
