@@ -129,8 +129,8 @@ typedef struct glow {
   bool linear;    // linear.c: are there ops that write over their input?
   uint32_t *at;   // by node id: 1 + place in the order of its graph; 0: nothing needs it
   size_t **carry; // by graph id and leaf of its result, or NULL
-  size_t **up;    // by graph id and leaf of its parameters: another of its class, or itself; or NULL
-  anfi_map slot;  // tensor → 1 + its place in `slots`
+  size_t **up;   // by graph id and leaf of its parameters: another of its class, or itself; or NULL
+  anfi_map slot; // tensor → 1 + its place in `slots`
   ANFI_VEC(gslot) slots;
   anfi_map
       forced; // node id -> bits of its inputs, arrays that are overwritten after it: it is copied out of them

@@ -250,7 +250,8 @@ size_t anfi_glow_loop_turns(const glow *w, const anfi_loop_op *l, size_t leaf, s
     for (size_t k = 0, j; k < m; k++) {
       if (all[k] < first || all[k] - first >= count) return 0;
       if (param_leaf_type(l->step, all[k]) != param_leaf_type(l->step, first + leaf)) return 0;
-      for (j = 0; j < n && out[j] != all[k] - first; j++) {}
+      for (j = 0; j < n && out[j] != all[k] - first; j++) {
+      }
       if (j == MOST) return 0;
       if (j == n) out[n++] = all[k] - first;
     }
