@@ -3,7 +3,8 @@
  *   Switch(c, f, g)(x)  with f(x) = x + 1, g(x) = x      ->  Switch(c, x + 1, x)
  *   Switch(c, f, f)(x)                                   ->  f(x)
  * Both sides then run, so each may have only a few speculatable ops on scalars: an op that may trap (an
- * integer division, an index) stays behind its branch.
+ * integer division, an index) stays behind its branch. Sides that exchange arrays, (u, v) and (v, u), stay: a branch moves
+ * none of them (backend/lower/graph/linear.c), two choices of data copy both.
  *
  * Hard case: while derivatives are still to be taken, sides with a product also stay. The side that was not
  * taken has the adjoint 0, and 0 * inf would be a NaN. */
@@ -32,6 +33,30 @@ static bool is_cheap_graph(anf_graph *g, bool derived, anfi_arena *a) {
   return cheap;
 }
 
+/* The number of the parameter that item i of what g gives is, if that is an array; or SIZE_MAX. */
+static size_t array_param(const anf_graph *g, uint32_t i) {
+  const anf_node *x = g->result->in[i].def;
+  size_t k = 0;
+  if (x->kind != ANFI_PARAM || !x->type || x->type->kind != ANF_TYPE_TENSOR || !x->type->n)
+    return SIZE_MAX;
+  while (k < g->params.n && g->params.at[k] != x) k++;
+  return k < g->params.n ? k : SIZE_MAX;
+}
+
+/* Does an array go to one item of the result on this side, and to another on that? */
+static bool exchange(const anf_graph *f, const anf_graph *g) {
+  enum { MANY = 64 };
+  const anf_node *x = f->result, *y = g->result;
+  if (!anfi_is_op(x, ANF_OP_MakeTuple) || !anfi_is_op(y, ANF_OP_MakeTuple)) return false;
+  if (x->nin != y->nin || x->nin > MANY) return false;
+  for (uint32_t i = 0; i < x->nin; i++) {
+    size_t p = array_param(f, i);
+    for (uint32_t k = 0; k < y->nin && p != SIZE_MAX; k++)
+      if (k != i && array_param(g, k) == p && array_param(g, i) != p) return true;
+  }
+  return false;
+}
+
 static anf_node *body(anfi_arena *a, anf_graph *g, anf_node *call) {
   anfi_map copies;
   anfi_node_vec order = {0};
@@ -47,7 +72,8 @@ static void flatten(anfi_pass *p, bool derived, anfi_arena *a, anf_node *call) {
   anf_node *sw = call->in[0].def;
   if (!anfi_is_op(sw, ANF_OP_Switch) || (call->flags & ANFI_NODE_EFFECT) || !call->type) return;
   anf_graph *f = anfi_value_graph(sw->in[1].def), *g = anfi_value_graph(sw->in[2].def);
-  if (!is_cheap_graph(f, derived, a) || !is_cheap_graph(g, derived, a) || !anfi_rewrite(p)) return;
+  if (!is_cheap_graph(f, derived, a) || !is_cheap_graph(g, derived, a)) return;
+  if (exchange(f, g) || !anfi_rewrite(p)) return;
   anf_node *branch[3] = {sw->in[0].def, body(a, f, call), body(a, g, call)};
   anf_node *n = anfi_apply(call->graph, ANF_OP_Switch, NULL, 3, branch);
   n->type = call->type;

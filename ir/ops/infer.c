@@ -86,6 +86,8 @@ bool anfi_infer_no_tensor(const anfi_infer *q, size_t i) {
   anfi_fail(q->cx, q->loc, ANF_E0502, i + 1, anfi_op[q->op].name, anfi_type_text(q->cx, q->in[i]));
   if (q->op == ANF_OP_Add && q->in[i]->kind == ANF_TYPE_TUPLE)
     anfi_hint(q->cx, "tuples are joined by TupleConcat(a, b)");
+  if (q->op == ANF_OP_IndexWrite && i == 1 && q->in[i]->kind == ANF_TYPE_TUPLE)
+    anfi_hint(q->cx, "x[i, j] is written by ScatterNd(x, Stack(i, j), v)");
   return false;
 }
 

@@ -134,10 +134,18 @@ static void wait_for(anfi_inference *q, anfi_spec *s) {
 
 /* The least argument above both that g may have in place of them, or NULL. */
 static const anfi_abs *join_argument(anfi_inference *q, const anf_graph *g, size_t i,
-                                     const anfi_abs *a, const anfi_abs *b) {
+                                     const anfi_abs *a, const anfi_abs *b, bool dims) {
   if (q->exact[g->params.at[i]->id]) return a == b ? a : NULL;
-  bool dims = q->nspec_of[g->id] >= MANY_SPECS && !q->exact_graph[g->id];
   return anfi_abs_join(&q->abs, a, b, dims);
+}
+
+/* Are there so many specs of g in the recursion that was entered through `root` that dims widen? A loop that is entered with
+ * arrays of two sizes is two recursions, each of which keeps its size. */
+static bool widens_dims(const anfi_inference *q, const anf_graph *g, const anfi_spec *root) {
+  uint32_t n = 0;
+  for (const anfi_spec *s = q->of_graph[g->id]; s && n < MANY_SPECS; s = s->next_same)
+    n += s->root == root;
+  return n == MANY_SPECS && !q->exact_graph[g->id];
 }
 
 /* Are the members of all flow sets in the arguments the same, whatever they bind? */
@@ -157,11 +165,12 @@ static anfi_spec *widen(anfi_inference *q, anf_graph *g, const anfi_abs **args, 
   const anfi_abs **joined = ANFI_NEW_N(q->arena, const anfi_abs *, g->params.n);
   const anfi_spec *root = in_recursion(q, q->now, g) ? q->now->root : NULL;
   bool many = q->nspec_of[g->id] > exact_specs(q, q->now, g);
+  bool dims = (many && !q->exact_graph[g->id]) || widens_dims(q, g, root);
   for (anfi_spec *s = q->of_graph[g->id]; s; s = s->next_same) {
     if (s->forward) continue;
     bool fits = many || s->root == root || same_functions(g->params.n, s->arg, args);
     for (size_t i = 0; fits && i < g->params.n; i++) {
-      joined[i] = join_argument(q, g, i, s->arg[i], args[i]);
+      joined[i] = join_argument(q, g, i, s->arg[i], args[i], dims);
       fits = joined[i] != NULL;
     }
     if (!fits) continue;

@@ -6,7 +6,7 @@
  * speculatable nodes move, and calls only under the guard. The step is copied without the nodes that moved. */
 #include "ir/loop.h"
 #include "ir/ops/op.h"
-#include "optimizer/opt.h"
+#include "optimizer/loops/loop.h"
 
 typedef struct {
   anfi_pass *pass;
@@ -160,20 +160,26 @@ static void rebuild(hoisting *h) {
   anfi_substitute(l, by);
 }
 
-static void hoist(anfi_pass *p, anfi_arena *a, anf_node *loop) {
+static bool hoist(anfi_pass *p, anfi_arena *a, anf_node *loop) {
   anfi_loop_op l = anfi_loop_parts(loop);
-  if (!l.step || l.step->effects.n || !l.step->result) return;
+  if (!l.step || l.step->effects.n || !l.step->result) return false;
   hoisting h = {.pass = p, .a = a, .loop = loop, .step = l.step, .nw = l.nw, .go = l.go};
   h.may_skip = l.counted || l.go;
   anfi_graph_order(l.step, a, &h.order);
-  if (find_moves(&h) && anfi_rewrite(p)) rebuild(&h);
+  if (!find_moves(&h) || !anfi_rewrite(p)) return false;
+  rebuild(&h);
+  return true;
 }
 
 bool anfi_opt_hoist(anfi_pass *p) {
   anfi_arena *a = anfi_scratch(p->m->cx);
-  for (size_t i = 0; i < p->m->nodes.n; i++) { // new loops too: an inner one may move outwards
-    anf_node *n = p->m->nodes.at[i];
-    if (n && anfi_is_op(n, ANF_OP_Loop) && n->type && n->u.attrs) hoist(p, a, n);
+  anfi_opt_tabulate(p, a);
+  for (bool moved = true; moved;) { // out of as many loops as there are around
+    moved = false;
+    for (size_t i = 0; i < p->m->nodes.n; i++) { // new loops too: an inner one may move outwards
+      anf_node *n = p->m->nodes.at[i];
+      if (n && anfi_is_op(n, ANF_OP_Loop) && n->type && n->u.attrs) moved |= hoist(p, a, n);
+    }
   }
   return true;
 }

@@ -180,8 +180,13 @@ static void put_state(maker *m) {
   put(m, "; ");
 }
 
+/* Two arrays, or one of them with a third. */
+static void put_exchange(maker *m) {
+  put(m, below(m, 2) ? "l = (l[1], l[0]); " : "(z, l) = (l[0], (z, l[1])); ");
+}
+
 static void put_statement(maker *m) {
-  switch (below(m, 9)) {
+  switch (below(m, 10)) {
   case 0:
     put(m, "u%d = ", m->locals);
     put_number(m, 3);
@@ -217,6 +222,7 @@ static void put_statement(maker *m) {
     put_index(m);
     put(m, "]; ");
     return;
+  case 8: put_exchange(m); return;
   default: put_state(m);
   }
 }

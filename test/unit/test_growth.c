@@ -109,6 +109,24 @@ static const growth cases[] = {
      "IndexWrite(u, i, x[i] * v[i-1]) } else { u }; u = v; v = IndexWrite(w, i-1, w[i] * w[i-1]); "
      "w = t; i = i + 1 }; Sum(u * v * w) }",
      0, true, 0},
+    {"exchange in a branch", // of one that the other branch writes
+     X "{ u = x * 1.0; v = x * 0.5; for i in 1..len(x) { if x[i] > 0.5 { w = IndexWrite(u, i, x[i] "
+       "* v[i-1]); u = v; v = w } else { u = IndexWrite(u, i, x[i] + 0.5 * v[i-1]) } }; Sum(u * v "
+       "* v) }",
+     0, true, 0},
+    {"exchange alone in a branch, in an inner loop, in an outer one",
+     X "{ u = x * 1.0; v = x * 0.5; i = 1; while i < len(x) { k = i; while k < i + 2 and x[i] > "
+       "0.3 { if x[i] > 0.6 { (u, v) = (v, u) }; v = IndexWrite(v, i, x[i] * u[i-1] + 0.5 * v[i]); "
+       "(u, v) "
+       "= (v, u); k = k + 1 }; (u, v) = (v, u); i = i + 1 }; Sum(u * v * v) }",
+     0, true, 0},
+    {"exchange of three in nested branches",
+     X
+     "{ u = x * 1.0; v = x * 0.5; w = x * 0.25; for i in 1..len(x) { if x[i] > 0.6 { y = u; u = v; "
+     "v = w; w "
+     "= y } else { if x[i] > 0.3 { (u, w) = (w, u) } }; u = IndexWrite(u, i, x[i] * v[i-1] + w[i]) "
+     "}; Sum(u * v * w) }",
+     0, true, 0},
     {"exchange of rows", // as in the distance of two words
      X "{ u = x * 1.0; v = 0.0 * x; for i in 0..3 { for j in 1..len(x) { a = v[j-1] * 0.3; b = "
        "u[j] * x[j]; v = IndexWrite(v, j, if a > b { a } else { b }) }; w = u; u = v; v = w }; "
@@ -384,9 +402,23 @@ static void near(const char *name, const char *what, double x, double y, double 
     fail_msg("%s: %s gives %.17g instead of %.17g", name, what, x, y);
 }
 
+/* The gradient of compiled code for n elements or rows, against the interpreter's. */
+static void compiled_is_right(program *p, const char *name, size_t n) {
+  static const anf_jit_kind kinds[] = {ANF_JIT_INTERP, ANF_JIT_LLVM};
+  anf_value *x = point(p, n, 0), *g = run_graph(p, p->gradient, 1, &x);
+  for (size_t k = 0; k < 2; k++) {
+    anf_value *v = run_code(p, kinds[k], n);
+    for (size_t i = 0; i < n * (p->width ? p->width : 1); i++)
+      near(name, anf_jit_kind_name(kinds[k]), anf_value_get_f64(v, i), anf_value_get_f64(g, i),
+           1e-12);
+    anf_value_release(v);
+  }
+  anf_value_release(g);
+}
+
 static void is_right(void **state) {
   const growth *c = *state;
-  enum { N = 9 };
+  enum { N = 9, LARGE = 70 }; // arrays that loops exchange have 64 numbers and more
   const double h = 1e-6;
   size_t n = N * (c->width ? c->width : 1);
   program p = {0};
@@ -398,15 +430,9 @@ static void is_right(void **state) {
   for (size_t i = 0; i < n; i++) along += anf_value_get_f64(g, i) * anf_value_get_f64(dir, i);
   near(c->name, "the gradient", along, (number(&p, N, h) - number(&p, N, -h)) / (2 * h), 1e-7);
   near(c->name, "forward mode", take_number(run_graph(&p, p.forward, 2, tangent)), along, 1e-12);
-  static const anf_jit_kind kinds[] = {ANF_JIT_INTERP, ANF_JIT_LLVM};
-  for (size_t k = 0; k < 2; k++) {
-    anf_value *v = run_code(&p, kinds[k], N);
-    for (size_t i = 0; i < n; i++)
-      near(c->name, anf_jit_kind_name(kinds[k]), anf_value_get_f64(v, i), anf_value_get_f64(g, i),
-           1e-13);
-    anf_value_release(v);
-  }
   anf_value_release(g);
+  compiled_is_right(&p, c->name, N);
+  compiled_is_right(&p, c->name, LARGE);
   anf_value_release(dir);
   unload(&p);
 }

@@ -150,7 +150,7 @@ static bool call_function(glow *w, const site *s, anf_graph *g, gval *out) {
 /* Results of an inlined body are owned as those of a function are. */
 static void disown(glow *w, const anf_graph *g, gval v) {
   for (size_t i = 0; i < v.n; i++)
-    if (v.at[i] && v.at[i]->owned && anfi_glow_carried(w, g, i) == ANFI_NO_CARRY)
+    if (v.at[i] && v.at[i]->owned && !anfi_glow_is_carried(w, g, i))
       v.at[i] = anfi_glow_lent(w, v.at[i]);
 }
 
@@ -207,6 +207,8 @@ typedef struct branches {
   anfi_leaves leaves;
   gtarget to;
   bool *taken; // by leaf: the branches write it in the buffer of an argument
+  /* by leaf: the branches write it in one of several parts of this buffer, or NULL; from which element on */
+  texpr *shared, *at;
 } branches;
 
 static bool choose(glow *w, const site *s, anf_node *callee, gval *out);
@@ -239,13 +241,22 @@ static anfi_view *common(const branches *m, size_t leaf) {
   return v;
 }
 
-/* The buffer of the argument that leaf i is written in, whichever branch runs, or NULL. */
-static texpr taken_over(glow *w, const site *s, size_t i) {
-  size_t input, leaf;
-  if (s->call->kind != ANFI_CALL || !anfi_glow_takes_over(w, s->call, i, &input, &leaf))
-    return NULL;
-  const anfi_view *v = s->args[input - 1].at[leaf];
-  return v && v->owned ? v->tensor : NULL;
+/* The buffer of the argument that leaf i is written in, whichever branch runs, or NULL. `shared`: if branches write it in
+ * different ones, parts of one buffer, that buffer. */
+static texpr taken_over(glow *w, const site *s, size_t i, texpr *shared) {
+  glinks l;
+  *shared = NULL;
+  if (s->call->kind != ANFI_CALL || !anfi_glow_takes_one(w, s->call, i, &l)) return NULL;
+  const anfi_view *v = s->args[l.at[0].input - 1].at[l.at[0].leaf];
+  if (l.n == 1) return v && v->owned ? v->tensor : NULL;
+  const gslot *slot = anfi_glow_own_slot(w, v);
+  texpr room = slot ? slot->room : NULL;
+  for (size_t k = 1; k < l.n && slot; k++) {
+    slot = anfi_glow_own_slot(w, s->args[l.at[k].input - 1].at[l.at[k].leaf]);
+    if (slot && slot->room != room) slot = NULL;
+  }
+  if (slot) *shared = room;
+  return NULL;
 }
 
 static void start_branches(glow *w, branches *m, const site *s, size_t n, const anfi_leaves *l) {
@@ -256,12 +267,23 @@ static void start_branches(glow *w, branches *m, const site *s, size_t n, const 
                   .leaves = *l};
   m->to.room = ANFI_NEW_N(w->a, texpr, l->n + 1);
   m->taken = ANFI_NEW_N(w->a, bool, l->n + 1);
+  m->shared = ANFI_NEW_N(w->a, texpr, l->n + 1);
+  m->at = ANFI_NEW_N(w->a, texpr, l->n + 1);
   for (size_t i = 0; i < l->n; i++)
     if (l->at[i].scalar) continue;
-    else if ((m->to.room[i] = taken_over(w, s, i))) m->taken[i] = true;
-    else
+    else if ((m->to.room[i] = taken_over(w, s, i, &m->shared[i]))) m->taken[i] = true;
+    else if (!m->shared[i])
       m->to.room[i] =
           s->to && s->to[i] ? s->to[i] : anfi_t_tensor1(w->t, l->at[i].elem, "t", l->at[i].n);
+}
+
+/* Does each branch give leaf i in a part of the buffer that they share? */
+static bool is_shared(const glow *w, const branches *m, size_t i) {
+  for (size_t k = 0; k < m->n && m->shared[i]; k++) {
+    const gslot *slot = m->v[k].n ? anfi_glow_own_slot(w, m->v[k].at[i]) : NULL;
+    if (!slot || slot->room != m->shared[i]) return false;
+  }
+  return m->shared[i] != NULL;
 }
 
 /* Variables and rooms for what the branches bring together; then each branch writes them at its end. */
@@ -276,6 +298,11 @@ static gval end_branches(glow *w, branches *m) {
       m->to.room[i] = NULL;
       continue;
     }
+    if (is_shared(w, m, i)) {
+      m->at[i] = anfi_low_var(w->L, ANFI_IX, "at", anfi_t_index(w->t, 0));
+      continue;
+    }
+    if (m->shared[i]) room = m->to.room[i] = anfi_t_tensor1(w->t, l->elem, "t", l->n);
     if (l->scalar) m->to.var[i] = anfi_low_var(w->L, d, "r", anfi_t_int(w->t, d, 0));
     else if (!m->taken[i] && (!m->s->to || room != m->s->to[i]))
       anfi_low_add(w->L, anfi_t_define(w->t, TL_local, room, NULL));
@@ -286,9 +313,22 @@ static gval end_branches(glow *w, branches *m) {
     anfi_low_open(w->L);
     anfi_low_add(w->L, anfi_t_splice(w->t, m->body[k]->n, m->body[k]->s));
     anfi_glow_target_put(w, &m->to, m->v[k]);
+    for (size_t i = 0; i < m->leaves.n; i++)
+      if (m->at[i]) anfi_low_set(w->L, m->at[i], anfi_glow_own_slot(w, m->v[k].at[i])->at);
     m->body[k] = anfi_low_close(w->L);
   }
   return out;
+}
+
+/* After the branches: leaves in a buffer that they share. */
+static void find_shared(glow *w, const branches *m, gval out) {
+  for (size_t i = 0; i < m->leaves.n; i++) {
+    const anfi_leaf *l = &m->leaves.at[i];
+    if (!m->at[i]) continue;
+    texpr at = anfi_low_let(w->L, m->at[i], "at");
+    out.at[i] = anfi_glow_view(w, l, anfi_glow_slot(w, m->shared[i], l->elem, at, l->n));
+    out.at[i]->owned = true;
+  }
 }
 
 enum { CHAIN = 16 }; // branches in a row, which read better than a tree of them
@@ -330,6 +370,7 @@ static bool choose(glow *w, const site *s, anf_node *sw, gval *out) {
   *out = end_branches(w, &m);
   if (two) anfi_low_add(w->L, anfi_t_if(w->t, c, m.body[0], m.body[1]));
   else add_chain(w, c, n, m.body);
+  find_shared(w, &m, *out);
   return true;
 }
 

@@ -68,6 +68,18 @@ anfi_view *anfi_glow_lent(glow *w, anfi_view *v) {
   return v && v->owned ? anfi_view_buffer(w->L, v->type, v->tensor) : v;
 }
 
+texpr anfi_glow_slot(glow *w, texpr room, anf_tir_elem e, texpr at, uint64_t n) {
+  texpr part = anfi_low_part(w->L, room, e, at, n);
+  anfi_push(w->a, &w->slots, ((gslot){room, at}));
+  *anfi_map_at(&w->slot, anfi_key(part)) = w->slots.n;
+  return part;
+}
+
+const gslot *anfi_glow_own_slot(const glow *w, const anfi_view *v) {
+  const uint64_t *i = v && v->owned ? anfi_map_find(&w->slot, anfi_key(v->tensor)) : NULL;
+  return i ? &w->slots.at[*i - 1] : NULL;
+}
+
 /* ---- tuples and records: which leaves ---- */
 
 static size_t leaves_before(const anf_type *t, size_t i) {
@@ -673,6 +685,7 @@ bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out)
   anfi_map_init(&w.left, a);
   anfi_map_init(&w.wished, a);
   anfi_map_init(&w.forced, a);
+  anfi_map_init(&w.slot, a);
   anfi_order_reads_first(w.an);
   anfi_glow_linear(&w);
   look_over(&w);

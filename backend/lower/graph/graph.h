@@ -88,6 +88,11 @@ typedef struct gwish {
   texpr *to;
 } gwish;
 
+/* A tensor that is a part of a buffer from a place on, which is known at run time only. */
+typedef struct gslot {
+  texpr room, at;
+} gslot;
+
 typedef struct glow {
   /* in and out */
   anf_ctx *cx;
@@ -124,6 +129,9 @@ typedef struct glow {
   bool linear;    // linear.c: are there ops that write over their input?
   uint32_t *at;   // by node id: 1 + place in the order of its graph; 0: nothing needs it
   size_t **carry; // by graph id and leaf of its result, or NULL
+  size_t **up;   // by graph id and leaf of its parameters: another of its class, or itself; or NULL
+  anfi_map slot; // tensor → 1 + its place in `slots`
+  ANFI_VEC(gslot) slots;
   anfi_map
       forced; // node id -> bits of its inputs, arrays that are overwritten after it: it is copied out of them
   ANFI_VEC(anf_graph *) inlined; // those being lowered now, outermost first
@@ -156,19 +164,34 @@ anfi_view *anfi_glow_view(glow *w, const anfi_leaf *leaf, texpr e);
 /* linear.c: buffers that are written in place from link to link */
 #define ANFI_NO_CARRY (SIZE_MAX - 1)
 void anfi_glow_linear(glow *w); // finds the links of all graphs
-/* The leaf of the parameters of g whose buffer leaf k of its result is written in, or ANFI_NO_CARRY; for a leaf of a loop's
- * state, the leaf of the state whose buffer a round writes it in; is that its own? */
+/* The leaf of the parameters of g whose buffer leaf k of its result is written in, or ANFI_NO_CARRY; is it written in that
+ * of one of several, which the run chooses? */
 size_t anfi_glow_carried(const glow *w, const anf_graph *g, size_t leaf);
-size_t anfi_glow_loop_from(const glow *w, const anfi_loop_op *l, size_t leaf);
+bool anfi_glow_is_carried(const glow *w, const anf_graph *g, size_t leaf);
+/* Does a round write a leaf of a loop's state in its own buffer? In the buffers of which leaves of the state do rounds write
+ * it: itself first and those that it is exchanged with, or 0. */
+enum { ANFI_MOST_LINKS = 16 };
 bool anfi_glow_loop_in_place(const glow *w, const anfi_loop_op *l, size_t leaf);
+size_t anfi_glow_loop_turns(const glow *w, const anfi_loop_op *l, size_t leaf,
+                            size_t out[ANFI_MOST_LINKS]);
 /* Is n the last reader of a leaf of its input? Then n may write over it, if its view is owned. */
 bool anfi_glow_is_last(glow *w, const anf_node *n, size_t input, size_t leaf);
-/* Is a leaf of what the call or loop n gives written in a leaf of an input that n is the last reader of? */
-bool anfi_glow_takes_over(glow *w, const anf_node *n, size_t leaf, size_t *input, size_t *at);
+/* Is a leaf of what the call or loop n gives written in one of some leaves of inputs that n is the last reader of? */
+typedef struct glink {
+  size_t input, leaf;
+} glink;
+typedef struct glinks {
+  size_t n;
+  glink at[ANFI_MOST_LINKS];
+} glinks;
+bool anfi_glow_takes_one(glow *w, const anf_node *n, size_t leaf, glinks *l);
 gsource anfi_glow_source(anf_ctx *cx, gsource s);
 static inline uint64_t anfi_glow_input_bit(size_t input) {
   return UINT64_C(1) << input % 64;
 } // of `forced`
+/* n elements of a buffer from a place on; the place of a view that is alone in such a one, or NULL. */
+texpr anfi_glow_slot(glow *w, texpr room, anf_tir_elem e, texpr at, uint64_t n);
+const gslot *anfi_glow_own_slot(const glow *w, const anfi_view *v);
 /* The view for a reader that is not the last: its memory is not to be overwritten. */
 anfi_view *anfi_glow_lent(glow *w, anfi_view *v);
 

@@ -10,6 +10,9 @@
  *   static    `carry`: leaf k of a graph's result is leaf p of its parameters, overwritten by a chain of writes,
  *             calls and loops, where each link is the last reader of the one before. A greatest fixpoint over
  *             graphs, as recursions and branches name each other.
+ *             Hard case: (u, v) = c ? (v, u) : (u, v) exchanges arrays. p is then one of a class of leaves of one type, and
+ *             which one is known at run time only. Each of the class is the buffer of at most one leaf of the result, as
+ *             each link is the only last reader of what it takes over, so that a loop permutes the buffers of a class.
  *   dynamic   `owned` of a view: its buffer holds this value alone. Whoever reads an owned view last
  *             (anfi_glow_is_last) may write over it; a buffer of the caller or of the host is never owned.
  * Readers that come before the last one (reads_first.c puts them there) must not read later what they stand for: numbers
@@ -18,6 +21,7 @@
 #include "backend/lower/graph/graph.h"
 
 enum { MANY = 4096, MOST_USES = 64, DEEPEST = 8 };
+enum { MOST = ANFI_MOST_LINKS };
 #define ANY  SIZE_MAX // a carry that is not known yet
 #define NONE ANFI_NO_CARRY
 
@@ -126,20 +130,72 @@ bool anfi_glow_is_last(glow *w, const anf_node *n, size_t input, size_t leaf) {
   return w->linear && is_at(w, n, n->graph) && is_last(w, n->graph, s, n, &n->in[input], PARTS_ARE);
 }
 
+/* ---- classes of leaves ---- */
+
+static size_t class_of(const glow *w, const anf_graph *g, size_t p) {
+  const size_t *up = w->up[g->id];
+  while (up && up[p] != p) p = up[p];
+  return p;
+}
+
+/* Leaf p of the parameters of g and those of its class; their number, or 0 if they are too many. */
+static size_t class_members(const glow *w, const anf_graph *g, size_t p, size_t out[MOST]) {
+  size_t n = 1, all = 0, root = class_of(w, g, p);
+  out[0] = p;
+  if (!w->up[g->id]) return n;
+  for (size_t i = 0; i < g->params.n; i++) all += anfi_leaf_count(g->params.at[i]->type);
+  for (size_t q = 0; q < all; q++) {
+    if (q == p || class_of(w, g, q) != root) continue;
+    if (n == MOST) return 0;
+    out[n++] = q;
+  }
+  return n;
+}
+
+static bool is_single(const glow *w, const anf_graph *g, size_t p) {
+  size_t all[MOST];
+  return class_members(w, g, p, all) == 1;
+}
+
+static const anf_type *leaf_type(const anf_type *t, size_t k) {
+  while (t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD) {
+    uint32_t i = 0;
+    for (size_t m; i + 1 < t->n && k >= (m = anfi_leaf_count(t->items[i])); i++) k -= m;
+    t = t->items[i];
+  }
+  return t;
+}
+
+static const anf_type *param_leaf_type(const anf_graph *g, size_t p) {
+  size_t i = 0;
+  for (size_t m; i + 1 < g->params.n && p >= (m = anfi_leaf_count(g->params.at[i]->type)); i++)
+    p -= m;
+  return leaf_type(g->params.at[i]->type, p);
+}
+
+/* Makes q one of the class of p. */
+static bool join_class(glow *w, const anf_graph *g, size_t p, size_t q) {
+  size_t all = 0, a = class_of(w, g, p), b = class_of(w, g, q);
+  if (a == b) return false;
+  for (size_t i = 0; i < g->params.n; i++) all += anfi_leaf_count(g->params.at[i]->type);
+  if (!w->up[g->id]) {
+    w->up[g->id] = ANFI_NEW_N(w->a, size_t, all + 1);
+    for (size_t i = 0; i < all; i++) w->up[g->id][i] = i;
+  }
+  w->up[g->id][b] = a;
+  return true;
+}
+
 /* ---- what a link writes over ---- */
 
-static size_t join(size_t a, size_t b) { return a == ANY ? b : b == ANY || a == b ? a : NONE; }
-
-/* Over the graphs that a call may enter. */
-static size_t carry_of_callee(const glow *w, const anf_node *callee, size_t leaf, int deep) {
-  const anf_graph *g = anfi_value_graph(callee);
-  if (g) return w->carry[g->id] ? w->carry[g->id][leaf] : NONE;
-  bool choice = anfi_is_op(callee, ANF_OP_Switch) || anfi_is_op(callee, ANF_OP_SwitchLayer);
-  size_t r = ANY;
-  if (!choice || deep > DEEPEST) return NONE;
-  for (uint32_t k = 1; k < callee->nin; k++)
-    r = join(r, carry_of_callee(w, callee->in[k].def, leaf, deep + 1));
-  return r;
+static bool add_link(glinks *l, const anf_node *n, const anfi_use *u, size_t leaf) {
+  glink link = {(size_t)(u - n->in), leaf};
+  if (!u) return false;
+  for (size_t i = 0; i < l->n; i++)
+    if (l->at[i].input == link.input && l->at[i].leaf == leaf) return true;
+  if (l->n == MOST) return false;
+  l->at[l->n++] = link;
+  return true;
 }
 
 /* The use of n that holds leaf p of the arguments from input `from` on; *p becomes a leaf of that input. */
@@ -152,50 +208,93 @@ static const anfi_use *argument(const anf_node *n, size_t from, size_t *p) {
   return NULL;
 }
 
-size_t anfi_glow_loop_from(const glow *w, const anfi_loop_op *l, size_t leaf) {
+/* Over the graphs that a call may enter. */
+static bool call_links(const glow *w, const anf_node *call, const anf_node *callee, size_t leaf,
+                       int deep, glinks *l) {
+  const anf_graph *g = anfi_value_graph(callee);
+  if (g) {
+    size_t all[MOST], c = w->carry[g->id] ? w->carry[g->id][leaf] : NONE;
+    size_t n = c == ANY || c == NONE ? 0 : class_members(w, g, c, all);
+    for (size_t i = 0; i < n; i++) {
+      const anfi_use *u = argument(call, 1, &all[i]);
+      if (!add_link(l, call, u, all[i])) return false;
+    }
+    return n > 0 || c == ANY;
+  }
+  if (!anfi_is_op(callee, ANF_OP_Switch) && !anfi_is_op(callee, ANF_OP_SwitchLayer)) return false;
+  if (deep > DEEPEST) return false;
+  for (uint32_t k = 1; k < callee->nin; k++)
+    if (!call_links(w, call, callee->in[k].def, leaf, deep + 1, l)) return false;
+  return true;
+}
+
+/* Leaves of the state, and of what comes before it in the parameters of the step. */
+static size_t state_count(const anfi_loop_op *l, size_t *first) {
+  size_t n = 0;
+  *first = 0;
+  for (size_t i = 0; i < l->nw; i++) *first += anfi_leaf_count(l->step->params.at[i]->type);
+  for (size_t i = 0; i < l->ns; i++) n += anfi_leaf_count(l->step->params.at[l->nw + i]->type);
+  return n;
+}
+
+size_t anfi_glow_loop_turns(const glow *w, const anfi_loop_op *l, size_t leaf, size_t out[MOST]) {
   const size_t *carry = w->carry[l->step->id];
-  size_t first = 0, p = carry ? carry[!l->counted + leaf] : NONE;
-  for (size_t i = 0; i < l->nw; i++) first += anfi_leaf_count(l->step->params.at[i]->type);
-  if (p == ANY) return leaf;
-  return p == NONE || p < first ? NONE : p - first;
+  size_t first, count = state_count(l, &first), n = 0;
+  if (!carry || leaf >= count) return 0;
+  out[n++] = leaf;
+  for (size_t i = 0; i < n; i++) {
+    size_t all[MOST], p = carry[!l->counted + out[i]];
+    if (p == ANY) continue;
+    size_t m = p == NONE ? 0 : class_members(w, l->step, p, all);
+    if (!m) return 0;
+    for (size_t k = 0, j; k < m; k++) {
+      if (all[k] < first || all[k] - first >= count) return 0;
+      if (param_leaf_type(l->step, all[k]) != param_leaf_type(l->step, first + leaf)) return 0;
+      for (j = 0; j < n && out[j] != all[k] - first; j++) {
+      }
+      if (j == MOST) return 0;
+      if (j == n) out[n++] = all[k] - first;
+    }
+  }
+  return n;
 }
 
 bool anfi_glow_loop_in_place(const glow *w, const anfi_loop_op *l, size_t leaf) {
-  return anfi_glow_loop_from(w, l, leaf) == leaf;
+  size_t all[MOST];
+  return anfi_glow_loop_turns(w, l, leaf, all) == 1;
 }
 
-/* The state's leaf in the arguments, if the loop writes it in place. */
-static const anfi_use *loop_link(const glow *w, const anf_node *n, size_t *leaf) {
+/* The state's leaf in the arguments, if the loop writes it in place; of leaves that it exchanges, all. */
+static bool loop_links(const glow *w, const anf_node *n, size_t leaf, glinks *out) {
   anfi_loop_op l = anfi_loop_parts(n);
-  size_t count = 0;
-  for (size_t i = 0; i < l.ns; i++) count += anfi_leaf_count(n->type->items[i]);
-  if (!l.step || *leaf >= count || !anfi_glow_loop_in_place(w, &l, *leaf)) return NULL;
-  return argument(n, l.first_w + l.nw, leaf);
-}
-
-/* The input of s.n that s takes over; *leaf: of that input. NULL: none; *any: the callee is not known yet. */
-static const anfi_use *link_of(const glow *w, gsource s, size_t *leaf, bool *any) {
-  const anf_node *n = s.n;
-  *leaf = s.leaf;
-  if (n->kind == ANFI_CALL) {
-    *leaf = carry_of_callee(w, n->in[0].def, s.leaf, 0);
-    *any = *leaf == ANY;
-    return *leaf == NONE || *any ? NULL : argument(n, 1, leaf);
+  size_t all[MOST], count = l.step ? anfi_glow_loop_turns(w, &l, leaf, all) : 0;
+  for (size_t i = 0; i < count; i++) {
+    const anfi_use *u = argument(n, l.first_w + l.nw, &all[i]);
+    if (!add_link(out, n, u, all[i])) return false;
   }
-  if (n->kind != ANFI_APPLY) return NULL;
-  *any = n->op == ANF_OP_Undef;
-  if (n->op == ANF_OP_Loop) return loop_link(w, n, leaf);
-  bool writes = anfi_op_of(n)->flags & ANFI_WRITES_OVER && n->in[0].def->type == n->type;
-  return writes ? &n->in[0] : NULL;
+  return count > 0;
 }
 
-bool anfi_glow_takes_over(glow *w, const anf_node *n, size_t leaf, size_t *input, size_t *at) {
-  bool any = false;
-  const anfi_use *u =
-      w->linear ? link_of(w, (gsource){(anf_node *)(uintptr_t)n, leaf}, at, &any) : NULL;
-  if (!u) return false;
-  *input = (size_t)(u - n->in);
-  return anfi_glow_is_last(w, n, *input, *at);
+/* The leaves of inputs of s.n that s takes over, one of them. False: none. True and none found: the callee is not known
+ * yet, or s is undefined. */
+static bool links_of(const glow *w, gsource s, glinks *l) {
+  const anf_node *n = s.n;
+  l->n = 0;
+  if (n->kind == ANFI_CALL) return call_links(w, n, n->in[0].def, s.leaf, 0, l);
+  if (n->kind != ANFI_APPLY) return false;
+  if (n->op == ANF_OP_Undef) return true;
+  if (n->op == ANF_OP_Loop) return loop_links(w, n, s.leaf, l);
+  bool writes = anfi_op_of(n)->flags & ANFI_WRITES_OVER && n->in[0].def->type == n->type;
+  return writes && add_link(l, n, &n->in[0], s.leaf);
+}
+
+bool anfi_glow_takes_one(glow *w, const anf_node *n, size_t leaf, glinks *l) {
+  l->n = 0;
+  if (!w->linear || !links_of(w, (gsource){(anf_node *)(uintptr_t)n, leaf}, l) || !l->n)
+    return false;
+  for (size_t i = 0; i < l->n; i++)
+    if (!anfi_glow_is_last(w, n, l->at[i].input, l->at[i].leaf)) return false;
+  return true;
 }
 
 /* ---- the fixpoint ---- */
@@ -207,31 +306,57 @@ static size_t param_leaf(const anf_node *p, size_t leaf) {
   return leaf;
 }
 
-/* The parameter's leaf that leaf k of the result of g is made in. */
-static size_t carry(glow *w, anf_graph *g, size_t k, gparts parts) {
+/* What a leaf may be made in: leaves of nodes, none of which is the same as another. */
+typedef struct gmade {
+  size_t n;
+  gsource at[MOST];
+} gmade;
+
+static bool add_source(gmade *q, gsource s) {
+  for (size_t i = 0; i < q->n; i++)
+    if (q->at[i].n == s.n && q->at[i].leaf == s.leaf) return true;
+  if (q->n == MOST) return false;
+  q->at[q->n++] = s;
+  return true;
+}
+
+/* Removes the one that is computed last, if it is no parameter: links lead to earlier nodes, so that none comes twice. */
+static bool take_latest(const glow *w, gmade *q, gsource *s) {
+  size_t best = q->n;
+  for (size_t i = 0; i < q->n; i++)
+    if (q->at[i].n->kind != ANFI_PARAM &&
+        (best == q->n || w->at[q->at[i].n->id] > w->at[q->at[best].n->id]))
+      best = i;
+  if (best == q->n) return false;
+  *s = q->at[best];
+  q->at[best] = q->at[--q->n];
+  return true;
+}
+
+/* The parameters' leaves that leaf k of the result of g is made in. False: in none; none found: it is not known yet. */
+static bool made_in(glow *w, anf_graph *g, size_t k, gparts parts, gmade *q) {
   gsource s = anfi_glow_source(w->cx, (gsource){g->result, k});
-  bool any = anfi_is_op(s.n, ANF_OP_Undef);
-  if (any) return ANY;
+  glinks l;
+  q->n = 0;
+  if (anfi_is_op(s.n, ANF_OP_Undef)) return true;
   if (g->result->kind == ANFI_APPLY && s.n != g->result && !is_last(w, g, s, NULL, NULL, parts))
-    return NONE;
-  for (;;) {
-    size_t leaf;
-    if (s.n->graph != g) return NONE;
-    if (s.n->kind == ANFI_PARAM) return param_leaf(s.n, s.leaf);
-    const anfi_use *u = link_of(w, s, &leaf, &any);
-    if (!u) return any ? ANY : NONE;
+    return false;
+  if (s.n->graph != g) return false;
+  add_source(q, s);
+  while (take_latest(w, q, &s)) {
     const anf_node *n = s.n;
-    s = anfi_glow_source(w->cx, (gsource){u->def, leaf});
-    if (!is_last(w, g, s, n, u, parts)) return NONE;
+    if (!links_of(w, s, &l)) return false;
+    for (size_t i = 0; i < l.n; i++) {
+      const anfi_use *u = &n->in[l.at[i].input];
+      s = anfi_glow_source(w->cx, (gsource){u->def, l.at[i].leaf});
+      if (!is_last(w, g, s, n, u, parts) || !add_source(q, s)) return false;
+    }
   }
+  return true;
 }
 
 static bool is_array_leaf(const anf_type *t, size_t k) {
-  while (t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD) {
-    uint32_t i = 0;
-    for (size_t m; i + 1 < t->n && k >= (m = anfi_leaf_count(t->items[i])); i++) k -= m;
-    t = t->items[i];
-  }
+  t = leaf_type(t, k);
   return t->kind == ANF_TYPE_TENSOR && t->n > 0;
 }
 
@@ -246,6 +371,7 @@ static bool has_writes(const glow *w) {
 
 static void begin(glow *w) {
   w->carry = ANFI_NEW_N(w->a, size_t *, w->m->graphs.n + 1);
+  w->up = ANFI_NEW_N(w->a, size_t *, w->m->graphs.n + 1);
   for (size_t i = 0; i < w->m->graphs.n; i++) {
     const anf_graph *g = w->m->graphs.at[i];
     if (!g || !g->result || !g->result->type || !has_array(g->result->type)) continue;
@@ -256,15 +382,27 @@ static void begin(glow *w) {
   }
 }
 
+/* The carry of leaf k of g, where it was c, and the class that it is one of. */
+static size_t revised(glow *w, anf_graph *g, size_t k, size_t c, bool *changed) {
+  gmade q;
+  if (!made_in(w, g, k, PARTS_MAY, &q)) return NONE;
+  for (size_t i = 0; i < q.n; i++) {
+    size_t p = param_leaf(q.at[i].n, q.at[i].leaf);
+    if (c == ANY) c = p;
+    if (param_leaf_type(g, p) != param_leaf_type(g, c)) return NONE;
+    if (join_class(w, g, c, p)) *changed = true;
+  }
+  return c;
+}
+
 /* Lowers the carries of g; false: they stay as they are. */
 static bool revise(glow *w, anf_graph *g) {
   bool changed = false;
   size_t *c = w->carry[g->id], n = c ? anfi_leaf_count(g->result->type) : 0;
   for (size_t k = 0; k < n; k++) {
-    size_t now = c[k] == NONE ? NONE : carry(w, g, k, PARTS_MAY);
-    if (now == c[k]) continue;
-    c[k] = c[k] == ANY ? now : NONE;
-    changed = true;
+    size_t now = c[k] == NONE ? NONE : revised(w, g, k, c[k], &changed);
+    changed |= now != c[k];
+    c[k] = now;
   }
   return changed;
 }
@@ -284,12 +422,18 @@ void anfi_glow_linear(glow *w) {
   }
   for (size_t i = 0; i < w->m->graphs.n; i++) { // recursions without an end
     size_t n = w->carry[i] ? anfi_leaf_count(w->m->graphs.at[i]->result->type) : 0;
+    gmade q;
     for (size_t k = 0; k < n; k++)
       if (w->carry[i][k] == ANY) w->carry[i][k] = NONE;
-      else if (w->carry[i][k] != NONE) carry(w, w->m->graphs.at[i], k, PARTS_SHALL);
+      else if (w->carry[i][k] != NONE) made_in(w, w->m->graphs.at[i], k, PARTS_SHALL, &q);
   }
 }
 
+bool anfi_glow_is_carried(const glow *w, const anf_graph *g, size_t leaf) {
+  return w->linear && w->carry[g->id] && w->carry[g->id][leaf] != NONE;
+}
+
 size_t anfi_glow_carried(const glow *w, const anf_graph *g, size_t leaf) {
-  return w->linear && w->carry[g->id] ? w->carry[g->id][leaf] : NONE;
+  if (!anfi_glow_is_carried(w, g, leaf)) return NONE;
+  return is_single(w, g, w->carry[g->id][leaf]) ? w->carry[g->id][leaf] : NONE;
 }

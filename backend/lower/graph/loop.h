@@ -35,7 +35,7 @@ typedef struct gplace {
   gsource param, next; // of the step; what gives the next may be unknown
   bool in_place;       // HOME_ROOM: may be written while the round is computed
   bool
-      linear; // in_place, or made in the place of `takes`: by a chain of writes, branches and loops (linear.c)
+      linear; // in_place, or made in the place of one of the group: by a chain of writes, branches and loops (linear.c)
   bool fresh; // HOME_TURN: given what a round makes, not what another leaf had
   /* where it is */
   size_t takes, taker; // if not fresh: that leaf; 1 + the leaf that takes this one's, or 0
@@ -43,8 +43,10 @@ typedef struct gplace {
   size_t slot;         // HOME_STACK: which stack written
   texpr room;          // HOME_ROOM, HOME_TURN: the buffer
   texpr at, spare;     // HOME_TURN: variables: where it is, where the next is written if fresh
+  bool taken;          // HOME_TURN: the buffer is one of an outer loop
   /* the current round */
   texpr was, will; // the same, in the current round
+  bool moved;      // exchanged: it is where the round has made it
   texpr now, to;   // in the current iteration: the view that is read; where the next goes, or NULL
 } gplace;
 

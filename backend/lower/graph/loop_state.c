@@ -2,7 +2,8 @@
 /* Buffers of a loop's state: rounds exchange buffers, and copy nothing.
  *   while ..: x = f(x)       buffers b[0], b[1]:   a round reads b[k], writes b[1 - k], then k = 1 - k
  *   (u, v) = (v, f(u, v))    three slots of one buffer: only the numbers of u and v move
- *   (u, v) = (v, w[i] of u)  two slots of one buffer, of which one is written in place: a cycle
+ *   (u, v) = (v, w[i] of u)  two slots of one buffer, of which one is written in place; so where a branch or an inner loop
+ *                            exchanges them, which then works in the slots of the outer loop
  *   w[i] = v                 one buffer: written in place
  * A leaf is written in place if one op alone reads it, element by element or to write some of its elements anew; if
  * nothing reads it; or if it is small, when the round is over. Hard case: residuals on a stack. The state before a round
@@ -139,43 +140,35 @@ static bool find_stack(looping *l, size_t leaf) {
 
 /* ---- arrays that rounds exchange ---- */
 
-/* The leaf of the state that `leaf` is made in, if it is another one. */
-static size_t exchanged(const looping *l, const anfi_loop_op *p, size_t leaf) {
+/* Leaves that rounds make in each other's place, in whatever order: each round writes them in place, and only their
+ * places move. Finds those that exchange with `leaf`. */
+static void find_exchange(looping *l, const anfi_loop_op *p, size_t leaf) {
+  size_t all[ANFI_MOST_LINKS], n = anfi_glow_loop_turns(l->w, p, leaf, all);
   const anfi_leaf *f = &l->leaves.at[leaf];
-  size_t from = anfi_glow_loop_from(l->w, p, leaf);
-  if (f->scalar || bytes_of(f) < LEAST_BYTES || from == leaf || from >= l->leaves.n)
-    return ANFI_NO_CARRY;
-  const anfi_leaf *other = &l->leaves.at[from];
-  bool same = !other->scalar && other->elem == f->elem && other->n == f->n;
-  return same ? from : ANFI_NO_CARRY;
-}
-
-/* A leaf is made in place in one other, that in another, and so on to the first: each round writes them in place, and only
- * their places move. Finds the cycle that `leaf` is in. */
-static void find_cycle(looping *l, const anfi_loop_op *p, size_t leaf) {
-  size_t k = leaf, rounds = 0;
-  do k = exchanged(l, p, k);
-  while (k != leaf && k != ANFI_NO_CARRY && ++rounds < l->leaves.n);
-  if (k != leaf) return;
-  do {
-    gplace *g = &l->place[k];
-    g->takes = exchanged(l, p, k);
+  if (n < 2 || f->scalar || bytes_of(f) < LEAST_BYTES) return;
+  for (size_t i = 0; i < n; i++) {
+    gplace *g = &l->place[all[i]];
+    size_t back[ANFI_MOST_LINKS];
+    if (anfi_glow_loop_turns(l->w, p, all[i], back) != n) return;
+    if (l->leaves.at[all[i]].elem != f->elem || l->leaves.at[all[i]].n != f->n || g->linear) return;
+  }
+  for (size_t i = 0; i < n; i++) {
+    gplace *g = &l->place[all[i]];
     g->home = HOME_TURN;
     g->group = leaf;
     g->linear = true;
-    g->next = anfi_glow_source(l->w->cx, (gsource){l->step->result, !l->counted + k});
-    l->place[g->takes].taker = k + 1;
-    k = g->takes;
-  } while (k != leaf);
+    g->taker = all[i] + 1; // nothing else takes its place
+    g->next = anfi_glow_source(l->w->cx, (gsource){l->step->result, !l->counted + all[i]});
+  }
 }
 
-static void find_cycles(looping *l) {
+static void find_exchanges(looping *l) {
   anfi_loop_op p = anfi_loop_parts(l->n);
   for (size_t i = 0; l->w->linear && i < l->leaves.n && l->leaves.n <= MANY_TURNS; i++)
-    if (!l->place[i].linear) find_cycle(l, &p, i);
+    if (!l->place[i].linear) find_exchange(l, &p, i);
 }
 
-/* Is it made in place in another? */
+/* Is it made in the place of one of several? */
 static bool is_exchanged(const gplace *g) { return g->home == HOME_TURN && g->linear; }
 
 static void choose(looping *l, size_t leaf) {
@@ -220,7 +213,7 @@ void anfi_loop_state_plan(looping *l) {
   size_t n = l->leaves.n;
   l->place = ANFI_NEW_N(l->w->a, gplace, n + 1);
   find_sources(l);
-  find_cycles(l);
+  find_exchanges(l);
   for (size_t i = 0; i < n; i++) choose(l, i);
   for (size_t i = 0; i < n && n <= MANY_TURNS; i++)
     if (l->place[i].home == HOME_TURN && !l->place[i].linear) find_taken(l, i);
@@ -236,13 +229,42 @@ static uint64_t pitch(const anfi_leaf *f) {
   return (f->n + line - 1) / line * line;
 }
 
+/* The buffer in which the outer loop exchanges all that `leaf` is exchanged with, if this loop takes them over; or NULL. */
+static texpr outer_room(looping *l, size_t leaf, gval given) {
+  glinks links;
+  texpr room = NULL;
+  if (!is_exchanged(&l->place[leaf]) || !anfi_glow_takes_one(l->w, l->n, leaf, &links)) return NULL;
+  for (size_t i = 0; i < l->leaves.n; i++) {
+    const gslot *slot = anfi_glow_own_slot(l->w, given.at[i]);
+    if (!is_exchanged(&l->place[i]) || l->place[i].group != leaf) continue;
+    if (!slot || (room && room != slot->room)) return NULL;
+    room = slot->room;
+  }
+  return room;
+}
+
+static void take_places(looping *l, size_t leaf, texpr room, gval given) {
+  for (size_t i = 0; i < l->leaves.n; i++) {
+    gplace *g = &l->place[i];
+    if (!is_exchanged(g) || g->group != leaf) continue;
+    g->room = room;
+    g->taken = true;
+    g->at = anfi_low_var(l->w->L, ANFI_IX, "at", anfi_glow_own_slot(l->w, given.at[i])->at);
+  }
+}
+
 /* Each has one place in the buffer of its group, and one more if rounds make it. */
-static void open_places(looping *l) {
+static void open_places(looping *l, gval given) {
   glow *w = l->w;
   size_t n = l->leaves.n;
   uint64_t *places = ANFI_NEW_N(w->a, uint64_t, n + 1);
+  for (size_t i = 0; i < n; i++) {
+    texpr room = outer_room(l, i, given);
+    if (room) take_places(l, i, room, given);
+  }
   for (size_t i = 0; i < n; i++)
-    if (l->place[i].home == HOME_TURN) places[l->place[i].group] += 1u + l->place[i].fresh;
+    if (l->place[i].home == HOME_TURN && !l->place[i].taken)
+      places[l->place[i].group] += 1u + l->place[i].fresh;
   for (size_t i = 0; i < n; i++) {
     const anfi_leaf *f = &l->leaves.at[i];
     if (places[i]) l->place[i].room = anfi_low_local(w->L, f->elem, places[i] * pitch(f), "turns");
@@ -250,7 +272,7 @@ static void open_places(looping *l) {
   for (size_t i = 0; i < n; i++) {
     gplace *g = &l->place[i];
     uint64_t next = pitch(&l->leaves.at[i]), *left = &places[g->group];
-    if (g->home != HOME_TURN) continue;
+    if (g->home != HOME_TURN || g->taken) continue;
     g->room = l->place[g->group].room;
     g->at = anfi_low_var(w->L, ANFI_IX, "at", number(l, --*left * next));
     if (g->fresh) g->spare = anfi_low_var(w->L, ANFI_IX, "spare", number(l, --*left * next));
@@ -259,7 +281,7 @@ static void open_places(looping *l) {
 
 static texpr place_at(const looping *l, size_t leaf, texpr at) {
   const anfi_leaf *f = &l->leaves.at[leaf];
-  return anfi_low_part(l->w->L, l->place[leaf].room, f->elem, at, f->n);
+  return anfi_glow_slot(l->w, l->place[leaf].room, f->elem, at, f->n);
 }
 
 /* The leaf in a record. */
@@ -270,8 +292,8 @@ static texpr place_in(const looping *l, size_t leaf, texpr record) {
 
 /* Is the loop the last reader of the leaf's initial value? */
 static bool takes_given(const looping *l, size_t leaf) {
-  size_t input, at;
-  return anfi_glow_takes_over(l->w, l->n, leaf, &input, &at);
+  glinks links;
+  return anfi_glow_takes_one(l->w, l->n, leaf, &links) && links.n == 1;
 }
 
 static void begin(looping *l, size_t i, anfi_view *given) {
@@ -289,14 +311,14 @@ static void begin(looping *l, size_t i, anfi_view *given) {
     if (given) anfi_low_set(w->L, g->room, anfi_view_value(w->L, given));
     return;
   case HOME_ROOM: g->room = first = anfi_low_local(w->L, f->elem, f->n, "t"); break;
-  case HOME_TURN: first = given ? place_at(l, i, g->at) : NULL; break;
+  case HOME_TURN: first = given && !g->taken ? place_at(l, i, g->at) : NULL; break;
   case HOME_STACK: first = given ? place_in(l, i, l->base) : NULL; break;
   }
-  if (given) anfi_view_store(w->L, given, first);
+  if (given && first) anfi_view_store(w->L, given, first);
 }
 
 void anfi_loop_state_begin(looping *l, gval given) {
-  open_places(l);
+  open_places(l, given);
   for (size_t i = 0; i < l->leaves.n; i++) begin(l, i, given.at[i]);
 }
 
@@ -324,8 +346,6 @@ static void now(looping *l, size_t i) {
 
 void anfi_loop_state_now(looping *l) {
   for (size_t i = 0; i < l->leaves.n; i++) now(l, i);
-  for (size_t i = 0; i < l->leaves.n; i++)
-    if (is_exchanged(&l->place[i])) l->place[i].to = l->place[l->place[i].takes].now;
 }
 
 /* The first wish holds: buffers that nothing reads come last. */
@@ -350,7 +370,7 @@ void anfi_loop_state_wish(looping *l) {
 static void turn_places(looping *l) {
   for (size_t i = 0; i < l->leaves.n; i++) {
     const gplace *g = &l->place[i], *last = g;
-    if (g->home != HOME_TURN) continue;
+    if (g->home != HOME_TURN || g->linear) continue;
     anfi_low_set(l->w->L, g->at, g->fresh ? g->will : l->place[g->takes].was);
     if (!g->fresh) continue;
     while (last->taker) last = &l->place[last->taker - 1];
@@ -360,7 +380,7 @@ static void turn_places(looping *l) {
 
 /* The buffer of a leaf whose next value is in place, or waits for the others. */
 static texpr waits_in(const gplace *g) {
-  if (is_exchanged(g)) return g->to;
+  if (is_exchanged(g)) return g->now;
   return g->home == HOME_VAR || g->home == HOME_ROOM ? g->room : NULL;
 }
 
@@ -377,14 +397,40 @@ static void keep_other(looping *l, size_t i, texpr next, anfi_view **v) {
   }
 }
 
+/* Moves the places of leaves that the round has exchanged. Those of a group that are not all in its buffer are copied, and
+ * stay where they are. */
+static void exchange_places(looping *l, gval v) {
+  glow *w = l->w;
+  bool *apart = ANFI_NEW_N(w->a, bool, v.n + 1);
+  for (size_t i = 0; i < v.n; i++) {
+    const gslot *slot = anfi_glow_own_slot(w, v.at[i]);
+    const gplace *g = &l->place[i];
+    if (is_exchanged(g) && (!slot || slot->room != g->room || l->same[i])) apart[g->group] = true;
+  }
+  for (size_t i = 0; i < v.n; i++) {
+    gplace *g = &l->place[i];
+    const anfi_leaf *f = &l->leaves.at[i];
+    if (!is_exchanged(g)) continue;
+    if (apart[g->group] && v.at[i]) {
+      texpr copy = anfi_low_local(w->L, f->elem, f->n, "t");
+      anfi_view_store(w->L, v.at[i], copy);
+      v.at[i] = anfi_glow_view(w, f, copy);
+    } else if (!apart[g->group]) g->will = anfi_glow_own_slot(w, v.at[i])->at;
+    g->moved = !apart[g->group];
+  }
+  for (size_t i = 0; i < v.n; i++)
+    if (l->place[i].moved) anfi_low_set(w->L, l->place[i].at, l->place[i].will);
+}
+
 /* Leaves whose place nothing reads are written first; the others are all computed before one of them is written. */
 void anfi_loop_state_next(looping *l, gval v) {
   glow *w = l->w;
   const anfi_leaves *f = &l->leaves;
   texpr *next = ANFI_NEW_N(w->a, texpr, v.n + 1);
+  exchange_places(l, v);
   for (size_t i = 0; i < v.n; i++) {
     const gplace *g = &l->place[i];
-    if (!v.at[i] || l->same[i]) continue;
+    if (!v.at[i] || l->same[i] || g->moved) continue;
     if (waits_in(g)) next[i] = anfi_glow_atom(w, &f->at[i], v.at[i]);
     else if (g->to) anfi_view_store(w->L, v.at[i], g->to);
   }
