@@ -82,6 +82,20 @@ def windows(folder):
     m.write(folder, "pool_columns_first", 13)
 
 
+def grouped(folder):
+    """Decoders whose keys serve groups of queries: a prompt, one that is shorter by batch, and rows behind a cache that grows or is long enough."""
+    m = Small(15)
+    tables, heads = [m.floats(9, 8), m.floats(9, 8)], {"num_heads": 4, "kv_num_heads": 2}
+    row, rows = [m.given(2, 1, 64), m.given(2, 1, 32), m.given(2, 1, 32)], [m.given(1, 3, 64), m.given(1, 3, 32), m.given(1, 3, 32)]
+    past, full = [m.floats(2, 2, 4, 16), m.floats(2, 2, 4, 16)], [m.floats(1, 2, 7, 16), m.floats(1, 2, 7, 16)]
+    m.op("GroupQueryAttention", [m.given(1, 3, 128), "", "", "", "", m.whole([2]), m.whole([3])], OURS, outputs=3, **heads)
+    for more, attrs in (([], {"scale": 0.3}), (["", "", "", "", m.floats(4)], {"softcap": 2.0}), (["", "", "", m.floats(2, 4, 1, 5)], {"local_window_size": 2}),
+                        ([*tables, m.whole([[3], [4]], "i8")], {"do_rotary": 1, "smooth_softmax": 1})):
+        m.op("GroupQueryAttention", [*row, *past, m.whole([2, 4]), m.whole(5), *more], OURS, outputs=3, **heads, **attrs)
+    m.op("GroupQueryAttention", [*rows, *full, m.whole([4]), m.whole(5), *tables], OURS, outputs=3, do_rotary=1, rotary_interleaved=1, **heads)
+    m.write(folder, "grouped_queries")
+
+
 if __name__ == "__main__":
-    for make in (transformer, convolutions, recurrent, windows):
+    for make in (transformer, convolutions, recurrent, windows, grouped):
         make(sys.argv[1])
