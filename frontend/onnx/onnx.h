@@ -191,6 +191,10 @@ bool anfi_ox_takes_narrow(const anfi_ox_place *p, const anfi_ox_node *n);
 bool anfi_ox_narrow_dtype(int64_t type, anf_dtype *d);
 unsigned anfi_ox_narrow_bits(int64_t type); // of an element in the file; 64: it is not narrow
 
+/* tree.c: the tables of a node's trees, and whether an attribute is one that they are made of. */
+const anfi_traced *anfi_ox_trees(const anfi_ox_place *p, const anfi_ox_node *n);
+bool anfi_ox_is_of_trees(const char *attr);
+
 /* op.c: operators by templates, or by the column `onnx` of op.def. All outputs, in order. */
 bool anfi_ox_operator(anfi_ox_place *p, const anfi_ox_node *n, const anfi_traced **in,
                       const anfi_traced **out);

@@ -5,7 +5,7 @@
  *   Concat[axis = 0](a, b)   ->  Concat_((a, b), 0)                       `xs`: all further inputs
  *   Split(x) with 2 outputs  ->  Split_outs(x, .., nout = 2), a tuple of the outputs
  *   NonMaxSuppression(..)    ->  a call of NonMaxSuppression_rolled, whose loop is one when the program runs
- * `opset` is the version of the operator's domain, or the attribute of that name; `formats` narrow.c's. An input that older versions had as an attribute has its name, so both
+ * `opset` is the version of the operator's domain, or the attribute of that name; `formats` narrow.c's, `trees` tree.c's, `offset_table` the list `offset` as a tensor. An input that older versions had as an attribute has its name, so both
  * forms reach the same parameter. Operators of other domains have the last word of the domain in
  * front: ml_Binarizer_, training_Adam_outs. */
 #include "frontend/onnx/onnx.h"
@@ -67,12 +67,38 @@ static const anfi_traced *formats(anfi_ox_place *p, const anfi_ox_node *n) {
   return anfi_traced_value(t, anfi_value_new_ints(t->cx, n->in.n, at));
 }
 
+/* Of "offset_table" the attribute "offset", whose list a template wants as one tensor; else NULL. */
+static const char *listed(anfi_ox_place *p, const char *name) {
+  static const char end[] = "_table";
+  size_t len = strlen(name), cut = len > strlen(end) ? len - strlen(end) : 0;
+  return cut && strcmp(name + cut, end) == 0 ? anfi_strndup(p->b->t->arena, name, cut) : NULL;
+}
+
+/* f32 or i64, as the lists of the format are. */
+static const anfi_traced *table(anfi_ox_place *p, const anfi_ox_node *n, const anfi_ox_attr *a) {
+  anfi_trace *t = p->b->t;
+  bool real = a->kind == OX_ATTR_FLOATS;
+  if (!real && a->kind != OX_ATTR_INTS)
+    return (void)refuse(p, n, "an attribute of another kind,", a->name->s), NULL;
+  int64_t dims[] = {(int64_t)(real ? a->reals.n : a->ints.n)};
+  const anf_type *type = anfi_type_tensor(t->cx, real ? ANF_F32 : ANF_I64, 1, dims);
+  anf_value *v = anfi_value_new_tensor(t->cx, type);
+  for (size_t i = 0; i < v->n; i++)
+    if (real) anfi_set_f64(v, i, a->reals.at[i]);
+    else anfi_set_i64(v, i, a->ints.at[i]);
+  return anfi_traced_value(t, v);
+}
+
 static const anfi_traced *attribute(anfi_ox_place *p, const anfi_ox_node *n, const char *name) {
   anfi_trace *t = p->b->t;
   const anfi_ox_attr *a = anfi_ox_attr_of(p, n, name);
   if (!a && strcmp(name, "opset") == 0) return anfi_traced_int(t, version_of(p, n));
   if (!a && strcmp(name, "nout") == 0) return anfi_traced_int(t, (int64_t)n->out.n);
   if (!a && strcmp(name, "formats") == 0) return formats(p, n);
+  if (!a && strcmp(name, "trees") == 0) return anfi_ox_trees(p, n);
+  const char *list = a ? NULL : listed(p, name);
+  const anfi_ox_attr *whole = list ? anfi_ox_attr_of(p, n, list) : NULL;
+  if (whole) return table(p, n, whole);
   if (!a) return anfi_traced_none(t);
   if (a->kind == OX_ATTR_GRAPH && a->graph) return anfi_ox_subgraph(p, a->graph);
   anf_value *v = anfi_ox_attr_value(p->b->model, a);
@@ -98,13 +124,20 @@ static bool is_known_word(const anfi_ox_place *p, const anfi_ox_node *n, const c
   return true;
 }
 
+static bool is_given_by(const char *param, const char *name) {
+  size_t len = strlen(name);
+  bool list = strncmp(param, name, len) == 0 && strcmp(param + len, "_table") == 0;
+  return list || strcmp(param, name) == 0 ||
+         (strcmp(param, "trees") == 0 && anfi_ox_is_of_trees(name));
+}
+
 /* Every attribute must be a parameter: an ignored one could mean something. */
 static bool takes_all(const anfi_ox_place *p, const anfi_ox_node *n, const anf_graph *f) {
   for (size_t k = 0; k < n->attrs.n; k++) {
     const char *name = n->attrs.at[k]->name->s;
     bool found = !anfi_ox_attr_of(p, n, name);
     for (size_t i = 0; i < f->params.n && !found; i++)
-      found = strcmp(anfi_template_param(f, i), name) == 0;
+      found = is_given_by(anfi_template_param(f, i), name);
     if (!found) return refuse(p, n, "the attribute", name);
     if (!is_known_word(p, n, name)) return false;
   }

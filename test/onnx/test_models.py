@@ -68,6 +68,25 @@ def integer(name, v):
     return field(5, field(1, name) + field(3, v) + field(20, 2))
 
 
+def listed(name, values):
+    """An attribute that is a list: of words, whole numbers or floats."""
+    if isinstance(values[0], str):
+        return field(5, field(1, name) + b"".join(field(9, v) for v in values) + field(20, 8))
+    if isinstance(values[0], float):
+        return field(5, field(1, name) + field(7, np.array(values, "f4").tobytes()) + field(20, 6))
+    return field(5, field(1, name) + b"".join(field(8, v) for v in values) + field(20, 7))
+
+
+def tree(targets=1, **other):
+    """The model of a root and its two leaves."""
+    attrs = {"nodes_treeids": [0, 0, 0], "nodes_nodeids": [0, 1, 2], "nodes_featureids": [0, 0, 0], "nodes_values": [0.5, 0.0, 0.0],
+             "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"], "nodes_truenodeids": [1, 0, 0], "nodes_falsenodeids": [2, 0, 0],
+             "target_treeids": [0, 0], "target_nodeids": [1, 2], "target_ids": [0, 0], "target_weights": [1.0, 2.0], **other}
+    lists = b"".join(listed(k, v) for k, v in attrs.items()) + integer("n_targets", targets)
+    return model(graph([node("TreeEnsembleRegressor", ["x"], "y", lists, "ai.onnx.ml")], ins=(value("x", dims=(4, 1)),)),
+                 more=field(8, field(1, "ai.onnx.ml") + field(2, 3)))
+
+
 def subgraph(name, graph):
     return field(5, field(1, name) + field(6, graph) + field(20, 5))
 
@@ -190,6 +209,14 @@ def damaged():
         more = integer("axis", 0) if op == "Concat" else b""
         refused(name, model(graph([node(op, inputs, "y", more)], [tensor("w", (1, 1, 1), 11, b"\0" * 8)], [value("x", dims=(1, 1, 4))])), "E1178", "is f64", "x is f32")
     contradictions()
+    TAP.case("a tree", check(tree()).stderr)
+    for name, word, other in (("back to its root", "two others", {"nodes_modes": ["BRANCH_LEQ"] * 3, "nodes_truenodeids": [1, 0, 0]}),
+                              ("to a node that is not there", "nodes_falsenodeids", {"nodes_falsenodeids": [3, 0, 0]}),
+                              ("with two nodes of one number", "nodes_nodeids", {"nodes_nodeids": [0, 1, 1]}), ("of a mode that is not known", "BRANCH_ODD", {"nodes_modes": ["BRANCH_ODD", "LEAF", "LEAF"]}),
+                              ("of columns of two lengths", "nodes_values", {"nodes_values": [0.5]}), ("whose numbers are words", "nodes_treeids", {"nodes_treeids": ["a"] * 3}),
+                              ("that votes for no target", "target of a weight", {"target_ids": [0, 7]}), ("whose weights are of no node", "not there", {"target_nodeids": [1, 9]})):
+        refused("a tree " + name, tree(**other), "E1176", word)
+    refused("a tree of more targets than there is memory for", tree(1 << 40), "E1176", "so many targets")
     refused("shapes that do not fit", model(graph([node("Add", ["x", "w"], "y")], [tensor("w", (3,))])), "E0503")
     endless = field(25, field(1, "F") + field(4, "a") + field(5, "b") + field(7, node("F", ["a"], "b", domain="f")) + field(10, "f"))
     refused("a function that calls itself", model(graph([node("F", ["x"], "y", domain="f")]), more=endless), "E1175")

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-from quantised import OURS, Model
+from quantised import FEATURES, OURS, Model
 
 
 class Small(Model):
@@ -82,6 +82,61 @@ def windows(folder):
     m.write(folder, "pool_columns_first", 13)
 
 
+def grouped(folder):
+    """Decoders whose keys serve groups of queries: a prompt, one that is shorter by batch, and rows behind a cache that grows or is long enough."""
+    m = Small(15)
+    tables, heads = [m.floats(9, 8), m.floats(9, 8)], {"num_heads": 4, "kv_num_heads": 2}
+    row, rows = [m.given(2, 1, 64), m.given(2, 1, 32), m.given(2, 1, 32)], [m.given(1, 3, 64), m.given(1, 3, 32), m.given(1, 3, 32)]
+    past, full = [m.floats(2, 2, 4, 16), m.floats(2, 2, 4, 16)], [m.floats(1, 2, 7, 16), m.floats(1, 2, 7, 16)]
+    m.op("GroupQueryAttention", [m.given(1, 3, 128), "", "", "", "", m.whole([2]), m.whole([3])], OURS, outputs=3, **heads)
+    for more, attrs in (([], {"scale": 0.3}), (["", "", "", "", m.floats(4)], {"softcap": 2.0}), (["", "", "", m.floats(2, 4, 1, 5)], {"local_window_size": 2}),
+                        ([*tables, m.whole([[3], [4]], "i8")], {"do_rotary": 1, "smooth_softmax": 1})):
+        m.op("GroupQueryAttention", [*row, *past, m.whole([2, 4]), m.whole(5), *more], OURS, outputs=3, **heads, **attrs)
+    m.op("GroupQueryAttention", [*rows, *full, m.whole([4]), m.whole(5), *tables], OURS, outputs=3, do_rotary=1, rotary_interleaved=1, **heads)
+    m.write(folder, "grouped_queries")
+
+
+def tree(number, modes=("BRANCH_LEQ",), missing=0):
+    """Two levels; the second of the leaves lies deeper."""
+    kinds = [modes[0], "LEAF", modes[-1], "LEAF", "LEAF"]
+    return {"treeids": [number] * 5, "nodeids": [0, 1, 2, 3, 4], "featureids": [0, 0, 1 + number, 0, 0], "values": [0.25, 0.0, -0.5, 0.0, 0.0],
+            "modes": kinds, "truenodeids": [1, 0, 3, 0, 0], "falsenodeids": [2, 0, 4, 0, 0], "missing_value_tracks_true": [missing] * 5}
+
+
+def trees(folder):
+    """Trees that vote, with every comparison, missing numbers, aggregate and form of two classes; support vectors and tables of keys."""
+    m = Small(16)
+    data = m.rng.standard_normal((6, 4)).astype("f4")
+    data[2, 0], data[3, 1], data[4, 0] = np.nan, np.nan, 0.25
+    x, wide = m.input(data), m.input(m.rng.standard_normal((5, 4)))
+    two = [tree(0, ("BRANCH_LEQ", "BRANCH_GT")), tree(1, ("BRANCH_LT", "BRANCH_GTE"), 1), tree(2, ("BRANCH_EQ", "BRANCH_NEQ"))]
+    plain = [tree(0), tree(1)]
+
+    def votes(kind, several, ids, weights, **attrs):
+        nodes = {f"nodes_{k}": sum((t[k] for t in several), []) for k in several[0]}
+        leaves = [(t, n) for t in range(len(several)) for n in (1, 3, 4) for _ in ids]
+        places = {f"{kind}_treeids": [t for t, _ in leaves], f"{kind}_nodeids": [n for _, n in leaves]}
+        return {**nodes, **places, f"{kind}_ids": ids * (len(leaves) // len(ids)), f"{kind}_weights": [float(w) for w in weights(len(leaves))], **attrs}
+
+    for each in ("SUM", "AVERAGE", "MIN", "MAX"):
+        m.op("TreeEnsembleRegressor", [x], FEATURES, n_targets=2, aggregate_function=each, base_values=[0.5, -1.0],
+             **votes("target", two, [0, 1], m.rng.standard_normal))
+    m.op("TreeEnsembleRegressor", [wide], FEATURES, n_targets=1, **votes("target", plain, [0], m.rng.standard_normal))
+    for labels, ids, kind in (([3, 7, 5], [0, 1, 2], "SOFTMAX"), ([3, 7, 5], [2, 0], "SOFTMAX_ZERO"), ([4, 2], [0], "LOGISTIC"), ([4, 2], [0], "NONE")):
+        for weights in (m.rng.standard_normal, m.rng.random):
+            m.op("TreeEnsembleClassifier", [x], FEATURES, outputs=2, classlabels_int64s=labels, post_transform=kind, **votes("class", plain, ids, weights))
+    rows = m.given(3, 4)
+    for kind in ("LINEAR", "POLY", "RBF", "SIGMOID"):
+        m.op("SVMRegressor", [rows], FEATURES, kernel_type=kind, kernel_params=[0.5, 1.0, 2.0], n_supports=3, rho=[0.25], one_class=int(kind == "POLY"),
+             coefficients=[0.5, -1.0, 0.75], support_vectors=[float(v) for v in m.rng.standard_normal(12)])
+    codes = m.input(np.array([[3, 1], [2, 9]], "i8"))
+    m.op("OneHotEncoder", [codes], FEATURES, cats_int64s=[1, 2, 3])
+    m.op("LabelEncoder", [codes], FEATURES, keys_int64s=[1, 2, 3], values_floats=[0.5, 1.5, 2.5], default_float=-2.0)
+    m.op("LabelEncoder", [x], FEATURES, keys_floats=[1.0, 0.25], values_int64s=[8, 9])
+    m.op("FeatureVectorizer", [m.given(3, 2), m.given(3, 1)], FEATURES, inputdimensions=[2, 1])
+    m.write(folder, "ml_trees")
+
+
 if __name__ == "__main__":
-    for make in (transformer, convolutions, recurrent, windows):
+    for make in (transformer, convolutions, recurrent, windows, grouped, trees):
         make(sys.argv[1])

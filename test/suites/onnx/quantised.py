@@ -12,8 +12,8 @@ import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 
-KIND = {"float32": TensorProto.FLOAT, "uint8": TensorProto.UINT8, "int8": TensorProto.INT8, "int32": TensorProto.INT32, "bool": TensorProto.BOOL}
-OURS = "com.microsoft"
+KIND = {"float32": TensorProto.FLOAT, "uint8": TensorProto.UINT8, "int8": TensorProto.INT8, "int32": TensorProto.INT32, "int64": TensorProto.INT64, "float64": TensorProto.DOUBLE, "bool": TensorProto.BOOL}
+OURS, FEATURES = "com.microsoft", "ai.onnx.ml"
 
 
 class Model:
@@ -50,7 +50,7 @@ class Model:
     def write(self, folder, name, opset=17):
         ins = [helper.make_tensor_value_info(n, KIND[str(x.dtype)], x.shape) for n, x in self.ins.items()]
         outs = [onnx.ValueInfoProto(name=n) for n in self.outs]
-        sets = [helper.make_opsetid("", opset), helper.make_opsetid(OURS, 1)]
+        sets = [helper.make_opsetid("", opset), helper.make_opsetid(OURS, 1), helper.make_opsetid(FEATURES, 3)]
         model = helper.make_model(helper.make_graph(self.nodes, name, ins, outs, self.inits), opset_imports=sets, ir_version=8 if opset < 21 else 10)
         write(folder, name, model.SerializeToString(), self.ins)
 
