@@ -185,3 +185,7 @@ def test_steps_of_complex_parameters_write_no_more_than_these():
                 o.step()
         results.append(m.memory)
     close(*map(torch.view_as_real, results))
+    odd = torch.frombuffer(bytearray(80), dtype=torch.complex128, count=4, offset=8)
+    m = Of()
+    m.w.data = odd
+    raises(CompileError, "not aligned", at.compile_step(m, None, torch.optim.SGD(m.parameters(), lr=0.1)), x)

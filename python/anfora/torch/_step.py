@@ -543,9 +543,12 @@ class _Code:
         if where != self.bound:
             if not all(dense for _, dense in where):
                 raise refuse("a parameter, a buffer or a state is not row-major", "call contiguous() on it")
-            self.stepper.bind([_core.lend(t) for t in state])
-            self.bound = where
+            if any(at % t.element_size() for (at, _), t in zip(where, state)):  # would be lent as a copy
+                raise refuse("a parameter, a buffer or a state is not aligned to its elements", "clone() it")
         try:
+            if where != self.bound:
+                self.stepper.bind([_core.lend(t) for t in state])
+                self.bound = where
             value = self.stepper.run(*map(lent, self._inputs(batch)))
         except _core.Failure as failure:
             raise self.program.error(failure, RunError) from None
