@@ -480,7 +480,8 @@ class _Code:
         try:
             args = (params, [torch.zeros_like(p) for p in params], [{k: s[k] for k in keys} for s, keys in zip(states, self.keys)], rates,
                     [torch.tensor(v, dtype=torch.float64) for v in self.branches.values.values()])
-            gm = _pure(_recorded(_update(step.optimizer, step.counts, step.clip, reached, self.branches, [_hooks_of(p) for p in step.params]), args), args, self.branches.settle)
+            update = _update(step.optimizer, step.counts, step.clip, reached, self.branches, [_hooks_of(p) for p in step.params])
+            gm = _pure(_recorded(update, args), args, self.branches.settle)
         except GuardOnDataDependentSymNode:
             raise refuse(f"{type(step.optimizer).__name__} decides by a number of its state what to do",
                          "Adam, AdamW, NAdam, Adamax, Adadelta, Adagrad, RMSprop, Rprop, SGD and Lion do not") from None
