@@ -181,7 +181,7 @@ static size_t split(void *user, anf_graph *g) {
 static void make_leaf(anf_step *s, anfi_step_leaf *l, const anfi_leaf *of) {
   l->type = of->type;
   l->scalar = of->scalar;
-  l->bytes = (size_t)of->n * anf_dtype_bytes((anf_dtype)of->type->dtype);
+  l->bytes = anfi_type_bytes(of->type); // `of->n` counts parts of complex numbers
   l->slot = ANFI_NO_ROOM;
   anfi_step_own(s, l);
 }
@@ -357,8 +357,7 @@ static void describe_prints(anf_step *s) {
         return;
     s->printed[i] = ANFI_NEW_N(&s->arena, size_t, l.n + 1);
     for (size_t k = 0; k < l.n; k++)
-      if (!l.at[k].scalar)
-        s->printed[i][k] = (size_t)l.at[k].n * anf_dtype_bytes((anf_dtype)l.at[k].type->dtype);
+      if (!l.at[k].scalar) s->printed[i][k] = anfi_type_bytes(l.at[k].type);
   }
 }
 

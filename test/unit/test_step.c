@@ -136,6 +136,21 @@ static void refused(world *w, anf_status st, const char *code) {
   anf_diag_clear(w->d);
 }
 
+/* A run writes no more than the state's complex numbers. */
+static void test_complex(void **state) {
+  world *w = *state;
+  line l;
+  anf_step_opts o = interp();
+  double mine[] = {1, 2, 3, 4, 7, 7, 7, 7};
+  anf_array a = {.dtype = ANF_C128, .rank = 1, .dims = (int64_t[]){2}, .data = mine};
+  assert_int_equal(anf_parse(w->cx, "def f(w: c128[2]) { (w + w, 1.0) }", "c", w->d, &l.m), ANF_OK);
+  assert_int_equal(anf_step_new(anf_module_find(l.m, "f"), 1, 0, NULL, &o, w->d, &l.s), ANF_OK);
+  assert_int_equal(anf_step_bind(l.s, ANF_STATE, 0, &a, w->d), ANF_OK);
+  assert_int_equal(anf_step_run(l.s, w->d), ANF_OK);
+  assert_true(mine[0] == 2 && mine[3] == 8 && mine[4] == 7 && mine[7] == 7);
+  close_line(&l);
+}
+
 /* What is written is nothing else's memory: a run is refused until it is apart. Inputs may share theirs. */
 static void test_bind_apart(void **state) {
   world *w = *state;
@@ -960,6 +975,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_mindir_trains, setup, teardown),
       cmocka_unit_test_setup_teardown(test_bind_apart, setup, teardown),
       cmocka_unit_test_setup_teardown(test_bind, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_complex, setup, teardown),
       cmocka_unit_test_setup_teardown(test_arrays, setup, teardown),
       cmocka_unit_test_setup_teardown(test_functions, setup, teardown),
       cmocka_unit_test_setup_teardown(test_swap, setup, teardown),

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import random
+import sys
+import types
 from typing import Any, Callable
 
 import sympy
@@ -32,6 +35,16 @@ def others(optimizer: Any) -> tuple:
     """The settings that are no real numbers."""
     plain = lambda v: tuple(type(x) if type(x) is float else x for x in v) if isinstance(v, (tuple, list)) else type(v) if type(v) is float else v  # noqa: E731
     return tuple((name, plain(v)) for g in optimizer.param_groups for name, v in g.items() if name not in FIXED)
+
+
+@functools.cache
+def _of_every_optimizer() -> frozenset:
+    return frozenset(vars(torch.optim.SGD([torch.zeros(1)], lr=1.0))) | {"step", "_opt_called", "_step_count"}  # the last are of schedulers
+
+
+def own(optimizer: Any) -> tuple:
+    """The attributes that the class of an optimizer adds."""
+    return tuple((k, plain(v)) for k, v in vars(optimizer).items() if k not in _of_every_optimizer())
 
 
 def put(group: dict, number: int, values: dict) -> dict:
@@ -103,18 +116,21 @@ class Watched:
 
     def __init__(self, model: torch.nn.Module, functions: list) -> None:
         self.model, self.objects, self.variables, self.cells = model, [], [], []
-        seen = {type(m).forward for m in model.modules() if not type(m).__module__.startswith("torch.nn.")}
-        for f in (*functions, *seen):
-            self._add(f)
+        self.seen: set = set()
+        for f in (*functions, *(type(m).forward for m in model.modules() if not type(m).__module__.startswith("torch.nn."))):
+            self.add(f)
 
-    def _add(self, f: Any) -> None:
+    def add(self, f: Any) -> None:
+        if f in self.seen:
+            return
+        self.seen.add(f)
         if isinstance(f, torch.nn.Module):
             self.objects += f.modules()
         elif isinstance(f, functools.partial):
-            self._add(f.func)
+            self.add(f.func)
         elif inspect.ismethod(f):
             self.objects += [] if isinstance(f.__self__, (type, torch.nn.Module)) else [f.__self__]
-            self._add(f.__func__)
+            self.add(f.__func__)
         elif inspect.isfunction(f) and not f.__module__.startswith("torch."):
             self.variables += [(f.__globals__, n) for n in sorted(_names_of(f.__code__)) if n in f.__globals__]
             self.cells += f.__closure__ or ()
@@ -134,6 +150,26 @@ class Watched:
             except ValueError:  # nothing is in it yet
                 found.append(None)
         return tuple(found)
+
+
+def global_hooks() -> tuple:
+    """Functions that are called around the forward pass of every module."""
+    from torch.nn.modules import module
+    return *module._global_forward_hooks.values(), *module._global_forward_pre_hooks.values()
+
+
+def python_draws(watched: Watched) -> list:
+    """The states of the generators of random numbers that are not PyTorch's: a trace that draws from one changes it."""
+    held = [names.get(n) for names, n in watched.variables]
+    held += [c.cell_contents for c in watched.cells if c != types.CellType()]
+    held += [v for m in (*watched.model.modules(), *watched.objects) for v in getattr(m, "__dict__", {}).values()]
+    states: list = [random.getstate()]
+    states += [g.getstate() for g in held if isinstance(g, random.Random)]
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        generators = [numpy.random.mtrand._rand, *(g for g in held if isinstance(g, (numpy.random.Generator, numpy.random.RandomState)))]
+        states += [repr(getattr(g, "bit_generator", None) and g.bit_generator.state or g.get_state()) for g in generators]
+    return states
 
 
 class Attributes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import copy
 import inspect
 import os
 import re
@@ -19,6 +18,7 @@ import torch
 from torch._decomp.decompositions import one_hot
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.utils._pytree import tree_leaves
 
 from .. import _core
 from .._compile.emit import Builder
@@ -27,7 +27,7 @@ from .._tree import type_text
 from ._backend import _drawn, _options, decompositions, lent
 from ._decisions import Decisions, refuse, settled
 from ._graph import DTYPES, Sizes, Writer, attribute
-from ._settings import Attributes, Branches, Watched, numbers, others, put
+from ._settings import Attributes, Branches, Watched, global_hooks, numbers, others, own, put, python_draws
 from ._values import check_of
 
 STATIC = Sizes({})
@@ -46,6 +46,8 @@ def _(self: torch.Tensor) -> torch.Tensor:
     return self.clone()
 
 
+HOOKING = {"register_hook": "registers a hook of a tensor's gradient", "retain_grad": "keeps the gradient of a tensor that is no parameter"}
+WANTS = torch.Tensor.requires_grad.__get__  # type: ignore[attr-defined]
 DETACHING = {torch.Tensor.detach, torch.Tensor.data.__get__, torch.detach}
 FLAGS = {"requires_grad_", "share_memory_", "rename_"}  # change no elements
 INDEXED = {"__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__"}
@@ -68,6 +70,7 @@ class _Stops(torch.overrides.TorchFunctionMode):
     def __init__(self, decisions: Decisions) -> None:
         super().__init__()
         self.views: list = []
+        self.wanting: dict = {}  # id of a tensor to the tensor
         self.decisions = decisions
 
     def stop(self, x: Any, inputs: list) -> Any:
@@ -79,7 +82,24 @@ class _Stops(torch.overrides.TorchFunctionMode):
         return y
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        if func == WANTS:  # the tensors of a trace want none
+            return func(*args) or id(args[0]) in self.wanting
+        out = self.call(func, args, kwargs)
         name = getattr(func, "__name__", "")
+        if torch.is_grad_enabled() and func not in DETACHING and not name.endswith("_like") and not name.startswith("new_"):
+            made = [x for x in tree_leaves(out) if _is_real(x)]
+            if made and any(id(x) in self.wanting for x in tree_leaves((args, kwargs))):
+                self.want(made)
+        return out
+
+    def want(self, tensors: list) -> None:
+        """Says of tensors that eager takes gradients through them."""
+        self.wanting.update((id(x), x) for x in tensors)
+
+    def call(self, func: Any, args: tuple, kwargs: dict | None) -> Any:
+        name = getattr(func, "__name__", "")
+        if (kwargs or {}).get("generator") is not None:
+            raise refuse(f"{name} draws from a generator of the model's own", "leave out `generator`: PyTorch's own is used, by torch.manual_seed")
         if func is torch.Tensor.__bool__:
             try:
                 return func(*args)
@@ -90,7 +110,7 @@ class _Stops(torch.overrides.TorchFunctionMode):
         check = check_of(func)
         if check is not None:
             check(*args, **(kwargs or {}))
-        in_place = name in INDEXED or func is torch.Tensor.data.__set__ or (
+        in_place = name in INDEXED or func == torch.Tensor.data.__set__ or (
             name.endswith("_") and not name.endswith("__") and name not in FLAGS)
         if in_place and args and any(args[0] is v for v in self.views):
             raise refuse(f"{name} writes a detached tensor in place: the tensor that it was detached from changes, too",
@@ -100,7 +120,7 @@ class _Stops(torch.overrides.TorchFunctionMode):
         on = torch.is_grad_enabled() and name != "detach_" or name in FLAGS or func is torch._C._set_grad_enabled
         if on and func not in DETACHING:
             return out
-        tensors = [x for x in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         if in_place:
             if before is not None:
                 args[0].copy_(_with_gradient_of(before, args[0]))
@@ -110,20 +130,28 @@ class _Stops(torch.overrides.TorchFunctionMode):
         return torch.utils._pytree.tree_map(lambda x: self.stop(x, tensors), out)
 
 
+def _refused(what: str) -> Callable:
+    def method(*args: Any) -> Any:
+        raise refuse(f"the model {what}", "compute what it is for in the loss, or use torch.compile(model, backend=\"anfora\")")
+    return method
+
+
 @contextlib.contextmanager
-def _as_eager(decisions: Decisions) -> Any:
+def _as_eager(stops: _Stops) -> Any:
     """Gradients are on, as in eager, and what stops them is marked; a function with its own derivative is refused."""
     def apply(cls: Any, *args: Any) -> Any:
         raise refuse(f"{cls.__name__} is a torch.autograd.Function, whose own backward is not taken over",
                      "write it in operators of PyTorch, with detach() where no gradient is to pass")
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.object(torch.autograd.Function, "apply", classmethod(apply)))
+        for name, what in HOOKING.items():
+            stack.enter_context(mock.patch.object(torch.Tensor, name, _refused(what)))
         for module in (torch.functional, torch.nn.functional, torch._tensor):  # whose functions detach and branch inside
             for name in ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"):
                 if hasattr(module, name):
                     stack.enter_context(mock.patch.object(module, name, lambda *tensors: False))
         stack.enter_context(torch.enable_grad())
-        stack.enter_context(_Stops(decisions))
+        stack.enter_context(stops)
         yield
 
 
@@ -138,7 +166,12 @@ def _recorded(f: Callable, args: tuple, context: Any = torch.no_grad) -> Any:
         with context():
             return f(*given)
     with torch.no_grad():
-        return make_fx(first, **HOW)(*args)
+        gm = make_fx(first, **HOW)(*args)
+    for n in reversed(gm.graph.nodes):  # what measures times
+        if getattr(n.target, "namespace", "") == "profiler" and not n.users:
+            gm.graph.erase_node(n)
+    gm.recompile()
+    return gm
 
 
 def _lift_constants(gm: Any) -> None:
@@ -164,7 +197,7 @@ def _pure(gm: Any, args: tuple, settle: Callable = lambda tensors: None) -> Any:
     they are taken for."""
     _lift_constants(gm)
     with torch.no_grad():
-        pure = torch.func.functionalize(gm, remove="mutations")
+        pure = torch.func.functionalize(gm.forward, remove="mutations")
         gm = make_fx(lambda *given: (settle(given[-1]), pure(*given))[1], decompositions(), **HOW)(*args)
     for n in reversed(gm.graph.nodes):
         if n.target is torch.ops.aten.copy_.default:
@@ -224,22 +257,61 @@ def _reached(forward: "_Part", n: int) -> list[bool]:
     return [p in seen for p in forward.placeholders[:n]]
 
 
-def _update(optimizer: Any, groups: list, clip: Callable | None, reached: list[bool], branches: Branches) -> Callable:
+def _hooks_of(p: torch.Tensor) -> tuple:
+    """The functions that change the gradient of a parameter before the optimizer sees it."""
+    return tuple((p._backward_hooks or {}).values())
+
+
+def _refuse_hooks(model: torch.nn.Module, optimizer: Any, params: list, sums: bool) -> None:
+    """Functions that eager calls while it computes gradients or updates, and that no trace shows."""
+    from torch.nn.modules import module
+    from torch.optim import optimizer as optimizers
+    where = ""
+    for name, m in model.named_modules():
+        if m._backward_hooks or m._backward_pre_hooks:
+            where = f"the module {name or type(m).__name__} has a hook of its backward pass"
+    if module._global_backward_hooks or module._global_backward_pre_hooks:
+        where = "all modules have a hook of their backward pass"
+    if any(getattr(p, "_post_accumulate_grad_hooks", None) for p in params):
+        where = "a parameter has a hook that is called after its gradient was accumulated"
+    if sums and any(p._backward_hooks for p in params):
+        where = "a parameter has a hook of its gradient, and gradients are gathered"
+    of = optimizer, optimizers
+    if any(getattr(of[k], name, None) for k, name in ((0, "_optimizer_step_pre_hooks"), (0, "_optimizer_step_post_hooks"),
+                                                      (1, "_global_optimizer_pre_hooks"), (1, "_global_optimizer_post_hooks"))):
+        where = "the optimizer has a hook of its steps"
+    step = vars(optimizer).get("step")
+    if step is not None and not hasattr(step, "_wrapped_by_lr_sched"):
+        where = "the optimizer has a step() of its own, not of its class"
+    if where:
+        raise refuse(where, "no step would call it: put what it does into the loss, `clip` or the class of the optimizer")
+
+
+def _update(optimizer: Any, groups: list, clip: Callable | None, reached: list[bool], branches: Branches, hooks: list) -> Callable:
     """The optimizer's step as a function of (parameters, gradients, states, rates, settings)."""
     def update(params: list, grads: list, states: list, rates: list, settings: list) -> tuple:
-        o = copy.copy(optimizer)
+        o = object.__new__(type(optimizer))
+        vars(o).update(vars(optimizer))
         o.state = collections.defaultdict(dict)
         o.param_groups, at, values = [], 0, branches.settle(settings)
         for i, (group, count, rate) in enumerate(zip(optimizer.param_groups, groups, rates)):
             o.param_groups.append({**put(group, i, values), "params": params[at:at + count], "lr": rate, "foreach": False,
                                    **({"fused": False} if "fused" in group else {})})
             at += count
-        for p, g, s, has in zip(params, grads, states, reached):
+        for p, g, s, has, changes in zip(params, grads, states, reached, hooks):
+            for change in changes if has else ():
+                g = change(g)
+                if not isinstance(g, torch.Tensor):
+                    raise refuse(f"a hook of a parameter's gradient gives {g!r}", "it is traced once: let it give the gradient to go on with")
             p.grad = g if has else None
             o.state[p] = dict(s)
         if clip is not None:
             clip(params)
+        held = own(o)
         inspect.unwrap(type(optimizer).step)(o)
+        changed = [name for (name, v), (_, before) in zip(own(o), held) if v != before] or [name for name, _ in own(o)[len(held):]]
+        if changed:
+            raise refuse(f"{type(o).__name__} changes its attribute {changed[0]} in each step", "keep it in `state`, as a tensor of one number")
         return params, [o.state[p] for p in params]
     return update
 
@@ -321,8 +393,9 @@ class _Code:
         b = Builder()
         root = b.unit(self, "step", lambda u: self._text(b, u, forward, update))
         self.program = b.program(root, self.names, "<torch step>")
-        self.draws = [_drawn(n, STATIC) for n in forward.drawn]
-        self.constants = [attribute(n, forward.writer.attributes) for n in forward.constants]
+        parts = [forward, update] if update else [forward]
+        self.draws = [_drawn(n, STATIC) for part in parts for n in part.drawn]
+        self.constants = [attribute(n, part.writer.attributes) for part in parts for n in part.constants]
         with torch.random.fork_rng(devices=[]):  # the numbers of the first step are drawn when it runs
             self.inputs = self._inputs(batch)
         types = [type_text((DTYPES[t.dtype], tuple(t.shape))) for t in (*self.state(), *self.inputs)]
@@ -374,12 +447,26 @@ class _Code:
             written = [n for n, p, v in zip(step.names, params, versions) if p._version != v]
             if written:
                 raise refuse(f"the model writes its parameter {written[0]} in place", "write it outside of the step, or make it a buffer")
-            if value.dim() or not value.is_floating_point():
-                raise refuse(f"the loss is {list(value.shape)} of {value.dtype}, not one real number")
+            if not isinstance(value, torch.Tensor) or value.dim() or not value.is_floating_point():
+                what = f"{list(value.shape)} of {value.dtype}" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"
+                raise refuse(f"the loss is {what}, not one real number", "loss(model(x), ..) gives a tensor without dims")
             return [value], [state[n] for n in step.buffers]
         replaced: list = []
         args = [p.detach() for p in step.params], list(step.buffers.values()), list(step.frozen.values()), tensors
-        part = _Part(_pure(settled(lambda decisions: _recorded(f, args, lambda: _as_eager(decisions))), args))
+
+        def traced(decisions: Decisions) -> Any:
+            stops = _Stops(decisions)
+
+            def first(params: list, *given: list) -> tuple:
+                stops.want(params)
+                return f(params, *given)
+            return _recorded(first, args, lambda: _as_eager(stops))
+        before = python_draws(step.watched)
+        pure = _pure(settled(traced), args)
+        if python_draws(step.watched) != before:
+            raise refuse("the model draws random numbers of Python or NumPy, which would be those of the trace in all steps",
+                         "draw them by torch, or outside, and give them to the step as an argument")
+        part = _Part(pure)
         constants = [attribute(n, part.writer.attributes) for n in part.constants]
         for name, x in replaced:
             if any(x is c for c in constants):
@@ -393,7 +480,8 @@ class _Code:
         try:
             args = (params, [torch.zeros_like(p) for p in params], [{k: s[k] for k in keys} for s, keys in zip(states, self.keys)], rates,
                     [torch.tensor(v, dtype=torch.float64) for v in self.branches.values.values()])
-            gm = _pure(_recorded(_update(step.optimizer, step.counts, step.clip, reached, self.branches), args), args, self.branches.settle)
+            update = _update(step.optimizer, step.counts, step.clip, reached, self.branches, [_hooks_of(p) for p in step.params])
+            gm = _pure(_recorded(update, args), args, self.branches.settle)
         except GuardOnDataDependentSymNode:
             raise refuse(f"{type(step.optimizer).__name__} decides by a number of its state what to do",
                          "Adam, AdamW, NAdam, Adamax, Adadelta, Adagrad, RMSprop, Rprop, SGD and Lion do not") from None
@@ -421,12 +509,13 @@ class _Code:
         rates = [f"rate{i}" for i in range(len(self.step.optimizer.param_groups))] + [f"setting{i}" for i in range(len(self.branches.values))]
         sums = [f"sum{i}" for i in range(np)] if self.summed else []
         given = [f"x{i}" for i in range(len(forward.placeholders) - np - nb)]  # frozen parameters, then the batch
-        drawn = [f"drawn{i}" for i in range(len(forward.drawn))]
-        constants = [f"constant{i}" for i in range(len(forward.constants))]
+        all_drawn, all_constants = ([n for part in (forward, update) if part for n in getattr(part, of)] for of in ("drawn", "constants"))
+        drawn = [f"drawn{i}" for i in range(len(all_drawn))]
+        constants = [f"constant{i}" for i in range(len(all_constants))]
         value, *new = forward.results()
 
         def args(part: _Part, names: list[str]) -> str:
-            known = {**dict(zip(part.placeholders, names)), **dict(zip(part.drawn, drawn)), **dict(zip(part.constants, constants))}
+            known = {**dict(zip(part.placeholders, names)), **dict(zip(all_drawn, drawn)), **dict(zip(all_constants, constants))}
             return ", ".join(known[n] for n in part.writer.inputs)
         inner = b.unit(forward, "forward", lambda v: forward.text(b, f"\ue001{v.number}\ue002", f"({value}, {_many(new)})"))
         loss = f"fn ({', '.join(p)}) {{ {inner}({args(forward, [*p, *bufs, *given])}) }}"
@@ -455,9 +544,12 @@ class _Code:
         if where != self.bound:
             if not all(dense for _, dense in where):
                 raise refuse("a parameter, a buffer or a state is not row-major", "call contiguous() on it")
-            self.stepper.bind([_core.lend(t) for t in state])
-            self.bound = where
+            if any(at % t.element_size() for (at, _), t in zip(where, state)):  # would be lent as a copy
+                raise refuse("a parameter, a buffer or a state is not aligned to its elements", "clone() it")
         try:
+            if where != self.bound:
+                self.stepper.bind([_core.lend(t) for t in state])
+                self.bound = where
             value = self.stepper.run(*map(lent, self._inputs(batch)))
         except _core.Failure as failure:
             raise self.program.error(failure, RunError) from None
@@ -514,8 +606,12 @@ class Step:
                 raise refuse(f"an argument of the step is a tensor of layout {x.layout}", "give it as to_dense()")
         kinds = tuple((x.dtype, tuple(x.shape)) if isinstance(x, torch.Tensor) else x for x in flat)
         last = self.gathered + 1 == self.accumulate
-        of_model = self.watched.now(), tuple(self.names), tuple(self.frozen)
-        return kinds, str(spec), *of_model, last, *((others(self.optimizer), self.earlier) if last else ())
+        _refuse_hooks(self.model, self.optimizer, self.params, self.accumulate > 1)
+        hooks = tuple(map(_hooks_of, self.params))
+        for f in (f for of in hooks for f in of):
+            self.watched.add(f)
+        of_model = self.watched.now(), tuple(self.names), tuple(self.frozen), hooks, global_hooks()
+        return kinds, str(spec), *of_model, last, *((others(self.optimizer), own(self.optimizer), self.earlier) if last else ())
 
     def _settings(self, key: tuple) -> tuple[tuple, dict]:
         """(the settings that a program is made for, those that are its inputs)"""
