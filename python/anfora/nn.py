@@ -63,6 +63,7 @@ def logsumexp(a, /, axis=None, b: Any = None, keepdims=False):
     """The logarithm of the sum of exponentials, weighted by b if it is given."""
     if b is None:
         return op.logsumexp(a, axis, keepdims)
+    a = op.where(b != 0, a * 1.0, -math.inf)  # which no number is larger than
     high = op.max(a, axis, keepdims=True)
     high = op.where(op.isfinite(high), high, 0.0)
     whole = op.sum(b * op.exp(a - high), axis, keepdims=True)
