@@ -108,7 +108,7 @@ def resize(image, /, shape, method, antialias=True, precision=None):
 
 
 @_image
-def scale_and_translate(image, scale, translation, /, shape, spatial_dims, method, antialias=True, precision=None):
+def scale_and_translate(image, /, shape, spatial_dims, scale: Any, translation: Any, method, antialias=True, precision=None):
     """The image in a frame of this shape, its coordinates x along spatial_dims at x * scale + translation."""
     name = method_name(method)
     assert name != "nearest", "scale_and_translate: nearest is a method of resize alone"

@@ -239,11 +239,13 @@ def toeplitz(c, r=None, /):
     """The matrix of constant diagonals with this first column and first row; of rows of them a matrix each."""
     column = COMPOSED["atleast_1d"](c)
     row = op.conj(column) if r is None else COMPOSED["atleast_1d"](r)
-    if op.ndim(column) == 1 and op.ndim(row) == 1:
-        return by_place(column, row, False)
-    if op.ndim(column) > 1 and op.ndim(row) > 1:
-        return vmap(toeplitz)(column, row)
-    return vmap(lambda part: toeplitz(part, row))(column) if op.ndim(column) > 1 else vmap(lambda part: toeplitz(column, part))(row)
+    if op.ndim(column) > 1:
+        if op.ndim(row) > 1:
+            return vmap(toeplitz)(column, row)
+        return vmap(lambda part: toeplitz(part, row))(column)
+    if op.ndim(row) > 1:
+        return vmap(lambda part: toeplitz(column, part))(row)
+    return by_place(column, row, False)
 
 
 @matrix

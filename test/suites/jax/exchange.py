@@ -81,7 +81,7 @@ class Module(types.ModuleType):
     """A module of JAX with Anfora's functions of the same names."""
 
     def __init__(self, theirs, ours, changed=(), error=Absent):
-        super().__init__(theirs.__name__)
+        super().__init__(getattr(theirs, "__name__", "jax"))
         self.__dict__.update(_theirs=theirs, _ours=ours, _error=error, _changed=dict(changed))
 
     def __getattr__(self, name):
@@ -106,7 +106,7 @@ class Module(types.ModuleType):
             return Stub(theirs, self._error, f"{self.__name__}.{name}")
 
 
-NOTHING = types.SimpleNamespace()  # a module that Anfora has not
+NOTHING = types.SimpleNamespace()  # a module that Anfora has not, or that has no tests here
 
 
 def check_grads(f, args, order, modes=("fwd", "rev"), atol=None, rtol=None, eps=None):
