@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import math
 import re
 import types
@@ -17,6 +18,7 @@ from ._ops import literal
 from ._compile.known import ANY, skeleton
 from ._compile.static import Call, _like_constant, argument_nodes, attribute, outside, positional
 from . import _core
+from ._names import absent
 from ._tree import Fixed, Shape, in_order_of, structured, tree_leaves, tree_map
 from ._types import ELEMENT_TYPES, dtype_name
 
@@ -386,21 +388,34 @@ def nothing_for(f: Any) -> set[int]:
             if isinstance(e, ast.Constant) and e.value is None}
 
 
+def no_symbols(symbolic_zeros: bool) -> None:
+    if symbolic_zeros:
+        raise TypeError("rules take arrays of zeros, not symbols for them: leave symbolic_zeros out")
+
+
+NAMED = ("with its rules",)
+
+
 class Custom(Transformed):
     """A function with a derivative of its own."""
 
     _define = ""  # how its rules are given
 
-    def __init__(self, word: str, f: Any, nondiff_argnums: Any) -> None:
+    def __init__(self, word: str, f: Any, nondiff_argnums: Any, nondiff_argnames: Any = ()) -> None:
         f = as_function(f)
         super().__init__(word, (f,), {}, f._nparam, f.__name__)
         given = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
-        self._nondiff = tuple(sorted(i % max(1, f._nparam) for i in given))
+        parameters = list(getattr(f, "_signature", inspect.Signature()).parameters)
+        for n in (nondiff_argnames,) if isinstance(nondiff_argnames, str) else nondiff_argnames:
+            if n not in parameters:
+                raise ValueError(absent(f"{f.__name__}()", n, parameters))
+            given += (parameters.index(n),)
+        self._nondiff = tuple(sorted({i % max(1, f._nparam) for i in given}))
         self.__wrapped__ = getattr(f, "__wrapped__", None)
         self._signature = getattr(f, "_signature", None)
 
     def _rules(self, b: Builder) -> list[str] | None:
-        """The function and its rules as texts; None: one of these is being written, which means the function itself."""
+        """The function and its rules as texts; None: one of these is being written."""
         if len(self._functions) == 1:
             raise TypeError(f"{self.__name__} has no derivative yet: call {self._define}")
         if id(self) in b.within:
@@ -411,6 +426,7 @@ class Custom(Transformed):
             for g, shapes in zip(self._functions, (lambda: None, *self._given_to_rules(b))):
                 like = shapes()
                 texts.append(g._emit(b) if like is None or g._nparam != len(like) else g._emit_like(b, like))
+            self._write_named(b, texts)
             return texts
         finally:
             b.within.discard(id(self))
@@ -421,7 +437,16 @@ class Custom(Transformed):
 
     def _emit(self, b: Builder) -> str:
         texts = self._rules(b)
-        return self._functions[0]._emit(b) if texts is None else self._with(texts)
+        return b.unit(self, self.__name__, lambda _: "", NAMED) if texts is None else self._with(texts)
+
+    def _write_named(self, b: Builder, texts: list[str]) -> None:
+        """The function that its own rules call, which has these rules, too: written when they are."""
+        unit = b.by_object.get((id(self), NAMED))
+        if unit is None or unit.text:
+            return
+        names, text = ", ".join(self._names), self._with(texts)
+        unit.text = f"def {NAME}{unit.number}{END}({names}) {{\n  ({text})({names})\n}}\n"
+        unit.uses = {int(n) for n in re.findall(f"{NAME}(\\d+){END}", text)}
 
     def _with(self, texts: list[str]) -> str:
         """The function with its rules. Arguments that are not differentiated by stand before the others of the backward rule;
@@ -472,11 +497,12 @@ class CustomVjp(Custom):
             return [*[ANY] * len(self._nondiff), kept[0], ANY] if all(x.key() == kept[0].key() for x in kept) else None
         return lambda: None, backward
 
-    def __init__(self, f: Any, nondiff_argnums: Any = ()) -> None:
-        super().__init__("custom_vjp", f, nondiff_argnums)
+    def __init__(self, f: Any, nondiff_argnums: Any = (), nondiff_argnames: Any = ()) -> None:
+        super().__init__("custom_vjp", f, nondiff_argnums, nondiff_argnames)
 
-    def defvjp(self, forward: Any, backward: Any) -> None:
-        """The rules of its derivative."""
+    def defvjp(self, forward: Any, backward: Any, symbolic_zeros: bool = False, optimize_remat: bool = False) -> None:
+        """The rules of its derivative. `optimize_remat` changes nothing."""
+        no_symbols(symbolic_zeros)
         self._functions = (self._functions[0], as_function(forward), as_function(backward))
 
     def _around_rules(self, texts: list[str], names: list[str]) -> str:
@@ -500,11 +526,12 @@ class CustomJvp(Custom):
         several = Shape("tuple", [ANY] * (self._nparam - len(self._nondiff)))
         return (lambda: [*[ANY] * len(self._nondiff), several, several],)
 
-    def __init__(self, f: Any, nondiff_argnums: Any = ()) -> None:
-        super().__init__("custom_jvp", f, nondiff_argnums)
+    def __init__(self, f: Any, nondiff_argnums: Any = (), nondiff_argnames: Any = ()) -> None:
+        super().__init__("custom_jvp", f, nondiff_argnums, nondiff_argnames)
 
-    def defjvp(self, rule: Any) -> Any:
+    def defjvp(self, rule: Any, symbolic_zeros: bool = False) -> Any:
         """The rule of its derivative; serves as a decorator."""
+        no_symbols(symbolic_zeros)
         self._functions = (self._functions[0], as_function(rule))
         return rule
 

@@ -113,8 +113,7 @@ def scale_and_translate(image, /, shape, spatial_dims, scale: Any, translation: 
     name = method_name(method)
     assert name != "nearest", "scale_and_translate: nearest is a method of resize alone"
     y = image * 1.0
-    for i in range(len(spatial_dims)):
-        d = spatial_dims[i]
+    for i, d in enumerate(spatial_dims):
         w = weights_of(image.shape[d], shape[d], scale[i] * 1.0, translation[i] * 1.0, name, antialias)
         y = moveaxis(moveaxis(y, d, -1) @ op.cast_like(w, y), -1, d)
     return y

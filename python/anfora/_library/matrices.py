@@ -339,7 +339,7 @@ def leslie(f, s, /):
         return vmap(leslie)(f, s)
     n = op.size(f)
     assert op.size(s) == n - 1, "leslie: s has one number less than f"
-    return op.concatenate((f[None] * 1.0, op.pad(COMPOSED["diag"](s * 1.0), (0, 0, 0, 1))), 0)
+    return op.concatenate((f[None] * 1.0, op.pad(op.diag(s * 1.0), (0, 0, 0, 1))), 0)
 
 
 @matrix
