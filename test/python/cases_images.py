@@ -133,3 +133,14 @@ def test_first_values_of_lists_of_axes():
     kernel = np.asarray(initializers.delta_orthogonal()(key, (3, 3, 2, 4)))
     near(kernel[1, 1] @ kernel[1, 1].T, np.eye(2))
     assert np.count_nonzero(kernel) == np.count_nonzero(kernel[1, 1])
+
+
+def test_softmax_of_some():
+    x, some = RNG.normal(size=(2, 3)), np.array([[True, False, True], [True, True, True]])
+    e = np.exp(x) * some
+    near(anfora.nn.softmax(x, where=some), e / e.sum(-1, keepdims=True))
+    y = np.asarray(anfora.jit(lambda x: anfora.nn.log_softmax(x, where=some))(x))
+    near(y[1], x[1] - np.log(np.exp(x[1]).sum()))
+    assert y[0, 1] == -np.inf
+    assert scipy.special.logsumexp(np.array([-1000.0, -2]), b=np.array([1.0, 0])) == -1000
+    assert np.isnan(scipy.special.xlogy(0.0, np.nan)) and scipy.special.xlogy(0.0, 0.0) == 0
