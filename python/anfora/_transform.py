@@ -80,7 +80,7 @@ class Transformed(Function):
     def _emit_whole(self, b: Builder, shapes: list[Shape], whole: frozenset) -> str:
         """With arguments that no batch of the transforms within is along."""
         f = self._functions[0]
-        if isinstance(f, Transformed) and f._nparam == self._nparam:
+        if isinstance(f, Transformed) and f._word in ARGUMENTS_STAY and f._nparam == self._nparam:
             return self._around([f._emit_whole(b, shapes, whole), *(g._emit(b) for g in self._functions[1:])], whole)
         return self._around([f._emit_like(b, shapes), *(g._emit(b) for g in self._functions[1:])], whole)
 
@@ -119,7 +119,7 @@ class Transformed(Function):
                      for i, n in enumerate(self._names)]
             text = self._emit_like(b, shapes)
             unit.hints = [self._hint(b, text)]
-            if statics:
+            if statics and self._word in ARGUMENTS_STAY:
                 text = self._emit_whole(b, shapes, frozenset(statics))
             return f"def \ue001{unit.number}\ue002({', '.join(names)}) {{\n  {text}({', '.join(given)})\n}}\n"
         return b.unit(self, self.__name__, write), \
