@@ -53,9 +53,10 @@ from . import debug, flatten_util, initializers, lax, nn, ops, optim, quantise, 
 
 remat = checkpoint
 jacobian = jacrev
-for _space in (scipy.special, scipy.linalg, scipy.stats, scipy.integrate, scipy.optimize, scipy.sparse, scipy.sparse.linalg):  # modules for `from anfora.scipy.special import logsumexp`
+for _space in (scipy.special, scipy.linalg, scipy.stats, scipy.integrate, scipy.signal, scipy.ndimage, scipy.fft, scipy.image, scipy.optimize, scipy.sparse, scipy.sparse.linalg):  # modules for `from anfora.scipy.special import logsumexp`
     _sys.modules[_space.__name__] = _space
 _sys.modules[__name__ + ".nn.initializers"] = initializers
+image = scipy.image
 
 
 def from_jax(f, arguments=None, **options):
@@ -116,7 +117,7 @@ __version__ = _core.version
 __all__ = [
     "ops", "optim", "quantise", "schedules", "Module", "read", "ShapeDtypeStruct", "checkpoint_policies", "debug_nans", "eval_shape", "hvp", "remat", "AnforaError", "Array", "Closure", "CompileError", "DTYPES", "DType", "Finding", "Function", "FunctionType", "Jit", "RunError", "Step",
     "TensorType", "asarray", "bf16", "bool_", "c128", "c64", "checkpoint", "cond", "config", "custom_jvp", "custom_vjp", "debug", "default_dtype", "explain",
-    "f16", "f32", "f64", "flatten_util", "fori_loop", "from_jax", "generated", "grad", "hessian", "hyper_map", "i16", "i32", "i64", "i8", "initializers", "jacfwd",
+    "f16", "f32", "f64", "flatten_util", "fori_loop", "from_jax", "generated", "grad", "hessian", "hyper_map", "image", "i16", "i32", "i64", "i8", "initializers", "jacfwd",
     "jacrev", "jit", "jvp", "lax", "linearize", "load", "nn", "numpy", "pure_callback", "random", "register_dataclass",
     "register_pytree_node", "register_pytree_node_class", "op", "save", "scan", "scipy", "set_default_dtype", "sparse", "stop_gradient", "train", "tree",
     "tree_all", "tree_flatten", "tree_flatten_with_path", "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_with_path", "tree_reduce", "tree_structure", "tree_transpose",

@@ -701,7 +701,7 @@ class Spread(Function):
 
     def _root(self, b: Builder, statics: dict[int, Any], shapes: list[Shape]) -> tuple[str, list[str]]:
         def write(u: Any) -> str:
-            u.wish = self.__name__
+            u.wish = self.__name__.replace("<lambda>", "lambda_")
             names = ", ".join(self._names)
             return f"def \ue001{u.number}\ue002({names}) {{\n  {self._emit_like(b, shapes)}({names})\n}}\n"
         return b.unit(self, self.__name__, write), self._names

@@ -491,17 +491,21 @@ class _At:
 
     mul = multiply
 
-    def divide(self, value: Any) -> Any:
+    def subtract(self, value: Any, **options: Any) -> Any:
+        """The array with something taken away there."""
+        return self._changed("subtract", value, options.get("mode"))
+
+    def divide(self, value: Any, **options: Any) -> Any:
         """The array with elements there divided: floats."""
         ones = _At(OPS["ones_like"](self._array / 1), self._key)
-        return self._array / ones.multiply(value)
+        return self._array / ones.multiply(value, **options)
 
-    def power(self, value: Any) -> Any:
-        """The array with elements there raised to a power."""
-        return self.set(OPS["power"](self.get(), value))
+    def power(self, value: Any, **options: Any) -> Any:
+        """The array with elements there raised to a power, or to several if the index has them several times."""
+        return OPS["power"](self._array, _At(OPS["ones_like"](self._array), self._key).multiply(value, **options))
 
     def apply(self, f: Any) -> Any:
-        """The array with f of the elements there."""
+        """The array with f of the elements there, once for each, however often the index has it."""
         return self.set(f(self.get()))
 
     def min(self, value: Any, *, mode: Any = None, indices_are_sorted: bool = False, unique_indices: bool = False) -> Any:

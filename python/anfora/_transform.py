@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import math
 import re
 import types
@@ -17,6 +18,7 @@ from ._ops import literal
 from ._compile.known import ANY, skeleton
 from ._compile.static import Call, _like_constant, argument_nodes, attribute, outside, positional
 from . import _core
+from ._names import absent
 from ._tree import Fixed, Shape, in_order_of, structured, tree_leaves, tree_map
 from ._types import ELEMENT_TYPES, dtype_name
 
@@ -75,21 +77,35 @@ class Transformed(Function):
             options = "".join(f", {k}={literal(v)}" for k, v in (self._given | {"in_axes": self._axes(whole)}).items())
         return f"{self._word}({', '.join(inner)}{options})"
 
+    def _emit_whole(self, b: Builder, shapes: list[Shape], whole: frozenset) -> str:
+        """With arguments that no batch of the transforms within is along."""
+        f = self._functions[0]
+        if isinstance(f, Transformed) and f._word in ARGUMENTS_STAY and f._nparam == self._nparam:
+            return self._around([f._emit_whole(b, shapes, whole), *(g._emit(b) for g in self._functions[1:])], whole)
+        return self._around([f._emit_like(b, shapes), *(g._emit(b) for g in self._functions[1:])], whole)
+
+    def _within(self) -> Function:
+        """The function that is transformed, by this transform and those within that keep its arguments."""
+        f: Function = self
+        while isinstance(f, Transformed) and f._word in ARGUMENTS_STAY:
+            f = f._functions[0]
+        return f
+
     def _axes(self, whole: frozenset) -> tuple:
         axes = self._given.get("in_axes", 0)
         return tuple(None if i in whole else axes[i] if isinstance(axes, (tuple, list)) else axes for i in range(self._nparam))
 
     def _emit_applied(self, w: Any, c: Call) -> str:
         """A call in a compiled function."""
-        f = self._functions[0]
+        f, within = self._functions[0], self._within()
+        f = within if hasattr(within, "_signature") and len(c.args) + len(c.kw) < self._nparam else f
         nodes = list(argument_nodes(w, c, f.__wrapped__).values()) if hasattr(f, "__wrapped__") else c.args
         if c.kw and not hasattr(f, "__wrapped__"):
             w.refuse(c.node, f"{self.__name__}() takes no arguments by name")
         if self._word == "vmap" and len(c.args) + len(c.kw) < len(nodes):
             given = set(f._signature.bind(*c.args, **c.kw).arguments)
             whole = frozenset(i for i, n in enumerate(f._signature.parameters) if n not in given)
-            inner = f._emit_like(w.b, [of_argument(w, n) for n in nodes])
-            return f"{self._around([inner], whole)}{w.mark(c.node)}({w.exprs(nodes)})"
+            return f"{self._emit_whole(w.b, [of_argument(w, n) for n in nodes], whole)}{w.mark(c.node)}({w.exprs(nodes)})"
         if self._static:
             shapes, texts = given_static(w, f, nodes)
             return f"{self._emit_like(w.b, shapes)}{w.mark(c.node)}({', '.join(texts)})"
@@ -103,8 +119,8 @@ class Transformed(Function):
                      for i, n in enumerate(self._names)]
             text = self._emit_like(b, shapes)
             unit.hints = [self._hint(b, text)]
-            if self._word == "vmap" and statics:
-                text = self._around([self._functions[0]._emit_like(b, shapes)], frozenset(statics))
+            if statics and self._word in ARGUMENTS_STAY:
+                text = self._emit_whole(b, shapes, frozenset(statics))
             return f"def \ue001{unit.number}\ue002({', '.join(names)}) {{\n  {text}({', '.join(given)})\n}}\n"
         return b.unit(self, self.__name__, write), \
             [n for i, n in enumerate(self._names) if i not in statics]
@@ -124,9 +140,9 @@ class Transformed(Function):
         return ("tuple", [None, inner[1][1]]) if self._word == "grad" else ("tuple", [("tuple", [None, inner[1][1]]), None])
 
     def _bind(self, args: tuple, kw: dict) -> tuple:
-        f = self._functions[0]
+        f = self._within()
         if self._word != "vmap" or not hasattr(f, "_signature"):
-            return f._bind(args, kw)
+            return self._functions[0]._bind(args, kw)
         given = f._signature.bind(*args, **kw).arguments  # a batch is along what is given, not along defaults
         return tuple(given[n] if n in given else Fixed(p.default) for n, p in f._signature.parameters.items())
 
@@ -207,6 +223,9 @@ class Transform:
         if f is not None and f._nparam < 0:
             inner = f._of(len(c.args))._emit_like(w.b, [of_argument(w, n) for n in c.args])
             return f"{self._written(w, transform, [inner])}{w.mark(c.node)}({w.exprs(c.args)})"
+        inside = transformed_known(w, transform) if f is None else None
+        if inside is not None and 0 <= len(c.args) + len(c.kw) < inside._nparam and hasattr(inside._within(), "_signature"):
+            return inside._emit_applied(w, c)  # parameters with defaults, which the transforms within leave
         if f is None or not hasattr(f, "__wrapped__"):
             inner = w.body_text(transform.args[0], [w.known_tree(n) for n in c.args]) if transform.args and self.__name__ in ARGUMENTS_STAY else None
             return f"{w.expr(c.node.func) if inner is None else self._written(w, transform, [inner])}{w.mark(c.node)}({positional(w, c)})"
@@ -221,6 +240,20 @@ class Transform:
                 w.refuse(transform.node, "the axes of vmap must be constants, where defaults of parameters are left")
             return self(f, **{k: x for k, (_, x) in options.items()})._emit_applied(w, c)
         return f"{self._written(w, transform, [inner])}{w.mark(c.node)}({w.exprs(nodes)})"
+
+
+def transformed_known(w: Any, c: Call) -> Any:
+    """The transformed function that a call of a transform gives, such as vmap(grad(f), (None, 0)), if all of it is known; else None."""
+    known, transform = w.static(c.node.func)
+    if not known or not isinstance(transform, Transform) or not c.args:
+        return None
+    known, f = w.static(c.args[0])
+    if not known and isinstance(c.args[0], ast.Call) and not any(isinstance(a, ast.Starred) for a in c.args[0].args):
+        f = transformed_known(w, Call(c.args[0], None, False))
+    if not isinstance(f, (Function, types.FunctionType)):
+        return None
+    options = {k: w.static(v) for k, v in (dict(zip(transform._options, c.args[1:])) | c.kw).items()}
+    return transform(f, **{k: x for k, (_, x) in options.items()}) if all(known for known, _ in options.values()) else None
 
 
 def holomorphic(transform: Transform, f: Any, *args: Any, **kw: Any) -> Any:
@@ -355,21 +388,34 @@ def nothing_for(f: Any) -> set[int]:
             if isinstance(e, ast.Constant) and e.value is None}
 
 
+def no_symbols(symbolic_zeros: bool) -> None:
+    if symbolic_zeros:
+        raise TypeError("rules take arrays of zeros, not symbols for them: leave symbolic_zeros out")
+
+
+NAMED = ("with its rules",)
+
+
 class Custom(Transformed):
     """A function with a derivative of its own."""
 
     _define = ""  # how its rules are given
 
-    def __init__(self, word: str, f: Any, nondiff_argnums: Any) -> None:
+    def __init__(self, word: str, f: Any, nondiff_argnums: Any, nondiff_argnames: Any = ()) -> None:
         f = as_function(f)
         super().__init__(word, (f,), {}, f._nparam, f.__name__)
         given = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
-        self._nondiff = tuple(sorted(i % max(1, f._nparam) for i in given))
+        parameters = list(getattr(f, "_signature", inspect.Signature()).parameters)
+        for n in (nondiff_argnames,) if isinstance(nondiff_argnames, str) else nondiff_argnames:
+            if n not in parameters:
+                raise ValueError(absent(f"{f.__name__}()", n, parameters))
+            given += (parameters.index(n),)
+        self._nondiff = tuple(sorted({i % max(1, f._nparam) for i in given}))
         self.__wrapped__ = getattr(f, "__wrapped__", None)
         self._signature = getattr(f, "_signature", None)
 
     def _rules(self, b: Builder) -> list[str] | None:
-        """The function and its rules as texts; None: one of these is being written, which means the function itself."""
+        """The function and its rules as texts; None: one of these is being written."""
         if len(self._functions) == 1:
             raise TypeError(f"{self.__name__} has no derivative yet: call {self._define}")
         if id(self) in b.within:
@@ -380,6 +426,7 @@ class Custom(Transformed):
             for g, shapes in zip(self._functions, (lambda: None, *self._given_to_rules(b))):
                 like = shapes()
                 texts.append(g._emit(b) if like is None or g._nparam != len(like) else g._emit_like(b, like))
+            self._write_named(b, texts)
             return texts
         finally:
             b.within.discard(id(self))
@@ -390,7 +437,16 @@ class Custom(Transformed):
 
     def _emit(self, b: Builder) -> str:
         texts = self._rules(b)
-        return self._functions[0]._emit(b) if texts is None else self._with(texts)
+        return b.unit(self, self.__name__, lambda _: "", NAMED) if texts is None else self._with(texts)
+
+    def _write_named(self, b: Builder, texts: list[str]) -> None:
+        """The function that its own rules call, which has these rules, too: written when they are."""
+        unit = b.by_object.get((id(self), NAMED))
+        if unit is None or unit.text:
+            return
+        names, text = ", ".join(self._names), self._with(texts)
+        unit.text = f"def {NAME}{unit.number}{END}({names}) {{\n  ({text})({names})\n}}\n"
+        unit.uses = {int(n) for n in re.findall(f"{NAME}(\\d+){END}", text)}
 
     def _with(self, texts: list[str]) -> str:
         """The function with its rules. Arguments that are not differentiated by stand before the others of the backward rule;
@@ -441,11 +497,12 @@ class CustomVjp(Custom):
             return [*[ANY] * len(self._nondiff), kept[0], ANY] if all(x.key() == kept[0].key() for x in kept) else None
         return lambda: None, backward
 
-    def __init__(self, f: Any, nondiff_argnums: Any = ()) -> None:
-        super().__init__("custom_vjp", f, nondiff_argnums)
+    def __init__(self, f: Any, nondiff_argnums: Any = (), nondiff_argnames: Any = ()) -> None:
+        super().__init__("custom_vjp", f, nondiff_argnums, nondiff_argnames)
 
-    def defvjp(self, forward: Any, backward: Any) -> None:
-        """The rules of its derivative."""
+    def defvjp(self, forward: Any, backward: Any, symbolic_zeros: bool = False, optimize_remat: bool = False) -> None:
+        """The rules of its derivative. `optimize_remat` changes nothing."""
+        no_symbols(symbolic_zeros)
         self._functions = (self._functions[0], as_function(forward), as_function(backward))
 
     def _around_rules(self, texts: list[str], names: list[str]) -> str:
@@ -469,11 +526,12 @@ class CustomJvp(Custom):
         several = Shape("tuple", [ANY] * (self._nparam - len(self._nondiff)))
         return (lambda: [*[ANY] * len(self._nondiff), several, several],)
 
-    def __init__(self, f: Any, nondiff_argnums: Any = ()) -> None:
-        super().__init__("custom_jvp", f, nondiff_argnums)
+    def __init__(self, f: Any, nondiff_argnums: Any = (), nondiff_argnames: Any = ()) -> None:
+        super().__init__("custom_jvp", f, nondiff_argnums, nondiff_argnames)
 
-    def defjvp(self, rule: Any) -> Any:
+    def defjvp(self, rule: Any, symbolic_zeros: bool = False) -> Any:
         """The rule of its derivative; serves as a decorator."""
+        no_symbols(symbolic_zeros)
         self._functions = (self._functions[0], as_function(rule))
         return rule
 

@@ -45,17 +45,32 @@ def squareplus(x, b=4.0, /):
 
 
 @_nn
-def softmax(x, /, axis=-1, where=None):
-    """Exponentials that sum to 1 along an axis."""
-    assert where is None, "softmax: use jnp.where(mask, x, -inf) before it"
-    return op.softmax(x, axis)
+def softmax(x, /, axis=-1, where: Any = None):
+    """Exponentials that sum to 1 along an axis; with `where` of the elements for which it holds, 0 for the others."""
+    if where is None:
+        return op.softmax(x, axis)
+    return op.where(where, op.softmax(op.where(where, x, -math.inf), axis), 0.0)
 
 
 @_nn
-def log_softmax(x, /, axis=-1, where=None):
-    """The logarithm of softmax."""
-    assert where is None, "log_softmax: use jnp.where(mask, x, -inf) before it"
-    return op.log_softmax(x, axis)
+def log_softmax(x, /, axis=-1, where: Any = None):
+    """The logarithm of softmax; with `where` that of the elements for which it holds, -inf for the others."""
+    if where is None:
+        return op.log_softmax(x, axis)
+    return op.where(where, op.log_softmax(op.where(where, x, -math.inf), axis), -math.inf)
+
+
+@_nn
+def identity(x, /):
+    """x."""
+    return x
+
+
+@_nn
+def log1mexp(x, /):
+    """The logarithm of 1 - exp(-x), of positive numbers (Maechler 2012)."""
+    near = x < math.log(2.0)
+    return op.where(near, op.log(-op.expm1(-op.where(near, x, 1.0))), op.log1p(-op.exp(-op.where(near, 1.0, x))))
 
 
 @_nn
@@ -63,6 +78,7 @@ def logsumexp(a, /, axis=None, b: Any = None, keepdims=False):
     """The logarithm of the sum of exponentials, weighted by b if it is given."""
     if b is None:
         return op.logsumexp(a, axis, keepdims)
+    a = op.where(b != 0, a * 1.0, -math.inf)  # which no number is larger than
     high = op.max(a, axis, keepdims=True)
     high = op.where(op.isfinite(high), high, 0.0)
     whole = op.sum(b * op.exp(a - high), axis, keepdims=True)

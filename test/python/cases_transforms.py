@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Derivatives and batches against closed forms and differences."""
+import functools
 from dataclasses import dataclass
 
 import anfora
@@ -261,3 +262,63 @@ def test_a_pullback_leaves_its_compiled_function():
     for _ in range(3):
         back = jit(lambda x: vjp(f, x, has_aux=True)[1])(x)
         close(back(np.ones(2))[0], 2 * np.cos(x))
+
+
+def test_rules_that_call_their_function():
+    """What a rule computes by the function whose rule it is has that rule, too, at every order: here the slope is twice that of tanh."""
+    @anfora.custom_jvp
+    def steep(x):
+        return anp.tanh(x)
+
+    @steep.defjvp
+    def _(primals, tangents):
+        y = steep(primals[0])
+        return y, 2 * (1 - y * y) * tangents[0]
+
+    @anfora.custom_vjp
+    def back(x):
+        return anp.tanh(x)
+    back.defvjp(lambda x: (lambda y: (y, y))(back(x)), lambda y, dy: (2 * (1 - y * y) * dy,))
+    x, t = 0.7, np.tanh(0.7)
+    first, second = 2 * (1 - t * t), -8 * t * (1 - t * t)
+    third = -8 * (1 - 3 * t * t) * first
+    for f in (steep, back):
+        assert abs(anfora.grad(f)(x) - first) < 1e-12
+        assert abs(anfora.grad(lambda x: anfora.vjp(f, x)[0])(x) - first) < 1e-12  # noqa: B023: called at once
+        assert abs(anfora.grad(anfora.grad(f))(x) - second) < 1e-12
+        assert abs(anfora.grad(anfora.grad(anfora.grad(f)))(x) - third) < 1e-11
+    assert abs(anfora.jvp(lambda x: anfora.jvp(steep, (x,), (1.0,))[0], (x,), (1.0,))[1] - first) < 1e-12
+
+
+def test_rules_by_names():
+    @functools.partial(anfora.custom_vjp, nondiff_argnames=("k",))
+    def scaled(k, x):
+        return x * k
+    scaled.defvjp(lambda k, x: (scaled(k, x), None), lambda k, _, dy: (dy * k * 10,), optimize_remat=True)
+    assert anfora.grad(lambda x: scaled(3, x))(2.0) == 30
+    try:
+        scaled.defvjp(None, None, symbolic_zeros=True)
+    except TypeError as e:
+        assert "symbolic_zeros" in str(e)
+    else:
+        raise AssertionError
+
+
+def test_check_grads():
+    from anfora.test_util import check_grads
+    check_grads(lambda d: {"a": anp.sum(d["w"] ** 3), "b": d["w"] * d["k"]}, ({"w": np.ones((2, 2), np.float32), "k": np.float32(2)},), order=2)
+
+    @anfora.custom_jvp
+    def wrong(x):
+        return x * x
+
+    @wrong.defjvp
+    def _(primals, tangents):
+        return wrong(primals[0]), primals[0] * tangents[0]
+    for mode in ("fwd", "rev"):
+        try:
+            check_grads(wrong, (2.0,), 1, modes=[mode])
+        except AssertionError as e:
+            assert "derivative and difference" in str(e)
+            continue
+        raise ValueError(f"it is taken for right in {mode}")

@@ -432,7 +432,7 @@ def outside(b: Any, x: Any) -> str:
 
 
 # x.at[i].set(v) and the like: how the operation combines old and new
-AT = {"set": "update", "add": "add", "multiply": "mul", "mul": "mul", "min": "min", "max": "max"}
+AT = {"set": "update", "add": "add", "subtract": "add", "multiply": "mul", "mul": "mul", "min": "min", "max": "max"}
 CHANGED = ("divide", "power", "apply")
 
 
@@ -448,6 +448,8 @@ def _at(w: Any, c: Call, node: ast.Attribute) -> str | None:
     if node.attr == "get" and not c.args and not c.kw:
         return w.expr(ast.copy_location(ast.Subscript(sub.value.value, sub.slice, ast.Load()), c.node))
     if node.attr in AT and "mode" in c.kw and len(c.args) == 1 and len(c.kw) == 1:
+        if node.attr == "subtract":
+            c.args[0] = ast.copy_location(ast.UnaryOp(ast.USub(), c.args[0]), c.args[0])
         return _with_mode(w, c, sub, AT[node.attr])
     if node.attr not in AT and node.attr not in CHANGED or len(c.args) != 1 or c.kw:
         w.refuse(c.node, f"x.at[i] has no {node.attr} in compiled functions",
@@ -455,13 +457,14 @@ def _at(w: Any, c: Call, node: ast.Attribute) -> str | None:
     if node.attr == "divide":  # floats, whatever x has
         x = w.expr(sub.value.value)
         return f"({x} / {written_at(w, c.node, sub, w.expr(c.args[0]), 'mul', f'OnesLike({x} / 1)')})"
-    if node.attr in CHANGED:  # the elements there, changed and set
+    if node.attr == "power":  # to the product of the powers, where an index is there several times
+        x = w.expr(sub.value.value)
+        return f"({x} ** {written_at(w, c.node, sub, w.expr(c.args[0]), 'mul', f'OnesLike({x})')})"
+    if node.attr == "apply":  # the elements there, changed and set
         old = ast.copy_location(ast.Subscript(sub.value.value, sub.slice, ast.Load()), c.node)
-        new = f"({w.expr(old)} ** {w.expr(c.args[0])})"
-        if node.attr == "apply":
-            new = w.expr(ast.copy_location(ast.Call(c.args[0], [old], []), c.node))
-        return written_at(w, c.node, sub, new, "update", masks=False)
-    return written_at(w, c.node, sub, w.expr(c.args[0]), AT[node.attr])
+        return written_at(w, c.node, sub, w.expr(ast.copy_location(ast.Call(c.args[0], [old], []), c.node)), "update", masks=False)
+    value = w.expr(c.args[0])
+    return written_at(w, c.node, sub, f"Neg(CastLike({value}, {w.expr(sub.value.value)}))" if node.attr == "subtract" else value, AT[node.attr])
 
 
 def _cut(w: Any, e: ast.Slice, axis: int) -> str | None:

@@ -343,8 +343,20 @@ def rooted(f, x, tangent_solve):
 
 @_named
 def custom_linear_solve(matvec, b, solve, transpose_solve=None, /, symmetric=False, has_aux=False):
-    """x of matvec(x) = b, which `solve` finds; derivatives are those of solve."""
-    return solve(matvec, b)
+    """x of matvec(x) = b, which `solve` finds. Derivatives by b and by what matvec captures are those of the solution, which `solve`
+    finds, too; what solve itself captures has none of the first order."""
+    if has_aux:
+        found, aux = solve(matvec, b)
+        return solved(matvec, b, tree_map(stop_gradient, found), lambda f, y: solve(f, y)[0]), aux
+    return solved(matvec, b, tree_map(stop_gradient, solve(matvec, b)), solve)
+
+
+def solved(matvec, b, x, solve):
+    """The solution x with its derivatives: those of the solution for b + (b - matvec(x)), of which the b is a constant, less those of
+    the solution for that constant, so that no derivative of solve's own is left."""
+    still = tree_map(stop_gradient, b)
+    near = solve(matvec, tree_map(lambda c, p, q: c + (p - q), still, b, matvec(x)))
+    return tree_map(lambda a, p, q: a + (p - q), x, near, solve(matvec, still))
 
 
 for _there, _here in {"igamma": "gammainc", "igammac": "gammaincc", "betainc": "betainc", "polygamma": "polygamma", "zeta": "zeta",

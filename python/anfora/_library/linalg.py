@@ -32,7 +32,8 @@ def outer(x1, x2, /):
 @linear
 def vecdot(x1, x2, /, axis=-1):
     """The sum of products along a dim, the first conjugated."""
-    return op.sum(op.conj(x1) * x2, axis)
+    products = op.conj(x1) * x2
+    return op.cast_like(op.sum(products, axis), products)
 
 
 @linear

@@ -7,6 +7,7 @@ import math
 from typing import Any, Sequence
 
 from .._ops import COMPOSED, op
+from .._transform import vmap
 from .composed import into
 from .decompositions import eigh as eigh_, expm, qr as qr_, svd as svd_
 
@@ -39,7 +40,7 @@ def solve(a, b, /, lower=False, overwrite_a=False, overwrite_b=False, debug=Fals
         half = op.tril(a, -1) if lower else op.triu(a, 1)
         other = op.swapaxes(half, -1, -2) if assume_a == "sym" else adjoint(half)
         x = op.solve(op.tril(op.triu(a)) + half + other, m)
-    return x[:, 0] if op.ndim(b) == 1 else x
+    return x[..., 0] if op.ndim(b) == 1 else x
 
 
 @matrix
@@ -49,7 +50,7 @@ def solve_triangular(a, b, /, trans=0, lower=False, unit_diagonal=False, overwri
     assert trans in (0, 1, 2, "N", "T", "C"), "solve_triangular: trans is 0, 1, 2, N, T or C"
     whole = op.conj(a) if trans in (2, "C") else a
     x = op.triangular_solve(whole, m, lower=lower, transpose=trans in (1, 2, "T", "C"), unit=unit_diagonal)
-    return x[:, 0] if op.ndim(b) == 1 else x
+    return x[..., 0] if op.ndim(b) == 1 else x
 
 
 @matrix
@@ -81,7 +82,7 @@ def cho_solve(c_and_lower: Sequence, b, /, overwrite_b=False, check_finite=True)
     else:
         l = adjoint(c)  # noqa: E741
         x = op.triangular_solve(op.conj(l), op.triangular_solve(l, m), transpose=True)
-    return x[:, 0] if op.ndim(b) == 1 else x
+    return x[..., 0] if op.ndim(b) == 1 else x
 
 
 # ---- factors ----
@@ -106,6 +107,8 @@ def eliminated(a):
 @matrix
 def lu(a, /, permute_l=False, overwrite_a=False, check_finite=True):
     """(P, L, U) with a = P L U; (P L, U) if permute_l."""
+    if op.ndim(a) > 2:
+        return vmap(lambda part: lu(part, permute_l))(a)
     m, order = eliminated(a)
     k = min(a.shape[0], a.shape[1])
     l = op.tril(m[:, :k], -1) + op.cast_like(op.eye(a.shape[0], k), m)  # noqa: E741
@@ -119,6 +122,8 @@ def lu(a, /, permute_l=False, overwrite_a=False, check_finite=True):
 @matrix
 def lu_factor(a, /, overwrite_a=False, check_finite=True):
     """(the multipliers below and U at and above the diagonal, the row that each row was exchanged with), as lu_solve takes them."""
+    if op.ndim(a) > 2:
+        return vmap(lu_factor)(a)
     m, order = eliminated(a)
     n = a.shape[0]
     at = op.arange(n)
@@ -134,6 +139,7 @@ def lu_factor(a, /, overwrite_a=False, check_finite=True):
 def lu_solve(lu_and_piv: Sequence, b, /, trans=0, overwrite_b=False, check_finite=True):
     """x of a x = b, from lu_factor(a); trans=1 solves with a transposed, trans=2 conjugated too."""
     m, pivots = lu_and_piv
+    assert op.ndim(m) == 2, "lu_solve: the factors are of one matrix; vmap(lu_solve) takes more"
     n = m.shape[0]
     at = op.arange(n)
     order = at
@@ -149,7 +155,7 @@ def lu_solve(lu_and_piv: Sequence, b, /, trans=0, overwrite_b=False, check_finit
         w = op.conj(m) if trans == 2 else m
         y = op.triangular_solve(w, right, lower=False, transpose=True)
         x = op.take(op.triangular_solve(w, y, lower=True, transpose=True, unit=True), op.argsort(order), 0)
-    return x[:, 0] if op.ndim(b) == 1 else x
+    return x[..., 0] if op.ndim(b) == 1 else x
 
 
 @matrix
@@ -189,7 +195,7 @@ def polar(a, /, side="right", method="qdwh", eps=None, max_iterations=None):
     assert side in ("right", "left"), "polar: side is right or left"
     u, s, vh = svd_(a, False, True)
     unitary = u @ vh
-    return (unitary, (u * s) @ adjoint(u)) if side == "left" else (unitary, adjoint(vh) @ (s[:, None] * vh))
+    return (unitary, (u * s[..., None, :]) @ adjoint(u)) if side == "left" else (unitary, adjoint(vh) @ (s[..., :, None] * vh))
 
 
 @matrix
@@ -201,10 +207,10 @@ def expm_(a, /, upper_triangular=False, max_squarings=16):
 @matrix
 def expm_frechet(a, e, /, method=None, compute_expm=True):
     """(exp(a), its derivative in the direction e), the derivative alone without compute_expm."""
-    n = a.shape[0]
-    top, below = op.concatenate((a, e), 1), op.concatenate((op.zeros_like(a), a), 1)
-    y = expm(op.concatenate((top, below), 0))
-    return (y[:n, :n], y[:n, n:]) if compute_expm else y[:n, n:]
+    n = a.shape[-1]
+    top, below = op.concatenate((a, e), -1), op.concatenate((op.zeros_like(a), a), -1)
+    y = expm(op.concatenate((top, below), -2))
+    return (y[..., :n, :n], y[..., :n, n:]) if compute_expm else y[..., :n, n:]
 
 
 # ---- special matrices ----
@@ -221,17 +227,25 @@ def block_diag(*arrs):
 
 def by_place(c, r, back):
     """The matrix whose element at (i, j) is number i - j (or i + j) of c, and of r beyond the first row or column."""
-    i, j = op.arange(op.size(c))[:, None], op.arange(op.size(r))[None, :]
+    rows, columns = c.shape[-1], r.shape[-1]
+    i, j = op.arange(rows)[:, None], op.arange(columns)[None, :]
     k = i + j if back else i - j
-    whole = op.concatenate((op.flip(r[1:]), c), 0) if not back else op.concatenate((c, r[1:]), 0)
-    return op.take(whole, k if back else k + op.size(r) - 1, 0)
+    whole = op.concatenate((op.flip(r[..., 1:], -1), c), -1) if not back else op.concatenate((c, r[..., 1:]), -1)
+    return op.take(whole, k if back else k + columns - 1, -1)
 
 
 @matrix
 def toeplitz(c, r=None, /):
-    """The matrix of constant diagonals with this first column and first row."""
-    column = op.ravel(c)
-    return by_place(column, op.conj(column) if r is None else op.ravel(r), False)
+    """The matrix of constant diagonals with this first column and first row; of rows of them a matrix each."""
+    column = COMPOSED["atleast_1d"](c)
+    row = op.conj(column) if r is None else COMPOSED["atleast_1d"](r)
+    if op.ndim(column) > 1:
+        if op.ndim(row) > 1:
+            return vmap(toeplitz)(column, row)
+        return vmap(lambda part: toeplitz(part, row))(column)
+    if op.ndim(row) > 1:
+        return vmap(lambda part: toeplitz(column, part))(row)
+    return by_place(column, row, False)
 
 
 @matrix
@@ -243,14 +257,17 @@ def hankel(c, r=None, /):
 
 @matrix
 def circulant(c, /):
-    """The matrix whose columns are turned versions of a vector."""
-    n = op.size(c)
-    return op.take(op.ravel(c), op.mod(op.arange(n)[:, None] - op.arange(n)[None, :], n), 0)
+    """The matrix whose columns are turned versions of a vector; of rows a matrix each."""
+    rows = COMPOSED["atleast_1d"](c)
+    n = rows.shape[-1]
+    return op.take(rows, op.mod(op.arange(n)[:, None] - op.arange(n)[None, :], n), -1)
 
 
 @matrix
 def companion(a, /):
     """The matrix whose characteristic polynomial is this one."""
+    if op.ndim(a) > 1:
+        return vmap(companion)(a)
     n = op.size(a) - 1
     first = -a[1:] / a[0]
     return op.concatenate((first[None], op.cast_like(op.eye(n - 1, n), first)), 0)
@@ -260,6 +277,9 @@ def companion(a, /):
 def convolution_matrix(a, /, n, mode="full"):
     """The matrix whose product with a vector of n numbers is its convolution with a."""
     assert mode in ("full", "same", "valid"), "convolution_matrix: mode is full, same or valid"
+    assert n > 0, "convolution_matrix: n is greater than 0"
+    if op.ndim(a) > 1:
+        return vmap(lambda part: convolution_matrix(part, n, mode))(a)
     m = op.size(a)
     whole = toeplitz(op.pad(a, (0, n - 1)), op.pad(a[:1], (0, n - 1)))
     low = 0 if mode == "full" else (min(m, n) - 1) // 2 if mode == "same" else min(m, n) - 1
@@ -292,8 +312,37 @@ def pascal(n, kind="symmetric", dtype=None):
 
 
 @matrix
-def dft(n, scale=None):
-    """The matrix of the discrete Fourier transform."""
+def dft(n, scale=None, dtype=None):
+    """The matrix of the discrete Fourier transform, divided by n or its root for the scale "n" or "sqrtn"."""
+    assert scale in (None, "n", "sqrtn"), "dft: scale is None, n or sqrtn"
     turn = -2 * math.pi / n * op.mod(op.arange(n)[:, None] * op.arange(n)[None, :], n)
     y = op.make_complex(op.cos(turn), op.sin(turn))
-    return y if scale is None else y / (n if scale == "n" else math.sqrt(n))
+    y = y if scale is None else y / (n if scale == "n" else math.sqrt(n))
+    return y if dtype is None else op.cast(y, dtype)
+
+
+@matrix
+def helmert(n, full=False):
+    """Helmert's matrix: orthonormal rows that are contrasts; `full` has the constant row above them."""
+    assert n > 0, "helmert: n is greater than 0"
+    i, j = op.arange(n)[:, None], op.arange(n)[None, :]
+    k = op.where(i == 0, 1, i) * 1.0
+    below = op.where(j < i, 1.0, op.where(j == i, -k, 0.0)) / op.sqrt(k * (k + 1))
+    whole = op.where(i == 0, 1.0 / math.sqrt(n), below)
+    return whole if full else whole[1:]
+
+
+@matrix
+def leslie(f, s, /):
+    """The matrix of a population: births f in the first row, the parts s that stay alive below the diagonal."""
+    if op.ndim(f) > 1:
+        return vmap(leslie)(f, s)
+    n = op.size(f)
+    assert op.size(s) == n - 1, "leslie: s has one number less than f"
+    return op.concatenate((f[None] * 1.0, op.pad(op.diag(s * 1.0), (0, 0, 0, 1))), 0)
+
+
+@matrix
+def fiedler(a, /):
+    """The absolute differences of all pairs of numbers."""
+    return op.abs(a[..., :, None] - a[..., None, :])

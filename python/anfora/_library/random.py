@@ -7,7 +7,9 @@ from typing import Any
 
 from .composed import ByValue, HELPERS, floats, helper, into
 from .decompositions import qr
+from .._compile.known import Known
 from .._ops import op
+from .._types import dtype_name
 
 RANDOM: dict[str, Any] = {}
 randomly = into(RANDOM, lists=True)
@@ -31,9 +33,19 @@ def fold_in(key, data, /):
     return op.fold_in(key, data)
 
 
+@Known
+def part_of_complex(dtype: Any) -> str | None:
+    """The element type of the parts of complex numbers; None for others."""
+    return {"c64": "f32", "c128": "f64"}.get(dtype_name(dtype) or "")
+
+
 @randomly
 def normal(key, /, shape=(), dtype=None):
-    """Numbers of the standard normal distribution."""
+    """Numbers of the standard normal distribution; the two parts of complex ones have half the variance each."""
+    part = part_of_complex(dtype)
+    if part is not None:
+        keys = op.split_key(key, n=2)
+        return op.make_complex(op.normal(keys[0], shape=shape, dtype=part), op.normal(keys[1], shape=shape, dtype=part)) * math.sqrt(0.5)
     return op.normal(key, shape=shape, dtype=dtype)
 
 

@@ -35,7 +35,7 @@ def xlogy(x, y, /):
 
 @custom_jvp
 def product_with_log(x, y):
-    return op.where(x == 0, 0.0, x * op.log(op.where(x == 0, 1.0, y + op.zeros_like(x))))
+    return op.where((x == 0) & (y == y), 0.0, x * op.log(op.where((x == 0) & (y == y), 1.0, y + op.zeros_like(x))))
 
 
 @product_with_log.defjvp
@@ -53,7 +53,7 @@ def xlog1py(x, y, /):
 
 @custom_jvp
 def product_with_log1p(x, y):
-    return op.where(x == 0, 0.0, x * op.log1p(op.where(x == 0, 0.0, y + op.zeros_like(x))))
+    return op.where((x == 0) & (y == y), 0.0, x * op.log1p(op.where((x == 0) & (y == y), 0.0, y + op.zeros_like(x))))
 
 
 @product_with_log1p.defjvp

@@ -12,6 +12,8 @@ import anfora.initializers
 import anfora.lax
 import anfora.nn
 import anfora.numpy
+import anfora.random
+import anfora.scipy
 import jax
 import jax.nn.initializers
 import jax.test_util
@@ -23,6 +25,10 @@ TRANSFORMS = """jit grad value_and_grad vmap jvp vjp linearize jacfwd jacrev jac
 OWN = "make_jaxpr linear_transpose export named_call closure_convert pure_callback linearize_transpose live_arrays devices local_devices".split()
 SETTINGS = {"result_type", "promote_types", "can_cast", "issubdtype", "isdtype", "dtype", "finfo", "iinfo", "set_printoptions", "printoptions", "iscomplexobj",
             "broadcast_shapes", "dtypes"}
+
+
+BELOW = """lax nn random image scipy scipy.special scipy.stats scipy.linalg scipy.signal scipy.ndimage scipy.optimize scipy.integrate scipy.fft
+    scipy.interpolate scipy.cluster""".split()
 
 
 class Absent(Exception):
@@ -75,7 +81,7 @@ class Module(types.ModuleType):
     """A module of JAX with Anfora's functions of the same names."""
 
     def __init__(self, theirs, ours, changed=(), error=Absent):
-        super().__init__(theirs.__name__)
+        super().__init__(getattr(theirs, "__name__", "jax"))
         self.__dict__.update(_theirs=theirs, _ours=ours, _error=error, _changed=dict(changed))
 
     def __getattr__(self, name):
@@ -83,8 +89,10 @@ class Module(types.ModuleType):
             Seen.ours = True
             return self._changed[name]
         theirs = getattr(self._theirs, name)
-        if name.startswith("__") or isinstance(theirs, types.ModuleType):
+        if name.startswith("__"):
             return theirs
+        if isinstance(theirs, types.ModuleType):
+            return theirs if self._ours is None else self._changed.setdefault(name, Module(theirs, getattr(self._ours, name, NOTHING)))
         if name in SETTINGS or not callable(theirs) or isinstance(theirs, type) and not isinstance(theirs, type(jax.numpy.add)):
             return theirs  # types, numbers, settings
         if not isinstance(theirs, types.FunctionType) and hasattr(theirs, "dtype"):
@@ -96,6 +104,9 @@ class Module(types.ModuleType):
             return getattr(self._ours, name)
         except AttributeError:
             return Stub(theirs, self._error, f"{self.__name__}.{name}")
+
+
+NOTHING = types.SimpleNamespace()  # a module that Anfora has not, or that has no tests here
 
 
 def check_grads(f, args, order, modes=("fwd", "rev"), atol=None, rtol=None, eps=None):
@@ -209,17 +220,25 @@ def prepare():
     case._CompileAndCheck, case.assertRaisesRegex, case.assertRaises = Checks.compile_and_check, Checks.raises, Checks.raises
     test_util.ignore_warning = Quiet
     test_util.supported_dtypes = lambda _all=test_util.supported_dtypes: {t for t in _all() if numpy.dtype(t).kind in "biufc"}
+    test_util._LazyDtypes.custom_floats = [jax.dtypes.bfloat16]  # a test has no parameters else
     test_util.check_eq = lambda xs, ys, err_msg="", _check=test_util.check_eq: _check(plain(xs), plain(ys), err_msg)
     public_test_util.check_grads = test_util.check_grads = check_grads
     parts = {n: Module(getattr(jax.numpy, n), getattr(anfora.numpy, n)) for n in ("linalg", "fft")}
     jnp = Module(jax.numpy, anfora.numpy, parts)
     lax = Module(jax.lax, anfora.lax)
     nn = Module(jax.nn, anfora.nn, {"initializers": Module(jax.nn.initializers, anfora.initializers)})
-    changed = {n: getattr(anfora, n) for n in TRANSFORMS} | {"numpy": jnp, "lax": lax, "nn": nn}
+    policies = Module(jax.checkpoint_policies, anfora.checkpoint_policies)
+    changed = {n: getattr(anfora, n) for n in TRANSFORMS} | {"checkpoint_policies": policies} | {"numpy": jnp, "lax": lax, "nn": nn}
     changed |= {n: Stub(getattr(jax, n, None), Own, f"jax.{n}") for n in OWN}
+    changed |= {n: Module(importlib.import_module(f"jax.{n}"), getattr(anfora, n, NOTHING)) for n in ("scipy", "random", "image")}
     whole = Module(jax, None, changed)
     public = Module(jax.test_util, None, {"check_grads": check_grads})
-    return {"jax": whole, "jax.numpy": jnp, "jax.lax": lax, "jax.nn": nn, "jax.test_util": public}
+    seen = {"jax": whole, "jax.numpy": jnp, "jax.test_util": public}
+    for n in BELOW:
+        importlib.import_module(f"jax.{n}")
+        seen[f"jax.{n}"] = functools.reduce(getattr, n.split("."), whole)
+    seen["jax.experimental.ode"] = Module(importlib.import_module("jax.experimental.ode"), NOTHING)
+    return seen
 
 
 def load(name, folder):
@@ -232,5 +251,9 @@ def load(name, folder):
         module = importlib.import_module(name)
     finally:
         sys.modules.update(real)
+    api = {n: getattr(anfora, n) for n in TRANSFORMS}
+    for n in ("api", "custom_derivatives"):  # what tests call of JAX's inner modules
+        if hasattr(module, n):
+            setattr(module, n, Module(getattr(module, n), None, api))
     Seen.loading = False
     return module
