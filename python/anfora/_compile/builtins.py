@@ -571,23 +571,7 @@ def _len(w: Any, c: Call) -> str:
 
 
 def _print(w: Any, c: Call) -> str:
-    usual = {"sep": (None, " "), "end": (None, "\n"), "file": (None,), "flush": (None, False, True)}
-    for name, node in c.kw.items():
-        known, x = w.static(node)
-        if not known or x not in usual.get(name, ()):
-            w.refuse(c.node, f"print takes no {name} in compiled functions: it writes its parts with blanks between, and ends the line",
-                     "return the values, and print them outside")
-    parts = []
-    for a in c.args:
-        for piece in a.values if isinstance(a, ast.JoinedStr) else [a]:
-            value = piece.value if isinstance(piece, ast.FormattedValue) else piece
-            if isinstance(value, ast.Constant) and isinstance(value.value, str) and piece is not a:
-                value = ast.copy_location(ast.Constant(value.value.strip()), value)
-                if not value.value:
-                    continue
-            parts.append(w.expr(value))
-    w.b.prints = True
-    return f"print{w.mark(c.node)}({', '.join(parts)})"
+    return w.print_text(c)
 
 
 def _divmod(w: Any, c: Call) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from .explain import CLOSE, OPEN
 from .known import Part, is_structure
+from .printed import Said
 from .static import static_text
 
 
@@ -55,6 +56,8 @@ class Raises(Part):
     def message(self, node: Any) -> str:
         """A text; what is only known when the program runs stands in it as it was written."""
         known, x = self.static(node)
+        if known and isinstance(x, Said):
+            return self.message(x.node)
         if known:
             return str(x)
         if isinstance(node, ast.JoinedStr):

@@ -32,6 +32,7 @@ from .masks import Masked
 from .match import Matching, at, has_named, named_within
 from .static import Call, call_source, emit_call, hyper_mapped, static_text
 from .origin import source_of
+from .printed import Printed
 from .raises import Raises
 from .sequences import Sequences
 from .stores import Stores, whole_position
@@ -83,7 +84,7 @@ def makes_one_of(target: Any, value: Any) -> bool:
         all(isinstance(t, ast.Name) for t in target.elts) and any(makes_apart(v, target) for v in value.elts)
 
 
-class Writer(Knowing, Loops, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various):
+class Writer(Knowing, Loops, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various, Printed):
     """Writes one outermost function and those within it."""
 
     def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
@@ -595,6 +596,8 @@ class Writer(Knowing, Loops, Matching, Sequences, Branches, Raises, Hints, Augme
             if shape is not None:
                 self.scope.env[target.id] = Like(shape)
             return text
+        if (said := self.said(target, value, indent)) is not None:
+            return said
         value = self.copied(value) or value
         made = self.makes_container(value)
         known, x = self.static(value) if not made else (False, None)
