@@ -8,7 +8,7 @@ import types
 from typing import Any
 
 from .builtins import class_made
-from .known import MOST_PARTS, Part, Scope
+from .known import MOST_PARTS, Part, Scope, gives_list
 from .loops import bound_names
 from .._errors import CompileError
 from .._tree import Shape
@@ -137,6 +137,8 @@ class Hints(Part):
         given, x = self.static(node)  # "a,b".split(",")
         if given and type(x) in (list, tuple):
             return value_hint(x)
+        if known and getattr(f, "__name__", "") == "gradient" and gives_list(f):
+            return "list", None
         body = shape_hint(self.like_of_body(node, f if known else None))
         if body is not None:
             return body

@@ -11,13 +11,15 @@ import difflib
 import enum
 import inspect
 import operator
+import sys
 import types
 from typing import TYPE_CHECKING, Any, Callable, Iterable
 
 from .._errors import CompileError
 from .._names import lacking
 from .foreign import ROOTS, counterpart, module_of
-from .._ops import literal
+from .._ops import COMPOSED, OPS, literal
+from .emit import fail
 from .static import operation, static_text
 from .watched import watch, watch_field
 from .._tree import REGISTERED, Shape, field_names, made_of, shape_of, tree_leaves, tree_structure, tree_unflatten
@@ -25,6 +27,8 @@ from .._types import DType, finfo, iinfo
 
 MOST_PARTS = 1024  # of what is written out
 INDICES = ("diag_indices", "nonzero", "tril_indices", "triu_indices", "unravel_index")  # functions that give a tuple of indices, one for each dim
+
+SPLITS = {name: lambda name=name: OPS.get(name) or COMPOSED[name] for name in ("split", "array_split", "hsplit", "vsplit", "dsplit")}
 
 COMPARISONS = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
@@ -60,6 +64,12 @@ def _of_no_numbers(kind: type) -> bool:
         not issubclass(kind, (bool, int, float, complex))
 
 
+def gives_list(f: Any) -> bool:
+    """Whether meshgrid, broadcast_arrays and gradient of a library give lists; those of NumPy 2 give tuples."""
+    root = module_of(f).split(".")[0]
+    return root == "jax" or root == "numpy" and sys.modules["numpy"].__version__.startswith("1.")
+
+
 class Known:
     """A function of Python's own that is called with what is known, when code is made."""
 
@@ -80,6 +90,16 @@ class Is:
 
     def __init__(self, value: Any) -> None:
         self.value = value
+
+
+class Said:
+    """A text that a name stands for: `node` makes it, of constants and of names of values that were computed where it was bound."""
+
+    def __init__(self, node: Any) -> None:
+        self.node = node
+
+    def __bool__(self) -> bool:
+        return fail(None, "whether a formatted text is empty is not known", "compare the values that are in it")
 
 
 class Like:
@@ -310,6 +330,8 @@ class Knowing(Part):
 
     def static_Attribute(self, node: ast.Attribute) -> tuple[bool, Any]:
         known, x = self.static(node.value)
+        if known and isinstance(x, Said):
+            return False, None
         if known and not is_array(x):
             if not hasattr(x, node.attr):
                 self.refuse(node, lacking(x, node.attr))
@@ -750,8 +772,13 @@ class Knowing(Part):
                 return mapped_as(Shape("mapped", of=self.like_listed(node.args[0])), name)
         if known and (name in INDICES or name == "where" and len(node.args) == 1) and (hasattr(counterpart(f) or f, "_emit_call") or operation(f) is not None):
             return Shape("mapped", of=ANY, names=("tuple",))
-        if known and getattr(f, "op", "") == "Split" and (parts := self.cut_in(node)):
-            return Shape("tuple", [ANY] * parts)
+        if known and f is sorted and len(node.args) == 1 and self.sequence_call(node, f) is None:
+            return Shape("mapped", of=ANY, names=("list",))
+        if known and name in SPLITS and (counterpart(f) or f) is SPLITS[name]():
+            kind, parts = "list" if module_of(f) != "torch" else "tuple", self.cut_in(node)
+            return Shape(kind, [ANY] * parts) if parts else Shape("mapped", of=ANY, names=(kind,))
+        if known and name in ("meshgrid", "broadcast_arrays") and counterpart(f) is not None:
+            return Shape("mapped", of=ANY, names=("list" if gives_list(f) else "tuple",))
         if known and name in ("tree_map", "hyper_map") and len(node.args) > 1:
             given = self.like(node.args[1])
             return given and skeleton(given)

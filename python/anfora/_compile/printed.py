@@ -16,8 +16,7 @@ import hashlib
 import math
 from typing import Any
 
-from .emit import fail
-from .known import Is, Like, Part, is_array, is_plain
+from .known import Is, Like, Part, Said, is_array, is_plain
 from .static import Call, is_foreign
 from .._tree import Shape, key_of, key_text, made_of, quoted
 from .._types import DTYPES, TensorType
@@ -50,16 +49,6 @@ class Template:
             return ast.Constant(x)
         self.fixed[name := f"k{len(self.fixed)}"] = x
         return ast.Name(name, ast.Load())
-
-
-class Said:
-    """A text that a name stands for: `node` makes it, of constants and of names of values that were computed where it was bound."""
-
-    def __init__(self, node: Any) -> None:
-        self.node = node
-
-    def __bool__(self) -> bool:
-        return fail(None, "whether a formatted text is empty is not known", "compare the values that are in it")
 
 
 class Binding(Template):
@@ -175,8 +164,8 @@ class Printed(Part):
             return ast.Subscript(self.spoken(node.value, t), ast.Slice(*parts) if parts else self.spoken(node.slice, t), ast.Load())
         if isinstance(node, ast.Subscript):
             return ast.Subscript(self.spoken(node.value, t), self.spoken(node.slice, t), ast.Load())
-        known, f = self.static(node.func)
-        of: Any = t.known(f) if known and not isinstance(getattr(f, "__self__", None), str) else ast.Attribute(self.spoken(node.func.value, t), node.func.attr, ast.Load())
+        method = isinstance(node.func, ast.Attribute) and self.is_text(node.func.value)
+        of: Any = t.known(self.static(node.func)[1]) if not method else ast.Attribute(self.spoken(node.func.value, t), node.func.attr, ast.Load())
         return ast.Call(of, [self.argument(a, t) for a in node.args], [ast.keyword(k.arg, self.spoken(k.value, t)) for k in node.keywords])
 
     def argument(self, node: Any, t: Template) -> Any:

@@ -7,8 +7,7 @@ import ast
 from typing import Any
 
 from .explain import CLOSE, OPEN
-from .known import Part, is_structure
-from .printed import Said
+from .known import Part, Said, is_structure
 from .static import static_text
 
 
@@ -48,10 +47,16 @@ class Raises(Part):
     def raised(self, node: Any) -> str:
         """The message of an exception."""
         if isinstance(node, ast.Call) and self.static(node.func)[0]:
-            kind = self.static(node.func)[1]
+            kind = self.noted(self.static(node.func)[1])
             return f"{getattr(kind, '__name__', kind)}: {self.message(node.args[0])}" if node.args else kind.__name__
         known, x = self.static(node) if node is not None else (True, "raise")
-        return getattr(x, "__name__", str(x)) if known else "raise"
+        return getattr(self.noted(x), "__name__", str(x)) if known else "raise"
+
+    def noted(self, kind: Any) -> Any:
+        """A class of exceptions, which what the caller meets is of too."""
+        if isinstance(kind, type) and issubclass(kind, Exception):
+            self.b.raises[kind.__name__] = kind
+        return kind
 
     def message(self, node: Any) -> str:
         """A text; what is only known when the program runs stands in it as it was written."""
