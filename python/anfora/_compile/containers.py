@@ -54,6 +54,12 @@ class Containers(Part):
             parts = [*node.args, *([ast.Dict([ast.Constant(k.arg) if k.arg else None for k in node.keywords],
                                              [k.value for k in node.keywords])] if node.keywords else [])]
             return self.made_anew(node, name, ast.Dict([None] * (1 + len(parts)), [name, *parts]), indent)
+        if s.kind == "dict" and how == "setdefault" and 1 <= len(node.args) <= 2 and not node.keywords:
+            known, key = self.static(node.args[0])
+            if not known or key in s.names:
+                return "" if known else None
+            value = node.args[1] if len(node.args) == 2 else ast.copy_location(ast.Constant(None), node)
+            return self.made_anew(node, name, ast.Dict([None, node.args[0]], [name, value]), indent)
         if node.keywords or s.kind != "list":
             return None
         made: Any = None

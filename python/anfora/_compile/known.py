@@ -70,6 +70,16 @@ def gives_list(f: Any) -> bool:
     return root == "jax" or root == "numpy" and sys.modules["numpy"].__version__.startswith("1.")
 
 
+def _of_leaf(of: Any, kinds: tuple) -> bool | None:
+    """isinstance of an argument: an array of some dims, or a number of Python; None: it may be of several classes."""
+    name, dims = of[0], of[1]
+    ndarray = getattr(sys.modules.get("numpy"), "ndarray", None)
+    if dims and all(k in (ndarray, int, float, complex, bool, str, tuple, list, dict) for k in kinds):
+        return ndarray in kinds
+    own = {"int": int, "float": float}.get(name)
+    return any(issubclass(own, k) for k in kinds) if own is not None and not dims else None
+
+
 class Known:
     """A function of Python's own that is called with what is known, when code is made."""
 
@@ -370,6 +380,10 @@ class Knowing(Part):
         known, x = self.static_Tuple(node)
         return known, list(x) if known else None
 
+    def static_Set(self, node: ast.Set) -> tuple[bool, Any]:
+        known, x = self.static_Tuple(node)
+        return (True, set(x)) if known and all(isinstance(i, _PLAIN) for i in x) else (False, None)
+
     def static_JoinedStr(self, node: ast.JoinedStr) -> tuple[bool, Any]:
         parts = [self.static(v) for v in node.values]
         return (True, "".join(x for _, x in parts)) if all(k for k, _ in parts) else (False, None)
@@ -574,8 +588,11 @@ class Knowing(Part):
 
     def known_length(self, node: Any) -> tuple[bool, Any]:
         known, x = self.static(node)
-        if known and isinstance(x, (tuple, list, dict, str)):
+        if known and isinstance(x, (tuple, list, dict, str, set, frozenset)):
             return True, len(x)
+        if isinstance(node, ast.Call) and self.static(node.func) == (True, range) and not node.keywords:
+            ends = [self.static(a) for a in node.args]
+            return (True, len(range(*(x for _, x in ends)))) if ends and all(k and type(x) is int for k, x in ends) else (False, None)
         s = self.like(node)
         return (True, len(s.parts)) if is_structure(s) else (False, None)
 
@@ -594,6 +611,8 @@ class Knowing(Part):
             return True, issubclass(kind, kinds)
         if s is not None and s.kind == "static":
             return True, isinstance(s.of, kinds)
+        if s is not None and s.kind == "leaf" and (found := _of_leaf(s.of, kinds)) is not None:
+            return True, found
         if s is not None and s.kind == "leaf" and all(k in (tuple, list, dict, str) or field_names(k) or _of_no_numbers(k) for k in kinds):
             return True, False
         return False, None
@@ -704,6 +723,8 @@ class Knowing(Part):
             return Shape(s.kind, s.parts * times[1]) if s.kind in ("tuple", "list") else None
         if (found := self.often(node)) is not None:
             return Shape("mapped", of=self.items_like(self.like(found[0])), names=("list" if isinstance(found[0], ast.List) else "tuple",))
+        if isinstance(node.op, ast.BitOr):
+            return self.like_joined(node)
         if not isinstance(node.op, ast.Add):
             return None
         a, b = self.like(node.left), self.like(node.right)
@@ -713,6 +734,13 @@ class Knowing(Part):
         if of and a is not None and b is not None and "mapped" in (a.kind, b.kind):
             return Shape("mapped", of=of[0] if all(s.key() == of[0].key() for s in of) else ANY, names=("list",))
         return None
+
+    def like_joined(self, node: ast.BinOp) -> Shape | None:
+        """d | e of two dictionaries."""
+        a, b = ((Shape("dict") if k and isinstance(x, dict) else self.like(e)) for e, (k, x) in ((e, self.static(e)) for e in (node.left, node.right)))
+        if a is None or b is None or a.kind != "dict" or b.kind != "dict":
+            return None
+        return self.like_Dict(ast.Dict([None, None], [node.left, node.right]))
 
     def repeated(self, node: ast.BinOp) -> tuple[Any, int] | None:
         """A list or tuple times a number: (it, how often)."""

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Python has other words for, written in these before anything is compiled:
+
+    for i, j in product(range(n), xs): ...      for i in range(n):
+                                                    for j in xs: ...
+    reversed(range(a, b))                       range(b - 1, a - 1, -1)
+    x in {1, 2}                                 x in (1, 2)
+    global g, which is only read                -
+"""
+from __future__ import annotations
+
+import ast
+import builtins
+import copy
+import itertools
+from typing import Any, Callable
+
+from .loops import bound_names, own_breaks, read_names
+
+_COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
+
+
+class _Sugar(ast.NodeTransformer):
+    def __init__(self, function: Any, called: Callable[[Any], tuple[bool, Any]]) -> None:
+        self.resolve = called
+        self.bound = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)} | \
+            {n.arg for n in ast.walk(function) if isinstance(n, ast.arg)}
+        self.changed = False
+
+    def is_call(self, node: Any, f: Any) -> bool:
+        if not isinstance(node, ast.Call) or any(isinstance(a, ast.Starred) for a in node.args):
+            return False
+        start = node.func
+        while isinstance(start, ast.Attribute):
+            start = start.value
+        return isinstance(start, ast.Name) and start.id not in self.bound and self.resolve(node.func) == (True, f)
+
+    def made(self, new: Any, node: Any) -> Any:
+        self.changed = True
+        for n in ast.walk(new):
+            if not hasattr(n, "lineno") and "lineno" in n._attributes:
+                ast.copy_location(n, node)
+        return ast.copy_location(new, node) if "lineno" in new._attributes else new
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        self.generic_visit(node)
+        if not self.is_call(node, builtins.reversed) or len(node.args) != 1 or node.keywords or not self.is_call(node.args[0], builtins.range):
+            return node
+        of: Any = node.args[0]
+        if of.keywords or not 1 <= len(of.args) <= 2:
+            return node
+        start, stop = (ast.Constant(0), of.args[0]) if len(of.args) == 1 else of.args
+        back = [ast.BinOp(stop, ast.Sub(), ast.Constant(1)), ast.BinOp(start, ast.Sub(), ast.Constant(1)), ast.Constant(-1)]
+        if len(of.args) == 1:
+            back[1] = ast.Constant(-1)
+        return self.made(ast.Call(of.func, back, []), node)
+
+    def factors(self, target: Any, node: Any) -> list | None:
+        """Of for i, j in product(xs, ys): [(i, xs), (j, ys)]."""
+        if not self.is_call(node, itertools.product) or not isinstance(target, (ast.Tuple, ast.List)) or any(isinstance(e, ast.Starred) for e in target.elts):
+            return None
+        repeat = 1
+        for k in node.keywords:
+            if k.arg != "repeat" or not isinstance(k.value, ast.Constant) or not isinstance(k.value.value, int):
+                return None
+            repeat = k.value.value
+        over = node.args * repeat
+        if len(over) != len(target.elts) or not over or bound_names([target]) & read_names(ast.Tuple(node.args, ast.Load())):
+            return None
+        return [(t, copy.deepcopy(o)) for t, o in zip(target.elts, over)]
+
+    def visit_For(self, node: ast.For) -> Any:
+        self.generic_visit(node)
+        pairs = self.factors(node.target, node.iter)
+        if pairs is None or node.orelse or own_breaks(node.body) or bound_names(node.body) & read_names(node.iter):
+            return node
+        body = node.body
+        for target, over in reversed(pairs):
+            body = [self.made(ast.For(target, over, body, []), node)]
+        return body[0]
+
+    def comprehension(self, node: Any) -> Any:
+        self.generic_visit(node)
+        made: list = []
+        for g in node.generators:
+            pairs = None if g.is_async else self.factors(g.target, g.iter)
+            if pairs is None:
+                made.append(g)
+            else:
+                made += [ast.comprehension(t, o, g.ifs if i == len(pairs) - 1 else [], 0) for i, (t, o) in enumerate(pairs)]
+                self.changed = True
+        node.generators = made
+        return node
+
+    visit_ListComp = visit_GeneratorExp = visit_DictComp = visit_SetComp = comprehension
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        self.generic_visit(node)
+        for i, (op, right) in enumerate(zip(node.ops, node.comparators)):
+            if isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, ast.Set):
+                node.comparators[i] = self.made(ast.Tuple(right.elts, ast.Load()), right)
+        return node
+
+    def visit_Global(self, node: ast.Global) -> Any:
+        return node if self.bound & set(node.names) else self.made(ast.Pass(), node)
+
+
+def _has_sugar(n: Any) -> bool:
+    if isinstance(n, ast.Call):
+        name = n.func.attr if isinstance(n.func, ast.Attribute) else getattr(n.func, "id", "")
+        return name in ("reversed", "product")
+    return isinstance(n, (ast.Global, ast.Set))
+
+
+def plainer(function: Any, called: Callable[[Any], tuple[bool, Any]]) -> Any:
+    """The function in plainer words; itself if it has none of the others."""
+    if not any(map(_has_sugar, ast.walk(function))):
+        return function
+    sugar = _Sugar(function, called)
+    made = sugar.visit(copy.deepcopy(function))
+    return made if sugar.changed else function
