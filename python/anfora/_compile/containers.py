@@ -47,6 +47,8 @@ class Containers(Part):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name)):
             return None
         s, how = self.like(node.func.value), node.func.attr
+        if s is not None and s.kind == "mapped" and s.names == ("list",) and how == "insert" and node.args and self.static(node.args[0]) == (True, 0):
+            s = Shape("list")
         if s is None or s.kind not in ("list", "dict") or any(isinstance(a, ast.Starred) for a in node.args):
             return None
         name: Any = node.func.value
@@ -103,7 +105,9 @@ class Containers(Part):
             if isinstance(n, (ast.expr, ast.keyword)) and not hasattr(n, "lineno"):
                 ast.copy_location(n, place)
         shape = self.like(value)
-        if shape is None or shape.kind not in ("list", "dict"):
+        if shape is None and self.like(name).kind == "mapped":
+            shape = self.like(name)
+        if shape is None or shape.kind not in ("list", "dict", "mapped"):
             self.refuse(place, "which part changes must be known when the function is compiled", "make a new list or dictionary")
         text = self.expr(value)
         self.bind(name.id, Like(shape, own=True))

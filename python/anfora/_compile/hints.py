@@ -28,6 +28,17 @@ def joined_hints(hints: list) -> Any:
                          for i in range(n)]
 
 
+def filled_hint(one: Any, other: Any) -> Any:
+    """What both say of the same value: the parts of which one says nothing are those of the other."""
+    if one is None or other is None or one[0] != other[0]:
+        return other if one is None else one
+    if one[1] is None or other[1] is None:
+        return one[0], other[1] if one[1] is None else one[1]
+    n = max(len(one[1]), len(other[1]))
+    a, b = ([*h[1], *[None] * (n - len(h[1]))] for h in (one, other))
+    return one[0], [filled_hint(x, y) for x, y in zip(a, b)]
+
+
 def repeated_hint(kind: str, item: Any) -> Any:
     """Of something with any number of parts that are alike."""
     return kind, [item] * MOST_PARTS if item is not None else None
@@ -140,10 +151,9 @@ class Hints(Part):
         if known and getattr(f, "__name__", "") == "gradient" and gives_list(f):
             return "list", None
         body = shape_hint(self.like_of_body(node, f if known else None))
-        if body is not None:
-            return body
         f = getattr(f, "__wrapped__", f) if known else None
         of = [u.hints for (i, _), u in self.b.by_object.items() if i == id(f)] if isinstance(f, types.FunctionType) else []
         if isinstance(node.func, ast.Name) and not known:
             of = [self.returned.get(node.func.id, [])]
-        return joined_hints([h for hints in of for h in hints]) or shape_hint(self.like(node))
+        returned = joined_hints([h for hints in of for h in hints])
+        return filled_hint(body, returned) or shape_hint(self.like(node))

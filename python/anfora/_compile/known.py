@@ -13,7 +13,7 @@ import inspect
 import operator
 import sys
 import types
-from typing import TYPE_CHECKING, Any, Callable, Iterable
+from typing import TYPE_CHECKING, Any, Callable, Container, Iterable
 
 from .._errors import CompileError
 from .._names import lacking
@@ -316,10 +316,15 @@ class Knowing(Part):
             self.scope.virtual.discard(name)
         return text
 
-    def forget(self, names: Iterable[str]) -> None:
-        """Names that a loop binds: they keep their type, so of those with parts the structure is known."""
+    def forget(self, names: Iterable[str], changed: Container[str] = ()) -> None:
+        """Names that a loop binds: they keep their type, so of those with parts the structure is known; of lists whose length
+        changes the items are, if they are alike."""
         for name in names:
             e = self.scope.env.get(name)
+            if name in changed and isinstance(e, Like):
+                kind = e.shape.names if e.shape.kind == "mapped" else (e.shape.kind,)
+                self.bind(name, Like(Shape("mapped", of=self.items_like(e.shape) if e.shape.parts or e.shape.kind == "mapped" else ANY, names=kind), own=e.own))
+                continue
             keep = isinstance(e, Like) and is_structure(e.shape) and bool(e.shape.parts)
             self.bind(name, Like(skeleton(e.shape)) if keep else None)
 

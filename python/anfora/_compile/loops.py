@@ -111,6 +111,16 @@ def changed_in_place(body: list) -> set[str]:
     return {n.value.id for n in (*calls, *items) if isinstance(n.value, ast.Name)}
 
 
+def changed_by_method(n: Any) -> list[str]:
+    """The name of a list or dictionary that a statement changes by xs.insert(...) or del xs[...]."""
+    if isinstance(n, ast.Delete):
+        return [t.value.id for t in n.targets if isinstance(t, ast.Subscript) and isinstance(t.value, ast.Name)]
+    if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and isinstance(n.func.value, ast.Name) and \
+            n.func.attr in ("insert", "pop", "clear", "reverse"):
+        return [n.func.value.id]
+    return []
+
+
 def items_alone(node: Any, name: str) -> bool:
     """Whether a loop uses a list for its items and its length alone, or adds to it: no other name refers to it then."""
     alone = {id(n.value) for n in ast.walk(node) if isinstance(n, ast.Subscript)}
@@ -385,17 +395,46 @@ class Loops(Part):
     def write_while(self, node: ast.While, indent: str) -> str:
         names = bound_names(node.body)
         text = self.made_variables(names, node, indent)
-        rows, longer = self.in_rows(node, indent), self.longer(node)
+        rows, longer, endless = self.in_rows(node, indent), self.longer(node), False
         text += rows.text
-        self.forget(names)
-        rows.bind(self)
-        longer.bind(self)
-        test = "true" if self.decided(node.test) == (True, True) else self.condition(node.test)
-        text += f"{indent}{self.mark(node.test)}while {test} {{\n{self.block(node.body, indent + '  ')}{indent}}}\n"
-        self.forget(names)
-        rows.bind(self)
-        longer.bind(self)
-        self.ended = test == "true" and not own_breaks(node.body)
+
+        def write() -> str:
+            nonlocal endless
+            endless = self.decided(node.test) == (True, True)
+            test = "true" if endless else self.condition(node.test)
+            return f"{indent}{self.mark(node.test)}while {test} {{\n{self.block(node.body, indent + '  ')}{indent}}}\n"
+        text += self.rounds(node, names, (rows, longer), write, indent)
+        self.ended = endless and not own_breaks(node.body)
+        return text
+
+    def rounds(self, node: Any, names: set[str], bound: tuple, write: Any, indent: str) -> str:
+        """A loop whose rounds bind names: what is known of these holds in each round and after the last one. A list or tuple that a
+        round makes longer or shorter is one whose length is not known; then the loop is written anew."""
+        s = self.scope
+        before = dict(s.env), set(s.virtual)
+        own = {x for n in ast.walk(node) for x in changed_by_method(n) if isinstance(e := s.env.get(x), Like) and e.own and e.shape.kind in ("list", "mapped")} - names
+        names, changed = names | own, {x for x in own if not s.env[x].shape.parts}
+
+        def forget() -> None:
+            self.forget(names, changed)
+            for x in own:  # no other name for it
+                s.env[x].own = True
+            for b in bound:
+                b.bind(self)
+        while True:
+            s.env, s.virtual = dict(before[0]), set(before[1])
+            forget()
+            begin = {x: e.shape for x in names if isinstance(e := s.env.get(x), Like) and e.shape.kind in ("list", "tuple")}
+            text, self.ended = write(), False
+            now = {x for x, shape in begin.items() if isinstance(e := s.env.get(x), Like) and (
+                e.shape.kind == "mapped" or e.shape.kind in ("list", "tuple") and len(e.shape.parts) != len(shape.parts))}
+            if not now:
+                break
+            changed |= now
+        for x in sorted(x for x in begin if s.env.get(x) is None and x not in s.virtual):  # of a call, say
+            why = static_text(self, node, f"TypeError: the loop in line {node.lineno} changes how many items {x} has, which is not known before it")
+            text += f"{indent}{self.mark(node)}assert(len({self.local(x)}) == {len(begin[x].parts)}, {why})\n"
+        forget()
         return text
 
     def stmt_For(self, node: ast.For, indent: str) -> str:
@@ -419,25 +458,20 @@ class Loops(Part):
         text = self.made_variables(names, node, indent)
         rows, longer = self.in_rows(node, indent), self.longer(node)
         text += rows.text
-        self.forget(names)
-        rows.bind(self)
-        longer.bind(self)
-        if called == (True, range):
-            text += self.for_range(node, indent)
-        elif called == (True, zip) and node.iter.args:
-            text += self.for_zip(node, indent)
-        elif called == (True, enumerate) and isinstance(node.target, ast.Tuple) and len(node.target.elts) == 2 and enumerated(node.iter):
-            text += self.for_enumerate(node, indent)
-        else:
+
+        def write() -> str:
+            if called == (True, range):
+                return self.for_range(node, indent)
+            if called == (True, zip) and node.iter.args:
+                return self.for_zip(node, indent)
+            if called == (True, enumerate) and isinstance(node.target, ast.Tuple) and len(node.target.elts) == 2 and enumerated(node.iter):
+                return self.for_enumerate(node, indent)
             inner = indent + "  "
             head, first = self.loop_target(node.target, inner)
             over, t = self.iterated(node.iter), self.fresh()
-            text += f"{indent}{t} = {over}\n{indent}{self.mark(node.iter)}assert(len({t}) >= 0)\n"  # also if the body does nothing
-            over = t
-            text += f"{indent}{self.mark(node)}for {head} in {over} {{\n{first}{self.block(node.body, inner)}{indent}}}\n"
-        self.forget(names)
-        rows.bind(self)
-        longer.bind(self)
+            text = f"{indent}{t} = {over}\n{indent}{self.mark(node.iter)}assert(len({t}) >= 0)\n"  # also if the body does nothing
+            return f"{text}{indent}{self.mark(node)}for {head} in {t} {{\n{first}{self.block(node.body, inner)}{indent}}}\n"
+        text += self.rounds(node, names, (rows, longer), write, indent)
         self.ended = False
         return text
 
