@@ -8,6 +8,7 @@ import anfora
 import anfora.numpy as anp
 import numpy as np
 from cases_meaning import M, V, refused, same
+from cases_texts import same_text
 
 
 def test_where_counting_starts():

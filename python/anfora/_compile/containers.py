@@ -80,6 +80,8 @@ class Containers(Part):
         if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice) or isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
             s = self.like(value)
             return s is not None and s.kind == "list"
+        if isinstance(value, ast.BinOp) and isinstance(value.op, ast.BitOr):
+            return self.like_joined(value) is not None
         return isinstance(value, (ast.List, ast.Dict, ast.ListComp, ast.DictComp)) or \
             isinstance(value, ast.BinOp) and self.repeated(value) is not None or \
             isinstance(value, ast.Call) and self.static(value.func) in ((True, list), (True, dict))

@@ -16,7 +16,7 @@ import hashlib
 import math
 from typing import Any
 
-from .known import Is, Like, Part, Said, is_array, is_plain
+from .known import Is, Like, Part, Said, Scope, is_array, is_plain
 from .static import Call, is_foreign
 from .._tree import Shape, key_of, key_text, made_of, quoted
 from .._types import DTYPES, TensorType
@@ -109,7 +109,7 @@ class Printed(Part):
         texts = [self.expr(v) for v in t.values]
         op, given = _made(ast.fix_missing_locations(ast.Expression(call)), t), self.fresh()
         self.b.locals.add(op)  # nothing else is called so
-        return f"(fn ({given}) {{ {op}{self.mark(c.node)}({given}[0], {given}[1], {given}[2]) }})({_describing()._emit(self.b)}{self.mark(c.node)}({', '.join(texts)}))"
+        return f"(fn ({given}) {{ {op}{self.mark(c.node)}({given}[0], {given}[1], {given}[2]); None }})({_describing()._emit(self.b)}{self.mark(c.node)}({', '.join(texts)}))"
 
     def said(self, target: ast.Name, node: Any, indent: str) -> str | None:
         """A name bound to a text with values in it, which is no value of the program; None: it is another thing."""
@@ -127,8 +127,8 @@ class Printed(Part):
         """An expression as Python is to run it; parts that are no texts are values of the program."""
         if isinstance(node, ast.Starred):
             return ast.Starred(self.spoken(node.value, t), ast.Load())
-        if t.inner and any(isinstance(n, ast.Name) and n.id in t.bound() for n in ast.walk(node)):
-            return self.spoken_within(node, t)
+        if self.is_within(node, t):
+            return self.spoken_text(node, t) if self.is_text(node) else self.spoken_within(node, t)
         known, x = self.static(node) if not isinstance(node, (ast.JoinedStr, ast.FormattedValue)) else (False, None)
         if known and isinstance(x, Said):
             return self.spoken(x.node, t)
@@ -154,11 +154,12 @@ class Printed(Part):
                 if isinstance(node.op, ast.Mod) and isinstance(node.right, ast.Tuple) else self.spoken(node.right, t)
             return ast.BinOp(self.spoken(node.left, t), node.op, right)
         if isinstance(node, ast.IfExp):
-            for way in (node.body, node.orelse):
+            within = self.is_within(node.test, t)
+            for way in () if within else (node.body, node.orelse):
                 if any(isinstance(n, (ast.Call, ast.Subscript, ast.BinOp)) for n in ast.walk(way)) and not self.static(way)[0]:
                     self.refuse(way, "both ways of a choice of texts would be computed", "choose by an if statement around print")
-            return ast.IfExp(t.value(ast.copy_location(ast.UnaryOp(ast.Not(), ast.copy_location(ast.UnaryOp(ast.Not(), node.test), node)), node), None),
-                             self.spoken(node.body, t), self.spoken(node.orelse, t))
+            test = self.spoken(node.test, t) if within else t.value(ast.copy_location(ast.UnaryOp(ast.Not(), ast.copy_location(ast.UnaryOp(ast.Not(), node.test), node)), node), None)
+            return ast.IfExp(test, self.spoken(node.body, t), self.spoken(node.orelse, t))
         if isinstance(node, ast.Subscript) and (isinstance(node.slice, ast.Slice) or not self.static(node.slice)[0]):
             parts = [p and self.spoken(p, t) for p in (node.slice.lower, node.slice.upper, node.slice.step)] if isinstance(node.slice, ast.Slice) else []
             return ast.Subscript(self.spoken(node.value, t), ast.Slice(*parts) if parts else self.spoken(node.slice, t), ast.Load())
@@ -178,13 +179,15 @@ class Printed(Part):
 
     def spoken_items(self, node: Any, t: Template) -> Any:
         """A comprehension within a text: Python goes through its items."""
-        made, before = [], len(t.inner)
+        made, before, outer = [], len(t.inner), self.scope
         for g in node.generators:
-            over = self.spoken_within(g.iter, t) if t.inner and any(isinstance(n, ast.Name) and n.id in t.bound() for n in ast.walk(g.iter)) else self.over(g.iter, t)
+            over = self.spoken_within(g.iter, t) if self.is_within(g.iter, t) else self.over(g.iter, t)
             t.inner.append({n.id for n in ast.walk(g.target) if isinstance(n, ast.Name)})
+            self.scope = Scope(t.inner[-1], self.scope)
             made.append(ast.comprehension(g.target, over, [self.spoken(i, t) for i in g.ifs], 0))
         elt = self.spoken(node.elt, t)
         del t.inner[before:]
+        self.scope = outer
         return type(node)(elt, made)
 
     def over(self, node: Any, t: Template) -> Any:
@@ -199,7 +202,7 @@ class Printed(Part):
         if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
             return self.spoken_items(node, t)
         if isinstance(node, ast.Call):
-            known, f = self.static(node.func) if not isinstance(node.func, ast.Attribute) or self.is_bound_outside(node.func, t) else (False, None)
+            known, f = self.static(node.func) if not self.is_within(node.func, t) else (False, None)
             if known and not (f in _FUNCTIONS or f in _LISTS or f in (abs, round, int, float, bool, min, max, sum) or is_foreign(f)):
                 self.refuse(node, "a function is not called within a text", "call it before, and print what it gives")
         if not isinstance(node, (ast.Name, ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop, ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.Call,
@@ -221,8 +224,9 @@ class Printed(Part):
         return self.spoken(node, t)
 
     @staticmethod
-    def is_bound_outside(node: Any, t: Template) -> bool:
-        return not any(isinstance(n, ast.Name) and n.id in t.bound() for n in ast.walk(node))
+    def is_within(node: Any, t: Template) -> bool:
+        """Whether an expression has names that a comprehension within the text binds."""
+        return bool(t.inner) and any(isinstance(n, ast.Name) and n.id in t.bound() for n in ast.walk(node))
 
 
 # ---- the operation of the host ----
