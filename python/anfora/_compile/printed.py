@@ -45,6 +45,8 @@ class Template:
         return ast.Name(f"a{len(self.values) - 1}", ast.Load())
 
     def known(self, x: Any) -> Any:
+        if type(x) in (list, tuple):
+            return (ast.List if type(x) is list else ast.Tuple)([self.known(i) for i in x], ast.Load())
         if is_plain(x) or x is Ellipsis:
             return ast.Constant(x)
         self.fixed[name := f"k{len(self.fixed)}"] = x

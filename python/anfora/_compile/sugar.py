@@ -6,6 +6,11 @@
     reversed(range(a, b))                       range(b - 1, a - 1, -1)
     x in {1, 2}                                 x in (1, 2)
     global g, which is only read                -
+    while True:                                 a
+        a                                       while not c:
+        if c: s; break                              b
+        b                                           a
+                                                s
 """
 from __future__ import annotations
 
@@ -15,14 +20,14 @@ import copy
 import itertools
 from typing import Any, Callable
 
-from .loops import bound_names, own_breaks, read_names
+from .loops import around, bound_names, own_breaks, own_jumps, read_names
 
 _COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
 
 
 class _Sugar(ast.NodeTransformer):
     def __init__(self, function: Any, called: Callable[[Any], tuple[bool, Any]]) -> None:
-        self.resolve = called
+        self.resolve, self.function = called, function
         self.bound = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)} | \
             {n.arg for n in ast.walk(function) if isinstance(n, ast.arg)}
         self.changed = False
@@ -92,6 +97,25 @@ class _Sugar(ast.NodeTransformer):
         node.generators = made
         return node
 
+    def visit_While(self, node: ast.While) -> Any:
+        """while True: a; if c: s; break; b, where a binds names that are read after it, is a; while not c: b; a; and then s."""
+        self.generic_visit(node)
+        if not hasattr(self.function, "body") or not isinstance(self.function.body, list) or node.orelse or not (isinstance(node.test, ast.Constant) and node.test.value):
+            return node
+        ends = [i for i, s in enumerate(node.body) if isinstance(s, ast.If) and not s.orelse and isinstance(s.body[-1], ast.Break)]
+        if not ends:
+            return node
+        end: Any = node.body[ends[0]]
+        first, rest, last = node.body[:ends[0]], node.body[ends[0] + 1:], end.body[:-1]
+        if own_jumps([*first, *rest, *last]) or any(isinstance(n, (ast.FunctionDef, ast.Lambda, ast.Return)) for s in node.body for n in ast.walk(s)):
+            return node
+        before, after = around(self.function.body, node)
+        if not (bound_names(first) - before) & after:
+            return node
+        test = self.made(ast.UnaryOp(ast.Not(), end.test), end.test)
+        loop = self.made(ast.While(test, [*rest, *copy.deepcopy(first)] or [ast.Pass()], []), node)
+        return [*first, loop, *last]
+
     visit_ListComp = visit_GeneratorExp = visit_DictComp = visit_SetComp = comprehension
 
     def visit_Compare(self, node: ast.Compare) -> Any:
@@ -109,13 +133,14 @@ def _has_sugar(n: Any) -> bool:
     if isinstance(n, ast.Call):
         name = n.func.attr if isinstance(n.func, ast.Attribute) else getattr(n.func, "id", "")
         return name in ("reversed", "product")
-    return isinstance(n, (ast.Global, ast.Set))
+    return isinstance(n, (ast.Global, ast.Set)) or isinstance(n, ast.While) and isinstance(n.test, ast.Constant)
 
 
 def plainer(function: Any, called: Callable[[Any], tuple[bool, Any]]) -> Any:
     """The function in plainer words; itself if it has none of the others."""
     if not any(map(_has_sugar, ast.walk(function))):
         return function
-    sugar = _Sugar(function, called)
-    made = sugar.visit(copy.deepcopy(function))
+    whole = copy.deepcopy(function)
+    sugar = _Sugar(whole, called)
+    made = sugar.visit(whole)
     return made if sugar.changed else function
