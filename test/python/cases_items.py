@@ -140,3 +140,61 @@ def test_names_and_ranges():
         return g(1, args[0], a=2, b=3)
     same(various, 4)
     same(lambda x, n: (isinstance(x, np.ndarray), isinstance(x, (int, float)), isinstance(n, int), isinstance(n, float)), V, 2)
+
+
+def test_ranges_whose_ends_change():
+    def start(n):
+        a = s = 0
+        for j in range(a, n, 2):
+            a = 100
+            s += j
+        return s, a
+    same(start, 9)
+
+    def steps(n, k):
+        s = 0
+        for j in range(0, n, k):
+            s = s * 3 + j
+        for j in range(n, 0, -k):
+            s = s * 3 + j
+            k = 5
+        return s
+    for n, k in ((10, 3), (-7, -2), (0, 1)):
+        same(steps, n, k)
+
+    def sieve(n):
+        is_prime = np.ones(40, dtype=bool)
+        for i in range(2, 7):
+            if is_prime[i]:
+                for j in range(i * i, 40, i):
+                    is_prime[j] = False
+        return is_prime[n:].sum()
+    same(sieve, 2)
+
+
+def test_names_of_rounds_that_end_a_loop():
+    def root(x):
+        while True:
+            new = 0.5 * (x + 2 / x)
+            if abs(new - x) < 1e-10:
+                x = -1.0
+                break
+            x = new
+        return new, x
+    same(root, 1.0)
+
+    def halved(eps):
+        lo, hi = 0.0, 2.0
+        for i in range(50):
+            mid = (lo + hi) / 2
+            if hi - lo < eps:
+                hi = -1.0
+                break
+            if mid ** 2 < 2:
+                lo = mid
+            else:
+                hi = mid
+        return mid, i, hi
+    same(halved, 1e-3)
+    same(halved, 0.0)
+    same(lambda x, y: complex(x, y) * 2, 1.0, 3)

@@ -24,6 +24,8 @@ from .._types import default_float, dtype_name
 def _class(w: Any, c: Call) -> str:
     f = c.f
     if f in (float, int, bool, complex) or dtype_name(f):
+        if f is complex and len(c.args) == 2 and not c.kw:
+            return f"MakeComplex{w.mark(c.node)}(f64({w.scalar(c.args[0])}), f64({w.scalar(c.args[1])}))"
         if len(c.args) != 1:
             w.refuse(c.node, f"{f.__name__}() takes one argument here")
         known, x = w.static(c.args[0])

@@ -729,18 +729,20 @@ class Loops(Part):
         args, inner = node.iter.args, indent + "  "
         if node.iter.keywords or not 1 <= len(args) <= 3:
             self.refuse(node.iter, "range takes one to three numbers")
-        step = 1
-        if len(args) == 3:
-            known, step = self.static(args[2])
-            if not known or not isinstance(step, int) or step == 0:
-                self.refuse(args[2], "the step of a range must be a constant that is not 0", "count, and multiply")
+        known, step = self.static(args[2]) if len(args) == 3 else (True, 1)
+        if known and (not isinstance(step, int) or step == 0):
+            self.refuse(args[2], "ValueError: the step of a range is a whole number that is not 0")
         start = self.expr(args[0]) if len(args) > 1 else "0"
         stop = self.expr(args[1] if len(args) > 1 else args[0])
         before, first = "", ""
+        if not known:
+            return self.for_steps(node, (start, stop, self.expr(args[2])), indent)
+        if step != 1 and not self.static(args[0])[0]:  # a round may bind its names anew
+            before, start = f"{indent}{(t := self.fresh())} = {start}\n", t
         if isinstance(node.target, ast.Name) and self.read_after(node):  # it keeps its last value
             head = self.fresh()
             start_, name = self.fresh(), self.local(node.target.id)
-            before = f"{indent}{start_} = {start}\n"
+            before += f"{indent}{start_} = {start}\n"
             start = start_
             if not self.bound_before(node.target.id, node):
                 runs = f"{stop} > {start}" if step > 0 else f"{stop} < {start}"
@@ -757,6 +759,19 @@ class Loops(Part):
         else:
             span = f"0..(({stop} - {start} + {step - 1 if step > 0 else step + 1}) // {step})"
         return f"{before}{indent}{self.mark(node)}for {head} in {span} {{\n{first}{self.block(node.body, inner)}{indent}}}\n"
+
+    def for_steps(self, node: Any, ends: tuple, indent: str) -> str:
+        """A range whose step is known when the program runs."""
+        if isinstance(node.target, ast.Name) and self.read_after(node) and not self.bound_before(node.target.id, node):
+            self.refuse(node.iter, f"the step of a range must be a constant where {node.target.id} is read after the loop", f"bind {node.target.id} before it")
+        start, stop, step, k = (self.fresh() for _ in range(4))
+        inner = indent + "  "
+        head, first = self.loop_target(node.target, inner)
+        before = "".join(f"{indent}{name} = {text}\n" for name, text in zip((start, stop, step), ends))
+        why = static_text(self, node, "ValueError: range() arg 3 must not be zero")
+        before += f"{indent}{self.mark(node.iter)}assert({step} != 0, {why})\n"
+        return (f"{before}{indent}{self.mark(node)}for {k} in 0..(-(({start} - {stop}) // {step})) {{\n{inner}{head} = {start} + {k} * {step}\n"
+                f"{first}{self.block(node.body, inner)}{indent}}}\n")
 
     def for_zip(self, node: Any, indent: str) -> str:
         """Over tensors: by their first dim, as long as all have parts."""

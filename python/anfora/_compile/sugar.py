@@ -30,7 +30,7 @@ class _Sugar(ast.NodeTransformer):
         self.resolve, self.function = called, function
         self.bound = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)} | \
             {n.arg for n in ast.walk(function) if isinstance(n, ast.arg)}
-        self.changed = False
+        self.changed, self.count = False, 0
 
     def is_call(self, node: Any, f: Any) -> bool:
         if not isinstance(node, ast.Call) or any(isinstance(a, ast.Starred) for a in node.args):
@@ -76,6 +76,8 @@ class _Sugar(ast.NodeTransformer):
 
     def visit_For(self, node: ast.For) -> Any:
         self.generic_visit(node)
+        if own_breaks(node.body) and (counted := self.counted_with_end(node)) is not None:
+            return counted
         pairs = self.factors(node.target, node.iter)
         if pairs is None or node.orelse or own_breaks(node.body) or bound_names(node.body) & read_names(node.iter):
             return node
@@ -100,21 +102,43 @@ class _Sugar(ast.NodeTransformer):
     def visit_While(self, node: ast.While) -> Any:
         """while True: a; if c: s; break; b, where a binds names that are read after it, is a; while not c: b; a; and then s."""
         self.generic_visit(node)
-        if not hasattr(self.function, "body") or not isinstance(self.function.body, list) or node.orelse or not (isinstance(node.test, ast.Constant) and node.test.value):
+        parts = self.with_one_end(node) if isinstance(node.test, ast.Constant) and node.test.value else None
+        if parts is None:
             return node
+        first, end, rest, last = parts
+        test = self.made(ast.UnaryOp(ast.Not(), end), end)
+        loop = self.made(ast.While(test, [*rest, *copy.deepcopy(first)] or [ast.Pass()], []), node)
+        return [*first, loop, *last]
+
+    def with_one_end(self, node: Any) -> tuple | None:
+        """Of a loop a; if c: s; break; b where a binds names that are read after the loop and not bound before: (a, c, b, s)."""
         ends = [i for i, s in enumerate(node.body) if isinstance(s, ast.If) and not s.orelse and isinstance(s.body[-1], ast.Break)]
-        if not ends:
-            return node
+        if not ends or node.orelse or not isinstance(getattr(self.function, "body", None), list):
+            return None
         end: Any = node.body[ends[0]]
         first, rest, last = node.body[:ends[0]], node.body[ends[0] + 1:], end.body[:-1]
         if own_jumps([*first, *rest, *last]) or any(isinstance(n, (ast.FunctionDef, ast.Lambda, ast.Return)) for s in node.body for n in ast.walk(s)):
-            return node
+            return None
         before, after = around(self.function.body, node)
-        if not (bound_names(first) - before) & after:
-            return node
-        test = self.made(ast.UnaryOp(ast.Not(), end.test), end.test)
-        loop = self.made(ast.While(test, [*rest, *copy.deepcopy(first)] or [ast.Pass()], []), node)
-        return [*first, loop, *last]
+        return (first, end.test, rest, last) if (bound_names(first) - before) & after else None
+
+    def counted_with_end(self, node: ast.For) -> Any:
+        """The same of a loop over a range of constants that is not empty: the counter and the end are variables."""
+        args = node.iter.args if self.is_call(node.iter, builtins.range) and not node.iter.keywords else []
+        values = [a.value if isinstance(a, ast.Constant) and type(a.value) is int else None for a in args]
+        if not args or None in values or not isinstance(node.target, ast.Name) or (len(values) == 3 and values[2] == 0) or not range(*values):
+            return None
+        if (parts := self.with_one_end(node)) is None or node.target.id in bound_names(node.body):
+            return None
+        first, end, rest, last = parts
+        over, i = range(*values), node.target.id
+        self.count += 1
+        go, ended = f"go_{self.count}__", f"ended_{self.count}__"
+        self.bound |= {go, ended}
+        text = (f"{i} = {over[0]}\n_first\n{ended} = bool(_end)\n{go} = not {ended}\nwhile {go}:\n    _rest\n    if {i} == {over[-1]}:\n        {go} = False\n"
+                f"    else:\n        {i} = {i} + {over.step}\n        _first\n        {ended} = bool(_end)\n        {go} = not {ended}\n" + (f"if {ended}:\n    _last\n" if last else ""))
+        made = _Filled({"_first": first, "_rest": rest, "_last": last}, end).visit(_template(text))
+        return [self.made(s, node) for s in made.body]
 
     visit_ListComp = visit_GeneratorExp = visit_DictComp = visit_SetComp = comprehension
 
@@ -129,11 +153,36 @@ class _Sugar(ast.NodeTransformer):
         return node if self.bound & set(node.names) else self.made(ast.Pass(), node)
 
 
+class _Filled(ast.NodeTransformer):
+    """Statements and a test in the places of names."""
+
+    def __init__(self, blocks: dict[str, list], end: Any) -> None:
+        self.blocks, self.end = blocks, end
+
+    def visit_Expr(self, node: ast.Expr) -> Any:
+        if isinstance(node.value, ast.Name) and node.value.id in self.blocks:
+            return copy.deepcopy(self.blocks[node.value.id])
+        return node
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        return copy.deepcopy(self.end) if node.id == "_end" else node
+
+
+def _template(text: str) -> ast.Module:
+    """Statements that stand nowhere yet."""
+    made = ast.parse(text)
+    for n in ast.walk(made):
+        for name in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
+            n.__dict__.pop(name, None)
+    return made
+
+
 def _has_sugar(n: Any) -> bool:
     if isinstance(n, ast.Call):
         name = n.func.attr if isinstance(n.func, ast.Attribute) else getattr(n.func, "id", "")
         return name in ("reversed", "product")
-    return isinstance(n, (ast.Global, ast.Set)) or isinstance(n, ast.While) and isinstance(n.test, ast.Constant)
+    return isinstance(n, (ast.Global, ast.Set)) or isinstance(n, ast.While) and isinstance(n.test, ast.Constant) or \
+        isinstance(n, ast.For) and own_breaks(n.body)
 
 
 def plainer(function: Any, called: Callable[[Any], tuple[bool, Any]]) -> Any:
