@@ -71,13 +71,9 @@ def gives_list(f: Any) -> bool:
 
 
 def _of_leaf(of: Any, kinds: tuple) -> bool | None:
-    """isinstance of an argument: an array of some dims, or a number of Python; None: it may be of several classes."""
-    name, dims = of[0], of[1]
-    ndarray = getattr(sys.modules.get("numpy"), "ndarray", None)
-    if dims and all(k in (ndarray, int, float, complex, bool, str, tuple, list, dict) for k in kinds):
-        return ndarray in kinds
-    own = {"int": int, "float": float}.get(name)
-    return any(issubclass(own, k) for k in kinds) if own is not None and not dims else None
+    """isinstance of an argument that is a number of Python; None: it may be of several classes, for batches change those of arrays."""
+    own = {"int": int, "float": float}.get(of[0])
+    return any(issubclass(own, k) for k in kinds) if own is not None and not of[1] else None
 
 
 class Known:
