@@ -83,6 +83,16 @@ def test_lists_of_functions_within():
         return g(5)
     same(f, V)
 
+    def unpacked(x):
+        def g(p):
+            v = [p]
+            for _ in range(3):
+                v.append(v[-1] * 0.5)
+            return [v, v[::-1]]
+        a, b = g(x[0])
+        return a, b
+    same(unpacked, V)
+
 
 def test_itertools():
     def loops(x, n):

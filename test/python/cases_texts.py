@@ -137,3 +137,16 @@ def test_operations_of_the_host_are_called():
     def added(*args):
         return sum(map(float, args)) + float(isinstance(args[1], int))
     assert jit(lambda x, n: added(x, n))(1.5, 2) == added.__wrapped__(1.5, 2)
+
+
+def test_whole_numbers_of_a_function_that_prints():
+    @jit
+    def f(x):
+        print("a")
+        made = []
+        for _ in x:
+            made.append(-5)
+        return made, 1
+    with contextlib.redirect_stdout(io.StringIO()):
+        made = np.asarray(f(V)[0])
+    assert made.dtype == np.int64 and made.tolist() == [-5, -5, -5]

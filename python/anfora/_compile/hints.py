@@ -122,7 +122,14 @@ class Hints(Part):
         try:
             bound = [n.value for n in nodes_of(self.scope.node) if isinstance(n, ast.Assign)
                      and any(isinstance(t, ast.Name) and t.id == name for t in n.targets)]
-            return joined_hints([self.structure(n) for n in bound])
+            hints = [self.structure(n) for n in bound]
+            for n in nodes_of(self.scope.node):  # a, b = f(x)
+                for t in n.targets if isinstance(n, ast.Assign) else ():
+                    at = [i for i, e in enumerate(t.elts) if isinstance(e, ast.Name) and e.id == name] if isinstance(t, (ast.Tuple, ast.List)) else []
+                    if at and not any(isinstance(e, ast.Starred) for e in t.elts):
+                        of = self.structure(n.value)
+                        hints.append(of[1][at[0]] if of is not None and of[1] is not None and len(of[1]) > at[0] else None)
+            return joined_hints(hints)
         except CompileError:  # of what stands in a branch that is not taken
             return None
         finally:

@@ -107,7 +107,6 @@ class Printed(Part):
                 self.refuse(c.node, f"TypeError: {name!r} is an invalid keyword argument for print()")
         t = Template()
         call: Any = ast.Call(ast.Name("print", ast.Load()), [self.spoken(a, t) for a in c.args], [ast.keyword(k, self.spoken(v, t)) for k, v in c.kw.items()])
-        self.b.prints = True
         texts = [self.expr(v) for v in t.values]
         op, given = _made(ast.fix_missing_locations(ast.Expression(call)), t), self.fresh()
         self.b.locals.add(op)  # nothing else is called so
