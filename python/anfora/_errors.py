@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import bisect
+import builtins
+import functools
 import linecache
 import os
 import re
@@ -141,6 +143,33 @@ def _calls(name: str, places: SourceMap | None) -> list[Place]:
     return list(found.values())
 
 
+_BUILTIN = {"E0401": ZeroDivisionError, "E0404": IndexError}
+_RAISED = re.compile(r"(?:.*: )?(?:assertion failed: |it raised )(\w+)(?::|$)", re.S)
+
+
+def of_python(kind: type[AnforaError], findings: list[Finding], raises: dict[str, type]) -> type[AnforaError]:
+    """The class of an error that is also that of Python's own: `except ValueError` meets a RunError of `raise ValueError`. `raises` are the
+    exceptions that the program names."""
+    if kind is not RunError or not findings:
+        return kind
+    first = findings[0]
+    named = _RAISED.match(first.message) if first.code in ("E0442", "E0444") else None
+    cls = _BUILTIN.get(first.code) or (raises.get(named[1]) or getattr(builtins, named[1], None) if named else None)
+    if not (isinstance(cls, type) and issubclass(cls, Exception)):
+        cls = AssertionError if first.code == "E0442" else None
+    return _both(cls) if cls is not None and not issubclass(kind, cls) else kind
+
+
+@functools.cache
+def _both(cls: type) -> type[AnforaError]:
+    def again(self: AnforaError) -> tuple:  # for pickle
+        return RunError, (self.findings, self.status)
+    try:
+        return type("RunError", (RunError, cls), {"__module__": RunError.__module__, "__reduce__": again})
+    except TypeError:  # of exceptions with memory of their own, such as OSError
+        return RunError
+
+
 raised = threading.local()  # raised.error: by a function of Python that a program called (_host.py)
 
 
@@ -154,8 +183,8 @@ def _with_cause(code: str, message: str) -> str:
     return f"{message.split(': ')[0]}: it raised {type(error).__name__}: {error}"
 
 
-def translated(failure: Exception, kind: type[AnforaError], name: str, places: SourceMap | None) -> AnforaError:
-    """An exception of the core, with the places of Python. `name` is the program's own file name."""
+def translated(failure: Exception, kind: type[AnforaError], name: str, places: SourceMap | None, raises: dict | None = None) -> AnforaError:
+    """An exception of the core, with the places of Python. `name` is the program's own file name, `raises` as of_python takes it."""
     status, items = failure.args
     findings = []
     for severity, _, code, message, file, line, col, _, hint in items:
@@ -174,4 +203,4 @@ def translated(failure: Exception, kind: type[AnforaError], name: str, places: S
     if status == "ANF_NOMEM":
         raise MemoryError("\n".join(str(f) for f in findings)) from failure
     fails = bool(findings) and findings[0].code == "E0442"  # an assertion that is known to fail when code is made
-    return (RunError if fails and kind is CompileError else kind)(findings, status)
+    return of_python(RunError if fails and kind is CompileError else kind, findings, raises or {})(findings, status)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 import re
 from typing import Any, Callable
 
 from . import _core
 from ._compile.emit import Builder
+from ._compile.static import argument_nodes
 from ._errors import CompileError, SourceMap, raised, translated
 from ._function import TextFunction
 from ._tree import Shape
@@ -131,6 +133,12 @@ class HostOp(TextFunction):
     def _emit(self, b: Builder) -> str:
         b.locals.add(self._op)  # nothing else is called so
         return self._op
+
+    def _emit_call(self, w: Any, c: Any) -> str:
+        params = inspect.signature(self.__wrapped__, follow_wrapped=False).parameters.values()
+        various = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in params)
+        nodes = c.args if various and not c.kw else argument_nodes(w, c, self.__wrapped__).values()
+        return f"{self._emit(w.b)}{w.mark(c.node)}({', '.join(map(w.expr, nodes))})"
 
     def _root(self, b: Builder, statics: dict[int, Any], shapes: list[Shape]) -> tuple[str, list[str]]:
         self._emit(b)

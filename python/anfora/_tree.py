@@ -479,6 +479,7 @@ class Maker:
     def _node(self, t: Any, hint: Any) -> None:
         like = self.by_type.get(t) if hint is None else None
         parts = t[-1]
+        hint = _lengthened(hint, parts)
         if t[0] == "tuple":
             kind = hint[0] if _matches(hint, parts) and hint[0] in ("list", "tuple") else like.kind if like else "tuple"
             self.code += [LIST if kind == "list" else TUPLE, len(parts)]
@@ -530,6 +531,14 @@ class Maker:
             return items if op == LIST else tuple(items) if op == TUPLE else \
                 dict(zip(obj, items)) if op == DICT else obj(*items)
         return build(leaf)
+
+
+def _lengthened(hint: Any, parts: tuple) -> Any:
+    """A hint for a list that became longer: further parts are as those before, if these are alike."""
+    if hint is None or hint[0] not in ("list", "tuple") or hint[1] is None or len(hint[1]) >= len(parts):
+        return hint
+    alike = hint[1] and all(h == hint[1][0] for h in hint[1])
+    return hint[0], [hint[1][0]] * len(parts) if alike else None
 
 
 def _matches(hint: Any, parts: tuple) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import string
 from typing import Any
 
 from ._compile.static import BUILTINS, Call
@@ -18,24 +17,30 @@ def print(fmt: str, *args: Any, ordered: bool = True, **kwargs: Any) -> None:  #
 
 
 def _emit_print(w: Any, c: Any) -> str:
-    kw = {name: node for name, node in c.kw.items() if name != "ordered"}
     known, text = w.static(c.args[0]) if c.args else (False, None)
     if not known or not isinstance(text, str):
         w.refuse(c.node, "debug.print() takes a text that is known when the function is compiled, and values", "write debug.print(\"x = {}\", x)")
-    parts, count = [], 0
-    for literal, field, _, _ in string.Formatter().parse(text):
-        if literal.strip():
-            parts.append(ast.copy_location(ast.Constant(literal.strip()), c.node))
-        if field is None:
-            continue
-        place = field or str(count)
-        count += not field
-        given = c.args[1:][int(place)] if place.isdigit() and int(place) < len(c.args) - 1 else kw.get(place)
-        if given is None:
-            w.refuse(c.args[0], f"debug.print() is given no value for {{{field}}}", "name a value that is given, without its fields and parts")
-        parts.append(given)
-    call = ast.Call(ast.Name("print", ast.Load()), parts, [])
-    return BUILTINS[builtins.print](w, Call(ast.copy_location(call, c.node), builtins.print, True))
+    try:  # the fields are those that are given
+        text.format(*(_Any() for _ in c.args[1:]), **{k: _Any() for k in c.kw})
+    except (LookupError, ValueError) as e:
+        w.refuse(c.args[0], f"{type(e).__name__}: {e}", "name the values that are given")
+    given = [ast.keyword(name, node) for name, node in c.kw.items() if name != "ordered"]
+    said = ast.Call(ast.Attribute(ast.Constant(text), "format", ast.Load()), c.args[1:], given)
+    call = ast.fix_missing_locations(ast.copy_location(ast.Call(ast.Name("print", ast.Load()), [said], []), c.node))
+    return BUILTINS[builtins.print](w, Call(call, builtins.print, True))
+
+
+class _Any:
+    """Stands for a value of which a text may name fields and parts."""
+
+    def __getattr__(self, _name: str) -> "_Any":
+        return self
+
+    def __getitem__(self, _key: Any) -> "_Any":
+        return self
+
+    def __format__(self, _spec: str) -> str:
+        return ""
 
 
 BUILTINS[print] = _emit_print

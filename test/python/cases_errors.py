@@ -429,7 +429,7 @@ MISTAKES += [
      lambda: jit(np.linalg.matrix_rank)(A)),
     ("write anp.where(c, a, b) for arrays, or anp.all(c) or",
      lambda: jit(lambda x: 0.0 if np.isnan(x) else x)(X)),
-    ("max() takes no key",
+    ("max() by a key is of items that are known",
      lambda: jit(lambda x: max(x, key=lambda v: -v))(X)),
     ("one number or truth is needed here, and this is an array:",
      lambda: jit(lambda x: x in [1.0, 2.0])(X)),

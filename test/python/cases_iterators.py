@@ -8,6 +8,7 @@ import anfora
 import anfora.numpy as anp
 import numpy as np
 from cases_meaning import M, V, refused, same
+from cases_texts import same_text
 
 
 def test_where_counting_starts():
@@ -97,11 +98,9 @@ def test_arguments_that_were_left_out():
     same(lambda x: (pow(x, 2), pow(base=x, exp=3)), 5)
 
 
-def test_print_writes_lines():
-    def part(x):
-        print(x, end="")
-        return x
-    refused(part, 2.0, say="ends the line")
+def test_print_takes_other_ends():
+    same_text(lambda v: print(v, end=""), 2.0)
+    same_text(lambda v: print(v, 1, sep=", "), V)
 
 
 def test_least_integer():

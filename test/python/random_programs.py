@@ -3,7 +3,9 @@
 A value must be Python's; what cannot be compiled must be refused. Alone: random_programs.py FOLDER SEED COUNT runs programs
 SEED, SEED + 1, ... with the package in FOLDER and says what differs and what was refused."""
 import collections
+import contextlib
 import copy
+import io
 import os
 import random
 import re
@@ -28,7 +30,7 @@ class Program:
     def __init__(self, seed):
         self.r = random.Random(seed)
         self.lines, self.names, self.count, self.depth = [], {}, 0, 0
-        self.functions, self.loops, self.own = [], 0, set()
+        self.functions, self.loops, self.own, self.extra = [], 0, set(), []
         self.form = self.r.choice(["({}, )", "[{}]", "({}, 1)"])
         self.small = self.r.choice(SMALL)
         params = [(self.fresh(), self.r.choice(KINDS)) for _ in range(self.r.randint(1, 4))]
@@ -37,7 +39,7 @@ class Program:
         self.lines.append(f"def f({', '.join(n for n, _ in params)}):")
         self.lines += [f"    {n} = {n}.copy()" for n, k in params if k in ("array", "small")]  # items of it may change
         self.block(1, self.r.randint(2, 7))
-        given = self.r.sample(sorted(self.names), min(len(self.names), self.r.randint(1, 4)))
+        given = self.r.sample(sorted(self.names), min(len(self.names), self.r.randint(1, 4))) + self.extra
         self.line(1, "return " + self.form.format(", ".join(given)))
         self.text = "\n".join(self.lines) + "\n"
 
@@ -373,17 +375,26 @@ def outcome(anfora, seed, folder, backend, program=Program, head="import numpy a
     space = {"__name__": "program"}
     exec(compile(head + p.text, path, "exec"), space)
     f = space["f"]
+    said, said_too = io.StringIO(), io.StringIO()
     try:
-        want = f(*copy.deepcopy(p.arguments))
+        with contextlib.redirect_stdout(said):
+            want = f(*copy.deepcopy(p.arguments))
+    except AssertionError as e:
+        want = e
     except Exception as e:
         return "raises", repr(e), p
     try:
-        got = anfora.jit(f, backend=backend)(*p.arguments)
+        with contextlib.redirect_stdout(said_too):
+            got = anfora.jit(f, backend=backend)(*p.arguments)
+    except AssertionError as e:  # of the program: a RunError of that class, with its words
+        return "same" if isinstance(want, AssertionError) and str(want) in str(e) else "wrong", str(e), p
     except anfora.CompileError as e:
         return "refused", re.sub(r"[vxypgi]\d+", "v", str(e).split("error: ", 1)[-1].split("\n")[0]), p
     except anfora.RunError as e:
         return "refused" if "in place" in str(e) else "wrong", str(e), p
-    why = differs(want, got)
+    if isinstance(want, AssertionError):
+        return "wrong", f"{want!r} was not raised", p
+    why = differs(want, got) or (said.getvalue() != said_too.getvalue() and f"{said.getvalue()!r} became {said_too.getvalue()!r}")
     return ("wrong", why, p) if why else ("same", "", p)
 
 

@@ -8,6 +8,7 @@ import random_programs
 from random_programs import main
 
 HEAD = """import dataclasses
+import itertools
 from typing import Any, NamedTuple
 import numpy as np
 
@@ -32,7 +33,7 @@ class Box:
 def differs(want, got):
     """As random_programs' differs, and the element types of arrays of floats are the same."""
     if isinstance(want, (tuple, list)) and not hasattr(got, "__dlpack__"):
-        if len(want) != len(got):
+        if type(want) is not type(got) or len(want) != len(got):
             return f"{want!r} became {got!r}"
         return next((d for w, g in zip(want, got) if (d := differs(w, g))), None)
     if isinstance(want, np.ndarray) and want.ndim and str(np.asarray(got).dtype) != str(want.dtype):
@@ -104,7 +105,7 @@ class Program(random_programs.Program):
     def block(self, indent, n):
         for _ in range(n):
             if self.depth < 4 and self.r.random() < 0.4:
-                self.r.choice([self.halves, self.exchanged, self.listed, self.keyed, self.shadowed, self.checked, self.paired, self.nested, self.counted, self.other_name])(indent)
+                self.r.choice([self.halves, self.exchanged, self.listed, self.keyed, self.shadowed, self.checked, self.paired, self.nested, self.counted, self.other_name, self.said, self.longer, self.chosen, self.inner, self.asserted])(indent)
             else:
                 super().block(indent, 1)
 
@@ -239,6 +240,76 @@ class Program(random_programs.Program):
         c = self.fresh()
         self.line(indent, f"{c} = np.sum({b}) + np.sum({a}) * 10")
         self.names |= {c: "float"} if not self.loops else {}
+
+    def text(self):
+        """A piece of an f-string."""
+        e = lambda kind: self.expr(kind, 1)  # noqa: E731
+        return self.pick(
+            lambda: f"{{{e('float')}:.{self.r.randrange(1, 5)}f}}", lambda: f"{{{e('int')}:{self.r.choice(['5d', '<4', '03d', '+d', ',', 'x'])}}}", lambda: f"{{{e('int')}}}",
+            lambda: f"{{{e('bool')}}}", lambda: f"{{len({e('ints')})}}", lambda: f"{{'up' if {e('bool')} else 'down':>5}}", lambda: f"{{{e('float')}:9.2e}}", lambda: self.r.choice([" and ", "%", "{{}}", ": "]))
+
+    def said(self, indent):
+        """print, of texts with values in them."""
+        whole = lambda: "f\"" + "".join(self.text() for _ in range(self.r.randint(1, 3))) + "\""  # noqa: E731
+        e = lambda kind: self.expr(kind, 1)  # noqa: E731
+        self.line(indent, self.pick(
+            lambda: f"print({whole()})", lambda: f"print('n', {e('int')}, {whole()}, sep={self.r.choice(['', ', '])!r})", lambda: f"print({whole()}, end=';')",
+            lambda: f"print('%d of %s, %6.2f' % ({e('int')}, 'all', {e('float')}))", lambda: f"print('{{:>6}} {{:.3f}}'.format({e('int')}, {e('float')}))",
+            lambda: f"print(', '.join(f'{{v:.2f}}' for v in {e('array')}))", lambda: f"print(np.round({e('array')}, 3))", lambda: f"print([{e('int')}, 'a'], ({e('int')},), str({e('int')}) + '!')",
+            lambda: f"print({e('bool')}, not {e('bool')}, None, {e('int')})", lambda: f"print('=' * {self.r.randrange(4)}, {whole()}.strip())"))
+
+    def longer(self, indent):
+        """A list or tuple that a loop makes longer or shorter."""
+        x, i, s = self.fresh(), self.fresh("i"), self.fresh()
+        e = lambda: self.expr("float", 1)  # noqa: E731
+        tuple_ = self.r.random() < 0.3
+        start = self.r.choice([[], [1], [1, 2]])
+        items = [e() for _ in start]
+        self.line(indent, f"{x} = " + (("(" + "".join(i + ", " for i in items) + ")") if tuple_ else f"[{', '.join(items)}]"))
+        self.line(indent, f"for {i} in {self.r.choice(['range(3)', 'reversed(range(2))', 'range(4, 1, -1)', '(1, 2)'])}:")
+        item = lambda: f"{e()} + {i}"  # noqa: E731
+        self.line(indent + 1, self.r.choice([f"{x} = ({item()},) + {x}", f"{x} = (*{x}, {item()})"]) if tuple_ else
+                  self.r.choice([f"{x}.insert(0, {item()})", f"{x} = [{item()}] + {x}", f"{x} += [{item()}]", f"{x}.append({item()})", f"{x} = [*{x}, {item()}]", f"{x}.extend([{item()}, 0.5])"]))
+        if not tuple_ and self.r.random() < 0.3:
+            self.line(indent + 1, self.r.choice([f"{x}.reverse()", f"{x}.insert(1, 0.25)", f"{x} = {x}[::-1]"]))
+        self.line(indent, f"{s} = len({x}) * 100.0 + {self.r.choice([f'{x}[0]', f'{x}[-1]', f'sum({x})', f'max({x})'])}")
+        self.names |= {s: "float"} if not self.loops else {}
+
+    def chosen(self, indent):
+        """Items that keys, itertools and sets choose."""
+        s = self.fresh()
+        e = lambda kind: self.expr(kind, 1)  # noqa: E731
+        a, b, c = e("float"), e("float"), e("float")
+        self.line(indent, f"{s} = 1.0 * " + self.pick(
+            lambda: f"max([{a}, {b}, {c}], key=lambda v: -v)", lambda: f"min(({a}, {b}), key=abs)", lambda: f"max(range(3), key=lambda i: [{a}, {b}, {c}][i])",
+            lambda: f"sum(x * i for i, x in itertools.product(range(2), [{a}, {b}]))", lambda: f"sum(x - 2 * y for x, y in itertools.combinations([{a}, {b}, {c}], 2))",
+            lambda: f"sorted([3, 1, 2], key=lambda v: v % 3)[{self.index()}]", lambda: f"int({e('int')} in {{1, 2, 5}})", lambda: f"min((3, {e('int')}, 5), default=0)",
+            lambda: f"({{'a': {a}}} | {{'b': {b}, 'a': {c}}})['a']", lambda: f"sum(v for v in itertools.chain([{a}], [{b}, {c}]))", lambda: f"len(range({e('int')}))"))
+        self.names |= {s: "float"} if not self.loops else {}
+
+    def inner(self, indent):
+        """A function within that returns lists, tuples and dictionaries."""
+        if self.loops:
+            return self.assigned(indent)
+        g, p, a, b = self.fresh("g"), self.fresh("p"), self.fresh(), self.fresh()
+        e = lambda: self.expr("float", 1)  # noqa: E731
+        self.line(indent, f"def {g}({p}):")
+        xs = self.fresh()
+        self.line(indent + 1, f"{xs} = [{p}]")
+        self.line(indent + 1, f"for {self.fresh('i')} in range({self.r.randint(1, 3)}):")
+        self.line(indent + 2, f"{xs}.append({xs}[-1] * 0.5 + {e()})")
+        self.line(indent + 1, self.r.choice([f"return {xs}, ({p}, {e()})", f"return ({xs}, {xs}[1:])", f"return [{xs}, {xs}[::-1]]", f"return {xs}[:1] + [{p}], {xs}"]))
+        self.line(indent, f"{a}, {b} = {g}({e()})")
+        self.extra += [a, b]
+        return None
+
+    def asserted(self, indent):
+        """An assertion that may fail, with a value in its message."""
+        if self.loops:
+            return self.assigned(indent)
+        n = self.fresh("n")
+        self.line(indent, f"{n} = {self.expr('int', 1)}")
+        return self.line(indent, f"assert {n} % 9 < {self.r.choice([8, 9, 9])}, " + self.r.choice(['"odd"', f'f"{{{n}}} is odd"', f'f"{{{n}:4d}} %"', f'"%d is" % {n}', f'"is " + str({n})']))
 
 
 if __name__ == "__main__":

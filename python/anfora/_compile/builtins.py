@@ -11,6 +11,7 @@ import types
 from typing import Any, Callable
 
 from .. import _core
+from .iterables import is_made
 from .known import Item
 from .loops import items_of_any
 from .._ops import COMPOSED, OPS, accept, literal
@@ -23,6 +24,8 @@ from .._types import default_float, dtype_name
 def _class(w: Any, c: Call) -> str:
     f = c.f
     if f in (float, int, bool, complex) or dtype_name(f):
+        if f is complex and len(c.args) == 2 and not c.kw:
+            return f"MakeComplex{w.mark(c.node)}(f64({w.scalar(c.args[0])}), f64({w.scalar(c.args[1])}))"
         if len(c.args) != 1:
             w.refuse(c.node, f"{f.__name__}() takes one argument here")
         known, x = w.static(c.args[0])
@@ -55,6 +58,9 @@ def _class(w: Any, c: Call) -> str:
     if f.__name__ == "ndarray" and c.kw.keys() <= {"shape", "dtype", "order"} and len(c.args) <= 2:  # memory that is filled later
         c.f, c.kw = COMPOSED["empty"], {k: v for k, v in c.kw.items() if k != "order"}
         return COMPOSED["empty"]._emit_call(w, c)
+    if is_made(f):
+        w.refuse(c.node, f"it is not known which items {f.__name__}() gives",
+                 "write lists and ranges that are known when the function is compiled, loops within loops, or np.cumsum and the like of arrays")
     if f is slice or f is range:
         w.refuse(c.node, f"{f.__name__}() stands in a for loop or a subscript only",
                  "write a:b in the subscript, and x[..., i] for an index behind any number of dims" if f is slice else "")
@@ -223,8 +229,15 @@ def many_rows(w: Any, node: Any, few: str) -> str:
 def _fold(op: str, alone: str) -> Callable:
     """min and max: of two or more, or of the parts of one."""
     def emit(w: Any, c: Call) -> str:
-        if c.kw:
-            w.refuse(c.node, f"{c.f.__name__}() takes no key or default here")
+        key, default = w.key_and_default(c)
+        if key is not None or default is not None:
+            items = w.sequence(c.args[0]) if len(c.args) == 1 else w.sequence(ast.copy_location(ast.Tuple(c.args, ast.Load()), c.node))
+            if items is None and key is None:
+                w.refuse(c.node, f"{c.f.__name__}(default=) is of items that are known when the function is compiled")
+            if not items and items is not None and default is not None:
+                return w.expr(default)
+            if key is not None:
+                return w.chosen_by_key(c, key, items)
         texts = items_of(w, c.args[0]) if len(c.args) == 1 else [w.scalar(a) for a in c.args]
         if texts is None and w.is_mapped(c.args[0]):
             return folded(w, c.node, c.args[0], "Reshape({t}[0], ())", op + "({s}, Reshape({e}, ()))")
@@ -567,27 +580,16 @@ def _len(w: Any, c: Call) -> str:
     if own is not None:
         return own
     known, n = w.known_length(c.args[0]) if len(c.args) == 1 else (False, 0)
+    if not known and len(c.args) == 1 and isinstance(c.args[0], ast.Call) and w.static(c.args[0].func) == (True, range):
+        ends = c.args[0].args
+        if len(ends) > 2 or c.args[0].keywords:
+            w.refuse(c.node, "the length of a range with a step must be known when the function is compiled")
+        return f"Maximum{w.mark(c.node)}({w.expr(ends[-1])}{f' - {w.expr(ends[0])}' if len(ends) == 2 else ''}, 0)"
     return str(n) if known else f"len{w.mark(c.node)}({', '.join(w.looked_at(a) for a in c.args)})"
 
 
 def _print(w: Any, c: Call) -> str:
-    usual = {"sep": (None, " "), "end": (None, "\n"), "file": (None,), "flush": (None, False, True)}
-    for name, node in c.kw.items():
-        known, x = w.static(node)
-        if not known or x not in usual.get(name, ()):
-            w.refuse(c.node, f"print takes no {name} in compiled functions: it writes its parts with blanks between, and ends the line",
-                     "return the values, and print them outside")
-    parts = []
-    for a in c.args:
-        for piece in a.values if isinstance(a, ast.JoinedStr) else [a]:
-            value = piece.value if isinstance(piece, ast.FormattedValue) else piece
-            if isinstance(value, ast.Constant) and isinstance(value.value, str) and piece is not a:
-                value = ast.copy_location(ast.Constant(value.value.strip()), value)
-                if not value.value:
-                    continue
-            parts.append(w.expr(value))
-    w.b.prints = True
-    return f"print{w.mark(c.node)}({', '.join(parts)})"
+    return w.print_text(c)
 
 
 def _divmod(w: Any, c: Call) -> str:

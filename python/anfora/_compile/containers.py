@@ -47,6 +47,8 @@ class Containers(Part):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name)):
             return None
         s, how = self.like(node.func.value), node.func.attr
+        if s is not None and s.kind == "mapped" and s.names == ("list",) and how == "insert" and node.args and self.static(node.args[0]) == (True, 0):
+            s = Shape("list")
         if s is None or s.kind not in ("list", "dict") or any(isinstance(a, ast.Starred) for a in node.args):
             return None
         name: Any = node.func.value
@@ -54,6 +56,12 @@ class Containers(Part):
             parts = [*node.args, *([ast.Dict([ast.Constant(k.arg) if k.arg else None for k in node.keywords],
                                              [k.value for k in node.keywords])] if node.keywords else [])]
             return self.made_anew(node, name, ast.Dict([None] * (1 + len(parts)), [name, *parts]), indent)
+        if s.kind == "dict" and how == "setdefault" and 1 <= len(node.args) <= 2 and not node.keywords:
+            known, key = self.static(node.args[0])
+            if not known or key in s.names:
+                return "" if known else None
+            value = node.args[1] if len(node.args) == 2 else ast.copy_location(ast.Constant(None), node)
+            return self.made_anew(node, name, ast.Dict([None, node.args[0]], [name, value]), indent)
         if node.keywords or s.kind != "list":
             return None
         made: Any = None
@@ -72,6 +80,8 @@ class Containers(Part):
         if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice) or isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
             s = self.like(value)
             return s is not None and s.kind == "list"
+        if isinstance(value, ast.BinOp) and isinstance(value.op, ast.BitOr):
+            return self.like_joined(value) is not None
         return isinstance(value, (ast.List, ast.Dict, ast.ListComp, ast.DictComp)) or \
             isinstance(value, ast.BinOp) and self.repeated(value) is not None or \
             isinstance(value, ast.Call) and self.static(value.func) in ((True, list), (True, dict))
@@ -97,7 +107,9 @@ class Containers(Part):
             if isinstance(n, (ast.expr, ast.keyword)) and not hasattr(n, "lineno"):
                 ast.copy_location(n, place)
         shape = self.like(value)
-        if shape is None or shape.kind not in ("list", "dict"):
+        if shape is None and self.like(name).kind == "mapped":
+            shape = self.like(name)
+        if shape is None or shape.kind not in ("list", "dict", "mapped"):
             self.refuse(place, "which part changes must be known when the function is compiled", "make a new list or dictionary")
         text = self.expr(value)
         self.bind(name.id, Like(shape, own=True))

@@ -60,6 +60,7 @@ class Builder:
         self.classes: list[type] = []  # whose objects programs make
         self.current: list[Unit] = []
         self.prints = False
+        self.raises: dict[str, type] = {}  # exceptions that it raises, by name
         self.explains = False          # values in messages are printed before the program stops
         self.typed = False             # what was written is for these element types and shapes alone
         self.unrolls = False           # loops over constant ranges are written out
@@ -190,6 +191,7 @@ class Program:
     def __init__(self, text: str, marks: list[tuple], start: str, name: str, b: Builder) -> None:
         self.text, self.start, self.name = text, start, name
         self.statics: Any = None
+        self.raises = b.raises
         self.watched = b.watched
         self.arrays, self.classes, self.prints = tuple(b.arrays), b.classes, b.prints
         self.keep, self.explains, self.rolled = b.keep, b.explained, b.rolled
@@ -205,7 +207,7 @@ class Program:
             raise self.error(failure) from None
 
     def error(self, failure: Exception, kind: type = CompileError) -> Any:
-        return translated(failure, kind, self.name, self.map)
+        return translated(failure, kind, self.name, self.map, self.raises)
 
 
 def fail(place: Place | None, message: str, hint: str = "") -> NoReturn:

@@ -8,7 +8,7 @@ import types
 from typing import Any
 
 from .builtins import class_made
-from .known import MOST_PARTS, Part, Scope
+from .known import MOST_PARTS, Part, Scope, gives_list
 from .loops import bound_names
 from .._errors import CompileError
 from .._tree import Shape
@@ -26,6 +26,17 @@ def joined_hints(hints: list) -> Any:
     n = min(map(len, inside))
     return known[0][0], [joined_hints([x[i] for x in inside]) if any(x[i] is not inside[0][i] for x in inside) else inside[0][i]
                          for i in range(n)]
+
+
+def filled_hint(one: Any, other: Any) -> Any:
+    """What both say of the same value: the parts of which one says nothing are those of the other."""
+    if one is None or other is None or one[0] != other[0]:
+        return other if one is None else one
+    if one[1] is None or other[1] is None:
+        return one[0], other[1] if one[1] is None else one[1]
+    n = max(len(one[1]), len(other[1]))
+    a, b = ([*h[1], *[None] * (n - len(h[1]))] for h in (one, other))
+    return one[0], [filled_hint(x, y) for x, y in zip(a, b)]
 
 
 def repeated_hint(kind: str, item: Any) -> Any:
@@ -111,7 +122,14 @@ class Hints(Part):
         try:
             bound = [n.value for n in nodes_of(self.scope.node) if isinstance(n, ast.Assign)
                      and any(isinstance(t, ast.Name) and t.id == name for t in n.targets)]
-            return joined_hints([self.structure(n) for n in bound])
+            hints = [self.structure(n) for n in bound]
+            for n in nodes_of(self.scope.node):  # a, b = f(x)
+                for t in n.targets if isinstance(n, ast.Assign) else ():
+                    at = [i for i, e in enumerate(t.elts) if isinstance(e, ast.Name) and e.id == name] if isinstance(t, (ast.Tuple, ast.List)) else []
+                    if at and not any(isinstance(e, ast.Starred) for e in t.elts):
+                        of = self.structure(n.value)
+                        hints.append(of[1][at[0]] if of is not None and of[1] is not None and len(of[1]) > at[0] else None)
+            return joined_hints(hints)
         except CompileError:  # of what stands in a branch that is not taken
             return None
         finally:
@@ -137,11 +155,12 @@ class Hints(Part):
         given, x = self.static(node)  # "a,b".split(",")
         if given and type(x) in (list, tuple):
             return value_hint(x)
+        if known and getattr(f, "__name__", "") == "gradient" and gives_list(f):
+            return "list", None
         body = shape_hint(self.like_of_body(node, f if known else None))
-        if body is not None:
-            return body
         f = getattr(f, "__wrapped__", f) if known else None
         of = [u.hints for (i, _), u in self.b.by_object.items() if i == id(f)] if isinstance(f, types.FunctionType) else []
         if isinstance(node.func, ast.Name) and not known:
             of = [self.returned.get(node.func.id, [])]
-        return joined_hints([h for hints in of for h in hints]) or shape_hint(self.like(node))
+        returned = joined_hints([h for hints in of for h in hints])
+        return filled_hint(body, returned) or shape_hint(self.like(node))

@@ -4,15 +4,16 @@ programs its items are a tuple."""
 from __future__ import annotations
 
 import ast
-import itertools
+import types
 from typing import Any
 
+from .iterables import MADE
 from .captures import changed_before_read
 from .known import Part, Scope, is_structure
 from .loops import items_of_any, position
 from .._ops import literal
 
-KINDS = (map, zip, filter, enumerate, reversed, itertools.accumulate, itertools.chain, itertools.product)
+KINDS = (map, zip, enumerate, reversed, *MADE)
 _LATER = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.FunctionDef, ast.Lambda)
 LIST = "write list(...) where it is made"
 
@@ -28,7 +29,7 @@ class Iterators(Part):
             owner: Scope | None = self.scope.owner(node.id) if self.scope else None
             return owner.iterators.get(node.id) if owner else None
         known, f = self.static(node.func) if isinstance(node, ast.Call) else (False, None)
-        return f.__name__ if known and isinstance(f, type) and f in KINDS else None
+        return f.__name__ if known and isinstance(f, (type, types.BuiltinFunctionType)) and f in KINDS else None
 
     def not_iterator(self, node: Any, what: str) -> None:
         kind = self.is_iterator(node)

@@ -11,13 +11,15 @@ import difflib
 import enum
 import inspect
 import operator
+import sys
 import types
-from typing import TYPE_CHECKING, Any, Callable, Iterable
+from typing import TYPE_CHECKING, Any, Callable, Container, Iterable
 
 from .._errors import CompileError
 from .._names import lacking
 from .foreign import ROOTS, counterpart, module_of
-from .._ops import literal
+from .._ops import COMPOSED, OPS, literal
+from .emit import fail
 from .static import operation, static_text
 from .watched import watch, watch_field
 from .._tree import REGISTERED, Shape, field_names, made_of, shape_of, tree_leaves, tree_structure, tree_unflatten
@@ -25,6 +27,8 @@ from .._types import DType, finfo, iinfo
 
 MOST_PARTS = 1024  # of what is written out
 INDICES = ("diag_indices", "nonzero", "tril_indices", "triu_indices", "unravel_index")  # functions that give a tuple of indices, one for each dim
+
+SPLITS = {name: lambda name=name: OPS.get(name) or COMPOSED[name] for name in ("split", "array_split", "hsplit", "vsplit", "dsplit")}
 
 COMPARISONS = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
@@ -60,6 +64,18 @@ def _of_no_numbers(kind: type) -> bool:
         not issubclass(kind, (bool, int, float, complex))
 
 
+def gives_list(f: Any) -> bool:
+    """Whether meshgrid, broadcast_arrays and gradient of a library give lists; those of NumPy 2 give tuples."""
+    root = module_of(f).split(".")[0]
+    return root == "jax" or root == "numpy" and sys.modules["numpy"].__version__.startswith("1.")
+
+
+def _of_leaf(of: Any, kinds: tuple) -> bool | None:
+    """isinstance of an argument that is a number of Python; None: it may be of several classes, for batches change those of arrays."""
+    own = {"int": int, "float": float}.get(of[0])
+    return any(issubclass(own, k) for k in kinds) if own is not None and not of[1] else None
+
+
 class Known:
     """A function of Python's own that is called with what is known, when code is made."""
 
@@ -80,6 +96,16 @@ class Is:
 
     def __init__(self, value: Any) -> None:
         self.value = value
+
+
+class Said:
+    """A text that a name stands for: `node` makes it, of constants and of names of values that were computed where it was bound."""
+
+    def __init__(self, node: Any) -> None:
+        self.node = node
+
+    def __bool__(self) -> bool:
+        return fail(None, "whether a formatted text is empty is not known", "compare the values that are in it")
 
 
 class Like:
@@ -286,10 +312,15 @@ class Knowing(Part):
             self.scope.virtual.discard(name)
         return text
 
-    def forget(self, names: Iterable[str]) -> None:
-        """Names that a loop binds: they keep their type, so of those with parts the structure is known."""
+    def forget(self, names: Iterable[str], changed: Container[str] = ()) -> None:
+        """Names that a loop binds: they keep their type, so of those with parts the structure is known; of lists whose length
+        changes the items are, if they are alike."""
         for name in names:
             e = self.scope.env.get(name)
+            if name in changed and isinstance(e, Like):
+                kind = e.shape.names if e.shape.kind == "mapped" else (e.shape.kind,)
+                self.bind(name, Like(Shape("mapped", of=self.items_like(e.shape) if e.shape.parts or e.shape.kind == "mapped" else ANY, names=kind), own=e.own))
+                continue
             keep = isinstance(e, Like) and is_structure(e.shape) and bool(e.shape.parts)
             self.bind(name, Like(skeleton(e.shape)) if keep else None)
 
@@ -310,6 +341,8 @@ class Knowing(Part):
 
     def static_Attribute(self, node: ast.Attribute) -> tuple[bool, Any]:
         known, x = self.static(node.value)
+        if known and isinstance(x, Said):
+            return False, None
         if known and not is_array(x):
             if not hasattr(x, node.attr):
                 self.refuse(node, lacking(x, node.attr))
@@ -347,6 +380,10 @@ class Knowing(Part):
     def static_List(self, node: ast.List) -> tuple[bool, Any]:
         known, x = self.static_Tuple(node)
         return known, list(x) if known else None
+
+    def static_Set(self, node: ast.Set) -> tuple[bool, Any]:
+        known, x = self.static_Tuple(node)
+        return (True, set(x)) if known and all(isinstance(i, _PLAIN) for i in x) else (False, None)
 
     def static_JoinedStr(self, node: ast.JoinedStr) -> tuple[bool, Any]:
         parts = [self.static(v) for v in node.values]
@@ -552,8 +589,11 @@ class Knowing(Part):
 
     def known_length(self, node: Any) -> tuple[bool, Any]:
         known, x = self.static(node)
-        if known and isinstance(x, (tuple, list, dict, str)):
+        if known and isinstance(x, (tuple, list, dict, str, set, frozenset)):
             return True, len(x)
+        if isinstance(node, ast.Call) and self.static(node.func) == (True, range) and not node.keywords:
+            ends = [self.static(a) for a in node.args]
+            return (True, len(range(*(x for _, x in ends)))) if ends and all(k and type(x) is int for k, x in ends) else (False, None)
         s = self.like(node)
         return (True, len(s.parts)) if is_structure(s) else (False, None)
 
@@ -572,6 +612,8 @@ class Knowing(Part):
             return True, issubclass(kind, kinds)
         if s is not None and s.kind == "static":
             return True, isinstance(s.of, kinds)
+        if s is not None and s.kind == "leaf" and (found := _of_leaf(s.of, kinds)) is not None:
+            return True, found
         if s is not None and s.kind == "leaf" and all(k in (tuple, list, dict, str) or field_names(k) or _of_no_numbers(k) for k in kinds):
             return True, False
         return False, None
@@ -682,6 +724,8 @@ class Knowing(Part):
             return Shape(s.kind, s.parts * times[1]) if s.kind in ("tuple", "list") else None
         if (found := self.often(node)) is not None:
             return Shape("mapped", of=self.items_like(self.like(found[0])), names=("list" if isinstance(found[0], ast.List) else "tuple",))
+        if isinstance(node.op, ast.BitOr):
+            return self.like_joined(node)
         if not isinstance(node.op, ast.Add):
             return None
         a, b = self.like(node.left), self.like(node.right)
@@ -691,6 +735,13 @@ class Knowing(Part):
         if of and a is not None and b is not None and "mapped" in (a.kind, b.kind):
             return Shape("mapped", of=of[0] if all(s.key() == of[0].key() for s in of) else ANY, names=("list",))
         return None
+
+    def like_joined(self, node: ast.BinOp) -> Shape | None:
+        """d | e of two dictionaries."""
+        a, b = ((Shape("dict") if k and isinstance(x, dict) else self.like(e)) for e, (k, x) in ((e, self.static(e)) for e in (node.left, node.right)))
+        if a is None or b is None or a.kind != "dict" or b.kind != "dict":
+            return None
+        return self.like_Dict(ast.Dict([None, None], [node.left, node.right]))
 
     def repeated(self, node: ast.BinOp) -> tuple[Any, int] | None:
         """A list or tuple times a number: (it, how often)."""
@@ -750,8 +801,13 @@ class Knowing(Part):
                 return mapped_as(Shape("mapped", of=self.like_listed(node.args[0])), name)
         if known and (name in INDICES or name == "where" and len(node.args) == 1) and (hasattr(counterpart(f) or f, "_emit_call") or operation(f) is not None):
             return Shape("mapped", of=ANY, names=("tuple",))
-        if known and getattr(f, "op", "") == "Split" and (parts := self.cut_in(node)):
-            return Shape("tuple", [ANY] * parts)
+        if known and f is sorted and len(node.args) == 1 and self.sequence_call(node, f) is None:
+            return Shape("mapped", of=ANY, names=("list",))
+        if known and name in SPLITS and (counterpart(f) or f) is SPLITS[name]():
+            kind, parts = "list" if module_of(f) != "torch" else "tuple", self.cut_in(node)
+            return Shape(kind, [ANY] * parts) if parts else Shape("mapped", of=ANY, names=(kind,))
+        if known and name in ("meshgrid", "broadcast_arrays") and counterpart(f) is not None:
+            return Shape("mapped", of=ANY, names=("list" if gives_list(f) else "tuple",))
         if known and name in ("tree_map", "hyper_map") and len(node.args) > 1:
             given = self.like(node.args[1])
             return given and skeleton(given)

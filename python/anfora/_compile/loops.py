@@ -111,6 +111,16 @@ def changed_in_place(body: list) -> set[str]:
     return {n.value.id for n in (*calls, *items) if isinstance(n.value, ast.Name)}
 
 
+def changed_by_method(n: Any) -> list[str]:
+    """The name of a list or dictionary that a statement changes by xs.insert(...) or del xs[...]."""
+    if isinstance(n, ast.Delete):
+        return [t.value.id for t in n.targets if isinstance(t, ast.Subscript) and isinstance(t.value, ast.Name)]
+    if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and isinstance(n.func.value, ast.Name) and \
+            n.func.attr in ("insert", "pop", "clear", "reverse"):
+        return [n.func.value.id]
+    return []
+
+
 def items_alone(node: Any, name: str) -> bool:
     """Whether a loop uses a list for its items and its length alone, or adds to it: no other name refers to it then."""
     alone = {id(n.value) for n in ast.walk(node) if isinstance(n, ast.Subscript)}
@@ -385,17 +395,46 @@ class Loops(Part):
     def write_while(self, node: ast.While, indent: str) -> str:
         names = bound_names(node.body)
         text = self.made_variables(names, node, indent)
-        rows, longer = self.in_rows(node, indent), self.longer(node)
+        rows, longer, endless = self.in_rows(node, indent), self.longer(node), False
         text += rows.text
-        self.forget(names)
-        rows.bind(self)
-        longer.bind(self)
-        test = "true" if self.decided(node.test) == (True, True) else self.condition(node.test)
-        text += f"{indent}{self.mark(node.test)}while {test} {{\n{self.block(node.body, indent + '  ')}{indent}}}\n"
-        self.forget(names)
-        rows.bind(self)
-        longer.bind(self)
-        self.ended = test == "true" and not own_breaks(node.body)
+
+        def write() -> str:
+            nonlocal endless
+            endless = self.decided(node.test) == (True, True)
+            test = "true" if endless else self.condition(node.test)
+            return f"{indent}{self.mark(node.test)}while {test} {{\n{self.block(node.body, indent + '  ')}{indent}}}\n"
+        text += self.rounds(node, names, (rows, longer), write, indent)
+        self.ended = endless and not own_breaks(node.body)
+        return text
+
+    def rounds(self, node: Any, names: set[str], bound: tuple, write: Any, indent: str) -> str:
+        """A loop whose rounds bind names: what is known of these holds in each round and after the last one. A list or tuple that a
+        round makes longer or shorter is one whose length is not known; then the loop is written anew."""
+        s = self.scope
+        before = dict(s.env), set(s.virtual)
+        own = {x for n in ast.walk(node) for x in changed_by_method(n) if isinstance(e := s.env.get(x), Like) and e.own and e.shape.kind in ("list", "mapped")} - names
+        names, changed = names | own, {x for x in own if not s.env[x].shape.parts}
+
+        def forget() -> None:
+            self.forget(names, changed)
+            for x in own:  # no other name for it
+                s.env[x].own = True
+            for b in bound:
+                b.bind(self)
+        while True:
+            s.env, s.virtual = dict(before[0]), set(before[1])
+            forget()
+            begin = {x: e.shape for x in names if isinstance(e := s.env.get(x), Like) and e.shape.kind in ("list", "tuple")}
+            text, self.ended = write(), False
+            now = {x for x, shape in begin.items() if isinstance(e := s.env.get(x), Like) and (
+                e.shape.kind == "mapped" or e.shape.kind in ("list", "tuple") and len(e.shape.parts) != len(shape.parts))}
+            if not now:
+                break
+            changed |= now
+        for x in sorted(x for x in begin if s.env.get(x) is None and x not in s.virtual):  # of a call, say
+            why = static_text(self, node, f"TypeError: the loop in line {node.lineno} changes how many items {x} has, which is not known before it")
+            text += f"{indent}{self.mark(node)}assert(len({self.local(x)}) == {len(begin[x].parts)}, {why})\n"
+        forget()
         return text
 
     def stmt_For(self, node: ast.For, indent: str) -> str:
@@ -419,25 +458,20 @@ class Loops(Part):
         text = self.made_variables(names, node, indent)
         rows, longer = self.in_rows(node, indent), self.longer(node)
         text += rows.text
-        self.forget(names)
-        rows.bind(self)
-        longer.bind(self)
-        if called == (True, range):
-            text += self.for_range(node, indent)
-        elif called == (True, zip) and node.iter.args:
-            text += self.for_zip(node, indent)
-        elif called == (True, enumerate) and isinstance(node.target, ast.Tuple) and len(node.target.elts) == 2 and enumerated(node.iter):
-            text += self.for_enumerate(node, indent)
-        else:
+
+        def write() -> str:
+            if called == (True, range):
+                return self.for_range(node, indent)
+            if called == (True, zip) and node.iter.args:
+                return self.for_zip(node, indent)
+            if called == (True, enumerate) and isinstance(node.target, ast.Tuple) and len(node.target.elts) == 2 and enumerated(node.iter):
+                return self.for_enumerate(node, indent)
             inner = indent + "  "
             head, first = self.loop_target(node.target, inner)
             over, t = self.iterated(node.iter), self.fresh()
-            text += f"{indent}{t} = {over}\n{indent}{self.mark(node.iter)}assert(len({t}) >= 0)\n"  # also if the body does nothing
-            over = t
-            text += f"{indent}{self.mark(node)}for {head} in {over} {{\n{first}{self.block(node.body, inner)}{indent}}}\n"
-        self.forget(names)
-        rows.bind(self)
-        longer.bind(self)
+            text = f"{indent}{t} = {over}\n{indent}{self.mark(node.iter)}assert(len({t}) >= 0)\n"  # also if the body does nothing
+            return f"{text}{indent}{self.mark(node)}for {head} in {t} {{\n{first}{self.block(node.body, inner)}{indent}}}\n"
+        text += self.rounds(node, names, (rows, longer), write, indent)
         self.ended = False
         return text
 
@@ -695,18 +729,20 @@ class Loops(Part):
         args, inner = node.iter.args, indent + "  "
         if node.iter.keywords or not 1 <= len(args) <= 3:
             self.refuse(node.iter, "range takes one to three numbers")
-        step = 1
-        if len(args) == 3:
-            known, step = self.static(args[2])
-            if not known or not isinstance(step, int) or step == 0:
-                self.refuse(args[2], "the step of a range must be a constant that is not 0", "count, and multiply")
+        known, step = self.static(args[2]) if len(args) == 3 else (True, 1)
+        if known and (not isinstance(step, int) or step == 0):
+            self.refuse(args[2], "ValueError: the step of a range is a whole number that is not 0")
         start = self.expr(args[0]) if len(args) > 1 else "0"
         stop = self.expr(args[1] if len(args) > 1 else args[0])
         before, first = "", ""
+        if not known:
+            return self.for_steps(node, (start, stop, self.expr(args[2])), indent)
+        if step != 1 and not self.static(args[0])[0]:  # a round may bind its names anew
+            before, start = f"{indent}{(t := self.fresh())} = {start}\n", t
         if isinstance(node.target, ast.Name) and self.read_after(node):  # it keeps its last value
             head = self.fresh()
             start_, name = self.fresh(), self.local(node.target.id)
-            before = f"{indent}{start_} = {start}\n"
+            before += f"{indent}{start_} = {start}\n"
             start = start_
             if not self.bound_before(node.target.id, node):
                 runs = f"{stop} > {start}" if step > 0 else f"{stop} < {start}"
@@ -723,6 +759,19 @@ class Loops(Part):
         else:
             span = f"0..(({stop} - {start} + {step - 1 if step > 0 else step + 1}) // {step})"
         return f"{before}{indent}{self.mark(node)}for {head} in {span} {{\n{first}{self.block(node.body, inner)}{indent}}}\n"
+
+    def for_steps(self, node: Any, ends: tuple, indent: str) -> str:
+        """A range whose step is known when the program runs."""
+        if isinstance(node.target, ast.Name) and self.read_after(node) and not self.bound_before(node.target.id, node):
+            self.refuse(node.iter, f"the step of a range must be a constant where {node.target.id} is read after the loop", f"bind {node.target.id} before it")
+        start, stop, step, k = (self.fresh() for _ in range(4))
+        inner = indent + "  "
+        head, first = self.loop_target(node.target, inner)
+        before = "".join(f"{indent}{name} = {text}\n" for name, text in zip((start, stop, step), ends))
+        why = static_text(self, node, "ValueError: range() arg 3 must not be zero")
+        before += f"{indent}{self.mark(node.iter)}assert({step} != 0, {why})\n"
+        return (f"{before}{indent}{self.mark(node)}for {k} in 0..(-(({start} - {stop}) // {step})) {{\n{inner}{head} = {start} + {k} * {step}\n"
+                f"{first}{self.block(node.body, inner)}{indent}}}\n")
 
     def for_zip(self, node: Any, indent: str) -> str:
         """Over tensors: by their first dim, as long as all have parts."""

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import ast
+import re
+import string
 from typing import Any
 
 from .explain import CLOSE, OPEN
-from .known import Part, is_structure
+from .known import Part, Said, is_structure
 from .static import static_text
 
 
@@ -47,16 +49,29 @@ class Raises(Part):
     def raised(self, node: Any) -> str:
         """The message of an exception."""
         if isinstance(node, ast.Call) and self.static(node.func)[0]:
-            kind = self.static(node.func)[1]
+            kind = self.noted(self.static(node.func)[1])
             return f"{getattr(kind, '__name__', kind)}: {self.message(node.args[0])}" if node.args else kind.__name__
         known, x = self.static(node) if node is not None else (True, "raise")
-        return getattr(x, "__name__", str(x)) if known else "raise"
+        return getattr(self.noted(x), "__name__", str(x)) if known else "raise"
+
+    def noted(self, kind: Any) -> Any:
+        """A class of exceptions, which what the caller meets is of too."""
+        if isinstance(kind, type) and issubclass(kind, Exception):
+            self.b.raises[kind.__name__] = kind
+        return kind
 
     def message(self, node: Any) -> str:
         """A text; what is only known when the program runs stands in it as it was written."""
         known, x = self.static(node)
+        if known and isinstance(x, Said):
+            return self.message(x.node)
         if known:
             return str(x)
+        joined = self.as_joined(node)
+        if joined is not None:
+            return "".join(map(self.message, joined))
+        if isinstance(node, ast.FormattedValue):
+            return self.message_part(node)
         if isinstance(node, ast.JoinedStr):
             parts: list[Any] = node.values
             return "".join(self.message(v) if isinstance(v, ast.Constant) else self.message_part(v) for v in parts)
@@ -65,6 +80,52 @@ class Raises(Part):
         if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.BinOp)) and not is_structure(self.like(node)):
             return "{" + ast.unparse(node) + "}"
         return self.refuse(node, "the message must be a text that is known when the function is compiled")
+
+    def as_joined(self, node: Any) -> list | None:
+        """The parts of a text that +, %, .format and str make; None: it is made in another way."""
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and self.is_text(node):
+            return [node.left, node.right]
+        if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords and self.static(node.func) in ((True, str), (True, repr)):
+            conversion = 114 if self.static(node.func)[1] is repr else -1
+            return [ast.copy_location(ast.FormattedValue(node.args[0], conversion, None), node)]
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and isinstance(self.static(node.left)[1], str):
+            values = node.right.elts if isinstance(node.right, ast.Tuple) else [node.right]
+            pieces: list = re.split(r"%([-+ 0]*\d*(?:\.\d+)?)([a-zA-Z%])", self.static(node.left)[1])
+            fields = [(pieces[i], pieces[i + 1]) for i in range(1, len(pieces), 3)]
+            given = iter(values)
+            if sum(kind != "%" for _, kind in fields) != len(values) or any(kind not in "dfFgGeEsrxi%" for _, kind in fields):
+                return None
+            out: list = [ast.Constant(pieces[0])]
+            for i, (flags, kind) in enumerate(fields):
+                out.append(ast.Constant("%") if kind == "%" else self.formatted(next(given), flags, kind, node))
+                out.append(ast.Constant(pieces[3 * i + 3]))
+            return out
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format" and isinstance(self.static(node.func.value)[1], str):
+            return self.of_format(node, self.static(node.func.value)[1])
+        return None
+
+    @staticmethod
+    def formatted(value: Any, flags: str, kind: str, place: Any) -> ast.FormattedValue:
+        """The value of %5.2f as that of {:5.2f}."""
+        align = "<" if "-" in flags else ">" if kind in "sr" and flags else ""
+        spec = align + flags.replace("-", "") + ("" if kind in "sr" else "d" if kind == "i" else kind)
+        node = ast.FormattedValue(value, 114 if kind == "r" else -1, ast.JoinedStr([ast.Constant(spec)]) if spec else None)
+        return ast.fix_missing_locations(ast.copy_location(node, place))
+
+    def of_format(self, node: ast.Call, text: str) -> list | None:
+        out: list = []
+        kw, count = {k.arg: k.value for k in node.keywords}, 0
+        for literal, field, spec, conversion in string.Formatter().parse(text):
+            out.append(ast.Constant(literal))
+            if field is None:
+                continue
+            value = kw.get(field) if field and not field.isdigit() else dict(enumerate(node.args)).get(int(field or count))
+            count += 1
+            if value is None or "{" in (spec or ""):
+                return None
+            made = ast.FormattedValue(value, ord(conversion) if conversion else -1, ast.JoinedStr([ast.Constant(spec)]) if spec else None)
+            out.append(ast.fix_missing_locations(ast.copy_location(made, node)))
+        return out
 
     def message_part(self, node: ast.FormattedValue) -> str:
         """A value in a text: itself if it is known; else as it was written, or where an explaining program puts it."""

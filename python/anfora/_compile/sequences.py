@@ -7,7 +7,8 @@ import ast
 import enum
 from typing import Any
 
-from .known import _PLAIN, MOST_PARTS, Is, Item, Like, Part, is_array, is_structure, part_entry, tree_of
+from .iterables import is_made
+from .known import MOST_PARTS, Is, Item, Like, Part, is_array, is_structure, part_entry, tree_of
 from .signature import enumerated, is_strict
 from .static import static_text
 from .._tree import Shape, quoted, tree_flatten, tree_leaves
@@ -35,7 +36,7 @@ class Sequences(Part):
             return self.sequence_written(node)
         known, x = self.static(node)
         if known:
-            if isinstance(x, (tuple, list, dict, range, str)) or (isinstance(x, type) and issubclass(x, enum.Enum)):
+            if isinstance(x, (tuple, list, dict, range, str, set, frozenset)) or (isinstance(x, type) and issubclass(x, enum.Enum)):
                 return [Item(entry=Is(v)) for v in x] if len(x) <= MOST_PARTS else None
             return None
         s = self.like(node)
@@ -101,11 +102,13 @@ class Sequences(Part):
             known, start = self.static(parts[1]) if parts[1] is not None else (True, 0)
             items = self.sequence(parts[0])
             return [Item(parts=[Item(entry=Is(start + i)), x]) for i, x in enumerate(items)] if known and items is not None else None
-        if f in (reversed, list, tuple, sorted) and len(node.args) == 1 and not node.keywords:
+        if f is sorted and len(node.args) == 1:
             items = self.sequence(node.args[0])
-            if f is sorted and items is not None:
-                known = all(isinstance(i.entry, Is) and isinstance(i.entry.value, _PLAIN) for i in items)
-                return sorted(items, key=lambda i: i.entry.value) if known else None
+            return None if items is None else self.sorted_by_key(node, items)
+        if is_made(f):
+            return self.sequence_of_itertools(node, f)
+        if f in (reversed, list, tuple) and len(node.args) == 1 and not node.keywords:
+            items = self.sequence(node.args[0])
             return items[::-1] if f is reversed and items is not None else items
         return None
 

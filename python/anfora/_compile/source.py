@@ -25,13 +25,16 @@ from .emit import Builder, fail, safe_name
 from .._errors import CompileError, Place
 from .hints import Hints
 from .known import ANY, Is, Knowing, Like, Scope, class_member, is_structure, parameters, part_entry
+from .iterables import Iterables
 from .iterators import Iterators
 from .listed import filling
 from .loops import Loops, items_of_any, local_names
 from .masks import Masked
 from .match import Matching, at, has_named, named_within
+from .sugar import plainer
 from .static import Call, call_source, emit_call, hyper_mapped, static_text
 from .origin import source_of
+from .printed import Printed
 from .raises import Raises
 from .sequences import Sequences
 from .stores import Stores, whole_position
@@ -83,7 +86,7 @@ def makes_one_of(target: Any, value: Any) -> bool:
         all(isinstance(t, ast.Name) for t in target.elts) and any(makes_apart(v, target) for v in value.elts)
 
 
-class Writer(Knowing, Loops, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various):
+class Writer(Knowing, Loops, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various, Printed, Iterables):
     """Writes one outermost function and those within it."""
 
     def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
@@ -187,6 +190,8 @@ class Writer(Knowing, Loops, Matching, Sequences, Branches, Raises, Hints, Augme
             large = [self.large(e) for e in sides]
             if any(large):
                 return f"({large[0] or self.expr(node.left)} {self.mark(node)}/ {large[1] or self.expr(node.right)})"
+        if isinstance(node.op, ast.BitOr) and self.like_joined(node) is not None:
+            return self.expr(ast.copy_location(ast.Dict([None, None], list(sides)), node))
         windowed = self.windowed(node)
         if windowed is not None:
             return windowed
@@ -595,6 +600,8 @@ class Writer(Knowing, Loops, Matching, Sequences, Branches, Raises, Hints, Augme
             if shape is not None:
                 self.scope.env[target.id] = Like(shape)
             return text
+        if (said := self.said(target, value, indent)) is not None:
+            return said
         value = self.copied(value) or value
         made = self.makes_container(value)
         known, x = self.static(value) if not made else (False, None)
@@ -668,6 +675,8 @@ class Writer(Knowing, Loops, Matching, Sequences, Branches, Raises, Hints, Augme
             if outer is None:
                 s = self.shapes.get(p.arg, ANY)
                 scope.env[p.arg] = part_entry(s) or Like(s)
+            if p is args.vararg and outer is not None:
+                scope.env[p.arg] = Like(Shape("mapped", of=ANY, names=("tuple",)))
             t = types_of.get(p.arg) if types_of is not None else None
             if types_of is None and p.annotation:
                 known, x = self.annotation(p.annotation)
@@ -785,7 +794,7 @@ def emit_function(b: Builder, fn: types.FunctionType, statics: dict[str, Any] | 
 
     def write(unit: Any) -> str:
         node, file = source_of(fn)
-        node = giving_back(with_given(node, resolver(fn)), given)
+        node = giving_back(with_given(plainer(node, resolver(fn)), resolver(fn)), given)
         wish = fn.__name__ if fn.__name__.isidentifier() else "lambda_"
         unit.wish = safe_name(wish)
         w = Writer(b, fn, file, statics, shapes, given)

@@ -106,13 +106,16 @@ def _object(w: Any, node: Any, x: Any) -> str:
         return f"fn ({', '.join(params)}) {{ {inner}({', '.join(params)}) }}"
     if callable(x):
         return _no_counterpart(w, node, x)
+    if type(x).__name__ == "Said":
+        w.refuse(node, "a formatted text is no value of a compiled function: it can be printed, or be the message of an error",
+                 "return the values, and make the text outside")
     return w.refuse(node, f"a {type(x).__name__} cannot be used in a compiled function")
 
 
 # ---- calls ----
 
 def emit_call(w: Any, c: Call) -> str:
-    if None in c.kw or any(isinstance(a, ast.Starred) for a in c.args):
+    if (None in c.kw or any(isinstance(a, ast.Starred) for a in c.args)) and c.f is not print:
         dims = isinstance(c.node.func, ast.Attribute) and c.node.func.attr == "reshape" and not c.known and not c.kw
         if dims:  # a tuple takes parts of x.shape, however many
             c.args = [ast.copy_location(ast.Tuple(list(c.args), ast.Load()), c.node)]

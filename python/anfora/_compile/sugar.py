@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Python has other words for, written in these before anything is compiled:
+
+    for i, j in product(range(n), xs): ...      for i in range(n):
+                                                    for j in xs: ...
+    reversed(range(a, b))                       range(b - 1, a - 1, -1)
+    x in {1, 2}                                 x in (1, 2)
+    global g, which is only read                -
+    while True:                                 a
+        a                                       while not c:
+        if c: s; break                              b
+        b                                           a
+                                                s
+"""
+from __future__ import annotations
+
+import ast
+import builtins
+import copy
+import itertools
+from typing import Any, Callable
+
+from .loops import around, bound_names, own_breaks, own_jumps, read_names
+
+_COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
+
+
+class _Sugar(ast.NodeTransformer):
+    def __init__(self, function: Any, called: Callable[[Any], tuple[bool, Any]]) -> None:
+        self.resolve, self.function = called, function
+        self.bound = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)} | \
+            {n.arg for n in ast.walk(function) if isinstance(n, ast.arg)}
+        self.changed, self.count = False, 0
+
+    def is_call(self, node: Any, f: Any) -> bool:
+        if not isinstance(node, ast.Call) or any(isinstance(a, ast.Starred) for a in node.args):
+            return False
+        start = node.func
+        while isinstance(start, ast.Attribute):
+            start = start.value
+        return isinstance(start, ast.Name) and start.id not in self.bound and self.resolve(node.func) == (True, f)
+
+    def made(self, new: Any, node: Any) -> Any:
+        self.changed = True
+        for n in ast.walk(new):
+            if not hasattr(n, "lineno") and "lineno" in n._attributes:
+                ast.copy_location(n, node)
+        return ast.copy_location(new, node) if "lineno" in new._attributes else new
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        self.generic_visit(node)
+        if not self.is_call(node, builtins.reversed) or len(node.args) != 1 or node.keywords or not self.is_call(node.args[0], builtins.range):
+            return node
+        of: Any = node.args[0]
+        if of.keywords or not 1 <= len(of.args) <= 2:
+            return node
+        start, stop = (ast.Constant(0), of.args[0]) if len(of.args) == 1 else of.args
+        back = [ast.BinOp(stop, ast.Sub(), ast.Constant(1)), ast.BinOp(start, ast.Sub(), ast.Constant(1)), ast.Constant(-1)]
+        if len(of.args) == 1:
+            back[1] = ast.Constant(-1)
+        return self.made(ast.Call(of.func, back, []), node)
+
+    def factors(self, target: Any, node: Any) -> list | None:
+        """Of for i, j in product(xs, ys): [(i, xs), (j, ys)]."""
+        if not self.is_call(node, itertools.product) or not isinstance(target, (ast.Tuple, ast.List)) or any(isinstance(e, ast.Starred) for e in target.elts):
+            return None
+        repeat = 1
+        for k in node.keywords:
+            if k.arg != "repeat" or not isinstance(k.value, ast.Constant) or not isinstance(k.value.value, int):
+                return None
+            repeat = k.value.value
+        over = node.args * repeat
+        if len(over) != len(target.elts) or not over or bound_names([target]) & read_names(ast.Tuple(node.args, ast.Load())):
+            return None
+        return [(t, copy.deepcopy(o)) for t, o in zip(target.elts, over)]
+
+    def visit_For(self, node: ast.For) -> Any:
+        self.generic_visit(node)
+        if own_breaks(node.body) and (counted := self.counted_with_end(node)) is not None:
+            return counted
+        pairs = self.factors(node.target, node.iter)
+        if pairs is None or node.orelse or own_breaks(node.body) or bound_names(node.body) & read_names(node.iter):
+            return node
+        body = node.body
+        for target, over in reversed(pairs):
+            body = [self.made(ast.For(target, over, body, []), node)]
+        return body[0]
+
+    def comprehension(self, node: Any) -> Any:
+        self.generic_visit(node)
+        made: list = []
+        for g in node.generators:
+            pairs = None if g.is_async else self.factors(g.target, g.iter)
+            if pairs is None:
+                made.append(g)
+            else:
+                made += [ast.comprehension(t, o, g.ifs if i == len(pairs) - 1 else [], 0) for i, (t, o) in enumerate(pairs)]
+                self.changed = True
+        node.generators = made
+        return node
+
+    def visit_While(self, node: ast.While) -> Any:
+        """while True: a; if c: s; break; b, where a binds names that are read after it, is a; while not c: b; a; and then s."""
+        self.generic_visit(node)
+        parts = self.with_one_end(node) if isinstance(node.test, ast.Constant) and node.test.value else None
+        if parts is None:
+            return node
+        first, end, rest, last = parts
+        test = self.made(ast.UnaryOp(ast.Not(), end), end)
+        loop = self.made(ast.While(test, [*rest, *copy.deepcopy(first)] or [ast.Pass()], []), node)
+        return [*first, loop, *last]
+
+    def with_one_end(self, node: Any) -> tuple | None:
+        """Of a loop a; if c: s; break; b where a binds names that are read after the loop and not bound before: (a, c, b, s)."""
+        ends = [i for i, s in enumerate(node.body) if isinstance(s, ast.If) and not s.orelse and isinstance(s.body[-1], ast.Break)]
+        if not ends or node.orelse or not isinstance(getattr(self.function, "body", None), list):
+            return None
+        end: Any = node.body[ends[0]]
+        first, rest, last = node.body[:ends[0]], node.body[ends[0] + 1:], end.body[:-1]
+        if own_jumps([*first, *rest, *last]) or any(isinstance(n, (ast.FunctionDef, ast.Lambda, ast.Return)) for s in node.body for n in ast.walk(s)):
+            return None
+        before, after = around(self.function.body, node)
+        return (first, end.test, rest, last) if (bound_names(first) - before) & after else None
+
+    def counted_with_end(self, node: ast.For) -> Any:
+        """The same of a loop over a range of constants that is not empty: the counter and the end are variables."""
+        args = node.iter.args if self.is_call(node.iter, builtins.range) and not node.iter.keywords else []
+        values = [a.value if isinstance(a, ast.Constant) and type(a.value) is int else None for a in args]
+        if not args or None in values or not isinstance(node.target, ast.Name) or (len(values) == 3 and values[2] == 0) or not range(*values):
+            return None
+        if (parts := self.with_one_end(node)) is None or node.target.id in bound_names(node.body):
+            return None
+        first, end, rest, last = parts
+        over, i = range(*values), node.target.id
+        self.count += 1
+        go, ended = f"go_{self.count}__", f"ended_{self.count}__"
+        self.bound |= {go, ended}
+        text = (f"{i} = {over[0]}\n_first\n{ended} = bool(_end)\n{go} = not {ended}\nwhile {go}:\n    _rest\n    if {i} == {over[-1]}:\n        {go} = False\n"
+                f"    else:\n        {i} = {i} + {over.step}\n        _first\n        {ended} = bool(_end)\n        {go} = not {ended}\n" + (f"if {ended}:\n    _last\n" if last else ""))
+        made = _Filled({"_first": first, "_rest": rest, "_last": last}, end).visit(_template(text))
+        return [self.made(s, node) for s in made.body]
+
+    visit_ListComp = visit_GeneratorExp = visit_DictComp = visit_SetComp = comprehension
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        self.generic_visit(node)
+        for i, (op, right) in enumerate(zip(node.ops, node.comparators)):
+            if isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, ast.Set):
+                node.comparators[i] = self.made(ast.Tuple(right.elts, ast.Load()), right)
+        return node
+
+    def visit_Global(self, node: ast.Global) -> Any:
+        return node if self.bound & set(node.names) else self.made(ast.Pass(), node)
+
+
+class _Filled(ast.NodeTransformer):
+    """Statements and a test in the places of names."""
+
+    def __init__(self, blocks: dict[str, list], end: Any) -> None:
+        self.blocks, self.end = blocks, end
+
+    def visit_Expr(self, node: ast.Expr) -> Any:
+        if isinstance(node.value, ast.Name) and node.value.id in self.blocks:
+            return copy.deepcopy(self.blocks[node.value.id])
+        return node
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        return copy.deepcopy(self.end) if node.id == "_end" else node
+
+
+def _template(text: str) -> ast.Module:
+    """Statements that stand nowhere yet."""
+    made = ast.parse(text)
+    for n in ast.walk(made):
+        for name in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
+            n.__dict__.pop(name, None)
+    return made
+
+
+def _has_sugar(n: Any) -> bool:
+    if isinstance(n, ast.Call):
+        name = n.func.attr if isinstance(n.func, ast.Attribute) else getattr(n.func, "id", "")
+        return name in ("reversed", "product")
+    return isinstance(n, (ast.Global, ast.Set)) or isinstance(n, ast.While) and isinstance(n.test, ast.Constant) or \
+        isinstance(n, ast.For) and own_breaks(n.body)
+
+
+def plainer(function: Any, called: Callable[[Any], tuple[bool, Any]]) -> Any:
+    """The function in plainer words; itself if it has none of the others."""
+    if not any(map(_has_sugar, ast.walk(function))):
+        return function
+    whole = copy.deepcopy(function)
+    sugar = _Sugar(whole, called)
+    made = sugar.visit(whole)
+    return made if sugar.changed else function

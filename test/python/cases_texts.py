@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What print writes, and the messages and classes of errors: as Python and NumPy have them. Each function runs compiled and as it stands,
+and must write and give the same."""
+import contextlib
+import dataclasses
+import io
+import pickle
+import typing
+
+import anfora
+import numpy as np
+from anfora import jit
+from cases_meaning import V, alike, plain, refused
+
+
+def written(f, args):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        got = f(*args)
+    return out.getvalue(), plain(got)
+
+
+def same_text(f, *args):
+    (want, value), (text, got) = written(f, args), written(jit(f), args)
+    assert text == want, f"{text!r} is not {want!r}"
+    alike(value, got)
+
+
+class Point(typing.NamedTuple):
+    a: float
+    b: int
+
+
+@dataclasses.dataclass
+class Size:
+    a: float
+    b: int
+
+
+def test_formats():
+    def f(x, n):
+        print(f"{x[0]:.4f}|{n:5d}|{x[1]:8.3f}!")
+        print(f"{n}{n} {n}% {n!r:>5} {n=} {{{n}}}")
+        print(f"{x[0]:{n}.{2}f}|{n:+d}|{n:,}|{n:b}|{x[0]:e}|{x[0]:g}|{x[0]:.1%}")
+        print("a {} b {:.2f}".format(n, x[0]), "%5.2f %d %s %%" % (x[0], n, "abc"), "%s" % n)
+        print("n: " + str(n) + ", " + repr(n), str(n).rjust(6), str(n).zfill(4))
+        print(f"Total {np.sum(x ** 2):.6f}, ok: {n > 3}, {x.shape[0]} rows, {x.shape}, {x.dtype}")
+        for i in range(2):
+            print(f"{i}: {x[i]:6.2f} {'yes' if x[i] > 1.5 else 'no'}")
+        return n
+    same_text(f, V, 4)
+
+
+def test_values():
+    def f(x, n):
+        print("x:", x, "n:", n, sep=" | ")
+        print("a", "b", end="")
+        print()
+        print(x > 1, n > 2, not n, x[0] > 2, x.astype(np.float32) / 3, np.float32(x[0]) / np.float32(3), x[0] * 1j)
+        print(np.outer(x, x), np.zeros((0, 3)), np.arange(2000.0))
+        print([1, 2.5, n], (n,), {"a": n, "b": [x]}, None, 1e100, -0.0, "q\"", [n * i for i in range(3)])
+        print(Point(1.5, n), Size(2.5, n), sorted([n, 1]))
+        print(*x, sep=", ")
+        print("=" * n)
+        return x
+    same_text(f, V, 4)
+
+
+def test_joined():
+    def f(x, g):
+        print(", ".join(f"{v:.1f}" for v in x), " ".join(map(str, x)))
+        print("\n".join("".join("#" if c else "." for c in row) for row in g))
+        row = " ".join(f"{v:5.2f}" for v in x)
+        print(row + "|", row.upper())
+        return x
+    same_text(f, V, np.arange(6).reshape(2, 3) % 2)
+
+
+def test_order():
+    def f(n):
+        def inner(k):
+            print("inner", k)
+            return k + 1
+        print("first")
+        while n < 3:
+            print(n, end=" ")
+            n = inner(n)
+        print("last" if n > 2 else "never")
+        return n
+    same_text(f, 0)
+
+
+def test_prints_are_no_values():
+    refused(lambda n: f"n is {n}", 1, say="formatted text")
+    refused(lambda n: print(map(abs, [n])), 1, say="map")
+    refused(lambda n: print(n, file=3, colour=1), 1, say="colour")
+
+    @jit
+    def f(x):
+        print(f"{x:.2f}")
+        return x * x
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert anfora.grad(f)(3.0) == 6.0
+    assert out.getvalue() == "3.00\n"
+
+
+class OwnError(Exception):
+    pass
+
+
+def test_errors_are_of_pythons_classes():
+    def f(x, n):
+        text = f"{n} is {x[0]:.2f}"
+        if n == 0:
+            raise ValueError(text)
+        if n == 1:
+            raise OwnError("it is %d" % n)
+        if n == 3:
+            raise NotImplementedError
+        assert n != 2, f"{n:5d}!"
+        return x[n] + 7 // (n - 4)
+    for n, kind, words in ((0, ValueError, "0 is 1.00"), (1, OwnError, "it is 1"), (2, AssertionError, "    2!"), (3, NotImplementedError, ""),
+                           (5, IndexError, ""), (4, (ZeroDivisionError, IndexError), "")):
+        try:
+            jit(f)(V, n)
+        except kind as e:
+            assert isinstance(e, anfora.RunError) and words in str(e), e
+            assert words in str(pickle.loads(pickle.dumps(e)))
+        else:
+            raise AssertionError(f"no {kind}")
+
+
+def test_operations_of_the_host_are_called():
+    """Whatever their parameters are, they are no source to compile."""
+    @anfora.op("fn(f64, i64) -> f64")
+    def added(*args):
+        return sum(map(float, args)) + float(isinstance(args[1], int))
+    assert jit(lambda x, n: added(x, n))(1.5, 2) == added.__wrapped__(1.5, 2)
+
+
+def test_whole_numbers_of_a_function_that_prints():
+    @jit
+    def f(x):
+        print("a")
+        made = []
+        for _ in x:
+            made.append(-5)
+        return made, 1
+    with contextlib.redirect_stdout(io.StringIO()):
+        made = np.asarray(f(V)[0])
+    assert made.dtype == np.int64 and made.tolist() == [-5, -5, -5]
