@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MAX_WORDS = 4096 };
-
 static char *text(void) {
   char *at = NULL;
   size_t room = 0;
@@ -26,21 +24,21 @@ static unsigned number(void) {
 }
 
 int main(void) {
-  static char *words[MAX_WORDS + 2] = {(char *)"anfora"},
-                                 *place[4]; // what a fork inherits is no leak of it here
+  static char **words, *place[4]; // what a fork inherits is no leak of it here
   fork_load();
   while ((place[0] = text())) {
     for (int i = 1; i < 4; i++)
       if (!(place[i] = text())) return 2;
     unsigned seconds = number(), n = number();
-    if (n > MAX_WORDS) return 2;
+    if (!(words = (char **)calloc((size_t)n + 2, sizeof *words))) return 2;
+    words[0] = (char *)"anfora";
     for (unsigned i = 1; i <= n; i++)
       if (!(words[i] = text())) return 2;
-    words[n + 1] = NULL;
     fork_files files = {place[1], place[2], place[3]};
     printf("%d\n", fork_command(place[0], &files, seconds, (int)n + 1, words));
     fflush(stdout);
     for (unsigned i = 1; i <= n; i++) free(words[i]);
+    free(words);
     for (int i = 0; i < 4; i++) free(place[i]);
   }
   return 0;

@@ -84,11 +84,10 @@ typedef struct anf_jit_opts {
   const char *cc;       // cjit: the compiler; default "cc"
   const char *temp_dir; // where temporary files go; default: TMPDIR, or else the system's
   const char *cache_dir; // folder of the code cache; default: no cache
-  uint64_t
-      cache_bytes;     // limit of that folder's size, which it may be an eighth above; default 1 GB
-  const char *kernels; // vectors of kernels: "sse", "avx2", "avx512", and with their dot products
-                       // "vnni", "bf16", with tiles "amx"; default: the target's best
-  uint32_t threads;    // that make code of one large module; default: as there are processors
+  uint64_t cache_bytes;  // limit of that folder, an eighth above it at times; default 1 GB
+  const char *kernels;   // vectors of kernels: "sse", "avx2", "avx512", and with their dot products
+                         // "vnni", "bf16", with tiles "amx"; default: the target's best
+  uint32_t threads;      // that make code of one large module; default: as there are processors
 } anf_jit_opts;
 
 /* `cx` is used during the call alone, for messages. `o` and `d` may be NULL. */

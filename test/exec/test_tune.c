@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Plans of products that are measured: the bits are those of the cost model's plans, what was measured is
- * found again in the folder, also by others, and what is damaged there is measured again. */
+ * found again in the folder, also by others, and what is damaged there is measured again.
+ * test_tune [EVERY]: one of EVERY programs. */
 #define _DEFAULT_SOURCE // mkdtemp
 #include "test/unit/program.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "anfora/exec.h"
 #include "test/unit/folder.h"
@@ -75,8 +77,10 @@ static anf_value *result(world *w, const program *p, const char *dir, bool tune)
   return got;
 }
 
+static size_t every = 1;
+
 static void same_bits(void **state) {
-  for (size_t i = 0; i < ANFI_LEN(programs); i++) {
+  for (size_t i = 0; i < ANFI_LEN(programs); i += every) {
     anf_value *want = result(*state, &programs[i], NULL, false),
               *got = result(*state, &programs[i], NULL, true);
     assert_true(anf_value_same(got, want));
@@ -151,7 +155,8 @@ static void found_again(void **state) {
   assert_int_equal(remove(dir), 0);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  if (argc > 1) every = strtoul(argv[1], NULL, 10);
   const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(same_bits, setup, teardown),
                                      cmocka_unit_test_setup_teardown(found_again, setup, teardown)};
   return cmocka_run_group_tests(tests, NULL, NULL);

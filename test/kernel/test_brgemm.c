@@ -2,7 +2,7 @@
 /* Kernels of brgemm against a plain sum in double, and against the interpreter of Tensor IR and
  * the C text bit for bit: types, odd shapes, tails, batches by stride and by lists, both betas, what follows the sum,
  * every width of vectors (those wider than the machine's are cut by LLVM). Rows and columns around C
- * stay as they were. */
+ * stay as they were. test_brgemm [EVERY]: one of EVERY cases. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -304,8 +304,11 @@ static void fill_all(const types *t, memory *x) {
   for (int i = 0; i < MOST; i++) x->scales[i] = (float)upto(64) / 16;
 }
 
-static void one_type(const types *t, const sizes *s, const char *isa, int cases,
+static int every = 1; // one of so many cases
+
+static void one_type(const types *t, const sizes *s, const char *isa, int most,
                      anf_jit_kind other) {
+  int cases = (most + every - 1) / every;
   anf_ctx *cx = anf_ctx_new(NULL);
   product p[CASES];
   anf_text text = {.cx = cx}, *out = &text;
@@ -566,7 +569,8 @@ static void unknown_name(void **state) {
   anf_ctx_free(cx);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  if (argc > 1) every = (int)strtol(argv[1], NULL, 10);
   const struct CMUnitTest tests[] = {cmocka_unit_test(every_type),
                                      cmocka_unit_test(wide_vectors),
                                      cmocka_unit_test(dots),
