@@ -50,7 +50,7 @@ def build(f: Any, path: Any, args: tuple, sizes: Any, state: int | None) -> list
         raise TypeError(f"{f.__name__}() takes {f._nparam} arguments, not {len(args)}")
     shapes = [Shape("static", of=x) if i in f._static else _shape_of(x) for i, x in enumerate(args)]
     statics = {i: args[i] for i, s in enumerate(shapes) if s.kind in ("static", "none")}
-    program = f._program(statics, list(map(_known, shapes)))
+    program = f._program(statics, list(map(_known, shapes)), prints="alone")
     f._fit(shapes, statics)
     if program.arrays:
         raise ValueError(f"{f.__name__}() captures arrays, which an object has not: give them as arguments")

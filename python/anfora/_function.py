@@ -86,28 +86,29 @@ class Function(_core.Callable):
 
     # ---- compiling ----
 
-    def _program(self, statics: dict[int, Any], shapes: list[Shape], unrolled: bool = False, picks: frozenset = frozenset()) -> Program:
-        """The function as a program; `picks`: the places of x[mask] that have as many elements as the mask says. What is refused as something is not known is tried again with copies of functions for the
-        integers that they are called with: sizes and counts are known in these."""
+    def _program(self, statics: dict[int, Any], shapes: list[Shape], unrolled: bool = False, picks: frozenset = frozenset(), prints: str = "") -> Program:
+        """The function as a program; `picks`: the places of x[mask] that have as many elements as the mask says; `prints`: how it has to
+        print, if not by Python. What is refused as something is not known is tried again with copies of functions for the integers that they are
+        called with: sizes and counts are known in these."""
         try:
-            return self._written(statics, shapes, unrolled, unrolled, picks)
+            return self._written(statics, shapes, unrolled, unrolled, picks, prints)
         except CompileError as error:
             if unrolled:
                 raise
             try:
-                return self._written(statics, shapes, False, True, picks)
+                return self._written(statics, shapes, False, True, picks, prints)
             except CompileError:
                 raise error from None
 
-    def _written(self, statics: dict[int, Any], shapes: list[Shape], unrolled: bool, counts: bool, picks: frozenset) -> Program:
-        key = (unrolled, counts, picks, tuple((i, type(x), x) if i in self._static else (i, id(x)) for i, x in sorted(statics.items())),
+    def _written(self, statics: dict[int, Any], shapes: list[Shape], unrolled: bool, counts: bool, picks: frozenset, prints: str) -> Program:
+        key = (unrolled, counts, picks, prints, tuple((i, type(x), x) if i in self._static else (i, id(x)) for i, x in sorted(statics.items())),
                tuple(s.key() for s in shapes if s.kind != "static"))
         typed = key + (tuple(str(p.of) for s in shapes for p in s.walk() if p.kind == "leaf"),)
         if typed in self._programs:
             return self._programs[typed]
         if key not in self._programs:
             b = Builder()
-            b.unrolls, b.counts, b.picks = unrolled, counts, picks
+            b.unrolls, b.counts, b.picks, b.own_prints = unrolled, counts, picks, prints
             root, params = self._root(b, statics, shapes)
             program = b.program(root, params, f"<{self.__name__}>")
             program.statics = statics, shapes  # keeps what the key is of
@@ -129,9 +130,9 @@ class Function(_core.Callable):
             warnings.warn(f"{self.__name__}() is compiled anew at each call, as {name!r} from outside has changed {MANY_CHANGES} times: "
                           "make it an argument", stacklevel=2)
 
-    def _program_for(self, args: tuple) -> Program:
+    def _program_for(self, args: tuple, prints: str = "") -> Program:
         shapes, statics = self._shapes(args)
-        return self._program(statics, shapes)
+        return self._program(statics, shapes, prints=prints)
 
     def _shapes(self, args: tuple) -> tuple[list[Shape], dict[int, Any]]:
         shapes, statics = [], {}
@@ -208,7 +209,7 @@ class Function(_core.Callable):
             return self._slow_plan(program, shapes, statics, casts, extra, refs, None)
         types_ = [s.text() for s in shapes] + [type_text((str(a.dtype), a.shape)) for a in extra]
         program, e = self._compiled(program, types_, statics, all_shapes)
-        if e.result is None:
+        if e.result is None or program.prints:
             return self._slow_plan(program, shapes, statics, casts, extra, refs, e)
         maker = self._maker(e.result, shapes, program)
         kinds = {t[0] for t in maker.leaves}
@@ -223,21 +224,24 @@ class Function(_core.Callable):
 
     def _compiled(self, program: Program, types_: list[str], statics: dict, shapes: list) -> tuple[Program, Any]:
         """The code, and the program that it is of: if shapes or types change from round to round of a loop over a constant
-        range, the one whose loops are written out; if the size of x[mask] is needed, the one that counts it."""
+        range, the one whose loops are written out; if the size of x[mask] is needed, the one that counts it; if it prints in a batch, the one
+        that does so without Python."""
         try:
             return program, self._exec(program, types_)
         except CompileError as error:
+            if printed_in_batch(program, error):
+                return self._compiled(self._program(statics, shapes, prints="batch"), types_, statics, shapes)
             if any(map(sized_by_mask, error.findings)):
-                return self._counting(error, statics, shapes, types_)
+                return self._counting(error, statics, shapes, types_, program.own_prints)
             if not program.rolled or not any(f.code in CHANGING for f in error.findings):
                 raise
             try:
-                unrolled = self._program(statics, shapes, True)
+                unrolled = self._program(statics, shapes, True, prints=program.own_prints)
                 return unrolled, self._exec(unrolled, types_)
             except CompileError:
                 raise error from None
 
-    def _counting(self, error: CompileError, statics: dict, shapes: list, types_: list[str]) -> tuple[Program, Any]:
+    def _counting(self, error: CompileError, statics: dict, shapes: list, types_: list[str], prints: str) -> tuple[Program, Any]:
         """The program in which each x[mask] whose size is needed counts it, and its code: what follows is interpreted."""
         first, picks = error, frozenset()
         while True:
@@ -246,7 +250,7 @@ class Function(_core.Callable):
                 raise first from None
             picks |= found
             try:
-                program = self._program(statics, shapes, False, picks)
+                program = self._program(statics, shapes, False, picks, prints)
                 return program, self._exec(program, types_)
             except CompileError as next_:
                 error = next_
@@ -400,7 +404,7 @@ class Function(_core.Callable):
                                  split, params)
         except _core.Failure as failure:
             error = program.error(failure)
-            if any(f.code in ("E1110", "E1111") for f in error.findings):
+            if any(f.code in ("E1110", "E1111") for f in error.findings) or printed_in_batch(program, error):
                 return None
             raise error from None
         return made, program
@@ -441,7 +445,7 @@ class Function(_core.Callable):
 
     def dat(self, *args: Any) -> str:
         """The graphs in the exact form, which `anfora` reads back."""
-        return self._program_for(args).core.print("dat")
+        return self._program_for(args, "alone").core.print("dat")
 
     def save(self, path: Any, *args: Any) -> None:
         """Writes the program of the function: as text (.anf, .ir) or exactly (.dat), where the arguments matter only if some
@@ -450,7 +454,7 @@ class Function(_core.Callable):
         form = {".anf": "ir", ".ir": "ir", ".dat": "dat"}.get(ending)
         if form is None and ending not in (".onnx", ".mindir"):
             raise ValueError(f"{os.fspath(path)}: the name of a program ends in .anf, .ir, .dat, .onnx or .mindir")
-        data = self._model(ending[1:], args) if form is None else self._program_for(args).core.print(form).encode()
+        data = self._model(ending[1:], args) if form is None else self._program_for(args, "alone").core.print(form).encode()
         if self._program_for(args).arrays:
             raise ValueError(f"{self.__name__}() captures arrays, which a program has not: give them as arguments")
         with open(path, "wb") as file:
@@ -468,7 +472,7 @@ class Function(_core.Callable):
 
     def _model(self, form: str, args: tuple) -> bytes:
         shapes, statics = self._shapes(args)
-        program = self._program(statics, shapes)
+        program = self._program(statics, shapes, prints="alone")
         self._fit(shapes, statics)
         types_ = [s.text() for i, s in enumerate(shapes) if i not in statics]
         types_ += [type_text((str(a.dtype), a.shape)) for a in map(_core.asarray, program.arrays)]
@@ -484,15 +488,23 @@ class Function(_core.Callable):
     def lowered(self, form: str, *args: Any) -> str:
         """What the function becomes for these arguments: "tir", "llvm", "asm" or "c"."""
         shapes, statics = self._shapes(args)
-        program = self._program(statics, shapes)
+        program = self._program(statics, shapes, prints="alone" if form == "c" else "")
         self._fit(shapes, statics)
         types_ = [s.text() for i, s in enumerate(shapes) if i not in statics]
         types_ += [type_text((str(a.dtype), a.shape)) for a in map(_core.asarray, program.arrays)]
         backend, *others = self._options
+
+        def of(program: Program) -> str:
+            try:
+                return program.core.lowered(program.start, types_, "cjit" if form == "c" else backend, *others, form)
+            except _core.Failure as failure:
+                raise program.error(failure) from None
         try:
-            return program.core.lowered(program.start, types_, "cjit" if form == "c" else backend, *others, form)
-        except _core.Failure as failure:
-            raise program.error(failure) from None
+            return of(program)
+        except CompileError as error:
+            if not printed_in_batch(program, error):
+                raise
+        return of(self._program(statics, shapes, prints="batch"))
 
     def tir(self, *args: Any) -> str:
         """The loops that the function becomes for these arguments."""
@@ -535,6 +547,11 @@ class Function(_core.Callable):
         if name not in fields:
             fields[name] = Bound(types.MethodType(self.__wrapped__, instance))
         return fields[name]
+
+
+def printed_in_batch(program: Program, error: CompileError) -> bool:
+    """Whether vmap refused what Python prints for one of the lanes."""
+    return program.hosted and any(f.code == "E0536" for f in error.findings)
 
 
 class Closure:
@@ -791,7 +808,8 @@ def jit(fn: Callable | None = None, **options: Any) -> Any:
     if inspect.iscoroutinefunction(fn):
         raise TypeError(f"jit compiles functions, and {fn.__name__} is a coroutine: leave out async")
     if not isinstance(fn, types.FunctionType):
-        raise TypeError(f"jit compiles functions written in Python, and this is of the type {type(fn).__name__}")
+        raise TypeError(f"jit compiles functions written in Python, and {getattr(fn, '__name__', 'this')} is of the type {type(fn).__name__}: "
+                        "write a function that calls it")
     return Jit(fn, **options)
 
 

@@ -20,6 +20,7 @@ class _Whole:
 
     def __init__(self, core: Any, start: str, prints: bool) -> None:
         self.core, self.start, self.name, self.prints = core, start, start, prints
+        self.hosted, self.own_prints = False, ""
         self.statics: Any = None
         self.arrays, self.classes, self.keep, self.explains, self.rolled, self.hints = (), [], [], False, False, []
         self.map = SourceMap([], [])
@@ -55,7 +56,7 @@ class ReadFunction(Function):
             raise TypeError(f"{self.__name__}() takes {len(self._params)} arguments, not {len(args) + len(kw)}")
         return tuple(given[n] for n in self._params)
 
-    def _program(self, statics: dict[int, Any], shapes: list[Shape], unrolled: bool = False) -> Any:
+    def _program(self, statics: dict[int, Any], shapes: list[Shape], unrolled: bool = False, prints: str = "") -> Any:
         if statics:
             raise TypeError(f"{self.__name__}() was read from a file and takes arrays and numbers alone")
         return _Whole(self._module._core, self._start, self._module._prints)

@@ -425,7 +425,7 @@ MISTAKES += [
      lambda: Step(lambda p, x: jnp.log(-jnp.sum(p['w'] * x)), Adam(0.1), {'w': np.ones(3)})(X)),
     ("jit compiles functions written in Python",
      lambda: jit(abs)(X)),
-    ("define it in a file or in a notebook; functions made by",
+    ("matrix_rank",  # of Python or of C, as NumPy's version has it
      lambda: jit(np.linalg.matrix_rank)(A)),
     ("write anp.where(c, a, b) for arrays, or anp.all(c) or",
      lambda: jit(lambda x: 0.0 if np.isnan(x) else x)(X)),

@@ -4,7 +4,11 @@ and must write and give the same."""
 import contextlib
 import dataclasses
 import io
+import os
 import pickle
+import subprocess
+import sys
+import tempfile
 import typing
 
 import anfora
@@ -150,3 +154,81 @@ def test_whole_numbers_of_a_function_that_prints():
     with contextlib.redirect_stdout(io.StringIO()):
         made = np.asarray(f(V)[0])
     assert made.dtype == np.int64 and made.tolist() == [-5, -5, -5]
+
+
+@jit
+def shown(x, n):
+    print("loss", x, n)
+    print(f"x is {x} and", "n " + str(n), None, 3)
+    print("{} of {y}".format(n, y=x))
+    anfora.debug.print("x {} n {n}", x, n=n)
+    return x * 2
+
+
+LINES = "loss {0} {1}\nx is {0} and n {1} None 3\n{1} of {0}\nx {0} n {1}\n"
+
+
+@jit
+def formatted(x):
+    print(f"{x:.2f}", x + 1, sep=";")
+    return x * 2
+
+
+def test_prints_in_a_batch():
+    """One line has all items, whatever the format of one is; outside of the batch Python formats."""
+    x = np.arange(3.0)
+    text, got = written(anfora.vmap(shown, (0, None)), (x, 2))
+    assert text == LINES.format("[0.0, 1.0, 2.0]", 2) and got.tolist() == [0.0, 2.0, 4.0], text
+
+    def around(x):
+        return x.sum(), anfora.vmap(formatted)(x)
+    text, got = written(jit(around), (x,))
+    assert text == "[0.0, 1.0, 2.0] [1.0, 2.0, 3.0]\n" and got[0] == 3.0 and got[1].tolist() == [0.0, 2.0, 4.0], text
+    assert written(jit(lambda x: (formatted(x), anfora.vmap(lambda a: a * 2)(np.ones(2)))), (1.0,))[0] == "1.00;2.0\n"
+    text, got = written(anfora.grad(lambda x: np.sum(anfora.vmap(formatted)(x))), (x,))
+    assert text.startswith("[0.0, 1.0, 2.0]") and got.tolist() == [2.0, 2.0, 2.0]
+    assert "define" in jit(around).llvm(x)
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert anfora.eval_shape(around, x)[1].shape == (3,)
+    assert out.getvalue() == ""
+
+
+def test_programs_that_print_without_python():
+    with tempfile.TemporaryDirectory() as folder:
+        for end in ("anf", "ir", "dat", "mindir"):
+            path = os.path.join(folder, "shown." + end)
+            shown.save(path, 1.5, 2)
+            code = f"import anfora\nm = anfora.read({path!r})\n(m.shown if 'shown' in list(m) else m)(1.5, 2)"
+            env = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(anfora.__file__))}
+            ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False)
+            assert (ran.stdout, ran.stderr) == (LINES.format(1.5, 2), ""), ran
+            line = formatted.__wrapped__.__code__.co_firstlineno + 2
+            refused_where(line, lambda: formatted.save(path, 1.5))
+        assert len(shown.build(os.path.join(folder, "shown"), 1.5, 2)) == 2
+        refused_where(line, lambda: formatted.build(os.path.join(folder, "formatted"), 1.5))
+    assert "anf_rt_print" in shown.c(1.5, 2)
+
+
+def refused_where(line, f):
+    """It is refused for what the line prints."""
+    try:
+        f()
+    except anfora.CompileError as e:
+        assert "only Python makes" in str(e) and f"cases_texts.py:{line}:" in str(e), e
+    else:
+        raise AssertionError("it was not refused")
+
+
+def test_texts_that_only_python_makes():
+    for f in (lambda x: print(x, end=""), lambda x: print(f"{x:.1f}"), lambda x: print("%d" % x), lambda x: print("{:>9}".format(x)), lambda x: print(f"{x!r}"),
+              lambda x: print("x".rjust(3) + str(x), str(x).upper()), lambda x: print(" ".join(str(i) for i in [x, x]))):
+        try:
+            jit(f).dat(1.0)
+        except anfora.CompileError as e:
+            assert "only Python makes" in str(e), e
+        else:
+            raise AssertionError("it was not refused")
+        jit(f).ir(1.0)
+        with contextlib.redirect_stdout(io.StringIO()):
+            anfora.vmap(lambda x, f=f: (f(x), x)[1])(np.ones(2))

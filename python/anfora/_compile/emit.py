@@ -59,7 +59,9 @@ class Builder:
         self.locals: set[str] = set()  # names that functions bind: no unit is called so
         self.classes: list[type] = []  # whose objects programs make
         self.current: list[Unit] = []
-        self.prints = False
+        self.prints = False            # it has the core's Print
+        self.hosted = False            # it prints by operations of the host, which Python makes the texts of
+        self.own_prints = ""           # "alone", "batch": it has to print without Python, in lanes of a batch; see printed.py
         self.raises: dict[str, type] = {}  # exceptions that it raises, by name
         self.explains = False          # values in messages are printed before the program stops
         self.typed = False             # what was written is for these element types and shapes alone
@@ -194,6 +196,7 @@ class Program:
         self.raises = b.raises
         self.watched = b.watched
         self.arrays, self.classes, self.prints = tuple(b.arrays), b.classes, b.prints
+        self.hosted, self.own_prints = b.hosted, b.own_prints
         self.keep, self.explains, self.rolled = b.keep, b.explained, b.rolled
         self.hints = b.units[0].hints
         self.map = SourceMap([m[:2] for m in marks], [b.places[m[2]] for m in marks])

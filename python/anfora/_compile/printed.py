@@ -14,10 +14,13 @@ import copy
 import functools
 import hashlib
 import math
+import re
+import string
 from typing import Any
 
 from .known import Is, Like, Part, Said, Scope, is_array, is_plain
 from .static import Call, is_foreign
+from .._ops import literal
 from .._tree import Shape, key_of, key_text, made_of, quoted
 from .._types import DTYPES, TensorType
 
@@ -108,9 +111,32 @@ class Printed(Part):
         t = Template()
         call: Any = ast.Call(ast.Name("print", ast.Load()), [self.spoken(a, t) for a in c.args], [ast.keyword(k, self.spoken(v, t)) for k, v in c.kw.items()])
         texts = [self.expr(v) for v in t.values]
+        if self.b.own_prints:
+            return self.print_alone(c, call, t, texts)
+        self.b.hosted = True
         op, given = _made(ast.fix_missing_locations(ast.Expression(call)), t), self.fresh()
         self.b.locals.add(op)  # nothing else is called so
         return f"(fn ({given}) {{ {op}{self.mark(c.node)}({given}[0], {given}[1], {given}[2]); None }})({_describing()._emit(self.b)}{self.mark(c.node)}({', '.join(texts)}))"
+
+    def print_alone(self, c: Call, call: ast.Call, t: Template, texts: list[str]) -> str:
+        """A call of the core's Print, which writes its parts with blanks between. In a batch it has all items of one at once, which no format
+        of a number is for; else a text of another form is refused."""
+        batch, parts = self.b.own_prints == "batch", []
+        usual = {"sep": (None, " "), "end": (None, "\n"), "file": (None,)}
+        odd = [k.arg for k in call.keywords if k.arg in usual and not (isinstance(k.value, ast.Constant) and k.value.value in usual[k.arg])]
+        for part in pieces(call.args, t.fixed):
+            name = isinstance(part, ast.Name) and part.id not in t.fixed
+            if isinstance(part, str) or name:
+                parts.append(literal(part) if isinstance(part, str) else texts[int(part.id[1:])])
+            elif batch:
+                parts += [texts[int(n.id[1:])] for n in ast.walk(part) if isinstance(n, ast.Name) and re.fullmatch(r"a\d+", n.id)]
+            else:
+                odd.append("format")
+        if odd and not batch:
+            self.refuse(c.node, f"print with this {odd[0]} has a text that only Python makes, and the program is to run without it",
+                        "print values and texts with blanks between: print(\"x\", x)")
+        self.b.prints = True
+        return f"print{self.mark(c.node)}({', '.join(parts)})"
 
     def said(self, target: ast.Name, node: Any, indent: str) -> str | None:
         """A name bound to a text with values in it, which is no value of the program; None: it is another thing."""
@@ -228,6 +254,41 @@ class Printed(Part):
     def is_within(node: Any, t: Template) -> bool:
         """Whether an expression has names that a comprehension within the text binds."""
         return bool(t.inner) and any(isinstance(n, ast.Name) and n.id in t.bound() for n in ast.walk(node))
+
+
+# ---- the core's Print ----
+
+def pieces(nodes: list, fixed: dict) -> Any:
+    """Texts, names of values and expressions of another form, which Python alone writes, that what is printed is made of."""
+    for n in nodes:
+        if isinstance(n, ast.Constant):
+            yield str(n.value)
+        elif isinstance(n, ast.JoinedStr):
+            yield from filter(None, (p.strip() if isinstance(p, str) else p for p in pieces(n.values, fixed)))
+        elif isinstance(n, ast.FormattedValue) and n.conversion in (-1, ord("s")) and n.format_spec is None:
+            yield from pieces([n.value], fixed)
+        elif isinstance(n, ast.BinOp) and isinstance(n.op, ast.Add):
+            yield from filter(None, (p.strip() if isinstance(p, str) else p for p in pieces([n.left, n.right], fixed)))
+        elif isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and fixed.get(n.func.id) is str and len(n.args) == 1:
+            yield from pieces(n.args, fixed)
+        elif isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr == "format" and isinstance(n.func.value, ast.Constant):
+            yield from formatted(n, fixed)
+        else:
+            yield n
+
+
+def formatted(n: Any, fixed: dict) -> Any:
+    """Those of "x is {}".format(x)."""
+    count, given = 0, {str(i): a for i, a in enumerate(n.args)} | {k.arg: k.value for k in n.keywords}
+    for literal, field, spec, conversion in string.Formatter().parse(n.func.value.value):
+        if literal.strip():
+            yield literal.strip()
+        if field is not None:
+            place, count = field or str(count), count + (not field)
+            if place not in given:
+                yield n
+            else:
+                yield from pieces([ast.FormattedValue(given[place], ord(conversion or "s"), ast.Constant(spec) if spec else None)], fixed)
 
 
 # ---- the operation of the host ----
