@@ -10,10 +10,10 @@ import math
 import pathlib
 import re
 import shlex
-import subprocess
 import sys
 import tempfile
 
+from command import execute
 from tap import Tap
 
 anfora, backend, folders = sys.argv[1], sys.argv[2], sys.argv[3:]
@@ -55,8 +55,7 @@ def cases(path):
 
 
 def run(words, which):
-    p = subprocess.run([anfora, 'run', *words, '--backend', which], capture_output=True, text=True,
-                       timeout=120)
+    p = execute([anfora, 'run', *words, '--backend', which])
     return p.returncode, p.stdout, re.findall(r'error (E\d+)', p.stderr)
 
 
