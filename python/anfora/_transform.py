@@ -16,7 +16,7 @@ from ._function import Function, Jit, Kept, as_function
 from ._compile.hints import joined_hints
 from ._ops import literal
 from ._compile.known import ANY, skeleton
-from ._compile.static import Call, _like_constant, argument_nodes, attribute, outside, positional
+from ._compile.static import Call, _like_constant, argument_nodes, attribute, operation, outside, positional
 from . import _core
 from ._names import absent
 from ._tree import Fixed, Shape, in_order_of, structured, tree_leaves, tree_map
@@ -394,6 +394,39 @@ def no_symbols(symbolic_zeros: bool) -> None:
 
 
 NAMED = ("with its rules",)
+OF_NUMBERS = (int, float, bool, len, abs, min, max, sum, round)  # which give no functions
+MOST_RULES = 2  # how often rules are written again for a function that they make of their own
+
+
+def makes_function(w: Any, node: Any, asked: frozenset = frozenset()) -> bool:
+    """Whether an argument may be a function that is made where the call is, of what is known there only when the program runs."""
+    if isinstance(node, ast.Lambda):
+        return True
+    if w.static(node)[0]:
+        return False
+    if isinstance(node, ast.Call):
+        known, f = w.static(node.func)
+        return not known or operation(f) is None and f not in OF_NUMBERS
+    if isinstance(node, ast.IfExp):
+        return any(makes_function(w, n, asked) for n in (node.body, node.orelse))
+    if not isinstance(node, ast.Name) or node.id in asked:
+        return False
+    return any(x is None or makes_function(w, x, asked | {node.id}) for x in _bound_to(w, node.id))
+
+
+def _bound_to(w: Any, name: str) -> list:
+    """What a function binds a name to; None: to a function within."""
+    from ._compile.origin import source_of
+    found: list = []
+    whole, _ = source_of(w.fn)
+    for n in ast.walk(whole):
+        if isinstance(n, ast.FunctionDef) and n.name == name and n is not whole:
+            found.append(None)
+        elif isinstance(n, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and n.value is not None:
+            targets = n.targets if isinstance(n, ast.Assign) else [n.target]
+            if any(isinstance(t, ast.Name) and t.id == name for target in targets for t in ast.walk(target)):
+                found.append(n.value)
+    return found
 
 
 class Custom(Transformed):
@@ -439,6 +472,34 @@ class Custom(Transformed):
         texts = self._rules(b)
         return b.unit(self, self.__name__, lambda _: "", NAMED) if texts is None else self._with(texts)
 
+    def _differs(self, w: Any, nodes: list) -> bool:
+        """Whether a call by its own rules may be of other types at each depth: of a function that they make, and of a tuple or record
+        that they put together. A number or array is of one type, and one text serves all depths."""
+        return id(self) in w.b.within and any(makes_function(w, n) for i, n in enumerate(nodes) if i in self._nondiff) and \
+            any(w.part_shape(n).parts for i, n in enumerate(nodes) if i not in self._nondiff)
+
+    def _emit_deeper(self, b: Builder) -> str:
+        """The function for a call by its own rules that differs at each depth: with rules of its own, where one text for all depths would
+        be of all these functions and types at once. At the last depth, the function without rules."""
+        level = b.depths.get(id(self), 0) + 1
+        if level > MOST_RULES:
+            return self._functions[0]._emit(b)
+
+        def write(u: Any) -> str:
+            u.wish = self.__name__
+            outer, ours = b.by_object, b.by_object.get((id(self), NAMED))
+            b.by_object = {k: x for k, x in outer.items() if x not in b.current and not (ours and b.reaches(x, ours))}
+            b.depths[id(self)] = level
+            b.within.discard(id(self))
+            try:
+                names = ", ".join(self._names)
+                return f"def {NAME}{u.number}{END}({names}) {{\n  ({self._emit(b)})({names})\n}}\n"
+            finally:
+                b.by_object = outer
+                b.depths[id(self)] = level - 1
+                b.within.add(id(self))
+        return b.unit(self, self.__name__, write, (*NAMED, level))
+
     def _write_named(self, b: Builder, texts: list[str]) -> None:
         """The function that its own rules call, which has these rules, too: written when they are."""
         unit = b.by_object.get((id(self), NAMED))
@@ -473,7 +534,7 @@ class Custom(Transformed):
 
     def _emit_applied(self, w: Any, c: Call) -> str:
         nodes = list(argument_nodes(w, c, self.__wrapped__).values()) if self.__wrapped__ is not None else c.args
-        return f"{self._emit(w.b)}{w.mark(c.node)}({w.exprs(nodes)})"
+        return f"{self._emit_deeper(w.b) if self._differs(w, nodes) else self._emit(w.b)}{w.mark(c.node)}({w.exprs(nodes)})"
 
     def _bind(self, args: tuple, kw: dict) -> tuple:
         return self._functions[0]._bind(args, kw)

@@ -290,6 +290,64 @@ def test_rules_that_call_their_function():
     assert abs(anfora.jvp(lambda x: anfora.jvp(steep, (x,), (1.0,))[0], (x,), (1.0,))[1] - first) < 1e-12
 
 
+def test_rules_that_call_their_function_with_a_function_of_their_own():
+    """The adjoint of a fixed point is one, too, of a step that the rule makes: the rules hold there, and in what these make."""
+    @functools.partial(anfora.custom_vjp, nondiff_argnums=(0,))
+    def fixed(f, a, x):
+        def goes_on(s):
+            return abs(s[0] - s[1]) > 1e-13
+        return anfora.lax.while_loop(goes_on, lambda s: (s[1], f(a, s[1])), (x, f(a, x)))[1]
+
+    def forward(f, a, x):
+        x = fixed(f, a, x)
+        return x, (a, x)
+
+    def backward(f, kept, dx):
+        a, x = kept
+        _, by_a = anfora.vjp(lambda a: f(a, x), a)
+        return by_a(fixed(functools.partial(step, f), (a, x, dx), dx))[0], anp.zeros_like(x)
+
+    def step(f, packed, u):
+        a, x, dx = packed
+        return dx + anfora.vjp(lambda x: f(a, x), x)[1](u)[0]
+    fixed.defvjp(forward, backward)
+
+    def root(a):
+        return fixed(lambda a, x: 0.5 * (x + a / x), a, a)
+    want, f, a = 2 ** 0.5, root, 2.0
+    for order in range(4):
+        assert abs(f(a) - want) < 1e-9, (order, f(a), want)
+        f, want = anfora.grad(f), want * (0.5 - order) / a
+    close(anfora.vmap(anfora.grad(root))(np.array([1.0, 4.0])), [0.5, 0.25])
+
+
+def test_rules_at_each_depth():
+    """A rule whose slope is no derivative of the function shows which calls have it: those of functions that it makes, in two places
+    and by a helper, at every order."""
+    for give in ("lambda", "name", "partial"):
+        @functools.partial(anfora.custom_vjp, nondiff_argnums=(0,))
+        def applied(f, x):
+            return f(x)
+
+        def twice(f, y):
+            return 2 * f(y)
+
+        def helper(f, x):
+            if give == "lambda":  # noqa: B023: called at once
+                return applied(lambda y: 2 * f(y), x)  # noqa: B023
+            if give == "partial":  # noqa: B023
+                return applied(functools.partial(twice, f), x)  # noqa: B023
+
+            def g(y):
+                return 2 * f(y)
+            return applied(g, x)  # noqa: B023
+        applied.defvjp(lambda f, x: (0.5 * helper(f, x), x), lambda f, x, dy: (3 * helper(f, x) * dy,))  # noqa: B023
+        f = functools.partial(applied, anp.sin)
+        for order in range(6):
+            assert abs(f(0.7) - 6 ** order * np.sin(0.7)) < 1e-9, (give, order, f(0.7))
+            f = anfora.grad(f)
+
+
 def test_rules_by_names():
     @functools.partial(anfora.custom_vjp, nondiff_argnames=("k",))
     def scaled(k, x):

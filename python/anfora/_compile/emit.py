@@ -73,6 +73,7 @@ class Builder:
         self.wholes: dict[int, tuple] = {}  # programs that were read: (text, names, the object)
         self.watched: dict[tuple, tuple] = {}  # what names from outside are: see watched.py
         self.within: set[int] = set()  # functions whose own rules are being written
+        self.depths: dict[int, int] = {}  # by function: its rules are written within how many others of it
 
     # ---- places ----
 
@@ -109,6 +110,18 @@ class Builder:
         if self.current:
             self.current[-1].uses.add(u.number)
         return f"{NAME}{u.number}{END}"
+
+    def reaches(self, u: Unit, other: Unit) -> bool:
+        """Whether a unit refers to another, by way of others too."""
+        seen, open_ = {u.number}, [u]
+        while open_:
+            x = open_.pop()
+            if x is other:
+                return True
+            more = x.uses - seen
+            seen |= more
+            open_ += [self.units[k] for k in more]
+        return False
 
     def whole(self, of: Any, text: str) -> None:
         """A program that stands in this one with its own names."""
