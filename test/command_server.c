@@ -26,6 +26,7 @@ static unsigned number(void) {
 int main(void) {
   static char **words, *place[4]; // what a fork inherits is no leak of it here
   fork_load();
+  fork_leaks_every = 5;
   while ((place[0] = text())) {
     for (int i = 1; i < 4; i++)
       if (!(place[i] = text())) return 2;

@@ -12,6 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+unsigned fork_leaks_every = 1;
+static unsigned runs; // counted before each fork
+
 void fork_load(void) {
   anf_ctx *cx = anf_ctx_new(NULL);
   if (cx) anfi_ll_begin(cx); // where it is not, what needs it says so
@@ -43,7 +46,7 @@ extern void __gcov_exit(void) __attribute__((weak)); // in a build that counts w
 /* As exit() does, but for LLVM's own end, which writes to most of its pages: a fork would have to copy them. */
 static void leave(int status) {
   fflush(NULL);
-  check_leaks();
+  if (runs % fork_leaks_every == 0) check_leaks();
   if (__gcov_exit) __gcov_exit();
   _exit(status);
 }
@@ -52,6 +55,7 @@ int fork_command(const char *dir, const fork_files *files, unsigned seconds, int
                  char **words) {
   enum { NEW = O_WRONLY | O_CREAT | O_TRUNC };
   fflush(NULL);
+  runs++;
   pid_t pid = fork();
   if (pid < 0) return -errno;
   if (pid == 0) {

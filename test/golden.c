@@ -491,7 +491,8 @@ int main(int argc, char **argv) {
   setenv("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1:exitcode=99", 0);
   setenv("TSAN_OPTIONS", "exitcode=99", 0);
   setenv("NO_COLOR", "1", 1);
-  if (!o.round_trip) fork_load();
+  if (o.round_trip) fork_leaks_every = 5;
+  else fork_load();
   int status = run_list(&o, cases);
   for (size_t i = 0; i < cases.n; i++) free(cases.at[i]);
   free(cases.at), free(folders.at);
