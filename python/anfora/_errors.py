@@ -149,11 +149,14 @@ _RAISED = re.compile(r"(?:.*: )?(?:assertion failed: |it raised )(\w+)(?::|$)", 
 
 def of_python(kind: type[AnforaError], findings: list[Finding], raises: dict[str, type]) -> type[AnforaError]:
     """The class of an error that is also that of Python's own: `except ValueError` meets a RunError of `raise ValueError`. `raises` are the
-    exceptions that the program names."""
+    exceptions that the program names. What a program asserts of itself in place of its writer is a CompileError."""
     if kind is not RunError or not findings:
         return kind
     first = findings[0]
     named = _RAISED.match(first.message) if first.code in ("E0442", "E0444") else None
+    if named and named[1] == "CompileError" and first.code == "E0442":  # a program stops where its writer knew too little
+        first.message = first.message[named.end():].strip()
+        return CompileError
     cls = _BUILTIN.get(first.code) or (raises.get(named[1]) or getattr(builtins, named[1], None) if named else None)
     if not (isinstance(cls, type) and issubclass(cls, Exception)):
         cls = AssertionError if first.code == "E0442" else None

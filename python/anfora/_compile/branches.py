@@ -21,6 +21,19 @@ def met(one: Any, two: Any) -> Like | None:
     return Like(shapes[0], own=len(known) == 2 and all(e.own for e in known)) if all(s.key() == shapes[0].key() for s in shapes) else None
 
 
+def form(e: Any) -> Any:
+    """The kind of a structure and how many items it has, None if it is not known to be one."""
+    if isinstance(e, Is):
+        return (type(e.value).__name__, len(e.value)) if type(e.value) in (list, tuple) else ("static", 0)
+    return (e.shape.kind, len(e.shape.parts)) if isinstance(e, Like) and is_structure(e.shape) else None
+
+
+def differ(one: Any, two: Any) -> bool:
+    """Whether two ways that meet are known to give other kinds of structures, or lists or tuples of other lengths."""
+    forms = form(one), form(two)
+    return None not in forms and forms[0] != forms[1]
+
+
 class Branches(Part):
     """The part of the writer for `if`."""
 
@@ -78,6 +91,8 @@ class Branches(Part):
         for text, (s.env, s.virtual) in ((one[0], one[1]), (two[0], two[1])):
             apart = s.virtual - (virtual1 & virtual2 & same)
             texts.append(text + self.made_variables(apart, node, indent))
-        alike = {n: x for n in (env1.keys() | env2.keys()) - same if (x := met(env1.get(n), env2.get(n))) is not None}
+        others = (env1.keys() | env2.keys()) - same
+        s.apart |= {n for n in others if differ(env1.get(n), env2.get(n))}
+        alike = {n: x for n in others - s.mixed if (x := met(env1.get(n), env2.get(n))) is not None}
         s.env, s.virtual = {n: env1[n] for n in same} | alike, virtual1 & virtual2 & same
         return texts[0], texts[1]

@@ -143,6 +143,8 @@ class Scope:
         self.dims: dict[str, Any] = {}  # names of numbers that shapes tell, and the expressions that do
         self.lambdas: set[str] = set()  # names of functions that are values
         self.virtual: set[str] = set()  # names that are not variables of the program: they are what `env` says
+        self.apart: set[str] = set()  # names that were of another structure on each of two ways that met
+        self.mixed: set[str] = set()  # those of them that a round of a loop leaves so: nothing is known of them
 
     def owner(self, name: str) -> "Scope | None":
         s: Scope | None = self
@@ -316,7 +318,7 @@ class Knowing(Part):
         """Names that a loop binds: they keep their type, so of those with parts the structure is known; of lists whose length
         changes the items are, if they are alike."""
         for name in names:
-            e = self.scope.env.get(name)
+            e = self.scope.env.get(name) if name not in self.scope.mixed else None
             if name in changed and isinstance(e, Like):
                 kind = e.shape.names if e.shape.kind == "mapped" else (e.shape.kind,)
                 self.bind(name, Like(Shape("mapped", of=self.items_like(e.shape) if e.shape.parts or e.shape.kind == "mapped" else ANY, names=kind), own=e.own))

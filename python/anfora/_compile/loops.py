@@ -409,7 +409,8 @@ class Loops(Part):
 
     def rounds(self, node: Any, names: set[str], bound: tuple, write: Any, indent: str) -> str:
         """A loop whose rounds bind names: what is known of these holds in each round and after the last one. A list or tuple that a
-        round makes longer or shorter is one whose length is not known; then the loop is written anew."""
+        round makes longer or shorter is one whose length is not known; of what is of another structure on each of its ways nothing is. Then
+        the loop is written anew."""
         s = self.scope
         before = dict(s.env), set(s.virtual)
         own = {x for n in ast.walk(node) for x in changed_by_method(n) if isinstance(e := s.env.get(x), Like) and e.own and e.shape.kind in ("list", "mapped")} - names
@@ -428,11 +429,13 @@ class Loops(Part):
             text, self.ended = write(), False
             now = {x for x, shape in begin.items() if isinstance(e := s.env.get(x), Like) and (
                 e.shape.kind == "mapped" or e.shape.kind in ("list", "tuple") and len(e.shape.parts) != len(shape.parts))}
-            if not now:
+            mixed = {x for x in begin if s.env.get(x) is None and x in s.apart} - s.virtual
+            if not now and not mixed:
                 break
             changed |= now
+            s.mixed |= mixed
         for x in sorted(x for x in begin if s.env.get(x) is None and x not in s.virtual):  # of a call, say
-            why = static_text(self, node, f"TypeError: the loop in line {node.lineno} changes how many items {x} has, which is not known before it")
+            why = static_text(self, node, f"CompileError: the loop in line {node.lineno} changes how many items {x} has, which is not known before it")
             text += f"{indent}{self.mark(node)}assert(len({self.local(x)}) == {len(begin[x].parts)}, {why})\n"
         forget()
         return text
