@@ -4,7 +4,7 @@
 a difference is exact to 1e-7. All floats of inputs and parameters move along one direction, x + t cos(3 x + 1); the program gives the sum of
 squares of all results as f(t), and its derivative at 0, through the whole model, is held against (f(h) - f(-h)) / 2h. The model as it is, in
 f32, must give the same derivative as far as f32 can.
-test_gradients.py ANFORA [NAME..]"""
+test_gradients.py ANFORA [EVERY | NAME..]: one of EVERY models, or those of these names"""
 import glob
 import json
 import os
@@ -122,7 +122,10 @@ def one(name, folder):
 
 
 def main():
-    names = sys.argv[2:] or sorted(os.path.basename(p)[:-7] for p in glob.glob(os.path.join(FIXTURES, "*.mindir")))
+    names, every = sys.argv[2:], 1
+    if len(names) == 1 and names[0].isdigit():
+        names, every = [], int(names[0])
+    names = names or sorted(os.path.basename(p)[:-7] for p in glob.glob(os.path.join(FIXTURES, "*.mindir")))[::every]
     for name in names:
         if name in WITHOUT:
             continue
