@@ -38,7 +38,7 @@ static void check_leaks(void) {}
 static void redirect(int fd, const char *path, int flags) {
   int to = open(path, flags, 0600);
   if (to < 0 || dup2(to, fd) < 0) _exit(126);
-  close(to);
+  if (to != fd) close(to);
 }
 
 extern void __gcov_exit(void) __attribute__((weak)); // in a build that counts what runs

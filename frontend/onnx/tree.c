@@ -2,7 +2,7 @@
 /* Trees of ai.onnx.ml as tables, which the parameter `trees` of a template is:
  *   nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2], nodes_modes = [BRANCH_LEQ, LEAF, LEAF], nodes_truenodeids = [1, 0, 0] ..
  *     ->  (split, feature, mode, yes, no, missing, leaf, roots, weights, voted, depth, modes, ids, positive)
- * A row is a node; `yes` and `no` are the rows behind it, of a leaf the leaf itself, so that `depth` steps from the roots end at leaves
+ * A row is a node; `yes` and `no` are the rows of its children, of a leaf the leaf itself, so that `depth` steps from the roots end at leaves
  * (Hummingbird's traversal of trees by tables; Nakandala et al. 2020). `leaf` is the row of `weights`, which has a column for each
  * target, and of `voted`, which says where there is a weight; row 0 is of nodes without. `modes` are those that occur, `ids` the
  * targets that have weights, `positive` says that no weight is below zero. */
@@ -149,8 +149,8 @@ static bool modes_by_number(forest *f) {
   return true;
 }
 
-/* Of an inner node the row behind it. */
-static bool behind(forest *f, bool yes, int64_t *to) {
+/* Of an inner node the row of a child. */
+static bool child_of(forest *f, bool yes, int64_t *to) {
   const char *name = yes ? "nodes_truenodeids" : "nodes_falsenodeids";
   column c, leaf = {0};
   if (!column_of(f, name, f->inner, &c)) return false;
@@ -183,8 +183,8 @@ static bool nodes(forest *f) {
   if (!numbers(f, "nodes_missing_value_tracks_true", &f->missing)) return false;
   if (f->missing.n && f->missing.n != f->inner) return odd(f, "nodes_missing_value_tracks_true");
   if (!f->by_row && (!column_of(f, "nodes_nodeids", f->rows, &f->id) || !ids(f))) return false;
-  return (f->by_row ? modes_by_number(f) : modes_by_name(f)) && behind(f, true, f->yes) &&
-         behind(f, false, f->no);
+  return (f->by_row ? modes_by_number(f) : modes_by_name(f)) && child_of(f, true, f->yes) &&
+         child_of(f, false, f->no);
 }
 
 /* ---- roots: the first node of each tree ---- */
@@ -286,7 +286,7 @@ static const anfi_traced *whole(const forest *f, size_t n, const int64_t *x) {
   return anfi_traced_value(f->p->b->t, v);
 }
 
-/* A column, zeros for leaves behind it. */
+/* A column, zeros for leaves after it. */
 static const anfi_traced *table(const forest *f, const column *c, anf_dtype d) {
   anf_ctx *cx = f->p->b->t->cx;
   int64_t dims[] = {(int64_t)f->rows};
