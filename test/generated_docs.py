@@ -15,7 +15,8 @@ GENERATED = {
     "docs/status.md": ["ops", "--status"],
 }
 
-NEEDS = {"run": "To build and run", "python": "For the Python package", "test": "To test", "peers": "To measure other projects beside ours"}
+NEEDS = {"run": "To build and run", "python": "For the Python package", "test": "To build and run the tests",
+         "late": "To run the tests", "peers": "To measure other projects beside ours"}
 
 
 def dependencies():

@@ -134,7 +134,7 @@ def setup_without_python(tap):
 def main():
     build, tap = sys.argv[1], Tap()
     for row in rows():
-        good = len(row) == 4 and row[2] in ("run", "python", "test", "peers")
+        good = len(row) == 4 and row[2] in ("run", "python", "test", "late", "peers")
         tap.case(f"packages.txt says of {row[0]} what it is for", "" if good else " ".join(row))
     if not shutil.which("dpkg-query") or not owners([shutil.which("cc") or "/usr/bin/gcc"]):
         tap.skip("packages of what is built", "no dpkg")
