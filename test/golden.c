@@ -459,7 +459,8 @@ static int run_list(const options *o, list cases) {
 }
 
 static int usage(void) {
-  fputs("golden FOLDER... [--bless] [--round-trip] [--must-fail] [--filter WORD] [--jobs N]\n",
+  fputs("golden FOLDER... [--bless] [--round-trip] [--must-fail] [--filter WORD] [--jobs N] "
+        "[--leaks-every N]\n",
         stderr);
   return 2;
 }
@@ -472,10 +473,11 @@ static bool read_options(options *o, int argc, char **argv, list *folders) {
     else if (strcmp(a, "--must-fail") == 0) o->must_fail = true;
     else if (strcmp(a, "--filter") == 0 && next) o->filter = argv[++i];
     else if (strcmp(a, "--jobs") == 0 && next) o->jobs = atol(argv[++i]);
+    else if (strcmp(a, "--leaks-every") == 0 && next) fork_leaks_every = (unsigned)atol(argv[++i]);
     else if (a[0] == '-') return false;
     else folders->at[folders->n++] = argv[i];
   }
-  return folders->n && o->jobs > 0;
+  return folders->n && o->jobs > 0 && fork_leaks_every > 0;
 }
 
 int main(int argc, char **argv) {
@@ -491,8 +493,7 @@ int main(int argc, char **argv) {
   setenv("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1:exitcode=99", 0);
   setenv("TSAN_OPTIONS", "exitcode=99", 0);
   setenv("NO_COLOR", "1", 1);
-  if (o.round_trip) fork_leaks_every = 5;
-  else fork_load();
+  if (!o.round_trip) fork_load();
   int status = run_list(&o, cases);
   for (size_t i = 0; i < cases.n; i++) free(cases.at[i]);
   free(cases.at), free(folders.at);
