@@ -27,6 +27,7 @@ from .._tree import type_text
 from ._backend import _drawn, _options, decompositions, lent
 from ._decisions import Decisions, refuse, settled
 from ._graph import DTYPES, Sizes, Writer, attribute
+from ._own import backward_passes, own_backward, reached_by
 from ._settings import Attributes, Branches, Watched, global_hooks, numbers, others, own, put, python_draws
 from ._values import check_of
 
@@ -72,6 +73,16 @@ class _Stops(torch.overrides.TorchFunctionMode):
         self.views: list = []
         self.wanting: dict = {}  # id of a tensor to the tensor
         self.decisions = decisions
+        self.own = 0  # > 0 in a torch.autograd.Function, whose gradient is its own
+
+    @contextlib.contextmanager
+    def inside(self) -> Any:
+        """What is traced here has no gradient of its own."""
+        self.own += 1
+        try:
+            yield
+        finally:
+            self.own -= 1
 
     def stop(self, x: Any, inputs: list) -> Any:
         if not _is_real(x):
@@ -86,6 +97,8 @@ class _Stops(torch.overrides.TorchFunctionMode):
             return func(*args) or id(args[0]) in self.wanting
         out = self.call(func, args, kwargs)
         name = getattr(func, "__name__", "")
+        if self.own:
+            return out
         if torch.is_grad_enabled() and func not in DETACHING and not name.endswith("_like") and not name.startswith("new_"):
             made = [x for x in tree_leaves(out) if _is_real(x)]
             if made and any(id(x) in self.wanting for x in tree_leaves((args, kwargs))):
@@ -110,6 +123,8 @@ class _Stops(torch.overrides.TorchFunctionMode):
         check = check_of(func)
         if check is not None:
             check(*args, **(kwargs or {}))
+        if self.own:
+            return func(*args, **(kwargs or {}))
         in_place = name in INDEXED or func == torch.Tensor.data.__set__ or (
             name.endswith("_") and not name.endswith("__") and name not in FLAGS)
         if in_place and args and any(args[0] is v for v in self.views):
@@ -138,12 +153,9 @@ def _refused(what: str) -> Callable:
 
 @contextlib.contextmanager
 def _as_eager(stops: _Stops) -> Any:
-    """Gradients are on, as in eager, and what stops them is marked; a function with its own derivative is refused."""
-    def apply(cls: Any, *args: Any) -> Any:
-        raise refuse(f"{cls.__name__} is a torch.autograd.Function, whose own backward is not taken over",
-                     "write it in operators of PyTorch, with detach() where no gradient is to pass")
+    """Gradients are on, as in eager, and what stops them is marked; a function with its own derivative keeps it."""
     with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.object(torch.autograd.Function, "apply", classmethod(apply)))
+        stack.enter_context(own_backward(stops))
         for name, what in HOOKING.items():
             stack.enter_context(mock.patch.object(torch.Tensor, name, _refused(what)))
         for module in (torch.functional, torch.nn.functional, torch._tensor):  # whose functions detach and branch inside
@@ -251,9 +263,9 @@ def _reached(forward: "_Part", n: int) -> list[bool]:
     seen, todo = set(), [loss]
     while todo:
         node = todo.pop()
-        if node not in seen and node.target is not torch.ops.anfora.stop_gradient.default:
+        if node not in seen:
             seen.add(node)
-            todo += node.all_input_nodes
+            todo += reached_by(node)
     return [p in seen for p in forward.placeholders[:n]]
 
 
@@ -350,6 +362,7 @@ class _Part:
 
     def __init__(self, gm: Any, given: int = 0) -> None:
         self.writer = Writer(gm.graph, gm, STATIC, keep_order=False)
+        self.writer.passes = backward_passes(gm.graph)
         self.writer.run()
         self.placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
         self.drawn = [n for n in self.writer.inputs if n.op == "call_function"]
