@@ -149,6 +149,15 @@ def nanmedian_of(x: torch.Tensor, dim: int, keep: bool = False) -> Any:
     return (value, place) if keep else (value.squeeze(dim), place.squeeze(dim))
 
 
+# ---- numbers 0 and 1 of given probabilities ----
+
+def zero_or_one(p: torch.Tensor) -> torch.Tensor:
+    """What eager draws: 1 where a number between 0 and 1 is less than the probability."""
+    aten._assert_async.msg(((p >= 0) & (p <= 1)).all(), "bernoulli: probabilities have to be between 0 and 1")
+    of = torch.float64 if p.dtype is torch.float64 else torch.float32
+    return (torch.rand(p.shape, dtype=of, device=p.device) < p).to(p.dtype)
+
+
 # ---- weights by direction and length ----
 
 def weight_norm_backward(grad: torch.Tensor, v: torch.Tensor, g: torch.Tensor, norms: torch.Tensor, dim: int) -> tuple:
@@ -160,6 +169,7 @@ def weight_norm_backward(grad: torch.Tensor, v: torch.Tensor, g: torch.Tensor, n
 
 
 APART: dict[Any, Callable] = {
+    aten.bernoulli.default: zero_or_one,
     aten._weight_norm_interface_backward.default: weight_norm_backward,
     aten.median.default: median, aten.median.dim: median_of, aten.nanmedian.default: nanmedian, aten.nanmedian.dim: nanmedian_of,
     aten._pdist_forward.default: pairs, aten._pdist_backward.default: pairs_backward,

@@ -29,7 +29,7 @@ from ._decisions import Decisions, refuse, settled
 from ._graph import DTYPES, Sizes, Writer, attribute
 from ._own import backward_passes, own_backward, reached_by
 from ._settings import Attributes, Branches, Watched, global_hooks, numbers, others, own, put, python_draws
-from ._values import check_of
+from ._values import check_of, without_decisions
 
 STATIC = Sizes({})
 FEW = 8  # programs that change attributes of the model
@@ -156,6 +156,7 @@ def _as_eager(stops: _Stops) -> Any:
     """Gradients are on, as in eager, and what stops them is marked; a function with its own derivative keeps it."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(own_backward(stops))
+        stack.enter_context(without_decisions())
         for name, what in HOOKING.items():
             stack.enter_context(mock.patch.object(torch.Tensor, name, _refused(what)))
         for module in (torch.functional, torch.nn.functional, torch._tensor):  # whose functions detach and branch inside
