@@ -386,6 +386,11 @@ class _Part:
         return text[:text.rstrip("}\n").rindex("\n") + 1] + f"  {result}\n}}\n"
 
 
+def _order(t: torch.Tensor) -> tuple | None:
+    """The axes from the outermost in memory to the innermost, where that is not their own order (channels last)."""
+    return None if t.is_contiguous() else tuple(sorted(range(t.dim()), key=lambda i: (-t.stride(i), -t.shape[i])))
+
+
 def _many(names: list[str]) -> str:
     return "(" + "".join(n + ", " for n in names) + ")"
 
@@ -401,6 +406,7 @@ class _Code:
         self.keys = [sorted(k for k, v in s.items() if isinstance(v, torch.Tensor)) for s in states]
         flat, self.spec = torch.utils._pytree.tree_flatten(batch)
         self.static = [None if isinstance(x, torch.Tensor) else x for x in flat]
+        self.orders = [_order(t) for t in self._state()]
         forward = self._forward(flat)
         self.reached = tuple(a or b for a, b in zip(_reached(forward, len(params)), earlier or [False] * len(params)))
         update = self._optimizer(states, list(self.reached)) if last else None
@@ -426,7 +432,10 @@ class _Code:
     # ---- what it computes with ----
 
     def state(self) -> list:
-        """The tensors that the step updates where they are."""
+        """The tensors that the step updates where they are, each with its axes as they are in memory."""
+        return [t if order is None else t.permute(order) for t, order in zip(self._state(), self.orders)]
+
+    def _state(self) -> list:
         of = self.step.optimizer.state
         if not self.last:
             return [*self.step.buffers.values(), *self.step.sums]
@@ -542,13 +551,22 @@ class _Code:
         new = [f"aux[{i}]" for i in range(nb)]
         if update is None:
             self.names = [*bufs, *sums, *p, *given, *drawn, *constants]
-            return f"def \ue001{u.number}\ue002({', '.join(self.names)}) {{\n{head}  {_many([*new, *grads, 'value'])}\n}}\n"
+            head, results = self._in_order(head, [*new, *grads, "value"])
+            return f"def \ue001{u.number}\ue002({', '.join(self.names)}) {{\n{head}  {_many(results)}\n}}\n"
         outer = b.unit(update, "update", lambda v: update.text(b, f"\ue001{v.number}\ue002", _many(update.results())))
         self.names = [*p, *bufs, *s, *sums, *given, *drawn, *constants, *rates]
-        results = [*(f"u[{i}]" for i in range(np)), *new, *(f"u[{np + i}]" for i in range(ns)), *sums, "value"]
+        head, results = self._in_order(head, [*(f"u[{i}]" for i in range(np)), *new, *(f"u[{np + i}]" for i in range(ns)), *sums, "value"])
         return (f"def \ue001{u.number}\ue002({', '.join(self.names)}) {{\n{head}"
                 f"  u = {outer}({args(update, [*p, *grads, *s, *rates])})\n"
                 f"  {_many(results)}\n}}\n")
+
+    def _in_order(self, head: str, results: list[str]) -> tuple[str, list[str]]:
+        """The first lines and the results, with the axes of the state as the model has them within and as memory has them outside."""
+        for i, order in enumerate(self.orders):
+            if order is not None:
+                head = f"  {self.names[i]} = Transpose({self.names[i]}, axes={tuple(map(order.index, range(len(order))))})\n{head}"
+                results[i] = f"Transpose({results[i]}, axes={order})"
+        return head, results
 
     # ---- running ----
 
@@ -557,7 +575,7 @@ class _Code:
         where = [(t.data_ptr(), t.is_contiguous()) for t in state]
         if where != self.bound:
             if not all(dense for _, dense in where):
-                raise refuse("a parameter, a buffer or a state is not row-major", "call contiguous() on it")
+                raise refuse("a parameter, a buffer or a state is not dense", "call contiguous() on it")
             if any(at % t.element_size() for (at, _), t in zip(where, state)):  # would be lent as a copy
                 raise refuse("a parameter, a buffer or a state is not aligned to its elements", "clone() it")
         try:
@@ -624,7 +642,8 @@ class Step:
         hooks = tuple(map(_hooks_of, self.params))
         for f in (f for of in hooks for f in of):
             self.watched.add(f)
-        of_model = self.watched.now(), tuple(self.names), tuple(self.frozen), hooks, global_hooks()
+        of_model = self.watched.now(), tuple(self.names), tuple(self.frozen), hooks, global_hooks(), \
+            tuple(None if t.is_contiguous() else t.stride() for t in (*self.params, *self.buffers.values()))
         return kinds, str(spec), *of_model, last, *((others(self.optimizer), own(self.optimizer), self.earlier) if last else ())
 
     def _settings(self, key: tuple) -> tuple[tuple, dict]:
@@ -681,6 +700,8 @@ def export_step(step: Step, batch: tuple, folder: str, name: str = "step") -> li
     if step.accumulate > 1:
         raise refuse("a step that gathers gradients over several calls is more than one program", "export one with accumulate=1")
     code = step.code(batch)
+    if any(code.orders):
+        raise refuse("a parameter, a buffer or a state is not row-major", "call contiguous() on it")
     p = code.program
     try:
         header, object_ = _core.build_object(p.text, p.name, p.start, code.types, len(code.state()), name)
