@@ -313,7 +313,9 @@ def _update(optimizer: Any, groups: list, clip: Callable | None, reached: list[b
             at += count
         for p, g, s, has, changes in zip(params, grads, states, reached, hooks):
             for change in changes if has else ():
+                before, version = g, g._version
                 g = change(g)
+                g = before if g is None and before._version != version else g  # written in place
                 if not isinstance(g, torch.Tensor):
                     raise refuse(f"a hook of a parameter's gradient gives {g!r}", "it is traced once: let it give the gradient to go on with")
             p.grad = g if has else None
