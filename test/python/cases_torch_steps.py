@@ -233,3 +233,16 @@ def test_attention_is_trained_without_sums_of_exponentials():
         for a, b in zip(torch.autograd.grad(compiled(q, k, v), (q, k, v)), torch.autograd.grad(f(q, k, v), (q, k, v))):
             close(a, b)
     assert not at.fallbacks, at.fallbacks
+
+
+def test_values_of_one_place_have_its_slope():
+    need_torch()
+    x, i = torch.randn(3, 4).double(), torch.tensor([[0, 0, 2, 1], [1, 1, 1, 1], [3, 0, 0, 2]])
+
+    def put(y):
+        z = torch.zeros(4, 4).double()
+        z[torch.tensor([1, 1, 2])] = y
+        return z
+    for f in (lambda y: torch.zeros(3, 5).double().scatter(1, i, y), lambda y: y.put(i, y), put, lambda y: y.index_copy(0, torch.tensor([2, 0, 2]), y * 3),
+              lambda y: F.max_unpool1d(*F.max_pool1d(y, 2, 1, return_indices=True), 2, 1)):
+        same_steps(lambda y, f=f: (f(y) * torch.arange(f(y).numel()).reshape(f(y).shape)).tanh().sum(), (x,), (x,))
