@@ -40,6 +40,7 @@ def test_hooks_of_parameters_change_gradients():
         if i == 0:
             m.hook = m[0].weight.register_hook(lambda g: g * mask)
             m[2].bias.register_hook(lambda g: g.clamp(-0.1, 0.1))
+            m[2].weight.register_hook(lambda g: (g.mul_(0.5), None)[1])  # in place
         elif i == 2:
             m.hook.remove()
     same_changes(layers(nn.Tanh), change, 4)

@@ -116,8 +116,13 @@ def test_ops_that_are_taken_apart():
         same(lambda x, p=p: torch.pdist(x, p), x)
     same(lambda x: torch.pdist(x).sum() + x.sum(), x[:1])
     indices, offsets = torch.randint(0, 7, (9,)), torch.tensor([0, 4, 4, 6])
-    for words in ({"mode": "sum"}, {"mode": "mean"}, {"mode": "sum", "padding_idx": 2}):
+    for words in ({"mode": "sum"}, {"mode": "mean"}, {"mode": "sum", "padding_idx": 2}, {"mode": "max"}, {"mode": "max", "padding_idx": 2}):
         same(lambda w, i, o, words=words: functional.embedding_bag(i, w, o, **words), torch.randn(7, 3).double(), indices, offsets)
+    w, bags = torch.randn(7, 3).double().round(), torch.compile(lambda w, i, o: functional.embedding_bag(i, w, o, mode="max"), backend="anfora")
+    w[2, 1], indices = float("nan"), torch.tensor([2, 3, 1, 3, 2, 4, 4, 0, 0])  # it stays if it is the first one of a bag, and else is left out
+    close(functional.embedding_bag(indices, w, offsets, mode="max"), bags(w, indices, offsets), 0)
+    w[2, 1] = 0
+    same(lambda w, i, o: functional.embedding_bag(i, w, o, mode="max"), w, indices, offsets)
     same(lambda w, i, o, s: functional.embedding_bag(i, w, o, mode="sum", per_sample_weights=s),
          torch.randn(7, 3).double(), indices, offsets, torch.rand(9).double())
 

@@ -119,3 +119,24 @@ def test_models_that_change_themselves():
         m = Kept(first)
         raises(CompileError, word, at.compile_step(m, None, torch.optim.SGD(m.parameters(), lr=0.1)), x[0])
         assert m.last is first
+
+
+def test_steps_of_models_whose_memory_is_not_row_major():
+    need_torch()
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.c, self.b, self.o = nn.Conv2d(1, 3, 2), nn.BatchNorm2d(3), nn.Linear(3, 2)
+            self.w = nn.Parameter(torch.randn(4, 3).T)
+
+        def forward(self, x):  # [4, 3]
+            return self.o(torch.relu(self.b(self.c((x @ self.w)[:, None, None].expand(-1, -1, 2, -1)))).mean((2, 3)))
+
+    def change(m, i):
+        if i == 1:
+            m.to(memory_format=torch.channels_last)
+    same_changes(Net, change)
+    step = same_changes(lambda: Net().to(memory_format=torch.channels_last), lambda m, i: None)
+    assert step.model.c.weight.is_contiguous(memory_format=torch.channels_last)
+    raises(CompileError, "not row-major", at.export_step, step, (torch.randn(4, 3).double(), torch.randn(4, 2).double()), "/nowhere")

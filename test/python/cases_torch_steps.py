@@ -23,7 +23,7 @@ def same_steps(f, *batches, make=None, tol=1e-10):
     for x, *rest in batches:
         torch.manual_seed(1)
         o.zero_grad()
-        loss = f(eager(x), *rest)
+        loss = f(eager(*x) if isinstance(x, tuple) else eager(x), *rest)
         loss.backward()
         o.step()
         torch.manual_seed(1)
@@ -70,6 +70,50 @@ def test_tensors_that_are_written_while_gradients_are_off_keep_theirs():
             return super().forward(x)
     m = Normed(4, 2).double()
     raises(CompileError, "writes its parameter weight", at.compile_step(m, torch.sum, torch.optim.SGD(m.parameters(), lr=0.1)), x)
+
+
+def test_functions_of_torch_nn_that_decide_by_values():
+    need_torch()
+
+    class Attending(nn.Module):  # whose decoder looks whether its mask is a causal one
+        def __init__(self):
+            super().__init__()
+            self.d = nn.TransformerDecoder(nn.TransformerDecoderLayer(4, 2, 8, 0.0, batch_first=True), 1)
+
+        def forward(self, x):
+            return self.d(x, x, tgt_mask=nn.Transformer.generate_square_subsequent_mask(x.shape[1]).to(x))
+    same_steps(lambda y: y.square().sum(), *[(torch.randn(2, 3, 4).double(),)] * 2, make=lambda: nn.Sequential(Attending(), nn.Linear(4, 4)), tol=1e-9)
+    same_steps(lambda y: (y * torch.arange(4)).tanh().sum(), *[(torch.randn(3, 4).double(),) for _ in range(3)],
+               make=lambda: nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4, momentum=None)))
+    same_steps(lambda y: (y * torch.bernoulli(torch.sigmoid(y.detach()))).sum(), (torch.randn(3, 4).double(),), (torch.randn(3, 4).double(),))
+
+
+def test_packed_sequences():
+    need_torch()
+    pack, pad = nn.utils.rnn.pack_padded_sequence, nn.utils.rnn.pad_packed_sequence
+
+    class Net(nn.Module):
+        def __init__(self, kind, **options):
+            super().__init__()
+            self.r, self.options = getattr(nn, kind)(4, 3, batch_first=True, **options), options
+
+        def forward(self, x, lengths):
+            packed, state = self.r(pack(x, lengths, batch_first=True, enforce_sorted=False))
+            first = state[0] if isinstance(state, tuple) else state
+            y, n = pad(packed, batch_first=True, total_length=5, padding_value=0.5)
+            return y.sum((1, 2)) * n + (first * first).sum((0, 2)) + (state[1].sum((0, 2)) if isinstance(state, tuple) else 0)
+    for kind, options in (("LSTM", {"bidirectional": True, "num_layers": 2, "proj_size": 2}), ("GRU", {"bidirectional": True}), ("RNN", {"bias": False})):
+        torch.manual_seed(2)
+        batches = [((torch.randn(3, 4, 4).double(), torch.tensor(n)),) for n in ([2, 4, 3], [4, 1, 1])]
+        m = Net(kind, **options).double()
+        step = same_steps(lambda y: y.square().sum(), *batches, make=lambda m=m: m)
+    (x, n), = batches[0]
+    raises(RunError, "at least 1", step, (x, n - 2))
+    raises(RunError, "shorter than the batch", step, (x, n.clamp(max=3)))
+    m = nn.LSTM(4, 3, batch_first=True).double()
+    for loss, word in ((lambda y, n: pack(y[0], n, True, False).data.sum(), "`data` of packed sequences"),
+                       (lambda y, n: torch.relu(pack(y[0], n, True, False)[0]).sum(), "`data` of packed sequences")):
+        raises(CompileError, word, at.compile_step(m, loss, torch.optim.SGD(m.parameters(), lr=0.1)), x, n)
 
 
 def test_models_that_check_values():
@@ -189,3 +233,16 @@ def test_attention_is_trained_without_sums_of_exponentials():
         for a, b in zip(torch.autograd.grad(compiled(q, k, v), (q, k, v)), torch.autograd.grad(f(q, k, v), (q, k, v))):
             close(a, b)
     assert not at.fallbacks, at.fallbacks
+
+
+def test_values_of_one_place_have_its_slope():
+    need_torch()
+    x, i = torch.randn(3, 4).double(), torch.tensor([[0, 0, 2, 1], [1, 1, 1, 1], [3, 0, 0, 2]])
+
+    def put(y):
+        z = torch.zeros(4, 4).double()
+        z[torch.tensor([1, 1, 2])] = y
+        return z
+    for f in (lambda y: torch.zeros(3, 5).double().scatter(1, i, y), lambda y: y.put(i, y), put, lambda y: y.index_copy(0, torch.tensor([2, 0, 2]), y * 3),
+              lambda y: F.max_unpool1d(*F.max_pool1d(y, 2, 1, return_indices=True), 2, 1)):
+        same_steps(lambda y, f=f: (f(y) * torch.arange(f(y).numel()).reshape(f(y).shape)).tanh().sum(), (x,), (x,))

@@ -39,7 +39,7 @@ def pairs_backward(grad: torch.Tensor, x: torch.Tensor, p: float, distances: tor
 
 # ---- bags of rows ----
 
-SUM, MEAN = 0, 1
+SUM, MEAN, MAX = range(3)
 
 
 def _bags(indices: torch.Tensor, offsets: torch.Tensor, weights: torch.Tensor | None, padding: int, of: torch.dtype, last: bool) -> tuple:
@@ -58,18 +58,35 @@ def _bags(indices: torch.Tensor, offsets: torch.Tensor, weights: torch.Tensor | 
 
 def bag(weight: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor, by_frequency: bool = False, mode: int = 0, sparse: bool = False,
         weights: torch.Tensor | None = None, last: bool = False, padding: int = -1) -> Any:
-    if mode not in (SUM, MEAN) or sparse or by_frequency or offsets.shape[0] == last:
+    if mode not in (SUM, MEAN, MAX) or sparse or by_frequency or offsets.shape[0] == last or mode == MAX and indices.shape[0] == 0:
         return NotImplemented
     n, of, scale, size = _bags(indices, offsets, weights, padding, weight.dtype, last)
+    if mode == MAX:
+        filled, rows = _greatest(weight, indices, of, indices != padding, n)
+        return torch.where(filled, weight.gather(0, rows), 0.0), of, size, torch.where(filled, rows, -1)
     sums = torch.zeros(n, weight.shape[1], dtype=weight.dtype, device=weight.device).index_add(0, of, weight.index_select(0, indices) * scale[:, None])
     out = sums / size.clamp(min=1)[:, None].to(weight.dtype) if mode == MEAN else sums
     return out, of, size, torch.zeros_like(size)
 
 
+def _greatest(weight: torch.Tensor, indices: torch.Tensor, of: torch.Tensor, counted: torch.Tensor, bags: int) -> tuple:
+    """(whether a bag has rows, the row of its first greatest element) of each bag and column: NaN if it is the first one, others are left out."""
+    n, rows, at = indices.shape[0], weight.index_select(0, indices), torch.arange(indices.shape[0], device=indices.device)
+    begin = torch.full((bags,), n, device=indices.device).index_reduce(0, of, torch.where(counted, at, n), "amin").index_select(0, of)
+    low = torch.where(counted[:, None] & ((rows == rows) | (at == begin)[:, None]), rows, float("-inf"))
+    top = low.new_full((bags, weight.shape[1]), float("-inf")).index_reduce(0, of, low, "amax").index_select(0, of)
+    here = counted[:, None] & ((low == top) | (low != low))
+    place = torch.where(here, at[:, None], n)
+    first = torch.full((bags, weight.shape[1]), n, device=indices.device).index_reduce(0, of, place, "amin")
+    return first < n, indices.index_select(0, first.clamp(max=n - 1).reshape(-1)).reshape(first.shape)
+
+
 def bag_backward(grad: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor, of: torch.Tensor, size: torch.Tensor, maxima: torch.Tensor, rows: int,
                  by_frequency: bool, mode: int, sparse: bool, weights: torch.Tensor | None, padding: int = -1) -> Any:
-    if mode not in (SUM, MEAN) or sparse or by_frequency:
+    if mode not in (SUM, MEAN, MAX) or sparse or by_frequency:
         return NotImplemented
+    if mode == MAX:
+        return grad.new_zeros(rows, grad.shape[1]).scatter_add(0, maxima.clamp(min=0), torch.where(maxima >= 0, grad, 0.0))
     each = grad / size.clamp(min=1)[:, None].to(grad.dtype) if mode == MEAN else grad
     counted = indices != padding
     scale = counted.to(grad.dtype) if weights is None else torch.where(counted, weights, 0.0)
@@ -149,6 +166,15 @@ def nanmedian_of(x: torch.Tensor, dim: int, keep: bool = False) -> Any:
     return (value, place) if keep else (value.squeeze(dim), place.squeeze(dim))
 
 
+# ---- numbers 0 and 1 of given probabilities ----
+
+def zero_or_one(p: torch.Tensor) -> torch.Tensor:
+    """What eager draws: 1 where a number between 0 and 1 is less than the probability."""
+    aten._assert_async.msg(((p >= 0) & (p <= 1)).all(), "bernoulli: probabilities have to be between 0 and 1")
+    of = torch.float64 if p.dtype is torch.float64 else torch.float32
+    return (torch.rand(p.shape, dtype=of, device=p.device) < p).to(p.dtype)
+
+
 # ---- weights by direction and length ----
 
 def weight_norm_backward(grad: torch.Tensor, v: torch.Tensor, g: torch.Tensor, norms: torch.Tensor, dim: int) -> tuple:
@@ -160,6 +186,7 @@ def weight_norm_backward(grad: torch.Tensor, v: torch.Tensor, g: torch.Tensor, n
 
 
 APART: dict[Any, Callable] = {
+    aten.bernoulli.default: zero_or_one,
     aten._weight_norm_interface_backward.default: weight_norm_backward,
     aten.median.default: median, aten.median.dim: median_of, aten.nanmedian.default: nanmedian, aten.nanmedian.dim: nanmedian_of,
     aten._pdist_forward.default: pairs, aten._pdist_backward.default: pairs_backward,

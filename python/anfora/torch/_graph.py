@@ -198,6 +198,7 @@ class Writer:
         self.checks: list = []
         self.checked: list = []
         self.inside = 0  # of how many graphs that are operands
+        self.passes: dict = {}  # of nodes in the backward pass of a torch.autograd.Function, the lines of it
 
     # ---- what rows use ----
 
@@ -333,8 +334,10 @@ class Writer:
     # ---- nodes ----
 
     def run(self) -> None:
+        lines = self.lines
         for node in self.graph.nodes:
             self.node = node
+            self.lines = lines if node.target is torch.ops.anfora.with_backward.default else self.passes.get(node, lines)
             try:
                 getattr(self, node.op)(node)
             except Unsupported as e:

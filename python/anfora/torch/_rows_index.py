@@ -37,6 +37,16 @@ def index(g: Any, self_: Value, indices: list) -> Any:
     return f"{self_}[{', '.join(at)}]"
 
 
+def put_over(g: Any, x: Value, values: Value, write: str, read: str) -> Value:
+    """x with values over some of its elements, as `write` says; `read` reads where it writes. Of several values of one place the last stays, and in
+    eager each has the slope of the place."""
+    text = write.format(x=x, v=values)
+    if g.derived and (x.dtype.is_floating_point or x.dtype.is_complex):
+        put, none = write.format(x="x", v="v"), write.format(x="dy", v=f"Zeros(shape={values.shape}, dtype={DTYPES[x.dtype]})")
+        text = f"custom_vjp(fn (x, v) {{ {put} }}, fn (x, v) {{ ({put}, ()) }}, fn (r, dy) {{ ({none}, {read.format(x='dy')}) }})({x}, {values})"
+    return g.let(text, x.dtype, x.shape)
+
+
 @row("index_put", "_unsafe_index_put", "_index_put_impl")
 def index_put(g: Any, self_: Value, indices: list, values: Value, accumulate: bool, unsafe: bool = False) -> Any:
     values = g.cast(values, self_.dtype)
@@ -59,7 +69,8 @@ def index_put(g: Any, self_: Value, indices: list, values: Value, accumulate: bo
     columns = [g.broadcast(g.cast(at[k], torch.int64), shape) for k in dims]
     where = g.let(f"Stack({', '.join(columns)}, axis={len(shape)})", torch.int64, (*shape, len(dims)))
     x = g.transpose(self_, dims + rest)
-    r = g.let(f'ScatterNd({x}, {where}, {values}, mode="{"add" if accumulate else "update"}")', x.dtype, x.shape)
+    r = g.let(f'ScatterNd({x}, {where}, {values}, mode="add")', x.dtype, x.shape) if accumulate else \
+        put_over(g, x, values, f"ScatterNd({{x}}, {where}, {{v}})", f"GatherNd({{x}}, {where})")
     return g.transpose(r, [(dims + rest).index(k) for k in range(self_.ndim)])
 
 
@@ -72,7 +83,8 @@ def take(g: Any, self_: Value, index: Value) -> Any:
 def put(g: Any, self_: Value, index: Value, source: Value, accumulate: bool) -> Any:
     x, i = g.reshape(self_, (self_.numel,)), g.reshape(g.cast(index, torch.int64), (index.numel,))
     values = g.reshape(g.cast(source, x.dtype), (index.numel,))
-    return g.let(f'IndexWrite({x}, {i}, {values}, axis=0, mode="{"add" if accumulate else "update"}")', x.dtype, x.shape)
+    return g.let(f'IndexWrite({x}, {i}, {values}, axis=0, mode="add")', x.dtype, x.shape) if accumulate else \
+        put_over(g, x, values, f"IndexWrite({{x}}, {i}, {{v}}, axis=0)", f"Take({{x}}, {i}, axis=0)")
 
 
 @row("masked_scatter")
@@ -144,7 +156,8 @@ def _written(g: Any, x: Value, dim: int, index: Value, values: Any, mode: str) -
     for k in range(values.ndim):
         values = g.slice(values, k, 0, index.shape[k]) if values.shape[k] > index.shape[k] else values
     values = g.broadcast(values, index.shape)
-    new = g.let(f'WriteAlongAxis({part}, {index}, {values}, axis={dim}, mode="{mode}")', x.dtype, part.shape)
+    new = g.let(f'WriteAlongAxis({part}, {index}, {values}, axis={dim}, mode="{mode}")', x.dtype, part.shape) if mode != "update" else \
+        put_over(g, part, values, f"WriteAlongAxis({{x}}, {index}, {{v}}, axis={dim})", f"TakeAlongAxis({{x}}, {index}, axis={dim})")
     return _put_corner(g, x, new, corner)
 
 
@@ -198,6 +211,8 @@ def _rows(g: Any, x: Value, dim: int, index: Value, values: Any, mode: str, sign
     dim %= x.ndim
     index = _line(g, g.cast(index, torch.int64) if signed else from_start(g, index))
     values = g.broadcast(_line(g, g.cast(values, x.dtype)), [index.numel if k == dim else d for k, d in enumerate(x.shape)])
+    if mode == "update":
+        return put_over(g, x, values, f"IndexWrite({{x}}, {index}, {{v}}, axis={dim})", f"Take({{x}}, {index}, axis={dim})")
     return g.let(f'IndexWrite({x}, {index}, {values}, axis={dim}, mode="{mode}")', x.dtype, x.shape)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ._graph import DTYPES, Dims, Expr, Unsupported, Value, number
-from ._rows_index import from_start
+from ._rows_index import from_start, put_over
 from ._table import row
 
 
@@ -228,7 +228,8 @@ def max_unpool(g: Any, self_: Value, indices: Value, output_size: list, stride: 
     n = len(output_size)
     flat = (math.prod(self_.shape[:-n]), math.prod(output_size))
     at, x = (g.reshape(v, (flat[0], math.prod(self_.shape[-n:]))) for v in (from_start(g, indices), self_))
-    return g.reshape(g.let(f"WriteAlongAxis(Zeros(shape={Dims(flat)}, dtype={DTYPES[x.dtype]}), {at}, {x}, axis=1)", x.dtype, flat), g.out.shape)
+    zeros = g.let(f"Zeros(shape={Dims(flat)}, dtype={DTYPES[x.dtype]})", x.dtype, flat)
+    return g.reshape(put_over(g, zeros, x, f"WriteAlongAxis({{x}}, {at}, {{v}}, axis=1)", f"TakeAlongAxis({{x}}, {at}, axis=1)"), g.out.shape)
 
 
 # ---- normalisations ----

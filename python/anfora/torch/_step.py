@@ -27,8 +27,9 @@ from .._tree import type_text
 from ._backend import _drawn, _options, decompositions, lent
 from ._decisions import Decisions, refuse, settled
 from ._graph import DTYPES, Sizes, Writer, attribute
+from ._own import backward_passes, own_backward, reached_by
 from ._settings import Attributes, Branches, Watched, global_hooks, numbers, others, own, put, python_draws
-from ._values import check_of
+from ._values import check_of, without_decisions
 
 STATIC = Sizes({})
 FEW = 8  # programs that change attributes of the model
@@ -72,6 +73,16 @@ class _Stops(torch.overrides.TorchFunctionMode):
         self.views: list = []
         self.wanting: dict = {}  # id of a tensor to the tensor
         self.decisions = decisions
+        self.own = 0  # > 0 in a torch.autograd.Function, whose gradient is its own
+
+    @contextlib.contextmanager
+    def inside(self) -> Any:
+        """What is traced here has no gradient of its own."""
+        self.own += 1
+        try:
+            yield
+        finally:
+            self.own -= 1
 
     def stop(self, x: Any, inputs: list) -> Any:
         if not _is_real(x):
@@ -86,6 +97,8 @@ class _Stops(torch.overrides.TorchFunctionMode):
             return func(*args) or id(args[0]) in self.wanting
         out = self.call(func, args, kwargs)
         name = getattr(func, "__name__", "")
+        if self.own:
+            return out
         if torch.is_grad_enabled() and func not in DETACHING and not name.endswith("_like") and not name.startswith("new_"):
             made = [x for x in tree_leaves(out) if _is_real(x)]
             if made and any(id(x) in self.wanting for x in tree_leaves((args, kwargs))):
@@ -110,6 +123,8 @@ class _Stops(torch.overrides.TorchFunctionMode):
         check = check_of(func)
         if check is not None:
             check(*args, **(kwargs or {}))
+        if self.own:
+            return func(*args, **(kwargs or {}))
         in_place = name in INDEXED or func == torch.Tensor.data.__set__ or (
             name.endswith("_") and not name.endswith("__") and name not in FLAGS)
         if in_place and args and any(args[0] is v for v in self.views):
@@ -138,12 +153,10 @@ def _refused(what: str) -> Callable:
 
 @contextlib.contextmanager
 def _as_eager(stops: _Stops) -> Any:
-    """Gradients are on, as in eager, and what stops them is marked; a function with its own derivative is refused."""
-    def apply(cls: Any, *args: Any) -> Any:
-        raise refuse(f"{cls.__name__} is a torch.autograd.Function, whose own backward is not taken over",
-                     "write it in operators of PyTorch, with detach() where no gradient is to pass")
+    """Gradients are on, as in eager, and what stops them is marked; a function with its own derivative keeps it."""
     with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.object(torch.autograd.Function, "apply", classmethod(apply)))
+        stack.enter_context(own_backward(stops))
+        stack.enter_context(without_decisions())
         for name, what in HOOKING.items():
             stack.enter_context(mock.patch.object(torch.Tensor, name, _refused(what)))
         for module in (torch.functional, torch.nn.functional, torch._tensor):  # whose functions detach and branch inside
@@ -251,9 +264,9 @@ def _reached(forward: "_Part", n: int) -> list[bool]:
     seen, todo = set(), [loss]
     while todo:
         node = todo.pop()
-        if node not in seen and node.target is not torch.ops.anfora.stop_gradient.default:
+        if node not in seen:
             seen.add(node)
-            todo += node.all_input_nodes
+            todo += reached_by(node)
     return [p in seen for p in forward.placeholders[:n]]
 
 
@@ -300,7 +313,9 @@ def _update(optimizer: Any, groups: list, clip: Callable | None, reached: list[b
             at += count
         for p, g, s, has, changes in zip(params, grads, states, reached, hooks):
             for change in changes if has else ():
+                before, version = g, g._version
                 g = change(g)
+                g = before if g is None and before._version != version else g  # written in place
                 if not isinstance(g, torch.Tensor):
                     raise refuse(f"a hook of a parameter's gradient gives {g!r}", "it is traced once: let it give the gradient to go on with")
             p.grad = g if has else None
@@ -350,6 +365,7 @@ class _Part:
 
     def __init__(self, gm: Any, given: int = 0) -> None:
         self.writer = Writer(gm.graph, gm, STATIC, keep_order=False)
+        self.writer.passes = backward_passes(gm.graph)
         self.writer.run()
         self.placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
         self.drawn = [n for n in self.writer.inputs if n.op == "call_function"]
@@ -372,6 +388,11 @@ class _Part:
         return text[:text.rstrip("}\n").rindex("\n") + 1] + f"  {result}\n}}\n"
 
 
+def _order(t: torch.Tensor) -> tuple | None:
+    """The axes from the outermost in memory to the innermost, where that is not their own order (channels last)."""
+    return None if t.is_contiguous() else tuple(sorted(range(t.dim()), key=lambda i: (-t.stride(i), -t.shape[i])))
+
+
 def _many(names: list[str]) -> str:
     return "(" + "".join(n + ", " for n in names) + ")"
 
@@ -387,6 +408,7 @@ class _Code:
         self.keys = [sorted(k for k, v in s.items() if isinstance(v, torch.Tensor)) for s in states]
         flat, self.spec = torch.utils._pytree.tree_flatten(batch)
         self.static = [None if isinstance(x, torch.Tensor) else x for x in flat]
+        self.orders = [_order(t) for t in self._state()]
         forward = self._forward(flat)
         self.reached = tuple(a or b for a, b in zip(_reached(forward, len(params)), earlier or [False] * len(params)))
         update = self._optimizer(states, list(self.reached)) if last else None
@@ -412,7 +434,10 @@ class _Code:
     # ---- what it computes with ----
 
     def state(self) -> list:
-        """The tensors that the step updates where they are."""
+        """The tensors that the step updates where they are, each with its axes as they are in memory."""
+        return [t if order is None else t.permute(order) for t, order in zip(self._state(), self.orders)]
+
+    def _state(self) -> list:
         of = self.step.optimizer.state
         if not self.last:
             return [*self.step.buffers.values(), *self.step.sums]
@@ -528,13 +553,22 @@ class _Code:
         new = [f"aux[{i}]" for i in range(nb)]
         if update is None:
             self.names = [*bufs, *sums, *p, *given, *drawn, *constants]
-            return f"def \ue001{u.number}\ue002({', '.join(self.names)}) {{\n{head}  {_many([*new, *grads, 'value'])}\n}}\n"
+            head, results = self._in_order(head, [*new, *grads, "value"])
+            return f"def \ue001{u.number}\ue002({', '.join(self.names)}) {{\n{head}  {_many(results)}\n}}\n"
         outer = b.unit(update, "update", lambda v: update.text(b, f"\ue001{v.number}\ue002", _many(update.results())))
         self.names = [*p, *bufs, *s, *sums, *given, *drawn, *constants, *rates]
-        results = [*(f"u[{i}]" for i in range(np)), *new, *(f"u[{np + i}]" for i in range(ns)), *sums, "value"]
+        head, results = self._in_order(head, [*(f"u[{i}]" for i in range(np)), *new, *(f"u[{np + i}]" for i in range(ns)), *sums, "value"])
         return (f"def \ue001{u.number}\ue002({', '.join(self.names)}) {{\n{head}"
                 f"  u = {outer}({args(update, [*p, *grads, *s, *rates])})\n"
                 f"  {_many(results)}\n}}\n")
+
+    def _in_order(self, head: str, results: list[str]) -> tuple[str, list[str]]:
+        """The first lines and the results, with the axes of the state as the model has them within and as memory has them outside."""
+        for i, order in enumerate(self.orders):
+            if order is not None:
+                head = f"  {self.names[i]} = Transpose({self.names[i]}, axes={tuple(map(order.index, range(len(order))))})\n{head}"
+                results[i] = f"Transpose({results[i]}, axes={order})"
+        return head, results
 
     # ---- running ----
 
@@ -543,7 +577,7 @@ class _Code:
         where = [(t.data_ptr(), t.is_contiguous()) for t in state]
         if where != self.bound:
             if not all(dense for _, dense in where):
-                raise refuse("a parameter, a buffer or a state is not row-major", "call contiguous() on it")
+                raise refuse("a parameter, a buffer or a state is not dense", "call contiguous() on it")
             if any(at % t.element_size() for (at, _), t in zip(where, state)):  # would be lent as a copy
                 raise refuse("a parameter, a buffer or a state is not aligned to its elements", "clone() it")
         try:
@@ -610,7 +644,8 @@ class Step:
         hooks = tuple(map(_hooks_of, self.params))
         for f in (f for of in hooks for f in of):
             self.watched.add(f)
-        of_model = self.watched.now(), tuple(self.names), tuple(self.frozen), hooks, global_hooks()
+        of_model = self.watched.now(), tuple(self.names), tuple(self.frozen), hooks, global_hooks(), \
+            tuple(None if t.is_contiguous() else t.stride() for t in (*self.params, *self.buffers.values()))
         return kinds, str(spec), *of_model, last, *((others(self.optimizer), own(self.optimizer), self.earlier) if last else ())
 
     def _settings(self, key: tuple) -> tuple[tuple, dict]:
@@ -667,6 +702,8 @@ def export_step(step: Step, batch: tuple, folder: str, name: str = "step") -> li
     if step.accumulate > 1:
         raise refuse("a step that gathers gradients over several calls is more than one program", "export one with accumulate=1")
     code = step.code(batch)
+    if any(code.orders):
+        raise refuse("a parameter, a buffer or a state is not row-major", "call contiguous() on it")
     p = code.program
     try:
         header, object_ = _core.build_object(p.text, p.name, p.start, code.types, len(code.state()), name)
