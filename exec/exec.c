@@ -24,6 +24,9 @@ static void drop_all(anf_exec *e) {
   e->nvariant = 0;
   anfi_batch_free(e->cx, e->batch);
   e->batch = NULL;
+  anfi_seldom_free(e->cx, e->seldom);
+  e->seldom = NULL;
+  e->interpreted = NULL;
   anfi_partition_free(e->cx, e->partition);
   e->partition = NULL;
 }
@@ -48,7 +51,7 @@ static anf_jit_engine *engine_of(anf_ctx *cx, const anf_exec_opts *o) {
 }
 
 static bool read_opts(anf_ctx *cx, const anf_exec_opts *o, anf_exec_opts *out) {
-  bool good = ANFI_OPTS_IN(cx, anf_exec_opts, any_size_only, o, out);
+  bool good = ANFI_OPTS_IN(cx, anf_exec_opts, interpret_after, o, out);
   if (!out->max_compiled) out->max_compiled = 64;
   return good;
 }
@@ -137,7 +140,9 @@ static anfi_variant *variant(anf_exec *e, size_t n, const anfi_arg *args) {
   anfi_variant *v = find(e, &sig);
   if (v) return v;
   v = e->o.any_size_after ? anfi_batch_variant(e, n, args, &sig) : NULL;
-  if (!v && (anfi_failed(e->cx) || !(v = compiled(e, n, args)))) return NULL;
+  if (!v && anfi_failed(e->cx)) return NULL;
+  if (!v && e->may_interpret && (e->interpreted = anfi_seldom_ms(e, n, args, &sig))) return NULL;
+  if (!v && !(v = compiled(e, n, args))) return NULL;
   if (e->nvariant == e->o.max_compiled) drop_oldest(e);
   v->next = e->variant;
   e->nvariant++;
@@ -157,14 +162,15 @@ anfi_variant *anfi_exec_variant(anf_exec *e, size_t n, const anfi_arg *args) {
   return v;
 }
 
-/* The variant for given values: while there is none, more of them become part of the code. */
+/* The variant for given values: while there is none, more of them become part of the code. NULL without an error: the
+ * call is interpreted. */
 static anfi_variant *variant_for(anf_exec *e, size_t n, anfi_arg *args, anf_value *const *values) {
   anfi_fixing before = e->fixing;
   anfi_variant *v;
   do {
     fix(e, n, args, values);
     v = variant(e, n, args);
-  } while (!v && !e->partition && !anfi_failed(e->cx));
+  } while (!v && !e->partition && !e->interpreted && !anfi_failed(e->cx));
   if (!v) e->fixing = before;
   return v;
 }
@@ -288,9 +294,18 @@ static bool fit_all(anf_exec *e, size_t n, anf_value *const *args, given *g) {
   return true;
 }
 
+/* NULL without an error: the call is interpreted, which must be allowed, or the function was cut into parts. */
+static anfi_variant *variant_or_none(anf_exec *e, given *g, bool may_interpret) {
+  e->may_interpret = may_interpret;
+  e->interpreted = NULL;
+  anfi_variant *v = variant_for(e, g->n, g->arg, g->v);
+  e->may_interpret = false;
+  return v;
+}
+
 static bool prepare_for(anf_exec *e, size_t n, anf_value *const *args) {
   given g;
-  if (!e->partition && fit_all(e, n, args, &g)) variant_for(e, g.n, g.arg, g.v);
+  if (!e->partition && fit_all(e, n, args, &g)) variant_or_none(e, &g, false);
   return !anfi_failed(e->cx);
 }
 
@@ -316,8 +331,12 @@ static bool run(anf_exec *e, size_t n, anf_value *const *args, const anf_run_opt
   e->counts = o->max_steps || o->max_depth;
   if (e->partition) return run_partition(e, n, args, o, to);
   if (!fit_all(e, n, args, &g)) return false;
-  if (!(v = variant_for(e, g.n, g.arg, g.v)))
-    return e->partition && run_partition(e, n, args, o, to);
+  v = variant_or_none(e, &g, to->value && anfi_seldom_may(e));
+  if (!v && e->interpreted) {
+    if (anfi_seldom_run(e, e->interpreted, n, args, o, to->value)) return true;
+    v = anfi_failed(e->cx) ? NULL : variant_or_none(e, &g, false);
+  }
+  if (!v) return e->partition && run_partition(e, n, args, o, to);
   size_t ngiven = 0; // arguments that are not part of the program
   for (size_t i = 0; i < g.n; i++)
     if (!g.arg[i].value && !g.arg[i].fixed) g.v[ngiven++] = g.v[i];
@@ -414,6 +433,7 @@ anf_jit_function *anf_exec_function(const anf_exec *e) {
 const anf_type *anf_exec_result_type(const anf_exec *e) {
   if (!e) return NULL;
   if (e->partition) return anfi_partition_result(e->partition);
+  if (e->interpreted) return anfi_seldom_result(e);
   return e->variant && !e->variant->form ? e->variant->low.result_type : NULL;
 }
 void *anf_exec_pointer(const anf_exec *e) {

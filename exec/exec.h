@@ -21,6 +21,7 @@ typedef struct anfi_sig {
 
 typedef struct anfi_variant anfi_variant;
 typedef struct anfi_partition anfi_partition; // partition.c
+typedef struct anfi_seldom anfi_seldom;       // seldom.c
 typedef struct anfi_batch anfi_batch;         // batch.c
 
 /* Which passes changed something. */
@@ -105,6 +106,9 @@ struct anf_exec {
   bool cuts;                 // in parts, where sizes depend on data and it cannot be compiled whole
   anfi_partition *partition; // its parts; NULL: it is whole
   anfi_batch *batch;         // which arguments have had several sizes
+  anfi_seldom *seldom;       // sizes without code; NULL: none yet
+  double *interpreted;       // of the last call's sizes, if they have none: the time so far
+  bool may_interpret;        // the current call's
   bool counts; // the current call has limits that code counts for: a variant of its own
   double compile_ms;
   anf_text log; // of compilations
@@ -119,6 +123,17 @@ void anfi_trace_pass(void *t, anf_module *m, const char *pass, double ms, uint64
 void anfi_trace_region(void *t, int64_t id, bool leaves); // from any thread
 /* Names the regions of the code of `low`; regions recorded before are forgotten. */
 void anfi_trace_regions(anf_trace *t, const anfi_lowered *low);
+
+/* seldom.c: may this function's calls be interpreted? */
+bool anfi_seldom_may(const anf_exec *e);
+/* For how long sizes without code have been interpreted; NULL: they are to have code. */
+double *anfi_seldom_ms(anf_exec *e, size_t n, const anfi_arg *args, const anfi_sig *sig);
+/* False: it failed or took long, and code is to be made, or it was stopped from outside. */
+bool anfi_seldom_run(anf_exec *e, double *ms, size_t n, anf_value *const *args,
+                     const anf_run_opts *o, anf_value **result);
+const anf_type *anfi_seldom_result(const anf_exec *e); // of the last call that was interpreted
+void anfi_seldom_explain(const anf_exec *e, anf_text *out);
+void anfi_seldom_free(anf_ctx *cx, anfi_seldom *s);
 
 /* signature.c */
 bool anfi_exec_sig(const anf_exec *e, anfi_arena *a, size_t n, const anfi_arg *args, anfi_sig *out);

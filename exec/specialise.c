@@ -79,5 +79,6 @@ anf_status anf_exec_explain(const anf_exec *e, anf_text *out) {
   if (e->fixing) anfi_puts(out, ".\n");
   if (e->partition) anfi_partition_explain(e->partition, out);
   anfi_batch_explain(e, out);
+  anfi_seldom_explain(e, out);
   return anfi_leave(e->cx);
 }

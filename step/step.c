@@ -62,7 +62,7 @@ static anf_step *new_step(anf_graph *g, size_t nstate, const anf_step_opts *o) {
   anfi_defer(cx, ANFI_ON_FAIL, free_step, s);
   anf_exec_opts how;
   if (!ANFI_OPTS_IN(cx, anf_step_opts, params, o, &s->o) ||
-      !ANFI_OPTS_IN(cx, anf_exec_opts, any_size_only, s->o.exec, &how))
+      !ANFI_OPTS_IN(cx, anf_exec_opts, interpret_after, s->o.exec, &how))
     return NULL;
   s->o.exec = NULL; // the host's
   if (!s->o.threads) s->o.threads = 1;

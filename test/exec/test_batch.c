@@ -175,6 +175,72 @@ static void a_function_may_outlive_its_exec(void **state) {
   anf_module_free(m);
 }
 
+/* ---- sizes that change with each call ---- */
+
+static const char *const together = "def f(x: f32[N, 4]) { x - Max(x, axis=0) }";
+
+static void sizes_that_do_not_come_back_are_interpreted(void **state) {
+  world *w = *state;
+  anf_module *m = parsed(w, together);
+  anf_exec_opts o = {.size = sizeof o, .interpret_after = 2};
+  anf_exec *e = compiled(w, m, &o);
+  for (int64_t n = 2; n < 12; n++) same(w, m, e, 1, (anf_value *[]){batch(w, n)});
+  assert_int_equal(anf_exec_compilations(e), 2);
+  assert_true(explained(w, e, "8 calls of 8 sizes were interpreted"));
+  anf_text t = {.cx = w->cx};
+  assert_int_equal(anf_type_print(w->cx, anf_exec_result_type(e), &t), ANF_OK);
+  assert_string_equal(t.text, "f32[11, 4]");
+  anf_text_free(&t);
+  same(w, m, e, 1, (anf_value *[]){batch(w, 2)});
+  assert_true(explained(w, e, "8 calls of 8 sizes were interpreted"));
+  for (int i = 0; i < 1000000 && anf_exec_compilations(e) == 2; i++)
+    same(w, m, e, 1, (anf_value *[]){batch(w, 9)}); // until that has taken as long as code
+  assert_int_equal(anf_exec_compilations(e), 3);
+  anf_exec_free(e);
+  anf_module_free(m);
+}
+
+static void a_call_that_takes_longer_than_code_has_code(void **state) {
+  world *w = *state;
+  anf_module *m =
+      parsed(w, "def f(x: f32[N, 4], n: f32) {\n"
+                "  i = n; y = x; while i > 0.0 { y = y * 0.5 + 1.0; i = i - 1.0 }; Sum(y)\n}");
+  anf_exec_opts o = {.size = sizeof o, .interpret_after = 1};
+  anf_exec *e = compiled(w, m, &o);
+  for (int64_t n = 2; n < 4; n++) {
+    anf_value *args[] = {batch(w, n), anf_value_f32(w->cx, 1000000)}, *y = NULL;
+    assert_int_equal(anf_exec_run(e, 2, args, NULL, w->d, &y), ANF_OK);
+    assert_int_equal(anf_diag_count(w->d), 0);
+    assert_true(*(const float *)anf_value_data(y) == (float)(8 * n));
+    for (int i = 0; i < 2; i++) anf_value_release(args[i]);
+    anf_value_release(y);
+  }
+  assert_int_equal(anf_exec_compilations(e), 2);
+  anf_exec_free(e);
+  anf_module_free(m);
+}
+
+static void effects_and_limits_have_code_for_each_size(void **state) {
+  world *w = *state;
+  const anf_run_opts limits[] = {{.size = sizeof *limits, .max_steps = 1 << 20},
+                                 {.size = sizeof *limits}};
+  const char *texts[] = {together, "def f(x: f32[N, 4]) { Print(x.shape[0]); x - Max(x, axis=0) }"};
+  for (int k = 0; k < 2; k++) {
+    anf_module *m = parsed(w, texts[k]);
+    anf_exec_opts o = {.size = sizeof o, .interpret_after = 1};
+    anf_exec *e = compiled(w, m, &o);
+    for (int64_t n = 2; n < 5; n++) {
+      anf_value *x = batch(w, n), *y = NULL;
+      assert_int_equal(anf_exec_run(e, 1, &x, &limits[k], w->d, &y), ANF_OK);
+      anf_value_release(x);
+      anf_value_release(y);
+    }
+    assert_int_equal(anf_exec_compilations(e), 3);
+    anf_exec_free(e);
+    anf_module_free(m);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(from_the_third_size_on_batches_run_in_pieces),
@@ -185,6 +251,9 @@ int main(void) {
       TEST(it_is_an_error_where_any_size_is_asked_for),
       TEST(what_stops_a_piece_stops_the_batch),
       TEST(a_function_may_outlive_its_exec),
+      TEST(sizes_that_do_not_come_back_are_interpreted),
+      TEST(a_call_that_takes_longer_than_code_has_code),
+      TEST(effects_and_limits_have_code_for_each_size),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

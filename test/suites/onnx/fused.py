@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """fused.py FOLDER: models of operators that are several at once as fixtures, NAME.onnx, NAME.inK.npy, NAME.outK.npy, with the results of
 ONNX Runtime: those that its optimiser writes, recurrent layers as converters from Keras write them, and windows. Run with a Python that has both."""
+import os
 import sys
 
 import numpy as np
+from onnx import TensorProto, helper
 
 from quantised import FEATURES, OURS, Model
 
@@ -15,6 +17,11 @@ class Small(Model):
 
     def given(self, *shape):
         return self.input(self.rng.standard_normal(shape).astype("f4"))
+
+    def raw(self, t):
+        t.name = f"c{len(self.inits)}"
+        self.inits.append(t)
+        return t.name
 
     def whole(self, values, dtype="i4"):
         return self.const(np.array(values, dtype))
@@ -137,6 +144,125 @@ def trees(folder):
     m.write(folder, "ml_trees")
 
 
+def others(folder):
+    """Operators of ONNX Runtime that are ONNX's under another domain, distances, gates, and experts of which a row has few or many."""
+    m = Small(17)
+    x, square = m.given(2, 3, 8), m.floats(2, 3, 3)
+    m.op("Trilu", [square, m.const(np.array(1))], OURS, upper=0)
+    m.op("Inverse", [square], OURS)
+    m.op("GatherND", [x, m.whole([[0, 2], [1, 0]], "i8")], OURS)
+    m.op("ExpandDims", [x, m.whole(-2)], OURS)
+    m.op("Range", [m.whole(2.0, "f4"), m.whole(5.0, "f4")], OURS)
+    m.op("Pad", [x, m.whole([0, 1, 0, 0, 0, 2], "i8"), m.whole([0.5], "f4")], OURS, mode="constant")
+    m.op("GridSample", [m.given(1, 2, 4, 5), m.const(m.rng.uniform(-1.2, 1.2, (1, 3, 2, 2)).astype("f4"))], OURS, mode="bilinear", padding_mode="border")
+    m.op("TransposeMatMul", [x, m.floats(2, 8, 3)], OURS, transA=1, transB=1, alpha=0.5)
+    for metric in ("euclidean", "sqeuclidean"):
+        m.op("CDist", [m.floats(4, 3), m.floats(5, 3)], OURS, metric=metric)
+    m.op("UnfoldTensor", [x], OURS, size=3, step=2, dim=1)
+    m.op("UnfoldTensor", [x], OURS, size=3, step=2)
+    m.op("ScaledSiLU", [x], OURS, alpha=0.5)
+    m.op("GatedAdd", [x, m.floats(2, 3, 8), m.floats(2, 3, 1)], OURS)
+    for kind, n in (("silu", 8), ("sigmoid", 4)):
+        m.op("GatedRMSNorm", [x, m.floats(n), m.floats(2, 3, 8)], OURS, activation=kind)
+    m.op("BranchwiseRMSNorm", [x, m.floats(8)], OURS, num_branches=2)
+    m.op("BranchwiseRMSNorm", [x, m.floats(3, 8)], OURS, epsilon=0.1)
+    m.op("LinearAttentionGate", [x, m.floats(8), m.floats(8), x], OURS, outputs=2)
+    m.op("CausalConvWithState", [x, m.floats(3, 1, 4), m.floats(3)], OURS, outputs=2, activation="silu")
+    m.op("LinearAttention", [x, m.floats(2, 3, 8), m.floats(2, 3, 8), "", m.floats(2, 3, 2)], OURS, outputs=2, q_num_heads=2, kv_num_heads=2, update_rule="gated")
+    for experts, top, kind, more in ((3, 2, "relu", {}), (3, 1, "gelu", {}), (13, 2, "silu", {"normalize_routing_weights": 1}),
+                                     (13, 1, "swiglu", {"swiglu_fusion": 1, "activation_alpha": 1.7, "activation_beta": 1.0, "swiglu_limit": 0.8})):
+        width = 10 if kind == "swiglu" else 5
+        ins = [x, m.floats(6, experts), m.floats(experts, width, 8), m.floats(experts, width), m.floats(experts, 8, 5), m.floats(experts, 8)]
+        m.op("MoE", ins, OURS, k=top, activation_type=kind, **more)
+    m.write(folder, "fused_others")
+
+
+def coded(folder):
+    """Tables of codes by blocks, attention and embeddings of codes, and products of codes of 4 bits."""
+    m = Small(18)
+    at, byte = m.whole([[2, -1], [0, 6]], "i8"), lambda *shape: m.const(m.codes("u1", *shape))
+    for bits in (4, 8):
+        ins = [byte(7, 32 * bits // 8), at, m.real(7, 2)]
+        m.op("GatherBlockQuantized", ins, OURS, bits=bits, block_size=16, gather_axis=0, quantize_axis=1)
+        m.op("GatherBlockQuantized", [*ins, byte(7, 1 if bits == 4 else 2)], OURS, bits=bits, block_size=16, gather_axis=0, quantize_axis=1)
+    for kind in (0, 1):
+        m.op("MatMulBnb4", [m.given(2, 32), byte(24 * 16), m.real(24 * 2)], OURS, K=32, N=24, block_size=16, quant_type=kind)
+    m.op("MatMulInteger16", [m.const(m.codes("i2", 2, 3)), m.const(m.codes("i2", 3, 4))], OURS)
+    x, w = m.input(m.codes("u1", 2, 4, 8)), m.const(m.codes("i1", 8, 24) // 2)  # whose sums of two products fit 16 bits
+    scales = [m.scalar(0.02), m.scalar(0.01)]
+    m.op("QAttention", [x, w, m.floats(24), *scales, m.whole([3, 4]), m.scalar(120, "u1"), m.scalar(2, "i1")], OURS, num_heads=2)
+    m.op("QAttention", [x, w, m.floats(24), *scales, "", m.scalar(120, "u1"), m.scalar(2, "i1"), m.floats(2, 2, 2, 3, 4)], OURS, outputs=2, num_heads=2, unidirectional=1)
+    ids, row = m.input(m.rng.integers(0, 9, (2, 4)).astype("i4")), m.whole([[0, 1, 1, 0]] * 2)
+    tables = [byte(9, 8), byte(6, 8), byte(2, 8), byte(8), byte(8)]
+    scales, zeros = [m.scalar(0.01 * k) for k in range(1, 6)], [m.scalar(100 + k, "u1") for k in range(5)]
+    m.op("QEmbedLayerNormalization", [ids, row, *tables, m.whole([[1, 1, 0, 0], [1, 1, 1, 0]]), *scales, *zeros], OURS, outputs=2)
+    m.op("NhwcMaxPool", [m.input(m.codes("u1", 1, 5, 4, 3))], OURS, kernel_shape=[2, 2], strides=[2, 1], pads=[0, 1, 1, 0])
+    m.write(folder, "fused_codes")
+
+
+def without_kernel(folder):
+    """Operators for which ONNX Runtime has no kernel of a CPU: what it gives for ONNX's operators that say the same."""
+    ours, same = Small(19), Small(19)
+    for m in (ours, same):  # the same names and numbers in both
+        x, skip, gamma, beta, weights = m.given(2, 3, 4, 8), m.floats(2, 3, 4, 8), m.floats(8), m.floats(8), [m.floats(5, 8, 2, 2), m.floats(5)]
+        emb, states, matrix = m.floats(2, 4, 8), [m.floats(2, 3, 4, 8) for _ in range(4)], m.floats(8, 6)
+        zero, half, end, last, one = (m.whole([k], "i8") for k in (0, 4, 8, -1, 1))
+        table, length = m.floats(8, 3), m.whole([40], "i8")
+
+    def plain(kind, ins, **attrs):
+        return same.op(kind, ins, shown=False, **attrs)
+
+    def show(names, kind, ins, **attrs):
+        ours.op(kind, ins, OURS, outputs=len(names), **attrs)
+        for name in names:
+            same.op("Identity", [name])
+
+    def halves(y):
+        return [plain("Slice", [y, *cut, last]) for cut in ((zero, half), (half, end))]
+
+    wide = plain("Add", [x, beta])
+    left, right = halves(wide)
+    show([plain("Add", [wide, skip])], "BiasAdd", [x, beta, skip])
+    show([plain("Mul", [left, plain("Gelu", [right])])], "BiasSplitGelu", [x, beta])
+    show([plain("Softmax", [plain("Add", [x, skip])], axis=-1)], "BiasSoftmax", [x, skip], axis=3, is_inner_broadcast=1)
+    first = plain("Transpose", [x], perm=[0, 3, 1, 2])
+    norm = plain("Transpose", [plain("GroupNormalization", [first, gamma, beta], num_groups=2, epsilon=0.01)], perm=[0, 2, 3, 1])
+    attrs = {"groups": 2, "epsilon": 0.01}
+    show([plain("Mul", [norm, plain("Sigmoid", [norm])])], "GroupNorm", [x, gamma, beta], activation=1, channels_last=1, **attrs)
+    show([norm], "GroupNorm", [x, gamma, beta], activation=0, **attrs)
+    gate, up = halves(x)
+    show([plain("Mul", [plain("Mul", [gate, plain("Sigmoid", [gate])]), up])], "SwiGLU", [x])
+    cos, sin = (plain("Unsqueeze", [plain(f, [emb]), one]) for f in ("Cos", "Sin"))
+    turned = [plain("Add", [plain("Mul", [states[k], cos]), plain("Mul", [states[k + 1], sin])]) for k in (0, 2)]
+    show(turned, "GemmaRotaryEmbedding", [emb, *states])
+    show([plain("Transpose", [plain("Conv", [first, *weights])], perm=[0, 2, 3, 1])], "NhwcConv", [x, *weights])
+    show([plain("Gelu", [plain("MatMul", [x, matrix])], approximate="tanh")], "GemmFastGelu", [x, matrix])
+    buckets = [[bucket(i - j) for j in range(40)] for i in range(40)]
+    rows = plain("Transpose", [plain("Gather", [table, same.whole(buckets, "i8")])], perm=[2, 0, 1])
+    show([plain("Unsqueeze", [rows, zero])], "RelativePositionBias", [table, length, length], max_distance=20, is_bidirectional=1)
+    same.write(folder, "fused_without_kernel", 21)
+    with open(os.path.join(folder, "fused_without_kernel.onnx"), "wb") as f:
+        f.write(ours.model("fused_without_kernel", 21).SerializeToString())
+
+
+def bucket(back):
+    """T5's, of eight in both directions up to 20 steps."""
+    far = abs(back)
+    return (4 if back < 0 else 0) + (far if far < 2 else min(2 + int(np.log(np.float32(far / 2)) / np.log(np.float32(20 / 2)) * 2), 3))
+
+
+def four_bits(folder):
+    """Rows of tables whose codes have four bits, by blocks along either axis."""
+    m = Small(20)
+    at = m.input(np.array([[2, -1], [0, 6]], "i8"))
+    for kind, low in ((TensorProto.INT4, -8), (TensorProto.UINT4, 0)):
+        for shape, block, each, axis in (((7, 40), (7, 3), (7, 3), 1), ((32, 8), (2, 8), (2, 8), 0)):
+            code = [m.raw(helper.make_tensor("", kind, s, m.rng.integers(low, low + 16, s).ravel().tolist())) for s in (shape, each)]
+            m.op("GatherBlockQuantized", [code[0], at, m.real(*block)], OURS, block_size=16, gather_axis=1 - axis, quantize_axis=axis)
+            m.op("GatherBlockQuantized", [code[0], at, m.real(*block), code[1]], OURS, block_size=16, gather_axis=1 - axis, quantize_axis=axis)
+    m.write(folder, "fused_four_bits", 21)
+
+
 if __name__ == "__main__":
-    for make in (transformer, convolutions, recurrent, windows, grouped, trees):
+    for make in (transformer, convolutions, recurrent, windows, grouped, trees, others, coded, without_kernel, four_bits):
         make(sys.argv[1])

@@ -47,12 +47,14 @@ class Model:
         self.outs += names if shown else []
         return names[0]
 
-    def write(self, folder, name, opset=17):
+    def model(self, name, opset):
         ins = [helper.make_tensor_value_info(n, KIND[str(x.dtype)], x.shape) for n, x in self.ins.items()]
         outs = [onnx.ValueInfoProto(name=n) for n in self.outs]
         sets = [helper.make_opsetid("", opset), helper.make_opsetid(OURS, 1), helper.make_opsetid(FEATURES, 3)]
-        model = helper.make_model(helper.make_graph(self.nodes, name, ins, outs, self.inits), opset_imports=sets, ir_version=8 if opset < 21 else 10)
-        write(folder, name, model.SerializeToString(), self.ins)
+        return helper.make_model(helper.make_graph(self.nodes, name, ins, outs, self.inits), opset_imports=sets, ir_version=8 if opset < 21 else 10)
+
+    def write(self, folder, name, opset=17):
+        write(folder, name, self.model(name, opset).SerializeToString(), self.ins)
 
 
 def write(folder, name, data, ins):

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """run.py ANFORA FOLDER [--backend interp,llvm] [--filter WORD]: the cases that make.py wrote, each run by the command
-and compared by dtype, shape and the case's own tolerances. Prints what failed, why, and a score for each engine; with --floor FILE
-status 1 if a score is below the floor in that file."""
+and compared by dtype, shape and the case's own tolerances. Prints what fails and why as cases end, a line for each hundred, and a score
+for each engine; with --floor FILE status 1 if a score is below the floor in that file. --resume FILE keeps what has ended: a run that
+was stopped goes on from there, and FILE must go when the command or the cases change."""
 import argparse
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import numpy as np
 
@@ -114,6 +115,36 @@ def one(anfora, folder, backend):
     return info["four"], ""
 
 
+def ended(resume):
+    """What an earlier run wrote: (backend, case) -> (of four dtypes, why it fails)."""
+    if not resume or not os.path.exists(resume):
+        return {}
+    with open(resume, encoding="utf-8") as f:
+        rows = [json.loads(line) for line in f if line.endswith("\n")]  # the last line may have been cut
+    return {(backend, name): (four, why) for backend, name, four, why in rows}
+
+
+def results_of(o, names, backend):
+    """(of four dtypes, why it fails or nothing) of each case, in the order in which they end."""
+    known = ended(o.resume)
+    results = [known[backend, n] for n in names if (backend, n) in known]
+    for n in names:
+        if known.get((backend, n), (0, ""))[1]:
+            print(f"{backend} {n}: {known[backend, n][1]}")
+    with ThreadPoolExecutor(o.jobs) as pool, open(o.resume or os.devnull, "a", encoding="utf-8") as kept:
+        runs = {pool.submit(one, o.anfora, os.path.join(o.folder, n), backend): n for n in names if (backend, n) not in known}
+        for run in as_completed(runs):
+            four, why = run.result()
+            results.append((four, why))
+            kept.write(json.dumps([backend, runs[run], four, why]) + "\n")
+            kept.flush()
+            if why:
+                print(f"{backend} {runs[run]}: {why}", flush=True)
+            if len(results) % 100 == 0:
+                print(f"{backend}: {len(results)} of {len(names)} cases, {sum(not w for _, w in results)} good", flush=True)
+    return results
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("anfora")
@@ -122,16 +153,13 @@ def main():
     p.add_argument("--filter", default="")
     p.add_argument("--floor")
     p.add_argument("--jobs", type=int, default=2)
+    p.add_argument("--resume")
     o = p.parse_args()
     names = sorted(n for n in os.listdir(o.folder) if o.filter in n and os.path.exists(os.path.join(o.folder, n, "case.json")))
     floor = json.load(open(o.floor, encoding="utf-8")) if o.floor else {}
     below = False
     for backend in o.backend.split(","):
-        with ThreadPoolExecutor(o.jobs) as pool:
-            results = list(pool.map(lambda n: one(o.anfora, os.path.join(o.folder, n), backend), names))
-        for name, (_, why) in zip(names, results):
-            if why:
-                print(f"{backend} {name}: {why}")
+        results = results_of(o, names, backend)
         four = [why for is_four, why in results if is_four]
         score = {"four": sum(not w for w in four), "all": sum(not w for _, w in results)}
         print(f"{backend}: {score['four']} of {len(four)} cases of four dtypes, {score['all']} of {len(results)} of all")

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sizes that change from call to call, such as those of a cache that grows by a row with each token: code for a size that
+ * never comes back costs more than it saves.
+ *   decode(past: f32[1, 2, 4, 64]), decode(past: f32[1, 2, 5, 64]), ..   `interpret_after` sizes have code, the others not
+ * Ski rental: a size is interpreted until that has taken as long as its code would take to make, the mean of what was
+ * made so far; then it has code. So a size costs at most twice of what the better choice does, known beforehand. A call
+ * that would take longer is stopped, and code is made for it: only functions without effects come here. */
+#include "exec/exec.h"
+
+enum { MOST_SEEN = 256 };
+
+/* One size, and how long it was interpreted. */
+typedef struct size_seen {
+  uint64_t hash;
+  double ms;
+} size_seen;
+
+struct anfi_seldom {
+  size_seen sizes[MOST_SEEN]; // the oldest are replaced
+  size_t nsizes, calls;       // so many there ever were
+  const anf_type *result;     // of the last call; NULL: there are functions in it
+  bool twice;                 // may the function run twice?
+};
+
+void anfi_seldom_free(anf_ctx *cx, anfi_seldom *s) {
+  if (s) anfi_object_free(cx, s);
+}
+
+/* ---- may a call be interpreted? ---- */
+
+static bool same_but_sizes(const anf_type *a, const anf_type *b) {
+  if (a == b) return true;
+  if (a->kind != b->kind || a->n != b->n) return false;
+  if (a->kind == ANF_TYPE_TENSOR) return a->dtype == b->dtype;
+  if (a->kind != ANF_TYPE_TUPLE && a->kind != ANF_TYPE_RECORD) return false;
+  for (uint32_t i = 0; i < a->n; i++) {
+    if (a->kind == ANF_TYPE_RECORD && a->names[i] != b->names[i]) return false;
+    if (!same_but_sizes(a->items[i], b->items[i])) return false;
+  }
+  return true;
+}
+
+static bool is_of_other_sizes(const anfi_variant *v, size_t n, const anfi_arg *args) {
+  if (!v->type || v->narg != n) return false;
+  for (size_t i = 0; i < n; i++)
+    if (!args[i].type || args[i].value || args[i].fn || !same_but_sizes(v->type[i], args[i].type))
+      return false;
+  return true;
+}
+
+static bool many_have_code(const anf_exec *e, size_t n, const anfi_arg *args) {
+  uint32_t k = 0;
+  for (const anfi_variant *v = e->variant; v && k < e->o.interpret_after; v = v->next)
+    k += is_of_other_sizes(v, n, args);
+  return k == e->o.interpret_after;
+}
+
+/* A call that is stopped runs once more, as code: nothing but checks may have happened. */
+static bool may_run_twice(const anf_module *m) {
+  for (size_t i = 0; i < m->nodes.n; i++) {
+    const anf_node *n = m->nodes.at[i];
+    uint32_t flags = n ? anfi_op_of(n)->flags : 0;
+    if (flags & ANFI_COLLECTIVE) return false;
+    if (flags & ANFI_EFFECT && n->op != ANF_OP_Assert) return false;
+  }
+  for (size_t i = 0; i < m->graphs.n; i++)
+    for (size_t k = 0; m->graphs.at[i] && k < m->graphs.at[i]->effects.n; k++) {
+      const anf_node *n = m->graphs.at[i]->effects.at[k];
+      bool check = n->kind == ANFI_APPLY && n->op == ANF_OP_Assert;
+      bool known = n->kind == ANFI_CALL && anfi_value_graph(n->in[0].def);
+      if (!check && !known) return false;
+    }
+  return true;
+}
+
+bool anfi_seldom_may(const anf_exec *e) {
+  return e->g && e->cuts && e->o.interpret_after && !e->job.nstate && !e->counts;
+}
+
+static double mean_ms(const anf_exec *e) {
+  return e->compilations ? e->compile_ms / (double)e->compilations : 0;
+}
+
+static anfi_seldom *new_seldom(const anf_exec *e) {
+  anfi_seldom *s = (anfi_seldom *)anfi_object(e->cx, sizeof *s);
+  if (!s) anfi_throw_nomem(e->cx);
+  s->twice = may_run_twice(e->g->module);
+  return s;
+}
+
+static size_seen *seen_of(anfi_seldom *s, const anfi_sig *sig) {
+  uint64_t hash = anfi_hash(sig->word.at, sig->word.n * sizeof *sig->word.at, 0);
+  for (size_t i = 0; i < s->nsizes && i < MOST_SEEN; i++)
+    if (s->sizes[i].hash == hash) return &s->sizes[i];
+  size_seen *one = &s->sizes[s->nsizes++ % MOST_SEEN];
+  *one = (size_seen){.hash = hash};
+  return one;
+}
+
+double *anfi_seldom_ms(anf_exec *e, size_t n, const anfi_arg *args, const anfi_sig *sig) {
+  if (!many_have_code(e, n, args)) return NULL;
+  if (!e->seldom) e->seldom = new_seldom(e);
+  if (!e->seldom->twice) return NULL;
+  size_seen *s = seen_of(e->seldom, sig);
+  return s->ms < mean_ms(e) ? &s->ms : NULL;
+}
+
+/* ---- running ---- */
+
+/* For diagnostics of a call that is given up. */
+static anf_diag *diag_apart(anf_ctx *cx) {
+  anf_diag *d = anf_diag_new(cx);
+  if (!d) anfi_throw_nomem(cx);
+  anfi_defer(cx, ANFI_ALWAYS, anfi_free_diag, d);
+  return d;
+}
+
+bool anfi_seldom_run(anf_exec *e, double *ms, size_t n, anf_value *const *args,
+                     const anf_run_opts *o, anf_value **result) {
+  anf_value **all = ANFI_NEW_N(anfi_scratch(e->cx), anf_value *, n + 1);
+  anf_run_opts limited = *o;
+  anf_diag *own = diag_apart(e->cx);
+  uint64_t left = (uint64_t)(mean_ms(e) - *ms) + 1, start = anfi_os_now_ns();
+  if (!o->max_ms || left < o->max_ms) limited.max_ms = left;
+  for (size_t i = 0; i < n; i++) all[i] = i < e->nfixed && e->fixed[i] ? e->fixed[i] : args[i];
+  anf_status st = anf_run(e->g, n, all, &limited, own, result);
+  *ms += (double)(anfi_os_now_ns() - start) / 1e6;
+  if (st == ANF_OK) {
+    const anf_type *t = anfi_value_type(e->cx, *result);
+    e->seldom->result = t->functions ? NULL : t;
+    return ++e->seldom->calls;
+  }
+  if (st == ANF_NOMEM || st == ANF_CANCELLED) return anfi_fail_as(e->cx, st);
+  return *ms = mean_ms(e), false;
+}
+
+const anf_type *anfi_seldom_result(const anf_exec *e) { return e->seldom->result; }
+
+void anfi_seldom_explain(const anf_exec *e, anf_text *out) {
+  if (!e->seldom || !e->seldom->calls) return;
+  anfi_putf(out,
+            "Sizes change from call to call: %zu calls of %zu sizes were interpreted; one has code "
+            "when that has taken as "
+            "long as making it, %.1f ms.\n",
+            e->seldom->calls, e->seldom->nsizes, mean_ms(e));
+}
