@@ -144,6 +144,7 @@ class Scope:
         self.lambdas: set[str] = set()  # names of functions that are values
         self.virtual: set[str] = set()  # names that are not variables of the program: they are what `env` says
         self.apart: set[str] = set()  # names that were of another structure on each of two ways that met
+        self.several: dict[str, Any] = {}  # names that are a list before a round of a loop and a tuple after it, say, and what is known of them
         self.mixed: set[str] = set()  # those of them that a round of a loop leaves so: nothing is known of them
 
     def owner(self, name: str) -> "Scope | None":
@@ -319,6 +320,9 @@ class Knowing(Part):
         changes the items are, if they are alike."""
         for name in names:
             e = self.scope.env.get(name) if name not in self.scope.mixed else None
+            if name in self.scope.several and e is not None:
+                self.bind(name, self.scope.several[name])
+                continue
             if name in changed and isinstance(e, Like):
                 kind = e.shape.names if e.shape.kind == "mapped" else (e.shape.kind,)
                 self.bind(name, Like(Shape("mapped", of=self.items_like(e.shape) if e.shape.parts or e.shape.kind == "mapped" else ANY, names=kind), own=e.own))
@@ -641,6 +645,8 @@ class Knowing(Part):
         s = self.like(node.value)
         if s is not None and s.kind == "mapped" and not isinstance(s, Filled) and s.names != ("tuple",):
             return s if isinstance(node.slice, ast.Slice) else None if s.of is None or s.of is ANY else s.of
+        if s is not None and s.kind == "hinted":
+            return self.like_hinted(s.of, node)
         if not is_structure(s) or s.kind == "object" and not issubclass(s.of, tuple):
             return None
         if isinstance(node.slice, ast.Slice):
@@ -660,6 +666,13 @@ class Knowing(Part):
         if isinstance(k, int) and not -len(s.parts) <= k < len(s.parts):
             self.refuse(node, f"there is no item {k}: there are {len(s.parts)}")
         return s.parts[k] if isinstance(k, int) else None
+
+    def like_hinted(self, hint: Any, node: ast.Subscript) -> Shape | None:
+        """Of a part of what is a list on one way and a tuple on another, or has such parts."""
+        from .kinds import part_hint
+        known, k = self.static(node.slice)
+        of = part_hint(hint, k) if known and type(k) is int else None
+        return Shape("hinted", of=of) if of is not None else None
 
     def part_shape(self, node: Any) -> Shape:
         known, x = self.static(node)

@@ -7,6 +7,7 @@ import copy
 import functools
 from typing import Any
 
+from .kinds import of_several_kinds
 from .known import ANY, Filled, Is, Item, Like, MOST_PARTS, Part, Scope, is_structure, is_tree, skeleton
 from .signature import enumerated, is_strict, refusal
 from .static import hyper_mapped, static_text, written_at
@@ -430,7 +431,9 @@ class Loops(Part):
             now = {x for x, shape in begin.items() if isinstance(e := s.env.get(x), Like) and (
                 e.shape.kind == "mapped" or e.shape.kind in ("list", "tuple") and len(e.shape.parts) != len(shape.parts))}
             mixed = {x for x in begin if s.env.get(x) is None and x in s.apart} - s.virtual
-            if not now and not mixed:
+            kinds = {x: found for x in begin if x not in s.several and (found := of_several_kinds([before[0].get(x), s.env.get(x)])) is not None}
+            s.several |= kinds
+            if not now and not mixed and not kinds:
                 break
             changed |= now
             s.mixed |= mixed

@@ -24,6 +24,7 @@ from .effects import giving_back, resolver, with_given
 from .emit import Builder, fail, safe_name
 from .._errors import CompileError, Place
 from .hints import Hints
+from .kinds import placed
 from .known import ANY, Is, Knowing, Like, Scope, class_member, is_structure, parameters, part_entry
 from .iterables import Iterables
 from .iterators import Iterators
@@ -521,7 +522,7 @@ class Writer(Knowing, Loops, Matching, Sequences, Branches, Raises, Hints, Augme
         self.no_iterator_given(node.value)
         text = f"{indent}{self.mark(node)}return{' ' + self.expr(node.value) if node.value else ''}\n"
         if node.value:
-            self.returning.append(self.structure(node.value))
+            self.returning.append(placed(self.structure(node.value), self.place(node)))
         self.returning_like.append(self.known_tree(node.value) if node.value else Shape("none"))
         return text
 
@@ -756,7 +757,7 @@ class Writer(Knowing, Loops, Matching, Sequences, Branches, Raises, Hints, Augme
             self.no_iterator_given(node.body)
             before, value = self.lambda_body(node.body, "  ")
             text = f"def {name}({params}) {{\n{before}  {self.expr(value)}\n}}\n"
-            self.hints.append(self.structure(value))
+            self.hints.append(placed(self.structure(value), self.place(value)))
             self.returning_like.append(self.known_tree(value))
             return text
         return f"{self.mark(node)}def {name}({params}) {{\n{self.body(node.body, '  ')}}}\n"
