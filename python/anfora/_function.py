@@ -19,7 +19,7 @@ from ._compile.explain import with_values
 from ._ops import literal, operate
 from ._compile.kinds import joined_hints
 from ._compile.source import declared_types, emit_function
-from ._compile.static import outside
+from ._compile.static import BUILTINS, outside
 from ._compile.various import by_number
 from ._tree import Fixed, Maker, ManyKinds, Shape, children, field_names, plain_value, shape_of, structured, type_text
 from ._types import AFFECTED, TensorType, default_float
@@ -876,3 +876,13 @@ def _op_function(op: Any) -> Function:
     n = sum(1 for _, mark in op.inputs if mark != "?")
     names = ", ".join(f"a{i}" for i in range(n))
     return TextFunction(op.__name__, n, f"def {op.__name__}_({names}) {{ {op.op}({names}) }}\n")
+
+
+def _jit_within(w: Any, c: Any) -> str:
+    """jit(f) in a compiled function is f, which is compiled with it."""
+    if len(c.args) != 1:
+        w.refuse(c.node, "jit takes one function")
+    return w.expr(c.args[0])
+
+
+BUILTINS[jit] = _jit_within

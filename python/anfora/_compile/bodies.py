@@ -13,7 +13,7 @@ from .known import ANY, Like, Part, is_structure, part_entry, skeleton
 from .loops import local_names
 from .various import takes_any
 from .static import Call, _like_constant, argument_nodes
-from .._tree import Shape
+from .._tree import Shape, field_names
 
 MAPS_OF = ("vmap", "checkpoint")  # transforms whose results are those of the function
 JACOBIANS = ("jacfwd", "jacrev")   # and these, by an argument that is no tree
@@ -125,10 +125,16 @@ class Bodies(Part):
         """Of x._replace(a=..) and dataclasses.replace(x, a=..)."""
         of = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr == "_replace" and not node.args else \
             node.args[0] if f is dataclasses.replace and len(node.args) == 1 else None
-        s, given = self.like(of) if of is not None else None, {k.arg: k.value for k in node.keywords}
+        s, given = self.like_object(of) if of is not None else None, {k.arg: k.value for k in node.keywords}
         if s is None or s.kind != "object" or not given.keys() <= set(s.names):
             return None
         return Shape("object", [self.part_shape(given[n]) if n in given else p for n, p in zip(s.names, s.parts)], s.names, s.of)
+
+    def like_object(self, node: Any) -> Shape | None:
+        """The fields of an object, a constant too."""
+        known, x = self.static(node)
+        names = field_names(type(x)) if known else None
+        return self.like(node) if names is None else Shape("object", [Shape("static", of=getattr(x, n)) for n in names], names, type(x))
 
     def like_of_body(self, node: ast.Call, f: Any) -> Shape | None:
         """Of a call of a loop or choice of the library, of vmap(f)(x) or of a function within: what the function gives."""

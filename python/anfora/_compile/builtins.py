@@ -274,10 +274,10 @@ def _sum(w: Any, c: Call) -> str:
 
 
 def _leaves(w: Any, c: Call) -> str:
-    items = w.leaves(c.args[0]) if len(c.args) == 1 else None
-    if items is None:
-        w.refuse(c.node, "it is not known what the tree is made of", "take the leaves of an argument, of gradients by it, or of tree_map of it")
-    return w.item_text(c.node, Item(parts=items))
+    if len(c.args) != 1:
+        w.refuse(c.node, "the leaves of one tree are taken")
+    items = w.leaves(c.args[0])
+    return w.leaves_by_type(c.node, c.args[0]) if items is None else w.item_text(c.node, Item(parts=items))
 
 
 def _tree_map(w: Any, c: Call) -> str:
@@ -612,7 +612,7 @@ def _iterator(w: Any, c: Call) -> str:
 
 
 def _replace(w: Any, c: Call) -> str:
-    s = w.like(c.args[0]) if len(c.args) == 1 else None
+    s = w.like_object(c.args[0]) if len(c.args) == 1 else None
     if s is None or s.kind != "object":
         w.refuse(c.node, "it is not known what fields this has", "make the object anew")
     return replaced(w, c.args[0], s, c.kw)

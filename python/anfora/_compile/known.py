@@ -22,7 +22,7 @@ from .._ops import COMPOSED, OPS, literal
 from .emit import fail
 from .static import operation, static_text
 from .watched import watch, watch_field
-from .._tree import REGISTERED, Shape, field_names, made_of, shape_of, tree_leaves, tree_structure, tree_unflatten
+from .._tree import REGISTERED, Shape, field_names, made_of, shape_of, tree_leaves, tree_structure, tree_unflatten, is_key
 from .._types import DType, finfo, iinfo
 
 MOST_PARTS = 1024  # of what is written out
@@ -468,6 +468,8 @@ class Knowing(Part):
         if isinstance(op, (ast.Is, ast.IsNot)):
             if not known and also and b is None and self.like(left) is not None:
                 return True, isinstance(op, ast.IsNot)
+            if also and not known and getattr(b, "__name__", "") == "absent" and module_of(b).startswith("anfora."):
+                return True, isinstance(op, ast.IsNot)
             return known and also, (a is b) == isinstance(op, ast.Is)
         if isinstance(op, (ast.In, ast.NotIn)) and known and not also:
             s = self.like(right)
@@ -706,9 +708,12 @@ class Knowing(Part):
         found: dict[str, Shape] = {}
         for k, v in zip(node.keys, node.values):
             if k is None:
-                s = self.like(v)
+                given, x = self.static(v)
+                s = shape_of(x) if given and type(x) is dict and all(map(is_key, x)) else self.like(v)
                 if s is None or s.kind != "dict":
                     return None
+                if given:
+                    s = Shape("dict", [Shape("static", of=part) for part in x.values()], tuple(x))
                 found.update(zip(s.names, s.parts))
             else:
                 known, name = self.static(k)
@@ -799,12 +804,14 @@ class Knowing(Part):
             return self.like_map(node)
         if known and f is tree_leaves and len(node.args) == 1 and (leaves := self.leaves(node.args[0])) is not None:
             return Shape("list", [self.item_shape(i) for i in leaves])
+        if known and f is tree_leaves and len(node.args) == 1:
+            return Shape("mapped", of=ANY, names=("list",))
         if known and isinstance(f, type) and field_names(f) is not None and f not in REGISTERED and not any(isinstance(a, ast.Starred) for a in node.args):
             from .builtins import fields_given
             fields = fields_given(self, node, f)
             return Shape("object", [self.part_shape(x) for x in fields.values()], tuple(fields), f)
-        if known and f is dict and len(node.args) <= 1 and all(k.arg for k in node.keywords) and not self.is_iterator(node.args[0] if node.args else None):
-            return self.like_Dict(ast.Dict([*([None] if node.args else []), *(ast.Constant(k.arg) for k in node.keywords)],
+        if known and f is dict and len(node.args) <= 1 and not self.is_iterator(node.args[0] if node.args else None):
+            return self.like_Dict(ast.Dict([*([None] if node.args else []), *(ast.Constant(k.arg) if k.arg else None for k in node.keywords)],
                                            [*node.args, *(k.value for k in node.keywords)]))
         if known and f in (list, tuple) and len(node.args) == 1 and self.counted_by_shapes(node.args[0]) is not None:
             return Shape("mapped", of=ANY, names=(name,))

@@ -134,6 +134,8 @@ def emit_call(w: Any, c: Call) -> str:
     handler = getattr(f, "_emit_call", None)
     if handler:
         return handler(w, c)
+    if getattr(f, "__name__", "") == "_replace" and hasattr(getattr(f, "__self__", None), "_fields") and isinstance(c.node.func, ast.Attribute):
+        return replaced(w, c.node.func.value, w.like_object(c.node.func.value), c.kw)
     try:
         special = BUILTINS.get(f)
     except TypeError:  # not hashable
