@@ -315,7 +315,7 @@ def literal(x: Any, kind: str = "any") -> str:
     fields = x if isinstance(x, dict) else vars(x) if dataclasses.is_dataclass(x) else None
     if fields is not None and all(isinstance(k, str) for k in fields):
         return "{" + ", ".join(f"{quoted(k)} = {literal(v)}" for k, v in fields.items()) + "}"
-    if hasattr(x, "__index__") and not hasattr(x, "shape"):
+    if hasattr(x, "__index__") and getattr(x, "shape", ()) == () and "int" in str(getattr(x, "dtype", "int")).replace("i64", "int").replace("i32", "int"):
         return str(x.__index__())
     raise TypeError(f"{x!r} is not a constant")
 

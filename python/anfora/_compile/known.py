@@ -70,9 +70,19 @@ def gives_list(f: Any) -> bool:
     return root == "jax" or root == "numpy" and sys.modules["numpy"].__version__.startswith("1.")
 
 
+def is_array_class(kind: type) -> bool:
+    """Whether a class is that of all arrays of a library."""
+    return kind.__name__ in ("ndarray", "Array", "Tensor") and module_of(kind).split(".")[0] in ROOTS | {"anfora", "jaxlib"}
+
+
 def _of_leaf(of: Any, kinds: tuple) -> bool | None:
-    """isinstance of an argument that is a number of Python; None: it may be of several classes, for batches change those of arrays."""
+    """isinstance of an argument that is a number of Python, or of an array, which is one of any library; None: it may be of several classes, for
+    batches change those of arrays."""
     own = {"int": int, "float": float}.get(of[0])
+    if all(map(is_array_class, kinds)):
+        return own is None
+    if any(map(is_array_class, kinds)) and own is None:
+        return True
     return any(issubclass(own, k) for k in kinds) if own is not None and not of[1] else None
 
 

@@ -596,6 +596,24 @@ class Loops(Part):
         tree = f"fn ({part}: %s) {{ {self.mark(node)}assert(false, {why}); {part} }}"
         return f"{indent}{name} = multitype({tree % 'tuple'}, {tree % 'record'}, fn ({part}) {{ {part} }})({name})\n"
 
+    def parts_given(self, args: list) -> list:
+        """The arguments of zip; those of zip(*xs) are the parts of a tuple, which has a name."""
+        if len(args) != 1 or not isinstance(args[0], ast.Starred):
+            return list(args)
+        known, n = self.known_length(args[0].value)
+        if not known:
+            self.refuse(args[0], "it is not known how many arguments * gives", "write the arguments out")
+        t, s = self.fresh(), self.like(args[0].value)
+        self.before.append(f"{self.indent}{t} = {self.expr(args[0].value)}\n")
+        self.scope.names.add(t)
+        if s is not None:
+            self.scope.env[t] = Like(s)
+        made = [ast.Subscript(ast.Name(t, ast.Load()), ast.Constant(i), ast.Load()) for i in range(n)]
+        for m in made:
+            for x in ast.walk(m):
+                ast.copy_location(x, args[0])
+        return made
+
     def counted(self, node: Any, called: Any, n: str, indent: str) -> tuple[str, Any]:
         """The number of rounds bound to a name, and what binds the loop's target in round k."""
         target, args = node.target, node.iter.args if isinstance(node.iter, ast.Call) else []
@@ -614,7 +632,7 @@ class Loops(Part):
         if called is enumerate:
             first, starts = enumerated(node.iter) or self.refuse(node.iter, "enumerate takes what it goes through, and start")
         if called in (zip, enumerate) and isinstance(target, ast.Tuple):
-            over = [first] if called is enumerate else list(args)
+            over = [first] if called is enumerate else self.parts_given(args)
             if len(target.elts) != len(over) + (called is enumerate):
                 self.refuse(node.iter, "a loop that fills a list takes one name for each part")
             count = target.elts[0] if called is enumerate else None
