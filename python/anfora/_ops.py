@@ -128,6 +128,8 @@ class Op:
         """Arguments in NumPy's order by name."""
         if self.op == "Eye":
             kw = {NUMPYS_EYE.get(k, k): v for k, v in kw.items()}
+        if "indices_or_sections" in kw and any(a[0] == "sections" for a in self.attributes):
+            kw = {"sections" if k == "indices_or_sections" else k: v for k, v in kw.items()}
         words = REDUCTIONS.get(self.op, ())
         if words and len(args) > 2 and not isinstance(known(args[2]), bool):
             if len(args) > 1 + len(words):

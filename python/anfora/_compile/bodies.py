@@ -51,7 +51,7 @@ class Bodies(Part):
             return {"fn": [self.known_tree(nodes["elems"])] * 2}
         if name in ("cond", "switch"):
             given = list(map(self.known_tree, nodes["operands"].elts))
-            if name == "cond" and self.static(nodes["operand"]) != (True, None):
+            if name == "cond" and getattr(self.static(nodes["operand"])[1], "__name__", "") != "absent":
                 given = [self.known_tree(nodes["operand"])]
             return dict.fromkeys(("true_fun", "false_fun") if name == "cond" else ("branches",), given)
         return {}
@@ -71,6 +71,14 @@ class Bodies(Part):
         if isinstance(node, ast.Lambda):
             self.argued[id(node)] = shapes
             return self.expr(node)
+        if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords and (isinstance(node.args[0], ast.Lambda) or self.is_refused(node.args[0])):
+            known, transform = self.static(node.func)
+            if known and getattr(transform, "__name__", "") == "checkpoint" and hasattr(transform, "_emit_twice"):
+                if isinstance(node.args[0], ast.Lambda):
+                    self.argued[id(node.args[0])] = shapes
+                    return self.expr(node)
+                name = ast.copy_location(ast.Name(self.written_as(node.args[0].id, shapes), ast.Load()), node)
+                return self.expr(ast.copy_location(ast.Call(node.func, [name], []), node))
         return self.written_as(node.id, shapes) if self.is_refused(node) else None
 
     def is_function(self, node: Any) -> bool:

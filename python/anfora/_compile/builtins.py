@@ -45,7 +45,8 @@ def _class(w: Any, c: Call) -> str:
         s = w.like(c.args[0])
         if s is not None and s.kind not in ("leaf", "any") or w.is_iterator(c.args[0]) or w.gives_dims(c.args[0]):
             return w.expr(c.args[0])
-        return items_of_any(w.mark(c.node) + w.expr(c.args[0]))
+        why = static_text(w, c.node, f"TypeError: it is not known what {f.__name__}() is made of here: an object or a dictionary; write its parts")
+        return f"multitype(fn (t__: record) {{ {w.mark(c.node)}assert(false, {why}); () }}, fn (t__) {{ {items_of_any('t__')} }}){w.mark(c.node)}({w.expr(c.args[0])})"
     if f is dict and len(c.args) == 1 and isinstance(c.args[0], ast.Call) and w.static(c.args[0].func) == (True, zip):
         return w.record([(k, t) for k, t in named_items(w, c.args[0])] + [(k, w.expr(v)) for k, v in c.kw.items()])
     if f is dict and len(c.args) <= 1:

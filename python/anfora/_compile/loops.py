@@ -416,10 +416,12 @@ class Loops(Part):
         before = dict(s.env), set(s.virtual)
         own = {x for n in ast.walk(node) for x in changed_by_method(n) if isinstance(e := s.env.get(x), Like) and e.own and e.shape.kind in ("list", "mapped")} - names
         names, changed = names | own, {x for x in own if not s.env[x].shape.parts}
+        bound_anew = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+        stored = {x for x in names - bound_anew if isinstance(e := s.env.get(x), Like) and e.own and e.shape.kind in ("list", "dict") and e.shape.parts}
 
         def forget() -> None:
             self.forget(names, changed)
-            for x in own:  # no other name for it
+            for x in own | {x for x in stored if isinstance(s.env.get(x), Like)}:  # no other name for it
                 s.env[x].own = True
             for b in bound:
                 b.bind(self)
@@ -433,7 +435,9 @@ class Loops(Part):
             mixed = {x for x in begin if s.env.get(x) is None and x in s.apart} - s.virtual
             kinds = {x: found for x in begin if x not in s.several and (found := of_several_kinds([before[0].get(x), s.env.get(x)])) is not None}
             s.several |= kinds
-            if not now and not mixed and not kinds:
+            given = {x for x in stored if not isinstance(e := s.env.get(x), Like) or not e.own}  # a round gives it away
+            stored -= given
+            if not now and not mixed and not kinds and not given:
                 break
             changed |= now
             s.mixed |= mixed
@@ -450,7 +454,7 @@ class Loops(Part):
         called = self.static(node.iter.func) if isinstance(node.iter, ast.Call) else (False, None)
         measured = {id(n.args[0]) for n in ast.walk(node.iter) if isinstance(n, ast.Call) and len(n.args) == 1 and self.static(n.func) == (True, len)}
         for n in ast.walk(node.iter):  # len(xs) is a number by then, the loop does not hold xs
-            if isinstance(n, ast.Name) and n.id in changed_in_place(node.body) and id(n) not in measured:
+            if isinstance(n, ast.Name) and n.id in changed_in_place(node.body) and id(n) not in measured and not self.changes_own_keys(node, n):
                 self.give_away(n)
         if not own_jumps(node.body) and (called != (True, range) or self.b.unrolls or self.wants_parts(node)):
             items = self.sequence(node.iter)
@@ -700,6 +704,20 @@ class Loops(Part):
     def reads_too(body: list, list_: Any) -> bool:
         """Whether the list is more than filled there."""
         return isinstance(list_, ast.Name) and any(isinstance(n, ast.Name) and n.id == list_.id and n is not list_ for s in body for n in ast.walk(s))
+
+    def changes_own_keys(self, node: Any, name: ast.Name) -> bool:
+        """for k in d: d[k] = ..., which changes no item that the loop reads later."""
+        s, over = self.like(name), node.iter
+        if isinstance(over, ast.Call) and isinstance(over.func, ast.Attribute) and over.func.attr in ("items", "keys") and not over.args:
+            over = over.func.value
+        key = node.target.elts[0] if isinstance(node.target, ast.Tuple) and isinstance(node.iter, ast.Call) else node.target
+        if over is not name or s is None or s.kind != "dict" or not isinstance(key, ast.Name):
+            return False
+        uses = [n for s in node.body for n in ast.walk(s) if isinstance(n, (ast.Attribute, ast.Subscript)) and isinstance(n.value, ast.Name) and n.value.id == name.id]
+        whole = [n for s in node.body for n in ast.walk(s) if isinstance(n, ast.Name) and n.id == name.id]
+        rebound = any(isinstance(n, ast.Name) and n.id == key.id and isinstance(n.ctx, ast.Store) for s in node.body for n in ast.walk(s))
+        return not rebound and len(whole) == len(uses) and all(
+            isinstance(n, ast.Subscript) and (isinstance(n.ctx, ast.Load) or isinstance(n.ctx, ast.Store) and isinstance(n.slice, ast.Name) and n.slice.id == key.id) for n in uses)
 
     def written_out(self, node: ast.For, items: list[Item], indent: str) -> str:
         """A loop over known parts: its body once for each."""
