@@ -226,7 +226,8 @@ class Op:
             self._compiled[key] = TextFunction(self.__name__, len(inputs),
                                                f"def {self.__name__}_({', '.join(names)}) {{ {self.op}({call}) }}\n",
                                                backend="interp" if key[2] else "llvm")
-        return self._compiled[key](*inputs)
+        result = self._compiled[key](*inputs)
+        return list(result) if self.op == "Split" else result  # NumPy's is a list
 
     def __repr__(self) -> str:
         return f"<anfora operation {self.op}>"

@@ -241,3 +241,71 @@ def test_words_of_users():
     same(vmap(doubled)(X), X * 2)
     same(jit(lambda v: jnp.reshape(v, SHAPE))(X), X[:, None])
     same(solve(np.eye(3), X), X)
+
+
+def test_parts_replaced_in_loops():
+    def by_key(x):
+        f = {k: jnp.zeros(2) for k in range(2)}
+        for j in range(x.shape[0]):
+            if j == 1: continue
+            for k in f: f[k] = f[k] + k * x[j]
+        return f
+
+    def until(x):
+        f = {"a": x}
+        while f["a"][0] < 10: f["a"] = f["a"] * 2
+        return f
+
+    def exchanged(x):
+        f = [[x], [x]]
+        for _ in range(x.shape[0]):
+            f[0] = f[1]
+            f[1] = [f[0][0] + 1]
+        return f
+
+    def items(x):
+        f = {"a": x, "b": 2 * x}
+        for k, v in f.items(): f[k] = v + 1
+        return f
+    for f in (by_key, until, exchanged, items):
+        same(jit(f)(X), f(X))
+
+    def two_names(x):
+        f = {"a": x}
+        g = f
+        for j in range(x.shape[0]): f["a"] = f["a"] + x[j]
+        return f["a"], g["a"]
+
+    def later(x):
+        f, g = {"a": x}, {"a": 2 * x}
+        for j in range(x.shape[0]):
+            f["a"] = f["a"] + x[j]
+            g = f
+        return f["a"], g["a"]
+
+    def kept(x):
+        f, rows = {"a": x}, []
+        for _ in range(x.shape[0]):
+            f["a"] = f["a"] * 2
+            rows.append(f)
+        return rows
+    for f in (two_names, later, kept):
+        refused(jit(f), X)
+
+
+def test_kinds_of_what_bodies_give():
+    def scanned(x):
+        def step(s, a): return s, (s, a)
+        return lax.scan(anfora.checkpoint(step), x[0], x)
+    same(jit(scanned)(X), (1.0, (np.ones(3), X)))
+
+    def unknown(x):
+        def over(f): return lax.scan(f, x[0], x)
+        return over(lambda s, a: (s, [s, a]))
+    refused(jit(unknown), X, words="a list or a tuple")
+    same(jnp.split(X, indices_or_sections=3), [X[:1], X[1:2], X[2:]])
+    same(jit(lambda x: jnp.split(x, indices_or_sections=3))(X), [X[:1], X[1:2], X[2:]])
+
+    def decayed(p): return sum(jnp.sum(w) for w in tree_util.tree_leaves(p) if w.ndim > 0)
+    same(jit(decayed)(P), 3.0)
+    same(grad(decayed)(P), {"a": np.ones(3), "b": np.array(0.0)})

@@ -179,6 +179,10 @@ class Bodies(Part):
         gives: list = []
         for parameter, shapes in called.items():
             of = nodes[parameter]
+            known, x = self.static(of)
+            if known and isinstance(x, (list, tuple)):
+                gives += [self.like_of_unit(f, shapes) for f in x]
+                continue
             gives += [self.given_by(e, shapes) for e in (of.elts if isinstance(of, (ast.List, ast.Tuple)) else [of])]
         return gives
 
@@ -246,6 +250,8 @@ class Bodies(Part):
         known, of = self.static(f)
         if known:
             return self.like_of_unit(of, shapes)
+        if isinstance(f, ast.Call) and len(f.args) == 1 and not f.keywords and getattr(self.static(f.func)[1], "__name__", "") == "checkpoint":
+            return self.given_by(f.args[0], shapes)
         owner = self.scope.owner(f.id) if isinstance(f, ast.Name) and self.scope else None
         if owner is None or f.id not in owner.nodes:
             return None

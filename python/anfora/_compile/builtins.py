@@ -14,6 +14,7 @@ from .. import _core
 from .iterables import is_made
 from .known import Item
 from .loops import items_of_any
+from .._errors import CompileError
 from .._ops import COMPOSED, OPS, accept, literal
 from .static import BUILTINS, BY_NAME, Call, attribute, hyper_mapped, operation, replaced, rows_of, stacked, static_text
 from .windows import call as library_call
@@ -264,6 +265,25 @@ def _joined(word: str, alone: str) -> Callable:
 
 
 def _sum(w: Any, c: Call) -> str:
+    node = c.args[0] if c.args else None
+    if not isinstance(node, (ast.GeneratorExp, ast.ListComp)) or not any(g.ifs for g in node.generators):
+        return _sum_of_all(w, c)
+    before, scope = len(w.before), w.scope
+    try:
+        return _sum_of_all(w, c)
+    except CompileError:  # how many items there are is not known: those that are left out count as 0
+        del w.before[before:]
+        w.scope = scope
+    tests = [t for g in node.generators for t in g.ifs]
+    test = tests[0] if len(tests) == 1 else ast.copy_location(ast.BoolOp(ast.And(), tests), node)
+    item = ast.copy_location(ast.IfExp(test, node.elt, ast.copy_location(ast.Constant(0), node)), node.elt)
+    every = [ast.comprehension(g.target, g.iter, [], g.is_async) for g in node.generators]
+    inner = Call(c.node, c.f, True)
+    inner.args, inner.kw = [ast.copy_location(type(node)(item, every), node), *c.args[1:]], c.kw
+    return _sum_of_all(w, inner)
+
+
+def _sum_of_all(w: Any, c: Call) -> str:
     texts = items_of(w, c.args[0]) if c.args else None
     start = [w.expr(a) for a in (*c.args[1:2], *(v for k, v in c.kw.items() if k == "start"))]
     if texts is None and w.is_mapped(c.args[0]):

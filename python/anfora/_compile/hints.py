@@ -7,7 +7,7 @@ import types
 from typing import Any
 
 from .builtins import class_made
-from .kinds import filled_hint, joined_hints, mixed_hint, repeated_hint, shape_hint, value_hint
+from .kinds import Unknown, filled_hint, joined_hints, mixed_hint, repeated_hint, shape_hint, value_hint
 from .known import Part, Scope, gives_list, parameters
 from .loops import bound_names, position
 from .._errors import CompileError
@@ -62,7 +62,10 @@ class Hints(Part):
         known, x = self.static(node)
         if known and type(x) in (list, tuple, dict):
             return value_hint(x)
-        return shape_hint(self.like(node)) or (self.structure_of_name(node) if isinstance(node, ast.Name) else None)
+        s = self.like(node)
+        if s is not None and s.kind == "stacked":  # an array, or what the function of a loop of the library gives
+            return (Unknown({"list", "tuple"}), None) if (self.fn.__module__ or "").startswith("anfora.") else None
+        return shape_hint(s) or (self.structure_of_name(node) if isinstance(node, ast.Name) else None)
 
     def structure_of_name(self, node: ast.Name) -> Any:
         """Of a name of which nothing is known here: what all its bindings are that reach this place."""

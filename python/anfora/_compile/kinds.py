@@ -19,6 +19,13 @@ class Either:
         return "a " + " here and a ".join(sorted(k if isinstance(k, str) else k.__name__ for k in self.kinds)) + " there"
 
 
+class Unknown(Either):
+    """A kind that a function gives of which nothing is known."""
+
+    def __str__(self) -> str:
+        return "a list or a tuple, which of both is not known, for the function that makes it is known only when the program runs"
+
+
 def kinds_of(hint: Any) -> set:
     return hint[0].kinds if isinstance(hint[0], Either) else {hint[0]}
 

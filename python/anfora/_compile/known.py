@@ -812,6 +812,10 @@ class Knowing(Part):
             return changed
         if known and f is map and len(node.args) > 1:
             return self.like_map(node)
+        if not known and isinstance(node.func, ast.Attribute) and not node.keywords:
+            method = class_member(of := self.like(node.func.value), node.func.attr)
+            if isinstance(method, types.FunctionType):
+                return self.like_of_unit(method, [of, *map(self.known_tree, node.args)])
         if known and f is tree_leaves and len(node.args) == 1 and (leaves := self.leaves(node.args[0])) is not None:
             return Shape("list", [self.item_shape(i) for i in leaves])
         if known and f is tree_leaves and len(node.args) == 1:
