@@ -12,6 +12,8 @@ from .._tree import Shape
 class Either:
     """A kind that is another on each of several ways, though the program has one type for all: a list here and a tuple there."""
 
+    known = True
+
     def __init__(self, kinds: set) -> None:
         self.kinds, self.place = kinds, None
 
@@ -21,6 +23,8 @@ class Either:
 
 class Unknown(Either):
     """A kind that a function gives of which nothing is known."""
+
+    known = False
 
     def __str__(self) -> str:
         return "a list or a tuple, which of both is not known, for the function that makes it is known only when the program runs"

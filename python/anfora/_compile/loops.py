@@ -417,7 +417,9 @@ class Loops(Part):
         own = {x for n in ast.walk(node) for x in changed_by_method(n) if isinstance(e := s.env.get(x), Like) and e.own and e.shape.kind in ("list", "mapped")} - names
         names, changed = names | own, {x for x in own if not s.env[x].shape.parts}
         bound_anew = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
-        stored = {x for x in names - bound_anew if isinstance(e := s.env.get(x), Like) and e.own and e.shape.kind in ("list", "dict") and e.shape.parts}
+        at_any = {n.value.id for n in ast.walk(node) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) and isinstance(n.value, ast.Name) and not isinstance(n.slice, (ast.Constant, ast.UnaryOp))}
+        stored = {x for x in names - bound_anew if isinstance(e := s.env.get(x), Like) and e.own and e.shape.parts and
+                  (e.shape.kind == "dict" or e.shape.kind == "list" and x not in at_any)}
 
         def forget() -> None:
             self.forget(names, changed)
