@@ -103,7 +103,9 @@ class Hints(Part):
     def hints_of_function(self, node: Any) -> list:
         """Of what one of several functions gives: those that a name is bound to, or that a condition chooses among."""
         if isinstance(node, ast.IfExp):
-            return [*self.hints_of_function(node.body), *self.hints_of_function(node.orelse)]
+            known, test = self.decided(node.test)
+            ways = [node.body if test else node.orelse] if known else [node.body, node.orelse]
+            return [h for way in ways for h in self.hints_of_function(way)]
         if isinstance(node, ast.Lambda):
             outer, self.scope = self.scope, Scope({a.arg for a in parameters(node.args)}, self.scope)
             try:

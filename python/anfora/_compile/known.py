@@ -690,7 +690,12 @@ class Knowing(Part):
         known, x = self.static(node)
         if known and not is_array(x) and not isinstance(node, (ast.List, ast.Dict)):  # of these the constant does not tell
             return Shape("static", of=x)
-        return self.like(node) or ANY
+        s = self.like(node)
+        if s is None and isinstance(node, (ast.IfExp, ast.Call)):
+            from .kinds import either_in
+            hint = self.structure(node)
+            return Shape("hinted", of=hint) if either_in(hint) is not None else ANY
+        return s or ANY
 
     def like_Tuple(self, node: Any) -> Shape | None:
         parts: list[Shape] = []
