@@ -56,6 +56,8 @@ jacobian = jacrev
 for _space in (scipy.special, scipy.linalg, scipy.stats, scipy.integrate, scipy.signal, scipy.ndimage, scipy.fft, scipy.image, scipy.optimize, scipy.sparse, scipy.sparse.linalg):  # modules for `from anfora.scipy.special import logsumexp`
     _sys.modules[_space.__name__] = _space
 _sys.modules[__name__ + ".nn.initializers"] = initializers
+for _name in ("linalg", "fft"):  # for `from anfora.numpy.linalg import solve`
+    _sys.modules[f"{__name__}.numpy.{_name}"] = getattr(numpy, _name)
 image = scipy.image
 
 

@@ -12,16 +12,16 @@ from typing import Any, Callable, overload
 
 from . import _core, _nans
 from ._compile.effects import forget_effects
-from ._compile.emit import Builder, Program
-from ._errors import AnforaError, CompileError, Finding, RunError
+from ._compile.emit import Builder, Program, fail
+from ._errors import AnforaError, CompileError, Finding, Place, RunError
 from ._compile.known import ANY
 from ._compile.explain import with_values
 from ._ops import literal, operate
-from ._compile.hints import joined_hints
+from ._compile.kinds import joined_hints
 from ._compile.source import declared_types, emit_function
-from ._compile.static import outside
+from ._compile.static import BUILTINS, outside
 from ._compile.various import by_number
-from ._tree import Fixed, Maker, Shape, children, field_names, plain_value, shape_of, structured, type_text
+from ._tree import Fixed, Maker, ManyKinds, Shape, children, field_names, plain_value, shape_of, structured, type_text
 from ._types import AFFECTED, TensorType, default_float
 
 _core.set_hooks(children, lambda text: sys.stdout.write(text), operate)
@@ -302,14 +302,17 @@ class Function(_core.Callable):
             return None if t[0] == "none" else make(t[1], {"int": "i64", "float": default_float()}.get(t[0], t[0]))
         return maker.restructure(of(e.result))
 
+    def _place(self) -> Place | None:
+        """Where the function is defined."""
+        code = getattr(self.__wrapped__, "__code__", None) if hasattr(self, "__wrapped__") else None
+        return Place(code.co_filename, code.co_firstlineno, 1, 10**6) if code is not None else None
+
     def _maker(self, result: Any, shapes: list[Shape], program: Program) -> Maker:
         maker = Maker(shapes, program.classes)
-        kinds = {h[0] for h in program.hints if h is not None}
-        if len(kinds) > 1:
-            names = sorted(k if isinstance(k, str) else k.__name__ for k in kinds)
-            raise CompileError([Finding("", f"{self.__name__}() returns a {' here and a '.join(names)} there",
-                                        hint="return the same of both")], "ANF_UNSUPPORTED")
-        maker.add(result, joined_hints(program.hints))
+        try:
+            maker.add(result, joined_hints(program.hints))
+        except ManyKinds as e:
+            fail(e.either.place or self._place(), f"{self.__name__}() returns {e.either}", "return the same of both: list() and tuple() make one of the other")
         return maker
 
     # ---- calls that need the context: programs that print, functions among arguments and results ----
@@ -873,3 +876,13 @@ def _op_function(op: Any) -> Function:
     n = sum(1 for _, mark in op.inputs if mark != "?")
     names = ", ".join(f"a{i}" for i in range(n))
     return TextFunction(op.__name__, n, f"def {op.__name__}_({names}) {{ {op.op}({names}) }}\n")
+
+
+def _jit_within(w: Any, c: Any) -> str:
+    """jit(f) in a compiled function is f, which is compiled with it."""
+    if len(c.args) != 1:
+        w.refuse(c.node, "jit takes one function")
+    return w.expr(c.args[0])
+
+
+BUILTINS[jit] = _jit_within

@@ -128,6 +128,8 @@ class Op:
         """Arguments in NumPy's order by name."""
         if self.op == "Eye":
             kw = {NUMPYS_EYE.get(k, k): v for k, v in kw.items()}
+        if "indices_or_sections" in kw and any(a[0] == "sections" for a in self.attributes):
+            kw = {"sections" if k == "indices_or_sections" else k: v for k, v in kw.items()}
         words = REDUCTIONS.get(self.op, ())
         if words and len(args) > 2 and not isinstance(known(args[2]), bool):
             if len(args) > 1 + len(words):
@@ -224,7 +226,8 @@ class Op:
             self._compiled[key] = TextFunction(self.__name__, len(inputs),
                                                f"def {self.__name__}_({', '.join(names)}) {{ {self.op}({call}) }}\n",
                                                backend="interp" if key[2] else "llvm")
-        return self._compiled[key](*inputs)
+        result = self._compiled[key](*inputs)
+        return list(result) if self.op == "Split" else result  # NumPy's is a list
 
     def __repr__(self) -> str:
         return f"<anfora operation {self.op}>"
@@ -315,7 +318,7 @@ def literal(x: Any, kind: str = "any") -> str:
     fields = x if isinstance(x, dict) else vars(x) if dataclasses.is_dataclass(x) else None
     if fields is not None and all(isinstance(k, str) for k in fields):
         return "{" + ", ".join(f"{quoted(k)} = {literal(v)}" for k, v in fields.items()) + "}"
-    if hasattr(x, "__index__") and not hasattr(x, "shape"):
+    if hasattr(x, "__index__") and getattr(x, "shape", ()) == () and "int" in str(getattr(x, "dtype", "int")).replace("i64", "int").replace("i32", "int"):
         return str(x.__index__())
     raise TypeError(f"{x!r} is not a constant")
 

@@ -13,7 +13,7 @@ from typing import Any, Callable
 
 from ._compile.emit import END, NAME, Builder
 from ._function import Function, Jit, Kept, as_function
-from ._compile.hints import joined_hints
+from ._compile.kinds import joined_hints
 from ._ops import literal
 from ._compile.known import ANY, skeleton
 from ._compile.static import Call, _like_constant, argument_nodes, attribute, operation, outside, positional

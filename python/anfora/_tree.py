@@ -446,6 +446,14 @@ def plain_value(x: Any, cast: str | None = None) -> Any:
 LEAF, NONE, TUPLE, LIST, DICT, CALL, OBJECT = range(7)
 
 
+class ManyKinds(Exception):
+    """A part of a result is a list on one way and a tuple on another, say: `either` tells which."""
+
+    def __init__(self, either: Any) -> None:
+        super().__init__(str(either))
+        self.either = either
+
+
 class Maker:
     """Says how the result of a type is built, in the code that the extension runs. `known` are the shapes of
     arguments, `classes` the classes that the function makes objects of."""
@@ -480,6 +488,8 @@ class Maker:
         like = self.by_type.get(t) if hint is None else None
         parts = t[-1]
         hint = _lengthened(hint, parts)
+        if hint is not None and hasattr(hint[0], "kinds") and (parts or hint[0].known):
+            raise ManyKinds(hint[0])
         if t[0] == "tuple":
             kind = hint[0] if _matches(hint, parts) and hint[0] in ("list", "tuple") else like.kind if like else "tuple"
             self.code += [LIST if kind == "list" else TUPLE, len(parts)]

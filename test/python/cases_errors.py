@@ -134,7 +134,7 @@ def try_in():
             return x
     return jit(f)(X)
 
-@mistake('collect what it gives in a tuple, and return that')
+@mistake('goes through all its items')
 def yield_in():
 
     def f(x):

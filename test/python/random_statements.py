@@ -36,10 +36,14 @@ def differs(want, got):
         if type(want) is not type(got) or len(want) != len(got):
             return f"{want!r} became {got!r}"
         return next((d for w, g in zip(want, got) if (d := differs(w, g))), None)
+    if isinstance(want, dict):
+        return differs(list(want.items()), list(got.items())) if type(got) is dict else f"{want!r} became {got!r}"
+    if isinstance(want, str):
+        return None if want == got else f"{want!r} became {got!r}"
     if isinstance(want, np.ndarray) and want.ndim and str(np.asarray(got).dtype) != str(want.dtype):
         return f"{want!r} became {got!r}, of another type"
     w, g = np.asarray(want), np.asarray(got)
-    if w.dtype == np.float32 and w.shape == g.shape and np.allclose(w, g, 1e-4, 1e-4, equal_nan=True):
+    if (w.dtype == np.float32 or g.dtype == np.float32 and not w.ndim) and w.shape == g.shape and np.allclose(w, g, 1e-4, 1e-4, equal_nan=True):
         return None
     return random_programs.differs(want, got)
 
@@ -105,7 +109,7 @@ class Program(random_programs.Program):
     def block(self, indent, n):
         for _ in range(n):
             if self.depth < 4 and self.r.random() < 0.4:
-                self.r.choice([self.halves, self.exchanged, self.listed, self.keyed, self.shadowed, self.checked, self.paired, self.nested, self.counted, self.other_name, self.said, self.longer, self.chosen, self.inner, self.asserted])(indent)
+                self.r.choice([self.halves, self.exchanged, self.listed, self.keyed, self.shadowed, self.checked, self.paired, self.nested, self.counted, self.other_name, self.said, self.longer, self.chosen, self.inner, self.asserted, self.of_two_kinds])(indent)
             else:
                 super().block(indent, 1)
 
@@ -301,6 +305,40 @@ class Program(random_programs.Program):
         self.line(indent + 1, self.r.choice([f"return {xs}, ({p}, {e()})", f"return ({xs}, {xs}[1:])", f"return [{xs}, {xs}[::-1]]", f"return {xs}[:1] + [{p}], {xs}"]))
         self.line(indent, f"{a}, {b} = {g}({e()})")
         self.extra += [a, b]
+        return None
+
+    def of_two_kinds(self, indent):
+        """A pair, or a part of something, that may be a list on one way and a tuple on another."""
+        if self.loops:
+            return self.assigned(indent)
+        a, g = self.fresh(), self.fresh("g")
+        e, test = lambda: self.expr("float", 1), self.expr("bool", 1)  # noqa: E731
+        pair = lambda: self.r.choice(["[{}, {}]", "({}, {})"]).format(e(), e())  # noqa: E731
+        way = self.r.randrange(7)
+        around, part = self.r.choice([("{}", ""), ("[{}, 1.5]", "[0]"), ("{{'k': {}}}", "['k']"), ("({},)", "")])
+        if way == 0:
+            self.line(indent, f"{a} = {around.format(f'{pair()} if {test} else {pair()}')}")
+        elif way == 1:
+            self.line(indent, f"{g} = (lambda: {around.format(pair())}) if {test} else (lambda: {around.format(pair())})")
+            self.line(indent, f"{a} = {g}()")
+        elif way == 2:
+            self.line(indent, f"def {g}(c):")
+            self.line(indent + 1, "if c:")
+            self.line(indent + 2, f"return {around.format(pair())}")
+            self.line(indent + 1, f"return {around.format(pair())}")
+            self.line(indent, f"{a} = {g}({test})")
+        else:
+            self.line(indent, f"{a} = {around.format(pair())}")
+            self.line(indent, f"for _ in range({self.r.choice(['2', 'abs(' + self.expr('int', 0) + ') % 3'])}):" if way == 3 else f"if {test}:")
+            stored = a + (part if part and part != "" and self.r.random() < 0.5 else "")
+            self.line(indent + 1, self.r.choice([f"{a} = {around.format(pair())}", f"{stored} = {pair() if stored != a else around.format(pair())}",
+                                                 *([f"{a} = {self.r.choice(['list', 'tuple'])}({a})"] if not part and around == "{}" else [])]))
+            if way == 4:
+                self.line(indent, "else:")
+                self.line(indent + 1, f"{a} = {around.format(pair())}")
+        if self.r.random() < 0.3 and around == "{}":
+            self.line(indent, f"{a} = " + self.r.choice([f"[{a}, 0.5]", f"{a}[:1]", f"(*{a},)", f"list({a})", f"{a} * 2", f"{a}[0]"]))
+        self.extra.append(a)
         return None
 
     def asserted(self, indent):

@@ -13,7 +13,7 @@ from .known import ANY, Like, Part, is_structure, part_entry, skeleton
 from .loops import local_names
 from .various import takes_any
 from .static import Call, _like_constant, argument_nodes
-from .._tree import Shape
+from .._tree import Shape, field_names
 
 MAPS_OF = ("vmap", "checkpoint")  # transforms whose results are those of the function
 JACOBIANS = ("jacfwd", "jacrev")   # and these, by an argument that is no tree
@@ -51,7 +51,7 @@ class Bodies(Part):
             return {"fn": [self.known_tree(nodes["elems"])] * 2}
         if name in ("cond", "switch"):
             given = list(map(self.known_tree, nodes["operands"].elts))
-            if name == "cond" and self.static(nodes["operand"]) != (True, None):
+            if name == "cond" and getattr(self.static(nodes["operand"])[1], "__name__", "") != "absent":
                 given = [self.known_tree(nodes["operand"])]
             return dict.fromkeys(("true_fun", "false_fun") if name == "cond" else ("branches",), given)
         return {}
@@ -71,6 +71,14 @@ class Bodies(Part):
         if isinstance(node, ast.Lambda):
             self.argued[id(node)] = shapes
             return self.expr(node)
+        if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords and (isinstance(node.args[0], ast.Lambda) or self.is_refused(node.args[0])):
+            known, transform = self.static(node.func)
+            if known and getattr(transform, "__name__", "") == "checkpoint" and hasattr(transform, "_emit_twice"):
+                if isinstance(node.args[0], ast.Lambda):
+                    self.argued[id(node.args[0])] = shapes
+                    return self.expr(node)
+                name = ast.copy_location(ast.Name(self.written_as(node.args[0].id, shapes), ast.Load()), node)
+                return self.expr(ast.copy_location(ast.Call(node.func, [name], []), node))
         return self.written_as(node.id, shapes) if self.is_refused(node) else None
 
     def is_function(self, node: Any) -> bool:
@@ -125,10 +133,16 @@ class Bodies(Part):
         """Of x._replace(a=..) and dataclasses.replace(x, a=..)."""
         of = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr == "_replace" and not node.args else \
             node.args[0] if f is dataclasses.replace and len(node.args) == 1 else None
-        s, given = self.like(of) if of is not None else None, {k.arg: k.value for k in node.keywords}
+        s, given = self.like_object(of) if of is not None else None, {k.arg: k.value for k in node.keywords}
         if s is None or s.kind != "object" or not given.keys() <= set(s.names):
             return None
         return Shape("object", [self.part_shape(given[n]) if n in given else p for n, p in zip(s.names, s.parts)], s.names, s.of)
+
+    def like_object(self, node: Any) -> Shape | None:
+        """The fields of an object, a constant too."""
+        known, x = self.static(node)
+        names = field_names(type(x)) if known else None
+        return self.like(node) if names is None else Shape("object", [Shape("static", of=getattr(x, n)) for n in names], names, type(x))
 
     def like_of_body(self, node: ast.Call, f: Any) -> Shape | None:
         """Of a call of a loop or choice of the library, of vmap(f)(x) or of a function within: what the function gives."""
@@ -165,6 +179,10 @@ class Bodies(Part):
         gives: list = []
         for parameter, shapes in called.items():
             of = nodes[parameter]
+            known, x = self.static(of)
+            if known and isinstance(x, (list, tuple)):
+                gives += [self.like_of_unit(f, shapes) for f in x]
+                continue
             gives += [self.given_by(e, shapes) for e in (of.elts if isinstance(of, (ast.List, ast.Tuple)) else [of])]
         return gives
 
@@ -232,6 +250,8 @@ class Bodies(Part):
         known, of = self.static(f)
         if known:
             return self.like_of_unit(of, shapes)
+        if isinstance(f, ast.Call) and len(f.args) == 1 and not f.keywords and getattr(self.static(f.func)[1], "__name__", "") == "checkpoint":
+            return self.given_by(f.args[0], shapes)
         owner = self.scope.owner(f.id) if isinstance(f, ast.Name) and self.scope else None
         if owner is None or f.id not in owner.nodes:
             return None

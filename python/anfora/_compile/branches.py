@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 from .known import Is, Like, Part, is_structure, parameters, skeleton
+from .kinds import of_several_kinds
 from .loops import around, bound_names
 from .match import at
 from .._errors import CompileError
@@ -14,6 +15,8 @@ from .._errors import CompileError
 def met(one: Any, two: Any) -> Like | None:
     """What is known of a name where two ways meet that know different things: it has one type, so a structure that one of
     them knows is that of both."""
+    if (mixed := of_several_kinds([one, two])) is not None:
+        return mixed
     known = [e for e in (one, two) if isinstance(e, Like) and is_structure(e.shape)]
     if not known or any(isinstance(e, Is) for e in (one, two)) or len({e.shape.kind for e in known}) > 1:
         return None

@@ -14,6 +14,7 @@ from .. import _core
 from .iterables import is_made
 from .known import Item
 from .loops import items_of_any
+from .._errors import CompileError
 from .._ops import COMPOSED, OPS, accept, literal
 from .static import BUILTINS, BY_NAME, Call, attribute, hyper_mapped, operation, replaced, rows_of, stacked, static_text
 from .windows import call as library_call
@@ -45,7 +46,8 @@ def _class(w: Any, c: Call) -> str:
         s = w.like(c.args[0])
         if s is not None and s.kind not in ("leaf", "any") or w.is_iterator(c.args[0]) or w.gives_dims(c.args[0]):
             return w.expr(c.args[0])
-        return items_of_any(w.mark(c.node) + w.expr(c.args[0]))
+        why = static_text(w, c.node, f"TypeError: it is not known what {f.__name__}() is made of here: an object or a dictionary; write its parts")
+        return f"multitype(fn (t__: record) {{ {w.mark(c.node)}assert(false, {why}); () }}, fn (t__) {{ {items_of_any('t__')} }}){w.mark(c.node)}({w.expr(c.args[0])})"
     if f is dict and len(c.args) == 1 and isinstance(c.args[0], ast.Call) and w.static(c.args[0].func) == (True, zip):
         return w.record([(k, t) for k, t in named_items(w, c.args[0])] + [(k, w.expr(v)) for k, v in c.kw.items()])
     if f is dict and len(c.args) <= 1:
@@ -263,6 +265,25 @@ def _joined(word: str, alone: str) -> Callable:
 
 
 def _sum(w: Any, c: Call) -> str:
+    node = c.args[0] if c.args else None
+    if not isinstance(node, (ast.GeneratorExp, ast.ListComp)) or not any(g.ifs for g in node.generators):
+        return _sum_of_all(w, c)
+    before, scope = len(w.before), w.scope
+    try:
+        return _sum_of_all(w, c)
+    except CompileError:  # how many items there are is not known: those that are left out count as 0
+        del w.before[before:]
+        w.scope = scope
+    tests = [t for g in node.generators for t in g.ifs]
+    test = tests[0] if len(tests) == 1 else ast.copy_location(ast.BoolOp(ast.And(), tests), node)
+    item = ast.copy_location(ast.IfExp(test, node.elt, ast.copy_location(ast.Constant(0), node)), node.elt)
+    every = [ast.comprehension(g.target, g.iter, [], g.is_async) for g in node.generators]
+    inner = Call(c.node, c.f, True)
+    inner.args, inner.kw = [ast.copy_location(type(node)(item, every), node), *c.args[1:]], c.kw
+    return _sum_of_all(w, inner)
+
+
+def _sum_of_all(w: Any, c: Call) -> str:
     texts = items_of(w, c.args[0]) if c.args else None
     start = [w.expr(a) for a in (*c.args[1:2], *(v for k, v in c.kw.items() if k == "start"))]
     if texts is None and w.is_mapped(c.args[0]):
@@ -274,10 +295,10 @@ def _sum(w: Any, c: Call) -> str:
 
 
 def _leaves(w: Any, c: Call) -> str:
-    items = w.leaves(c.args[0]) if len(c.args) == 1 else None
-    if items is None:
-        w.refuse(c.node, "it is not known what the tree is made of", "take the leaves of an argument, of gradients by it, or of tree_map of it")
-    return w.item_text(c.node, Item(parts=items))
+    if len(c.args) != 1:
+        w.refuse(c.node, "the leaves of one tree are taken")
+    items = w.leaves(c.args[0])
+    return w.leaves_by_type(c.node, c.args[0]) if items is None else w.item_text(c.node, Item(parts=items))
 
 
 def _tree_map(w: Any, c: Call) -> str:
@@ -612,7 +633,7 @@ def _iterator(w: Any, c: Call) -> str:
 
 
 def _replace(w: Any, c: Call) -> str:
-    s = w.like(c.args[0]) if len(c.args) == 1 else None
+    s = w.like_object(c.args[0]) if len(c.args) == 1 else None
     if s is None or s.kind != "object":
         w.refuse(c.node, "it is not known what fields this has", "make the object anew")
     return replaced(w, c.args[0], s, c.kw)

@@ -53,6 +53,7 @@ class Builder:
         self.units: list[Unit] = []
         self.by_object: dict[tuple, Unit] = {}
         self.keep: list = []           # what ids are taken of
+        self.gathered: set = set()     # functions that yield, whose items are taken as lists
         self.places: list[Place] = []
         self.place_ids: dict[tuple, int] = {}
         self.arrays: list = []         # captured, in order

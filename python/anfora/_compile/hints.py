@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hints for results: which tuples of a program are lists, which records dictionaries or objects of Python. A hint is (kind, hints of
-the parts), the parts None if nothing is known of them; None: nothing is known."""
+"""Hints for the results of a function, from how it is written."""
 from __future__ import annotations
 
 import ast
@@ -8,70 +7,21 @@ import types
 from typing import Any
 
 from .builtins import class_made
-from .known import MOST_PARTS, Part, Scope, gives_list
-from .loops import bound_names
+from .kinds import Unknown, filled_hint, joined_hints, mixed_hint, repeated_hint, shape_hint, value_hint
+from .known import Part, Scope, gives_list, parameters
+from .loops import bound_names, position
 from .._errors import CompileError
-from .._tree import Shape
 
 
-def joined_hints(hints: list) -> Any:
-    """What several ways give: (kind, hints of the items or None), None if it is not known or they differ. Ways of which
-    nothing is known, such as calls of the function itself, give what the others do."""
-    known = [h for h in hints if h is not None]
-    if not known or any(h[0] != known[0][0] for h in known):
-        return None
-    inside = [h[1] for h in known]
-    if any(x is None for x in inside):
-        return known[0][0], None
-    n = min(map(len, inside))
-    return known[0][0], [joined_hints([x[i] for x in inside]) if any(x[i] is not inside[0][i] for x in inside) else inside[0][i]
-                         for i in range(n)]
-
-
-def filled_hint(one: Any, other: Any) -> Any:
-    """What both say of the same value: the parts of which one says nothing are those of the other."""
-    if one is None or other is None or one[0] != other[0]:
-        return other if one is None else one
-    if one[1] is None or other[1] is None:
-        return one[0], other[1] if one[1] is None else one[1]
-    n = max(len(one[1]), len(other[1]))
-    a, b = ([*h[1], *[None] * (n - len(h[1]))] for h in (one, other))
-    return one[0], [filled_hint(x, y) for x, y in zip(a, b)]
-
-
-def repeated_hint(kind: str, item: Any) -> Any:
-    """Of something with any number of parts that are alike."""
-    return kind, [item] * MOST_PARTS if item is not None else None
-
-
-def mixed_hint(hints: list) -> Any:
-    """Of what takes parts of several lists or tuples, in any order."""
-    known = [h for h in hints if h is not None]
-    if not known or any(h[0] != known[0][0] for h in known):
-        return None
-    parts = [part for h in known for part in (h[1] or [None])]
-    return repeated_hint(known[0][0], None if None in parts else joined_hints(parts))
-
-
-def shape_hint(s: Shape | None) -> Any:
-    if s is None:
-        return None
-    if s.kind == "mapped":
-        return repeated_hint(s.names[0] if s.names else "list", shape_hint(s.of))
-    if s.kind == "static":
-        return value_hint(s.of)
-    if s.kind == "hinted":
-        return s.of
-    if s.kind == "object" or s.kind == "dict" and s.of is not None:
-        return s.of, list(map(shape_hint, s.parts))
-    return (s.kind, list(map(shape_hint, s.parts))) if s.kind in ("list", "tuple", "dict") else None
-
-
-def value_hint(x: Any) -> Any:
-    """Of a constant."""
-    if type(x) in (list, tuple):
-        return type(x).__name__, list(map(value_hint, x))
-    return ("dict", list(map(value_hint, x.values()))) if type(x) is dict else None
+def last_before(body: list, node: ast.Name) -> Any:
+    """The last statement of a function's own body before a place that binds a name for all ways: what bound it before does not matter."""
+    found = None
+    for s in body:
+        if position(s) >= position(node) or getattr(s, "end_lineno", s.lineno) >= node.lineno:
+            break
+        if isinstance(s, ast.Assign) and any(isinstance(t, ast.Name) and t.id == node.id for t in s.targets):
+            found = s
+    return found
 
 
 def nodes_of(function: Any) -> Any:
@@ -112,19 +62,26 @@ class Hints(Part):
         known, x = self.static(node)
         if known and type(x) in (list, tuple, dict):
             return value_hint(x)
-        return shape_hint(self.like(node)) or (self.structure_of_name(node.id) if isinstance(node, ast.Name) else None)
+        s = self.like(node)
+        if s is not None and s.kind == "stacked":  # an array, or what the function of a loop of the library gives
+            return (Unknown({"list", "tuple"}), None) if (self.fn.__module__ or "").startswith("anfora.") else None
+        return shape_hint(s) or (self.structure_of_name(node) if isinstance(node, ast.Name) else None)
 
-    def structure_of_name(self, name: str) -> Any:
-        """Of a name of which nothing is known here: what all its bindings are."""
+    def structure_of_name(self, node: ast.Name) -> Any:
+        """Of a name of which nothing is known here: what all its bindings are that reach this place."""
+        name = node.id
         if self.scope is None or name in self.asking or not hasattr(self.scope.node, "body"):
             return None
         self.asking.add(name)
         try:
-            bound = [n.value for n in nodes_of(self.scope.node) if isinstance(n, ast.Assign)
-                     and any(isinstance(t, ast.Name) and t.id == name for t in n.targets)]
+            bindings = [n for n in nodes_of(self.scope.node) if isinstance(n, ast.Assign)]
+            last = last_before(self.scope.node.body, node) if isinstance(self.scope.node.body, list) else None
+            if last is not None:
+                bindings = [n for n in bindings if position(n) >= position(last)]
+            bound = [n.value for n in bindings if any(isinstance(t, ast.Name) and t.id == name for t in n.targets)]
             hints = [self.structure(n) for n in bound]
-            for n in nodes_of(self.scope.node):  # a, b = f(x)
-                for t in n.targets if isinstance(n, ast.Assign) else ():
+            for n in bindings:  # a, b = f(x)
+                for t in n.targets:
                     at = [i for i, e in enumerate(t.elts) if isinstance(e, ast.Name) and e.id == name] if isinstance(t, (ast.Tuple, ast.List)) else []
                     if at and not any(isinstance(e, ast.Starred) for e in t.elts):
                         of = self.structure(n.value)
@@ -142,6 +99,29 @@ class Hints(Part):
             return self.structure(node.value if isinstance(node, ast.DictComp) else node.elt)
         finally:
             self.scope = outer
+
+    def hints_of_function(self, node: Any) -> list:
+        """Of what one of several functions gives: those that a name is bound to, or that a condition chooses among."""
+        if isinstance(node, ast.IfExp):
+            known, test = self.decided(node.test)
+            ways = [node.body if test else node.orelse] if known else [node.body, node.orelse]
+            return [h for way in ways for h in self.hints_of_function(way)]
+        if isinstance(node, ast.Lambda):
+            outer, self.scope = self.scope, Scope({a.arg for a in parameters(node.args)}, self.scope)
+            try:
+                return [self.structure(node.body)]
+            finally:
+                self.scope = outer
+        if not isinstance(node, ast.Name) or node.id in self.asking or not hasattr(getattr(self.scope, "node", None), "body"):
+            return []
+        if node.id in self.returned:
+            return self.returned[node.id]
+        self.asking.add(node.id)
+        try:
+            return [h for n in nodes_of(self.scope.node) if isinstance(n, ast.Assign) and any(isinstance(t, ast.Name) and t.id == node.id for t in n.targets)
+                    for h in self.hints_of_function(n.value)]
+        finally:
+            self.asking.discard(node.id)
 
     def structure_called(self, node: ast.Call) -> Any:
         """Of what a call gives: lists of Python's own functions, and what functions of the program return."""
@@ -161,6 +141,6 @@ class Hints(Part):
         f = getattr(f, "__wrapped__", f) if known else None
         of = [u.hints for (i, _), u in self.b.by_object.items() if i == id(f)] if isinstance(f, types.FunctionType) else []
         if isinstance(node.func, ast.Name) and not known:
-            of = [self.returned.get(node.func.id, [])]
+            of = [self.returned.get(node.func.id) or self.hints_of_function(node.func)]
         returned = joined_hints([h for hints in of for h in hints])
         return filled_hint(body, returned) or shape_hint(self.like(node))

@@ -22,7 +22,7 @@ from .._ops import COMPOSED, OPS, literal
 from .emit import fail
 from .static import operation, static_text
 from .watched import watch, watch_field
-from .._tree import REGISTERED, Shape, field_names, made_of, shape_of, tree_leaves, tree_structure, tree_unflatten
+from .._tree import REGISTERED, Shape, field_names, made_of, shape_of, tree_leaves, tree_structure, tree_unflatten, is_key
 from .._types import DType, finfo, iinfo
 
 MOST_PARTS = 1024  # of what is written out
@@ -70,9 +70,19 @@ def gives_list(f: Any) -> bool:
     return root == "jax" or root == "numpy" and sys.modules["numpy"].__version__.startswith("1.")
 
 
+def is_array_class(kind: type) -> bool:
+    """Whether a class is that of all arrays of a library."""
+    return kind.__name__ in ("ndarray", "Array", "Tensor") and module_of(kind).split(".")[0] in ROOTS | {"anfora", "jaxlib"}
+
+
 def _of_leaf(of: Any, kinds: tuple) -> bool | None:
-    """isinstance of an argument that is a number of Python; None: it may be of several classes, for batches change those of arrays."""
+    """isinstance of an argument that is a number of Python, or of an array, which is one of any library; None: it may be of several classes, for
+    batches change those of arrays."""
     own = {"int": int, "float": float}.get(of[0])
+    if all(map(is_array_class, kinds)):
+        return own is None
+    if any(map(is_array_class, kinds)) and own is None:
+        return True
     return any(issubclass(own, k) for k in kinds) if own is not None and not of[1] else None
 
 
@@ -144,6 +154,7 @@ class Scope:
         self.lambdas: set[str] = set()  # names of functions that are values
         self.virtual: set[str] = set()  # names that are not variables of the program: they are what `env` says
         self.apart: set[str] = set()  # names that were of another structure on each of two ways that met
+        self.several: dict[str, Any] = {}  # names that are a list before a round of a loop and a tuple after it, say, and what is known of them
         self.mixed: set[str] = set()  # those of them that a round of a loop leaves so: nothing is known of them
 
     def owner(self, name: str) -> "Scope | None":
@@ -319,6 +330,9 @@ class Knowing(Part):
         changes the items are, if they are alike."""
         for name in names:
             e = self.scope.env.get(name) if name not in self.scope.mixed else None
+            if name in self.scope.several and e is not None:
+                self.bind(name, self.scope.several[name])
+                continue
             if name in changed and isinstance(e, Like):
                 kind = e.shape.names if e.shape.kind == "mapped" else (e.shape.kind,)
                 self.bind(name, Like(Shape("mapped", of=self.items_like(e.shape) if e.shape.parts or e.shape.kind == "mapped" else ANY, names=kind), own=e.own))
@@ -463,6 +477,8 @@ class Knowing(Part):
         (known, a), (also, b) = self.static(left), self.static(right)
         if isinstance(op, (ast.Is, ast.IsNot)):
             if not known and also and b is None and self.like(left) is not None:
+                return True, isinstance(op, ast.IsNot)
+            if also and not known and getattr(b, "__name__", "") == "absent" and module_of(b).startswith("anfora."):
                 return True, isinstance(op, ast.IsNot)
             return known and also, (a is b) == isinstance(op, ast.Is)
         if isinstance(op, (ast.In, ast.NotIn)) and known and not also:
@@ -641,6 +657,8 @@ class Knowing(Part):
         s = self.like(node.value)
         if s is not None and s.kind == "mapped" and not isinstance(s, Filled) and s.names != ("tuple",):
             return s if isinstance(node.slice, ast.Slice) else None if s.of is None or s.of is ANY else s.of
+        if s is not None and s.kind == "hinted":
+            return self.like_hinted(s.of, node)
         if not is_structure(s) or s.kind == "object" and not issubclass(s.of, tuple):
             return None
         if isinstance(node.slice, ast.Slice):
@@ -661,11 +679,23 @@ class Knowing(Part):
             self.refuse(node, f"there is no item {k}: there are {len(s.parts)}")
         return s.parts[k] if isinstance(k, int) else None
 
+    def like_hinted(self, hint: Any, node: ast.Subscript) -> Shape | None:
+        """Of a part of what is a list on one way and a tuple on another, or has such parts."""
+        from .kinds import part_hint
+        known, k = self.static(node.slice)
+        of = part_hint(hint, k) if known and type(k) is int else None
+        return Shape("hinted", of=of) if of is not None else None
+
     def part_shape(self, node: Any) -> Shape:
         known, x = self.static(node)
         if known and not is_array(x) and not isinstance(node, (ast.List, ast.Dict)):  # of these the constant does not tell
             return Shape("static", of=x)
-        return self.like(node) or ANY
+        s = self.like(node)
+        if s is None and isinstance(node, (ast.IfExp, ast.Call)):
+            from .kinds import either_in
+            hint = self.structure(node)
+            return Shape("hinted", of=hint) if either_in(hint) is not None else ANY
+        return s or ANY
 
     def like_Tuple(self, node: Any) -> Shape | None:
         parts: list[Shape] = []
@@ -693,9 +723,12 @@ class Knowing(Part):
         found: dict[str, Shape] = {}
         for k, v in zip(node.keys, node.values):
             if k is None:
-                s = self.like(v)
+                given, x = self.static(v)
+                s = shape_of(x) if given and type(x) is dict and all(map(is_key, x)) else self.like(v)
                 if s is None or s.kind != "dict":
                     return None
+                if given:
+                    s = Shape("dict", [Shape("static", of=part) for part in x.values()], tuple(x))
                 found.update(zip(s.names, s.parts))
             else:
                 known, name = self.static(k)
@@ -784,14 +817,20 @@ class Knowing(Part):
             return changed
         if known and f is map and len(node.args) > 1:
             return self.like_map(node)
+        if not known and isinstance(node.func, ast.Attribute) and not node.keywords:
+            method = class_member(of := self.like(node.func.value), node.func.attr)
+            if isinstance(method, types.FunctionType):
+                return self.like_of_unit(method, [of, *map(self.known_tree, node.args)])
         if known and f is tree_leaves and len(node.args) == 1 and (leaves := self.leaves(node.args[0])) is not None:
             return Shape("list", [self.item_shape(i) for i in leaves])
+        if known and f is tree_leaves and len(node.args) == 1:
+            return Shape("mapped", of=ANY, names=("list",))
         if known and isinstance(f, type) and field_names(f) is not None and f not in REGISTERED and not any(isinstance(a, ast.Starred) for a in node.args):
             from .builtins import fields_given
             fields = fields_given(self, node, f)
             return Shape("object", [self.part_shape(x) for x in fields.values()], tuple(fields), f)
-        if known and f is dict and len(node.args) <= 1 and all(k.arg for k in node.keywords) and not self.is_iterator(node.args[0] if node.args else None):
-            return self.like_Dict(ast.Dict([*([None] if node.args else []), *(ast.Constant(k.arg) for k in node.keywords)],
+        if known and f is dict and len(node.args) <= 1 and not self.is_iterator(node.args[0] if node.args else None):
+            return self.like_Dict(ast.Dict([*([None] if node.args else []), *(ast.Constant(k.arg) if k.arg else None for k in node.keywords)],
                                            [*node.args, *(k.value for k in node.keywords)]))
         if known and f in (list, tuple) and len(node.args) == 1 and self.counted_by_shapes(node.args[0]) is not None:
             return Shape("mapped", of=ANY, names=(name,))

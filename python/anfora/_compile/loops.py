@@ -7,6 +7,7 @@ import copy
 import functools
 from typing import Any
 
+from .kinds import of_several_kinds
 from .known import ANY, Filled, Is, Item, Like, MOST_PARTS, Part, Scope, is_structure, is_tree, skeleton
 from .signature import enumerated, is_strict, refusal
 from .static import hyper_mapped, static_text, written_at
@@ -415,10 +416,14 @@ class Loops(Part):
         before = dict(s.env), set(s.virtual)
         own = {x for n in ast.walk(node) for x in changed_by_method(n) if isinstance(e := s.env.get(x), Like) and e.own and e.shape.kind in ("list", "mapped")} - names
         names, changed = names | own, {x for x in own if not s.env[x].shape.parts}
+        bound_anew = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+        at_any = {n.value.id for n in ast.walk(node) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) and isinstance(n.value, ast.Name) and not isinstance(n.slice, (ast.Constant, ast.UnaryOp))}
+        stored = {x for x in names - bound_anew if isinstance(e := s.env.get(x), Like) and e.own and e.shape.parts and
+                  (e.shape.kind == "dict" or e.shape.kind == "list" and x not in at_any)}
 
         def forget() -> None:
             self.forget(names, changed)
-            for x in own:  # no other name for it
+            for x in own | {x for x in stored if isinstance(s.env.get(x), Like)}:  # no other name for it
                 s.env[x].own = True
             for b in bound:
                 b.bind(self)
@@ -430,7 +435,11 @@ class Loops(Part):
             now = {x for x, shape in begin.items() if isinstance(e := s.env.get(x), Like) and (
                 e.shape.kind == "mapped" or e.shape.kind in ("list", "tuple") and len(e.shape.parts) != len(shape.parts))}
             mixed = {x for x in begin if s.env.get(x) is None and x in s.apart} - s.virtual
-            if not now and not mixed:
+            kinds = {x: found for x in begin if x not in s.several and (found := of_several_kinds([before[0].get(x), s.env.get(x)])) is not None}
+            s.several |= kinds
+            given = {x for x in stored if not isinstance(e := s.env.get(x), Like) or not e.own}  # a round gives it away
+            stored -= given
+            if not now and not mixed and not kinds and not given:
                 break
             changed |= now
             s.mixed |= mixed
@@ -447,7 +456,7 @@ class Loops(Part):
         called = self.static(node.iter.func) if isinstance(node.iter, ast.Call) else (False, None)
         measured = {id(n.args[0]) for n in ast.walk(node.iter) if isinstance(n, ast.Call) and len(n.args) == 1 and self.static(n.func) == (True, len)}
         for n in ast.walk(node.iter):  # len(xs) is a number by then, the loop does not hold xs
-            if isinstance(n, ast.Name) and n.id in changed_in_place(node.body) and id(n) not in measured:
+            if isinstance(n, ast.Name) and n.id in changed_in_place(node.body) and id(n) not in measured and not self.changes_own_keys(node, n):
                 self.give_away(n)
         if not own_jumps(node.body) and (called != (True, range) or self.b.unrolls or self.wants_parts(node)):
             items = self.sequence(node.iter)
@@ -593,6 +602,24 @@ class Loops(Part):
         tree = f"fn ({part}: %s) {{ {self.mark(node)}assert(false, {why}); {part} }}"
         return f"{indent}{name} = multitype({tree % 'tuple'}, {tree % 'record'}, fn ({part}) {{ {part} }})({name})\n"
 
+    def parts_given(self, args: list) -> list:
+        """The arguments of zip; those of zip(*xs) are the parts of a tuple, which has a name."""
+        if len(args) != 1 or not isinstance(args[0], ast.Starred):
+            return list(args)
+        known, n = self.known_length(args[0].value)
+        if not known:
+            self.refuse(args[0], "it is not known how many arguments * gives", "write the arguments out")
+        t, s = self.fresh(), self.like(args[0].value)
+        self.before.append(f"{self.indent}{t} = {self.expr(args[0].value)}\n")
+        self.scope.names.add(t)
+        if s is not None:
+            self.scope.env[t] = Like(s)
+        made = [ast.Subscript(ast.Name(t, ast.Load()), ast.Constant(i), ast.Load()) for i in range(n)]
+        for m in made:
+            for x in ast.walk(m):
+                ast.copy_location(x, args[0])
+        return made
+
     def counted(self, node: Any, called: Any, n: str, indent: str) -> tuple[str, Any]:
         """The number of rounds bound to a name, and what binds the loop's target in round k."""
         target, args = node.target, node.iter.args if isinstance(node.iter, ast.Call) else []
@@ -611,7 +638,7 @@ class Loops(Part):
         if called is enumerate:
             first, starts = enumerated(node.iter) or self.refuse(node.iter, "enumerate takes what it goes through, and start")
         if called in (zip, enumerate) and isinstance(target, ast.Tuple):
-            over = [first] if called is enumerate else list(args)
+            over = [first] if called is enumerate else self.parts_given(args)
             if len(target.elts) != len(over) + (called is enumerate):
                 self.refuse(node.iter, "a loop that fills a list takes one name for each part")
             count = target.elts[0] if called is enumerate else None
@@ -679,6 +706,20 @@ class Loops(Part):
     def reads_too(body: list, list_: Any) -> bool:
         """Whether the list is more than filled there."""
         return isinstance(list_, ast.Name) and any(isinstance(n, ast.Name) and n.id == list_.id and n is not list_ for s in body for n in ast.walk(s))
+
+    def changes_own_keys(self, node: Any, name: ast.Name) -> bool:
+        """for k in d: d[k] = ..., which changes no item that the loop reads later."""
+        s, over = self.like(name), node.iter
+        if isinstance(over, ast.Call) and isinstance(over.func, ast.Attribute) and over.func.attr in ("items", "keys") and not over.args:
+            over = over.func.value
+        key = node.target.elts[0] if isinstance(node.target, ast.Tuple) and isinstance(node.iter, ast.Call) else node.target
+        if over is not name or s is None or s.kind != "dict" or not isinstance(key, ast.Name):
+            return False
+        uses = [n for s in node.body for n in ast.walk(s) if isinstance(n, (ast.Attribute, ast.Subscript)) and isinstance(n.value, ast.Name) and n.value.id == name.id]
+        whole = [n for s in node.body for n in ast.walk(s) if isinstance(n, ast.Name) and n.id == name.id]
+        rebound = any(isinstance(n, ast.Name) and n.id == key.id and isinstance(n.ctx, ast.Store) for s in node.body for n in ast.walk(s))
+        return not rebound and len(whole) == len(uses) and all(
+            isinstance(n, ast.Subscript) and (isinstance(n.ctx, ast.Load) or isinstance(n.ctx, ast.Store) and isinstance(n.slice, ast.Name) and n.slice.id == key.id) for n in uses)
 
     def written_out(self, node: ast.For, items: list[Item], indent: str) -> str:
         """A loop over known parts: its body once for each."""

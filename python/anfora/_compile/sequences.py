@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import enum
+import functools
 from typing import Any
 
 from .iterables import is_made
@@ -19,6 +20,24 @@ def shape_of_plain(x: Any) -> Shape:
     if type(x) in (list, tuple):
         return Shape(type(x).__name__, [shape_of_plain(v) for v in x])
     return Shape("dict", [shape_of_plain(v) for v in x.values()], tuple(x)) if type(x) is dict else Shape("static", of=x)
+
+
+@functools.cache
+def _leaves_of_type() -> Any:
+    """A function that is made for the type of a tree: it gives the tuple of its leaves."""
+    from .._generated import Generated
+
+    def leaves(tree: Any) -> str:
+        found, waiting = [], [(tree, "x")]
+        while waiting:
+            t, text = waiting.pop()
+            if isinstance(t, (tuple, dict)):
+                parts = [(p, f"{text}[{i}]") for i, p in enumerate(t)] if isinstance(t, tuple) else [(p, f"{text}.{quoted(k)}") for k, p in t.items()]
+                waiting += reversed(parts)
+            elif t != "none":
+                found.append(text)
+        return f"def leaves(x) {{ ({''.join(f'{p}, ' for p in found).rstrip(' ')}) }}\n"
+    return Generated(leaves)
 
 
 class Sequences(Part):
@@ -115,15 +134,27 @@ class Sequences(Part):
     def leaves(self, node: Any) -> list[Item] | None:
         """The leaves of a tree whose structure is known."""
         s = self.like(node)
-        if s is None:
+        if s is None or s.kind == "any":
             return None
+        why = ""
 
         def of(text: str, s: Shape) -> list[Item]:
+            nonlocal why
+            if s.kind == "any":  # a leaf, or else no value
+                why = why or static_text(self, node, "TypeError: it is not known what the tree is made of here: give the function the leaves")
+                stops = [f"fn (t__: {kind}) {{ {self.mark(node)}assert(false, {why}); t__ }}" for kind in ("tuple", "record")]
+                return [Item(f"multitype({stops[0]}, {stops[1]}, fn (t__) {{ t__ }})({text})")]
             if is_structure(s):
                 return [x for i, p in zip(self.parts_of(text, s), s.parts) for x in of(i.text, p)]
             e = part_entry(s)
             return [] if isinstance(e, Is) and e.value is None else [Item(text, e)]
         return of(self.looked_at(node), s)
+
+    def leaves_by_type(self, place: Any, node: Any) -> str:
+        """The leaves of what has a type by the time that it is compiled."""
+        made = _leaves_of_type()
+        self.b.keep.append(made)
+        return f"{made._emit(self.b)}{self.mark(place)}({self.expr(node)})"
 
     def sequence_of_dict(self, node: Any) -> list[Item] | None:
         """d.items(), d.keys(), d.values()."""

@@ -23,7 +23,9 @@ from .dims import Dims
 from .effects import giving_back, resolver, with_given
 from .emit import Builder, fail, safe_name
 from .._errors import CompileError, Place
+from .generators import gathering, with_gathered
 from .hints import Hints
+from .kinds import placed
 from .known import ANY, Is, Knowing, Like, Scope, class_member, is_structure, parameters, part_entry
 from .iterables import Iterables
 from .iterators import Iterators
@@ -65,7 +67,7 @@ _INSTEAD = {
     ast.AsyncFor: ("async", "write a plain loop"),
     ast.AsyncWith: ("async", "call what it does outside of the compiled function"),
     ast.Await: ("await", "write a plain call"),
-    ast.Yield: ("yield", "collect what it gives in a tuple, and return that"),
+    ast.Yield: ("yield", "a generator is compiled where a loop, a comprehension or list(...) goes through all its items, that changes nothing that it reads; else return a list"),
     ast.YieldFrom: ("yield", "collect what it gives in a tuple, and return that"),
     ast.NamedExpr: (":=", "bind the name in a statement of its own"),  # what hoisted() does not reach
     ast.Set: ("a set", "write a tuple"),
@@ -521,7 +523,7 @@ class Writer(Knowing, Loops, Matching, Sequences, Branches, Raises, Hints, Augme
         self.no_iterator_given(node.value)
         text = f"{indent}{self.mark(node)}return{' ' + self.expr(node.value) if node.value else ''}\n"
         if node.value:
-            self.returning.append(self.structure(node.value))
+            self.returning.append(placed(self.structure(node.value), self.place(node)))
         self.returning_like.append(self.known_tree(node.value) if node.value else Shape("none"))
         return text
 
@@ -756,7 +758,7 @@ class Writer(Knowing, Loops, Matching, Sequences, Branches, Raises, Hints, Augme
             self.no_iterator_given(node.body)
             before, value = self.lambda_body(node.body, "  ")
             text = f"def {name}({params}) {{\n{before}  {self.expr(value)}\n}}\n"
-            self.hints.append(self.structure(value))
+            self.hints.append(placed(self.structure(value), self.place(value)))
             self.returning_like.append(self.known_tree(value))
             return text
         return f"{self.mark(node)}def {name}({params}) {{\n{self.body(node.body, '  ')}}}\n"
@@ -794,6 +796,9 @@ def emit_function(b: Builder, fn: types.FunctionType, statics: dict[str, Any] | 
 
     def write(unit: Any) -> str:
         node, file = source_of(fn)
+        if fn in b.gathered:
+            node = gathering(node)
+        node = with_gathered(node, resolver(fn))
         node = giving_back(with_given(plainer(node, resolver(fn)), resolver(fn)), given)
         wish = fn.__name__ if fn.__name__.isidentifier() else "lambda_"
         unit.wish = safe_name(wish)

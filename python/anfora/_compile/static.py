@@ -56,6 +56,8 @@ def static_text(w: Any, node: Any, x: Any) -> str:
     if x is tree_map:
         return "hyper_map"
     if isinstance(x, types.FunctionType) and not is_foreign(x):
+        if inspect.isgeneratorfunction(x):
+            no_generator(w, node, x)
         if x.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
             from .._function import as_function
             return as_function(x)._emit(w.b)
@@ -77,6 +79,11 @@ def static_text(w: Any, node: Any, x: Any) -> str:
     if name:
         return name
     return _object(w, node, x)
+
+
+def no_generator(w: Any, node: Any, f: Any) -> None:
+    w.refuse(node, f"{f.__name__}() yields its items one by one, and is compiled only where a loop, a comprehension or list(...) goes through all of them",
+             "return a list of them")
 
 
 def _constant(w: Any, node: Any, x: Any) -> str:
@@ -134,6 +141,8 @@ def emit_call(w: Any, c: Call) -> str:
     handler = getattr(f, "_emit_call", None)
     if handler:
         return handler(w, c)
+    if getattr(f, "__name__", "") == "_replace" and hasattr(getattr(f, "__self__", None), "_fields") and isinstance(c.node.func, ast.Attribute):
+        return replaced(w, c.node.func.value, w.like_object(c.node.func.value), c.kw)
     try:
         special = BUILTINS.get(f)
     except TypeError:  # not hashable
@@ -168,6 +177,8 @@ def emit_call(w: Any, c: Call) -> str:
         return _call_function(w, c, _vectorized(w, c, f))
     if is_foreign(f):
         return _no_counterpart(w, c.node, f)
+    if inspect.isgeneratorfunction(f):
+        no_generator(w, c.node, f)
     return _call_function(w, c, f)
 
 
@@ -339,7 +350,7 @@ def call_source(w: Any, c: Call, f: Any, inner: types.FunctionType, given: tuple
             shapes[name] = s
         parts.append(w.unchanged(c.node, f, name, w.expr(node)))
     various = f is inner and inner.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
-    if given or (statics or shapes or various) and not hasattr(f, "_emit_with"):
+    if given or (statics or shapes or various or inspect.isgeneratorfunction(f)) and not hasattr(f, "_emit_with"):
         from .source import emit_function
         text = emit_function(w.b, inner, statics, shapes, given)
     else:

@@ -27,7 +27,7 @@ HELPERS: dict[str, Any] = {}  # what functions of other libraries mean that have
 LINALG = ("solve", "matrix_power", "multi_dot", "outer", "tensordot")
 # Constants that the types of arguments may give too, such as x.shape[0] and x.dtype
 SIZES = {"shape", "n", "m", "N", "M", "num", "num_classes", "slice_size", "slice_sizes", "length", "sizes", "new_sizes", "size", "dtype", "new_dtype",
-         "minval", "maxval", "dimensions", "num_segments"}
+         "minval", "maxval", "dimensions", "num_segments", "total_repeat_length"}
 RANKS, SOME = range(9), range(1, 7)
 
 

@@ -12,12 +12,16 @@ element_kind = HELPERS["element_kind"]
 NO_ARRAY = len(KINDS)  # of keys, and of numbers of Python, which have no element type of their own
 
 
+def absent():
+    """Stands for an argument that is not given, where None is one."""
+
+
 @controlled
-def cond(pred, true_fun, false_fun, /, *operands, operand: Any = None):
+def cond(pred, true_fun, false_fun, /, *operands, operand: Any = absent):
     """true_fun(*operands) if pred holds, else false_fun(*operands)."""
     if pred is None:
         raise TypeError("lax.cond chooses by a truth value or a number")
-    if operand is not None:
+    if operand is not absent:  # None is given, too
         return cond(pred, true_fun, false_fun, operand)
     if pred:
         return true_fun(*operands)
