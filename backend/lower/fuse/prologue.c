@@ -150,7 +150,9 @@ anfi_prologue_way anfi_low_prologue(const anf_node *product, bool in_place) {
   size_t all = 0;
   anfi_type_elements(x->type, &all);
   q.elements = all;
-  q.once = q.near = m < n;
+  q.once = m < n;
+  q.near =
+      m < n || tb; // a B that is packed goes by groups, so that all rows would be computed first
   if (!take(&q, &(reach){x, row, col, false}, product) || !walk(&q) || q.rows == q.by_k)
     return PROLOGUE_NONE;
   return q.rows ? PROLOGUE_BY_ROWS : PROLOGUE_BY_K;

@@ -251,6 +251,8 @@ static void share_tasks(gemm *p) {
   p->blocks = anfi_mm_up(q->m, p->b.mb);
   p->group = p->b.group;
   if (cuts_rows_alone(q)) want = 1;
+  if (cuts_rows_alone(q) && !p->b.pack_b && p->panels)
+    p->group = p->panels; // one block of A at a time
   if (want > 1 && p->panels > 1 && anfi_mm_up(p->panels, p->group) < want)
     p->group = anfi_mm_up(p->panels, want);
   p->groups = p->panels ? anfi_mm_up(p->panels, p->group) : 1;
