@@ -385,7 +385,8 @@ const char *anfi_c_prototype(cgen *c, tfunc f) {
   for (uint32_t i = 2; i < f->n; i++) {
     texpr p = f->param[i];
     const char *name = anfi_c_name(c, p);
-    s = p->kind == TX_tensor ? SAY("%s, %s *%s%s", s, anfi_c_elem(c, p), alone, name)
+    const char *how = anfi_t_shares_buffer(f, i - 2) ? "" : alone;
+    s = p->kind == TX_tensor ? SAY("%s, %s *%s%s", s, anfi_c_elem(c, p), how, name)
                              : SAY("%s, %s", s, anfi_c_declaration(c, p, name));
   }
   return SAY("%s)", s);

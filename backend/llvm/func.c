@@ -192,7 +192,8 @@ static void tensor_parameters(lgen *g, const lfunc *u) {
     LLVMValueRef p = g->self_tail ? ll.BuildLoad2(g->b, g->ptr, g->slot.at[i].at, "")
                                   : ll.GetParam(u->fn, k + i - 2);
     anfi_ll_tensor_param(g, f->param[i], p);
-    if (!g->self_tail) anfi_ll_attr(g, u->fn, k + i - 1, "noalias", false);
+    if (!g->self_tail && !anfi_t_shares_buffer(f, i - 2))
+      anfi_ll_attr(g, u->fn, k + i - 1, "noalias", false);
   }
 }
 

@@ -291,6 +291,16 @@ texpr anfi_low_block_table(anfi_low *L, tdtype d, uint64_t n, anfi_os_block *b);
 uint64_t anfi_low_slices(const anf_node *n);
 /* fuse.c: a view that products alone read, where it is in memory */
 bool anfi_low_is_operand(const anf_node *n);
+/* fuse.c: may it be computed where it is read? */
+bool anfi_low_may_inline(const anf_node *n);
+/* fuse/prologue.c: is the left operand of this product computed while the product packs it, and in which order? */
+typedef enum anfi_prologue_way {
+  PROLOGUE_NONE,
+  PROLOGUE_BY_ROWS, // memory is read along K
+  PROLOGUE_BY_K     // memory is read along the rows of the operand
+} anfi_prologue_way;
+anfi_prologue_way anfi_low_prologue(const anf_node *product, bool in_place);
+bool anfi_low_is_prologue(const anf_node *n); // of the product that reads it
 /* fuse.c: may it have an epilogue? Does it multiply bytes, and sum them in i32? */
 bool anfi_low_is_product(const anf_node *n);
 bool anfi_low_is_of_bytes(const anf_node *n);
@@ -321,6 +331,15 @@ static inline bool anfi_low_byte(anf_dtype d) { return d == ANF_I8 || d == ANF_U
 enum { ANFI_PARALLEL_WORK = 1 << 10 };
 enum { ANFI_PARALLEL_MACS = 1 << 20 }; // fewer products are done before other threads are awake
 
+/* gemm/prologue.c: A of a product is computed while it is packed. The element of row i and step k is `v` at the batch's digits, i
+ * and k; or k and i, if v is stored K by M. */
+typedef struct anfi_prologue {
+  const anfi_view *v;
+  anfi_pt batch;
+  uint64_t rows, steps;
+  bool transposed;
+} anfi_prologue;
+
 /* gemm.c: c[m, n] = sum over k of a[m, k] b[k, n], then the epilogue: + bias[n], + rhs[m, n], Relu */
 typedef struct anfi_mm {
   /* types: of the result; of a and b if they are bytes, else void: then elem is theirs, too */
@@ -332,6 +351,8 @@ typedef struct anfi_mm {
   texpr a0, b0, c0;
   uint64_t lda, ldb, ldc;
   bool ta, tb;
+  const anfi_prologue
+      *prologue;            // computes a, which is NULL; or NULL. ta: its packed copy is K by M
   const anf_value *const_b; // the value of b, if that is a constant
   bool small;               // of which no byte is outside [-64, 64]
   /* b holds bytes, m is 1: its elements are b - zero, of f32; zero: one number or n of them, or NULL */

@@ -623,6 +623,12 @@ tfunc anfi_t_func_without(tstore *t, tfunc f, tattr_key k) {
 
 /* ---- attributes ---- */
 
+bool anfi_t_shares_buffer(tfunc f, uint32_t param) {
+  int64_t hint;
+  if (!anfi_t_attr(f->attrs, TA_inplace_hint, &hint) || hint < 0) return false;
+  return param == (hint >> 8) || param == (hint & 255);
+}
+
 bool anfi_t_attr(tattrs a, tattr_key k, int64_t *value) {
   for (uint32_t i = 0; i < a.n; i++)
     if (a.at[i].key == k) {

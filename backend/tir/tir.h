@@ -323,6 +323,8 @@ tfunc anfi_t_func(tstore *t, const anfi_str *name, tdtype ret, uint32_t n, const
                   tstmt body, tattrs attrs);
 tfunc anfi_t_with_body(tstore *t, tfunc f, tstmt body);
 
+/* May tensor `param`, as calls count them, share the buffer of another one (inplace_hint)? */
+bool anfi_t_shares_buffer(tfunc f, uint32_t param);
 tfunc anfi_t_func_without(tstore *t, tfunc f, tattr_key k); // that attribute
 bool anfi_t_attr(tattrs a, tattr_key k, int64_t *value);    // value may be NULL
 tattrs anfi_t_attr_set(tstore *t, tattrs a, tattr_key k, int64_t value);

@@ -17,9 +17,9 @@
 enum { MOST_PARAMS = 8, TEXT = 4096, TURNS = 40, ROUNDS = 3, MOST_PASSES = 64, CALLS = 200 };
 
 static const char *const programs[] = {
-    "widened", "heads",       "residual", "scores", "attend", "qkv",    "block",
-    "sums",    "columns",     "biased",   "folded", "step",   "half",   "batches",
-    "chain",   "attend_grad", "rounds",   "swing",  "growth", "chosen", "hidden"};
+    "widened", "heads",  "residual", "scores", "attend", "qkv",     "block",   "sums",
+    "columns", "biased", "folded",   "step",   "half",   "batches", "chain",   "attend_grad",
+    "rounds",  "swing",  "growth",   "chosen", "hidden", "merged",  "crossed", "split"};
 /* Without it a product is one of dequantised floats, which rounds every factor. */
 static const char *const rounding[] = {"analysis_quantized", "quantized_graph_reschedule",
                                        "quantize_op_compensation", "factor"};

@@ -78,10 +78,11 @@ static bool has_code(const anf_node *n) {
 
 static void put_alone(const anf_node *n, bool inlined, anf_text *out) {
   uint64_t slices = inlined ? 0 : anfi_low_slices(n);
-  const char *before = !inlined                 ? "  "
-                       : anfi_low_is_operand(n) ? "  read by products where it is: "
-                       : anfi_low_is_product(n) ? "  product whose reader is its epilogue: "
-                                                : "  computed where it is read: ";
+  const char *before = !inlined                  ? "  "
+                       : anfi_low_is_operand(n)  ? "  read by products where it is: "
+                       : anfi_low_is_prologue(n) ? "  computed while a product packs it: "
+                       : anfi_low_is_product(n)  ? "  product whose reader is its epilogue: "
+                                                 : "  computed where it is read: ";
   put_node(n, before, out);
   if (anfi_low_is_of_bytes(n)) anfi_puts(out, ", of bytes that are summed in i32");
   if (anfi_is_op(n, ANF_OP_Attention)) {

@@ -29,6 +29,7 @@ typedef struct place { // of a node; 0 while no consumer was seen
   bool plain;          // read by pointwise ops alone, from here to the nest's own
   bool operand;        // a strided view that products alone read, where it is
   bool again;          // computed by each nest that reads it
+  bool below;          // a view that such a view reads
 } place;
 
 typedef struct plan {
@@ -53,7 +54,7 @@ static bool has(const anf_node *n, uint32_t flag) { return anfi_op_of(n)->flags 
 static bool is_map(anfi_lower k) { return k == ANFI_LOWER_POINTWISE || k == ANFI_LOWER_INDEX_MAP; }
 
 /* May the op be fused at all? An op that may trap must run for every element. */
-static bool may_inline(const anf_node *n) {
+bool anfi_low_may_inline(const anf_node *n) {
   if (n->kind != ANFI_APPLY || !is_map(anfi_op_of(n)->lower) || !n->type) return false;
   if (n->type->kind != ANF_TYPE_TENSOR || n->type->n == 0) return false;
   if (anfi_op_of(n)->flags & ANFI_AS_WHOLE) return false;
@@ -209,15 +210,16 @@ static bool moves_last(const anf_node *x) {
          (a == rank - 1 || b == rank - 1);
 }
 
-/* Is it a large tensor that the nest reads transposed? Nests of maps do that in squares (gemm/transposed.c), others do
- * not. */
+/* Is it a large tensor that the nest reads transposed? Nests of maps do that in squares (gemm/transposed.c), products read
+ * along memory (prologue.c), others do not. */
 static bool is_read_transposed(const plan *p, const anf_node *x, uint32_t nest) {
   enum { LEAST = 1 << 14 };
   const anf_node *root = p->order[nest - 1];
   size_t n = 0, rank = x->type && x->type->kind == ANF_TYPE_TENSOR ? x->type->n : 0;
   if (!has(x, ANFI_PERMUTES)) return false;
   if (rank < 2 || !anfi_type_elements(x->type, &n) || n < LEAST) return false;
-  if (root->kind == ANFI_APPLY && is_map(anfi_op_of(root)->lower)) return false;
+  if (root->kind == ANFI_APPLY && (is_map(anfi_op_of(root)->lower) || has(root, ANFI_EPILOGUE)))
+    return false;
   return moves_last(x);
 }
 
@@ -225,7 +227,7 @@ static bool is_read_transposed(const plan *p, const anf_node *x, uint32_t nest) 
 static bool is_window(const anf_node *x) {
   if (!has(x, ANFI_PART)) return false;
   const anf_node *of = x->in[0].def;
-  return !may_inline(of) && !anfi_low_is_product(of);
+  return !anfi_low_may_inline(of) && !anfi_low_is_product(of);
 }
 
 /* Does it only repeat elements, or give them other dims? */
@@ -239,8 +241,8 @@ static bool is_spread(const anf_node *n) {
 static bool is_cheap_again(const plan *p, const anf_node *x) {
   enum { LEAST = 1 << 15, TIMES = 8, MOST = 2 };
   size_t elements, sum = 0, n;
-  if (p->in_place || !may_inline(x) || x->nin > 2 || !anfi_type_elements(x->type, &elements) ||
-      elements < LEAST)
+  if (p->in_place || !anfi_low_may_inline(x) || x->nin > 2 ||
+      !anfi_type_elements(x->type, &elements) || elements < LEAST)
     return false;
   if (!is_spread(x) && (anfi_op_of(x)->lower != ANFI_LOWER_POINTWISE || anfi_op_of(x)->cost > MOST))
     return false;
@@ -258,7 +260,7 @@ static bool is_cheap_again(const plan *p, const anf_node *x) {
 /* Integers that count, given other dims: whoever reads some of them computes these. */
 static bool is_counted(const anf_node *x) {
   while (is_spread(x)) x = x->in[0].def;
-  return anfi_is_op(x, ANF_OP_Arange) && may_inline(x) && x->type->dtype == ANF_I64;
+  return anfi_is_op(x, ANF_OP_Arange) && anfi_low_may_inline(x) && x->type->dtype == ANF_I64;
 }
 
 /* Another nest reads x. It computes x again, or x has a buffer. Products of bytes read those that were widened. */
@@ -274,10 +276,35 @@ static bool keeps_memory(const anf_node *n) {
   return (anfi_op_of(n)->flags & ANFI_IN_ORDER) && anfi_op_of(n)->lower == ANFI_LOWER_INDEX_MAP;
 }
 
-/* Does it have a buffer that it shares with nobody's nest? */
-static bool is_in_memory(const anf_node *n) {
+/* Does it end the epilogue of a product, such as the sum of x @ w and a bias? Then it is written as stored, and read where it is. */
+static bool ends_epilogue(const anf_node *n) {
+  enum { CHAIN = 8 };
+  size_t a, b;
+  for (int depth = 0; depth < CHAIN && anfi_low_may_inline(n) && is_plain(n); depth++) {
+    const anf_node *next = NULL;
+    for (uint32_t i = 0; i < n->nin && !next; i++) {
+      const anf_node *x = n->in[i].def;
+      if (!x->uses || x->uses->next || !x->type || x->type->kind != ANF_TYPE_TENSOR) continue;
+      if (!anfi_type_elements(x->type, &a) || !anfi_type_elements(n->type, &b) || a != b) continue;
+      if (anfi_low_is_product(x)) return true;
+      if (anfi_low_may_inline(x)) next = x;
+    }
+    if (!next) return false;
+    n = next;
+  }
+  return false;
+}
+
+/* Does it have a buffer that it shares with nobody's nest? `whole`: all of it is read */
+static bool is_in_memory(const anf_node *n, bool whole) {
   while (keeps_memory(n)) n = n->in[0].def;
-  return n->type && n->type->kind == ANF_TYPE_TENSOR && !may_inline(n) && n->kind != ANFI_VALUE;
+  if (!n->type || n->type->kind != ANF_TYPE_TENSOR || n->kind == ANFI_VALUE) return false;
+  return !anfi_low_may_inline(n) || (whole && ends_epilogue(n));
+}
+
+/* Is it a view of memory, if its input is memory? */
+static bool is_view(const anf_node *n) {
+  return has(n, ANFI_PART | ANFI_PERMUTES) || keeps_memory(n);
 }
 
 /* Strides of a slice, transposition or exchange of axes of what has these strides. */
@@ -322,13 +349,15 @@ static bool is_strided_operand(const anf_node *user, size_t i, const anf_node *x
   const anf_node *chain[CHAIN], *of = x;
   int64_t stride[ANF_MAX_RANK];
   int n = 0;
+  bool whole = true;
   if (!(anfi_is_op(user, ANF_OP_MatMul) || (anfi_is_op(user, ANF_OP_Linear) && i == 1)) || i > 1)
     return false;
   for (; n < CHAIN && has(of, ANFI_PART | ANFI_PERMUTES); of = of->in[0].def) {
     if (!of->type || of->type->kind != ANF_TYPE_TENSOR || !is_static(of->type)) return false;
+    whole &= has(of, ANFI_PERMUTES);
     chain[n++] = of;
   }
-  if (!n || !is_in_memory(of) || !is_static(of->type)) return false;
+  if (!n || !is_in_memory(of, whole) || !is_static(of->type)) return false;
   anfi_dense_strides(of->type->n, of->type->dims, stride);
   while (n)
     if (!strides_of(chain[--n], stride)) return false;
@@ -372,6 +401,14 @@ static void note_use(plan *p, const anf_node *user, uint32_t user_index, size_t 
   note_state(p, &want, x, anfi_hash_mix(want.nest - 1, 1), bits);
   if (!found) return;
   place *to = &p->at[found - 1];
+  want.below = to->below | (inside && (u->operand || u->below) && is_view(x));
+  if (inside && (u->operand || u->below) && !is_view(x)) to->split = true; // it is memory
+  if (i == 0 && !to->nest && !is_strided_operand(user, i, x) &&
+      anfi_low_prologue(user, p->in_place) != PROLOGUE_NONE) {
+    *to = (place){.nest = user_index + 1, .depth = 1, .points = want.points};
+    p->product[user_index] = NO_EPILOGUE; // the nest computes an operand, not the result
+    return;
+  }
   bool operand = is_strided_operand(user, i, x);
   if (operand || to->operand) { // of products alone, or written once
     bool mixed = to->nest && operand != to->operand;
@@ -393,6 +430,7 @@ static void note_use(plan *p, const anf_node *user, uint32_t user_index, size_t 
   else if (to->nest != want.nest || to->points != want.points) read_by_two(p, to, x);
   else {
     to->plain &= want.plain;
+    to->below |= want.below;
     to->again |= want.again;
     if (want.depth > to->depth) to->depth = want.depth;
   }
@@ -419,7 +457,7 @@ uint64_t *anfi_fuse_plan(anfi_arena *a, size_t n, anf_node *const *order, uint32
         at->split = true; // used by another graph, or by a node that is not lowered here
     }
     bool epilogue = may_be_epilogue(&p, x, at);
-    if (used == 64 || !(may_inline(x) || epilogue) || !at->nest ||
+    if (used == 64 || !(anfi_low_may_inline(x) || epilogue) || !at->nest ||
         anfi_is_result(x->graph->module, x))
       at->split = true;
     if (epilogue && !at->split) p.product[at->nest - 1] = (uint32_t)i + 1;

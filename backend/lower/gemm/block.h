@@ -12,7 +12,9 @@ typedef enum gemm_a {
   A_BY_K,                // stored K by M, and read so (attribute trans_a)
   A_TRANSPOSED,          // stored K by M: the task's rows are transposed for each block of K,
   A_TRANSPOSED_BY_BLOCK, // or each cache block of rows right before its only use
-  A_WIDENED_BY_BLOCK     // the same of bytes that kernels read as s16
+  A_WIDENED_BY_BLOCK,    // the same of bytes that kernels read as s16
+  A_COMPUTED_BY_BLOCK,   // the same of what a prologue computes, by rows,
+  A_COMPUTED_BY_K        // or K by M
 } gemm_a;
 
 /* Where kernels write sums. */
@@ -82,6 +84,12 @@ static inline uint64_t last_rows(const gemm *p) { return p->q->m - (p->blocks - 
 static inline texpr column(const gemm *p, const gemm_group *s, texpr nth) {
   return atom(p, mulc(p, add(p, s->first, nth), p->b.nr));
 }
+/* Do kernels read A stored K by M? */
+static inline bool is_by_k(const gemm *p) { return p->a == A_BY_K || p->a == A_COMPUTED_BY_K; }
+/* Is it copied for each cache block of rows, right before its only use? */
+static inline bool is_by_block(const gemm *p) {
+  return p->a >= A_TRANSPOSED_BY_BLOCK && p->a <= A_COMPUTED_BY_K;
+}
 /* The tail belongs to the last group. */
 static inline void begin_tail(gemm *p) {
   if (p->groups > 1) anfi_low_if(p->L);
@@ -113,6 +121,9 @@ uint64_t anfi_gemm_prepacked_steps(const gemm *p, uint64_t k);
 /* Packs a B that stays the same in a loop before the loop, if that helps; finds it again, or NULL. */
 void anfi_gemm_prepack_invariant(gemm *p);
 texpr anfi_gemm_prepacked_invariant(const gemm *p);
+
+/* prologue.c: rows [row, row + m) and steps [k0, k0 + kb) of A, computed into the packed copy */
+void anfi_gemm_compute_a(gemm *p, const gemm_matrix *to, texpr row, texpr m, texpr k0, uint64_t kb);
 
 /* epilogue.c: C from the transposed result of swapped operands */
 void anfi_gemm_store_transposed(anfi_low *L, const anfi_mm *q, texpr columns);

@@ -123,6 +123,7 @@ typedef struct matmul {
   bool bytes;   // a and b are the operands before conversion to the type
   bool weights; // b alone is bytes, of f32 less `zero`, or NULL
   anfi_view *zero;
+  anfi_prologue_way prologue; // of a
 } matmul;
 
 /* All columns of one row: the sums of its products, in order. */
@@ -197,6 +198,7 @@ static bool rows_follow(const matrix *x) {
 
 /* With one b for all, batches of a are more rows. */
 static void fold_batches(matmul *m) {
+  if (m->prologue == PROLOGUE_BY_K) return;
   if (!one_for_all(&m->b) || m->a.transposed || !all_of_them(m, &m->a) || !rows_follow(&m->a))
     return;
   for (size_t k = 0; k < m->nb; k++) m->rows *= (uint64_t)m->batch[k];
@@ -319,6 +321,7 @@ static void note_in_step(anfi_low *L, const consumer *f, const anfi_mm *q) {
   const texpr factor[] = {q->a, q->b, q->bias};
   if (L->scope.n != 1 || (q->rhs && anfi_low_gemm_cuts_k(L, q))) return;
   see_reads(L, &r, f, f->root, true);
+  if (q->prologue) see_reads(L, &r, f, q->prologue->v, false);
   for (size_t i = 0; i < ANFI_LEN(factor); i++)
     if (factor[i]) anfi_push(L->a, &r.other, factor[i]);
   for (size_t i = 0; i < r.own.n; i++) {
@@ -410,6 +413,15 @@ static void one_product(anfi_low *L, anfi_mm *q, consumer *f) {
   anfi_low_gemm(L, q);
 }
 
+/* Is a still to be computed, as the plan says? */
+static anfi_prologue_way prologue_of(const anfi_low *L, const matmul *m) {
+  const matrix *a = &m->a;
+  bool open = a->v->kind == VIEW_LAZY && !a->v->tensor && !a->tensor && !a->vector;
+  if (!m->node || !open || m->bytes || m->weights || L->o.no_fuse || !all_of_them(m, a))
+    return PROLOGUE_NONE;
+  return anfi_low_prologue(m->node, false);
+}
+
 static bool by_kernels(anfi_low *L, const matmul *whole, consumer *f) {
   matmul m = *whole;
   anfi_loop loop[ANF_MAX_RANK];
@@ -417,9 +429,12 @@ static bool by_kernels(anfi_low *L, const matmul *whole, consumer *f) {
   if (!kernels_wanted(whole)) return false;
   strided_matrix(&m.a);
   strided_matrix(&m.b);
+  m.prologue = prologue_of(L, &m);
   fold_batches(&m);
   anfi_mm q = sizes_of(&m);
-  q.a = tensor_of(L, &m.a);
+  anfi_prologue p = {.v = m.a.v, .rows = m.rows, .steps = m.inner, .transposed = m.a.transposed};
+  if (m.prologue) q.prologue = &p, q.ta = m.prologue == PROLOGUE_BY_K;
+  else q.a = tensor_of(L, &m.a);
   q.b = tensor_of(L, &m.b);
   q.const_b = m.b.nbatch || m.b.tensor ? NULL : m.b.v->constant;
   q.c = f->to;
@@ -436,7 +451,8 @@ static bool by_kernels(anfi_low *L, const matmul *whole, consumer *f) {
   }
   if (q.serial && !L->in_parallel) anfi_low_share(loop, m.nb);
   for (size_t k = 0; k < m.nb; k++) anfi_pt_push(&f->batch, batch[k], (uint64_t)m.batch[k]);
-  q.a0 = start_of(L, &m.a, m.nb, batch);
+  p.batch = f->batch;
+  if (!m.prologue) q.a0 = start_of(L, &m.a, m.nb, batch);
   q.b0 = start_of(L, &m.b, m.nb, batch);
   q.c0 = anfi_ix_mulc(L, anfi_pt_linear(L, &f->batch), m.rows * m.cols);
   one_product(L, &q, f);

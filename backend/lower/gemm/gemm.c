@@ -71,13 +71,13 @@ static void call_kernel(gemm *p, const call *c) {
   texpr to = tile ? ix(p, 0) : add(p, p->to0, add(p, mulc(p, c->row, p->to_ld), c->col));
   anfi_low_open(L);
   in[BRGEMM_A] =
-      address(p, c->a.tensor, add(p, c->a.at, mulc(p, c->down, p->a == A_BY_K ? 1 : c->a.ld)));
+      address(p, c->a.tensor, add(p, c->a.at, mulc(p, c->down, is_by_k(p) ? 1 : c->a.ld)));
   in[BRGEMM_B] = address(p, c->b.tensor, c->b.at);
   in[BRGEMM_C] = address(p, p->to, to);
   anfi_low_gemm_sizes(L, in, (uint64_t[]){1, c->m, c->n, c->k, c->a.ld, c->b.ld, p->to_ld, 0, 0});
   tattrs a = {0};
   if (c->first) a = anfi_t_attr_set(L->t, a, TA_init, 1);
-  if (p->a == A_BY_K) a = anfi_t_attr_set(L->t, a, TA_trans_a, 1);
+  if (is_by_k(p)) a = anfi_t_attr_set(L->t, a, TA_trans_a, 1);
   if (p->k_group > 1) a = anfi_t_attr_set(L->t, a, TA_vnni_b, p->column_sums ? 2 : 1);
   if (p->q->small) a = anfi_t_attr_set(L->t, a, TA_small, 1);
   if (c->last) a = kernel_epilogue(p, c, a, in);
@@ -120,6 +120,10 @@ static void block_of_rows(gemm *p, call c, const gemm_group *s, const gemm_task 
   if (p->a == A_WIDENED_BY_BLOCK) {
     c.down = ix(p, 0);
     anfi_gemm_copy_rows(p, &c.a, c.row, m, s->k0, s->k);
+  }
+  if (p->a == A_COMPUTED_BY_BLOCK || p->a == A_COMPUTED_BY_K) {
+    c.down = ix(p, 0);
+    anfi_gemm_compute_a(p, &c.a, c.row, ix(p, m), s->k0, s->k);
   }
   all_panels(p, &c, s);
 }
@@ -226,6 +230,15 @@ static void all_tasks(gemm *p) {
 
 /* ---- the plan ---- */
 
+/* With more rows than columns a prologue computes each element once: rows alone are cut, finer if need be. Else teams
+ * of columns compute it again, which fuse/prologue.c allows to cheap ones. */
+static bool cuts_rows_alone(const anfi_mm *q) { return q->prologue && q->m >= q->n; }
+static uint64_t rows_of_tasks(const gemm *p, uint64_t want) {
+  enum { LEAST = 32 }; // rows of a cache block
+  uint64_t most = anfi_mm_up(anfi_mm_up(p->q->m, want), LEAST) * LEAST;
+  return cuts_rows_alone(p->q) && p->parallel && most < p->b.mb ? most : p->b.mb;
+}
+
 /* Columns first: each range of rows packs B again. */
 static void share_tasks(gemm *p) {
   const anfi_mm *q = p->q;
@@ -233,15 +246,19 @@ static void share_tasks(gemm *p) {
                 (p->slices > 1 || q->m * q->n >= ANFI_PARALLEL_MACS / q->k);
   p->panels = q->n / p->b.nr;
   p->tail = q->n % p->b.nr;
+  uint64_t want = p->parallel ? anfi_mm_up(ANFI_LOW_TASKS, p->slices) : 1, rows = want;
+  p->b.mb = rows_of_tasks(p, want);
   p->blocks = anfi_mm_up(q->m, p->b.mb);
   p->group = p->b.group;
-  uint64_t want = p->parallel ? anfi_mm_up(ANFI_LOW_TASKS, p->slices) : 1;
+  if (cuts_rows_alone(q)) want = 1;
+  if (cuts_rows_alone(q) && !p->b.pack_b && p->panels)
+    p->group = p->panels; // one block of A at a time
   if (want > 1 && p->panels > 1 && anfi_mm_up(p->panels, p->group) < want)
     p->group = anfi_mm_up(p->panels, want);
   p->groups = p->panels ? anfi_mm_up(p->panels, p->group) : 1;
   p->team = anfi_mm_up(p->groups, want);
   p->teams = anfi_mm_up(p->groups, p->team);
-  want = anfi_mm_up(want, p->teams);
+  want = anfi_mm_up(rows, p->teams);
   p->task_blocks = anfi_mm_up(p->blocks, want < p->blocks ? want : p->blocks);
   p->row_tasks = anfi_mm_up(p->blocks, p->task_blocks);
 }
@@ -282,6 +299,7 @@ static anfi_mm_plan plan_of(const anfi_low *L, const anfi_mm *q) {
   anfi_mm_shape s = shape_of(L, q);
   anfi_mm_plan p = anfi_mm_plan_of(&isa, &s);
   if (L->o.plans) L->o.plans->find(L->o.plans->user, &s, &p);
+  if (q->prologue && p.exchanged) p = (anfi_mm_plan){false, anfi_mm_blocks(&isa, &s)};
   return p;
 }
 
@@ -297,6 +315,8 @@ bool anfi_low_gemm_rounds(const anfi_low *L, const anfi_mm *q) {
 
 static gemm_a a_layout(const gemm *p, bool dots) {
   bool widened = p->q->bytes_a && p->type.a != p->q->bytes_a;
+  if (p->q->prologue && p->team == 1) return p->q->ta ? A_COMPUTED_BY_K : A_COMPUTED_BY_BLOCK;
+  if (p->q->prologue) return p->q->ta ? A_BY_K : A_BY_ROWS;
   if (!p->q->ta) return widened && p->team == 1 ? A_WIDENED_BY_BLOCK : A_BY_ROWS;
   if (!dots && (p->widened || !p->b.pack_a)) return A_BY_K;
   return p->team == 1 ? A_TRANSPOSED_BY_BLOCK : A_TRANSPOSED;
@@ -310,6 +330,7 @@ static gemm gemm_of(anfi_low *L, const anfi_mm *q, const anfi_blocks *b) {
   p.wide = p.type.sum != q->elem;
   p.widened = anfi_t_elem_is_half(q->elem) && p.type.b != q->elem;
   if (p.widened) p.b.pack_a = p.b.pack_b = true;
+  if (q->prologue) p.b.pack_a = true;
   if (dots && (q->ta || (q->bytes_a && p.type.a != q->bytes_a))) p.b.pack_a = true;
   anfi_isa isa = anfi_low_isa(L);
   bool prepacked = is_prepacked(L, q), packed = prepacked || (p.b.pack_b && !q->tb);

@@ -65,10 +65,9 @@ void anfi_gemm_copy_rows(gemm *p, const gemm_matrix *to, texpr row, uint64_t m, 
 gemm_matrix anfi_gemm_pack_a(gemm *p, const gemm_task *t, texpr k0, uint64_t kb) {
   const anfi_mm *q = p->q;
   anfi_low *L = p->L;
-  texpr from = atom(p, offset_in_a(p, t->row, k0)), rows;
+  texpr from = q->prologue ? NULL : atom(p, offset_in_a(p, t->row, k0)), rows;
   if (!p->b.pack_a) return (gemm_matrix){q->a, from, q->lda};
-  bool by_k = p->a == A_BY_K,
-       by_block = p->a == A_TRANSPOSED_BY_BLOCK || p->a == A_WIDENED_BY_BLOCK;
+  bool by_k = is_by_k(p), by_block = is_by_block(p);
   uint64_t most = by_block ? p->b.mb : p->task_blocks * p->b.mb, ld = (by_k ? most : kb) + LINE;
   anfi_loop i, j;
   gemm_matrix r = {anfi_low_local(L, p->type.a, (by_k ? kb : most) * ld, "rows"), ix(p, 0), ld};
@@ -78,6 +77,10 @@ gemm_matrix anfi_gemm_pack_a(gemm *p, const gemm_task *t, texpr k0, uint64_t kb)
     return r;
   }
   rows = p->row_tasks == 1 ? ix(p, q->m) : minus(p, t->last_row, t->row);
+  if (q->prologue) {
+    anfi_gemm_compute_a(p, &r, t->row, rows, k0, kb);
+    return r;
+  }
   anfi_low_loop_range(L, &i, ix(p, 0), by_k ? ix(p, kb) : rows, 1, "i");
   anfi_low_loop_range(L, &j, ix(p, 0), by_k ? rows : ix(p, kb), 1, "j");
   copy_element(p, p->type.a, r.tensor, add(p, mulc(p, i.var, ld), j.var), q->a,
