@@ -129,7 +129,9 @@ anfi_os_block *anfi_low_block(anfi_low *L, size_t bytes) {
 
 texpr anfi_low_block_table(anfi_low *L, tdtype d, uint64_t n, anfi_os_block *b) {
   if (n > UINT32_MAX) anfi_throw_nomem(L->cx);
-  return global(L, anfi_t_list_block(L->t, d, (uint32_t)n, b));
+  anfi_os_block *one = anfi_os_block_one(b);
+  anfi_defer(L->cx, ANFI_ALWAYS, release_block, one);
+  return global(L, anfi_t_list_block(L->t, d, (uint32_t)n, one));
 }
 
 static texpr global_of(anfi_low *L, const anf_value *v) {

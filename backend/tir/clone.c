@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A deep copy of a module in another store.
  *   100 nodes, of which the functions use 40     ->     40 nodes
- * After many passes the copy leaves their garbage behind. */
+ * After many passes the copy leaves their garbage behind. And tables of a module: equal ones are one, those that nothing reads go. */
 #include "backend/tir/tir.h"
 
 typedef struct cloner {
@@ -151,4 +151,26 @@ void anfi_t_merge(tmod *to, const tmod *from, const char *tag, anfi_map *tables)
     tfunc f = func(&c, from->func.at[i]);
     if (f->body || !anfi_t_mod_find(to, f->name)) anfi_t_mod_add(to, f);
   }
+}
+
+/* ---- tables that nothing reads ---- */
+
+static bool see_read(tviewer *v, texpr e) {
+  if (e->kind == TX_tensor) *anfi_map_at((anfi_map *)v->user, anfi_key(e)) = 1;
+  return true;
+}
+
+void anfi_t_drop_unread(tmod *m) {
+  anfi_map read;
+  anfi_map_init(&read, anfi_scratch(m->t->cx));
+  tviewer v = {.user = &read, .enter_expr = see_read};
+  for (size_t i = 0; m->global.n && i < m->func.n; i++)
+    if (m->func.at[i]->body) anfi_t_view_stmt(&v, m->func.at[i]->body);
+  size_t n = 0;
+  for (size_t i = 0; i < m->global.n; i++) {
+    tstmt define = m->global.at[i];
+    if (!table_of(define) || anfi_map_find(&read, anfi_key(define->e[0])))
+      m->global.at[n++] = define;
+  }
+  m->global.n = n;
 }

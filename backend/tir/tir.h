@@ -401,6 +401,7 @@ void anfi_t_import(tmod *to, const tmod *from); // copies of from's functions
 /* Adds copies of all that `from` has. A function f becomes f_TAG; one that is declared only stays, and is there once, as
  * is a private table of the same elements (`tables`: those of the merges before; empty at first). */
 void anfi_t_merge(tmod *to, const tmod *from, const char *tag, anfi_map *tables);
+void anfi_t_drop_unread(tmod *m); // private tables
 
 /* compare.c */
 typedef struct tcompare {

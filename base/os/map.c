@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Mapping of files: whole pages, from the one in which the wanted bytes begin.
- *   bytes 5000 .. 5100 of a file   ->   a mapping from byte 4096 on, data = its address + 904 */
+ *   bytes 5000 .. 5100 of a file   ->   a mapping from byte 4096 on, data = its address + 904
+ * And blocks of equal bytes, such as a weight that is packed for code of several sizes, which are one (anfi_os_block_one). */
 #define _DEFAULT_SOURCE // madvise
 #include "base/os/map.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -48,6 +50,10 @@ struct anfi_os_block {
   bool of_file;
   unsigned char *pages, *data; // data: in the first page
   size_t mapped;
+  /* of one that is in the table of blocks with one content */
+  bool listed;
+  uint64_t hash;
+  anfi_os_block *next;
 };
 
 static anfi_os_block *block(int f, uint64_t offset, size_t n) {
@@ -96,7 +102,13 @@ anfi_os_block *anfi_os_block_retain(anfi_os_block *b) {
   return b;
 }
 
+static void give_up(anfi_os_block *b);
+
 void anfi_os_block_release(anfi_os_block *b) {
+  if (b && b->listed) {
+    give_up(b);
+    return;
+  }
   if (!b || atomic_fetch_sub(&b->refs, 1) != 1) return;
   munmap(b->pages, b->mapped);
   free(b);
@@ -106,6 +118,58 @@ unsigned char *anfi_os_block_data(const anfi_os_block *b) { return b->data; }
 
 void anfi_os_block_leave(const anfi_os_block *b) {
   if (b->of_file) (void)madvise(b->pages, b->mapped, MADV_DONTNEED);
+}
+
+/* ---- blocks with one content ---- */
+
+enum { BUCKETS = 1024, SAMPLE = 1 << 12, APART = 1 << 18 };
+
+/* Of all that live. */
+static struct {
+  pthread_mutex_t lock;
+  anfi_os_block *bucket[BUCKETS];
+} table = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Of some of the bytes: those of equal hash are compared. */
+static uint64_t hash_of(const anfi_os_block *b) {
+  uint64_t h = b->mapped;
+  for (size_t at = 0; at < b->mapped; at += APART)
+    h = anfi_hash(b->pages + at, b->mapped - at < SAMPLE ? b->mapped - at : SAMPLE, h);
+  return h;
+}
+
+static void give_up(anfi_os_block *b) {
+  pthread_mutex_lock(&table.lock);
+  bool last = atomic_fetch_sub(&b->refs, 1) == 1;
+  anfi_os_block **at = &table.bucket[b->hash % BUCKETS];
+  while (last && *at != b) at = &(*at)->next;
+  if (last) *at = b->next;
+  pthread_mutex_unlock(&table.lock);
+  if (!last) return;
+  munmap(b->pages, b->mapped);
+  free(b);
+}
+
+/* The one in the table with the same bytes; NULL: there was none, and b is in it now. */
+static anfi_os_block *same_listed(anfi_os_block *b) {
+  anfi_os_block **first = &table.bucket[b->hash % BUCKETS];
+  for (anfi_os_block *o = *first; o; o = o->next)
+    if (o->hash == b->hash && o->mapped == b->mapped && memcmp(o->pages, b->pages, b->mapped) == 0)
+      return o;
+  b->next = *first;
+  b->listed = true;
+  return *first = b, NULL;
+}
+
+anfi_os_block *anfi_os_block_one(anfi_os_block *b) {
+  if (b->of_file || b->listed) return anfi_os_block_retain(b);
+  b->hash = hash_of(b);
+  pthread_mutex_lock(&table.lock);
+  anfi_os_block *one = anfi_os_block_retain(same_listed(b));
+  pthread_mutex_unlock(&table.lock);
+  if (!one) return anfi_os_block_retain(b);
+  (void)madvise(b->pages, b->mapped, MADV_DONTNEED);
+  return one;
 }
 
 void anfi_os_view_copy(void *to, const anfi_os_view *v, uint64_t offset, size_t n) {

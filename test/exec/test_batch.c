@@ -3,6 +3,8 @@
 #include "test/exec/text.h"
 
 #include "anfora/exec.h"
+#include "backend/jit/jit.h"
+#include "exec/exec.h"
 
 static anf_exec *compiled(world *w, anf_module *m, const anf_exec_opts *o) {
   anf_exec *e = NULL;
@@ -68,6 +70,38 @@ static void without_the_option_each_size_has_code(void **state) {
   anf_exec *e = compiled(w, m, NULL);
   for (int64_t n = 1; n < 7; n++) same(w, m, e, 2, (anf_value *[]){batch(w, n), batch(w, 4)});
   assert_int_equal(anf_exec_compilations(e), 6);
+  anf_exec_free(e);
+  anf_module_free(m);
+}
+
+/* The only block of constants that the code made last reads. */
+static const anfi_os_block *weights_of(const anf_exec *e) {
+  const anfi_jit_blocks *b = &e->variant->code->blocks;
+  const anfi_os_block *one = NULL;
+  for (size_t i = 0; i < b->n; i++) {
+    assert_true(!one || !b->at[i]);
+    if (b->at[i]) one = b->at[i];
+  }
+  return one;
+}
+
+static void code_of_all_sizes_has_one_packed_weight(void **state) {
+  world *w = *state;
+  const anf_exec_opts o = {.size = sizeof o};
+  anf_module *m = parsed(w, "def f(x: f32[B, 4], w: f32[4096, 4]) { x @ SwapAxes(w, 0, 1) }");
+  anf_exec *e = compiled(w, m, &o);
+  const anfi_os_block *first = NULL;
+  anf_value *weights = batch(w, 4096);
+  assert_int_equal(anf_exec_fix(e, 1, weights, w->d), ANF_OK);
+  anf_value_release(weights);
+  for (int64_t n = 16; n <= 64; n += 16) {
+    same(w, m, e, 2, (anf_value *[]){batch(w, n), batch(w, 4096)});
+    const anfi_os_block *now = weights_of(e);
+    assert_non_null(now);
+    if (first) assert_ptr_equal(now, first);
+    first = now;
+  }
+  assert_int_equal(anf_exec_compilations(e), 4);
   anf_exec_free(e);
   anf_module_free(m);
 }
@@ -245,6 +279,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(from_the_third_size_on_batches_run_in_pieces),
       TEST(without_the_option_each_size_has_code),
+      TEST(code_of_all_sizes_has_one_packed_weight),
       TEST(code_that_was_dropped_is_made_again),
       TEST(fixed_arguments_are_constants_of_the_pieces),
       TEST(rows_that_need_others_have_code_for_each_size),

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "base/base.h"
+#include "base/os/map.h"
 
 #include <float.h>
 #include <math.h>
@@ -638,6 +638,36 @@ static void test_files(void **state) {
   assert_int_equal(rmdir(dir), 0);
 }
 
+/* ---- blocks ---- */
+
+static anfi_os_block *bytes_of(size_t n, unsigned char last) {
+  anfi_os_block *b = anfi_os_block_new(n);
+  assert_non_null(b);
+  memset(anfi_os_block_data(b), 7, n);
+  anfi_os_block_data(b)[n - 1] = last; // beyond the samples that are hashed
+  return b;
+}
+
+static void test_equal_blocks(void **state) {
+  (void)state;
+  enum { N = 300000 };
+  anfi_os_block *a = bytes_of(N, 1), *b = bytes_of(N, 1), *c = bytes_of(N, 2);
+  anfi_os_block *first = anfi_os_block_one(a), *second = anfi_os_block_one(b);
+  anfi_os_block *other = anfi_os_block_one(c), *again = anfi_os_block_one(a);
+  assert_ptr_equal(first, a);
+  assert_ptr_equal(second, a);
+  assert_ptr_equal(again, a);
+  assert_ptr_equal(other, c);
+  anfi_os_block *all[] = {a, b, c, first, other, again};
+  for (size_t i = 0; i < ANFI_LEN(all); i++) anfi_os_block_release(all[i]);
+  assert_int_equal(anfi_os_block_data(second)[N - 1], 1); // it is the last owner
+  anfi_os_block_release(second);
+  anfi_os_block *late = bytes_of(N, 1), *one = anfi_os_block_one(late);
+  assert_ptr_equal(one, late);
+  anfi_os_block_release(late);
+  anfi_os_block_release(one);
+}
+
 /* ---- the context ---- */
 
 static anf_status nothing(anf_ctx *c, void *user) {
@@ -689,6 +719,7 @@ int main(void) {
       TEST(test_cancel),
       TEST(test_nearest),
       TEST(test_files),
+      TEST(test_equal_blocks),
       TEST(test_ctx_faults),
       TEST(test_ctx_opts),
   };

@@ -700,6 +700,7 @@ bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out)
   }
   if (!anfi_glow_make_walks(&w)) return false;
   if (o->edit) o->edit(o->user);
+  anfi_t_drop_unread(w.tm); // constants that are folded, or packed for products
   anfi_lower_outline(anfi_scratch(m->cx), w.tm);
   anfi_t_declare_rt(w.tm);
   return true;
