@@ -127,6 +127,10 @@ static const growth cases[] = {
      "= y } else { if x[i] > 0.3 { (u, w) = (w, u) } }; u = IndexWrite(u, i, x[i] * v[i-1] + w[i]) "
      "}; Sum(u * v * w) }",
      0, true, 0},
+    {"exchange in branches, of arrays that nothing writes",
+     X "{ u = x * 1.0; v = x * 0.5; s = 0.0; for i in 1..len(x) { if x[i] > 0.5 { (u, v) = (v, u) "
+       "}; if u[0] > 0.3 { (u, v) = (v, u) }; s = s + u[i] * v[i-1] }; s }",
+     0, true, 0},
     {"exchange of rows", // as in the distance of two words
      X "{ u = x * 1.0; v = 0.0 * x; for i in 0..3 { for j in 1..len(x) { a = v[j-1] * 0.3; b = "
        "u[j] * x[j]; v = IndexWrite(v, j, if a > b { a } else { b }) }; w = u; u = v; v = w }; "
@@ -229,8 +233,9 @@ static const growth cases[] = {
 /* ---- one program ---- */
 
 typedef struct counts {
-  size_t allocated; // bytes in all
-  uint64_t steps;   // of the lowered code: turns of its loops and calls, by 4096
+  size_t allocated;     // bytes in all
+  uint64_t steps;       // of the lowered code: turns of its loops and calls, by 4096
+  uint64_t value_steps; // of that of the function alone
 } counts;
 
 static void *count_alloc(void *user, void *p, size_t old, size_t size) {
@@ -314,8 +319,8 @@ static anf_value *run_code(program *p, anf_jit_kind kind, size_t n) {
   return v;
 }
 
-/* Steps of the gradient's lowered code for f64[n] or rows of the width, all of its copies and sums counted. */
-static uint64_t count_code(program *p, size_t n) {
+/* Steps of the lowered code of the function or its gradient for f64[n] or rows of the width, all of its copies and sums counted. */
+static uint64_t count_code(program *p, bool gradient, size_t n) {
   int64_t dims[2] = {(int64_t)n, (int64_t)p->width};
   size_t bytes = n * (p->width ? p->width : 1) * sizeof(double);
   const anf_type *t = anf_type_tensor(p->cx, ANF_F64, p->width ? 2 : 1, dims);
@@ -324,11 +329,13 @@ static uint64_t count_code(program *p, size_t n) {
   anf_value *x = point(p, n, 0);
   anf_tir_arg args[2] = {{.data = (void *)(uintptr_t)anf_value_data(x), .bytes = bytes},
                          {.data = malloc(bytes), .bytes = bytes}};
+  anf_tir_arg number = {0};
   anf_tir_run_opts o = {.size = sizeof o, .plain = true, .user = &p->counts, .go_on = count_steps};
   p->counts.steps = 0;
-  anf_status st = anf_lowered_print(p->gradient, 1, &t, "tir", NULL, p->d, &text);
+  anf_status st = anf_lowered_print(gradient ? p->gradient : p->f, 1, &t, "tir", NULL, p->d, &text);
   if (st == ANF_OK) st = anf_tir_parse(p->cx, text.text, text.len, "growth.tir", p->d, &m);
-  if (st == ANF_OK) st = anf_tir_run(m, "grad_f", 2, args, &o, p->d, NULL);
+  if (st == ANF_OK && gradient) st = anf_tir_run(m, "grad_f", 2, args, &o, p->d, NULL);
+  if (st == ANF_OK && !gradient) st = anf_tir_run(m, "f", 1, args, &o, p->d, &number);
   if (st != ANF_OK) anf_diag_print(p->d, stderr, false);
   assert_int_equal(st, ANF_OK);
   free(args[1].data);
@@ -350,12 +357,19 @@ static counts cost(const growth *c, size_t n) {
     anf_value_release(run_graph(&p, p.gradient, 1, &x));
     r.allocated = p.counts.allocated;
   }
-  r.steps = count_code(&p, n);
+  r.value_steps = count_code(&p, false, n);
+  r.steps = count_code(&p, true, n);
   unload(&p);
   return r;
 }
 
 static bool is_linear(uint64_t one, uint64_t four) { return four <= 5 * one + 16; }
+
+static void check_steps(const char *name, const char *what, uint64_t one, uint64_t four) {
+  if (!is_linear(one, four))
+    fail_msg("%s: %s takes %llu steps at n and %llu at 4 n, by 4096", name, what,
+             (unsigned long long)one, (unsigned long long)four);
+}
 
 static void grows_linearly(void **state) {
   const growth *c = *state;
@@ -365,9 +379,8 @@ static void grows_linearly(void **state) {
   if (four.allocated > 5 * one.allocated)
     fail_msg("%s: the interpreter allocates %zu bytes at n and %zu at 4 n", c->name, one.allocated,
              four.allocated);
-  if (!is_linear(one.steps, four.steps))
-    fail_msg("%s: code takes %llu steps at n and %llu at 4 n, by 4096", c->name,
-             (unsigned long long)one.steps, (unsigned long long)four.steps);
+  check_steps(c->name, "the gradient's code", one.steps, four.steps);
+  check_steps(c->name, "the function's code", one.value_steps, four.value_steps);
 }
 
 /* Do random programs find an analysis that is off? */

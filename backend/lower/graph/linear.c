@@ -360,11 +360,24 @@ static bool is_array_leaf(const anf_type *t, size_t k) {
   return t->kind == ANF_TYPE_TENSOR && t->n > 0;
 }
 
-static bool has_writes(const glow *w) {
+/* May its rounds exchange arrays? */
+static bool has_two_arrays(const anf_node *loop) {
+  anfi_loop_op l = anfi_loop_parts(loop);
+  size_t n = 0;
+  for (size_t i = 0, at = l.first_w + l.nw; i < l.ns; i++) {
+    const anf_type *t = loop->in[at + i].def->type;
+    for (size_t k = 0; k < anfi_leaf_count(t) && n < 2; k++) n += is_array_leaf(t, k);
+  }
+  return n >= 2;
+}
+
+/* Is there a node that writes over an array, or a loop that hands arrays on to one another? */
+static bool is_of_use(const glow *w) {
   for (size_t i = 0; i < w->m->nodes.n; i++) {
     const anf_node *n = w->m->nodes.at[i];
-    if (n && n->kind == ANFI_APPLY && w->at[n->id] && anfi_op_of(n)->flags & ANFI_WRITES_OVER)
-      return true;
+    if (!n || n->kind != ANFI_APPLY || !w->at[n->id]) continue;
+    if (anfi_op_of(n)->flags & ANFI_WRITES_OVER) return true;
+    if (n->op == ANF_OP_Loop && has_two_arrays(n)) return true;
   }
   return false;
 }
@@ -413,7 +426,7 @@ void anfi_glow_linear(glow *w) {
     const anfi_graph_info *gi = &w->an->graphs[w->an->by_scc.at[i]->id];
     for (size_t k = 0; k < gi->order.n; k++) w->at[gi->order.at[k]->id] = (uint32_t)k + 1;
   }
-  if (!has_writes(w) || w->cx->without & ANFI_WITHOUT_LINEAR) return;
+  if (!is_of_use(w) || w->cx->without & ANFI_WITHOUT_LINEAR) return;
   w->linear = true;
   begin(w);
   for (bool changed = true; changed;) { // callees first: a second time only for recursions
