@@ -23,8 +23,8 @@ static const char *const moving[] = {
     "Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten",      "Expand",
     "Slice",    "Gather",  "Concat",    "Split",   "Tile",      "DepthToSpace", "SpaceToDepth"};
 static const char *const reading[] = {
-    "Cast", "CastLike", "QuantizeLinear", "DequantizeLinear", "Shape", "Size", "If",
-    "Loop", "Scan", "GatherBlockQuantized"};
+    "Cast", "CastLike", "QuantizeLinear", "DequantizeLinear",    "Shape", "Size",
+    "If",   "Loop",     "Scan",           "GatherBlockQuantized"};
 
 static const format *format_of(int64_t type) {
   bool is = type >= OX_FLOAT8E4M3FN && type < OX_FLOAT8E4M3FN + (int64_t)ANFI_LEN(formats);
