@@ -13,8 +13,7 @@ static bool bind(anf_jit_module *m, const anfi_jit_blocks *blocks) {
   m->blocks.at = (anfi_os_block **)anfi_jit_alloc(blocks->n * sizeof *blocks->at);
   if (!m->blocks.at) return false;
   for (; m->blocks.n < blocks->n; m->blocks.n++) m->blocks.at[m->blocks.n] = NULL;
-  for (size_t i = 0; i < code->naddress;
-       i++) { // of others, such as weights that are packed alone, nothing is read
+  for (size_t i = 0; i < code->naddress; i++) {
     uint64_t k = code->address[i].number;
     if (k >= blocks->n) return false;
     if (!m->blocks.at[k]) m->blocks.at[k] = anfi_os_block_retain(blocks->at[k]);

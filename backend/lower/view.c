@@ -142,8 +142,9 @@ static texpr global_of(anfi_low *L, const anf_value *v) {
   if (!n || n > UINT32_MAX) return anfi_low_table(L, anfi_low_dt(d), n ? n : 1, &(uint64_t){0});
   if (bytes < ANFI_LEAST_BORROWED)
     return global(L, anfi_t_list_copy(L->t, anfi_low_dt(d), (uint32_t)n, v->data));
-  anfi_os_block *b = anfi_value_block(v);
-  if (!b) memcpy(anfi_os_block_data(b = anfi_low_block(L, bytes)), v->data, bytes);
+  anfi_os_block *b = anfi_value_block(v); // stays the value's
+  if (b) return global(L, anfi_t_list_block(L->t, anfi_low_dt(d), (uint32_t)n, b));
+  memcpy(anfi_os_block_data(b = anfi_low_block(L, bytes)), v->data, bytes);
   return anfi_low_block_table(L, anfi_low_dt(d), n, b);
 }
 

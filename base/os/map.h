@@ -30,8 +30,8 @@ anfi_os_block *anfi_os_block_view(const anfi_os_view *v, uint64_t offset, size_t
 anfi_os_block *anfi_os_block_retain(anfi_os_block *b);
 void anfi_os_block_release(anfi_os_block *b);
 unsigned char *anfi_os_block_data(const anfi_os_block *b);
-/* A reference to a block with the bytes of b, which do not change any more: to b, or to one that another was given here, and then
- * those of b are dropped. */
+/* A reference to a block with the bytes of b, which do not change any more: to b, or to one that was given here before, and then those
+ * of b are dropped: nothing but its owner, the caller, may have it. */
 anfi_os_block *anfi_os_block_one(anfi_os_block *b);
 /* Pages of a file leave memory until they are used again. */
 void anfi_os_block_leave(const anfi_os_block *b);

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Batches of many sizes: from some size on they run in pieces, with the interpreter's values, if rows are apart. */
+#define _XOPEN_SOURCE 700 // mkstemp
 #include "test/exec/text.h"
 
 #include "anfora/exec.h"
 #include "backend/jit/jit.h"
 #include "exec/exec.h"
+#include "ir/value/mapped.h"
+
+#include <stdlib.h>
+#include <unistd.h>
 
 static anf_exec *compiled(world *w, anf_module *m, const anf_exec_opts *o) {
   anf_exec *e = NULL;
@@ -104,6 +109,53 @@ static void code_of_all_sizes_has_one_packed_weight(void **state) {
   assert_int_equal(anf_exec_compilations(e), 4);
   anf_exec_free(e);
   anf_module_free(m);
+}
+
+enum {
+  ROWS = 4096,
+  OFFSET = 2
+}; // floats at an offset of 2 bytes are read into a block of their own
+
+static anf_status map_rows(world *w, const char *path, anf_value **out) {
+  anfi_os_view file;
+  ANFI_ENTRY(w->cx, w->d);
+  const anf_type *t = anf_type_tensor(w->cx, ANF_F32, 2, (int64_t[]){ROWS, 4});
+  if (anfi_os_view_file(w->cx, path, 1, &file)) *out = anfi_value_map(w->cx, t, &file, OFFSET);
+  return anfi_leave(w->cx);
+}
+
+static anf_value *in_a_block(world *w, const char *path) {
+  anf_value *v = NULL;
+  assert_int_equal(map_rows(w, path, &v), ANF_OK);
+  assert_non_null(v);
+  assert_non_null(anfi_value_block(v));
+  return v;
+}
+
+static void weights_that_were_read_twice_stay_as_they_are(void **state) {
+  world *w = *state;
+  char path[] = "/tmp/anfora-XXXXXX", zeros[OFFSET] = {0};
+  int f = mkstemp(path);
+  anf_value *rows = batch(w, ROWS);
+  assert_int_equal(write(f, zeros, OFFSET), OFFSET);
+  assert_int_equal(write(f, anf_value_data(rows), ROWS * 16), ROWS * 16);
+  close(f);
+  anf_module *m = parsed(w, "def f(x: f32[B, 4], w: f32[4096, 4]) { Max(w * Sum(x), axis=0) }");
+  const anf_exec_opts o = {.size = sizeof o};
+  anf_value *of[] = {in_a_block(w, path), in_a_block(w, path)};
+  anf_exec *e[] = {compiled(w, m, &o), compiled(w, m, &o)};
+  for (int k = 0; k < 2; k++) {
+    assert_int_equal(anf_exec_fix(e[k], 1, of[k], w->d), ANF_OK);
+    same(w, m, e[k], 2, (anf_value *[]){batch(w, 1), batch(w, ROWS)});
+  }
+  for (int k = 0; k < 2; k++) {
+    assert_memory_equal(anf_value_data(of[k]), anf_value_data(rows), ROWS * 16);
+    anf_exec_free(e[k]);
+    anf_value_release(of[k]);
+  }
+  anf_value_release(rows);
+  anf_module_free(m);
+  unlink(path);
 }
 
 static void code_that_was_dropped_is_made_again(void **state) {
@@ -280,6 +332,7 @@ int main(void) {
       TEST(from_the_third_size_on_batches_run_in_pieces),
       TEST(without_the_option_each_size_has_code),
       TEST(code_of_all_sizes_has_one_packed_weight),
+      TEST(weights_that_were_read_twice_stay_as_they_are),
       TEST(code_that_was_dropped_is_made_again),
       TEST(fixed_arguments_are_constants_of_the_pieces),
       TEST(rows_that_need_others_have_code_for_each_size),

@@ -269,13 +269,13 @@ def with_backward(g: Any, ys: list, xs: list, dxs: list, dys: list) -> Any:
         raise Unsupported("it has a backward pass of its own")
     lines, params = g.passes[g.node], [g.fresh() for _ in xs]
     made = {str(d) for d in dys}.union(*(NAME.findall(text.split(" = ")[0]) for _, text in lines))
-    kept: dict = {}  # what the pass reads of the forward pass, and what it is called
+    saved: dict = {}  # what the pass reads of the forward pass, and what it is called
 
     def constant(match: Any) -> str:
         name = match[0]
-        if name not in made and name not in kept:
-            kept[name] = g.name(f"StopGradient({name})")
-        return kept.get(name, name)
+        if name not in made and name not in saved:
+            saved[name] = g.name(f"StopGradient({name})")
+        return saved.get(name, name)
     body = [(node, NAME.sub(constant, text)) for node, text in lines]
     grads = [NAME.sub(constant, d) for d in dxs]
     values = f"({''.join(g.name(f'StopGradient({y})') + ', ' for y in ys)})"

@@ -131,13 +131,13 @@ def results_of(o, names, backend):
     for n in names:
         if known.get((backend, n), (0, ""))[1]:
             print(f"{backend} {n}: {known[backend, n][1]}")
-    with ThreadPoolExecutor(o.jobs) as pool, open(o.resume or os.devnull, "a", encoding="utf-8") as kept:
+    with ThreadPoolExecutor(o.jobs) as pool, open(o.resume or os.devnull, "a", encoding="utf-8") as done:
         runs = {pool.submit(one, o.anfora, os.path.join(o.folder, n), backend): n for n in names if (backend, n) not in known}
         for run in as_completed(runs):
             four, why = run.result()
             results.append((four, why))
-            kept.write(json.dumps([backend, runs[run], four, why]) + "\n")
-            kept.flush()
+            done.write(json.dumps([backend, runs[run], four, why]) + "\n")
+            done.flush()
             if why:
                 print(f"{backend} {runs[run]}: {why}", flush=True)
             if len(results) % 100 == 0:

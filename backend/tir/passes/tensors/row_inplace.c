@@ -17,7 +17,6 @@ enum { MOST_VIEWS = 16 };
 
 typedef struct use { // of a tensor defined in the current list, by statements of it
   uint32_t defined, first, last, views;
-  texpr tensor;
 } use;
 
 typedef struct user {
@@ -199,7 +198,7 @@ static tstmt enter(tvisitor *v, tstmt s) {
   for (uint32_t i = 0; i < s->n; i++) {
     if (s->s[i]->kind != TS_define || s->s[i]->e[0]->kind != TX_tensor || s->s[i]->e[1]) continue;
     use *x = ANFI_NEW(v->scratch, use);
-    *x = (use){i, UINT32_MAX, 0, 0, s->s[i]->e[0]};
+    *x = (use){i, UINT32_MAX, 0, 0};
     *anfi_map_at(&u->uses, anfi_key(s->s[i]->e[0])) = anfi_key(x);
     any = true;
   }
