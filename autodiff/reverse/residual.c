@@ -89,16 +89,23 @@ static bool is_repeatable(const anf_node *n) {
          n->type->kind == ANF_TYPE_TENSOR;
 }
 
-/* A few elements of an array that callers pass again, though it is no invariant of a loop around them: a loop would save the
- * array in each iteration, so the elements are saved. */
+/* A parameter that changes from round to round, or from call to call of a recursion. */
+static bool is_state(const selection *c, const anf_node *x) {
+  const anfi_jspec *s = c->q->s;
+  if (x->kind != ANFI_PARAM || !is_of(x, c->q->f)) return false;
+  if (s->constant[x->u.index] & ANFI_J_CONSTANT) return false;
+  if (s->how == ANFI_RESIDUALS_LIST) return true;
+  const bool *fixed = anfi_recursion_invariants(c->q->j, s->jg->g);
+  return s->how == ANFI_RESIDUALS_BOX_ARGS && fixed && !fixed[x->u.index];
+}
+
+/* A few elements of an array that callers pass again, though it is no invariant of a loop or recursion around them: it would be
+ * saved in each iteration or call, so the elements are saved. */
 static bool is_read_of_state(const selection *c, const anf_node *n) {
   enum { TIMES = 8 };
-  const anfi_jspec *s = c->q->s;
   const anf_node *x = n->nin ? n->in[0].def : NULL;
   size_t few, all;
-  if (!x || x->kind != ANFI_PARAM || !is_of(x, c->q->f) || s->how != ANFI_RESIDUALS_LIST ||
-      (s->constant[x->u.index] & ANFI_J_CONSTANT) || anfi_op_of(n)->lower != ANFI_LOWER_INDEX_MAP)
-    return false;
+  if (!x || !is_state(c, x) || anfi_op_of(n)->lower != ANFI_LOWER_INDEX_MAP) return false;
   return x->type->kind == ANF_TYPE_TENSOR && n->type->kind == ANF_TYPE_TENSOR &&
          anfi_type_elements(n->type, &few) && anfi_type_elements(x->type, &all) &&
          few * TIMES <= all;

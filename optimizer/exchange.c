@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Choices of arrays. A choice of data copies the array that it chooses, in a loop in each round.
+ *   a = c ? v : u; b = c ? u : v          ->  (a, b) = (c ? f : g)(u, v), f(u, v) = (v, u), g(u, v) = (u, v)
+ *   (c ? u : v)[i]                        ->  c ? u[i] : v[i]
+ * A branch that exchanges arrays moves none of them (backend/lower/graph/linear.c), and its derivative exchanges their adjoints.
+ * Rotations of up to MOST arrays are cycles of such choices: each takes the array that the next one takes otherwise. Choices
+ * that elementwise operations alone read are part of their loop, and stay. */
+#include "optimizer/opt.h"
+#include "base/mark.h"
+
+enum { MOST = 8, USES = 64, FEW = 8 };
+
+/* if c { yes } else { no }, where c is no negation. */
+typedef struct choice {
+  anf_node *n, *c, *yes, *no;
+} choice;
+
+typedef struct cycle {
+  size_t n;
+  choice at[MOST];
+} cycle;
+
+static bool is_array(const anf_node *n) {
+  return n->type && n->type->kind == ANF_TYPE_TENSOR && n->type->n > 0;
+}
+
+static bool choice_of(anf_node *n, choice *out) {
+  if (!anfi_is_op(n, ANF_OP_Switch) || n->nin != 3 || !is_array(n)) return false;
+  anf_node *c = n->in[0].def, *yes = n->in[1].def, *no = n->in[2].def;
+  if (yes == no || yes->type != n->type || no->type != n->type) return false;
+  if (!c->type || c->type->kind != ANF_TYPE_TENSOR || c->type->n) return false;
+  bool swap = false;
+  for (; anfi_is_op(c, ANF_OP_LogicalNot); c = c->in[0].def) swap = !swap;
+  *out = (choice){n, c, swap ? no : yes, swap ? yes : no};
+  return true;
+}
+
+static bool same_inputs(const anf_node *a, const anf_node *b) {
+  return a->in[0].def == b->in[0].def && a->in[1].def == b->in[1].def;
+}
+
+/* Is b the opposite of a: x == y and x != y? Orders of floats have none, for NaN. */
+static bool are_opposite(const anf_node *a, const anf_node *b) {
+  bool equal = anfi_is_op(a, ANF_OP_Equal) && anfi_is_op(b, ANF_OP_NotEqual),
+       differ = anfi_is_op(a, ANF_OP_NotEqual) && anfi_is_op(b, ANF_OP_Equal);
+  return (equal || differ) && same_inputs(a, b);
+}
+
+/* ---- exchanges ---- */
+
+/* Is it read by its elements, written, or handed on? Then it is in a buffer. */
+static bool is_in_buffer(const anf_node *n) {
+  for (const anfi_use *u = n->uses; u; u = u->next) {
+    const anf_node *r = u->user;
+    if (r->kind != ANFI_APPLY || r->op == ANF_OP_MakeTuple || r->op == ANF_OP_Loop) return true;
+    const anfi_op_info *o = anfi_op_of(r);
+    if (o->flags & ANFI_WRITES_OVER) return true;
+    if (o->lower == ANFI_LOWER_INDEX_MAP && !(o->flags & ANFI_IN_ORDER)) return true;
+  }
+  return n->graph->result == n;
+}
+
+/* The choice by the same condition that gives `array` where this one does not. */
+static bool next_choice(const choice *from, choice *to) {
+  size_t n = 0;
+  for (const anfi_use *u = from->yes->uses; u && n < USES; u = u->next, n++) {
+    if (u->user == from->n || u->user->graph != from->n->graph || !choice_of(u->user, to)) continue;
+    if (to->c != from->c && are_opposite(from->c, to->c))
+      *to = (choice){to->n, from->c, to->no, to->yes};
+    if (to->c == from->c && to->no == from->yes) return true;
+  }
+  return false;
+}
+
+/* Cycles of more than two: no array may be made of a choice that is in it. */
+static bool are_made_before(anfi_arena *a, const cycle *y) {
+  if (y->n == 2) return true; // one is of the same arrays as the other
+  anfi_node_vec order = {0};
+  size_t found = 0;
+  anfi_map seen;
+  anfi_map_init(&seen, a);
+  anfi_graph_order(y->at[0].n->graph, a, &order);
+  for (size_t i = 0; i < order.n; i++) {
+    for (size_t k = 0; k < y->n; k++) {
+      found += order.at[i] == y->at[k].n;
+      if (found && order.at[i] == y->at[k].yes) return false;
+    }
+  }
+  return found == y->n;
+}
+
+static bool find_cycle(const choice *first, cycle *y) {
+  y->n = 0;
+  y->at[y->n++] = *first;
+  while (y->at[y->n - 1].yes != first->no) {
+    if (y->n == MOST || !next_choice(&y->at[y->n - 1], &y->at[y->n])) return false;
+    for (size_t i = 0; i < y->n; i++)
+      if (y->at[i].n == y->at[y->n].n) return false;
+    y->n++;
+  }
+  return y->n > 1;
+}
+
+/* (array..) -> those that the choices give on this side; parameter i is what choice i gives otherwise. */
+static anf_graph *side(const cycle *y, const anf_type *type, bool yes) {
+  anf_graph *g = anfi_graph_beside(y->at[0].n->graph, yes ? ANFI_THEN : ANFI_ELSE);
+  anf_node *p[MOST], *out[MOST];
+  for (size_t i = 0; i < y->n; i++) {
+    p[i] = anfi_param(g, NULL, y->at[i].no->type);
+    p[i]->debug = y->at[i].n->debug;
+  }
+  for (size_t i = 0; i < y->n; i++) out[i] = p[yes ? (i + 1) % y->n : i];
+  anf_node *all = anfi_apply(g, ANF_OP_MakeTuple, NULL, y->n, out);
+  all->type = type;
+  all->debug = y->at[0].n->debug;
+  anfi_set_result(g, all);
+  return g;
+}
+
+static void make_branch(anfi_pass *p, const cycle *y) {
+  const anf_node *first = y->at[0].n;
+  const anf_type *t[MOST];
+  anf_node *in[MOST + 1];
+  for (size_t i = 0; i < y->n; i++) t[i] = y->at[i].n->type;
+  const anf_type *type = anfi_type_tuple(p->m->cx, y->n, t);
+  in[0] =
+      anfi_apply3(first->graph, ANF_OP_Switch, y->at[0].c, anfi_graph_value(side(y, type, true)),
+                  anfi_graph_value(side(y, type, false)));
+  in[0]->debug = first->debug;
+  for (size_t i = 0; i < y->n; i++) in[i + 1] = y->at[i].no;
+  anf_node *call = anfi_call(first->graph, y->n + 1, in);
+  call->type = type;
+  call->debug = first->debug;
+  for (size_t i = 0; i < y->n; i++) {
+    const anfi_attrs *at =
+        anfi_attrs_one(p->m, ANF_OP_TupleGet, anfi_value_new_i64(p->m->cx, ANF_INT, (int64_t)i));
+    anf_node *item = anfi_apply(first->graph, ANF_OP_TupleGet, at, 1, &call);
+    item->type = t[i];
+    item->debug = y->at[i].n->debug;
+    anfi_substitute(y->at[i].n, item);
+  }
+}
+
+static void exchange(anfi_pass *p, anfi_arena *a, const choice *c) {
+  cycle y;
+  bool buffers = false;
+  if (!find_cycle(c, &y)) return;
+  for (size_t i = 0; i < y.n; i++) buffers |= is_in_buffer(y.at[i].n);
+  if (buffers && are_made_before(a, &y) && anfi_rewrite(p)) make_branch(p, &y);
+}
+
+/* ---- reads ---- */
+
+/* Does r read few elements of its first input, and of none else? */
+static bool reads_few(const anf_node *r, const anf_node *x) {
+  size_t few, all;
+  if (r->kind != ANFI_APPLY || !r->nin || r->nin > MOST || r->in[0].def != x) return false;
+  for (uint32_t i = 1; i < r->nin; i++)
+    if (r->in[i].def == x) return false;
+  if (r->flags & ANFI_NODE_EFFECT || anfi_op_of(r)->lower != ANFI_LOWER_INDEX_MAP || !r->type ||
+      r->type->kind != ANF_TYPE_TENSOR)
+    return false;
+  if (!anfi_type_elements(r->type, &few)) return false;
+  return !r->type->n || (anfi_type_elements(x->type, &all) && few <= all / FEW);
+}
+
+static bool is_read_alone(const anf_node *x) {
+  size_t n = 0;
+  for (const anfi_use *u = x->uses; u; u = u->next)
+    if (++n > USES || u->user->graph != x->graph || !reads_few(u->user, x)) return false;
+  return n > 0 && x->graph->result != x;
+}
+
+static anf_node *read_of(const anf_node *r, anf_node *array) {
+  anf_node *in[MOST];
+  in[0] = array;
+  for (uint32_t i = 1; i < r->nin; i++) in[i] = r->in[i].def;
+  anf_node *n = anfi_apply(r->graph, (anfi_opcode)r->op, r->u.attrs, r->nin, in);
+  n->type = r->type;
+  n->debug = r->debug;
+  return n;
+}
+
+/* Elements of a chosen array: they are chosen themselves. */
+static void read_sides(anfi_pass *p, const choice *c) {
+  if (!is_read_alone(c->n) || !anfi_rewrite(p)) return;
+  while (c->n->uses) {
+    anf_node *r = c->n->uses->user;
+    anf_node *in[3] = {c->n->in[0].def, read_of(r, c->n->in[1].def), read_of(r, c->n->in[2].def)};
+    anf_node *by = anfi_apply(r->graph, ANF_OP_Switch, NULL, 3, in);
+    by->type = r->type;
+    by->debug = r->debug;
+    anfi_substitute(r, by);
+  }
+}
+
+bool anfi_opt_exchange(anfi_pass *p) {
+  anfi_arena *a = anfi_scratch(p->m->cx);
+  size_t n = anfi_has_calls(p->m) ? p->m->nodes.n : 0; // without calls there are no loops yet
+  choice c;
+  for (size_t i = 0; i < n; i++)
+    if (p->m->nodes.at[i] && choice_of(p->m->nodes.at[i], &c)) exchange(p, a, &c);
+  for (size_t i = 0; i < n; i++)
+    if (p->m->nodes.at[i] && choice_of(p->m->nodes.at[i], &c)) read_sides(p, &c);
+  return true;
+}
