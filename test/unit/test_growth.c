@@ -131,6 +131,35 @@ static const growth cases[] = {
      X "{ u = x * 1.0; v = x * 0.5; s = 0.0; for i in 1..len(x) { if x[i] > 0.5 { (u, v) = (v, u) "
        "}; if u[0] > 0.3 { (u, v) = (v, u) }; s = s + u[i] * v[i-1] }; s }",
      0, true, 0},
+    {"exchange by choices", // written as two of them
+     X
+     "{ u = x * 1.0; v = x * 0.5; for i in 1..len(x) { c = x[i] > 0.5; a = if c { v } else { u }; "
+     "b = if c { u } else { v }; u = IndexWrite(a, i, x[i] * b[i-1] + 0.5 * a[i]); v = "
+     "IndexWrite(b, i - 1, u[i] * 0.5) }; Sum(u * v * v) }",
+     0, true, 0},
+    {"exchange by choices, and back",
+     X
+     "{ u = x * 1.0; v = x * 0.5; for i in 1..len(x) { s = if i % 2 == 0 { u } else { v }; d = if "
+     "i % 2 != 0 { u } else { v }; d = IndexWrite(d, i, x[i] * s[i-1]); u = if i % 2 == 0 { s } "
+     "else { d }; v = if i % 2 == 0 { d } else { s } }; Sum(u * v * v) }",
+     0, true, 0},
+    {"exchange of three by choices",
+     X
+     "{ u = x * 1.0; v = x * 0.5; w = 0.3 * x; for i in 1..len(x) { c = x[i] > 0.5; a = if c { v } "
+     "else { u }; b = if c { w } else { v }; d = if not c { w } else { u }; u = IndexWrite(a, i, "
+     "x[i] * b[i-1] + d[i]); v = b; w = d }; Sum(u * v * w) }",
+     0, true, 0},
+    {"read of a chosen one of two",
+     X "{ u = x * 1.0; v = x * 0.5; for i in 1..len(x) { s = if i % 2 == 0 { u } else { v }; a = "
+       "s[i-1] + s[i] * 0.5; if i % 2 == 0 { v = IndexWrite(v, i, a) } else { u = IndexWrite(u, i, "
+       "a) } }; Sum(u * v * v) * 1e-3 }",
+     0, true, 0},
+    {"recursion that writes", // depth first, in order
+     X
+     "{ n = len(x); def visit(k, a) { if k >= n { a } else { a = IndexWrite(a, k, a[k] * x[k // 2] "
+     "+ 0.5 * a[(k + 1) % n]); a = visit(2 * k + 1, a); visit(2 * k + 2, a) } }; z = visit(0, x * "
+     "1.0); Sum(z * z) }",
+     0, true, 0},
     {"exchange of rows", // as in the distance of two words
      X "{ u = x * 1.0; v = 0.0 * x; for i in 0..3 { for j in 1..len(x) { a = v[j-1] * 0.3; b = "
        "u[j] * x[j]; v = IndexWrite(v, j, if a > b { a } else { b }) }; w = u; u = v; v = w }; "

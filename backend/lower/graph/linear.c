@@ -420,6 +420,29 @@ static bool revise(glow *w, anf_graph *g) {
   return changed;
 }
 
+/* Lowers the carries of all graphs until none changes. */
+static void settle(glow *w) {
+  for (bool changed = true; changed;) { // callees first: a second time only for recursions
+    changed = false;
+    for (size_t i = 0; i < w->an->by_scc.n; i++) changed |= revise(w, w->an->by_scc.at[i]);
+  }
+}
+
+/* What is still not known is of recursions without an end, or undefined: no buffer is taken over for it, so that what its callers
+ * hold of it has to be found again. */
+static bool end_unknown(glow *w) {
+  bool some = false;
+  for (size_t i = 0; i < w->m->graphs.n; i++) {
+    size_t n = w->carry[i] ? anfi_leaf_count(w->m->graphs.at[i]->result->type) : 0;
+    for (size_t k = 0; k < n; k++)
+      if (w->carry[i][k] == ANY) {
+        w->carry[i][k] = NONE;
+        some = true;
+      }
+  }
+  return some;
+}
+
 void anfi_glow_linear(glow *w) {
   w->at = ANFI_NEW_N(w->a, uint32_t, w->m->nodes.n + 1);
   for (size_t i = 0; i < w->an->by_scc.n; i++) {
@@ -429,16 +452,13 @@ void anfi_glow_linear(glow *w) {
   if (!is_of_use(w) || w->cx->without & ANFI_WITHOUT_LINEAR) return;
   w->linear = true;
   begin(w);
-  for (bool changed = true; changed;) { // callees first: a second time only for recursions
-    changed = false;
-    for (size_t i = 0; i < w->an->by_scc.n; i++) changed |= revise(w, w->an->by_scc.at[i]);
-  }
-  for (size_t i = 0; i < w->m->graphs.n; i++) { // recursions without an end
+  settle(w);
+  if (end_unknown(w)) settle(w);
+  for (size_t i = 0; i < w->m->graphs.n; i++) {
     size_t n = w->carry[i] ? anfi_leaf_count(w->m->graphs.at[i]->result->type) : 0;
     gmade q;
     for (size_t k = 0; k < n; k++)
-      if (w->carry[i][k] == ANY) w->carry[i][k] = NONE;
-      else if (w->carry[i][k] != NONE) made_in(w, w->m->graphs.at[i], k, PARTS_SHALL, &q);
+      if (w->carry[i][k] != NONE) made_in(w, w->m->graphs.at[i], k, PARTS_SHALL, &q);
   }
 }
 
