@@ -13,7 +13,11 @@
  *
  * Mostly the exit is one: a choice between the header and one graph, the exit, with the same arguments.
  * Then steps return (again, next state), the exit is called once after the loop, and the choice at the
- * entry becomes the loop's guard. */
+ * entry becomes the loop's guard.
+ *
+ * Of several exits, a value of arrays that have the types of states takes their places, which nothing reads any more: an array
+ * that rounds write and exits give stays in one buffer.
+ *   go(a, k) = k == n ? a : a[k] > 2 ? a : go(a[k] = x, k + 1)      step(a, k) = (false, a, undefined) where it ends */
 #include "optimizer/group.h"
 #include "optimizer/loops/loop.h"
 #include "base/mark.h"
@@ -30,8 +34,10 @@ typedef struct {
   anf_graph *header, *exit; // exit: NULL if there is not one alone
   uint32_t scc;
   /* what becomes of it */
-  int64_t **origin;     // by member: which parameter of the header a parameter is
-  bool *invariant;      // by parameter of the header
+  int64_t **origin; // by member: which parameter of the header a parameter is
+  bool *invariant;  // by parameter of the header
+  size_t nplace; // items of the value that take the places of states; 0: it has a place of its own
+  size_t *place; // by item: the header's parameter
   anf_graph **step;     // by member: its step form
   const anf_type *type; // the result of a step form
 } looping;
@@ -222,6 +228,16 @@ static anf_node *truth(looping *l, bool b) {
                anfi_type_scalar(l->m->cx, ANF_BOOL), NULL);
 }
 
+static bool has_value(const looping *l) { return !l->exit && !l->nplace; }
+
+/* The item of the value that takes the place of the header's parameter k, or NULL. */
+static anf_node *placed(const looping *l, anf_graph *g, size_t k, anf_node *value) {
+  const anf_type *t = l->header->result->type;
+  for (size_t i = 0; value && i < l->nplace; i++)
+    if (l->place[i] == k) return t->kind == ANF_TYPE_TUPLE ? anfi_tuple_item(g, value, i) : value;
+  return NULL;
+}
+
 /* (again, state, value): `args` are the header's, or NULL when the loop is left. No value where there
  * is an exit. */
 static anf_node *outcome_if(looping *l, anf_graph *g, anf_node *again, anf_node *const *args,
@@ -230,8 +246,12 @@ static anf_node *outcome_if(looping *l, anf_graph *g, anf_node *again, anf_node 
   size_t n = 0;
   in[n++] = again;
   for (size_t k = 0; k < l->header->params.n; k++)
-    if (!l->invariant[k]) in[n] = args ? args[k] : anfi_undefined(g, l->type->items[n]), n++;
-  if (!l->exit) in[n] = value ? value : anfi_undefined(g, l->type->items[n]), n++;
+    if (!l->invariant[k]) {
+      in[n] = args ? args[k] : placed(l, g, k, value);
+      if (!in[n]) in[n] = anfi_undefined(g, l->type->items[n]);
+      n++;
+    }
+  if (has_value(l)) in[n] = value ? value : anfi_undefined(g, l->type->items[n]), n++;
   return typed(anfi_apply(g, ANF_OP_MakeTuple, NULL, n, in), l->type, value);
 }
 
@@ -314,7 +334,7 @@ static anf_graph *header_step(looping *l, anfi_map *copies) {
       if (l->invariant[k] == (state == 0))
         *anfi_map_at(copies, p->id) = anfi_key(typed(anfi_param(g, NULL, p->type), p->type, p));
     }
-  if (!l->exit) anfi_param(g, NULL, h->result->type);
+  if (has_value(l)) anfi_param(g, NULL, h->result->type);
   return g;
 }
 
@@ -336,7 +356,38 @@ static void make_steps(looping *l) {
   for (size_t i = 0; i < l->member.n; i++) fill_step(l, l->member.at[i], l->step[i], &copies[i]);
 }
 
-/* (bool, state types.., result type if there is no exit) */
+static bool is_array(const anf_type *t) { return t->kind == ANF_TYPE_TENSOR && t->n; }
+
+/* The first state of this type that no item before has, or their number. */
+static size_t place_for(const looping *l, const anf_type *t) {
+  const anf_graph *h = l->header;
+  for (size_t k = 0; k < h->params.n; k++) {
+    bool taken = l->invariant[k] || h->params.at[k]->type != t;
+    for (size_t i = 0; i < l->nplace; i++) taken |= l->place[i] == k;
+    if (!taken) return k;
+  }
+  return h->params.n;
+}
+
+static void find_places(looping *l) {
+  enum { MANY = 16 };
+  const anf_type *t = l->header->result->type;
+  bool tuple = t->kind == ANF_TYPE_TUPLE, arrays = false;
+  size_t n = tuple ? t->n : 1;
+  l->nplace = 0;
+  if (l->exit || n > MANY) return;
+  l->place = ANFI_NEW_N(l->a, size_t, n + 1);
+  for (size_t i = 0; i < n; i++) {
+    const anf_type *own = tuple ? t->items[i] : t;
+    arrays |= is_array(own);
+    l->place[i] = place_for(l, own);
+    l->nplace = i + 1;
+    if (own->kind != ANF_TYPE_TENSOR || l->place[i] == l->header->params.n) arrays = false, i = n;
+  }
+  if (!arrays) l->nplace = 0;
+}
+
+/* (bool, state types.., result type if there is no exit and it takes no places) */
 static void find_type(looping *l) {
   const anf_graph *h = l->header;
   const anf_type **t = ANFI_NEW_N(l->a, const anf_type *, h->params.n + 2);
@@ -344,7 +395,7 @@ static void find_type(looping *l) {
   t[n++] = anfi_type_scalar(l->m->cx, ANF_BOOL);
   for (size_t k = 0; k < h->params.n; k++)
     if (!l->invariant[k]) t[n++] = h->params.at[k]->type;
-  if (!l->exit) t[n++] = h->result->type;
+  if (has_value(l)) t[n++] = h->result->type;
   l->type = anfi_type_tuple(l->m->cx, n, t);
 }
 
@@ -352,6 +403,19 @@ static anf_node *item(looping *l, anf_node *loop, size_t i) {
   const anfi_attrs *at =
       anfi_attrs_one(l->m, ANF_OP_TupleGet, anfi_value_new_i64(l->m->cx, ANF_INT, (int64_t)i));
   return typed(anfi_apply(loop->graph, ANF_OP_TupleGet, at, 1, &loop), loop->type->items[i], loop);
+}
+
+/* The value, of the states whose places it took. */
+static anf_node *value_of(looping *l, anf_node *loop) {
+  const anf_type *t = l->header->result->type;
+  anf_node **in = ANFI_NEW_N(l->a, anf_node *, l->nplace);
+  for (size_t i = 0; i < l->nplace; i++) {
+    size_t at = 0;
+    for (size_t k = 0; k < l->place[i]; k++) at += !l->invariant[k];
+    in[i] = item(l, loop, at);
+  }
+  if (t->kind != ANF_TYPE_TUPLE) return in[0];
+  return typed(anfi_apply(loop->graph, ANF_OP_MakeTuple, NULL, l->nplace, in), t, loop);
 }
 
 /* The header's value for these arguments, in g; if there is `go` and it is false, the exit's. */
@@ -365,7 +429,7 @@ static anf_node *looped(looping *l, anf_graph *g, anf_node *go, anf_node **args,
   for (int state = 0; state < 2; state++)
     for (size_t k = 0; k < h->params.n; k++)
       if (l->invariant[k] == (state == 0)) in[n++] = args[k];
-  if (!l->exit) in[n++] = anfi_undefined(g, h->result->type);
+  if (has_value(l)) in[n++] = anfi_undefined(g, h->result->type);
   size_t ns = l->type->n - 1, nw = n - (go ? 2 : 1) - ns;
   const anfi_attrs *at =
       anfi_attrs_one(l->m, ANF_OP_Loop, anfi_value_new_i64(l->m->cx, ANF_INT, (int64_t)nw));
@@ -374,7 +438,8 @@ static anf_node *looped(looping *l, anf_graph *g, anf_node *go, anf_node **args,
   if (go)
     anfi_set_attrs(loop, anfi_attrs_set(l->m, loop, ANFI_LOOP_GUARDED,
                                         anfi_value_new_i64(l->m->cx, ANF_BOOL, 1)));
-  if (!l->exit) return item(l, loop, ns - 1);
+  if (has_value(l)) return item(l, loop, ns - 1);
+  if (!l->exit) return value_of(l, loop);
   in[0] = anfi_graph_value(l->exit);
   for (size_t k = 0; k < h->params.n; k++)
     in[k + 1] = l->invariant[k] ? args[k] : item(l, loop, item_at++);
@@ -450,6 +515,7 @@ bool anfi_opt_loop(anfi_pass *p) {
     if (!begins_recursion(&l, i) || !is_candidate(&l, i) || !find_header(&l) || !anfi_rewrite(p))
       continue;
     find_invariants(&l);
+    find_places(&l);
     find_type(&l);
     make_steps(&l);
     replace_header(&l);

@@ -160,6 +160,18 @@ static const growth cases[] = {
      "+ 0.5 * a[(k + 1) % n]); a = visit(2 * k + 1, a); visit(2 * k + 2, a) } }; z = visit(0, x * "
      "1.0); Sum(z * z) }",
      0, true, 0},
+    {"two exits", // of a recursion
+     X
+     "{ def go(a, k) { if k >= len(x) { a } else { if a[k] > 2.0 { IndexWrite(a, 0, x[k]) } else { "
+     "go(IndexWrite(a, k, a[k] * x[k]), k + 1) } } }; z = go(x * 1.0, 0); Sum(z * z) }",
+     0, true, 0},
+    {"states of a machine",
+     X
+     "{ n = len(x); def p(a, b, k) { if k >= n { (a, b) } else { q(IndexWrite(a, k, a[k] * x[k]), "
+     "b, k + 1) } }; def q(a, b, k) { if k >= n { (a, b) } else { if x[k] > 0.5 { p(b, "
+     "IndexWrite(a, k, a[k] + b[k-1]), k + 1) } else { q(a, b, k + 1) } } }; (a, b) = p(x * 1.0, x "
+     "* 0.5, 0); Sum(a * b * b) }",
+     0, true, 0},
     {"exchange of rows", // as in the distance of two words
      X "{ u = x * 1.0; v = 0.0 * x; for i in 0..3 { for j in 1..len(x) { a = v[j-1] * 0.3; b = "
        "u[j] * x[j]; v = IndexWrite(v, j, if a > b { a } else { b }) }; w = u; u = v; v = w }; "
