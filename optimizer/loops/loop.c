@@ -34,8 +34,10 @@ typedef struct {
   anf_graph *header, *exit; // exit: NULL if there is not one alone
   uint32_t scc;
   /* what becomes of it */
-  int64_t **origin; // by member: which parameter of the header a parameter is
-  bool *invariant;  // by parameter of the header
+  int64_t **origin;    // by member: which parameter of the header a parameter is
+  int64_t **held;      // the same, where elements of it may have been written
+  bool through_writes; // `held` is sought, not `origin`
+  bool *invariant;     // by parameter of the header
   size_t nplace; // items of the value that take the places of states; 0: it has a place of its own
   size_t *place; // by item: the header's parameter
   anf_graph **step;     // by member: its step form
@@ -170,8 +172,11 @@ static bool find_header(looping *l) {
 /* ---- which parameters do not change ---- */
 
 static int64_t origin_of(const looping *l, const anf_graph *caller, const anf_node *arg) {
+  while (l->through_writes && arg->kind == ANFI_APPLY && anfi_op_of(arg)->flags & ANFI_WRITES_OVER)
+    arg = arg->in[0].def;
   if (arg->kind != ANFI_PARAM || arg->graph != caller) return NO_ORIGIN;
-  return l->origin[number_of(l, caller)][arg->u.index];
+  int64_t **of = l->through_writes ? l->held : l->origin;
+  return of[number_of(l, caller)][arg->u.index];
 }
 
 static bool meet(int64_t *at, int64_t o) {
@@ -187,8 +192,10 @@ static bool flow_call(looping *l, const anf_graph *g, const anf_node *call) {
   for (size_t i = 0; i < n; i++)
     for (uint32_t k = 1; in_component(l, t[i]) && k < call->nin; k++) {
       int64_t o = origin_of(l, g, call->in[k].def);
-      if (t[i] != l->header) changed |= meet(&l->origin[number_of(l, t[i])][k - 1], o);
-      else if (o != ANY_ORIGIN && o != (int64_t)k - 1 && l->invariant[k - 1]) {
+      int64_t **of = l->through_writes ? l->held : l->origin;
+      if (t[i] != l->header) changed |= meet(&of[number_of(l, t[i])][k - 1], o);
+      else if (!l->through_writes && o != ANY_ORIGIN && o != (int64_t)k - 1 &&
+               l->invariant[k - 1]) {
         l->invariant[k - 1] = false;
         changed = true;
       }
@@ -196,16 +203,15 @@ static bool flow_call(looping *l, const anf_graph *g, const anf_node *call) {
   return changed;
 }
 
-static void find_invariants(looping *l) {
-  l->invariant = ANFI_NEW_N(l->a, bool, l->header->params.n);
-  l->origin = ANFI_NEW_N(l->a, int64_t *, l->member.n);
+static void find_origins(looping *l, bool through_writes) {
+  int64_t **of = ANFI_NEW_N(l->a, int64_t *, l->member.n);
+  l->through_writes = through_writes;
+  *(through_writes ? &l->held : &l->origin) = of;
   for (size_t i = 0; i < l->member.n; i++) {
     const anf_graph *g = l->member.at[i];
-    l->origin[i] = ANFI_NEW_N(l->a, int64_t, g->params.n);
-    for (size_t k = 0; k < g->params.n; k++)
-      l->origin[i][k] = g == l->header ? (int64_t)k : ANY_ORIGIN;
+    of[i] = ANFI_NEW_N(l->a, int64_t, g->params.n + 1);
+    for (size_t k = 0; k < g->params.n; k++) of[i][k] = g == l->header ? (int64_t)k : ANY_ORIGIN;
   }
-  for (size_t k = 0; k < l->header->params.n; k++) l->invariant[k] = true;
   for (bool changed = true; changed;) {
     changed = false;
     for (size_t i = 0; i < l->member.n; i++) {
@@ -213,6 +219,13 @@ static void find_invariants(looping *l) {
       if (r->kind == ANFI_CALL) changed |= flow_call(l, l->member.at[i], r);
     }
   }
+}
+
+static void find_invariants(looping *l) {
+  l->invariant = ANFI_NEW_N(l->a, bool, l->header->params.n + 1);
+  for (size_t k = 0; k < l->header->params.n; k++) l->invariant[k] = true;
+  find_origins(l, false);
+  find_origins(l, true);
 }
 
 /* ---- step forms ---- */
@@ -228,6 +241,8 @@ static anf_node *truth(looping *l, bool b) {
                anfi_type_scalar(l->m->cx, ANF_BOOL), NULL);
 }
 
+static bool is_array(const anf_type *t) { return t->kind == ANF_TYPE_TENSOR && t->n; }
+
 static bool has_value(const looping *l) { return !l->exit && !l->nplace; }
 
 /* The item of the value that takes the place of the header's parameter k, or NULL. */
@@ -238,25 +253,45 @@ static anf_node *placed(const looping *l, anf_graph *g, size_t k, anf_node *valu
   return NULL;
 }
 
-/* (again, state, value): `args` are the header's, or NULL when the loop is left. No value where there
- * is an exit. */
+/* What the state k is where the loop is left, which nothing reads: the array that rounds write stays where it is. */
+static anf_node *left(const looping *l, anf_graph *g, size_t k, const int64_t *held) {
+  const anf_type *t = l->header->params.at[k]->type;
+  for (size_t i = 0; held && is_array(t) && i < g->params.n; i++)
+    if (held[i] == (int64_t)k && g->params.at[i]->type == t) return g->params.at[i];
+  return anfi_undefined(g, t);
+}
+
+static bool is_among(const anf_node *x, size_t n, anf_node *const *in) {
+  for (size_t i = 0; i < n; i++)
+    if (in[i] == x) return true;
+  return false;
+}
+
+/* (again, state, value): `args` are the header's, or NULL when the loop is left, where parameters of g are `held`. No value where
+ * there is an exit. */
 static anf_node *outcome_if(looping *l, anf_graph *g, anf_node *again, anf_node *const *args,
-                            anf_node *value) {
-  anf_node **in = ANFI_NEW_N(l->a, anf_node *, l->type->n);
-  size_t n = 0;
+                            anf_node *value, const int64_t *held) {
+  anf_node **in = ANFI_NEW_N(l->a, anf_node *, l->type->n), *x;
+  size_t n = 0, at = 1;
   in[n++] = again;
   for (size_t k = 0; k < l->header->params.n; k++)
-    if (!l->invariant[k]) {
-      in[n] = args ? args[k] : placed(l, g, k, value);
-      if (!in[n]) in[n] = anfi_undefined(g, l->type->items[n]);
-      n++;
-    }
+    if (!l->invariant[k]) in[n++] = args ? args[k] : placed(l, g, k, value);
   if (has_value(l)) in[n] = value ? value : anfi_undefined(g, l->type->items[n]), n++;
+  for (size_t k = 0; k < l->header->params.n; k++) {
+    if (l->invariant[k]) continue;
+    if (!in[at] && !is_among(x = left(l, g, k, held), n, in)) in[at] = x;
+    if (!in[at]) in[at] = anfi_undefined(g, l->type->items[at]);
+    at++;
+  }
   return typed(anfi_apply(g, ANF_OP_MakeTuple, NULL, n, in), l->type, value);
 }
 
-static anf_node *outcome(looping *l, anf_graph *g, anf_node *const *args, anf_node *value) {
-  return outcome_if(l, g, truth(l, args != NULL), args, value);
+static anf_node *again_with(looping *l, anf_graph *g, anf_node *const *args) {
+  return outcome_if(l, g, truth(l, true), args, NULL, NULL);
+}
+
+static anf_node *ends_with(looping *l, anf_graph *g, anf_node *value, const int64_t *held) {
+  return outcome_if(l, g, truth(l, false), NULL, value, held);
 }
 
 static anf_node **copy_params(looping *l, anf_graph *g, const anf_graph *like) {
@@ -267,29 +302,49 @@ static anf_node **copy_params(looping *l, anf_graph *g, const anf_graph *like) {
   return p;
 }
 
-/* Replaces a call of t in step forms: a graph of t's parameters that gives an
+/* Which parameters of the header the arguments of a call of `old` hold. */
+static const int64_t *held_by(looping *l, const anf_graph *old, const anf_node *call) {
+  int64_t *held = ANFI_NEW_N(l->a, int64_t, call->nin);
+  for (uint32_t i = 1; i < call->nin; i++) held[i - 1] = origin_of(l, old, call->in[i].def);
+  return held;
+}
+
+/* Which parameters of the header the parameters of the step form of `old` hold. */
+static const int64_t *held_in(looping *l, const anf_graph *old) {
+  const int64_t *own = l->held[number_of(l, old)];
+  if (old != l->header) return own;
+  int64_t *held = ANFI_NEW_N(l->a, int64_t, old->params.n + 2);
+  size_t n = 0;
+  for (int state = 0; state < 2; state++)
+    for (size_t k = 0; k < old->params.n; k++)
+      if (l->invariant[k] == (state == 0)) held[n++] = (int64_t)k;
+  held[n] = NO_ORIGIN; // the value that is not there yet
+  return held;
+}
+
+/* Replaces t in step forms where it is called with arguments that are `held`: a graph of t's parameters that gives an
  * outcome. */
-static anf_graph *outcome_of(looping *l, anf_graph *t) {
+static anf_graph *outcome_of(looping *l, anf_graph *t, const int64_t *held) {
   if (in_component(l, t) && t != l->header) return l->step[number_of(l, t)];
   anf_graph *g = anfi_graph_beside(t, t == l->header ? ANFI_BODY : ANFI_AFTER);
   anf_node **p = copy_params(l, g, t), **in = ANFI_NEW_N(l->a, anf_node *, t->params.n + 1);
   if (t == l->header) {
-    anfi_set_result(g, outcome(l, g, p, NULL));
+    anfi_set_result(g, again_with(l, g, p));
     return g;
   }
   in[0] = anfi_graph_value(t);
   memcpy(in + 1, p, t->params.n * sizeof *in);
   anf_node *value = typed(anfi_call(g, t->params.n + 1, in), l->header->result->type, NULL);
-  anfi_set_result(g, outcome(l, g, NULL, value));
+  anfi_set_result(g, ends_with(l, g, value, held));
   return g;
 }
 
 static anf_node *chosen_outcome(looping *l, anf_graph *g, const anf_node *sw,
-                                const anfi_map *copies) {
+                                const anfi_map *copies, const int64_t *held) {
   anf_node **in = ANFI_NEW_N(l->a, anf_node *, sw->nin);
   in[0] = anfi_copy_of(copies, sw->in[0].def);
   for (uint32_t i = 1; i < sw->nin; i++)
-    in[i] = anfi_graph_value(outcome_of(l, anfi_value_graph(sw->in[i].def)));
+    in[i] = anfi_graph_value(outcome_of(l, anfi_value_graph(sw->in[i].def), held));
   return typed(anfi_apply(g, (anfi_opcode)sw->op, NULL, sw->nin, in), NULL, sw);
 }
 
@@ -299,17 +354,21 @@ static anf_node *goes_on(const looping *l, anf_graph *g, const anf_node *sw, anf
   return typed(anfi_apply1(g, ANF_OP_LogicalNot, condition), condition->type, sw);
 }
 
-static anf_node *result_outcome(looping *l, anf_graph *g, anf_node *r, const anfi_map *copies) {
+static anf_node *result_outcome(looping *l, anf_graph *g, const anf_graph *old,
+                                const anfi_map *copies) {
+  anf_node *r = old->result;
   if (r->kind != ANFI_CALL || !reaches_component(l, r))
-    return outcome(l, g, NULL, anfi_copy_of(copies, r));
+    return ends_with(l, g, anfi_copy_of(copies, r), held_in(l, old));
   anf_node **in = ANFI_NEW_N(l->a, anf_node *, r->nin);
   for (uint32_t i = 1; i < r->nin; i++) in[i] = anfi_copy_of(copies, r->in[i].def);
   anf_graph *t = anfi_value_graph(r->in[0].def);
-  if (t == l->header) return outcome(l, g, in + 1, NULL);
+  if (t == l->header) return again_with(l, g, in + 1);
   const anf_node *sw = r->in[0].def;
   if (l->exit && !t && other_than_header(l, sw) == l->exit)
-    return outcome_if(l, g, goes_on(l, g, sw, anfi_copy_of(copies, sw->in[0].def)), in + 1, NULL);
-  in[0] = t ? anfi_graph_value(outcome_of(l, t)) : chosen_outcome(l, g, sw, copies);
+    return outcome_if(l, g, goes_on(l, g, sw, anfi_copy_of(copies, sw->in[0].def)), in + 1, NULL,
+                      NULL);
+  const int64_t *held = held_by(l, old, r);
+  in[0] = t ? anfi_graph_value(outcome_of(l, t, held)) : chosen_outcome(l, g, sw, copies, held);
   return typed(anfi_call(g, r->nin, in), l->type, r);
 }
 
@@ -321,7 +380,7 @@ static void fill_step(looping *l, anf_graph *old, anf_graph *g, anfi_map *copies
     if (call && (n == old->result || n == old->result->in[0].def)) continue;
     anfi_copy_node(l->a, g, n, copies);
   }
-  anfi_set_result(g, result_outcome(l, g, old->result, copies));
+  anfi_set_result(g, result_outcome(l, g, old, copies));
 }
 
 /* The header's step takes the invariants, then the state, then the value that is not there yet, if
@@ -355,8 +414,6 @@ static void make_steps(looping *l) {
   }
   for (size_t i = 0; i < l->member.n; i++) fill_step(l, l->member.at[i], l->step[i], &copies[i]);
 }
-
-static bool is_array(const anf_type *t) { return t->kind == ANF_TYPE_TENSOR && t->n; }
 
 /* The first state of this type that no item before has, or their number. */
 static size_t place_for(const looping *l, const anf_type *t) {

@@ -165,6 +165,11 @@ static const growth cases[] = {
      "{ def go(a, k) { if k >= len(x) { a } else { if a[k] > 2.0 { IndexWrite(a, 0, x[k]) } else { "
      "go(IndexWrite(a, k, a[k] * x[k]), k + 1) } } }; z = go(x * 1.0, 0); Sum(z * z) }",
      0, true, 0},
+    {"left by a break", // as Python's loops are
+     X
+     "{ def go(i, a, s) { if i < len(x) { a = IndexWrite(a, i, a[i-1] * 0.5 + x[i]); s = s + a[i]; "
+     "if s > 1e9 { s } else { go(i + 1, a, s) } } else { s } }; go(1, x * 1.0, 0.0) }",
+     0, true, 0},
     {"states of a machine",
      X
      "{ n = len(x); def p(a, b, k) { if k >= n { (a, b) } else { q(IndexWrite(a, k, a[k] * x[k]), "
