@@ -323,6 +323,8 @@ void anfi_low_transpose(anfi_low *L, const anfi_transposed *q);
 
 /* transposed.c: writes v in squares, if it reads large tensors transposed. */
 bool anfi_low_store_transposed(anfi_low *L, const anfi_view *v, texpr to);
+/* map.c: the code of so many bits from bit `from` of a byte, or of each lane's; in s8 its topmost bit is the sign. */
+texpr anfi_low_code_of(anfi_low *L, texpr byte, texpr from, unsigned bits);
 
 /* Of these there are kernels that sum in i32. */
 static inline bool anfi_low_byte(anf_dtype d) { return d == ANF_I8 || d == ANF_U8; }
@@ -355,8 +357,10 @@ typedef struct anfi_mm {
       *prologue;            // computes a, which is NULL; or NULL. ta: its packed copy is K by M
   const anf_value *const_b; // the value of b, if that is a constant
   bool small;               // of which no byte is outside [-64, 64]
-  /* b holds bytes, m is 1: its elements are b - zero, of f32; zero: one number or n of them, or NULL */
+  /* b holds bytes, m is 1: its elements are b - zero, of f32; zero: one number or n of them, or NULL. A byte has codes of
+   * `bits` for consecutive steps of k, the first in the lowest; fewer than 8 where b is stored k by n */
   bool weights;
+  unsigned bits;
   texpr zero;
   uint64_t zeros;
   bool serial; // within a parallel loop
