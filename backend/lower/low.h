@@ -323,7 +323,7 @@ void anfi_low_transpose(anfi_low *L, const anfi_transposed *q);
 
 /* transposed.c: writes v in squares, if it reads large tensors transposed. */
 bool anfi_low_store_transposed(anfi_low *L, const anfi_view *v, texpr to);
-/* map.c: the code of so many bits from bit `from` of a byte, or of each lane's; in s8 its topmost bit is the sign. */
+/* map.c: the code of so many bits from bit `from` of a byte, or of each lane's, as s32; of s8 its topmost bit is the sign. */
 texpr anfi_low_code_of(anfi_low *L, texpr byte, texpr from, unsigned bits);
 
 /* Of these there are kernels that sum in i32. */

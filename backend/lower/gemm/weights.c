@@ -10,7 +10,7 @@
 #include "backend/lower/low.h"
 #include "backend/lower/gemm/plan.h"
 
-enum { LANES = 64, ROWS = 8, PARALLEL_MACS = 1 << 18 };
+enum { LANES = 64, LANES_PACKED = 32, ROWS = 8, PARALLEL_MACS = 1 << 18 };
 
 typedef struct byte_rows {
   anfi_low *L;
@@ -32,7 +32,9 @@ static texpr repeated(const byte_rows *w, texpr x, uint16_t lanes) {
 /* Code `nth` of each byte. */
 static texpr code_at(const byte_rows *w, texpr bytes, uint32_t nth) {
   anfi_low *L = w->L;
-  texpr from = anfi_t_int(L->t, bytes->dtype, (int64_t)(nth * w->q->bits));
+  tdtype word = anfi_t_dt(ANF_TIR_s32);
+  word.lanes = bytes->dtype.lanes;
+  texpr from = anfi_t_int(L->t, word, (int64_t)(nth * w->q->bits));
   return anfi_low_let(L, anfi_low_code_of(L, bytes, from, w->q->bits), "code");
 }
 
@@ -70,14 +72,15 @@ static void some_rows(const byte_rows *w, texpr k, uint32_t n, texpr first, uint
   anfi_low *L = w->L;
   anfi_loop l;
   texpr x[ROWS];
-  uint64_t whole = cols / LANES * LANES;
+  uint16_t lanes = w->q->bits < 8 ? LANES_PACKED : LANES; // a packed row is two or more of registers
+  uint64_t whole = cols / lanes * lanes;
   for (uint32_t i = 0; i < n; i++) {
     texpr at = anfi_ix_addc(L, anfi_ix_add(L, w->q->a0, k), (int64_t)i);
     x[i] = anfi_low_let(L, anfi_low_load(L, w->q->a, anfi_low_atom(L, at)), "x");
   }
   if (whole) {
-    anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), LANES, "j");
-    add_rows(w, k, n, first, l.var, LANES, x);
+    anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), lanes, "j");
+    add_rows(w, k, n, first, l.var, lanes, x);
     anfi_low_loop_end(L, &l);
   }
   if (whole == cols) return;

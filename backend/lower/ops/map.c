@@ -228,15 +228,15 @@ bool anfi_lower_repeat(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
 
 texpr anfi_low_code_of(anfi_low *L, texpr byte, texpr from, unsigned bits) {
   tstore *t = L->t;
+  tdtype word = anfi_t_dt(ANF_TIR_s32);
+  word.lanes = byte->dtype.lanes;
   bool sign = byte->dtype.elem == ANF_TIR_s8;
-  texpr at = anfi_t_cast(t, byte->dtype, from);
-  if (!sign) {
-    byte = anfi_t_intrin2(t, TI_shr, byte, at);
-    return anfi_t_intrin2(t, TI_int_and, byte, anfi_t_int(t, byte->dtype, (1 << bits) - 1));
-  }
-  texpr rest = anfi_t_int(t, byte->dtype, 8 - (int)bits);
-  at = anfi_t_sub(t, rest, at);
-  return anfi_t_intrin2(t, TI_shr, anfi_t_intrin2(t, TI_shl, byte, at), rest);
+  texpr x = anfi_low_let(L, anfi_t_cast(t, word, byte), "x"), at = anfi_t_cast(t, word, from);
+  if (!sign)
+    return anfi_t_intrin2(t, TI_int_and, anfi_t_intrin2(t, TI_shr, x, at),
+                          anfi_t_int(t, word, (1 << bits) - 1));
+  texpr rest = anfi_t_int(t, word, 32 - (int)bits);
+  return anfi_t_intrin2(t, TI_shr, anfi_t_intrin2(t, TI_shl, x, anfi_t_sub(t, rest, at)), rest);
 }
 
 static anfi_elem at_unpack_bits(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
@@ -249,7 +249,8 @@ static anfi_elem at_unpack_bits(anfi_low *L, const anfi_view *v, const anfi_pt *
   texpr nth = anfi_low_atom(L, anfi_ix_modc(L, at[axis], each));
   at[axis] = anfi_ix_divc(L, at[axis], each);
   texpr byte = anfi_low_atom(L, anfi_view_at_dims(L, v->in[0], at).re);
-  return (anfi_elem){anfi_low_code_of(L, byte, anfi_ix_mulc(L, nth, bits), bits), NULL};
+  texpr code = anfi_low_code_of(L, byte, anfi_ix_mulc(L, nth, bits), bits);
+  return (anfi_elem){anfi_t_cast(L->t, anfi_low_dt(v->dtype), code), NULL};
 }
 
 bool anfi_lower_unpack_bits(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
