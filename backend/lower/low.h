@@ -301,6 +301,8 @@ typedef enum anfi_prologue_way {
 } anfi_prologue_way;
 anfi_prologue_way anfi_low_prologue(const anf_node *product, bool in_place);
 bool anfi_low_is_prologue(const anf_node *n); // of the product that reads it
+/* Is its right operand computed of less memory than it has, such as weights of bytes or of 4 bits, while it is packed? */
+bool anfi_low_computes_right(const anf_node *product, bool in_place);
 /* fuse.c: may it have an epilogue? Does it multiply bytes, and sum them in i32? */
 bool anfi_low_is_product(const anf_node *n);
 bool anfi_low_is_of_bytes(const anf_node *n);
@@ -354,9 +356,10 @@ typedef struct anfi_mm {
   uint64_t lda, ldb, ldc;
   bool ta, tb;
   const anfi_prologue
-      *prologue;            // computes a, which is NULL; or NULL. ta: its packed copy is K by M
-  const anf_value *const_b; // the value of b, if that is a constant
-  bool small;               // of which no byte is outside [-64, 64]
+      *prologue;              // computes a, which is NULL; or NULL. ta: its packed copy is K by M
+  const anfi_prologue *right; // computes b, of k rows and n steps, which is NULL; or NULL
+  const anf_value *const_b;   // the value of b, if that is a constant
+  bool small;                 // of which no byte is outside [-64, 64]
   /* b holds bytes, m is 1: its elements are b - zero, of f32; zero: one number or n of them, or NULL. A byte has codes of
    * `bits` for consecutive steps of k, the first in the lowest; fewer than 8 where b is stored k by n */
   bool weights;

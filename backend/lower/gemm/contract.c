@@ -323,6 +323,7 @@ static void note_in_step(anfi_low *L, const consumer *f, const anfi_mm *q) {
   if (L->scope.n != 1 || (q->rhs && anfi_low_gemm_cuts_k(L, q))) return;
   see_reads(L, &r, f, f->root, true);
   if (q->prologue) see_reads(L, &r, f, q->prologue->v, false);
+  if (q->right) see_reads(L, &r, f, q->right->v, false);
   for (size_t i = 0; i < ANFI_LEN(factor); i++)
     if (factor[i]) anfi_push(L->a, &r.other, factor[i]);
   for (size_t i = 0; i < r.own.n; i++) {
@@ -435,6 +436,14 @@ static anfi_prologue_way prologue_of(const anfi_low *L, const matmul *m) {
   return anfi_low_prologue(m->node, false);
 }
 
+/* Is b? */
+static bool computes_right(const anfi_low *L, const matmul *m) {
+  const matrix *b = &m->b;
+  bool open = b->v->kind == VIEW_LAZY && !b->v->tensor && !b->tensor && !b->vector;
+  return m->node && open && !m->bytes && !m->weights && !m->prologue && !m->nb && !b->transposed &&
+         !L->o.no_fuse && anfi_low_computes_right(m->node, false);
+}
+
 static bool by_kernels(anfi_low *L, const matmul *whole, consumer *f) {
   matmul m = *whole;
   anfi_loop loop[ANF_MAX_RANK];
@@ -448,7 +457,9 @@ static bool by_kernels(anfi_low *L, const matmul *whole, consumer *f) {
   anfi_prologue p = {.v = m.a.v, .rows = m.rows, .steps = m.inner, .transposed = m.a.transposed};
   if (m.prologue) q.prologue = &p, q.ta = m.prologue == PROLOGUE_BY_K;
   else q.a = tensor_of(L, &m.a);
-  q.b = tensor_of(L, &m.b);
+  anfi_prologue right = {.v = m.b.v, .rows = m.inner, .steps = m.cols};
+  if (computes_right(L, &m)) q.right = &right;
+  else q.b = tensor_of(L, &m.b);
   q.const_b = m.b.nbatch || m.b.tensor ? NULL : m.b.v->constant;
   q.c = f->to;
   if (m.bias) q.bias = anfi_view_force(L, m.bias), q.bias_in_sum = true;

@@ -72,7 +72,8 @@ static void some_rows(const byte_rows *w, texpr k, uint32_t n, texpr first, uint
   anfi_low *L = w->L;
   anfi_loop l;
   texpr x[ROWS];
-  uint16_t lanes = w->q->bits < 8 ? LANES_PACKED : LANES; // a packed row is two or more of registers
+  uint16_t lanes =
+      w->q->bits < 8 ? LANES_PACKED : LANES; // a packed row is two or more of registers
   uint64_t whole = cols / lanes * lanes;
   for (uint32_t i = 0; i < n; i++) {
     texpr at = anfi_ix_addc(L, anfi_ix_add(L, w->q->a0, k), (int64_t)i);
