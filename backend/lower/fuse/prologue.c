@@ -222,6 +222,7 @@ bool anfi_low_computes_right(const anf_node *product, bool in_place) {
 
 bool anfi_low_is_prologue(const anf_node *n) {
   const anf_node *user = n->uses && !n->uses->next ? n->uses->user : NULL;
-  return user && user->kind == ANFI_APPLY && user->nin && user->in[0].def == n &&
-         anfi_low_prologue(user, false) != PROLOGUE_NONE;
+  if (!user || user->kind != ANFI_APPLY || !user->nin) return false;
+  if (user->in[0].def == n) return anfi_low_prologue(user, false) != PROLOGUE_NONE;
+  return user->nin > 1 && user->in[1].def == n && anfi_low_computes_right(user, false);
 }
