@@ -301,6 +301,8 @@ typedef enum anfi_prologue_way {
 } anfi_prologue_way;
 anfi_prologue_way anfi_low_prologue(const anf_node *product, bool in_place);
 bool anfi_low_is_prologue(const anf_node *n); // of the product that reads it
+/* Is its right operand computed of less memory than it has, such as weights of bytes or of 4 bits, while it is packed? */
+bool anfi_low_computes_right(const anf_node *product, bool in_place);
 /* fuse.c: may it have an epilogue? Does it multiply bytes, and sum them in i32? */
 bool anfi_low_is_product(const anf_node *n);
 bool anfi_low_is_of_bytes(const anf_node *n);
@@ -323,6 +325,8 @@ void anfi_low_transpose(anfi_low *L, const anfi_transposed *q);
 
 /* transposed.c: writes v in squares, if it reads large tensors transposed. */
 bool anfi_low_store_transposed(anfi_low *L, const anfi_view *v, texpr to);
+/* map.c: the code of so many bits from bit `from` of a byte, or of each lane's, as s32; of s8 its topmost bit is the sign. */
+texpr anfi_low_code_of(anfi_low *L, texpr byte, texpr from, unsigned bits);
 
 /* Of these there are kernels that sum in i32. */
 static inline bool anfi_low_byte(anf_dtype d) { return d == ANF_I8 || d == ANF_U8; }
@@ -352,11 +356,14 @@ typedef struct anfi_mm {
   uint64_t lda, ldb, ldc;
   bool ta, tb;
   const anfi_prologue
-      *prologue;            // computes a, which is NULL; or NULL. ta: its packed copy is K by M
-  const anf_value *const_b; // the value of b, if that is a constant
-  bool small;               // of which no byte is outside [-64, 64]
-  /* b holds bytes, m is 1: its elements are b - zero, of f32; zero: one number or n of them, or NULL */
+      *prologue;              // computes a, which is NULL; or NULL. ta: its packed copy is K by M
+  const anfi_prologue *right; // computes b, of k rows and n steps, which is NULL; or NULL
+  const anf_value *const_b;   // the value of b, if that is a constant
+  bool small;                 // of which no byte is outside [-64, 64]
+  /* b holds bytes, m is 1: its elements are b - zero, of f32; zero: one number or n of them, or NULL. A byte has codes of
+   * `bits` for consecutive steps of k, the first in the lowest; fewer than 8 where b is stored k by n */
   bool weights;
+  unsigned bits;
   texpr zero;
   uint64_t zeros;
   bool serial; // within a parallel loop

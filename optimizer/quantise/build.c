@@ -62,7 +62,51 @@ anf_node *anfi_q_swap(quantiser *q, anf_node *x) {
   uint32_t n = x->type->n;
   for (uint32_t i = 0; i < n; i++) perm[i] = i;
   perm[n - 1] = n - 2, perm[n - 2] = n - 1;
-  return anfi_rewrite_transpose(&q->r, q->near, x, perm, n);
+  return anfi_q_permute(q, x, perm, n);
+}
+
+const anfi_attrs *anfi_q_attrs2(quantiser *q, anfi_opcode op, int64_t first, anf_dtype d,
+                                int64_t second) {
+  anf_ctx *cx = q->r.m->cx;
+  anf_value *at[2] = {anfi_value_new_i64(cx, ANF_INT, first), NULL};
+  const anfi_attrs *attrs;
+  anfi_value_guard(at[0]);
+  at[1] = anfi_value_new_i64(cx, d, second);
+  anfi_value_guard(at[1]);
+  anfi_attrs_new(q->r.m, op, at, anfi_nowhere(), &attrs);
+  for (int i = 0; i < 2; i++) {
+    anfi_value_unguard(at[i]);
+    anf_value_release(at[i]);
+  }
+  return attrs;
+}
+
+anf_node *anfi_q_sum(quantiser *q, anf_node *x, int64_t axis, bool keepdims) {
+  if (!x) return NULL;
+  const anfi_attrs *at = anfi_q_attrs2(q, ANF_OP_Sum, axis, ANF_BOOL, keepdims);
+  return anfi_q_apply(q, ANF_OP_Sum, at, 1, &x);
+}
+
+static int64_t attr_int(const anf_node *n, uint32_t k) {
+  return anfi_attr_int(anfi_attr_value(n->graph->module->cx, (anfi_opcode)n->op, n->u.attrs, k));
+}
+
+/* Packed codes stay packed: along the axis that theirs becomes. */
+anf_node *anfi_q_permute(quantiser *q, anf_node *x, const int64_t *perm, uint32_t rank) {
+  size_t axis;
+  if (!anfi_is_op(x, ANF_OP_UnpackBits))
+    return anfi_rewrite_transpose(&q->r, q->near, x, perm, rank);
+  anf_node *bytes = anfi_rewrite_transpose(&q->r, q->near, x->in[0].def, perm, rank);
+  if (!anfi_axis_in(attr_int(x, 1), rank, &axis)) return NULL;
+  int64_t to = 0;
+  while (perm[to] != (int64_t)axis) to++;
+  const anfi_attrs *at = anfi_q_attrs2(q, ANF_OP_UnpackBits, attr_int(x, 0), ANF_INT, to);
+  return anfi_q_apply(q, ANF_OP_UnpackBits, at, 1, &bytes);
+}
+
+bool anfi_q_is_fixed(const anf_node *code) {
+  if (anfi_is_op(code, ANF_OP_UnpackBits)) code = code->in[0].def;
+  return code->kind == ANFI_VALUE;
 }
 
 bool anfi_q_flag(const anf_node *n, uint32_t attr) {

@@ -6,7 +6,8 @@
  *
  * A row is bound by memory: codes are read once, as bytes, and no dequantised weight is made. The sums of a group are scaled
  * after it, so that rounding is that of the group's terms. Transposed weights, q: [N, G, B], are permuted once where
- * they are constants. Several rows multiply dequantised weights. */
+ * they are constants; packed ones, q = UnpackBits(c, bits=4, axis=2), stay packed: UnpackBits(Transpose(c), axis=1).
+ * Several rows multiply dequantised weights. */
 #include "optimizer/quantise/quantise.h"
 
 typedef struct grouped {
@@ -29,7 +30,7 @@ static bool is_by_group(const anf_node *v, uint32_t step_axis) {
 /* [N, G, B] as [G, B, N]. */
 static anf_node *by_rows(quantiser *q, anf_node *v) {
   static const int64_t perm[3] = {1, 2, 0};
-  return !v || v->type->n == 0 ? v : anfi_rewrite_transpose(&q->r, q->near, v, perm, 3);
+  return !v || v->type->n == 0 ? v : anfi_q_permute(q, v, perm, 3);
 }
 
 /* w, stored transposed if `transposed`, as codes by groups. */
@@ -44,7 +45,7 @@ static bool grouped_of(const anf_node *w, bool transposed, grouped *g) {
   if (!anfi_q_is_tensor(g->code) || !anfi_q_is_byte((anf_dtype)t->dtype) || t->n != 3 ||
       anfi_q_count(g->code) != anfi_q_count(d))
     return false;
-  if (transposed && g->code->kind != ANFI_VALUE) return false; // a copy in each call
+  if (transposed && !anfi_q_is_fixed(g->code)) return false; // a copy in each call
   g->groups = t->dims[transposed ? 1 : 0], g->steps = t->dims[step],
   g->columns = t->dims[transposed ? 0 : 2];
   if (w->type->dims[transposed ? 0 : 1] != g->columns) return false;
@@ -52,21 +53,25 @@ static bool grouped_of(const anf_node *w, bool transposed, grouped *g) {
   return is_by_group(g->scale, step) && is_by_group(g->zero, step);
 }
 
-/* Sum along one axis, in f32 or, of a row's groups, what Sum does. */
-static anf_node *summed(quantiser *q, anf_node *x, int64_t axis, bool keep) {
-  anf_ctx *cx = q->r.m->cx;
-  anf_value *at[2] = {anfi_value_new_i64(cx, ANF_INT, axis), NULL};
-  const anfi_attrs *attrs;
-  if (!x) return NULL;
-  anfi_value_guard(at[0]);
-  at[1] = anfi_value_new_i64(cx, ANF_BOOL, keep);
-  anfi_value_guard(at[1]);
-  anfi_attrs_new(q->r.m, ANF_OP_Sum, at, anfi_nowhere(), &attrs);
-  for (int i = 0; i < 2; i++) {
-    anfi_value_unguard(at[i]);
-    anf_value_release(at[i]);
-  }
-  return anfi_q_apply(q, ANF_OP_Sum, attrs, 1, &x);
+static void store_by_rows(quantiser *q, grouped *g) {
+  g->code = by_rows(q, g->code), g->scale = by_rows(q, g->scale), g->zero = by_rows(q, g->zero);
+}
+
+/* Several rows: packed weights are dequantised in each call, by rows, which vectors do. */
+static anf_node *many_rows(quantiser *q, anf_node *n, grouped *g, bool transposed) {
+  anfi_q_refuse(q, "several rows multiply weights with a scale for each group of steps");
+  if (!transposed || !anfi_is_op(g->code, ANF_OP_UnpackBits)) return NULL;
+  store_by_rows(q, g);
+  anf_node *in[3] = {g->code, g->scale, g->zero};
+  anf_node *w = anfi_q_apply(q, ANF_OP_Dequantize, NULL, g->zero ? 3 : 2, in);
+  if (w) w = reshaped(q, w, 2, (int64_t[]){g->groups * g->steps, g->columns});
+  return w ? anfi_rewrite_matmul(&q->r, n, n->in[0].def, false, w, false) : NULL;
+}
+
+/* ..and the bias of Linear. */
+static anf_node *biased(quantiser *q, const anf_node *n, anf_node *y) {
+  anf_node *bias = n->op == ANF_OP_Linear ? anfi_q_input(n, 2) : NULL;
+  return bias ? anfi_q_apply2(q, ANF_OP_Add, y, bias) : y;
 }
 
 anf_node *anfi_q_reschedule_groups(quantiser *q, anf_node *n) {
@@ -77,26 +82,20 @@ anf_node *anfi_q_reschedule_groups(quantiser *q, anf_node *n) {
   if (n->type->dtype != ANF_F32 || n->type->n < 2 || (!linear && anfi_q_flag(n, 0)) ||
       !anfi_q_is_tensor(x) || x->type->dtype != ANF_F32 || !grouped_of(w, transposed, &g))
     return NULL;
-  if (anfi_q_count(n) > (size_t)g.columns) {
-    anfi_q_refuse(q, "several rows multiply weights with a scale for each group of steps");
-    return NULL;
-  }
+  if (anfi_q_count(n) > (size_t)g.columns) return biased(q, n, many_rows(q, n, &g, transposed));
   if (g.columns < LEAST || g.groups * g.steps < LEAST || anfi_q_count(n) != (size_t)g.columns ||
       anfi_q_count(x) != (size_t)(g.groups * g.steps))
     return NULL;
-  if (transposed)
-    g.code = by_rows(q, g.code), g.scale = by_rows(q, g.scale), g.zero = by_rows(q, g.zero);
+  if (transposed) store_by_rows(q, &g);
   anf_node *row = reshaped(q, x, 3, (int64_t[]){g.groups, 1, g.steps});
   anf_node *codes = anfi_q_cast(q, g.code, ANF_F32);
   anf_node *y = row && codes ? anfi_rewrite_matmul(&q->r, n, row, false, codes, false) : NULL;
   if (g.zero) {
     anf_node *zero = anfi_q_cast(q, g.zero, ANF_F32);
     y = anfi_q_apply2(q, ANF_OP_Sub, y,
-                      anfi_q_apply2(q, ANF_OP_Mul, summed(q, row, 2, true), zero));
+                      anfi_q_apply2(q, ANF_OP_Mul, anfi_q_sum(q, row, 2, true), zero));
   }
   y = anfi_q_apply2(q, ANF_OP_Mul, y, anfi_q_cast(q, g.scale, ANF_F32));
-  y = summed(q, y, 0, false);
-  y = y ? reshaped(q, y, n->type->n, n->type->dims) : NULL;
-  anf_node *bias = linear ? anfi_q_input(n, 2) : NULL;
-  return bias ? anfi_q_apply2(q, ANF_OP_Add, y, bias) : y;
+  y = anfi_q_sum(q, y, 0, false);
+  return biased(q, n, y ? reshaped(q, y, n->type->n, n->type->dims) : NULL);
 }

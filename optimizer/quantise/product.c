@@ -108,6 +108,17 @@ anf_node *anfi_q_scaled(quantiser *q, anf_node *y, anf_node *s, anf_node *t, anf
   return anfi_q_apply2(q, ANF_OP_Mul, anfi_q_apply2(q, ANF_OP_Mul, y, s), t);
 }
 
+/* Packed weights that are stored transposed are transposed once: a row's product reads them by rows. Others stay. */
+static bool store_by_rows(quantiser *q, factor *f) {
+  if (!anfi_q_is_fixed(f->code))
+    return anfi_q_refuse(q, "packed codes that are no constant are stored transposed");
+  f->code = anfi_q_swap(q, f->code);
+  if (f->scale->type->n) f->scale = in_product(q, f, f->scale);
+  if (f->zero && f->zero->type->n) f->zero = in_product(q, f, f->zero);
+  f->transposed = false, f->sum = 0;
+  return f->code != NULL;
+}
+
 /* One row of floats times weights of bytes: memory bound, so bytes are read, and scales follow the product.
  *   x @ Dequantize(w, t, z)   ->   (x @ (Cast(w, f32) - z)) * t */
 static anf_node *reschedule_weights(quantiser *q, anf_node *n, bool linear) {
@@ -121,6 +132,7 @@ static anf_node *reschedule_weights(quantiser *q, anf_node *n, bool linear) {
       x->type->dtype != ANF_F32)
     return NULL;
   if (!factor_of(q, w, linear || anfi_q_flag(n, 1), false, &b)) return NULL;
+  if (b.transposed && anfi_is_op(b.code, ANF_OP_UnpackBits) && !store_by_rows(q, &b)) return NULL;
   anf_node *codes = anfi_q_cast(q, b.code, ANF_F32);
   if (b.zero) codes = anfi_q_apply2(q, ANF_OP_Sub, codes, anfi_q_cast(q, b.zero, ANF_F32));
   bool transposed = !linear && anfi_q_flag(n, 0);
@@ -195,18 +207,7 @@ static bool offset_factor(anf_node *n, bool transposed, bool left, factor *f) {
 
 /* Sums of the codes along the summed axis, which stays as a dim of 1: as they stand in the product. */
 static anf_node *code_sums(quantiser *q, const factor *f) {
-  anf_ctx *cx = q->r.m->cx;
-  anf_value *at[2] = {anfi_value_new_i64(cx, ANF_INT, (int64_t)f->sum), NULL};
-  const anfi_attrs *attrs;
-  anfi_value_guard(at[0]);
-  at[1] = anfi_value_new_i64(cx, ANF_BOOL, 1);
-  anfi_value_guard(at[1]);
-  anfi_attrs_new(q->r.m, ANF_OP_Sum, at, anfi_nowhere(), &attrs);
-  for (int i = 0; i < 2; i++) {
-    anfi_value_unguard(at[i]);
-    anf_value_release(at[i]);
-  }
-  anf_node *x = f->code->in[0].def, *sum = anfi_q_apply(q, ANF_OP_Sum, attrs, 1, &x);
+  anf_node *sum = anfi_q_sum(q, f->code->in[0].def, (int64_t)f->sum, true);
   sum = anfi_q_cast(q, sum, ANF_I32);
   return f->transposed ? anfi_q_swap(q, sum) : sum;
 }

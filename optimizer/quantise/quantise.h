@@ -45,6 +45,14 @@ anf_node *anfi_q_apply1(quantiser *q, anfi_opcode op, anf_node *x);
 anf_node *anfi_q_apply2(quantiser *q, anfi_opcode op, anf_node *x, anf_node *y);
 anf_node *anfi_q_cast(quantiser *q, anf_node *x, anf_dtype d); // x itself if it has the type
 anf_node *anfi_q_number(quantiser *q, anf_dtype d, double x);  // a scalar
+/* Attributes of an op that has two, the first an integer, the second of type d. */
+const anfi_attrs *anfi_q_attrs2(quantiser *q, anfi_opcode op, int64_t first, anf_dtype d,
+                                int64_t second);
+anf_node *anfi_q_sum(quantiser *q, anf_node *x, int64_t axis, bool keepdims);
+/* Its axes permuted; codes of UnpackBits are moved while they are packed. */
+anf_node *anfi_q_permute(quantiser *q, anf_node *x, const int64_t *perm, uint32_t rank);
+/* Are the codes a constant, as they are or packed? */
+bool anfi_q_is_fixed(const anf_node *code);
 /* The last two axes exchanged; x itself if it has none. */
 anf_node *anfi_q_swap(quantiser *q, anf_node *x);
 

@@ -177,16 +177,32 @@ class ConvCase:
         return y, windows(x, w, *how) * wide + bias, windows(np.abs(x), np.abs(w), *how) * wide + np.abs(bias)
 
 
-class RowCase:
-    """A row of floats times weights of bytes, stored by rows of K or by columns, with zero points or none."""
+def unpacked(x, bits, axis):
+    """Codes of so many bits, the first of a byte in its lowest, signed if x is."""
+    code = np.stack([x.view(np.uint8) >> bits * k & 2**bits - 1 for k in range(8 // bits)], axis + 1).astype(np.int64)
+    if x.dtype == np.int8:
+        code -= (code >= 2 ** (bits - 1)) * 2**bits
+    return code.reshape(*x.shape[:axis], -1, *x.shape[axis + 1:])
+
+
+class WeightsCase:
+    """Rows of floats times weights of bytes or packed codes: stored by rows of K or by columns, arguments or fixed, with scales of
+    columns or of groups of steps, zero points or none."""
 
     def __init__(self, rng):
-        self.k, self.n = (int(v) for v in rng.integers(64, 400, 2))
-        self.tb, self.code = rng.random() < 0.5, rng.choice(list(CODES))
+        self.bits, self.tb, self.code = int(rng.choice([8, 8, 4, 4, 2, 1])), rng.random() < 0.5, rng.choice(list(CODES))
+        self.groups, self.fixed = int(rng.integers(2, 9)) if rng.random() < 0.5 else 0, rng.random() < 0.5
+        steps, self.n = 8 * int(rng.integers(2, 8)), int(rng.integers(32, 400))
+        self.k = steps * self.groups if self.groups else 2 * steps + 64 - 8 * int(rng.integers(2))
+        self.rows = (1,) * int(rng.integers(1, 3)) if rng.random() < 0.5 else (int(rng.integers(2, 70)),)
+        k = (self.groups, steps) if self.groups else (self.k,)
+        stored = (*k[:-1], k[-1] * self.bits // 8)
         info = np.iinfo(CODES[self.code])
-        each = [(), (self.n, 1) if self.tb else (self.n,)][int(rng.integers(2))]
-        self.w = rng.integers(info.min, info.max + 1, (self.n, self.k) if self.tb else (self.k, self.n)).astype(CODES[self.code])
-        self.x = rng.standard_normal((*[1] * int(rng.integers(1, 3)), self.k)).astype(F)
+        each = ((*k[:-1], 1, self.n), (self.n, *k[:-1], 1)) if self.groups else ((self.n,), (self.n, 1))
+        each = () if rng.random() < 0.2 else each[self.tb]
+        self.axis = len(stored) if self.tb else len(stored) - 1
+        self.w = rng.integers(info.min, info.max + 1, (self.n, *stored) if self.tb else (*stored, self.n)).astype(CODES[self.code])
+        self.x = rng.standard_normal((*self.rows, self.k)).astype(F)
         self.scale = np.asarray(rng.uniform(0.01, 0.1, each)).astype(F)
         self.zero = rng.integers(max(info.min, -20), 128, each).astype(self.w.dtype) if rng.random() < 0.6 else None
         self.bias = rng.standard_normal(self.n).astype(F) if rng.random() < 0.5 else None
@@ -194,16 +210,24 @@ class RowCase:
     def program(self):
         given = [("x", "f32", self.x), ("w", self.code, self.w), ("s", "f32", self.scale), ("z", self.code, self.zero), ("b", "f32", self.bias)]
         given = [g for g in given if g[2] is not None]
-        w = f"Dequantize(w, s{'' if self.zero is None else ', z'})"
+        w = "w" if self.bits == 8 else f"UnpackBits(w, bits={self.bits}, axis={self.axis})"
+        w = f"Dequantize({w}, s{'' if self.zero is None else ', z'})"
+        if self.groups:
+            w = f"Reshape({w}, {(self.n, self.k) if self.tb else (self.k, self.n)})"
         y = f"MatMul(x, {w}, tb={str(self.tb).lower()})" + ("" if self.bias is None else " + b")
         return f"def f({', '.join(f'{name}: {d}{dims(v)}' for name, d, v in given)}) {{ Relu({y}) }}\n", [v for _, _, v in given]
 
+    def reals(self):
+        w = unpacked(self.w, self.bits, self.axis) - (0 if self.zero is None else self.zero.astype(np.int64))
+        w = (w * self.scale.astype(np.float64)).reshape((self.n, self.k) if self.tb else (self.k, self.n))
+        return w.T if self.tb else w
+
     def check(self, anfora, folder):
         program, args = self.program()
-        turned = (lambda v: v.T) if self.tb else (lambda v: v)
-        x, w = self.x.astype(np.float64), turned((self.w.astype(np.int64) - (0 if self.zero is None else self.zero.astype(np.int64))) * self.scale.astype(np.float64))
+        x, w = self.x.astype(np.float64), self.reals()
         real, size, more = x @ w, np.abs(x) @ np.abs(w), 0 if self.bias is None else self.bias.astype(np.float64)
-        for options in (["--backend", "llvm"], ["--backend", "llvm", "--threads", "2"], ["--backend", "tir"]):
+        fixed = ["--fix", "w,s,z" if self.zero is not None else "w,s"] if self.fixed else []
+        for options in (["--backend", "llvm", *fixed], ["--backend", "llvm", "--threads", "2"], ["--backend", "tir"]):
             got, problem = run(anfora, folder, program, args, *options)
             if got is None:
                 return problem + program
@@ -256,8 +280,8 @@ def main():
             tap.case(f"quantised product {i}", check(o.anfora, folder, Case(rng)))
         for i in range(o.count):
             tap.case(f"quantised convolution {i}", check(o.anfora, folder, ConvCase(rng)))
-        for i in range(o.count // 2):
-            tap.case(f"row times weights of bytes {i}", RowCase(rng).check(o.anfora, folder))
+        for i in range(o.count):
+            tap.case(f"rows times weights of a few bits {i}", WeightsCase(rng).check(o.anfora, folder))
     tap.done()
 
 

@@ -459,6 +459,17 @@ def quantize(x, scale, zero, dtype, t=None):
         return np.nan_to_num(np.clip(q, t(info.min), hi)).astype(dtype)
 
 
+def unpack_bits(x, bits, axis, t=None):
+    """Codes of each byte along an axis, from the lowest bits on."""
+    x = np.asarray(x)
+    code = np.stack([x.view(np.uint8) >> bits * k & 2**bits - 1 for k in range(8 // bits)], axis % x.ndim + 1)
+    if x.dtype == np.int8:
+        code = np.where(code >= 2 ** (bits - 1), code.astype(int) - 2**bits, code)
+    shape = list(x.shape)
+    shape[axis] *= 8 // bits
+    return code.reshape(shape).astype(x.dtype)
+
+
 def dequantize(q, scale, zero):
     t = code_type(scale)
     d = q.astype(t) - (t(0) if zero is None else zero.astype(t))

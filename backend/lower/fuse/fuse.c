@@ -403,8 +403,9 @@ static void note_use(plan *p, const anf_node *user, uint32_t user_index, size_t 
   place *to = &p->at[found - 1];
   want.below = to->below | (inside && (u->operand || u->below) && is_view(x));
   if (inside && (u->operand || u->below) && !is_view(x)) to->split = true; // it is memory
-  if (i == 0 && !to->nest && !is_strided_operand(user, i, x) &&
-      anfi_low_prologue(user, p->in_place) != PROLOGUE_NONE) {
+  bool left = i == 0 && !to->nest && !is_strided_operand(user, i, x) &&
+              anfi_low_prologue(user, p->in_place) != PROLOGUE_NONE;
+  if (left || (i == 1 && !to->nest && anfi_low_computes_right(user, p->in_place))) {
     *to = (place){.nest = user_index + 1, .depth = 1, .points = want.points};
     p->product[user_index] = NO_EPILOGUE; // the nest computes an operand, not the result
     return;

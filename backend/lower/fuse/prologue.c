@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Prologues: decides for the left operand of a product whether it is computed while the product packs it.
+/* Prologues: decides for an operand of a product, mostly the left one, whether it is computed while the product packs it.
  *
  *   Gelu(x + 1.0) @ w                    x is in memory as it is: yes, along K
  *   Relu(Transpose(x)) @ w               neighbours in memory are rows of the operand: yes, K by M
  *   Reshape(Transpose(p @ v), ..) @ w    heads that come together: yes, the copy goes
  *   Gelu(x @ v) @ w                      no: Gelu is the epilogue of the first product
  *   (Transpose(x) + y) @ w               no: one of the two is read across, squares of both are better (gemm/transposed.c)
+ *
+ *   x @ Dequantize(w, s)                 the right operand: of less memory than its result, and so computed into panels
  *
  * The operand has no other reader. Where it is only pointwise, what it reads must be a parameter or a constant: another
  * loop that computes it would be the better place. The walk follows one dim of the rows and one of K down to memory. */
@@ -158,8 +160,69 @@ anfi_prologue_way anfi_low_prologue(const anf_node *product, bool in_place) {
   return q.rows ? PROLOGUE_BY_ROWS : PROLOGUE_BY_K;
 }
 
+/* ---- right operands ---- */
+
+typedef struct narrow { // what a right operand is computed of
+  bool in_place;
+  uint64_t elements, bytes; // of the operand; bytes that are read for it
+  reach stack[MOST_NODES];
+  size_t n, seen;
+} narrow;
+
+static bool take_right(narrow *w, const reach *at) {
+  size_t all;
+  const anf_node *n = at->n, *given = anfi_low_given(n);
+  if (!n->type || n->type->kind != ANF_TYPE_TENSOR || !anfi_type_elements(n->type, &all))
+    return false;
+  bool inner = anfi_low_may_inline(n) && n->uses && !n->uses->next && all * 8 > w->elements;
+  if (inner) {
+    if (w->n == MOST_NODES || w->seen++ == MOST_NODES || anfi_op_of(n)->cost > CHEAP) return false;
+    w->stack[w->n++] = *at;
+    return true;
+  }
+  w->bytes += all * anf_dtype_bytes((anf_dtype)n->type->dtype);
+  if (all * 8 <= w->elements) return true; // small, and stays in cache
+  return (n->kind == ANFI_VALUE || (given && !w->in_place)) && is_last(n->type, at->col);
+}
+
+/* Packed codes are read by vectors unless they are packed along the columns. */
+static bool below_right(const reach *at, size_t i, reach *to) {
+  const anf_node *n = at->n;
+  size_t axis;
+  if (n->op != ANF_OP_UnpackBits && n->op != ANF_OP_Cast) return below(at, i, to);
+  *to = (reach){n->in[0].def, at->row, at->col, at->moved};
+  if (n->op == ANF_OP_Cast) return true;
+  const anf_value *v = anfi_attr_value(n->graph->module->cx, ANF_OP_UnpackBits, n->u.attrs, 1);
+  return anfi_axis_in(anfi_attr_int(v), n->type->n, &axis) && (int)axis != at->col;
+}
+
+bool anfi_low_computes_right(const anf_node *product, bool in_place) {
+  size_t all, rows;
+  if (!anfi_is_op(product, ANF_OP_MatMul) || flag_of(product, 1) || !is_float(product, 1))
+    return false;
+  const anf_node *x = product->in[0].def, *w = product->in[1].def;
+  if (!is_float(w, LEAST_OPERAND) || w->type->n != 2 || w->type->dtype != product->type->dtype ||
+      x == w || !x->type || x->type->kind != ANF_TYPE_TENSOR ||
+      x->type->dtype != product->type->dtype || !w->uses || w->uses->next ||
+      !anfi_low_may_inline(w) || anfi_low_asks_type(product, 1))
+    return false;
+  if (!anfi_type_elements(w->type, &all) || !anfi_type_elements(product->type, &rows)) return false;
+  int64_t k = w->type->dims[0], n = w->type->dims[1];
+  if (k < LEAST_SIDE || n < LEAST_SIDE || rows < 2 * (uint64_t)n) return false;
+  narrow q = {.in_place = in_place, .elements = all};
+  if (!take_right(&q, &(reach){w, 0, 1, false})) return false;
+  while (q.n) {
+    reach at = q.stack[--q.n], to;
+    for (uint32_t i = 0; i < at.n->nin; i++)
+      if (anfi_low_asks_type(at.n, i) || !below_right(&at, i, &to) || !take_right(&q, &to))
+        return false;
+  }
+  return 2 * q.bytes <= all * anf_dtype_bytes((anf_dtype)w->type->dtype);
+}
+
 bool anfi_low_is_prologue(const anf_node *n) {
   const anf_node *user = n->uses && !n->uses->next ? n->uses->user : NULL;
-  return user && user->kind == ANFI_APPLY && user->nin && user->in[0].def == n &&
-         anfi_low_prologue(user, false) != PROLOGUE_NONE;
+  if (!user || user->kind != ANFI_APPLY || !user->nin) return false;
+  if (user->in[0].def == n) return anfi_low_prologue(user, false) != PROLOGUE_NONE;
+  return user->nin > 1 && user->in[1].def == n && anfi_low_computes_right(user, false);
 }

@@ -109,6 +109,8 @@ void anfi_gemm_transpose_rows(gemm *p, const gemm_matrix *to, texpr row, texpr d
 void anfi_gemm_copy_rows(gemm *p, const gemm_matrix *to, texpr row, uint64_t m, texpr k0,
                          uint64_t kb);
 void anfi_gemm_pack_group(gemm *p, gemm_group *s);
+/* Elements of a packed panel of k steps. */
+uint64_t anfi_gemm_panel_size(const gemm *p, uint64_t k);
 /* Panel `nth` of the group, of `n` columns from `col` on, as kernels read it. */
 gemm_matrix anfi_gemm_panel(gemm *p, const gemm_group *s, texpr nth, texpr col, uint64_t n);
 
@@ -124,6 +126,8 @@ texpr anfi_gemm_prepacked_invariant(const gemm *p);
 
 /* prologue.c: rows [row, row + m) and steps [k0, k0 + kb) of A, computed into the packed copy */
 void anfi_gemm_compute_a(gemm *p, const gemm_matrix *to, texpr row, texpr m, texpr k0, uint64_t kb);
+/* ..and the panels of a group of B */
+void anfi_gemm_compute_b(gemm *p, const gemm_group *s);
 
 /* epilogue.c: C from the transposed result of swapped operands */
 void anfi_gemm_store_transposed(anfi_low *L, const anfi_mm *q, texpr columns);

@@ -121,7 +121,8 @@ typedef struct matmul {
   const anf_node *node;
   /* operands of narrow types */
   bool bytes;   // a and b are the operands before conversion to the type
-  bool weights; // b alone is bytes, of f32 less `zero`, or NULL
+  bool weights; // b alone is bytes, of f32 less `zero`, or NULL; a code of it has so many bits
+  unsigned bits;
   anfi_view *zero;
   anfi_prologue_way prologue; // of a
 } matmul;
@@ -322,6 +323,7 @@ static void note_in_step(anfi_low *L, const consumer *f, const anfi_mm *q) {
   if (L->scope.n != 1 || (q->rhs && anfi_low_gemm_cuts_k(L, q))) return;
   see_reads(L, &r, f, f->root, true);
   if (q->prologue) see_reads(L, &r, f, q->prologue->v, false);
+  if (q->right) see_reads(L, &r, f, q->right->v, false);
   for (size_t i = 0; i < ANFI_LEN(factor); i++)
     if (factor[i]) anfi_push(L->a, &r.other, factor[i]);
   for (size_t i = 0; i < r.own.n; i++) {
@@ -370,6 +372,17 @@ static bool is_by_column(const matmul *m, const anfi_view *zero) {
   return t->n == 1 ? sum == 0 : t->dims[sum] == 1;
 }
 
+/* Codes of a few bits, packed along the sum, are read packed. */
+static void take_packed(matmul *m) {
+  const anfi_view *b = m->b.v;
+  size_t axis;
+  m->bits = 8;
+  if (b->op != ANF_OP_UnpackBits || b->kind != VIEW_LAZY || b->tensor || m->b.transposed) return;
+  if (!anfi_axis_in(anfi_attr_int(b->attr[1]), b->type->n, &axis) || axis + 2 != b->type->n) return;
+  m->bits = (unsigned)anfi_attr_int(b->attr[0]);
+  m->b.v = b->in[0];
+}
+
 /* One row times a matrix of bytes that is cast to i32 and has no buffer: it is read as bytes. */
 static void take_weights(matmul *m) {
   enum { LEAST = 64, LEAST_OF_BATCH = 8 };
@@ -391,6 +404,7 @@ static void take_weights(matmul *m) {
   m->weights = true;
   m->zero = zero;
   m->b.v = b->in[0];
+  take_packed(m);
 }
 
 static bool kernels_wanted(const matmul *whole) {
@@ -422,6 +436,14 @@ static anfi_prologue_way prologue_of(const anfi_low *L, const matmul *m) {
   return anfi_low_prologue(m->node, false);
 }
 
+/* Is b? */
+static bool computes_right(const anfi_low *L, const matmul *m) {
+  const matrix *b = &m->b;
+  bool open = b->v->kind == VIEW_LAZY && !b->v->tensor && !b->tensor && !b->vector;
+  return m->node && open && !m->bytes && !m->weights && !m->prologue && !m->nb && !b->transposed &&
+         !L->o.no_fuse && anfi_low_computes_right(m->node, false);
+}
+
 static bool by_kernels(anfi_low *L, const matmul *whole, consumer *f) {
   matmul m = *whole;
   anfi_loop loop[ANF_MAX_RANK];
@@ -435,11 +457,13 @@ static bool by_kernels(anfi_low *L, const matmul *whole, consumer *f) {
   anfi_prologue p = {.v = m.a.v, .rows = m.rows, .steps = m.inner, .transposed = m.a.transposed};
   if (m.prologue) q.prologue = &p, q.ta = m.prologue == PROLOGUE_BY_K;
   else q.a = tensor_of(L, &m.a);
-  q.b = tensor_of(L, &m.b);
+  anfi_prologue right = {.v = m.b.v, .rows = m.inner, .steps = m.cols};
+  if (computes_right(L, &m)) q.right = &right;
+  else q.b = tensor_of(L, &m.b);
   q.const_b = m.b.nbatch || m.b.tensor ? NULL : m.b.v->constant;
   q.c = f->to;
   if (m.bias) q.bias = anfi_view_force(L, m.bias), q.bias_in_sum = true;
-  if (m.weights) q.weights = true, q.const_b = NULL;
+  if (m.weights) q.weights = true, q.bits = m.bits, q.const_b = NULL;
   q.small = q.bytes_b == ANF_TIR_s8 && q.const_b && anfi_mm_is_small(q.const_b);
   if (m.zero) q.zero = anfi_view_force(L, m.zero), q.zeros = m.zero->n;
   uint64_t all = 1;

@@ -239,6 +239,13 @@ static uint64_t rows_of_tasks(const gemm *p, uint64_t want) {
   return cuts_rows_alone(p->q) && p->parallel && most < p->b.mb ? most : p->b.mb;
 }
 
+/* A B that is computed is read by rows far from each other: of each a stretch that is worth it. */
+static uint64_t columns_at_once(const gemm *p) {
+  enum { WIDE = 512 };
+  uint64_t panels = WIDE / p->b.nr;
+  return panels < p->panels ? panels : p->panels;
+}
+
 /* Columns first: each range of rows packs B again. */
 static void share_tasks(gemm *p) {
   const anfi_mm *q = p->q;
@@ -250,6 +257,7 @@ static void share_tasks(gemm *p) {
   p->b.mb = rows_of_tasks(p, want);
   p->blocks = anfi_mm_up(q->m, p->b.mb);
   p->group = p->b.group;
+  if (q->right && p->group < columns_at_once(p)) p->group = columns_at_once(p);
   if (cuts_rows_alone(q)) want = 1;
   if (cuts_rows_alone(q) && !p->b.pack_b && p->panels)
     p->group = p->panels; // one block of A at a time
@@ -283,7 +291,7 @@ static anfi_mm_shape shape_of(const anfi_low *L, const anfi_mm *q) {
                          .n = q->n,
                          .k = q->k,
                          .ta = q->ta,
-                         .tb = q->tb,
+                         .tb = q->tb || q->right, // a B that is packed
                          .prepacked = prepacked,
                          .small = q->small};
 }
@@ -299,7 +307,7 @@ static anfi_mm_plan plan_of(const anfi_low *L, const anfi_mm *q) {
   anfi_mm_shape s = shape_of(L, q);
   anfi_mm_plan p = anfi_mm_plan_of(&isa, &s);
   if (L->o.plans) L->o.plans->find(L->o.plans->user, &s, &p);
-  if (q->prologue && p.exchanged) p = (anfi_mm_plan){false, anfi_mm_blocks(&isa, &s)};
+  if ((q->prologue || q->right) && p.exchanged) p = (anfi_mm_plan){false, anfi_mm_blocks(&isa, &s)};
   return p;
 }
 
@@ -331,6 +339,7 @@ static gemm gemm_of(anfi_low *L, const anfi_mm *q, const anfi_blocks *b) {
   p.widened = anfi_t_elem_is_half(q->elem) && p.type.b != q->elem;
   if (p.widened) p.b.pack_a = p.b.pack_b = true;
   if (q->prologue) p.b.pack_a = true;
+  if (q->right) p.b.pack_b = true;
   if (dots && (q->ta || (q->bytes_a && p.type.a != q->bytes_a))) p.b.pack_a = true;
   anfi_isa isa = anfi_low_isa(L);
   bool prepacked = is_prepacked(L, q), packed = prepacked || (p.b.pack_b && !q->tb);

@@ -92,7 +92,7 @@ gemm_matrix anfi_gemm_pack_a(gemm *p, const gemm_task *t, texpr k0, uint64_t kb)
 
 /* ---- B ---- */
 
-static uint64_t panel_size(const gemm *p, uint64_t k) {
+uint64_t anfi_gemm_panel_size(const gemm *p, uint64_t k) {
   return anfi_mm_up(k, p->k_group) * p->k_group * p->b.nr + LINE;
 }
 
@@ -165,7 +165,7 @@ static void pack_k_group(gemm *p, const gemm_group *s, texpr to, texpr from, tex
 static void pack_k_group_of_all(gemm *p, const gemm_group *s, texpr from, texpr k, uint64_t steps) {
   anfi_loop i;
   anfi_low_loop_range(p->L, &i, ix(p, 0), s->count, 1, "p");
-  texpr to = atom(p, mulc(p, i.var, panel_size(p, s->k))),
+  texpr to = atom(p, mulc(p, i.var, anfi_gemm_panel_size(p, s->k))),
         at = atom(p, add(p, from, mulc(p, i.var, p->b.nr)));
   pack_k_group(p, s, to, at, k, p->b.nr, steps);
   anfi_low_loop_end(p->L, &i);
@@ -201,7 +201,8 @@ static void transpose_panel(gemm *p, const gemm_group *s, texpr to, texpr from, 
 
 static void pack_panel(gemm *p, const gemm_group *s, texpr nth, texpr col, uint64_t n) {
   anfi_loop k;
-  texpr from = atom(p, offset_in_b(p, s, col)), to = atom(p, mulc(p, nth, panel_size(p, s->k)));
+  texpr from = atom(p, offset_in_b(p, s, col)),
+        to = atom(p, mulc(p, nth, anfi_gemm_panel_size(p, s->k)));
   uint64_t full = s->k / p->k_group, left = s->k % p->k_group;
   if (p->q->tb) {
     transpose_panel(p, s, to, from, n);
@@ -217,7 +218,11 @@ void anfi_gemm_pack_group(gemm *p, gemm_group *s) {
   anfi_loop i;
   if (!p->b.pack_b || p->prepacked) return;
   uint64_t n = p->group + (p->tail > 0);
-  s->packed = anfi_low_local(p->L, p->type.b, n * panel_size(p, s->k), "panels");
+  s->packed = anfi_low_local(p->L, p->type.b, n * anfi_gemm_panel_size(p, s->k), "panels");
+  if (p->q->right) {
+    anfi_gemm_compute_b(p, s);
+    return;
+  }
   if (p->panels && !p->q->tb) pack_by_rows(p, s);
   else if (p->panels) {
     anfi_low_loop_range(p->L, &i, ix(p, 0), s->count, 1, "p");
@@ -231,7 +236,8 @@ void anfi_gemm_pack_group(gemm *p, gemm_group *s) {
 }
 
 gemm_matrix anfi_gemm_panel(gemm *p, const gemm_group *s, texpr nth, texpr col, uint64_t n) {
-  if (s->packed) return (gemm_matrix){s->packed, mulc(p, nth, panel_size(p, s->k)), p->b.nr};
+  if (s->packed)
+    return (gemm_matrix){s->packed, mulc(p, nth, anfi_gemm_panel_size(p, s->k)), p->b.nr};
   if (!p->prepacked) return (gemm_matrix){p->q->b, offset_in_b(p, s, col), p->q->ldb};
   texpr before = s->k0; // steps of the blocks before
   if (p->column_sums) before = add(p, before, mulc(p, s->block_of_k, p->k_group));

@@ -2,6 +2,7 @@
 /* A row of floats times a matrix of bytes that is stored by rows of K: a layer that decodes one token.
  *
  *   y = (x @ Cast(w, f32)) * t       each byte of w is read from memory once, and widened in registers
+ *   y = x @ Cast(UnpackBits(w, axis=0), f32)     of 4 bits: a row of bytes is two rows of w
  *
  * Rows of w are read ROWS at a time, each from its start to its end; the sums of a task's columns stay in cache. Slices of
  * K go to threads, for parts of rows that are shorter than a page are read slowly. An element is one sum in ascending order
@@ -9,7 +10,7 @@
 #include "backend/lower/low.h"
 #include "backend/lower/gemm/plan.h"
 
-enum { LANES = 64, ROWS = 8, PARALLEL_MACS = 1 << 18 };
+enum { LANES = 64, LANES_PACKED = 32, ROWS = 8, PARALLEL_MACS = 1 << 18 };
 
 typedef struct byte_rows {
   anfi_low *L;
@@ -28,6 +29,15 @@ static texpr repeated(const byte_rows *w, texpr x, uint16_t lanes) {
   return lanes == 1 ? x : anfi_t_intrin(w->L->t, TI_broadcast, d, 1, &x, (tattrs){0});
 }
 
+/* Code `nth` of each byte. */
+static texpr code_at(const byte_rows *w, texpr bytes, uint32_t nth) {
+  anfi_low *L = w->L;
+  tdtype word = anfi_t_dt(ANF_TIR_s32);
+  word.lanes = bytes->dtype.lanes;
+  texpr from = anfi_t_int(L->t, word, (int64_t)(nth * w->q->bits));
+  return anfi_low_let(L, anfi_low_code_of(L, bytes, from, w->q->bits), "code");
+}
+
 /* Adds `n` rows from k on to the sums of columns col to col + lanes. */
 static void add_rows(const byte_rows *w, texpr k, uint32_t n, texpr first, texpr col,
                      uint16_t lanes, const texpr *x) {
@@ -40,9 +50,14 @@ static void add_rows(const byte_rows *w, texpr k, uint32_t n, texpr first, texpr
   if (q->zero)
     zero = q->zeros == 1 ? repeated(w, anfi_low_load(L, q->zero, anfi_ix(L, 0)), lanes)
                          : vector_at(w, q->zero, here, lanes);
+  uint32_t each = 8 / q->bits; // codes of a byte
+  texpr bytes = NULL, row0 = anfi_ix_divc(L, k, each);
   for (uint32_t i = 0; i < n; i++) {
-    texpr row = anfi_ix_mulc(L, anfi_ix_addc(L, k, (int64_t)i), q->ldb);
-    texpr b = vector_at(w, q->b, anfi_ix_add(L, q->b0, anfi_ix_add(L, row, here)), lanes);
+    if (i % each == 0) {
+      texpr row = anfi_ix_mulc(L, anfi_ix_addc(L, row0, (int64_t)(i / each)), q->ldb);
+      bytes = vector_at(w, q->b, anfi_ix_add(L, q->b0, anfi_ix_add(L, row, here)), lanes);
+    }
+    texpr b = each == 1 ? bytes : code_at(w, bytes, i % each);
     b = anfi_low_let(L, anfi_t_cast(L->t, wide, b), "b");
     if (zero) b = anfi_low_let(L, anfi_t_sub(L->t, b, zero), "b");
     texpr in[3] = {repeated(w, x[i], lanes), b, sum};
@@ -57,14 +72,16 @@ static void some_rows(const byte_rows *w, texpr k, uint32_t n, texpr first, uint
   anfi_low *L = w->L;
   anfi_loop l;
   texpr x[ROWS];
-  uint64_t whole = cols / LANES * LANES;
+  uint16_t lanes =
+      w->q->bits < 8 ? LANES_PACKED : LANES; // a packed row is two or more of registers
+  uint64_t whole = cols / lanes * lanes;
   for (uint32_t i = 0; i < n; i++) {
     texpr at = anfi_ix_addc(L, anfi_ix_add(L, w->q->a0, k), (int64_t)i);
     x[i] = anfi_low_let(L, anfi_low_load(L, w->q->a, anfi_low_atom(L, at)), "x");
   }
   if (whole) {
-    anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), LANES, "j");
-    add_rows(w, k, n, first, l.var, LANES, x);
+    anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), lanes, "j");
+    add_rows(w, k, n, first, l.var, lanes, x);
     anfi_low_loop_end(L, &l);
   }
   if (whole == cols) return;

@@ -224,6 +224,41 @@ bool anfi_lower_repeat(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   return true;
 }
 
+/* ---- codes of a few bits, of which a byte has several along an axis ---- */
+
+texpr anfi_low_code_of(anfi_low *L, texpr byte, texpr from, unsigned bits) {
+  tstore *t = L->t;
+  tdtype word = anfi_t_dt(ANF_TIR_s32);
+  word.lanes = byte->dtype.lanes;
+  bool sign = byte->dtype.elem == ANF_TIR_s8;
+  texpr x = anfi_low_let(L, anfi_t_cast(t, word, byte), "x"), at = anfi_t_cast(t, word, from);
+  if (!sign)
+    return anfi_t_intrin2(t, TI_int_and, anfi_t_intrin2(t, TI_shr, x, at),
+                          anfi_t_int(t, word, (1 << bits) - 1));
+  texpr rest = anfi_t_int(t, word, 32 - (int)bits);
+  return anfi_t_intrin2(t, TI_shr, anfi_t_intrin2(t, TI_shl, x, anfi_t_sub(t, rest, at)), rest);
+}
+
+static anfi_elem at_unpack_bits(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
+  unsigned bits = (unsigned)anfi_attr_int(v->attr[0]);
+  uint64_t each = 8 / bits;
+  texpr at[ANF_MAX_RANK];
+  size_t axis = 0;
+  anfi_axis_in(anfi_attr_int(v->attr[1]), v->type->n, &axis);
+  own_dims(L, v, p, at);
+  texpr nth = anfi_low_atom(L, anfi_ix_modc(L, at[axis], each));
+  at[axis] = anfi_ix_divc(L, at[axis], each);
+  texpr byte = anfi_low_atom(L, anfi_view_at_dims(L, v->in[0], at).re);
+  texpr code = anfi_low_code_of(L, byte, anfi_ix_mulc(L, nth, bits), bits);
+  return (anfi_elem){anfi_t_cast(L->t, anfi_low_dt(v->dtype), code), NULL};
+}
+
+bool anfi_lower_unpack_bits(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  if (anfi_attr_int(q->attr[0]) == 8) return anfi_lower_same(L, q, out);
+  out[0] = anfi_view_lazy(L, q, ORDER_OWN, at_unpack_bits);
+  return true;
+}
+
 /* ---- rotation ---- */
 
 static texpr rotated(anfi_low *L, texpr i, uint64_t by, uint64_t n) {

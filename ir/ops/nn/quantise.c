@@ -70,6 +70,22 @@ bool anfi_infer_dynamic_quantize(anfi_infer *q) { // dtype axis
   return anfi_infer_is(q, anfi_type_tuple(q->cx, 3, items));
 }
 
+/* [.., n] bytes become [.., n * 8 / bits] codes. */
+bool anfi_infer_unpack_bits(anfi_infer *q) { // bits axis
+  int64_t bits = anfi_attr_int(q->attr[0]), dims[ANF_MAX_RANK];
+  size_t axis;
+  if (!anfi_infer_tensors(q)) return false;
+  const anf_type *t = q->in[0];
+  if (t->dtype != ANF_U8 && t->dtype != ANF_I8)
+    return anfi_infer_fail(q, "x must be bytes, u8 or i8");
+  if (bits != 1 && bits != 2 && bits != 4 && bits != 8)
+    return anfi_infer_fail(q, "bits must be 1, 2, 4 or 8");
+  if (!anfi_infer_axis(q, q->attr[1], t->n, &axis)) return false;
+  for (size_t k = 0; k < t->n; k++)
+    dims[k] = k == axis ? anfi_dims_mul(t->dims[k], 8 / bits) : t->dims[k];
+  return anfi_infer_result(q, (anf_dtype)t->dtype, t->n, dims);
+}
+
 /* ---- evaluation ---- */
 
 void anfi_quantise_range(anf_dtype code, bool wide, double *lo, double *hi) {
@@ -95,6 +111,7 @@ static bool is_weight(const anf_type *t) {
 bool anfi_widens_codes(anfi_opcode op, const anf_type *from, const anf_type *to) {
   if (!from || !anfi_is_tensor(from) || !anfi_is_tensor(to)) return false;
   if (op == ANF_OP_Dequantize) return to->n > 0; // becomes simple ops if no product reads it
+  if (op == ANF_OP_UnpackBits) return is_weight(to);
   return op == ANF_OP_Cast && to->dtype == ANF_I32 && is_weight(to) &&
          (from->dtype == ANF_I8 || from->dtype == ANF_U8);
 }
@@ -222,5 +239,25 @@ bool anfi_eval_dynamic_quantize(anfi_eval *q) {
       set_code(out[0], at, to_code(&r, x[at], s, isnan(zero) ? 0 : zero));
     }
   }
+  return true;
+}
+
+/* Code `nth` of a byte. */
+static int64_t code_of(uint8_t byte, unsigned bits, size_t nth, bool sign) {
+  int64_t code = byte >> bits * nth & ((1 << bits) - 1), half = INT64_C(1) << (bits - 1);
+  return sign && code >= half ? code - 2 * half : code;
+}
+
+bool anfi_eval_unpack_bits(anfi_eval *q) {
+  unsigned bits = (unsigned)anfi_attr_int(q->attr[0]);
+  size_t outer, n, inner, axis, per = 8 / bits, to = 0;
+  const uint8_t *x = (const uint8_t *)q->in[0]->data;
+  bool sign = q->type->dtype == ANF_I8;
+  anfi_axis_in(anfi_attr_int(q->attr[1]), q->type->n, &axis);
+  anfi_split_axis(q->in[0]->type, axis, &outer, &n, &inner);
+  for (size_t i = 0; i < outer * n; i++)
+    for (size_t k = 0; k < per; k++)
+      for (size_t j = 0; j < inner; j++)
+        anfi_set_i64(q->out, to++, code_of(x[i * inner + j], bits, k, sign));
   return true;
 }
