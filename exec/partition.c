@@ -106,7 +106,9 @@ static anfi_partition *partition_of(anf_exec *e, bool choices, size_t n, const a
 anfi_partition *anfi_partition_new(anf_exec *e, size_t n, const anfi_arg *args) {
   if (!e->g || e->job.nstate || !e->cuts) return NULL;
   anfi_partition *p = partition_of(e, false, n, args);
-  return p || anfi_failed(e->cx) ? p : partition_of(e, true, n, args); // two branches give different sizes
+  return p || anfi_failed(e->cx)
+             ? p
+             : partition_of(e, true, n, args); // two branches give different sizes
 }
 
 /* ---- the tail's sizes ---- */

@@ -16,7 +16,7 @@
 typedef struct cut {
   anf_graph *g;
   const anf_analysis *an;
-  bool choices; // is what data choose of the tail?
+  bool choices;        // is what data choose of the tail?
   const uint8_t *need; // by node id: is its value needed?
   uint8_t *known;      // is its value known when code is made?
   uint8_t *late;       // is it of the tail?

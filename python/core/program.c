@@ -453,7 +453,8 @@ static bool read_rest(program *p, PyObject *args, making *k, PyObject **fixed, P
   PyObject *rest = PyTuple_GetSlice(args, 6, PyTuple_Size(args));
   int after = 0, only = 0, interpret_after = 0;
   *fixed = *root = NULL;
-  bool good = rest && PyArg_ParseTuple(rest, "|OipOi", fixed, &after, &only, root, &interpret_after);
+  bool good =
+      rest && PyArg_ParseTuple(rest, "|OipOi", fixed, &after, &only, root, &interpret_after);
   Py_XDECREF(rest);
   k->o.any_size_after = (uint32_t)after;
   k->o.any_size_only = only != 0;
