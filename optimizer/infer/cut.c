@@ -4,7 +4,7 @@
  *   head(x) = (net(x),)      tail(x, y) = Take(y, places(y > 0), axis=0)
  *
  * An op belongs to the tail if an attribute of it, or an argument that its callee makes a shape of (need.c), is
- * computed from data, or if it uses what the tail computes. The tail does again what is known when code is made, such as x.shape[0].
+ * computed from data, if data choose what it gives and that may be of several sizes, or if it uses what the tail computes. The tail does again what is known when code is made, such as x.shape[0].
  * A check belongs to the part that computes what it looks at; of several that fail another may be the one that is reported. A program that prints or
  * has other effects is not cut, as the order of that would change. */
 #include "optimizer/infer/cut.h"
@@ -16,6 +16,7 @@
 typedef struct cut {
   anf_graph *g;
   const anf_analysis *an;
+  bool choices;        // is what data choose of the tail?
   const uint8_t *need; // by node id: is its value needed?
   uint8_t *known;      // is its value known when code is made?
   uint8_t *late;       // is it of the tail?
@@ -37,7 +38,14 @@ static bool shapes_from_argument(const cut *c, const anf_node *call) {
   return false;
 }
 
+/* if y > 0 { x } else { x[1:] } */
+static bool chosen_by_data(const cut *c, const anf_node *n) {
+  bool choice = anfi_is_op(n, ANF_OP_Switch) || anfi_is_op(n, ANF_OP_SwitchLayer);
+  return choice && !is_known(c, n->in[0].def);
+}
+
 static bool shapes_from_data(const cut *c, const anf_node *n) {
+  if (c->choices && chosen_by_data(c, n)) return true;
   if (n->kind == ANFI_CALL || anfi_is_op(n, ANF_OP_Partial)) return shapes_from_argument(c, n);
   for (size_t i = n->u.attrs ? anfi_arg_count(n) : n->nin; i < n->nin; i++)
     if (!is_known(c, n->in[i].def)) return true;
@@ -172,9 +180,9 @@ static bool has_other_effects(const anf_module *m) {
   return false;
 }
 
-bool anfi_cut_at_sizes(anf_graph *g, anfi_cut *out) {
+bool anfi_cut_at_sizes(anf_graph *g, bool choices, anfi_cut *out) {
   *out = (anfi_cut){0};
-  cut c = {.g = closed_copy(g), .a = anfi_scratch(g->module->cx)};
+  cut c = {.g = closed_copy(g), .choices = choices, .a = anfi_scratch(g->module->cx)};
   if (!c.g || has_other_effects(c.m = c.g->module)) return false;
   c.an = anfi_analyse(c.m);
   if (!find_cut(&c)) return false;

@@ -13,8 +13,8 @@ typedef struct anfi_cut {
   anfi_loc why;        // of the first op of the tail
 } anfi_cut;
 
-/* The parts of g, in a module of their own, the frame's. False: nothing comes before the first such size, the program has
- * effects, or there is an error. */
-bool anfi_cut_at_sizes(anf_graph *g, anfi_cut *out);
+/* The parts of g, in a module of their own, the frame's. `choices`: what is chosen by data may be of several sizes, and is of the
+ * tail. False: nothing comes before the first such size, the program has effects, or there is an error. */
+bool anfi_cut_at_sizes(anf_graph *g, bool choices, anfi_cut *out);
 
 #endif

@@ -27,7 +27,8 @@ static bool shown_before(const anfi_spec *s, size_t n, const anfi_spec *const *s
   return false;
 }
 
-/* "while specialising loss(f32[784, 10]) called at net.anf:20:7", innermost first; a recursion once. */
+/* "while specialising loss(f32[784, 10]) called at net.anf:20:7", innermost first; a recursion once. Nodes of models have
+ * names in place of lines. */
 void anfi_infer_trace(anfi_inference *q) {
   const anfi_spec *shown[MAX_SHOWN];
   size_t n = 0;
@@ -40,8 +41,10 @@ void anfi_infer_trace(anfi_inference *q) {
       if (i) anfi_puts(o, ", ");
       anfi_put_abs(o, q->cx, s->arg[i]);
     }
-    anfi_note(q->cx, loc_of(s->call), "while specialising %s(%s)%s", s->graph->name->s,
-              o->text ? o->text : "", s->call ? ", called here" : "");
+    const char *node = s->call && !loc_of(s->call).line ? anf_node_scope(s->call) : "";
+    anfi_note(q->cx, loc_of(s->call), "while specialising %s(%s)%s%s%s", s->graph->name->s,
+              o->text ? o->text : "", s->call ? ", called here" : "", *node ? ", in the node " : "",
+              node);
     anfi_text_done(o);
   }
 }

@@ -33,6 +33,7 @@ class FixedFunction(Function):
         self._free = [i for i in range(f._nparam) if i not in values]
         backend, fast, threads, tune = f._options
         super().__init__(name_of("fix", f), len(self._free), backend=backend, fast=fast, threads=threads, tune=tune, dynamic=f._dynamic,
+                         interpret_after=f._interpret_after,
                          static=tuple(k for k, i in enumerate(self._free) if i in f._static))
         self._constants = True
         self._names = [f"a{k}" for k in range(len(self._free))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 import sys
 import types
 import warnings
@@ -28,6 +29,7 @@ _core.set_hooks(children, lambda text: sys.stdout.write(text), operate)
 
 
 MOST_MASKS = 16
+SIZE = re.compile(r"(?<=[\[ ])\d+(?=[,\]])")  # of a type's text
 ANY_SIZE_AFTER = {None: 3, True: 2, False: 0}  # jit(dynamic=..): of a batch's sizes, with which any size is run
 MANY_CHANGES = 10
 CHANGING = ("E0953", "E0511", "E0515", "E0450")  # what a loop carries changes its type
@@ -45,10 +47,15 @@ class Function(_core.Callable):
     ``asm(*args)`` and ``c(*args)`` show what the function became; in notebooks it is drawn."""
 
     def __init__(self, name: str, nparam: int, *, backend: str = "llvm", fast: bool = False, threads: bool = False,
-                 tune: bool = False, static: tuple = (), max_compiled: int = 64, dynamic: bool | None = None) -> None:
+                 tune: bool = False, static: tuple = (), max_compiled: int = 64, dynamic: bool | None = None,
+                 interpret_after: int = 0) -> None:
+        if interpret_after < 0:
+            raise ValueError(f"interpret_after is a number of sizes, not {interpret_after}")
         self.__name__ = self.__qualname__ = name
         self._options = (backend, fast, threads, tune)
         self._dynamic = dynamic
+        self._interpret_after = interpret_after
+        self._sized: dict[tuple, set] = {}  # with `interpret_after`: of each program and kind of arguments but for sizes, those that have code
         self._codes: dict[Program, Any] = {}  # of each program: whose code that for other types shares
         self._nparam, self._static = nparam, frozenset(static)
         self._constants = False  # are captured arrays constants of the code?
@@ -208,6 +215,8 @@ class Function(_core.Callable):
         if program.prints or _nans.on() or any(x.kind == "static" for s in shapes for x in s.walk()):
             return self._slow_plan(program, shapes, statics, casts, extra, refs, None)
         types_ = [s.text() for s in shapes] + [type_text((str(a.dtype), a.shape)) for a in extra]
+        if self._is_seldom(program, types_):
+            return self._seldom_plan(program, shapes, statics, casts, extra, refs, types_)
         program, e = self._compiled(program, types_, statics, all_shapes)
         if e.result is None or program.prints:
             return self._slow_plan(program, shapes, statics, casts, extra, refs, e)
@@ -255,14 +264,40 @@ class Function(_core.Callable):
             except CompileError as next_:
                 error = next_
 
-    def _exec(self, program: Program, types_: list[str]) -> Any:
+    def _is_seldom(self, program: Program, types_: list[str]) -> bool:
+        """Whether so many sizes have code that calls of this one go to where it is decided, call by call, if they are interpreted."""
+        if not self._interpret_after:
+            return False
+        sizes, kind = (program, *types_), (program, *(SIZE.sub("?", t) for t in types_))
+        have_code = self._sized.setdefault(kind, set())
+        if sizes not in have_code and program in self._codes and len(have_code) >= self._interpret_after:
+            return True
+        have_code.add(sizes)
+        return False
+
+    def _seldom_plan(self, program: Program, shapes: list, statics: dict, casts: list, extra: tuple, refs: tuple, types_: list[str]) -> Any:
+        """Of a size that is interpreted until that has taken as long as code: from then on it has a plan as others."""
+        e = self._exec(program, None)
+
+        def run(args: tuple) -> Any:
+            before = e.compile_ms
+            result = self._run(program, e, args, statics, casts, shapes, extra)
+            if e.compile_ms != before:
+                self._sized[program, *(SIZE.sub("?", t) for t in types_)].add((program, *types_))
+                _core.Callable.clear_cache(self)  # the plans, not the code
+            return result
+        return _core.Plan(None, [], [], [], [], extra, refs, run)
+
+    def _exec(self, program: Program, types_: list[str] | None) -> Any:
+        """The code for these types; None: for those of each call, which is made, or not, when it is run."""
+        fixed = self._fixed_arguments(program, len(types_)) if types_ is not None else []  # those of the code that is shared
         try:
-            code = program.core.compile(program.start, types_, *self._options, self._fixed_arguments(program, len(types_)),
-                                        ANY_SIZE_AFTER[self._dynamic], self._dynamic is True, self._codes.get(program))
+            code = program.core.compile(program.start, types_, *self._options, fixed,
+                                        ANY_SIZE_AFTER[self._dynamic], self._dynamic is True, self._codes.get(program), self._interpret_after)
         except _core.Failure as failure:
             self._codes.pop(program, None)
             raise program.error(failure) from None
-        if code.result is None:
+        if types_ is not None and code.result is None:
             self._codes.pop(program, None)
         else:
             self._codes.setdefault(program, code)
@@ -272,6 +307,7 @@ class Function(_core.Callable):
         """Forgets all code; it is made anew when it is needed."""
         super().clear_cache()
         self._codes.clear()
+        self._sized.clear()
 
     def explain(self) -> str:
         """For which arguments code was made, and why each time; and whether one code is for batches of any size."""
@@ -784,7 +820,8 @@ def jit(fn: Callable | None = None, **options: Any) -> Any:
     machine, once for each), ``static_argnums`` and ``static_argnames`` (arguments that code is made for anew when they
     change), ``max_compiled``, ``dynamic``: with the third size of a batch (True: the second; False: never) calls run in pieces of
     1, 2, 4 .. rows, so that no size needs code of its own; where rows are not computed apart, code is made for each size (True: an
-    error). ``explain()`` tells.
+    error); ``interpret_after``: when so many sizes have code, calls of a further one are interpreted until that has taken as long as
+    its code would take to make. ``explain()`` tells.
 
     >>> @anfora.jit
     ... def power(x, n):

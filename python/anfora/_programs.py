@@ -37,8 +37,8 @@ class _Whole:
 class ReadFunction(Function):
     """A function of a program that was read. In other programs it stands with all of its own."""
 
-    def __init__(self, module: "Module", name: str, params: list) -> None:
-        super().__init__(name, len(params))
+    def __init__(self, module: "Module", name: str, params: list, options: dict) -> None:
+        super().__init__(name, len(params), **options)
         self._module, self._start = module, name
         self._params = [n or f"a{i}" for i, (n, _) in enumerate(params)]
         self._types = {i: t for i, (_, text) in enumerate(params) if (t := _tensor_type(text)) is not None}
@@ -78,10 +78,10 @@ class Module:
     """The functions of a program: ``module.f`` and ``module["f"]``; it can be gone over. ``module(...)`` calls ``main``, or the
     only function."""
 
-    def __init__(self, core: Any, path: str) -> None:
+    def __init__(self, core: Any, path: str, options: dict) -> None:
         self._core, self._path = core, path
         found, self._prints = core.functions()
-        self._functions = {name: ReadFunction(self, name, params) for name, params in found if name.isidentifier()}
+        self._functions = {name: ReadFunction(self, name, params, options) for name, params in found if name.isidentifier()}
 
     def __getattr__(self, name: str) -> ReadFunction:
         if name.startswith("_") or name not in self._functions:
@@ -118,6 +118,8 @@ def _tensor_type(text: str | None) -> TensorType | None:
     dims = [d.strip() for d in match[2].split(",")] if match[2] else []
     return TensorType(DTYPES[match[1]], tuple(int(d) if d.isdigit() else None if d == "?" else d for d in dims))
 
+
+READ_OPTIONS = {"backend", "fast", "threads", "tune", "max_compiled", "dynamic", "interpret_after"}
 
 # ---- StableHLO ----
 
@@ -159,19 +161,21 @@ def stablehlo_of(path: str) -> str:
                                "ANF_INVALID") from None
 
 
-def read(path: Any, imports: Any = None) -> Module:
+def read(path: Any, imports: Any = None, **options: Any) -> Module:
     """The functions of a program in a file of any format that ``anfora print`` reads: .anf, .ir, .dat, models such as
     .pnnx.param and .mindir. Each is called, differentiated and used in other compiled functions as those of Python are.
     What the program imports is in its own folder or below it, or in the folder `imports`. Portable bytecode of StableHLO
-    (.mlir.bc, ``jax.export``) is read where jaxlib is installed.
+    (.mlir.bc, ``jax.export``) is read where jaxlib is installed. Options are those of ``jit`` but for static arguments.
 
     >>> module = anfora.read("examples/fibonacci.anf")
     >>> module.fibonacci(20)
     6765
     """
     path = os.fspath(path)
+    if unknown := options.keys() - READ_OPTIONS:
+        raise TypeError(f"read() has no option {', '.join(sorted(unknown))}; it has {', '.join(sorted(READ_OPTIONS))}")
     try:
         core = read_text(stablehlo_of(path)) if is_bytecode(path) else _core.Program.read(path, None if imports is None else os.fspath(imports))
     except _core.Failure as failure:
         raise translated(failure, CompileError, "", SourceMap([], [])) from None
-    return Module(core, path)
+    return Module(core, path, options)

@@ -448,15 +448,17 @@ static bool compile_now(program *p, making *k, PyObject *fixed) {
 }
 
 /* The options that not all calls have: [(position, value)], after how many sizes of a batch any size is run, whether
- * that alone is allowed, whose code is shared. */
+ * that alone is allowed, whose code is shared, after how many sizes calls are interpreted. */
 static bool read_rest(program *p, PyObject *args, making *k, PyObject **fixed, PyObject **root) {
   PyObject *rest = PyTuple_GetSlice(args, 6, PyTuple_Size(args));
-  int after = 0, only = 0;
+  int after = 0, only = 0, interpret_after = 0;
   *fixed = *root = NULL;
-  bool good = rest && PyArg_ParseTuple(rest, "|OipO", fixed, &after, &only, root);
+  bool good =
+      rest && PyArg_ParseTuple(rest, "|OipOi", fixed, &after, &only, root, &interpret_after);
   Py_XDECREF(rest);
   k->o.any_size_after = (uint32_t)after;
   k->o.any_size_only = only != 0;
+  k->o.interpret_after = (uint32_t)interpret_after;
   if (*root == Py_None) *root = NULL;
   if (good && *root && !Py_IS_TYPE(*root, p->c->exec_type))
     return PyErr_SetString(PyExc_TypeError, "not compiled code"), false;

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batches of many sizes: how much code is made for them, and that values stay those of code for each size."""
+import os
+import tempfile
+
 import anfora
 import anfora.numpy as jnp
 import numpy as onp
@@ -110,3 +113,64 @@ def test_forgotten_code_is_made_again():
     f.clear_cache()
     assert f.compiled == 0 and compilations(f) == 0
     same(f, each, P, batch(5))
+
+
+def decode(w, past, x):
+    """Attention of one token over all before; gives the longer cache."""
+    keys = jnp.concatenate([past, x @ w], axis=0)
+    weights = jnp.exp(keys @ (x @ w)[0])
+    return (weights / jnp.sum(weights)) @ keys, keys
+
+
+def interpreted(f):
+    return int(f.explain().split("change from call to call: ")[1].split()[0]) if "change from call" in f.explain() else 0
+
+
+def decodes_as(f, each, n):
+    w, past = (rng.normal(size=(4, 4)) / 4).astype("f4"), onp.zeros((1, 4), "f4")
+    for _ in range(n):
+        x = rng.normal(size=(1, 4)).astype("f4")
+        same(f, each, w, past, x)
+        past = onp.asarray(each(w, past, x)[1])
+
+
+def test_sizes_that_do_not_come_back_are_interpreted():
+    f, each = jit(decode, interpret_after=2), jit(decode)
+    decodes_as(f, each, 12)
+    assert compilations(f) + interpreted(f) == 12 and compilations(f) >= 2, f.explain()
+    w, x, past = onp.eye(4, dtype="f4"), onp.ones((1, 4), "f4"), onp.ones((9, 4), "f4")
+    before, calls = compilations(f), 0
+    while compilations(f) == before and calls < 100000 and interpreted(f):  # until that has taken as long as code
+        same(f, each, w, past, x)
+        calls += 1
+    again = interpreted(f)
+    same(f, each, w, past, x)
+    assert interpreted(f) == again, f.explain()
+    f.clear_cache()
+    assert compilations(f) == 0
+    decodes_as(f, each, 2)
+    assert compilations(f) == 2, f.explain()
+
+
+def test_element_types_are_no_sizes():
+    f, each = jit(lambda x: x - jnp.max(x, axis=0), interpret_after=2), jit(lambda x: x - jnp.max(x, axis=0))
+    for dtype in ("f4", "f8"):
+        for n in (2, 3):
+            same(f, each, onp.ones((n, 4), dtype))
+    assert compilations(f) == 4, f.explain()
+
+
+def test_files_take_options_as_jit_does():
+    folder = tempfile.mkdtemp()
+    path = os.path.join(folder, "decode.dat")
+    jit(decode).save(path)
+    f = anfora.read(path, interpret_after=1)["decode"]
+    decodes_as(f, jit(decode), 6)
+    assert compilations(f) + interpreted(f) == 6, f.explain()
+    for options, error in (({"static_argnums": 0}, TypeError), ({"interpret_after": -1}, ValueError)):
+        try:
+            anfora.read(path, **options)
+        except error as e:
+            assert next(iter(options)) in str(e), e
+        else:
+            raise AssertionError("it was not refused")
