@@ -488,8 +488,10 @@ class Maker:
         like = self.by_type.get(t) if hint is None else None
         parts = t[-1]
         hint = _lengthened(hint, parts)
-        if hint is not None and hasattr(hint[0], "kinds") and (parts or hint[0].known):
+        if hint is not None and hasattr(hint[0], "kinds") and (parts and t[0] == "tuple" or hint[0].known):
             raise ManyKinds(hint[0])
+        if hint is not None and hasattr(hint[0], "kinds"):
+            hint = None
         if t[0] == "tuple":
             kind = hint[0] if _matches(hint, parts) and hint[0] in ("list", "tuple") else like.kind if like else "tuple"
             self.code += [LIST if kind == "list" else TUPLE, len(parts)]

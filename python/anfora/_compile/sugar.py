@@ -20,7 +20,7 @@ import copy
 import itertools
 from typing import Any, Callable
 
-from .loops import around, bound_names, own_breaks, own_jumps, read_names
+from .names import around, bound_names, own_breaks, own_jumps, read_names
 
 _COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
 
