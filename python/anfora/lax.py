@@ -365,7 +365,8 @@ _missing = missing(__name__, __all__)
 
 def __getattr__(name: str) -> Any:
     if name in RANKS_OF_SEVERAL:
-        raise AttributeError(f"anfora.lax has no {name}: it is of several devices; anfora.comm has sums over ranks")
+        raise AttributeError(f"anfora.lax has no {name}: there are no collectives within vmap; map what comes before it, and reduce the result over axis 0. "
+                             "anfora.comm has sums over ranks")
     if name.endswith("_p"):
         raise AttributeError(f"anfora.lax has no {name}: there are no primitives; call the function {name[:-2]}")
     if name == "rng_uniform":

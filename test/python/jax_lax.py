@@ -84,7 +84,7 @@ def prog_lax_linalg():
     q, r = lax.linalg.qr(x, full_matrices=False)
     vectors, values = lax.linalg.eigh(m)
     return (lax.linalg.cholesky(batch), lax.linalg.cholesky(t, symmetrize_input=False), slope(lax.linalg.cholesky, m), [solve(t, m, **way) for way in ways],
-            solve(t + 1j * np.eye(3), m + 0j, left_side=True, conjugate_a=True), solve(t, m, left_side=True, unit_diagonal=True), q @ r,
+            solve(t, m, left_side=True, lower=True, conjugate_a=True), solve(t, m, left_side=True, unit_diagonal=True), q @ r,
             lax.linalg.qr(x)[0].shape, lax.linalg.svd(x, compute_uv=False), lax.linalg.svd(x, full_matrices=False)[1], values,
             (vectors * values) @ vectors.T, lax.linalg.lu(x), lax.linalg.lu(batch), slope(lambda m: lax.linalg.eigh(m)[1], m))
 
