@@ -343,7 +343,12 @@ def test_kinds_after_loops_and_in_functions_within():
         def g(f):
             return f()
         return g(lambda: [x])
-    refused_anywhere(unknown, 2.0, say="a list or a tuple, which of both is not known")
+
+    def one_of(x):
+        fs = [lambda: [x], lambda: (x,)]
+        return fs[0]()
+    for f in (unknown, one_of):
+        refused_anywhere(f, 2.0, say="a list or a tuple, which of both is not known")
 
 
 def test_trees_have_none():

@@ -173,4 +173,6 @@ class Hints(Part):
         if not isinstance(of, ast.Name) or self.scope is None or (self.fn.__module__ or "").startswith("anfora."):
             return False
         owner = self.scope.owner(of.id)
-        return owner is not None and (isinstance(node, ast.Subscript) or owner.outer is not None) and of.id not in owner.nodes and of.id not in owner.env
+        if owner is None or isinstance(node, ast.Subscript):
+            return owner is not None
+        return owner.outer is not None and of.id not in owner.nodes and of.id not in owner.env
