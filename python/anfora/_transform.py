@@ -187,6 +187,8 @@ class Transform:
             kw["wrt"] = kw.pop("argnums")
         if "policy" in kw:
             kw["keep"] = kw.pop("policy") or "arguments"
+        if self.__name__ == "vmap":  # it names the batch for collectives, which are refused where they stand
+            kw = {k: x for k, x in kw.items() if k not in ("axis_name", "spmd_axis_name")}
         for k in kw:
             if k not in self._options:
                 raise TypeError(f"{self.__name__}() has no argument {k}; it takes {', '.join(self._options)}")

@@ -78,6 +78,13 @@ def register_dataclass(kind: type | None = None, data_fields: Sequence[str] | No
     return kind
 
 
+def _frozen(x: Any) -> Any:
+    """A constant as a key: structures of trees are lists and dictionaries here."""
+    if type(x) in (list, tuple):
+        return type(x), *map(_frozen, x)
+    return (dict, *((k, _frozen(v)) for k, v in x.items())) if type(x) is dict else x
+
+
 def registered(x: Any) -> tuple[type, list] | None:
     """(the class in programs, the parts) of an object of a registered class. That class has the constant parts of the object
     as its own, and makes such objects of new parts."""
@@ -85,14 +92,14 @@ def registered(x: Any) -> tuple[type, list] | None:
     if node is None:
         return None
     parts, constant = node.flatten(x)
-    parts, attributes = list(parts), dict(getattr(x, "__dict__", {}))
+    parts, attributes = list(parts), dict(x._asdict() if hasattr(x, "_fields") else getattr(x, "__dict__", {}))
     left, names = dict(attributes), []
     for i, part in enumerate(parts):
         name = next((n for n, v in left.items() if v is part), f"part{i}")
         left.pop(name, None)
         names.append(name)
     try:
-        key = type(x), tuple(names), constant
+        key = type(x), tuple(names), _frozen(constant)
         kind = _KINDS.get(key)
     except TypeError:
         raise TypeError(f"the constant part of a {type(x).__name__} cannot be hashed") from None
@@ -488,8 +495,10 @@ class Maker:
         like = self.by_type.get(t) if hint is None else None
         parts = t[-1]
         hint = _lengthened(hint, parts)
-        if hint is not None and hasattr(hint[0], "kinds") and (parts or hint[0].known):
+        if hint is not None and hasattr(hint[0], "kinds") and (parts and t[0] == "tuple" or hint[0].known):
             raise ManyKinds(hint[0])
+        if hint is not None and hasattr(hint[0], "kinds"):
+            hint = None
         if t[0] == "tuple":
             kind = hint[0] if _matches(hint, parts) and hint[0] in ("list", "tuple") else like.kind if like else "tuple"
             self.code += [LIST if kind == "list" else TUPLE, len(parts)]

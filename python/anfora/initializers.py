@@ -57,34 +57,34 @@ def variance_scaling(scale: float, mode: str, distribution: str, in_axis: Any = 
     return init
 
 
-def glorot_uniform(**options: Any) -> Callable:
+def glorot_uniform(in_axis: Any = -2, out_axis: Any = -1, batch_axis: Any = (), dtype: Any = None) -> Callable:
     """Glorot's, also called Xavier's."""
-    return variance_scaling(1.0, "fan_avg", "uniform", **options)
+    return variance_scaling(1.0, "fan_avg", "uniform", in_axis, out_axis, batch_axis, dtype)
 
 
-def glorot_normal(**options: Any) -> Callable:
+def glorot_normal(in_axis: Any = -2, out_axis: Any = -1, batch_axis: Any = (), dtype: Any = None) -> Callable:
     """Glorot's from the normal distribution."""
-    return variance_scaling(1.0, "fan_avg", "truncated_normal", **options)
+    return variance_scaling(1.0, "fan_avg", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
 
-def lecun_uniform(**options: Any) -> Callable:
+def lecun_uniform(in_axis: Any = -2, out_axis: Any = -1, batch_axis: Any = (), dtype: Any = None) -> Callable:
     """LeCun's."""
-    return variance_scaling(1.0, "fan_in", "uniform", **options)
+    return variance_scaling(1.0, "fan_in", "uniform", in_axis, out_axis, batch_axis, dtype)
 
 
-def lecun_normal(**options: Any) -> Callable:
+def lecun_normal(in_axis: Any = -2, out_axis: Any = -1, batch_axis: Any = (), dtype: Any = None) -> Callable:
     """LeCun's from the normal distribution."""
-    return variance_scaling(1.0, "fan_in", "truncated_normal", **options)
+    return variance_scaling(1.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
 
-def he_uniform(**options: Any) -> Callable:
+def he_uniform(in_axis: Any = -2, out_axis: Any = -1, batch_axis: Any = (), dtype: Any = None) -> Callable:
     """He's, also called Kaiming's."""
-    return variance_scaling(2.0, "fan_in", "uniform", **options)
+    return variance_scaling(2.0, "fan_in", "uniform", in_axis, out_axis, batch_axis, dtype)
 
 
-def he_normal(**options: Any) -> Callable:
+def he_normal(in_axis: Any = -2, out_axis: Any = -1, batch_axis: Any = (), dtype: Any = None) -> Callable:
     """He's from the normal distribution."""
-    return variance_scaling(2.0, "fan_in", "truncated_normal", **options)
+    return variance_scaling(2.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
 
 xavier_uniform, xavier_normal, kaiming_uniform, kaiming_normal = glorot_uniform, glorot_normal, he_uniform, he_normal

@@ -2,11 +2,13 @@
 """Iterators, arguments of Python's own functions, lists and objects: each was once another value than Python's, or an idiom that was refused."""
 import dataclasses
 import functools
+import itertools
 import typing
 
 import anfora
 import anfora.numpy as anp
 import numpy as np
+from anfora import tree_util
 from cases_meaning import M, V, refused, same
 from cases_texts import same_text
 
@@ -232,3 +234,79 @@ def test_errors_of_the_library_stand_at_the_call():
         else:
             raise AssertionError("not refused")
 
+
+
+def test_items_of_itertools_that_are_computed():
+    same(lambda v: list(itertools.accumulate([v[0], v[1], v[2]])), V)
+    same(lambda v: list(itertools.accumulate([v[0], v[1]], lambda a, b: a * b, initial=2.0)), V)
+    same(lambda v: sum(a * b for a, b in itertools.chain([(v[0], v[1])], [(v[1], v[2])])), V)
+    same(lambda v: list(itertools.chain.from_iterable([[v[0]], [v[1], v[2]]])), V)
+    same(lambda v: [a + b for a, b in itertools.zip_longest([v[0], v[1]], [v[2]], fillvalue=0.0)], V)
+
+    def differences(v):
+        s = 0.0
+        for a, b in itertools.pairwise(v):
+            s += (b - a) * a
+        return s
+    same(differences, V)
+
+    def chosen(v):
+        s = 0.0
+        for i, j in itertools.combinations(range(len(v)), 2):
+            s += v[i] * v[j] * (i + 2 * j)
+        return s
+    same(chosen, V)
+    same(chosen, np.arange(1.0, 6.0))
+    same(chosen, np.ones(1))
+    refused(lambda v: sum(v[i] - v[j] for i, j in itertools.combinations(range(len(v)), 2)), V)
+
+    def last(v):  # the index that is left is not that of loops within loops
+        i = 0
+        for i, j in itertools.combinations(range(len(v)), 2):
+            pass
+        return i
+    refused(last, V)
+
+
+def test_paths_of_leaves():
+    tree = {"w": V, "b": [V * 2, (V * 3, None)]}
+
+    def sums(p):
+        leaves, _ = tree_util.tree_flatten_with_path(p)
+        return {tree_util.keystr(path): leaf.sum() for path, leaf in leaves}
+    got = anfora.jit(sums)(tree)
+    assert {k: float(x) for k, x in got.items()} == {k: float(x) for k, x in sums(tree).items()} and list(got) == ["['w']", "['b'][0]", "['b'][1][0]"], got
+
+    def weights(p):
+        return sum(leaf.sum() * (2.0 if path[0].key == "w" else 1.0) for path, leaf in tree_util.tree_leaves_with_path(p))
+    same(weights, tree)
+    assert anfora.jit(lambda p: [v.sum() for k, v in tree_util.tree_leaves_with_path(p) if tree_util.keystr(k, simple=True, separator="/") == "b/0"])(tree) == [(V * 2).sum()]
+
+
+def test_constants_of_registered_named_tuples():
+    class State(typing.NamedTuple):
+        x: typing.Any
+        structure: typing.Any
+    anfora.tree_util.register_pytree_node(State, lambda s: ((s.x,), (s.structure,)), lambda constant, parts: State(parts[0], constant[0]))
+
+    @anfora.jit
+    def step(s):
+        x, structure = s
+        return State(x * len(structure), structure)
+    for structure in ([0, {"a": 0}], [0, 0, 0]):
+        got = step(State(V, structure))
+        assert np.allclose(got.x, V * len(structure)) and got.structure == structure, got
+
+
+def test_a_name_for_the_batch():
+    f = anfora.vmap(lambda x: x * 2, axis_name="batch")
+    assert np.allclose(f(V), V * 2) and np.allclose(anfora.jit(lambda v: anfora.vmap(lambda x: x + 1, in_axes=0, axis_name="i")(v))(V), V + 1)
+
+    def normed(v):
+        return anfora.vmap(lambda x: x / anfora.lax.psum(x, "i"), axis_name="i")(v)
+    try:
+        anfora.jit(normed)(V)
+    except anfora.AnforaError as e:
+        assert "psum" in str(e) and "reduce the result over axis 0" in str(e), e
+    else:
+        raise AssertionError("not refused")

@@ -297,6 +297,60 @@ def test_structure_after_loops_and_branches():
     refused_anywhere(either, 2.0, say="returns a list here and a tuple there")
 
 
+def test_kinds_after_loops_and_in_functions_within():
+    def parts(x):
+        if bool(0 / 4):  # decided late: ways of other lengths
+            return [x]
+        f = (lambda: ((x, x),)) if not True else (lambda: ([x, x],))
+        return [x, f()]
+    same(parts, 2.0)
+
+    def given(x):
+        def g(a):
+            return a
+        h = lambda b: g(b)  # noqa: E731
+        def pair():
+            return [[x], (x,)]
+        return g([x]), g((x,)), h([x]), h((x, [x])), (lambda a: a)([x, x]), pair()[0], pair()[1]
+    same(given, 2.0)
+
+    def within(x, n):
+        a = {"k": [x, x]}
+        for _ in range(n):
+            a = {"k": (x, x)}
+        return a
+
+    def by_function(x, n):
+        def g(a):
+            for _ in range(n):
+                a = (x, x)
+            return a
+        return g([x, x])
+
+    def by_lambda(x, n):
+        g = lambda a: (x, x) if n > 1 else a  # noqa: E731
+        return g([x, x])
+
+    def again(x, n):
+        def g(k, a):
+            return a if k < 1 else g(k - 1, (x, x))
+        return g(n, [x, x])
+    for f in (within, by_function, by_lambda, again):
+        for n in (0, 3):
+            refused_anywhere(f, 2.0, n, say="returns a list here and a tuple there")
+
+    def unknown(x):
+        def g(f):
+            return f()
+        return g(lambda: [x])
+
+    def one_of(x):
+        fs = [lambda: [x], lambda: (x,)]
+        return fs[0]()
+    for f in (unknown, one_of):
+        refused_anywhere(f, 2.0, say="a list or a tuple, which of both is not known")
+
+
 def test_trees_have_none():
     p = {"w": V, "b": [M, None]}
     same(lambda p: anfora.tree_map(lambda a: a * 2, p), p)

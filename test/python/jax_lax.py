@@ -75,3 +75,23 @@ def prog_lax_implicit():
     one = jax.grad(root)
     two = jax.grad(one)
     return root(2.0), one(2.0), two(2.0), jax.grad(two)(2.0), jax.jit(one)(3.0)
+
+
+def prog_lax_linalg():
+    m, t = x @ x.T + np.eye(3, dtype="f4"), np.tril(x[:, :3]) + 2 * np.eye(3, dtype="f4")
+    batch, solve = np.stack([m, 2 * m]), lax.linalg.triangular_solve
+    ways = [{"left_side": a, "lower": b, "transpose_a": c} for a in (False, True) for b in (False, True) for c in (False, True)]
+    q, r = lax.linalg.qr(x, full_matrices=False)
+    vectors, values = lax.linalg.eigh(m)
+    return (lax.linalg.cholesky(batch), lax.linalg.cholesky(t, symmetrize_input=False), slope(lax.linalg.cholesky, m), [solve(t, m, **way) for way in ways],
+            solve(t, m, left_side=True, lower=True, conjugate_a=True), solve(t, m, left_side=True, unit_diagonal=True), q @ r,
+            lax.linalg.qr(x)[0].shape, lax.linalg.svd(x, compute_uv=False), lax.linalg.svd(x, full_matrices=False)[1], values,
+            (vectors * values) @ vectors.T, lax.linalg.lu(x), lax.linalg.lu(batch), slope(lambda m: lax.linalg.eigh(m)[1], m))
+
+
+def prog_lax_shapes_of_convolutions():
+    last, first = ("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NHWC")
+    return ([lax.conv_general_shape_tuple((2, 9, 8, 3), (3, 2, 3, 5), (2, 1), p, last) for p in ("SAME", "VALID", ((1, 2), (0, 3)))],
+            [lax.conv_transpose_shape_tuple((2, 3, 9, 8), (5, 3, 3, 2), (2, 3), p, first) for p in ("SAME", "VALID", ((1, 2), (0, 3)))],
+            [lax.padtype_to_pads((8, 5), (3, 2), (2, 3), p) for p in ("SAME", "VALID", "SAME_LOWER")],
+            lax.reduce_window_shape_tuple((8, 5), (3, 2), (2, 3), ((1, 0), (0, 1))))

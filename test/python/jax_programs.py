@@ -8,7 +8,8 @@ from functools import partial
 
 import numpy as np
 from jax_lax import (  # noqa: F401: programs
-    prog_lax_convolutions, prog_lax_elements, prog_lax_implicit, prog_lax_order, prog_lax_padding, prog_lax_shapes, prog_lax_windows)
+    prog_lax_convolutions, prog_lax_elements, prog_lax_implicit, prog_lax_linalg, prog_lax_order, prog_lax_padding, prog_lax_shapes,
+    prog_lax_shapes_of_convolutions, prog_lax_windows)
 from jax_names import prog_names_of_linalg, prog_names_of_numpy, prog_names_of_special, prog_names_of_stats  # noqa: F401: programs
 
 if "--write" in sys.argv:

@@ -10,7 +10,7 @@ from typing import Any
 
 from .._errors import CompileError
 from .known import ANY, Like, Part, is_structure, part_entry, skeleton
-from .loops import local_names
+from .names import local_names
 from .various import takes_any
 from .static import Call, _like_constant, argument_nodes
 from .._tree import Shape, field_names
@@ -36,6 +36,10 @@ class Bodies(Part):
                 return Shape("none") if x is None else ANY if s is None else skeleton(s)
         s = self.like(node)
         return None if s is None else skeleton(s)
+
+    def known_trees(self, node: ast.Call) -> list:
+        """The same of the arguments of a call, in order; empty if * gives some."""
+        return [] if any(isinstance(a, ast.Starred) for a in node.args) else list(map(self.known_tree, node.args))
 
     def called_with(self, name: str, nodes: dict[str, Any]) -> dict[str, list]:
         """Of a loop or choice, by its parameters that are functions: what their arguments are like."""
@@ -159,7 +163,7 @@ class Bodies(Part):
             given = self.given_by(node.args[0], list(map(self.known_tree, primals)))
             return None if given is None else Shape("tuple", [given, given if f.__name__ == "jvp" else ANY])
         if isinstance(node.func, ast.Name) and f is None:
-            return self.given_by(node.func, [])
+            return self.given_by(node.func, self.known_trees(node))
         from .._library.composed import CONTROL
         name = getattr(f, "__name__", "")
         if CONTROL.get(name) is not f or f is None or any(isinstance(a, ast.Starred) for a in node.args) or None in [k.arg for k in node.keywords]:
@@ -260,15 +264,15 @@ class Bodies(Part):
     def given_by_within(self, name: str, owner: Any, shapes: list) -> Shape | None:
         """What a function within gives for arguments of which some have parts: it is written for these, and the text left."""
         node = owner.nodes[name]
-        key = id(node), tuple(s and s.key() for s in shapes)
+        key = tried_key(node, shapes)
         if key not in self.tried:
             self.tried[key] = None  # of one that calls itself
             hints, likes = list(self.returned.get(name, [])), list(self.returned_like.get(name, []))
             outer, self.scope = self.scope, owner
-            self.returned_like[name] = []
+            self.returned[name], self.returned_like[name] = [], []
             try:
                 self.function_text(node, self.fresh(), shapes, "")
-                self.tried[key] = alike(self.returned_like[name])
+                self.tried[key], self.hints_tried[key] = alike(self.returned_like[name]), self.returned[name]
             except CompileError:  # the body is refused at its own line
                 pass
             finally:
@@ -295,6 +299,11 @@ class Bodies(Part):
             except CompileError:
                 return None
         return alike([s for (i, _), u in self.b.by_object.items() if i == id(f) for s in u.likes])
+
+
+def tried_key(node: ast.FunctionDef, shapes: list) -> tuple:
+    """What says which function within, and what is known of its arguments."""
+    return id(node), tuple(s and s.key() for s in shapes)
 
 
 def unlike(one: Shape | None, two: Shape | None) -> tuple[str, str] | None:

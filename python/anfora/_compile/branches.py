@@ -7,7 +7,7 @@ from typing import Any
 
 from .known import Is, Like, Part, is_structure, parameters, skeleton
 from .kinds import of_several_kinds
-from .loops import around, bound_names
+from .names import around, bound_names
 from .match import at
 from .._errors import CompileError
 

@@ -13,7 +13,7 @@ from typing import Any, Callable
 from .. import _core
 from .iterables import is_made
 from .known import Item
-from .loops import items_of_any
+from .comprehensions import items_of_any
 from .._errors import CompileError
 from .._ops import COMPOSED, OPS, accept, literal
 from .static import BUILTINS, BY_NAME, Call, attribute, hyper_mapped, operation, replaced, rows_of, stacked, static_text

@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from .loops import local_names, position
+from .names import local_names, position
 
 _LOOPS = (ast.For, ast.While)
 _GROW = ("append", "insert", "extend")

@@ -8,7 +8,7 @@ import types
 from typing import Any
 
 from .known import Like, Part, class_member, is_structure
-from .loops import position
+from .names import position
 from .static import Call, call_source
 from .._tree import Shape, is_key
 

@@ -16,7 +16,7 @@ import inspect
 import types
 from typing import Any, Callable
 
-from .loops import bound_names, changed_in_place, own_breaks, read_names
+from .names import bound_names, changed_in_place, own_breaks, read_names
 
 READERS = (list, tuple, sum, sorted, max, min, dict, any, all, set, enumerate, zip, map)  # functions that go through all items
 ITEMS = "items__"

@@ -7,9 +7,11 @@ import types
 from typing import Any
 
 from .builtins import class_made
-from .kinds import Unknown, filled_hint, joined_hints, mixed_hint, repeated_hint, shape_hint, value_hint
-from .known import Part, Scope, gives_list, parameters
-from .loops import bound_names, position
+from .kinds import Unknown, filled_hint, joined_hints, mixed_hint, part_hint, repeated_hint, shape_hint, value_hint
+from .bodies import tried_key
+from .known import Part, Scope, gives_list, is_structure, parameters
+from .names import bound_names, position
+from .match import named_within
 from .._errors import CompileError
 
 
@@ -56,6 +58,11 @@ class Hints(Part):
             return joined_hints([self.structure(n) for n in ways])
         if isinstance(node, ast.Call):
             return self.structure_called(node)
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call) and self.static(node.slice)[0]:
+            k = self.static(node.slice)[1]
+            of = self.structure(node.value) if type(k) is int else None
+            if of is not None:
+                return part_hint(of, k)
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) or isinstance(node, ast.BinOp):
             sides = [node.value] if isinstance(node, ast.Subscript) else [node.left, node.right]
             return shape_hint(self.like(node)) or mixed_hint([self.structure(n) for n in sides])
@@ -100,28 +107,40 @@ class Hints(Part):
         finally:
             self.scope = outer
 
-    def hints_of_function(self, node: Any) -> list:
-        """Of what one of several functions gives: those that a name is bound to, or that a condition chooses among."""
+    def hints_of_function(self, node: Any, shapes: list) -> list:
+        """Of what one of several functions gives for arguments of which this is known: those that a name is bound to, or that a
+        condition chooses among."""
         if isinstance(node, ast.IfExp):
             known, test = self.decided(node.test)
             ways = [node.body if test else node.orelse] if known else [node.body, node.orelse]
-            return [h for way in ways for h in self.hints_of_function(way)]
+            return [h for way in ways for h in self.hints_of_function(way, shapes)]
         if isinstance(node, ast.Lambda):
-            outer, self.scope = self.scope, Scope({a.arg for a in parameters(node.args)}, self.scope)
+            outer, self.scope = self.scope, Scope({a.arg for a in parameters(node.args)} | set(named_within(node.body)), self.scope)
             try:
+                self.bind_like(node.args, shapes)
                 return [self.structure(node.body)]
+            except CompileError:  # the body is refused at its own line
+                return []
             finally:
                 self.scope = outer
         if not isinstance(node, ast.Name) or node.id in self.asking or not hasattr(getattr(self.scope, "node", None), "body"):
             return []
         if node.id in self.returned:
-            return self.returned[node.id]
+            return self.hints_within(node.id, shapes)
         self.asking.add(node.id)
         try:
             return [h for n in nodes_of(self.scope.node) if isinstance(n, ast.Assign) and any(isinstance(t, ast.Name) and t.id == node.id for t in n.targets)
-                    for h in self.hints_of_function(n.value)]
+                    for h in self.hints_of_function(n.value, shapes)]
         finally:
             self.asking.discard(node.id)
+
+    def hints_within(self, name: str, shapes: list) -> list:
+        """Of what a function within gives: as it is written for these arguments, if they have parts."""
+        owner = self.scope.owner(name)
+        if owner is None or name not in owner.nodes or not any(map(is_structure, shapes)):
+            return self.returned[name]
+        self.given_by_within(name, owner, shapes)
+        return self.hints_tried.get(tried_key(owner.nodes[name], shapes)) or self.returned[name]
 
     def structure_called(self, node: ast.Call) -> Any:
         """Of what a call gives: lists of Python's own functions, and what functions of the program return."""
@@ -140,7 +159,20 @@ class Hints(Part):
         body = shape_hint(self.like_of_body(node, f if known else None))
         f = getattr(f, "__wrapped__", f) if known else None
         of = [u.hints for (i, _), u in self.b.by_object.items() if i == id(f)] if isinstance(f, types.FunctionType) else []
-        if isinstance(node.func, ast.Name) and not known:
-            of = [self.returned.get(node.func.id) or self.hints_of_function(node.func)]
+        if isinstance(node.func, ast.Name) and not known or isinstance(node.func, ast.Lambda):
+            of = [self.hints_of_function(node.func, self.known_trees(node))]
         returned = joined_hints([h for hints in of for h in hints])
-        return filled_hint(body, returned) or shape_hint(self.like(node))
+        hint = filled_hint(body, returned) or shape_hint(self.like(node))
+        if hint is None and not known and self.is_any_function(node.func):
+            return Unknown({"list", "tuple"}), None
+        return hint
+
+    def is_any_function(self, node: Any) -> bool:
+        """Whether nothing is known of a function: a parameter of one within, or one of several in a list."""
+        of = node.value if isinstance(node, ast.Subscript) else node
+        if not isinstance(of, ast.Name) or self.scope is None or (self.fn.__module__ or "").startswith("anfora."):
+            return False
+        owner = self.scope.owner(of.id)
+        if owner is None or isinstance(node, ast.Subscript):
+            return owner is not None
+        return owner.outer is not None and of.id not in owner.nodes and of.id not in owner.env

@@ -9,15 +9,23 @@ from __future__ import annotations
 import ast
 import functools
 import itertools
+import operator
+import re
 import types
 from typing import Any
 
-from .known import MOST_PARTS, Is, Item, Part, Scope
+from .emit import END, MARK
+from .known import MOST_PARTS, Is, Item, Like, Part, Scope
 from .static import Call
 
 _GROUPS = {itertools.product: "repeat", itertools.combinations: "r", itertools.permutations: "r", itertools.combinations_with_replacement: "r"}
+_CALL = re.compile(f"[\\w\\])`{END}]\\(")
+_MARK = re.compile(f"{MARK}[^{END}]*{END}")
 MADE = (*_GROUPS, itertools.chain, itertools.chain.from_iterable, itertools.pairwise, itertools.islice, itertools.repeat, itertools.zip_longest,
         itertools.accumulate, filter)
+
+
+MOST_SUMS = 32  # of accumulate: each has those before it in its text
 
 
 def is_made(f: Any) -> bool:
@@ -25,8 +33,8 @@ def is_made(f: Any) -> bool:
 
 
 def is_simple(item: Item) -> bool:
-    """Whether an item may be written several times: it is known, a name or a part of one."""
-    return all(map(is_simple, item.parts)) if item.parts is not None else item.text is None or "(" not in item.text
+    """Whether an item may be written several times: it is known, or calls nothing."""
+    return all(map(is_simple, item.parts)) if item.parts is not None else item.text is None or not _CALL.search(_MARK.sub("", item.text))
 
 
 class Iterables(Part):
@@ -60,7 +68,7 @@ class Iterables(Part):
         of = [self.sequence(a) for a in over]
         if any(items is None or not all(map(is_simple, items)) for items in of):
             return None
-        if f is itertools.chain.from_iterable:
+        if f == itertools.chain.from_iterable:  # a method, made anew by each look at it
             inner = [self.item_parts(i) for i in of[0] or ()]
             return None if any(p is None for p in inner) else [i for p in inner for i in p or ()]
         if f is itertools.zip_longest:
@@ -74,17 +82,33 @@ class Iterables(Part):
         return [Item(parts=list(x)) if isinstance(x, tuple) else x for x in made]
 
     def accumulated(self, node: ast.Call) -> list[Item] | None:
-        """accumulate(items, f, initial=): of known numbers, by a function that Python can call."""
+        """accumulate(items, f, initial=): of known numbers, by a function that Python can call, or a text for each."""
         items = self.sequence(node.args[0]) if node.args else None
         given = {"func": node.args[1]} if len(node.args) == 2 else {}
         given |= {str(k.arg): k.value for k in node.keywords}
         (known, f), (also, initial) = (self.static(given[n]) if n in given else (True, None) for n in ("func", "initial"))
         plain = items is not None and all(isinstance(i.entry, Is) and isinstance(i.entry.value, (int, float)) for i in items)
+        if items and not plain and len(node.args) < 3 and given.keys() <= {"func", "initial"}:
+            return self.accumulated_texts(node, items, given)
         if not plain or not known or not also or not (f is None or type(f).__name__ == "builtin_function_or_method"):
             return None
         values = itertools.accumulate([i.entry.value for i in items or ()], f, initial=initial) if f is not None else \
             itertools.accumulate([i.entry.value for i in items or ()], initial=initial)
         return [Item(entry=Is(x)) for x in values]
+
+    def accumulated_texts(self, node: ast.Call, items: list[Item], given: dict[str, Any]) -> list[Item] | None:
+        """The same of a few items that the program computes."""
+        known, f = self.static(given["func"]) if "func" in given else (True, operator.add)
+        text = "" if known and f is operator.add else self.expr(given["func"])
+        if "initial" in given and self.static(given["initial"]) != (True, None):
+            items = [Item(self.expr(given["initial"])), *items]
+        if len(items) > MOST_SUMS or not all(is_simple(i) and not i.parts and not isinstance(i.entry, Like) for i in items):
+            return None
+        made = [items[0]]
+        for item in items[1:]:
+            a, b = (self.item_text(node, i) for i in (made[-1], item))
+            made.append(Item(f"({text}){self.mark(node)}({a}, {b})" if text else f"({a} {self.mark(node)}+ {b})"))
+        return made
 
     # ---- by a key ----
 

@@ -10,7 +10,8 @@ from typing import Any
 from .iterables import MADE
 from .captures import changed_before_read
 from .known import Part, Scope, is_structure
-from .loops import items_of_any, position
+from .comprehensions import items_of_any
+from .names import position
 from .._ops import literal
 
 KINDS = (map, zip, enumerate, reversed, *MADE)

@@ -57,18 +57,18 @@ def joined_hints(hints: list) -> Any:
     kinds = set().union(*map(kinds_of, known))
     if len(kinds) > 1:
         return next((h for h in known if kinds_of(h) == kinds), (Either(kinds), None))
-    inside = [h[1] for h in known]
-    if any(x is None for x in inside):
+    inside = [h[1] for h in known if h[1] is not None]
+    if not inside:
         return known[0][0], None
-    n = min(map(len, inside))
-    return known[0][0], [joined_hints([x[i] for x in inside]) if any(x[i] is not inside[0][i] for x in inside) else inside[0][i]
-                         for i in range(n)]
+    # ways of other lengths have other types, so the program takes one of them: each part is what the ways that have it say
+    return known[0][0], [inside[0][i] if all(len(x) > i and x[i] is inside[0][i] for x in inside) else joined_hints([x[i] for x in inside if len(x) > i])
+                         for i in range(max(map(len, inside)))]
 
 
 def filled_hint(one: Any, other: Any) -> Any:
     """What both say of the same value: the parts of which one says nothing are those of the other."""
     if one is None or other is None or one[0] != other[0]:
-        return other if one is None else one
+        return other if one is None or other is not None and isinstance(other[0], Either) and other[0].known else one
     if one[1] is None or other[1] is None:
         return one[0], other[1] if one[1] is None else one[1]
     n = max(len(one[1]), len(other[1]))

@@ -22,7 +22,7 @@ from .._ops import COMPOSED, OPS, literal
 from .emit import fail
 from .static import operation, static_text
 from .watched import watch, watch_field
-from .._tree import REGISTERED, Shape, field_names, made_of, shape_of, tree_leaves, tree_structure, tree_unflatten, is_key
+from .._tree import REGISTERED, Shape, field_names, keystr, made_of, shape_of, tree_leaves, tree_structure, tree_unflatten, is_key
 from .._types import DType, finfo, iinfo
 
 MOST_PARTS = 1024  # of what is written out
@@ -533,7 +533,7 @@ class Knowing(Part):
         known, f = self.static(node.func)
         if known and not isinstance(f, Known):
             own = counterpart(f)
-            f = own if isinstance(own, Known) else f
+            f = own if isinstance(own, Known) else Known(f) if f is keystr else f
         if known and isinstance(f, Known) and node.keywords and all(k.arg for k in node.keywords):
             given = {k.arg: self.static(k.value) for k in node.keywords}
             args = [self.static(a) for a in node.args]

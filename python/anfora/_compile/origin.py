@@ -12,7 +12,7 @@ import types
 from typing import Any
 
 from .._errors import CompileError, Finding
-from .loops import position
+from .names import position
 
 _PARSED: dict[str, tuple[tuple, ast.Module]] = {}
 # CPython 3.11 counts the depth of a tree for all threads together: two that parse at once end in a SystemError (gh-106905).

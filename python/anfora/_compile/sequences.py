@@ -12,7 +12,8 @@ from .iterables import is_made
 from .known import MOST_PARTS, Is, Item, Like, Part, is_array, is_structure, part_entry, tree_of
 from .signature import enumerated, is_strict
 from .static import static_text
-from .._tree import Shape, quoted, tree_flatten, tree_leaves
+from .._tree import (DictKey, GetAttrKey, SequenceKey, Shape, quoted, tree_flatten, tree_flatten_with_path, tree_leaves,
+                     tree_leaves_with_path)
 
 
 def shape_of_plain(x: Any) -> Shape:
@@ -63,6 +64,9 @@ class Sequences(Part):
             return None
         if s.kind == "dict":
             return [Item(entry=Is(k)) for k in s.names]
+        if s.kind == "object" and hasattr(s.of, "_anfora_names") and hasattr(s.of, "_fields"):  # a named tuple some of whose fields are constant
+            parts = dict(zip(s.names, self.parts_of(self.looked_at(node), s)))
+            return [parts[n] if n in parts else Item(entry=Is(getattr(s.of, n))) for n in s.of._fields]
         return self.parts_of(self.looked_at(node), s) if s.kind != "object" or issubclass(s.of, tuple) else None
 
     @staticmethod
@@ -98,6 +102,11 @@ class Sequences(Part):
             return [Item(entry=Is(i)) for i in r] if len(r) <= MOST_PARTS else None
         if f is tree_leaves and len(node.args) == 1:
             return self.leaves(node.args[0])
+        if f in (tree_leaves_with_path, tree_flatten_with_path) and len(node.args) == 1 and not node.keywords:
+            pairs = self.leaves_with_paths(node.args[0])
+            if pairs is None or f is tree_leaves_with_path:
+                return pairs
+            return [Item(parts=pairs, kind="list"), Item(entry=Is(tree_of(self.like(node.args[0]))))]
         if f is tree_flatten and len(node.args) == 1 and (leaves := self.leaves(node.args[0])) is not None:
             return [Item(parts=leaves, kind="list"), Item(entry=Is(tree_of(self.like(node.args[0]))))]
         if f is zip and node.args:
@@ -149,6 +158,21 @@ class Sequences(Part):
             e = part_entry(s)
             return [] if isinstance(e, Is) and e.value is None else [Item(text, e)]
         return of(self.looked_at(node), s)
+
+    def leaves_with_paths(self, node: Any) -> list[Item] | None:
+        """(path, leaf) of each leaf of a tree whose structure is known; the paths are constants."""
+        s, leaves = self.like(node), self.leaves(node)
+        if s is None or leaves is None:
+            return None
+        paths, waiting = [], [((), s)]
+        while waiting:
+            path, of = waiting.pop()
+            if is_structure(of):
+                keys = [DictKey(n) if of.kind == "dict" else GetAttrKey(n) for n in of.names] if of.names else [SequenceKey(i) for i in range(len(of.parts))]
+                waiting += reversed([((*path, k), p) for k, p in zip(keys, of.parts)])
+            elif of.kind != "none" and not (of.kind == "static" and of.of is None):
+                paths.append(path)
+        return [Item(parts=[Item(entry=Is(p)), leaf]) for p, leaf in zip(paths, leaves)]
 
     def leaves_by_type(self, place: Any, node: Any) -> str:
         """The leaves of what has a type by the time that it is compiled."""

@@ -18,6 +18,7 @@ from .augmented import Augmented
 from .bodies import Bodies
 from .branches import Branches
 from .captures import late_change
+from .comprehensions import Comprehensions, items_of_any
 from .containers import Containers, METHODS_OF
 from .dims import Dims
 from .effects import giving_back, resolver, with_given
@@ -30,12 +31,15 @@ from .known import ANY, Is, Knowing, Like, Scope, class_member, is_structure, pa
 from .iterables import Iterables
 from .iterators import Iterators
 from .listed import filling
-from .loops import Loops, items_of_any, local_names
+from .loop_lists import Lists
+from .loops import Loops
 from .masks import Masked
 from .match import Matching, at, has_named, named_within
+from .names import local_names
 from .sugar import plainer
 from .static import Call, call_source, emit_call, hyper_mapped, static_text
 from .origin import source_of
+from .owned import Owned
 from .printed import Printed
 from .raises import Raises
 from .sequences import Sequences
@@ -88,7 +92,7 @@ def makes_one_of(target: Any, value: Any) -> bool:
         all(isinstance(t, ast.Name) for t in target.elts) and any(makes_apart(v, target) for v in value.elts)
 
 
-class Writer(Knowing, Loops, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various, Printed, Iterables):
+class Writer(Knowing, Comprehensions, Loops, Lists, Owned, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various, Printed, Iterables):
     """Writes one outermost function and those within it."""
 
     def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
@@ -108,6 +112,7 @@ class Writer(Knowing, Loops, Matching, Sequences, Branches, Raises, Hints, Augme
         self.returning_like: list = []              # the same as shapes, None where nothing is known
         self.returned_like: dict[str, list] = {}
         self.tried: dict[tuple, Any] = {}           # by function and arguments: what it gives
+        self.hints_tried: dict[tuple, list] = {}    # and the hints for it
         self.argued: dict[int, list] = {}           # of lambdas: what their arguments are like
         self.before: list[str] = []                 # what stands before the current statement, and how far it is indented
         self.indent = ""

@@ -3,6 +3,8 @@
 
     for i, j in product(range(n), xs): ...      for i in range(n):
                                                     for j in xs: ...
+    for i, j in combinations(range(n), 2): ...   the same, of range(n) and range(i + 1, n)
+    pairwise(x)                                 zip(x, x[1:])
     reversed(range(a, b))                       range(b - 1, a - 1, -1)
     x in {1, 2}                                 x in (1, 2)
     global g, which is only read                -
@@ -20,7 +22,7 @@ import copy
 import itertools
 from typing import Any, Callable
 
-from .loops import around, bound_names, own_breaks, own_jumps, read_names
+from .names import around, bound_names, own_breaks, own_jumps, read_names
 
 _COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
 
@@ -49,6 +51,9 @@ class _Sugar(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> Any:
         self.generic_visit(node)
+        if self.is_call(node, itertools.pairwise) and len(node.args) == 1 and isinstance(node.args[0], ast.Name) and not node.keywords and "zip" not in self.bound:
+            rest = ast.Subscript(copy.deepcopy(node.args[0]), ast.Slice(ast.Constant(1), None, None), ast.Load())
+            return self.made(ast.Call(ast.Name("zip", ast.Load()), [node.args[0], rest], []), node)
         if not self.is_call(node, builtins.reversed) or len(node.args) != 1 or node.keywords or not self.is_call(node.args[0], builtins.range):
             return node
         of: Any = node.args[0]
@@ -74,11 +79,29 @@ class _Sugar(ast.NodeTransformer):
             return None
         return [(t, copy.deepcopy(o)) for t, o in zip(target.elts, over)]
 
+    def chosen(self, target: Any, node: Any) -> list | None:
+        """Of for i, j in combinations(range(n), 2): [(i, range(n)), (j, range(i + 1, n))]."""
+        if not self.is_call(node, itertools.combinations) or len(node.args) != 2 or node.keywords or not isinstance(target, (ast.Tuple, ast.List)):
+            return None
+        of, r = node.args
+        names = [e.id for e in target.elts if isinstance(e, ast.Name)]
+        if not self.is_call(of, builtins.range) or len(of.args) != 1 or of.keywords or isinstance(of.args[0], ast.Constant) or \
+                not isinstance(r, ast.Constant) or r.value != len(target.elts) or len(set(names)) != r.value or set(names) & read_names(of):
+            return None
+        starts: list[Any] = [ast.Constant(0), *(ast.BinOp(ast.Name(n, ast.Load()), ast.Add(), ast.Constant(1)) for n in names)]
+        return [(t, self.made(ast.Call(copy.deepcopy(of.func), [start, copy.deepcopy(of.args[0])], []), of)) for t, start in zip(target.elts, starts)]
+
+    def read_outside(self, names: set[str], loop: ast.For) -> bool:
+        inside = {id(n) for n in ast.walk(loop)}
+        return any(isinstance(n, ast.Name) and n.id in names and isinstance(n.ctx, ast.Load) and id(n) not in inside for n in ast.walk(self.function))
+
     def visit_For(self, node: ast.For) -> Any:
         self.generic_visit(node)
         if own_breaks(node.body) and (counted := self.counted_with_end(node)) is not None:
             return counted
         pairs = self.factors(node.target, node.iter)
+        if pairs is None and not self.read_outside(bound_names([node.target]), node):  # the outer one ends at n - 1
+            pairs = self.chosen(node.target, node.iter)
         if pairs is None or node.orelse or own_breaks(node.body) or bound_names(node.body) & read_names(node.iter):
             return node
         body = node.body
@@ -180,7 +203,7 @@ def _template(text: str) -> ast.Module:
 def _has_sugar(n: Any) -> bool:
     if isinstance(n, ast.Call):
         name = n.func.attr if isinstance(n.func, ast.Attribute) else getattr(n.func, "id", "")
-        return name in ("reversed", "product")
+        return name in ("combinations", "pairwise", "product", "reversed")
     return isinstance(n, (ast.Global, ast.Set)) or isinstance(n, ast.While) and isinstance(n.test, ast.Constant) or \
         isinstance(n, ast.For) and own_breaks(n.body)
 

@@ -123,7 +123,7 @@ def lu(a, /, permute_l=False, overwrite_a=False, check_finite=True):
 def lu_factor(a, /, overwrite_a=False, check_finite=True):
     """(the multipliers below and U at and above the diagonal, the row that each row was exchanged with), as lu_solve takes them."""
     if op.ndim(a) > 2:
-        return vmap(lu_factor)(a)
+        return vmap(lambda part: lu_factor(part))(a)
     m, order = eliminated(a)
     n = a.shape[0]
     at = op.arange(n)

@@ -323,3 +323,67 @@ def conv_transpose(lhs, rhs, /, strides, padding, rhs_dilation=None, dimension_n
         a = lengthened(a, low, high, i + 2)
     return op.transpose(conv_general_dilated(a, b, (1,) * n, ((0, 0),) * n, None, rhs_dilation, None), order[2])
 
+
+
+# ---- shapes, before there are arrays ----
+
+@Known
+def padtype_to_pads(in_shape: Any, window_shape: Any, window_strides: Any, padding: Any) -> list:
+    """The (low, high) of each dim that "SAME", "SAME_LOWER" or "VALID" stands for."""
+    kind = padding.upper() if isinstance(padding, str) else padding.name
+    if kind == "VALID":
+        return [(0, 0)] * len(in_shape)
+    if kind not in ("SAME", "SAME_LOWER"):
+        raise ValueError(f"padding is \"SAME\", \"SAME_LOWER\" or \"VALID\", not {padding!r}")
+    sizes = [max((-(-n // s) - 1) * s + k - n, 0) for n, k, s in zip(in_shape, window_shape, window_strides)]
+    pairs = [(size // 2, size - size // 2) for size in sizes]
+    return pairs if kind == "SAME" else [(high, low) for low, high in pairs]
+
+
+@Known
+def reduce_window_shape_tuple(operand_shape: Any, window_dimensions: Any, window_strides: Any, padding: Any, base_dilation: Any = None,
+                              window_dilation: Any = None) -> tuple:
+    """The shape that reduce_window gives; padding is pairs of numbers."""
+    n = len(operand_shape)
+    base, by = base_dilation or (1,) * n, window_dilation or (1,) * n
+    whole = [(size - 1) * b + 1 + low + high for size, b, (low, high) in zip(operand_shape, base, padding)]
+    wide_ = [(k - 1) * d + 1 for k, d in zip(window_dimensions, by)]
+    return tuple(max((size - k) // s + 1, 0) for size, k, s in zip(whole, wide_, window_strides))
+
+
+def _conv_shapes(lhs_shape: Any, rhs_shape: Any, numbers: Any) -> tuple:
+    """(the shape with batch and channels first, that of the kernel with outputs and inputs first, the order of the result)"""
+    x, w, back = layouts(numbers, len(lhs_shape) - 2)
+    return [lhs_shape[i] for i in x], [rhs_shape[i] for i in w], back
+
+
+@Known
+def conv_general_shape_tuple(lhs_shape: Any, rhs_shape: Any, window_strides: Any, padding: Any, dimension_numbers: Any) -> tuple:
+    """The shape that conv_general_dilated gives."""
+    x, w, back = _conv_shapes(lhs_shape, rhs_shape, dimension_numbers)
+    pads = padtype_to_pads(x[2:], w[2:], window_strides, padding) if isinstance(padding, str) else padding
+    made = [x[0], w[0], *reduce_window_shape_tuple(x[2:], w[2:], window_strides, pads)]
+    return tuple(made[i] for i in back)
+
+
+@Known
+def conv_shape_tuple(lhs_shape: Any, rhs_shape: Any, strides: Any, pads: Any, batch_group_count: int = 1) -> tuple:
+    """The shape that conv gives."""
+    made = conv_general_shape_tuple(lhs_shape, rhs_shape, strides, pads, None)
+    return (made[0] // batch_group_count, *made[1:])
+
+
+@Known
+def conv_transpose_shape_tuple(lhs_shape: Any, rhs_shape: Any, window_strides: Any, padding: Any, dimension_numbers: Any) -> tuple:
+    """The shape that conv_transpose gives."""
+    x, w, back = _conv_shapes(lhs_shape, rhs_shape, dimension_numbers)
+    if isinstance(padding, str):
+        of = {"SAME": lambda k, s: k + s - 2, "VALID": lambda k, s: k + s - 2 + max(k - s, 0)}[padding.upper()]
+        sums = [of(k, s) for k, s in zip(w[2:], window_strides)]
+    else:
+        sums = [low + high for low, high in padding]
+    made = [x[0], w[0], *((n - 1) * s - k + 2 + p for n, k, s, p in zip(x[2:], w[2:], window_strides, sums))]
+    return tuple(made[i] for i in back)
+
+
+SHAPES = {f.__name__: f for f in (conv_general_shape_tuple, conv_shape_tuple, conv_transpose_shape_tuple, padtype_to_pads, reduce_window_shape_tuple)}
