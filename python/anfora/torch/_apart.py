@@ -197,7 +197,7 @@ def drawn_places(p: torch.Tensor, n: int, replacement: bool = False, generator: 
     sums = sums / sums[..., -1:]
     sums = torch.cat([sums[..., :-1], torch.ones_like(sums[..., -1:])], -1)
     at = torch.rand((*p.shape[:-1], n), dtype=torch.float64, device=p.device)
-    return torch.searchsorted(sums.to(torch.float64), at)
+    return (sums[..., None, :].to(torch.float64) < at[..., None]).sum(-1)
 
 
 # ---- weights by direction and length ----

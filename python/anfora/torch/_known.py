@@ -72,6 +72,14 @@ class _Given:
         self.place = place
 
 
+def _memory(x: torch.Tensor) -> Any:
+    """What tells the memory of a tensor; None for those of torch.func and others that have none."""
+    try:
+        return STORAGE(x)._cdata
+    except (RuntimeError, NotImplementedError):
+        return None
+
+
 def _value(of: Any, given: list, how: Callable = lambda x: x) -> Any:
     """how(the value of what is known), for these inputs of the step."""
     made: dict = {}
@@ -102,20 +110,21 @@ class Known:
         self.asked = asked
         self.of: dict = {id(x): (x, _Given(i)) for i, x in enumerate(given)}
         self.now, self.written = now, set()  # type: ignore[var-annotated]
-        self.reads: list = []  # (what was read, how, its value)
+        self.reads: list = []  # (what was read, how, its value, does the program check it)
 
     def how(self, x: Any) -> Any:
         """How a tensor is known; a number of the trace that is not is NONE."""
         if not isinstance(x, torch.Tensor):
             return NONE if isinstance(x, (torch.SymInt, torch.SymFloat, torch.SymBool)) else x
-        if STORAGE(x)._cdata in self.written:
+        memory = _memory(x)
+        if memory is None or memory in self.written:
             return NONE
         return self.of[id(x)][1] if id(x) in self.of else NONE if isinstance(x, FakeTensor) else x
 
     def saw(self, func: Any, leaves: list, spec: Any, versions: list, out: Any) -> None:
         """A call of the trace, after it was made."""
         changed = [x for x, v in zip(leaves, versions) if v is not None and x._version != v]
-        self.written.update(STORAGE(x)._cdata for x in changed)
+        self.written.update(map(_memory, changed))
         results = [(i, y) for i, y in enumerate(tree_leaves(out)) if isinstance(y, torch.Tensor)]
         if changed or not results or any(word in getattr(func, "__name__", "") for word in RANDOM):
             return
@@ -125,8 +134,8 @@ class Known:
         call = _Call(func, known, spec)
         self.of.update((id(y), (y, _Result(call, i))) for i, y in results if id(y) not in self.of)
 
-    def read(self, x: Any, how: Callable) -> Any:
-        """how(x) where x is known, which the program is for from now on; else NONE."""
+    def read(self, x: Any, how: Callable, checked: bool = False) -> Any:
+        """how(x) where x is known, which the program is for from now on; else NONE. checked: does the program raise where it is another?"""
         of = self.how(x)
         if of is NONE or not isinstance(x, torch.Tensor):
             return NONE
@@ -134,7 +143,7 @@ class Known:
             value = _value(of, self.now, how)
         except (RuntimeError, ValueError, TypeError, NotImplementedError):
             return NONE
-        self.reads.append((of, how, value))
+        self.reads.append((of, how, value, checked))
         return value
 
     def constant(self, x: torch.Tensor) -> Any:
@@ -162,7 +171,7 @@ class Known:
     # ---- masks ----
 
     def places(self, mask: torch.Tensor) -> Any:
-        n = self.read(mask, _count)
+        n = self.read(mask, _count, True)
         return NONE if n is NONE else torch.ops.anfora.places(mask if mask.dtype is torch.bool else mask != 0, n)
 
     def index(self, index: Any) -> Any:
@@ -320,7 +329,7 @@ INSTEAD: dict[str, Callable] = {
 
 def hold(reads: list, given: list) -> bool:
     """Are the values that a trace has read those of these inputs?"""
-    for of, how, value in reads:
+    for of, how, value, _ in reads:
         try:
             now = _value(of, given, how)
         except (RuntimeError, ValueError, TypeError):

@@ -11,6 +11,7 @@ import random
 import sys
 import types
 from typing import Any, Callable
+from unittest import mock
 
 import sympy
 import torch
@@ -55,6 +56,24 @@ def put(group: dict, number: int, values: dict) -> dict:
         if i == number:
             group[name] = v if k is None else tuple(v if j == k else x for j, x in enumerate(group[name]))
     return group
+
+
+@contextlib.contextmanager
+def numbers_of_traces(optimizer: type) -> Any:
+    """While an optimizer's step is traced: the lesser and the greater of numbers that a trace does not know (Adafactor), and tensors in place
+    of numbers (capturable) on processors as well."""
+    names = inspect.unwrap(optimizer.step).__globals__  # type: ignore[attr-defined]
+    devices = "_get_capturable_supported_devices"
+
+    def chosen(of: Callable, tensors: Callable) -> Callable:
+        def choose(*xs: Any, **words: Any) -> Any:
+            if not any(isinstance(x, torch.SymFloat) for x in xs):
+                return of(*xs, **words)
+            return functools.reduce(tensors, (torch.scalar_tensor(x, dtype=torch.float64) for x in xs)).item()
+        return choose
+    changed = {"max": chosen(max, torch.maximum), "min": chosen(min, torch.minimum)}
+    with mock.patch.dict(names, {**changed, **({devices: lambda *args, **kwargs: ["cpu"]} if devices in names else {})}):
+        yield
 
 
 class Branches:

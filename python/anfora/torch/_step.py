@@ -30,7 +30,7 @@ from ._decisions import Decisions, refuse, settled
 from ._graph import DTYPES, Sizes, Writer, attribute
 from ._known import Known, captured, hold
 from ._own import backward_passes, own_backward, reached_by
-from ._settings import Attributes, Branches, Watched, global_hooks, numbers, others, own, put, python_draws
+from ._settings import Attributes, Branches, Watched, global_hooks, numbers, numbers_of_traces, others, own, put, python_draws
 from ._values import check_of, without_decisions
 
 STATIC = Sizes({})
@@ -250,12 +250,14 @@ def _call_model(model: Any, loss: Callable | None, state: dict, batch: tuple) ->
 
 # ---- the optimizer ----
 
-def start_state(optimizer: torch.optim.Optimizer) -> None:
-    """Makes the optimizer's state as its first step does, and takes no step."""
+def start_state(optimizer: torch.optim.Optimizer) -> list:
+    """Makes the optimizer's state as its first step does, and takes no step; gives the parameters that had none."""
+    begun = []
     for group in optimizer.param_groups:
         missing = [p for p in group["params"] if p.requires_grad and not optimizer.state[p]]
         if not missing:
             continue
+        begun += missing
         grads = [p.grad for p in group["params"]]
         for p in group["params"]:
             p.grad = torch.zeros_like(p) if p.requires_grad else None
@@ -270,6 +272,7 @@ def start_state(optimizer: torch.optim.Optimizer) -> None:
                 raise refuse("the first step of SGD with dampening differs from all others", "take one eager step before")
             for p in missing:
                 optimizer.state[p]["momentum_buffer"] = torch.zeros_like(p)
+    return begun
 
 
 def _reached(forward: "_Part", n: int) -> list[bool]:
@@ -315,8 +318,9 @@ def _refuse_hooks(model: torch.nn.Module, optimizer: Any, params: list, sums: bo
         raise refuse(where, "no step would call it: put what it does into the loss, `clip` or the class of the optimizer")
 
 
-def _update(optimizer: Any, groups: list, clip: Callable | None, reached: list[bool], branches: Branches, hooks: list) -> Callable:
-    """The optimizer's step as a function of (parameters, gradients, states, rates, settings)."""
+def _update(optimizer: Any, groups: list, clip: Callable | None, reached: list[bool], branches: Branches, hooks: list, tensors: bool) -> Callable:
+    """The optimizer's step as a function of (parameters, gradients, states, rates, settings); with `tensors` what it decides by numbers of
+    its state (RAdam, ASGD) is chosen by tensors."""
     def update(params: list, grads: list, states: list, rates: list, settings: list) -> tuple:
         o = object.__new__(type(optimizer))
         vars(o).update(vars(optimizer))
@@ -324,7 +328,7 @@ def _update(optimizer: Any, groups: list, clip: Callable | None, reached: list[b
         o.param_groups, at, values = [], 0, branches.settle(settings)
         for i, (group, count, rate) in enumerate(zip(optimizer.param_groups, groups, rates)):
             o.param_groups.append({**put(group, i, values), "params": params[at:at + count], "lr": rate, "foreach": False,
-                                   **({"fused": False} if "fused" in group else {})})
+                                   **({"fused": False} if "fused" in group else {}), **({"capturable": True} if tensors else {})})
             at += count
         for p, g, s, has, changes in zip(params, grads, states, reached, hooks):
             for change in changes if has else ():
@@ -334,11 +338,15 @@ def _update(optimizer: Any, groups: list, clip: Callable | None, reached: list[b
                 if not isinstance(g, torch.Tensor):
                     raise refuse(f"a hook of a parameter's gradient gives {g!r}", "it is traced once: let it give the gradient to go on with")
             p.grad = g if has else None
-            o.state[p] = dict(s)
+            o.state[p] = {k: v.double() if tensors and not v.dim() else v for k, v in s.items()}  # eager's numbers are doubles
         if clip is not None:
             clip(params)
         held = own(o)
-        inspect.unwrap(type(optimizer).step)(o)
+        with numbers_of_traces(type(o)):
+            inspect.unwrap(type(optimizer).step)(o)
+        for p, s in zip(params, states) if tensors else ():
+            for k, v in o.state[p].items():
+                o.state[p][k] = s[k].copy_(v) if v is not s[k] else v
         changed = [name for (name, v), (_, before) in zip(own(o), held) if v != before] or [name for name, _ in own(o)[len(held):]]
         if changed:
             raise refuse(f"{type(o).__name__} changes its attribute {changed[0]} in each step", "keep it in `state`, as a tensor of one number")
@@ -420,14 +428,12 @@ class _Code:
     """The compiled step for batches of one kind. `earlier` says which parameters the losses depended on whose gradients are in the
     sums; `last` is False for a program that adds to the sums and leaves the parameters alone."""
 
-    def __init__(self, step: "Step", batch: tuple, settings: dict, earlier: tuple, last: bool) -> None:
+    def __init__(self, step: "Step", batch: tuple, settings: dict, earlier: tuple, last: bool, begun: list) -> None:
         self.step, o = step, step.options
         self.last, self.branches, self.summed = last, Branches(settings), step.accumulate > 1
-        params, states = step.params, [step.optimizer.state[p] for p in step.params]
-        self.keys = [sorted(k for k, v in s.items() if isinstance(v, torch.Tensor)) for s in states]
+        params = step.params
         flat, self.spec = torch.utils._pytree.tree_flatten(batch)
         self.static = [None if isinstance(x, torch.Tensor) else x for x in flat]
-        self.orders = [_order(t) for t in self._state()]
         try:
             forward = self._forward(flat, False)
         except CompileError as first:  # of what needs a value, which may be known
@@ -436,6 +442,12 @@ class _Code:
             except CompileError as second:
                 raise (second if self.reads else first) from None
         self.reached = tuple(a or b for a, b in zip(_reached(forward, len(params)), earlier or [False] * len(params)))
+        for p, r in zip(params, self.reached):  # eager begins no state where there is no gradient
+            if last and not r and any(p is b for b in begun):
+                step.optimizer.state[p] = {}
+        states = [step.optimizer.state[p] for p in params]
+        self.keys = [sorted(k for k, v in s.items() if isinstance(v, torch.Tensor)) for s in states]
+        self.orders = [_order(t) for t in self._state()]
         update = self._optimizer(states, list(self.reached)) if last else None
         b = Builder()
         root = b.unit(self, "step", lambda u: self._text(b, u, forward, update))
@@ -443,7 +455,7 @@ class _Code:
         parts = [forward, update] if update else [forward]
         self.draws = [_drawn(n, STATIC) for part in parts for n in part.drawn]
         self.constants = [attribute(n, part.writer.attributes) for part in parts for n in part.constants]
-        memory = {t.untyped_storage()._cdata for t in (*self.constants, *(t for of, _, _ in self.reads for t in captured(of)))}
+        memory = {t.untyped_storage()._cdata for t in (*self.constants, *(t for of, *_ in self.reads for t in captured(of)))}
         self.captured = {place: t for place, t in step.watched.tensors().items() if t.untyped_storage()._cdata in memory}
         with torch.random.fork_rng(devices=[]):  # the numbers of the first step are drawn when it runs
             self.inputs = self._inputs(batch)
@@ -536,14 +548,25 @@ class _Code:
         step = self.step
         rates = [torch.tensor(float(g["lr"]), dtype=torch.float64) for g in step.optimizer.param_groups]
         params = [p.detach() for p in step.params]
+        args = (params, [torch.zeros_like(p) for p in params], [{k: s[k] for k in keys} for s, keys in zip(states, self.keys)], rates,
+                [torch.tensor(v, dtype=torch.float64) for v in self.branches.values.values()])
+
+        def traced(tensors: bool) -> Any:
+            update = _update(step.optimizer, step.counts, step.clip, reached, self.branches, [_hooks_of(p) for p in step.params], tensors)
+            return _pure(_recorded(update, args), args, self.branches.settle)
+        if inspect.signature(inspect.unwrap(type(step.optimizer).step)).parameters["closure"].default is inspect.Parameter.empty:
+            raise refuse(f"{type(step.optimizer).__name__} computes the loss more than once in a step", "use torch.compile(model, backend=\"anfora\")")
         try:
-            args = (params, [torch.zeros_like(p) for p in params], [{k: s[k] for k in keys} for s, keys in zip(states, self.keys)], rates,
-                    [torch.tensor(v, dtype=torch.float64) for v in self.branches.values.values()])
-            update = _update(step.optimizer, step.counts, step.clip, reached, self.branches, [_hooks_of(p) for p in step.params])
-            gm = _pure(_recorded(update, args), args, self.branches.settle)
+            try:
+                gm = traced(False)
+            except GuardOnDataDependentSymNode:
+                if not all("capturable" in g for g in step.optimizer.param_groups):
+                    raise
+                self.branches.traces.clear()
+                gm = traced(True)
         except GuardOnDataDependentSymNode:
             raise refuse(f"{type(step.optimizer).__name__} decides by a number of its state what to do",
-                         "Adam, AdamW, NAdam, Adamax, Adadelta, Adagrad, RMSprop, Rprop, SGD and Lion do not") from None
+                         "those of torch.optim but LBFGS and SparseAdam do not, and Lion") from None
         return _Part(gm)
 
     def holds(self, batch: tuple) -> bool:
@@ -710,9 +733,9 @@ class Step:
         if sum(bool(code.reads) for code in codes) >= FEW:
             raise refuse(f"what the step computes depends on values of its arguments, of which {FEW} different ones have a program each",
                          "use torch.where or weights instead of masks that take parts, or torch.compile(model, backend=\"anfora\")")
-        start_state(self.optimizer)
+        begun = start_state(self.optimizer)
         try:
-            codes.append(_Code(self, batch, moving, self.earlier, self.gathered + 1 == self.accumulate))
+            codes.append(_Code(self, batch, moving, self.earlier, self.gathered + 1 == self.accumulate, begun))
         finally:
             if not codes:
                 del self.codes[key, fixed]
@@ -748,6 +771,8 @@ def export_step(step: Step, batch: tuple, folder: str, name: str = "step") -> li
     if step.accumulate > 1:
         raise refuse("a step that gathers gradients over several calls is more than one program", "export one with accumulate=1")
     code = step.code(batch)
+    if not all(checked for *_, checked in code.reads):
+        raise refuse("the step is for certain values of its arguments, which a host in C does not look at", "compute with masks and weights")
     if any(code.orders):
         raise refuse("a parameter, a buffer or a state is not row-major", "call contiguous() on it")
     p = code.program

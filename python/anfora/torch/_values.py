@@ -125,7 +125,7 @@ class _Packing:
 
     def _pad_packed_sequence(self, data: _Padded, sizes: torch.Tensor, batch_first: bool, value: float, total: int) -> tuple:
         x = data._x
-        if self._known.read(sizes, _is_whole) is False:  # eager's is as long as the longest sequence
+        if self._known.read(sizes, _is_whole, True) is False:  # eager's is as long as the longest sequence
             x = x[:self._known.read(sizes, _longest)]
             sizes = sizes[:x.shape[0]]
         steps, n = x.shape[:2]
