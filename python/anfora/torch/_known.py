@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
-from ._graph import Dims, Unsupported, Value
+from ._graph import Dims, Value
 from ._table import row
 
 STORAGE = torch.Tensor.untyped_storage
