@@ -447,16 +447,6 @@ def test_medians():
     assert not at.fallbacks, at.fallbacks
 
 
-def test_optimizers_that_decide_by_their_state_are_refused():
-    need_torch()
-    model = nn.Linear(2, 1)
-    try:
-        at.compile_step(model, nn.functional.mse_loss, torch.optim.RAdam(model.parameters()))(torch.ones(3, 2), torch.ones(3, 1))
-        raise AssertionError("RAdam was taken")
-    except CompileError as e:
-        assert "RAdam decides by a number of its state" in str(e)
-
-
 def test_mixed_precision():
     need_torch()
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))

@@ -7,6 +7,7 @@ from typing import Any, Callable
 import torch
 import torch.nn.functional as F
 
+from ._graph import LOW
 from ._sampling import sample, sample_backward
 
 aten = torch.ops.aten
@@ -175,6 +176,30 @@ def zero_or_one(p: torch.Tensor) -> torch.Tensor:
     return (torch.rand(p.shape, dtype=of, device=p.device) < p).to(p.dtype)
 
 
+# ---- places of given probabilities ----
+
+def drawn_places(p: torch.Tensor, n: int, replacement: bool = False, generator: Any = None) -> Any:
+    """What eager draws: one place, or several different ones, where probabilities over numbers of an exponential distribution are greatest;
+    several with replacement where the sums of probabilities pass numbers between 0 and 1."""
+    if generator is not None or not p.is_floating_point() or p.dtype in LOW or p.dim() not in (1, 2) or not p.numel() or n < 1 or \
+            n > p.shape[-1] and not replacement:
+        return NotImplemented
+    sound = (torch.isfinite(p) & (p >= 0)).all()
+    aten._assert_async.msg(sound, "multinomial: probability tensor contains either `inf`, `nan` or element < 0")
+    some = (p > 0).sum(-1)
+    aten._assert_async.msg((some >= (1 if replacement else n)).all(),
+                           "multinomial: invalid distribution (sum of probabilities <= 0)" if replacement or n == 1 else
+                           "multinomial: invalid multinomial distribution (with replacement=False, not enough non-negative category to sample)")
+    if n == 1 or not replacement:
+        q = p / aten.exponential.default(torch.empty_like(p))
+        return q.argmax(-1, keepdim=True) if n == 1 else q.topk(n, -1)[1]
+    sums = p.cumsum(-1)
+    sums = sums / sums[..., -1:]
+    sums = torch.cat([sums[..., :-1], torch.ones_like(sums[..., -1:])], -1)
+    at = torch.rand((*p.shape[:-1], n), dtype=torch.float64, device=p.device)
+    return (sums[..., None, :].to(torch.float64) < at[..., None]).sum(-1)
+
+
 # ---- weights by direction and length ----
 
 def weight_norm_backward(grad: torch.Tensor, v: torch.Tensor, g: torch.Tensor, norms: torch.Tensor, dim: int) -> tuple:
@@ -186,7 +211,7 @@ def weight_norm_backward(grad: torch.Tensor, v: torch.Tensor, g: torch.Tensor, n
 
 
 APART: dict[Any, Callable] = {
-    aten.bernoulli.default: zero_or_one,
+    aten.bernoulli.default: zero_or_one, aten.multinomial.default: drawn_places,
     aten._weight_norm_interface_backward.default: weight_norm_backward,
     aten.median.default: median, aten.median.dim: median_of, aten.nanmedian.default: nanmedian, aten.nanmedian.dim: nanmedian_of,
     aten._pdist_forward.default: pairs, aten._pdist_backward.default: pairs_backward,

@@ -153,7 +153,7 @@ def full(g: Any, fill_value: Any, size: Any = None, self_: Any = None, **options
 
 @row("scalar_tensor")
 def scalar_tensor(g: Any, s: Any, **options: Any) -> Any:
-    return number(s, g.out.dtype)
+    return g.reshape(g.cast(s, g.out.dtype), ())
 
 
 @row("arange", "arange.start", "arange.start_step", "prims.iota")

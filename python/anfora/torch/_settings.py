@@ -4,12 +4,14 @@ Where the optimizer branches on one (`if momentum != 0`), the trace takes the br
 that take the same one."""
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import random
 import sys
 import types
 from typing import Any, Callable
+from unittest import mock
 
 import sympy
 import torch
@@ -54,6 +56,24 @@ def put(group: dict, number: int, values: dict) -> dict:
         if i == number:
             group[name] = v if k is None else tuple(v if j == k else x for j, x in enumerate(group[name]))
     return group
+
+
+@contextlib.contextmanager
+def numbers_of_traces(optimizer: type) -> Any:
+    """While an optimizer's step is traced: the lesser and the greater of numbers that a trace does not know (Adafactor), and tensors in place
+    of numbers (capturable) on processors as well."""
+    names = inspect.unwrap(optimizer.step).__globals__  # type: ignore[attr-defined]
+    devices = "_get_capturable_supported_devices"
+
+    def chosen(of: Callable, tensors: Callable) -> Callable:
+        def choose(*xs: Any, **words: Any) -> Any:
+            if not any(isinstance(x, torch.SymFloat) for x in xs):
+                return of(*xs, **words)
+            return functools.reduce(tensors, (torch.scalar_tensor(x, dtype=torch.float64) for x in xs)).item()
+        return choose
+    changed = {"max": chosen(max, torch.maximum), "min": chosen(min, torch.minimum)}
+    with mock.patch.dict(names, {**changed, **({devices: lambda *args, **kwargs: ["cpu"]} if devices in names else {})}):
+        yield
 
 
 class Branches:
@@ -152,6 +172,32 @@ class Watched:
         return tuple(found)
 
 
+    def tensors(self) -> dict:
+        """The tensors among it, by place."""
+        found: dict = {}
+        for i, m in enumerate((*self.model.modules(), *self.objects)):
+            for k, v in getattr(m, "__dict__", {}).items():
+                if k not in INNER:
+                    _tensors_in(v, (i, k), found)
+        for names, n in self.variables:
+            _tensors_in(names.get(n), (n,), found)
+        for i, cell in enumerate(self.cells):
+            with contextlib.suppress(ValueError):
+                _tensors_in(cell.cell_contents, (i,), found)
+        return found
+
+
+def _tensors_in(v: Any, place: tuple, found: dict) -> None:
+    if isinstance(v, torch.Tensor):
+        found[place] = v
+    elif len(place) < DEEP and isinstance(v, (list, tuple)):
+        for i, x in enumerate(v):
+            _tensors_in(x, (*place, i), found)
+    elif len(place) < DEEP and isinstance(v, dict) and not isinstance(v, types.ModuleType):
+        for k, x in v.items():
+            _tensors_in(x, (*place, k), found)
+
+
 def global_hooks() -> tuple:
     """Functions that are called around the forward pass of every module."""
     from torch.nn.modules import module
@@ -178,8 +224,8 @@ class Attributes:
     def __init__(self, model: torch.nn.Module) -> None:
         self.held = [(n, m, {k: v for k, v in vars(m).items() if k not in INNER and k not in HOOKS}) for n, m in model.named_modules()]
 
-    def undo(self, refuse: Callable) -> tuple[list, list]:
-        """(what was written that is no tensor: [(module, name, value)], the tensors whose places others took)"""
+    def undo(self, refuse: Callable, known: Any) -> tuple[list, list]:
+        """(what was written that is no tensor, or one that is the same in all steps: [(module, name, value)], the tensors whose places others took)"""
         written: list = []
         replaced: list = []
         missing: list = []
@@ -197,7 +243,8 @@ class Attributes:
                 if not any(isinstance(x, torch.Tensor) for x in torch.utils._pytree.tree_leaves(v)):
                     written.append((m, k, v))
                 elif old is None:
-                    missing.append(name)
+                    kept = known.constant(v) if isinstance(v, torch.Tensor) and known.asked else v
+                    (written.append((m, k, kept)) if isinstance(kept, torch.Tensor) and kept is not v else missing.append(name))
                 else:
                     replaced += [(name, x) for x in torch.utils._pytree.tree_leaves(old) if isinstance(x, torch.Tensor)]
         if missing:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import inspect
 import os
 import re
@@ -22,13 +23,14 @@ from torch.utils._pytree import tree_leaves
 
 from .. import _core
 from .._compile.emit import Builder
-from .._errors import RunError
+from .._errors import CompileError, RunError
 from .._tree import type_text
 from ._backend import _drawn, _options, decompositions, lent
 from ._decisions import Decisions, refuse, settled
 from ._graph import DTYPES, Sizes, Writer, attribute
+from ._known import Known, captured, hold
 from ._own import backward_passes, own_backward, reached_by
-from ._settings import Attributes, Branches, Watched, global_hooks, numbers, others, own, put, python_draws
+from ._settings import Attributes, Branches, Watched, global_hooks, numbers, numbers_of_traces, others, own, put, python_draws
 from ._values import check_of, without_decisions
 
 STATIC = Sizes({})
@@ -70,6 +72,7 @@ class _Stops(torch.overrides.TorchFunctionMode):
 
     def __init__(self, decisions: Decisions) -> None:
         super().__init__()
+        self.known: Any = None
         self.views: list = []
         self.wanting: dict = {}  # id of a tensor to the tensor
         self.decisions = decisions
@@ -115,7 +118,7 @@ class _Stops(torch.overrides.TorchFunctionMode):
             raise refuse(f"{name} draws from a generator of the model's own", "leave out `generator`: PyTorch's own is used, by torch.manual_seed")
         if func is torch.Tensor.__bool__:
             try:
-                return func(*args)
+                return self.known.run(func, args, {})
             except GuardOnDataDependentSymNode:
                 return self.decisions.decide(args[0])
         if func is torch._C._nn.one_hot:  # checks its classes
@@ -123,15 +126,16 @@ class _Stops(torch.overrides.TorchFunctionMode):
         check = check_of(func)
         if check is not None:
             check(*args, **(kwargs or {}))
+        run = functools.partial(self.known.run, func)
         if self.own:
-            return func(*args, **(kwargs or {}))
+            return run(args, kwargs or {})
         in_place = name in INDEXED or func == torch.Tensor.data.__set__ or (
             name.endswith("_") and not name.endswith("__") and name not in FLAGS)
         if in_place and args and any(args[0] is v for v in self.views):
             raise refuse(f"{name} writes a detached tensor in place: the tensor that it was detached from changes, too",
                          "write the tensor itself, or a clone()")
         before = args[0].clone() if in_place and not torch.is_grad_enabled() and _is_real(args[0]) else None
-        out = func(*args, **(kwargs or {}))
+        out = run(args, kwargs or {})
         on = torch.is_grad_enabled() and name != "detach_" or name in FLAGS or func is torch._C._set_grad_enabled
         if on and func not in DETACHING:
             return out
@@ -156,7 +160,7 @@ def _as_eager(stops: _Stops) -> Any:
     """Gradients are on, as in eager, and what stops them is marked; a function with its own derivative keeps it."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(own_backward(stops))
-        stack.enter_context(without_decisions())
+        stack.enter_context(without_decisions(stops.known))
         for name, what in HOOKING.items():
             stack.enter_context(mock.patch.object(torch.Tensor, name, _refused(what)))
         for module in (torch.functional, torch.nn.functional, torch._tensor):  # whose functions detach and branch inside
@@ -173,12 +177,23 @@ def _as_eager(stops: _Stops) -> Any:
 HOW = {"tracing_mode": "fake", "_allow_non_fake_inputs": True}
 
 
+@contextlib.contextmanager
+def _without_onednn() -> Any:
+    """An LSTM of floats without gradients would be one op of oneDNN."""
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
+
+
 def _recorded(f: Callable, args: tuple, context: Any = torch.no_grad) -> Any:
     """The graph of a function of tensors as it is: it may call autograd, and write tensors in place."""
     def first(*given: Any) -> Any:
         with context():
             return f(*given)
-    with torch.no_grad():
+    with torch.no_grad(), _without_onednn():
         gm = make_fx(first, **HOW)(*args)
     for n in reversed(gm.graph.nodes):  # what measures times
         if getattr(n.target, "namespace", "") == "profiler" and not n.users:
@@ -235,12 +250,14 @@ def _call_model(model: Any, loss: Callable | None, state: dict, batch: tuple) ->
 
 # ---- the optimizer ----
 
-def start_state(optimizer: torch.optim.Optimizer) -> None:
-    """Makes the optimizer's state as its first step does, and takes no step."""
+def start_state(optimizer: torch.optim.Optimizer) -> list:
+    """Makes the optimizer's state as its first step does, and takes no step; gives the parameters that had none."""
+    begun = []
     for group in optimizer.param_groups:
         missing = [p for p in group["params"] if p.requires_grad and not optimizer.state[p]]
         if not missing:
             continue
+        begun += missing
         grads = [p.grad for p in group["params"]]
         for p in group["params"]:
             p.grad = torch.zeros_like(p) if p.requires_grad else None
@@ -255,6 +272,7 @@ def start_state(optimizer: torch.optim.Optimizer) -> None:
                 raise refuse("the first step of SGD with dampening differs from all others", "take one eager step before")
             for p in missing:
                 optimizer.state[p]["momentum_buffer"] = torch.zeros_like(p)
+    return begun
 
 
 def _reached(forward: "_Part", n: int) -> list[bool]:
@@ -300,8 +318,9 @@ def _refuse_hooks(model: torch.nn.Module, optimizer: Any, params: list, sums: bo
         raise refuse(where, "no step would call it: put what it does into the loss, `clip` or the class of the optimizer")
 
 
-def _update(optimizer: Any, groups: list, clip: Callable | None, reached: list[bool], branches: Branches, hooks: list) -> Callable:
-    """The optimizer's step as a function of (parameters, gradients, states, rates, settings)."""
+def _update(optimizer: Any, groups: list, clip: Callable | None, reached: list[bool], branches: Branches, hooks: list, tensors: bool) -> Callable:
+    """The optimizer's step as a function of (parameters, gradients, states, rates, settings); with `tensors` what it decides by numbers of
+    its state (RAdam, ASGD) is chosen by tensors."""
     def update(params: list, grads: list, states: list, rates: list, settings: list) -> tuple:
         o = object.__new__(type(optimizer))
         vars(o).update(vars(optimizer))
@@ -309,7 +328,7 @@ def _update(optimizer: Any, groups: list, clip: Callable | None, reached: list[b
         o.param_groups, at, values = [], 0, branches.settle(settings)
         for i, (group, count, rate) in enumerate(zip(optimizer.param_groups, groups, rates)):
             o.param_groups.append({**put(group, i, values), "params": params[at:at + count], "lr": rate, "foreach": False,
-                                   **({"fused": False} if "fused" in group else {})})
+                                   **({"fused": False} if "fused" in group else {}), **({"capturable": True} if tensors else {})})
             at += count
         for p, g, s, has, changes in zip(params, grads, states, reached, hooks):
             for change in changes if has else ():
@@ -319,11 +338,15 @@ def _update(optimizer: Any, groups: list, clip: Callable | None, reached: list[b
                 if not isinstance(g, torch.Tensor):
                     raise refuse(f"a hook of a parameter's gradient gives {g!r}", "it is traced once: let it give the gradient to go on with")
             p.grad = g if has else None
-            o.state[p] = dict(s)
+            o.state[p] = {k: v.double() if tensors and not v.dim() else v for k, v in s.items()}  # eager's numbers are doubles
         if clip is not None:
             clip(params)
         held = own(o)
-        inspect.unwrap(type(optimizer).step)(o)
+        with numbers_of_traces(type(o)):
+            inspect.unwrap(type(optimizer).step)(o)
+        for p, s in zip(params, states) if tensors else ():
+            for k, v in o.state[p].items():
+                o.state[p][k] = s[k].copy_(v) if v is not s[k] else v
         changed = [name for (name, v), (_, before) in zip(own(o), held) if v != before] or [name for name, _ in own(o)[len(held):]]
         if changed:
             raise refuse(f"{type(o).__name__} changes its attribute {changed[0]} in each step", "keep it in `state`, as a tensor of one number")
@@ -393,6 +416,10 @@ def _order(t: torch.Tensor) -> tuple | None:
     return None if t.is_contiguous() else tuple(sorted(range(t.dim()), key=lambda i: (-t.stride(i), -t.shape[i])))
 
 
+def _tensors(batch: Any) -> list:
+    return [x for x in tree_leaves(batch) if isinstance(x, torch.Tensor)]
+
+
 def _many(names: list[str]) -> str:
     return "(" + "".join(n + ", " for n in names) + ")"
 
@@ -401,16 +428,26 @@ class _Code:
     """The compiled step for batches of one kind. `earlier` says which parameters the losses depended on whose gradients are in the
     sums; `last` is False for a program that adds to the sums and leaves the parameters alone."""
 
-    def __init__(self, step: "Step", batch: tuple, settings: dict, earlier: tuple, last: bool) -> None:
+    def __init__(self, step: "Step", batch: tuple, settings: dict, earlier: tuple, last: bool, begun: list) -> None:
         self.step, o = step, step.options
         self.last, self.branches, self.summed = last, Branches(settings), step.accumulate > 1
-        params, states = step.params, [step.optimizer.state[p] for p in step.params]
-        self.keys = [sorted(k for k, v in s.items() if isinstance(v, torch.Tensor)) for s in states]
+        params = step.params
         flat, self.spec = torch.utils._pytree.tree_flatten(batch)
         self.static = [None if isinstance(x, torch.Tensor) else x for x in flat]
-        self.orders = [_order(t) for t in self._state()]
-        forward = self._forward(flat)
+        try:
+            forward = self._forward(flat, False)
+        except CompileError as first:  # of what needs a value, which may be known
+            try:
+                forward = self._forward(flat, True)
+            except CompileError as second:
+                raise (second if self.reads else first) from None
         self.reached = tuple(a or b for a, b in zip(_reached(forward, len(params)), earlier or [False] * len(params)))
+        for p, r in zip(params, self.reached):  # eager begins no state where there is no gradient
+            if last and not r and any(p is b for b in begun):
+                step.optimizer.state[p] = {}
+        states = [step.optimizer.state[p] for p in params]
+        self.keys = [sorted(k for k, v in s.items() if isinstance(v, torch.Tensor)) for s in states]
+        self.orders = [_order(t) for t in self._state()]
         update = self._optimizer(states, list(self.reached)) if last else None
         b = Builder()
         root = b.unit(self, "step", lambda u: self._text(b, u, forward, update))
@@ -418,6 +455,8 @@ class _Code:
         parts = [forward, update] if update else [forward]
         self.draws = [_drawn(n, STATIC) for part in parts for n in part.drawn]
         self.constants = [attribute(n, part.writer.attributes) for part in parts for n in part.constants]
+        memory = {t.untyped_storage()._cdata for t in (*self.constants, *(t for of, *_ in self.reads for t in captured(of)))}
+        self.captured = {place: t for place, t in step.watched.tensors().items() if t.untyped_storage()._cdata in memory}
         with torch.random.fork_rng(devices=[]):  # the numbers of the first step are drawn when it runs
             self.inputs = self._inputs(batch)
         types = [type_text((DTYPES[t.dtype], tuple(t.shape))) for t in (*self.state(), *self.inputs)]
@@ -447,15 +486,15 @@ class _Code:
     def _inputs(self, batch: tuple) -> list:
         now = numbers(self.step.optimizer)
         rates = [torch.tensor(float(g["lr"]), dtype=torch.float64) for g in self.step.optimizer.param_groups]
-        tensors = [x for x in torch.utils._pytree.tree_flatten(batch)[0] if isinstance(x, torch.Tensor)]
         settings = [torch.tensor(now[place], dtype=torch.float64) for place in self.branches.values]
         before, after = ([], [*rates, *settings]) if self.last else (self.step.params, [])
-        return [*before, *self.step.frozen.values(), *tensors, *(d() for d in self.draws), *self.constants, *after]
+        return [*before, *self.step.frozen.values(), *_tensors(batch), *(d() for d in self.draws), *self.constants, *after]
 
     # ---- tracing ----
 
-    def _forward(self, flat: list) -> _Part:
+    def _forward(self, flat: list, reading: bool) -> _Part:
         step = self.step
+        self.reads: list = []
         tensors = [x for x in flat if isinstance(x, torch.Tensor)]
 
         def f(params: list, buffers: list, frozen: list, given: list) -> tuple:
@@ -468,7 +507,7 @@ class _Code:
                 with torch.autocast("cpu", dtype=step.autocast, enabled=step.autocast is not None):
                     value = _call_model(step.model, step.loss, state, batch)
             finally:
-                self.written, replaced = held.undo(refuse)
+                self.written, replaced = held.undo(refuse, known)
             written = [n for n, p, v in zip(step.names, params, versions) if p._version != v]
             if written:
                 raise refuse(f"the model writes its parameter {written[0]} in place", "write it outside of the step, or make it a buffer")
@@ -477,15 +516,22 @@ class _Code:
                 raise refuse(f"the loss is {what}, not one real number", "loss(model(x), ..) gives a tensor without dims")
             return [value], [state[n] for n in step.buffers]
         replaced: list = []
+        known: Any = None
         args = [p.detach() for p in step.params], list(step.buffers.values()), list(step.frozen.values()), tensors
 
         def traced(decisions: Decisions) -> Any:
-            stops = _Stops(decisions)
+            nonlocal known
 
             def first(params: list, *given: list) -> tuple:
+                nonlocal known
+                known = stops.known = Known([x for of in given for x in of], [x for of in args[1:] for x in of], reading)
                 stops.want(params)
-                return f(params, *given)
-            return _recorded(first, args, lambda: _as_eager(stops))
+                with _as_eager(stops):
+                    return f(params, *given)
+            stops = _Stops(decisions)
+            out = _recorded(first, args)
+            self.reads = known.reads
+            return out
         before = python_draws(step.watched)
         pure = _pure(settled(traced), args)
         if python_draws(step.watched) != before:
@@ -502,15 +548,35 @@ class _Code:
         step = self.step
         rates = [torch.tensor(float(g["lr"]), dtype=torch.float64) for g in step.optimizer.param_groups]
         params = [p.detach() for p in step.params]
+        args = (params, [torch.zeros_like(p) for p in params], [{k: s[k] for k in keys} for s, keys in zip(states, self.keys)], rates,
+                [torch.tensor(v, dtype=torch.float64) for v in self.branches.values.values()])
+
+        def traced(tensors: bool) -> Any:
+            update = _update(step.optimizer, step.counts, step.clip, reached, self.branches, [_hooks_of(p) for p in step.params], tensors)
+            return _pure(_recorded(update, args), args, self.branches.settle)
+        if inspect.signature(inspect.unwrap(type(step.optimizer).step)).parameters["closure"].default is inspect.Parameter.empty:
+            raise refuse(f"{type(step.optimizer).__name__} computes the loss more than once in a step", "use torch.compile(model, backend=\"anfora\")")
         try:
-            args = (params, [torch.zeros_like(p) for p in params], [{k: s[k] for k in keys} for s, keys in zip(states, self.keys)], rates,
-                    [torch.tensor(v, dtype=torch.float64) for v in self.branches.values.values()])
-            update = _update(step.optimizer, step.counts, step.clip, reached, self.branches, [_hooks_of(p) for p in step.params])
-            gm = _pure(_recorded(update, args), args, self.branches.settle)
+            try:
+                gm = traced(False)
+            except GuardOnDataDependentSymNode:
+                if not all("capturable" in g for g in step.optimizer.param_groups):
+                    raise
+                self.branches.traces.clear()
+                gm = traced(True)
         except GuardOnDataDependentSymNode:
             raise refuse(f"{type(step.optimizer).__name__} decides by a number of its state what to do",
-                         "Adam, AdamW, NAdam, Adamax, Adadelta, Adagrad, RMSprop, Rprop, SGD and Lion do not") from None
+                         "those of torch.optim but LBFGS and SparseAdam do not, and Lion") from None
         return _Part(gm)
+
+    def holds(self, batch: tuple) -> bool:
+        """Is what the trace has read of its arguments, and are the tensors that it captured, those of this call?"""
+        if self.captured and any(self.step.watched.tensors().get(place) is not t for place, t in self.captured.items()):
+            return False
+        return not self.reads or hold(self.reads, self._given(batch))
+
+    def _given(self, batch: tuple) -> list:
+        return [*self.step.buffers.values(), *self.step.frozen.values(), *_tensors(batch)]
 
     # ---- the text ----
 
@@ -662,11 +728,14 @@ class Step:
         fixed, moving = self._settings(key) if self.gathered + 1 == self.accumulate else ((), {})
         codes = self.codes.setdefault((key, fixed), [])
         for code in codes:
-            if code.branches.values.keys() == moving.keys() and code.branches.hold(moving):
+            if code.branches.values.keys() == moving.keys() and code.branches.hold(moving) and code.holds(batch):
                 return code
-        start_state(self.optimizer)
+        if sum(bool(code.reads) for code in codes) >= FEW:
+            raise refuse(f"what the step computes depends on values of its arguments, of which {FEW} different ones have a program each",
+                         "use torch.where or weights instead of masks that take parts, or torch.compile(model, backend=\"anfora\")")
+        begun = start_state(self.optimizer)
         try:
-            codes.append(_Code(self, batch, moving, self.earlier, self.gathered + 1 == self.accumulate))
+            codes.append(_Code(self, batch, moving, self.earlier, self.gathered + 1 == self.accumulate, begun))
         finally:
             if not codes:
                 del self.codes[key, fixed]
@@ -702,6 +771,8 @@ def export_step(step: Step, batch: tuple, folder: str, name: str = "step") -> li
     if step.accumulate > 1:
         raise refuse("a step that gathers gradients over several calls is more than one program", "export one with accumulate=1")
     code = step.code(batch)
+    if not all(checked for *_, checked in code.reads):
+        raise refuse("the step is for certain values of its arguments, which a host in C does not look at", "compute with masks and weights")
     if any(code.orders):
         raise refuse("a parameter, a buffer or a state is not row-major", "call contiguous() on it")
     p = code.program

@@ -166,7 +166,7 @@ def plain(template: str) -> Row:
 @functools.cache
 def row_of(target: Any) -> Row | None:
     """The row of an overload, or None."""
-    from . import _rows_index, _rows_kinks, _rows_linalg, _rows_nn, _rows_shape, _rows_special  # noqa: F401: they fill ROWS
+    from . import _known, _rows_index, _rows_kinks, _rows_linalg, _rows_nn, _rows_shape, _rows_special  # noqa: F401: they fill ROWS
     namespace, name = target.namespace, target._schema.name.split("::")[1]
     overload = target._overloadname
     if namespace not in ("aten", "prims", "anfora"):

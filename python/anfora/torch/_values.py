@@ -110,6 +110,9 @@ class _Padded:
 class _Packing:
     """torch._VF for torch.nn.utils.rnn: sequences stay padded, batch_sizes tells where they are."""
 
+    def __init__(self, known: Any) -> None:
+        self._known = known
+
     def __getattr__(self, name: str) -> Any:
         return getattr(torch._VF, name)
 
@@ -120,15 +123,25 @@ class _Packing:
         torch._assert_async(((lengths > 0) & (lengths <= x.shape[0])).all(), "lengths of sequences must be at least 1 and at most that of the batch")
         return _Padded(x), (lengths > torch.arange(x.shape[0])[:, None]).sum(1)
 
-    @staticmethod
-    def _pad_packed_sequence(data: _Padded, sizes: torch.Tensor, batch_first: bool, value: float, total: int) -> tuple:
+    def _pad_packed_sequence(self, data: _Padded, sizes: torch.Tensor, batch_first: bool, value: float, total: int) -> tuple:
         x = data._x
+        if self._known.read(sizes, _is_whole, True) is False:  # eager's is as long as the longest sequence
+            x = x[:self._known.read(sizes, _longest)]
+            sizes = sizes[:x.shape[0]]
         steps, n = x.shape[:2]
         torch._assert_async(sizes[-1] > 0, "pad_packed_sequence: all sequences are shorter than the batch, which a step does not cut")
         here = torch.arange(n) < sizes[:, None]
         x = torch.where(here.reshape(steps, n, *[1] * (x.dim() - 2)), x, value)
         x = torch.cat([x, x.new_full((total - steps, *x.shape[1:]), value)]) if total > steps else x
         return x.transpose(0, 1) if batch_first else x, here.sum(0)
+
+
+def _is_whole(sizes: torch.Tensor) -> bool:
+    return bool(sizes[-1] > 0)
+
+
+def _longest(sizes: torch.Tensor) -> int:
+    return int((sizes > 0).sum())
 
 
 def _gru(of: torch.Tensor, h: torch.Tensor, c: Any, w: torch.Tensor, b: Any, project: Any) -> tuple:
@@ -187,10 +200,10 @@ def _recurrent(forward: Callable) -> Callable:
 
 
 @contextlib.contextmanager
-def without_decisions() -> Any:
+def without_decisions(known: Any) -> Any:
     """While a forward pass is traced, functions of torch.nn that would decide by a value do not."""
     with contextlib.ExitStack() as stack:
         for holder, name, by in ((transformer, "_detect_is_causal_mask", _is_causal), (batchnorm._BatchNorm, "forward", _normalised),
-                                 (torch.nn.utils.rnn, "_VF", _Packing()), *((c, "forward", _recurrent(c.forward)) for c in (rnn.RNN, rnn.GRU, rnn.LSTM))):
+                                 (torch.nn.utils.rnn, "_VF", _Packing(known)), *((c, "forward", _recurrent(c.forward)) for c in (rnn.RNN, rnn.GRU, rnn.LSTM))):
             stack.enter_context(mock.patch.object(holder, name, by))
         yield
