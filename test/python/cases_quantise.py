@@ -100,3 +100,29 @@ def test_network():
 
     got, want = np.asarray(net(x)), h @ w[1]
     assert np.abs(got - want).max() < 0.03 * np.abs(want).max(), np.abs(got - want).max()
+
+
+def test_packed_weights():
+    """One row and several times codes of 4 and 2 bits: near the floats, and the product of what unpack gives."""
+    w = RNG.standard_normal((256, 96)).astype("f4")
+    for bits in (4, 2):
+        packed, scale, zero = quantise.pack(w, bits=bits, group=32)
+        assert packed.dtype == np.uint8 and packed.nbytes == w.size * bits // 8 and scale.shape == zero.shape == (8, 1, 96)
+        plain = np.asarray(quantise.unpack(packed, scale, zero, bits=bits))
+        steps = np.repeat(scale[:, 0], 32, axis=0)  # half of one for the code, half of one for the zero point
+        assert plain.shape == w.shape and (np.abs(plain - w) <= 1.001 * steps).all()
+
+        @anfora.jit
+        def layer(x, packed=packed, scale=scale, zero=zero, bits=bits):
+            return x @ quantise.unpack(packed, scale, zero, bits=bits)
+        for rows in (1, 7):
+            x = RNG.standard_normal((rows, 256)).astype("f4")
+            assert np.abs(np.asarray(layer(x)) - x @ plain).max() < 1e-3
+    packed, scale, zero = quantise.pack(np.zeros((32, 3)))
+    assert not np.asarray(quantise.unpack(packed, scale, zero)).any()
+    for wrong in ({"bits": 3}, {"group": 33}, {"group": 1}, {"group": 0}):
+        try:
+            quantise.pack(w, **wrong)
+            raise AssertionError(f"{wrong} was taken")
+        except ValueError:
+            pass
