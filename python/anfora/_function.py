@@ -53,7 +53,7 @@ class Function(_core.Callable):
             raise ValueError(f"interpret_after is a number of sizes, not {interpret_after}")
         self.__name__ = self.__qualname__ = name
         self._options = (backend, fast, threads, tune)
-        self._dynamic = dynamic
+        self._most, self._dynamic = max_compiled, dynamic
         self._interpret_after = interpret_after
         self._sized: dict[tuple, set] = {}  # with `interpret_after`: of each program and kind of arguments but for sizes, those that have code
         self._codes: dict[Program, Any] = {}  # of each program: whose code that for other types shares
@@ -65,7 +65,17 @@ class Function(_core.Callable):
         AFFECTED.add(self)
         self._setup(_core, nparam, max_compiled, self._static)
 
+    def _inherited(self) -> dict[str, Any]:
+        """The options that what is made of the function has, too: its gradient runs on the same engine."""
+        return dict(zip(("backend", "fast", "threads", "tune"), self._options)) | {"max_compiled": self._most, "interpret_after": self._interpret_after}
+
     # ---- what the kinds of functions differ in ----
+
+    def _optioned(self, options: dict[str, Any]) -> "Function":
+        """The function, compiled with other options."""
+        warnings.warn(f"jit({self.__name__}, {', '.join(options)}) changes nothing, as {self.__name__} is compiled already: "
+                      "give the options where it is written", stacklevel=3)
+        return self
 
     def _emit(self, b: Builder) -> str:
         """The function as text that stands in a program."""
@@ -662,6 +672,12 @@ class Jit(Function):
         self._fixed = {n: Fixed(p.default) for n, p in self._signature.parameters.items()
                        if type(p.default) in (int, bool) and names.index(n) not in self._static}
 
+    def _optioned(self, options: dict[str, Any]) -> Function:
+        if type(self) is not Jit:
+            return super()._optioned(options)
+        statics = {} if options.keys() & {"static_argnums", "static_argnames"} else {"static_argnums": tuple(self._static)}
+        return Jit(self.__wrapped__, **(self._inherited() | {"dynamic": self._dynamic} | statics | options))
+
     def _emit(self, b: Builder) -> str:
         if self._nparam < 0:
             return by_number(lambda n: Spread(self, n)._emit(b))
@@ -834,7 +850,7 @@ def jit(fn: Callable | None = None, **options: Any) -> Any:
         return functools.partial(jit, **options)
     from ._ops import Op
     if isinstance(fn, (Function, Op)):  # which is compiled when it is called, too
-        return fn
+        return fn._optioned(options) if options and isinstance(fn, Function) else fn
     if isinstance(fn, Kept):
         fn = fn.__wrapped__
     if isinstance(fn, types.MethodType) and not isinstance(fn.__func__, types.FunctionType):

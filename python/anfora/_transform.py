@@ -56,7 +56,7 @@ class Transformed(Function):
     """A transform of functions, such as ``grad(f)``."""
 
     def __init__(self, word: str, functions: tuple, options: dict[str, Any], nparam: int, name: str) -> None:
-        super().__init__(name, nparam, static=functions[0]._static if word in ARGUMENTS_STAY else ())
+        super().__init__(name, nparam, static=functions[0]._static if word in ARGUMENTS_STAY else (), **functions[0]._inherited())
         self._word, self._functions, self._given = word, functions, options
         self._options_text = "".join(f", {k}={literal(v)}" for k, v in options.items())
         self._names = [f"a{i}" for i in range(nparam)]
@@ -69,6 +69,15 @@ class Transformed(Function):
 
     def __reduce__(self) -> Any:
         return _transformed_again, (self._word, self._functions[0], self._given)
+
+    def _optioned(self, options: dict[str, Any]) -> Function:
+        """jit(grad(f), static_argnums=1) is grad(jit(f, static_argnums=1))."""
+        if self._word not in ARGUMENTS_STAY or len(self._functions) > 1:
+            return super()._optioned(options)
+        own = {"dynamic": options["dynamic"]} if "dynamic" in options else {}  # rows of a batch are not those of its gradient
+        made = _transformed_again(self._word, self._functions[0]._optioned({k: v for k, v in options.items() if k not in own}), self._given)
+        made._dynamic = own.get("dynamic")
+        return made
 
     def _around(self, inner: list[str], whole: frozenset = frozenset()) -> str:
         """`whole`: the arguments that a batch is not along, because they are defaults."""

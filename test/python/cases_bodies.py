@@ -2,6 +2,7 @@
 """Functions within compiled functions: what is known of their arguments where loops of the library call them, what they give, and
 the numbers of shapes that they read."""
 import collections
+import warnings
 
 import anfora
 import anfora.numpy as jnp
@@ -238,3 +239,23 @@ def test_what_chooses():
     assert [lax.switch(i, [lambda: 1, lambda: 2, lambda: 3]) for i in (-1, 0, 1, 2, 9)] == [1, 1, 2, 3, 3]
     assert lax.cond(2.0, lambda: 1, lambda: 2) == 1 and lax.cond(0, lambda: 1, lambda: 2) == 2
     refused("x + anp.array(xs)", jit(lambda x: x + [1, 2]), np.ones(2))
+
+
+def test_options_of_what_is_compiled_already():
+    """jit(grad(f), static_argnums=1) and jit(jit(f), backend=..) have the options; what is made of a function runs as it does."""
+    def f(x, n):
+        for _ in range(n):
+            x = x * x
+        return np.sum(x)
+    assert list(jit(anfora.grad(f), static_argnums=(1,))(np.ones(3), 2)) == [4.0] * 3
+    again = jit(jit(f, static_argnums=1), backend="interp")
+    assert again(np.ones(3), 2) == 3.0 and again._options[0] == "interp" and again._static == {1}
+    rows = jit(anfora.vmap(anfora.grad(lambda x: np.sum(x * x))), backend="interp", max_compiled=3)
+    assert rows._options[0] == rows._functions[0]._options[0] == "interp" and rows._most == 3
+    assert rows(np.ones((2, 3))).tolist() == [[2.0] * 3] * 2
+    assert anfora.grad(jit(lambda x: x * x, backend="interp"))._options[0] == "interp"
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        own = anfora.custom_vjp(lambda x: x * x)
+        assert jit(own) is own and not said and jit(own, backend="interp") is own
+    assert "changes nothing" in str(said[0].message)
