@@ -166,3 +166,46 @@ def test_layers_of_floats_that_onednn_would_run():
         assert abs(step(x) - loss.item()) < 1e-5
     for a, b in zip(net.parameters(), other.parameters()):
         close(a.detach(), b.detach(), 1e-5)
+
+
+def test_configurations_are_looked_at_in_each_call():
+    """Numbers and tensors in objects that a model or a loss reads, such as argparse's; what they do not read may change."""
+    need_torch()
+
+    class Settings:
+        def __init__(self):
+            self.scale, self.weights, self.inner, self.calls = 2.0, torch.ones(4).double(), None, 0
+            self.inner = self
+
+    class Net(nn.Module):
+        def __init__(self, of):
+            super().__init__()
+            self.of, self.linear = of, nn.Linear(4, 4).double()
+
+        def forward(self, x):
+            return self.linear(x) * self.of.scale * self.of.inner.weights
+    settings, outside = Settings(), Settings()
+    model = Net(settings)
+    eager = copy.deepcopy(model)
+
+    def loss(y):
+        return (y * outside.scale).square().mean()
+    step = at.compile_step(model, loss, torch.optim.SGD(model.parameters(), lr=0.01))
+    optimizer = torch.optim.SGD(eager.parameters(), lr=0.01)
+    for i in range(8):
+        x = rows()
+        for of in (settings, eager.of):
+            of.calls += 1
+            of.scale = 2.0 if i < 2 else 3.0
+            if i == 4:
+                of.weights = torch.arange(4.0).double()
+            if i == 5:
+                of.weights.add_(1)
+        outside.calls, outside.scale = i, 1.0 if i < 6 else 0.5
+        optimizer.zero_grad()
+        want = loss(eager(x))
+        want.backward()
+        optimizer.step()
+        assert abs(step(x) - float(want.detach())) < 1e-12
+    close(model.linear.weight, eager.linear.weight)
+    assert programs(step) == 4, programs(step)

@@ -113,17 +113,42 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 INNER = frozenset(vars(torch.nn.Module())) - {"training", *HOOKS}  # of every module
 
 
-def plain(v: Any, deep: int = DEEP) -> Any:
-    """A value that a trace takes as it is, in a form that can be compared; others, and what is deeper, by their type, functions by
-    themselves."""
-    kind = type(v)
-    if kind in PLAIN:
-        return kind, v
-    if kind in (list, tuple) and deep:
-        return kind, *(plain(x, deep - 1) for x in v)
-    if isinstance(v, dict) and deep:
-        return kind, *((k, plain(x, deep - 1)) for k, x in v.items())
-    return v if inspect.isroutine(v) else kind
+def _is_object(v: Any) -> bool:
+    """Whether it is what a user's class, argparse or a dataclass made, such as a configuration."""
+    return isinstance(getattr(v, "__dict__", None), dict) and not isinstance(v, (type, torch.Tensor, torch.nn.Module, types.ModuleType)) \
+        and not inspect.isroutine(v) and type(v).__module__.split(".")[0] not in ("torch", "numpy", "anfora")
+
+
+class _Plain:
+    """Values that a trace takes as they are, in a form that can be compared; others, and what is deeper, by their type, functions by
+    themselves. Of objects these attributes."""
+
+    def __init__(self, read: set) -> None:
+        self.read, self.made = read, {}  # type: ignore[var-annotated]
+
+    def __call__(self, v: Any, deep: int = DEEP) -> Any:
+        kind = type(v)
+        if kind in PLAIN:
+            return kind, v
+        if kind in (list, tuple) and deep:
+            return kind, *(self(x, deep - 1) for x in v)
+        if isinstance(v, dict) and deep:
+            return kind, *((k, self(x, deep - 1)) for k, x in v.items())
+        if deep and _is_object(v):
+            return self._object(v, deep)
+        return v if inspect.isroutine(v) else kind
+
+    def _object(self, v: Any, deep: int) -> Any:
+        """Once for all that hold it; one that holds itself by its type."""
+        if id(v) not in self.made:
+            self.made[id(v)] = type(v)
+            self.made[id(v)] = type(v), *((k, self(x, deep - 1)) for k, x in vars(v).items() if k in self.read)
+        return self.made[id(v)]
+
+
+def plain(v: Any) -> Any:
+    """The same of one value, objects by their type."""
+    return _Plain(set())(v)
 
 
 def _names_of(code: Any) -> set:
@@ -137,6 +162,7 @@ class Watched:
     def __init__(self, model: torch.nn.Module, functions: list) -> None:
         self.model, self.objects, self.variables, self.cells = model, [], [], []
         self.seen: set = set()
+        self.read: set = set()  # names that their code has, of variables and attributes
         for f in (*functions, *(type(m).forward for m in model.modules() if not type(m).__module__.startswith("torch.nn."))):
             self.add(f)
 
@@ -152,25 +178,27 @@ class Watched:
             self.objects += [] if isinstance(f.__self__, (type, torch.nn.Module)) else [f.__self__]
             self.add(f.__func__)
         elif inspect.isfunction(f) and not f.__module__.startswith("torch."):
-            self.variables += [(f.__globals__, n) for n in sorted(_names_of(f.__code__)) if n in f.__globals__]
+            names = _names_of(f.__code__)
+            self.read |= names
+            self.variables += [(f.__globals__, n) for n in sorted(names) if n in f.__globals__]
             self.cells += f.__closure__ or ()
 
     def now(self) -> tuple:
         """All of it, as part of the key of a program."""
         found: list = []
+        known = _Plain(self.read)
         for m in (*self.model.modules(), *self.objects):
             held = getattr(m, "__dict__", {})
             found.append(type(m))
-            found += [(k, tuple(v) if k in HOOKS else plain(v)) for k, v in held.items() if k not in INNER]
+            found += [(k, tuple(v) if k in HOOKS else known(v)) for k, v in held.items() if k not in INNER]
         for names, n in self.variables:
-            found.append(plain(names.get(n)))
+            found.append(known(names.get(n)))
         for cell in self.cells:
             try:
-                found.append(plain(cell.cell_contents))
+                found.append(known(cell.cell_contents))
             except ValueError:  # nothing is in it yet
                 found.append(None)
         return tuple(found)
-
 
     def tensors(self) -> dict:
         """The tensors among it, by place."""
@@ -178,24 +206,28 @@ class Watched:
         for i, m in enumerate((*self.model.modules(), *self.objects)):
             for k, v in getattr(m, "__dict__", {}).items():
                 if k not in INNER:
-                    _tensors_in(v, (i, k), found)
+                    self._tensors_in(v, (i, k), found)
         for names, n in self.variables:
-            _tensors_in(names.get(n), (n,), found)
+            self._tensors_in(names.get(n), (n,), found)
         for i, cell in enumerate(self.cells):
             with contextlib.suppress(ValueError):
-                _tensors_in(cell.cell_contents, (i,), found)
+                self._tensors_in(cell.cell_contents, (i,), found)
         return found
 
-
-def _tensors_in(v: Any, place: tuple, found: dict) -> None:
-    if isinstance(v, torch.Tensor):
-        found[place] = v
-    elif len(place) < DEEP and isinstance(v, (list, tuple)):
-        for i, x in enumerate(v):
-            _tensors_in(x, (*place, i), found)
-    elif len(place) < DEEP and isinstance(v, dict) and not isinstance(v, types.ModuleType):
-        for k, x in v.items():
-            _tensors_in(x, (*place, k), found)
+    def _tensors_in(self, v: Any, place: tuple, found: dict) -> None:
+        if isinstance(v, torch.Tensor):
+            found[place] = v
+            return
+        if len(place) == DEEP:
+            return
+        if isinstance(v, (list, tuple)):
+            inner: Any = enumerate(v)
+        elif isinstance(v, dict):
+            inner = v.items()
+        else:
+            inner = [(k, x) for k, x in vars(v).items() if k in self.read] if _is_object(v) else ()
+        for k, x in inner:
+            self._tensors_in(x, (*place, k), found)
 
 
 def global_hooks() -> tuple:
