@@ -417,3 +417,23 @@ def test_debug_print():
     assert sorted(" ".join(s.replace(",", " ").split()) for s in said) == ["3 2.00", "at 3.0", "round 0", "round 1", "sum 3.0 1.0 and 0.0"], said
     refused("no value for {z}", jit(lambda x: anfora.debug.print("{z}", x)), 1.0)
     assert anp.issubdtype(anp.zeros(2).dtype, anp.floating) and not anp.issubdtype(anp.int32, anp.inexact)
+
+
+def test_updates_at_computed_indices():
+    """x[i] op= v where the index is a call or of bits: it may be a mask as well."""
+    @anfora.jit
+    def f(x):
+        h, g, y = np.zeros(16), np.ones((4, 4)), x.copy()
+        for i in range(len(x)):
+            h[int(x[i] * 15.9)] += 1.0
+            h[i & 15] += x[i]
+            h[abs(i - 3) % 16] *= 2.0
+            g[i & 3, min(i, 3)] += x[i]
+            g[int(x[i] * 3.9)] *= 0.5
+        y[(x > 0.3) & (x < 0.6)] += 5.0
+        y[~(x > 0.1)] *= 3.0
+        y[np.isnan(x)] -= 1.0
+        return h, g, y
+    x = np.random.default_rng(0).random(50)
+    for got, want in zip(f(x), f.__wrapped__(x)):
+        assert np.array_equal(np.asarray(got), want)

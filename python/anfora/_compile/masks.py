@@ -104,7 +104,7 @@ class Masked:
             return None
         array, mask = self.local(target.value.id), self.expr(target.slice)
         written = self.expr(call(target, "at_mask_each", [target.value, target.slice, whole]))
-        if not isinstance(target.slice, ast.Name):
+        if isinstance(target.slice, ast.Compare):
             return written
         from .static import written_at
         rows = written_at(self, target, target, self.expr(value), "update", array, masks=False)
