@@ -655,3 +655,34 @@ def test_lists_that_closures_read_later():
         k = 3
         return out, y, k
     same(apart, V)
+
+
+def test_kinds_of_parts_that_are_chosen():
+    """A tuple or dictionary with a part that a condition chooses: of names of it and of its parts that part is known, too."""
+    def names(x, c):
+        v = ([x, x] if c > 0 else [x, x + 1], x)
+        u, w, (p, q) = v, v[0], v
+        return u, w, p, v[0], v[-1]
+
+    def keys(x, c):
+        d = {"k": [x, x] if c > 0 else [x, x + 1], "l": (x,)}
+        return d["k"], d, d["l"]
+
+    def rows(x, c):
+        v = [([x, x] if c > 0 else [x, x + 1]) for _ in range(2)]
+        return v[1], v
+
+    def given(x, c):
+        def h(z):
+            return ([z, z] if c > 0 else [z, z + 1], z)
+        r = h(x)
+        return r[0], r
+
+    def carried(x, c):
+        v = (x, [x] if c > 0 else [x + 1])
+        for _ in range(3):
+            v = (v[0] + 1, v[1])
+        return v
+    for f in (names, keys, rows, given, carried):
+        same(f, 1.5, 3.25)
+        same(f, 1.5, -3.25)

@@ -26,6 +26,18 @@ def last_before(body: list, node: ast.Name) -> Any:
     return found
 
 
+def is_whole(hint: Any, s: Any) -> bool:
+    """Whether a hint says of all parts of a tree what they are: one that it says nothing of is an array."""
+    waiting = [(hint, s)]
+    while waiting:
+        h, of = waiting.pop()
+        if h is None and (of is None or of.kind not in ("leaf", "static")):
+            return False
+        if h is not None and of is not None and h[1] is not None and len(of.parts or ()) == len(h[1]):
+            waiting += zip(h[1], of.parts)
+    return True
+
+
 def nodes_of(function: Any) -> Any:
     """The nodes of a function without those of functions within it, whose names are their own."""
     waiting = list(ast.iter_child_nodes(function))
@@ -58,11 +70,6 @@ class Hints(Part):
             return joined_hints([self.structure(n) for n in ways])
         if isinstance(node, ast.Call):
             return self.structure_called(node)
-        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call) and self.static(node.slice)[0]:
-            k = self.static(node.slice)[1]
-            of = self.structure(node.value) if type(k) is int else None
-            if of is not None:
-                return part_hint(of, k)
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) or isinstance(node, ast.BinOp):
             sides = [node.value] if isinstance(node, ast.Subscript) else [node.left, node.right]
             return shape_hint(self.like(node)) or mixed_hint([self.structure(n) for n in sides])
@@ -72,7 +79,24 @@ class Hints(Part):
         s = self.like(node)
         if s is not None and s.kind == "stacked":  # an array, or what the function of a loop of the library gives
             return (Unknown({"list", "tuple"}), None) if (self.fn.__module__ or "").startswith("anfora.") else None
-        return shape_hint(s) or (self.structure_of_name(node) if isinstance(node, ast.Name) else None)
+        hint = shape_hint(s)
+        if is_whole(hint, s):
+            return hint
+        if isinstance(node, ast.Name):
+            return filled_hint(hint, self.structure_of_name(node))
+        return filled_hint(hint, self.structure_of_part(node)) if isinstance(node, ast.Subscript) else hint
+
+    def structure_of_part(self, node: ast.Subscript) -> Any:
+        """Of x[k]: of that part of what x is."""
+        known, k = self.static(node.slice)
+        if not known or type(k) not in (int, str):
+            return None
+        of = self.structure(node.value)
+        if of is None or type(k) is int and of[0] != "dict":
+            return of and part_hint(of, k)
+        s = self.like(node.value)
+        keys = list(s.names) if s is not None and s.kind == "dict" else []
+        return part_hint(of, keys.index(k)) if k in keys else None
 
     def structure_of_name(self, node: ast.Name) -> Any:
         """Of a name of which nothing is known here: what all its bindings are that reach this place."""
