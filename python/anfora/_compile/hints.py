@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import types
 from typing import Any
 
@@ -36,6 +37,16 @@ def is_whole(hint: Any, s: Any) -> bool:
         if h is not None and of is not None and h[1] is not None and len(of.parts or ()) == len(h[1]):
             waiting += zip(h[1], of.parts)
     return True
+
+
+def paths_to(name: str, target: Any, path: tuple = ()) -> Any:
+    """Where a name stands in the tuples of a target: the numbers of parts, from the end behind a part with a star."""
+    if isinstance(target, ast.Name) and target.id == name:
+        yield path
+    if isinstance(target, (ast.Tuple, ast.List)):
+        stars = [i for i, e in enumerate(target.elts) if isinstance(e, ast.Starred)]
+        for i, e in enumerate(target.elts):
+            yield from paths_to(name, e, (*path, i - len(target.elts) if stars and i > stars[0] else i))
 
 
 def nodes_of(function: Any) -> Any:
@@ -111,12 +122,10 @@ class Hints(Part):
                 bindings = [n for n in bindings if position(n) >= position(last)]
             bound = [n.value for n in bindings if any(isinstance(t, ast.Name) and t.id == name for t in n.targets)]
             hints = [self.structure(n) for n in bound]
-            for n in bindings:  # a, b = f(x)
+            for n in bindings:  # a, (b, c) = f(x)
                 for t in n.targets:
-                    at = [i for i, e in enumerate(t.elts) if isinstance(e, ast.Name) and e.id == name] if isinstance(t, (ast.Tuple, ast.List)) else []
-                    if at and not any(isinstance(e, ast.Starred) for e in t.elts):
-                        of = self.structure(n.value)
-                        hints.append(of[1][at[0]] if of is not None and of[1] is not None and len(of[1]) > at[0] else None)
+                    for path in paths_to(name, t) if not isinstance(t, ast.Name) else ():
+                        hints.append(functools.reduce(lambda of, k: of and part_hint(of, k), path, self.structure(n.value)))
             return joined_hints(hints)
         except CompileError:  # of what stands in a branch that is not taken
             return None
