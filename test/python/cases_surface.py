@@ -788,6 +788,14 @@ def test_functions_without_a_counterpart_are_named():
     def g(d):
         return [v for v in d.items()]
     refused(g, (V,), "it is not known what keys this has")
+    def depth_first(n):
+        stack = [n]
+        while len(stack) > 0:
+            x = stack.pop()
+            if x > 1:
+                stack.append(x // 2)
+        return x
+    refused(depth_first, (5,), "pop of a list that is not known to have a certain length", "a stack or queue is an array and a number")
     def h(x):
         a, b = (x, x, x)
         return a + b

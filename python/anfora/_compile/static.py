@@ -686,6 +686,9 @@ def _method(w: Any, c: Call, node: ast.Attribute) -> str:
         w.refuse(c.node, "append stands alone, and for lists that the function has made", "write xs = xs + [x], or fill an array")
     if name in ("_replace", "_asdict"):
         w.refuse(c.node, "it is not known what fields this has", "make the object anew")
+    if name == "pop" and (not c.args or len(c.args) == 1 and type(w.static(c.args[0])[1]) is int) and not c.kw:
+        w.refuse(c.node, "pop of a list that is not known to have a certain length here, as in a loop that data end",
+                 "a stack or queue is an array and a number: stack = np.zeros(n), top = 0; stack[top] = x; top += 1; then top -= 1; x = stack[top]")
     if name in ("get", "items", "keys", "values", "update", "pop", "setdefault"):
         w.refuse(c.node, f"it is not known what keys this has, for {name}",
                  "use hyper_map over the leaves, or write the keys out")
