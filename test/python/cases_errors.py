@@ -252,7 +252,7 @@ MISTAKES += [
     ("both branches give values of the same type and structure,",
      lambda: lax.cond(True, lambda x: x, lambda x: (x, x), 1.0)),
     ("what a loop carries and what branches give keeps its shape;",
-     lambda: jit(lambda p: lax.cond(p, lambda x: x, lambda x: x[:2], X))(True)),
+     lambda: jax.grad(lambda x: jnp.sum(lax.cond(x[0] > 0, lambda y: y, lambda y: y[:2], x)))(X)),
     ("what a loop carries and what branches give keeps its shape;",
      lambda: lax.fori_loop(0, 3, lambda i, c: jnp.concatenate([c, c]), X)),
     ("x.ndim says how many indices x takes; x[..., None] adds a",
