@@ -59,7 +59,8 @@ ADVICE = [
     ("E0550", r"", "make one with anfora.random.key(seed)"),
     ("E0724", r"", "what a loop carries keeps its type: a list that grows, or an array that changes its shape, needs a number of rounds that shapes "
      "or constants tell; else make an array of the most rows before, xs = np.zeros(most), and count: xs[k] = x; k += 1"),
-    ("E0953", r"", "what a loop carries and what branches give keeps its shape; mark with anp.where what counts; nonzero and unique take size="),
+    ("E0953", r"", "what a loop carries and what branches give keeps its shape; mark with anp.where what counts; nonzero and unique take size=; "
+     "an argument that is a size is known with jit(static_argnums=...)"),
 ]
 
 # what a function of the library says of the functions that it is given: its name, what the message has, the hint
