@@ -152,7 +152,7 @@ LABELS = np.array([0, 2, 1, 1], np.int32)
 GRADS = arr(4, 3), arr(3), arr(4, 3), arr(3)
 def calibrated(x, y):
     """What the Python package's calibration, in NumPy, says of the same batches."""
-    spec = importlib.util.spec_from_file_location("quantise", os.path.join(HERE, "..", "..", "python", "anfora", "quantise.py"))
+    spec = importlib.util.spec_from_file_location("quantise", os.path.join(HERE, "..", "..", "python", "anfora", "_calibration.py"))
     quantise = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(quantise)
     each = [quantise.Calibrator(m, d, percentile=99.0).add(x).add(y)

@@ -4,6 +4,7 @@ import anfora
 import anfora.numpy as anp
 import numpy as np
 from anfora import quantise
+from anfora._calibration import _divergence
 from anfora.quantise import Calibrator, calibrate
 
 RNG = np.random.default_rng(3)
@@ -59,11 +60,11 @@ def test_entropy():
         for i in range(n):
             if a[i] > 0:
                 total += np.inf if q[i] == 0 else a[i] / a.sum() * np.log(a[i] / a.sum() * q.sum() / q[i])
-        got = quantise._divergence(p, n, 128)
+        got = _divergence(p, n, 128)
         assert got == total or abs(total - got) < 1e-9
         if total < best:
             best, at = total, n
-    assert quantise._divergence(p, round(float(hi) / c.reach * 2048), 128) <= best and at > 0
+    assert _divergence(p, round(float(hi) / c.reach * 2048), 128) <= best and at > 0
 
 
 def test_messages():
