@@ -540,6 +540,9 @@ static size_t add_file(struct CMUnitTest *to, growth *c, const char *path) {
 
 int main(int argc, char **argv) {
   enum { COUNT = sizeof cases / sizeof *cases, OFF = sizeof off / sizeof *off, SEEDS = 8 };
+  bool some = argc == 3 && strcmp(argv[1], "--every") == 0; // one in so many of its own
+  size_t every = some ? strtoull(argv[2], NULL, 10) : 1;
+  if (some) argc = 1;
   bool file = argc == 2 && (*argv[1] < '0' || *argv[1] > '9');
   uint64_t seed = argc > 1 && !file ? strtoull(argv[1], NULL, 10) : 1;
   size_t fixed = argc > 1 ? 0 : COUNT, random = file       ? 1
@@ -554,7 +557,7 @@ int main(int argc, char **argv) {
   struct CMUnitTest *tests = calloc(2 * (fixed + random) + OFF, sizeof *tests);
   growth *made = calloc(random, sizeof *made);
   size_t n = 0;
-  for (size_t i = 0; i < fixed; i++) n += add(tests + n, &cases[i]);
+  for (size_t i = 0; i < fixed; i += every ? every : 1) n += add(tests + n, &cases[i]);
   for (size_t i = 0; fixed && i < OFF; i++) n += add_off(tests + n, &off[i]);
   if (file) n = add_file(tests, made, argv[1]);
   for (size_t i = 0; i < random && !file; i++) n += add_random(tests + n, &made[i], seed + i);
