@@ -310,3 +310,43 @@ def test_a_name_for_the_batch():
         assert "psum" in str(e) and "reduce the result over axis 0" in str(e), e
     else:
         raise AssertionError("not refused")
+
+
+def test_bodies_that_bind_what_a_loop_binds():
+    """Each round binds the names anew, whatever the body made of them: of pairs as well, or there is a refusal."""
+    def numbered(x):
+        s = 0.0
+        for i, v in enumerate(x):
+            i, v = i + 10, v * 2
+            s += i * v
+        return s, i, v
+
+    def nested(x):
+        s = 0.0
+        for i in range(len(x)):
+            for j in range(i, len(x)):
+                i = i + 1
+                s += i * j * x[j]
+        return s
+    x = np.array([0.2, 0.9, 0.1, 0.7])
+    for f in (numbered, nested):
+        assert np.allclose(anfora.jit(f)(x), f(x))
+
+    def products(n):
+        s = 0
+        for i, j in itertools.product(range(n), range(3)):
+            i = i + 10
+            s += i * j
+        return s
+
+    def pairs(n):
+        s = 0
+        for i, j in itertools.combinations(range(n), 2):
+            i = i + 10
+            s += i * j
+        return s
+    for f in (products, pairs):
+        try:
+            assert anfora.jit(f)(5) == f(5)
+        except anfora.CompileError as e:
+            assert "it is not known which items" in str(e)

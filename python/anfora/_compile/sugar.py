@@ -102,7 +102,7 @@ class _Sugar(ast.NodeTransformer):
         pairs = self.factors(node.target, node.iter)
         if pairs is None and not self.read_outside(bound_names([node.target]), node):  # the outer one ends at n - 1
             pairs = self.chosen(node.target, node.iter)
-        if pairs is None or node.orelse or own_breaks(node.body) or bound_names(node.body) & read_names(node.iter):
+        if pairs is None or node.orelse or own_breaks(node.body) or bound_names(node.body) & (read_names(node.iter) | bound_names([node.target])):
             return node
         body = node.body
         for target, over in reversed(pairs):
