@@ -7,7 +7,9 @@
 #include "backend/jit/jit.h"
 #include "exec/exec.h"
 #include "ir/value/mapped.h"
+#include "test/unit/folder.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -134,8 +136,10 @@ static anf_value *in_a_block(world *w, const char *path) {
 
 static void weights_that_were_read_twice_stay_as_they_are(void **state) {
   world *w = *state;
-  char path[] = "/tmp/anfora-XXXXXX", zeros[OFFSET] = {0};
-  int f = mkstemp(path);
+  char folder[TEST_PATH], path[TEST_PATH + 8], zeros[OFFSET] = {0};
+  assert_true(test_folder(folder));
+  snprintf(path, sizeof path, "%s/rows", folder);
+  int f = open(path, O_CREAT | O_EXCL | O_WRONLY, 0600);
   anf_value *rows = batch(w, ROWS);
   assert_int_equal(write(f, zeros, OFFSET), OFFSET);
   assert_int_equal(write(f, anf_value_data(rows), ROWS * 16), ROWS * 16);
@@ -156,6 +160,7 @@ static void weights_that_were_read_twice_stay_as_they_are(void **state) {
   anf_value_release(rows);
   anf_module_free(m);
   unlink(path);
+  rmdir(folder);
 }
 
 static void code_that_was_dropped_is_made_again(void **state) {

@@ -40,7 +40,7 @@ def is_whole(hint: Any, s: Any) -> bool:
 
 
 def paths_to(name: str, target: Any, path: tuple = ()) -> Any:
-    """Where a name stands in the tuples of a target: the numbers of parts, from the end behind a part with a star."""
+    """The places of a name in the tuples of a target: the numbers of parts, from the end after a part with a star."""
     if isinstance(target, ast.Name) and target.id == name:
         yield path
     if isinstance(target, (ast.Tuple, ast.List)):

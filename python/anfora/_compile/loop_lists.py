@@ -43,7 +43,7 @@ class Longer:
 
 
 def parts_written(item: Any) -> list:
-    """What stands in a tuple, list or dictionary that is written out, or the item itself."""
+    """The parts of a tuple, list or dictionary that is written out, or the item itself."""
     parts = item.elts if isinstance(item, (ast.Tuple, ast.List)) else item.values if isinstance(item, ast.Dict) else None
     return [item] if parts is None else [n for p in parts for n in parts_written(p)]
 
@@ -127,7 +127,7 @@ class Lists(Part):
         return sorted(x for x in bound & read if not self.bound_before(x, node))
 
     def write_filling(self, node: Any, lists: list[str], late: list[str], called: Any, indent: str) -> str:
-        """The first round stands before the loop: it tells what the items are like, and what the names that it binds are."""
+        """The first round is written before the loop: it tells what the items are like, and what the names that it binds are."""
         n, first, k = self.fresh(), self.fresh(), self.fresh()
         text, item = self.counted(node, called, n, indent)
         why = f"it is not known what is in {', '.join(lists)}" if lists else f"{', '.join(late)} is not bound"

@@ -36,7 +36,7 @@ _places.register_fake(lambda mask, n: mask.new_empty((n, mask.dim()), dtype=torc
 
 @row("anfora.places")
 def places(g: Any, mask: Value, n: int) -> Any:
-    """Element i of the mask is written at the number of true ones before it; those that are false behind all."""
+    """Element i of the mask is written at the number of true ones before it; those that are false after all others."""
     flat = g.reshape(g.cast(mask, torch.bool), (mask.numel,))
     g.check(g.let(f"Sum(Cast({flat}, dtype=i64)) == i64({n})", torch.bool, ()), f"a mask has not the {n} true elements that the program is for")
     if not n:

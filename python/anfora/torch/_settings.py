@@ -275,8 +275,8 @@ class Attributes:
                 if not any(isinstance(x, torch.Tensor) for x in torch.utils._pytree.tree_leaves(v)):
                     written.append((m, k, v))
                 elif old is None:
-                    kept = known.constant(v) if isinstance(v, torch.Tensor) and known.asked else v
-                    (written.append((m, k, kept)) if isinstance(kept, torch.Tensor) and kept is not v else missing.append(name))
+                    known_value = known.constant(v) if isinstance(v, torch.Tensor) and known.asked else v
+                    (written.append((m, k, known_value)) if isinstance(known_value, torch.Tensor) and known_value is not v else missing.append(name))
                 else:
                     replaced += [(name, x) for x in torch.utils._pytree.tree_leaves(old) if isinstance(x, torch.Tensor)]
         if missing:
