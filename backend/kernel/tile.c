@@ -15,7 +15,7 @@
 #include "backend/kernel/kernel.h"
 
 static const double FMA_A_CYCLE = 2, LOADS_A_CYCLE = 2, LATENCY = 4, TYPICAL_K = 256;
-enum { WAYS = 12 }; // of the L1 cache: more lines that are pages apart evict each other
+enum { WAYS = 12 }; // rows of a tile at most: more lines that are pages apart evict each other
 enum { TILE_START = 16, STREAM = 4 }; // cycles for TYPICAL_K steps; of a row or vector
 
 static const double UNEVEN =
@@ -174,6 +174,13 @@ static uint64_t staying(const anfi_isa *isa, const anfi_product *p, uint64_t nr)
   return fits < most ? fits : most;
 }
 
+/* Does a tile's step take so long that it hides reading a row of B that is far from the one before, behind the L1 cache and on
+ * another page? Tiles of AVX-512 do (12 cycles and more), those of AVX2 (6) do not: 512 x 512 x 512, 256 x 768 x 768 (AVX2). */
+static bool hides_far_rows(const anfi_tile *t) {
+  enum { CYCLES = 8 };
+  return t->rows * t->vecs >= CYCLES * FMA_A_CYCLE;
+}
+
 /* Where too few rows of A read B for packing to be worth it, blocks of K may be so short that unpacked panels stay in
  * cache; the rows must be fewer if a row of B is longer than a page. */
 static uint64_t least_staying(const anfi_product *p, const anfi_blocks *b) {
@@ -234,18 +241,21 @@ anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {
   uint64_t row = isa->l1 / 2 / t.rows, least = dots * K_BYTES;
   b.kb = even(p->k, (row > least ? row : least) / bytes_of_a(p));
   if (p->bytes < p->sum && b.kb < p->k) b.kb = (b.kb + AMX_DEPTH - 1) / AMX_DEPTH * AMX_DEPTH;
-  bool plain = !p->tb && !p->prepacked, close;
+  bool plain = !p->tb && !p->prepacked, hides = hides_far_rows(&t), close;
   if (p->bytes == p->sum) {
     uint64_t stay = staying(isa, p, b.nr);
-    close = stay >= least_staying(p, &b);
+    close = stay >= least_staying(p, &b) && (hides || p->ldb * p->bytes < PAGE / 4);
     if (plain && close && p->m > t.rows && p->n > b.nr && stay < b.kb) b.kb = even(p->k, stay);
   } else close = p->ldb * p->bytes < NEAR && p->k * p->ldb * p->bytes <= SMALL_B;
   cut_rows(isa, p, t.rows, &b);
   uint64_t panel = b.nr * (b.kb ? b.kb : 1) * p->bytes, most = isa->l2 / 2 / panel;
   b.group = even(p->n / b.nr, most ? most : 1);
-  b.pack_b = p->tb || (p->m > 4 * (uint64_t)t.rows && p->n > b.nr && !close);
+  uint64_t few = (hides || p->bytes < p->sum ? 4 : 2) *
+                 (uint64_t)t.rows; // rows of A for which B is not packed
+  b.pack_b = p->tb || (p->m > few && p->n > b.nr && !close);
+  uint64_t ways = isa->l1 / PAGE; // a page spans all sets
   bool far = p->ta ? p->lda * p->bytes >= PAGE / 2 || b.kb > FEW_STEPS
-                   : t.rows > WAYS / 2 && p->lda * p->bytes % PAGE == 0;
+                   : t.rows > ways / 2 && p->lda * p->bytes % PAGE == 0;
   b.pack_a = far && !across && p->n > (is_in_few_sets(p) ? 1 : 4) * b.nr;
   return b;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sorting and searching.
  *   Sort(x)   ->   key[i] = bits of x[i], ordered as x is; order = anf_sort(key); y[i] = x[order[i]]
- * Elements become keys of 64 bits whose order as unsigned numbers is the order wanted: -0 and 0 are one key, NaN is
- * the last in both directions. Helpers sort keys. */
+ * Elements become unsigned keys, of as many bits as an element has, whose order is the order wanted: -0 and 0 are one
+ * key, NaN is the last in both directions. Helpers sort keys. */
 #include <math.h>
 
 #include "backend/lower/low.h"
@@ -16,23 +16,37 @@ static texpr flip(anfi_low *L, texpr k, uint64_t mask) {
   return anfi_t_intrin2(L->t, TI_int_xor, k, u64(L, mask));
 }
 
-static texpr real_key(anfi_low *L, texpr x, bool descending) {
+/* How many of the low bytes of keys may differ: floats are f32 or f64, integers as they are. */
+static size_t bytes_of(anf_dtype d) {
+  size_t width = anf_dtype_bytes(d);
+  return anfi_dtype_is_float(d) && width < 4 ? 4 : width;
+}
+
+static uint64_t all_bits(anf_dtype d) { return UINT64_MAX >> (64 - 8 * bytes_of(d)); }
+
+/* Of a negative number all bits turn, of another the highest. */
+static texpr real_key(anfi_low *L, texpr x, anf_dtype d, bool descending) {
   tstore *t = L->t;
-  uint64_t top = UINT64_C(1) << 63;
-  x = anfi_low_atom(L, anfi_t_add(t, anfi_t_cast(t, ANFI_F64, x), anfi_low_const(L, ANFI_F64, 0)));
-  texpr bits = anfi_low_atom(L, anfi_t_intrin(t, TI_reinterpret, U64, 1, &x, (tattrs){0}));
+  bool wide = bytes_of(d) == 8;
+  uint64_t all = all_bits(d), top = all ^ all >> 1;
+  tdtype real = wide ? ANFI_F64 : anfi_t_dt(ANF_TIR_f32),
+         whole = wide ? U64 : anfi_t_dt(ANF_TIR_u32);
+  x = anfi_low_atom(L, anfi_t_add(t, anfi_t_cast(t, real, x), anfi_low_const(L, real, 0)));
+  texpr bits = anfi_t_intrin(t, TI_reinterpret, whole, 1, &x, (tattrs){0});
+  bits = anfi_low_atom(L, anfi_t_cast(t, U64, bits));
   texpr negative = anfi_t_bin(t, TX_cmp_ge, bits, u64(L, top));
-  texpr k = anfi_t_select(t, negative, flip(L, bits, UINT64_MAX), flip(L, bits, top));
-  if (descending) k = flip(L, k, UINT64_MAX);
-  return anfi_t_select(t, anfi_t_bin(t, TX_cmp_ne, x, x), u64(L, UINT64_MAX), k);
+  texpr k = anfi_t_select(t, negative, flip(L, bits, all), flip(L, bits, top));
+  if (descending) k = flip(L, k, all);
+  return anfi_t_select(t, anfi_t_bin(t, TX_cmp_ne, x, x), u64(L, all), k);
 }
 
 static texpr key_of(anfi_low *L, texpr x, anf_dtype d, bool descending) {
-  if (anfi_dtype_is_float(d)) return real_key(L, x, descending);
-  texpr k = anfi_t_cast(L->t, U64,
-                        anfi_t_class(x->dtype) == TC_SINT ? anfi_t_cast(L->t, ANFI_S64, x) : x);
-  uint64_t mask = anfi_dtype_class(d) == ANFI_CLASS_SIGNED ? UINT64_C(1) << 63 : 0;
-  return flip(L, k, descending ? ~mask : mask);
+  if (anfi_dtype_is_float(d)) return real_key(L, x, d, descending);
+  bool is_signed = anfi_dtype_class(d) == ANFI_CLASS_SIGNED;
+  uint64_t all = all_bits(d), mask = is_signed ? all ^ all >> 1 : 0;
+  texpr k = anfi_t_cast(L->t, U64, is_signed ? anfi_t_cast(L->t, ANFI_S64, x) : x);
+  if (is_signed && all != UINT64_MAX) k = anfi_t_intrin2(L->t, TI_int_and, k, u64(L, all));
+  return flip(L, k, descending ? all ^ mask : mask);
 }
 
 typedef struct line { // one line along the axis
@@ -56,16 +70,22 @@ static anfi_elem element(anfi_low *L, const line *l, const anfi_view *x, texpr k
 
 /* The numbers of the first m in order. A few are kept in order while all pass by, which takes m steps for an
  * element at worst. */
-static texpr sorted(anfi_low *L, texpr key, uint64_t n, uint64_t m) {
+static texpr sorted(anfi_low *L, texpr key, size_t bytes, uint64_t n, uint64_t m) {
   enum { FEW = 64 };
   tdtype none = anfi_t_dt(ANF_TIR_void);
-  texpr order = anfi_low_local(L, ANF_TIR_index, n, "order"), count = anfi_ix(L, n);
-  texpr call =
-      m < n && m <= FEW
-          ? anfi_low_help(L, "anf_least", none, 4, (texpr[]){count, anfi_ix(L, m), key, order})
-          : anfi_low_help(
-                L, "anf_sort", none, 4,
-                (texpr[]){count, key, order, anfi_low_local(L, ANF_TIR_index, n, "other")});
+  texpr order = anfi_low_local(L, ANF_TIR_index, n, "order"), count = anfi_ix(L, n), call;
+  if (m < n && m <= FEW) {
+    texpr in[4] = {count, anfi_ix(L, m), key, order};
+    call = anfi_low_help(L, "anf_least", none, 4, in);
+  } else {
+    texpr in[6] = {count,
+                   anfi_ix(L, bytes),
+                   key,
+                   order,
+                   anfi_low_local(L, ANF_TIR_u64, n, "key_to"),
+                   anfi_low_local(L, ANF_TIR_index, n, "order_to")};
+    call = anfi_low_help(L, "anf_sort", none, 6, in);
+  }
   anfi_low_add(L, anfi_t_eval(L->t, call));
   return order;
 }
@@ -82,7 +102,7 @@ static void open_lines(anfi_low *L, line *l, const anfi_view *x, size_t axis, bo
   texpr e = key_of(L, element(L, l, x, k.var).re, x->dtype, descending);
   anfi_low_put(L, key, k.var, (anfi_elem){e, NULL}, false);
   anfi_low_loop_end(L, &k);
-  l->order = sorted(L, key, l->n, m);
+  l->order = sorted(L, key, bytes_of(x->dtype), l->n, m);
 }
 
 static void close_lines(anfi_low *L, line *l) {
@@ -186,7 +206,7 @@ static texpr random_order(anfi_low *L, const anfi_view *seed, uint64_t n) {
   anfi_low_put(L, key, k.var, (anfi_elem){anfi_low_help(L, "anf_random_u64", U64, 2, in), NULL},
                false);
   anfi_low_loop_end(L, &k);
-  return sorted(L, key, n, n);
+  return sorted(L, key, 8, n, n);
 }
 
 bool anfi_lower_permutation(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
