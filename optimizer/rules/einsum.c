@@ -3,8 +3,7 @@
  *   Einsum("bij,bjk->bik", a, b)         ->  MatMul(a, b)
  * Labels: in both operands and the result, batch; in one operand and the result, rows or columns; in
  * both and summed, the inner dimension. Transposes that this adds cancel by other rules. */
-#include "ir/ops/op.h"
-#include "optimizer/rules/rule.h"
+#include "optimizer/rules/einsum.h"
 
 #include <string.h>
 
@@ -30,17 +29,18 @@ static int64_t size_of(const product *p, const labels *l) {
 }
 
 /* The operand's dim with the label; -1: none. */
-static int dim_of(const anfi_einsum *plan, uint32_t operand, uint32_t rank, uint32_t label) {
+int anfi_einsum_dim(const anfi_einsum *plan, uint32_t operand, uint32_t rank, uint32_t label) {
   for (uint32_t k = 0; k < rank; k++)
     if (plan->label[operand].at[k] == label) return (int)k;
   return -1;
 }
 
 /* Each dim has a label of its own and the label's size: no diagonal, nothing is broadcast. */
-static bool is_plain(const anfi_einsum *plan, uint32_t operand, const anf_type *t) {
+bool anfi_einsum_is_plain(const anfi_einsum *plan, uint32_t operand, const anf_type *t) {
   for (uint32_t k = 0; k < t->n; k++) {
     uint32_t l = plan->label[operand].at[k];
-    if (dim_of(plan, operand, t->n, l) != (int)k || t->dims[k] < 0 || plan->dim[l] != t->dims[k])
+    if (anfi_einsum_dim(plan, operand, t->n, l) != (int)k || t->dims[k] < 0 ||
+        plan->dim[l] != t->dims[k])
       return false;
   }
   return true;
@@ -50,7 +50,8 @@ static bool is_plain(const anfi_einsum *plan, uint32_t operand, const anf_type *
 static bool sort_labels(product *p, const anf_type *x, const anf_type *y) {
   const anfi_einsum *plan = p->plan;
   for (uint32_t l = 0; l < plan->nlabel; l++) {
-    bool in_x = dim_of(plan, 0, x->n, l) >= 0, in_y = dim_of(plan, 1, y->n, l) >= 0;
+    bool in_x = anfi_einsum_dim(plan, 0, x->n, l) >= 0,
+         in_y = anfi_einsum_dim(plan, 1, y->n, l) >= 0;
     if (l >= plan->nout && !(in_x && in_y)) return false;
     put(l >= plan->nout ? &p->inner : in_x && in_y ? &p->batch : in_x ? &p->row : &p->col, l);
   }
@@ -72,7 +73,7 @@ static anf_node *arranged(const product *p, uint32_t operand, const labels *a, c
   uint32_t n = 0, rank = 0;
   for (int k = 0; k < 3; k++) {
     for (uint32_t i = 0; i < part[k]->n; i++)
-      perm[n++] = dim_of(p->plan, operand, x->type->n, part[k]->at[i]);
+      perm[n++] = anfi_einsum_dim(p->plan, operand, x->type->n, part[k]->at[i]);
     if (k || p->batch.n) dims[rank++] = size_of(p, part[k]);
   }
   return reshape(p, anfi_rewrite_transpose(p->r, p->near, x, perm, n), rank, dims);
@@ -96,7 +97,7 @@ static anf_node *in_order(const product *p, anf_node *x, const labels *a, const 
 static bool ends_with(const product *p, uint32_t operand, const labels *l) {
   uint32_t rank = p->near->in[operand].def->type->n;
   for (uint32_t i = 0; i < l->n; i++)
-    if (dim_of(p->plan, operand, rank, l->at[i]) != (int)(rank - l->n + i)) return false;
+    if (anfi_einsum_dim(p->plan, operand, rank, l->at[i]) != (int)(rank - l->n + i)) return false;
   return true;
 }
 
@@ -107,7 +108,8 @@ anf_node *anfi_rule_einsum_matmul(anfi_rewriter *r, const anfi_match *m) {
   anfi_einsum plan;
   product p = {.r = r, .near = n, .plan = &plan};
   if (!anfi_einsum_plan(r->m->cx, anfi_node_loc(n), equation, 2, type, &plan)) return NULL;
-  if (!is_plain(&plan, 0, type[0]) || !is_plain(&plan, 1, type[1])) return NULL;
+  if (!anfi_einsum_is_plain(&plan, 0, type[0]) || !anfi_einsum_is_plain(&plan, 1, type[1]))
+    return NULL;
   if (!sort_labels(&p, type[0], type[1])) return NULL;
   bool ta = ends_with(&p, 0, &p.row) && !ends_with(&p, 0, &p.inner),
        tb = ends_with(&p, 1, &p.inner) && !ends_with(&p, 1, &p.col);

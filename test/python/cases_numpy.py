@@ -293,3 +293,19 @@ def test_gradient_and_insert():
             raise AssertionError(words)
         except anfora.RunError as e:
             assert words in str(e)
+
+
+def test_sorts_are_stable():
+    """Values and orders of many equal, signed, infinite and missing elements, of each element type: few are inserted, more are sorted by bytes."""
+    np = anfora.numpy
+    both = jit(lambda x: (np.sort(x), np.argsort(x)))
+    for dtype in ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?"):
+        for n in (32, 300):
+            x = (rng.integers(-9, 9, n) * 2.0 ** rng.integers(0, 7, n)).astype("i8").astype(dtype)
+            if dtype[0] == "f":
+                x[::7], x[1::9], x[2::11], x[3::13] = onp.nan, -0.0, onp.inf, -onp.inf
+            else:
+                x[::7], x[1::9] = (False, True) if dtype == "?" else (onp.iinfo(dtype).min, onp.iinfo(dtype).max)
+            order = onp.argsort(x, kind="stable")
+            values, places = both(x)
+            assert onp.array_equal(places, order) and onp.array_equal(values, x[order], equal_nan=dtype[0] == "f"), (dtype, n)
