@@ -9,8 +9,8 @@
  *   "int x, one_use y"   guards of guard.def on variables, all must hold; `root` is the whole match;
  *                     `exact_or_fast x` makes two rules of a row
  *
- * LAWS: a rule keeps the type (the engine refuses it otherwise); the right side is never dearer
- * (cost.c); commuted forms of a commutative op are matched by themselves, no twins; floats that
+ * LAWS: a rule keeps the type (the engine refuses it otherwise); the right side is never dearer;
+ * commuted forms of a commutative op are matched by themselves, no twins; floats that
  * change bits need `fast`. Rewriting ends because each rule lowers (cost, number of nodes, name
  * order).
  *

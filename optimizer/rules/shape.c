@@ -173,3 +173,42 @@ anf_node *anfi_rule_reduce_transpose(anfi_rewriter *r, const anfi_match *m) {
   anf_node *sum = count ? reduce_along(r, n, t->in[0].def, axis, count) : NULL;
   return sum ? anfi_rewrite_transpose(r, n, sum, order, left) : NULL;
 }
+
+/* ---- products of complex matrices ---- */
+
+static anf_node *part(anfi_rewriter *r, anf_node *near, anfi_opcode op, anf_node *x) {
+  return x ? anfi_rewrite_apply(r, near, op, NULL, 1, &x) : NULL;
+}
+
+static anf_node *joined(anfi_rewriter *r, anf_node *near, anfi_opcode op, anf_node *x,
+                        anf_node *y) {
+  return x && y ? anfi_rewrite_apply(r, near, op, NULL, 2, (anf_node *const[]){x, y}) : NULL;
+}
+
+static bool is_worth_splitting(const anf_type *x, const anf_type *y, const anf_type *out) {
+  enum { LEAST = 8 };
+  if (x->n < 2 || y->n < 2) return false;
+  int64_t least = x->dims[x->n - 1];
+  for (uint32_t i = 1; i <= 2; i++) {
+    int64_t a = x->dims[x->n - i], b = out->dims[out->n - i];
+    least = a < least ? a : least;
+    least = b < least ? b : least;
+  }
+  return least >= LEAST;
+}
+
+/* Four products of reals, which have kernels:
+ *   MatMul(x, y)   ->   MakeComplex(re x @ re y - im x @ im y, re x @ im y + im x @ re y) */
+anf_node *anfi_rule_matmul_complex(anfi_rewriter *r, const anfi_match *m) {
+  anf_node *n = m->root, *x = n->in[0].def, *y = n->in[1].def, *p[2][2];
+  bool ta = flag(r, n, 0), tb = flag(r, n, 1);
+  if (!is_worth_splitting(x->type, y->type, n->type)) return NULL;
+  anf_node *a[2] = {part(r, n, ANF_OP_Real, x), part(r, n, ANF_OP_Imag, x)},
+           *b[2] = {part(r, n, ANF_OP_Real, y), part(r, n, ANF_OP_Imag, y)};
+  for (int i = 0; i < 2; i++)
+    for (int j = 0; j < 2; j++)
+      p[i][j] = a[i] && b[j] ? anfi_rewrite_matmul(r, n, a[i], ta, b[j], tb) : NULL;
+  anf_node *re = joined(r, n, ANF_OP_Sub, p[0][0], p[1][1]),
+           *im = joined(r, n, ANF_OP_Add, p[0][1], p[1][0]);
+  return joined(r, n, ANF_OP_MakeComplex, re, im);
+}

@@ -47,6 +47,16 @@ static texpr either(machine *m, tkind part, tkind join, wide a, wide b) {
   return bin(m, join, bin(m, part, a.re, b.re), bin(m, part, a.im, b.im));
 }
 
+/* Squares of f32 neither overflow in f64 nor vanish, and are vector code; of an infinite part it is infinite whatever the other is. */
+static texpr modulus(machine *m, wide a) {
+  tstore *t = m->L->t;
+  if (m->type.elem != ANF_TIR_f32) return anfi_t_intrin2(t, TI_hypot, a.re, a.im);
+  texpr square = bin(m, TX_add, mul(m, a.re, a.re), mul(m, a.im, a.im)), inf = f64(m, INFINITY);
+  wide part = {magnitude(m, a.re), magnitude(m, a.im)};
+  return anfi_t_select(t, either(m, TX_cmp_eq, TX_logic_or, part, (wide){inf, inf}), inf,
+                       anfi_t_intrin(t, TI_sqrt, ANFI_F64, 1, &square, (tattrs){0}));
+}
+
 /* Smith's method: scales by the larger part. */
 static void divide(machine *m, wide a, wide b, step *out) {
   tstore *t = m->L->t;
@@ -158,7 +168,7 @@ void anfi_s_complex_step(machine *m, const anfi_scalar_ins *i, step *out) {
     c = atom(m, truth_of(m, i->arg[0]));
     put(m, out, anfi_t_select(t, c, b.re, a.re), anfi_t_select(t, c, b.im, a.im));
     break;
-  case ANFI_S_abs: put(m, out, anfi_t_intrin2(t, TI_hypot, a.re, a.im), zero); break;
+  case ANFI_S_abs: put(m, out, modulus(m, a), zero); break;
   case ANFI_S_real: put(m, out, a.re, zero); break;
   case ANFI_S_imag: put(m, out, a.im, zero); break;
   case ANFI_S_conj: put(m, out, a.re, mul(m, a.im, f64(m, -1))); break;
