@@ -183,8 +183,7 @@ def diff(a, /, n=1, axis=-1, prepend: Any = None, append: Any = None):
     if append is not None:
         a = op.concatenate([a, edge(append, a, axis)], axis)
     for _ in range(n):
-        rows = op.swapaxes(a, axis, 0)
-        a = op.swapaxes(rows[1:] - rows[:-1], axis, 0)
+        a = op.slice(a, 1, a.shape[axis], axis=axis) - op.slice(a, 0, a.shape[axis] - 1, axis=axis)
     return a
 
 
