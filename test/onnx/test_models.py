@@ -358,6 +358,24 @@ def draws():
     refused("a seed that is not finite", model(graph([node("RandomNormalLike", ["x"], "y", real("seed", float("inf")))])), "E1176", "seed")
 
 
+def no_turn():
+    """A loop of no turn gives its state, and nothing stacked: the sizes of what it would stack are those of a first turn."""
+    body = graph([node("Neg", ["s"], "next"), node("Concat", ["s", "s"], "wide", integer("axis", 0))], ins=(value("turn", 7, ()), value("on", 9, ()), value("s", 1, (2,))), outs=("on", "next", "wide"))
+    loop = b"".join(field(1, i) for i in ("many", "", "x")) + field(2, "y") + field(2, "z") + field(4, "Loop") + subgraph("body", body)
+    for turns, sign in ((0, 1), (3, -1)):
+        data = model(graph([loop], [tensor("many", (), 7, np.int64(turns).tobytes())], outs=("y", "z")))
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [os.path.join(folder, n) for n in ("m.onnx", "x.npy", "y.npy", "y.0.npy", "y.1.npy")]
+            with open(paths[0], "wb") as f:
+                f.write(data)
+            x = np.array([1, -2], "f4")
+            np.save(paths[1], x)
+            for backend in ("interp", "llvm"):
+                r = execute([ANFORA, "run", paths[0], "@" + paths[1], "--backend", backend, "-o", paths[2]])
+                stacked = np.array([np.tile(x * (-1) ** k, 2) for k in range(turns)], "f4").reshape(turns, 4)
+                TAP.case(f"a loop of {turns} turns that stacks, {backend}", r.stderr or differs(np.load(paths[3]), x * sign) or differs(np.load(paths[4]), stacked))
+
+
 PEAK = ("import resource, subprocess, sys; r = subprocess.run(sys.argv[1:]).returncode; "
         "print(r, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10)")
 
@@ -423,6 +441,7 @@ def main():
     tensors()
     narrow()
     draws()
+    no_turn()
     borrowed()
     mutated()
     TAP.done()
