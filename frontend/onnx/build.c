@@ -114,6 +114,7 @@ static bool function_call(anfi_ox_place *p, const anfi_ox_node *n, const anfi_ox
                         .given = given_to(p, n),
                         .defaults = &f->defaults,
                         .opsets = f->opsets.n ? &f->opsets : p->opsets,
+                        .turns = p->turns,
                         .depth = p->depth + 1};
   if (body.depth > MAX_DEPTH)
     return fail_node(p->b, n, "calls functions that nest too deeply:", f->name->s);
@@ -286,7 +287,19 @@ static bool subgraph_inputs(anfi_ox_place *p, const anfi_ox_graph *g) {
   return true;
 }
 
-const anfi_traced *anfi_ox_subgraph(anfi_ox_place *outer, const anfi_ox_graph *g) {
+/* The loops around the subgraph: those around its node, and a node that runs it again and again. */
+static const anfi_ox_turn *turns_in(const anfi_ox_place *body, const anfi_ox_node *n,
+                                    const anfi_ox_graph *g) {
+  bool counts = strcmp(n->op->s, "Loop") == 0 && g->in.n;
+  if (!counts && strcmp(n->op->s, "Scan") != 0 && strcmp(n->op->s, "SequenceMap") != 0)
+    return body->turns;
+  anfi_ox_turn *t = ANFI_NEW(body->b->t->arena, anfi_ox_turn);
+  *t = (anfi_ox_turn){counts ? find(body, g->in.at[0].name) : NULL, body->turns};
+  return t;
+}
+
+const anfi_traced *anfi_ox_subgraph(anfi_ox_place *outer, const anfi_ox_node *n,
+                                    const anfi_ox_graph *g) {
   anfi_ox_build *b = outer->b;
   const char *name = g->name->len ? g->name->s : "subgraph";
   anfi_ox_place p = *outer;
@@ -298,7 +311,9 @@ const anfi_traced *anfi_ox_subgraph(anfi_ox_place *outer, const anfi_ox_graph *g
   p.to->flags |= ANFI_GRAPH_PRIVATE;
   p.outer = outer;
   place_init(&p);
-  if (!subgraph_inputs(&p, g) || !graph_body(&p, g)) return NULL;
+  if (!subgraph_inputs(&p, g)) return NULL;
+  p.turns = turns_in(&p, n, g);
+  if (!graph_body(&p, g)) return NULL;
   for (size_t i = 0; i < g->out.n; i++)
     if (!(out[i] = output(&p, g, i))) return NULL;
   b->t->to = p.to;
@@ -489,6 +504,7 @@ anf_module *anfi_ox_module(anfi_ox_model *model, bool weights) {
                         "onnx.anf");
   if (!b->t) return NULL;
   b->m = anfi_trace_own(b->t);
+  anfi_map_init(&b->drawn, b->t->arena);
   size_t ntemplates = b->m->graphs.n;
   if (!check_opsets(b) || !check_operators(b)) return NULL;
   anf_graph *main = anfi_graph_new(b->m, anfi_intern_z(&b->m->strings, "main"));

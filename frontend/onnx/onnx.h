@@ -150,16 +150,23 @@ bool anfi_ox_read(anfi_ox_model *m, const char *data, size_t len);
 /* value.c: NULL with an error recorded */
 anf_value *anfi_ox_tensor_value(anfi_ox_model *m, const anfi_ox_tensor *t); // a new reference
 anf_value *anfi_ox_attr_value(anfi_ox_model *m, const anfi_ox_attr *a);     // likewise; no graph
+void anfi_ox_no_texts(const anfi_ox_model *m); // the hint of what is refused for its strings
 /* NULL without an error where nothing is said. */
 const anf_type *anfi_ox_type(anfi_ox_model *m, const anfi_ox_value *v);
 const anfi_ox_attr *anfi_ox_find(const anfi_ox_attrs *attrs, const char *name);
 
 /* build.c */
+/* The turn of a loop around, whose number draws other random numbers in each turn; number NULL: the loop does not count. */
+typedef struct anfi_ox_turn {
+  const anfi_traced *number;
+  const struct anfi_ox_turn *outer;
+} anfi_ox_turn;
 typedef struct anfi_ox_build {
   anfi_ox_model *model;
   anf_module *m; // the templates, and the model's graphs
   anfi_trace *t;
   anfi_map inits;    // anfi_ox_tensor -> anf_value
+  anfi_map drawn;    // output name of a node that draws without a seed -> how many there were
   size_t nodes_left; // functions that call functions may be long
 } anfi_ox_build;
 /* Where nodes are built: a graph, a subgraph or the body of a function. */
@@ -168,6 +175,7 @@ typedef struct anfi_ox_place {
   anfi_ox_build *b;
   anf_graph *to;
   struct anfi_ox_place *outer; // of a subgraph
+  const anfi_ox_turn *turns;   // of the loops around
   /* of a function's body */
   const anfi_ox_attrs *given; // attributes of the function around it, or NULL
   const anfi_ox_attrs *defaults;
@@ -179,8 +187,9 @@ typedef struct anfi_ox_place {
   size_t depth;
 } anfi_ox_place;
 anf_module *anfi_ox_module(anfi_ox_model *model, bool weights);
-/* A subgraph as a function that gives the tuple of its results. */
-const anfi_traced *anfi_ox_subgraph(anfi_ox_place *p, const anfi_ox_graph *g);
+/* A subgraph of a node as a function that gives the tuple of its results. */
+const anfi_traced *anfi_ox_subgraph(anfi_ox_place *p, const anfi_ox_node *n,
+                                    const anfi_ox_graph *g);
 
 /* narrow.c: floats and integers of fewer bits, bytes here. Their element type, 0 for all others. */
 int64_t anfi_ox_narrow(const anfi_ox_place *p, const anfi_str *name);

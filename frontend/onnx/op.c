@@ -5,11 +5,12 @@
  *   Concat[axis = 0](a, b)   ->  Concat_((a, b), 0)                       `xs`: all further inputs
  *   Split(x) with 2 outputs  ->  Split_outs(x, .., nout = 2), a tuple of the outputs
  *   NonMaxSuppression(..)    ->  a call of NonMaxSuppression_rolled, whose loop is one when the program runs
- * `opset` is the version of the operator's domain, or the attribute of that name; `formats` narrow.c's, `trees` tree.c's, `offset_table` the list `offset` as a tensor. An input that older versions had as an attribute has its name, so both
+ * `opset` is the version of the operator's domain, or the attribute of that name; `formats` narrow.c's, `trees` tree.c's, `drawn_by` what a key is made of, `offset_table` the list `offset` as a tensor. An input that older versions had as an attribute has its name, so both
  * forms reach the same parameter. Operators of other domains have the last word of the domain in
  * front: ml_Binarizer_, training_Adam_outs. */
 #include "frontend/onnx/onnx.h"
 #include <limits.h>
+#include <math.h>
 
 enum { MAX_OUTPUTS = 1 << 16 };
 
@@ -89,6 +90,30 @@ static const anfi_traced *table(anfi_ox_place *p, const anfi_ox_node *n, const a
   return anfi_traced_value(t, v);
 }
 
+/* What the key of a node that draws is made of: its seed, or the digest of its output's name and how many nodes had that name
+ * before; then the numbers of the turns of loops around it. */
+static const anfi_traced *drawn_by(anfi_ox_place *p, const anfi_ox_node *n) {
+  anfi_trace *t = p->b->t;
+  const anfi_ox_attr *seed = anfi_ox_attr_of(p, n, "seed");
+  if (seed && (seed->kind != OX_ATTR_FLOAT || !(fabs(seed->f) < 0x1p63)))
+    return (void)refuse(p, n, "the attribute", "seed"), NULL;
+  const anfi_str *name = n->out.n ? n->out.at[0] : n->name;
+  uint64_t *before = seed ? NULL : anfi_map_at(&p->b->drawn, anfi_key(name));
+  int64_t digest = seed ? (int64_t)seed->f : (int64_t)anfi_hash(name->s, name->len, 0);
+  size_t loops = 0;
+  for (const anfi_ox_turn *l = p->turns; l; l = l->outer) loops++;
+  const anfi_traced **item = ANFI_NEW_N(t->arena, const anfi_traced *, loops + 2);
+  size_t k = 0;
+  item[k++] = anfi_traced_int(t, digest);
+  item[k++] = anfi_traced_int(t, before ? (int64_t)(*before)++ : 0);
+  for (const anfi_ox_turn *l = p->turns; l; l = l->outer) {
+    if (!l->number)
+      return (void)refuse(p, n, "numbers that would be the same in each turn of", "a Scan"), NULL;
+    item[k++] = l->number;
+  }
+  return anfi_traced_tuple(t, k, item);
+}
+
 static const anfi_traced *attribute(anfi_ox_place *p, const anfi_ox_node *n, const char *name) {
   anfi_trace *t = p->b->t;
   const anfi_ox_attr *a = anfi_ox_attr_of(p, n, name);
@@ -96,11 +121,12 @@ static const anfi_traced *attribute(anfi_ox_place *p, const anfi_ox_node *n, con
   if (!a && strcmp(name, "nout") == 0) return anfi_traced_int(t, (int64_t)n->out.n);
   if (!a && strcmp(name, "formats") == 0) return formats(p, n);
   if (!a && strcmp(name, "trees") == 0) return anfi_ox_trees(p, n);
+  if (!a && strcmp(name, "drawn_by") == 0) return drawn_by(p, n);
   const char *list = a ? NULL : listed(p, name);
   const anfi_ox_attr *whole = list ? anfi_ox_attr_of(p, n, list) : NULL;
   if (whole) return table(p, n, whole);
   if (!a) return anfi_traced_none(t);
-  if (a->kind == OX_ATTR_GRAPH && a->graph) return anfi_ox_subgraph(p, a->graph);
+  if (a->kind == OX_ATTR_GRAPH && a->graph) return anfi_ox_subgraph(p, n, a->graph);
   anf_value *v = anfi_ox_attr_value(p->b->model, a);
   return v ? anfi_traced_value(t, v) : NULL;
 }
@@ -131,6 +157,12 @@ static bool is_given_by(const char *param, const char *name) {
          (strcmp(param, "trees") == 0 && anfi_ox_is_of_trees(name));
 }
 
+static bool refuse_attribute(const anfi_ox_place *p, const anfi_ox_node *n, const anfi_ox_attr *a) {
+  refuse(p, n, "the attribute", a->name->s);
+  if (a->kind == OX_ATTR_STRINGS) anfi_ox_no_texts(p->b->model);
+  return false;
+}
+
 /* Every attribute must be a parameter: an ignored one could mean something. */
 static bool takes_all(const anfi_ox_place *p, const anfi_ox_node *n, const anf_graph *f) {
   for (size_t k = 0; k < n->attrs.n; k++) {
@@ -138,7 +170,7 @@ static bool takes_all(const anfi_ox_place *p, const anfi_ox_node *n, const anf_g
     bool found = !anfi_ox_attr_of(p, n, name);
     for (size_t i = 0; i < f->params.n && !found; i++)
       found = is_given_by(anfi_template_param(f, i), name);
-    if (!found) return refuse(p, n, "the attribute", name);
+    if (!found) return refuse_attribute(p, n, n->attrs.at[k]);
     if (!is_known_word(p, n, name)) return false;
   }
   return true;

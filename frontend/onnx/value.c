@@ -6,11 +6,18 @@
 
 static anfi_loc loc_of(const anfi_ox_model *m) { return (anfi_loc){m->file, 0, 0}; }
 
+void anfi_ox_no_texts(const anfi_ox_model *m) {
+  anfi_hint(m->cx, "labels may be whole numbers: encode them before the model is trained, and "
+                   "convert it with zipmap=False");
+}
+
 /* Narrow elements are bytes. */
 static bool element_type(anfi_ox_model *m, const char *whose, int64_t type, anf_dtype *out) {
   if (anfi_dtype_of_file_number(type, out) || anfi_ox_narrow_dtype(type, out)) return true;
-  return anfi_fail(m->cx, loc_of(m), ANF_E1171, whose,
-                   type == OX_STRING ? "a tensor of strings" : "of no known element type");
+  anfi_fail(m->cx, loc_of(m), ANF_E1171, whose,
+            type == OX_STRING ? "a tensor of strings" : "of no known element type");
+  if (type == OX_STRING) anfi_ox_no_texts(m);
+  return false;
 }
 
 /* ---- types ---- */

@@ -15,6 +15,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from command import execute  # noqa: E402
 from tap import ROOT, Tap  # noqa: E402
 from wire import field  # noqa: E402
+sys.path.insert(0, os.path.join(ROOT, "test", "ops"))
+import reference  # noqa: E402
 
 FIXTURES = os.path.join(ROOT, "test", "fixtures", "onnx")
 ANFORA = os.path.abspath(sys.argv[1])
@@ -238,6 +240,9 @@ def damaged():
 
 
 def tensors():
+    labels = listed("classlabels_strings", ["cat", "dog"])
+    refused("labels that are words", model(graph([node("LinearClassifier", ["x"], "y", labels, "ai.onnx.ml")]), more=field(8, field(1, "ai.onnx.ml") + field(2, 3))),
+            "E1176", "classlabels_strings", "zipmap=False")
     refused("strings", model(graph([ADD], [tensor("w", kind=8)])), "E1171", "w", "strings")
     refused("an input of strings", model(graph([RELU], ins=(value("x", 8),))), "E1171", "x", "strings")
     refused("floats of 8 bits that are added", model(graph([ADD], [tensor("w", kind=17, data=b"\0\0")])), "E1640", "float8e4m3fn", "w")
@@ -309,6 +314,68 @@ def narrow():
                 TAP.case(f"codes of format {number}, saturate {saturate}", bad or "".join(f"{x[i]}: {got[i]}, not {c[i]} " for i in off[:5]))
 
 
+def draws():
+    """Operators that draw: numbers by docs/random.md of the key of their seed, others for each node without a seed and for each turn of a loop."""
+    def real(name, v):
+        return field(5, field(1, name) + field(2, float(v)) + field(20, 1))
+    seed = real("seed", 7.0)
+    count = integer("sample_size", 9)
+    nodes = [node("RandomNormalLike", ["x"], "a", seed + real("mean", 1.0) + real("scale", 0.5)), node("RandomUniform", [], "b", seed + listed("shape", [3, 4]) + integer("dtype", 11)),
+             node("Bernoulli", ["x"], "c", seed), node("Multinomial", ["p"], "d", seed + count), node("RandomNormalLike", ["x"], "e"), node("RandomNormalLike", ["x"], "f"),
+             b"".join(field(1, i) for i in ("x", "ratio", "train")) + field(2, "g") + field(2, "h") + field(4, "Dropout") + seed]
+    body = graph([node("RandomNormalLike", ["x"], "drawn"), node("Add", ["sum", "drawn"], "next")], ins=(value("turn", 7, ()), value("on", 9, ()), value("sum", 1, (2, 3))), outs=("on", "next", "drawn"))
+    nodes.append(b"".join(field(1, i) for i in ("three", "", "x")) + field(2, "i") + field(2, "j") + field(4, "Loop") + subgraph("body", body))
+    inits = [tensor("ratio", (), 1, np.float32(0.25).tobytes()), tensor("train", (), 9, b"\1"), tensor("three", (), 7, np.int64(3).tobytes())]
+    names = "abcdefghij"
+    data = model(graph(nodes, inits, [value("x", 1, (2, 3)), value("p", 1, (2, 5))], names), 18)
+    random = np.random.default_rng(3)
+    x, p = random.uniform(0.2, 0.8, (2, 3)).astype("f4"), random.standard_normal((2, 5)).astype("f4")
+    key, f4 = np.uint64(7), np.float32
+    keep = reference.random_bernoulli(key, f4(0.75), (2, 3))
+    want = {"a": reference.random_normal(key, (2, 3), f4, 1.0, 0.5), "b": reference.random_uniform(key, (3, 4), np.float64, 0.0, 1.0),
+            "c": reference.random_bernoulli(key, x, None).astype("f4"), "d": reference.random_categorical(key, p[:, None], -1, (2, 9)).astype("i4"),
+            "g": np.where(keep, x / f4(0.75), 0).astype("f4"), "h": keep}
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [os.path.join(folder, n) for n in ("m.onnx", "x.npy", "p.npy")]
+        with open(paths[0], "wb") as f:
+            f.write(data)
+        np.save(paths[1], x)
+        np.save(paths[2], p)
+        for backend in ("interp", "llvm"):
+            r = execute([ANFORA, "run", paths[0], "@" + paths[1], "@" + paths[2], "--backend", backend, "-o", os.path.join(folder, "y.npy")])
+            if r.returncode:
+                TAP.case(f"numbers that are drawn, {backend}", r.stderr)
+                continue
+            got = {n: np.load(os.path.join(folder, f"y.{i}.npy")) for i, n in enumerate(names)}
+            bad = [f"{n}: {differs(got[n], w)}" for n, w in want.items() if differs(got[n], w)]
+            turns = got["j"]
+            apart = [got["e"], got["f"], *turns]
+            bad += ["the same numbers twice"] if len({v.tobytes() for v in apart}) != 5 else []
+            bad += ["the sum of the turns"] if not np.allclose(x + turns.sum(0), got["i"], atol=1e-5) else []
+            TAP.case(f"numbers that are drawn, {backend}", "; ".join(bad))
+    scan = graph([node("RandomNormalLike", ["v"], "w")], ins=(value("v"),), outs=("w",))
+    refused("numbers that a Scan draws", model(graph([node("Scan", ["x"], "y", subgraph("body", scan) + integer("num_scan_inputs", 1))], ins=(value("x", 1, (3, 2)),))), "E1176", "a Scan")
+    refused("a seed that is not finite", model(graph([node("RandomNormalLike", ["x"], "y", real("seed", float("inf")))])), "E1176", "seed")
+
+
+def no_turn():
+    """A loop of no turn gives its state, and nothing stacked: the sizes of what it would stack are those of a first turn."""
+    body = graph([node("Neg", ["s"], "next"), node("Concat", ["s", "s"], "wide", integer("axis", 0))], ins=(value("turn", 7, ()), value("on", 9, ()), value("s", 1, (2,))), outs=("on", "next", "wide"))
+    loop = b"".join(field(1, i) for i in ("many", "", "x")) + field(2, "y") + field(2, "z") + field(4, "Loop") + subgraph("body", body)
+    for turns, sign in ((0, 1), (3, -1)):
+        data = model(graph([loop], [tensor("many", (), 7, np.int64(turns).tobytes())], outs=("y", "z")))
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [os.path.join(folder, n) for n in ("m.onnx", "x.npy", "y.npy", "y.0.npy", "y.1.npy")]
+            with open(paths[0], "wb") as f:
+                f.write(data)
+            x = np.array([1, -2], "f4")
+            np.save(paths[1], x)
+            for backend in ("interp", "llvm"):
+                r = execute([ANFORA, "run", paths[0], "@" + paths[1], "--backend", backend, "-o", paths[2]])
+                stacked = np.array([np.tile(x * (-1) ** k, 2) for k in range(turns)], "f4").reshape(turns, 4)
+                TAP.case(f"a loop of {turns} turns that stacks, {backend}", r.stderr or differs(np.load(paths[3]), x * sign) or differs(np.load(paths[4]), stacked))
+
+
 PEAK = ("import resource, subprocess, sys; r = subprocess.run(sys.argv[1:]).returncode; "
         "print(r, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10)")
 
@@ -373,6 +440,8 @@ def main():
     damaged()
     tensors()
     narrow()
+    draws()
+    no_turn()
     borrowed()
     mutated()
     TAP.done()

@@ -531,6 +531,8 @@ def made():
     check("torch.sort", "torch.sort dim=0", [x], [np.sort(x, 0), np.argsort(x, 0)], outputs=("v", "at"))
     check("torch.searchsorted", "torch.searchsorted right=True $sorted_sequence=x0 $input=x1", [np.sort(x[0]), x], np.searchsorted(np.sort(x[0]), x, "right"))
     erfs = np.array([0, 0.25, -2, 1e-4], "f4")
+    check("aten::repeat_interleave with its size", "aten::repeat_interleave", [x], np.repeat(x, 2, 1),
+          before=[f"pnnx.Expression {n} 0 1 {n} expr={v}" for n, v in (("r", 2), ("d", 1), ("s", 2 * x.shape[1]))], takes=["x0", "r", "d", "s"])
     for kind in ("aten::erfinv", "aten::special_erfinv"):
         check(kind, kind, [np.array([*map(math.erf, erfs), 1, -1], "f4")], np.array([*erfs, np.inf, -np.inf], "f4"))
     wide = np.array([0, -0.5, 7, 19, 22, -80], "f4")

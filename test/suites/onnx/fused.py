@@ -144,6 +144,36 @@ def trees(folder):
     m.write(folder, "ml_trees")
 
 
+def classifiers(folder):
+    """Support vectors that vote for classes, with probabilities and without, and rows of coefficients alone."""
+    m = Small(21)
+    x = m.given(12, 3)
+
+    def add(n, kind, vectors=True, probabilities=False, post="NONE", positive=False):
+        def real(k):
+            return [round(float(v), 3) for v in m.rng.standard_normal(k)]
+        counts, pairs = [int(v) for v in m.rng.integers(2, 5, n)], n * (n - 1) // 2
+        labels = [int(v) for v in m.rng.permutation(9)[:n]]
+        attrs = {"classlabels_ints": labels, "kernel_type": kind, "post_transform": post, "kernel_params": [0.3, 0.5, 2.0], "rho": [v / 4 for v in real(pairs)]}
+        if vectors:
+            attrs |= {"vectors_per_class": counts, "support_vectors": real(3 * sum(counts)), "coefficients": real((n - 1) * sum(counts))}
+        else:
+            attrs["coefficients"] = [abs(v) if positive else v for v in real(3 * n)]
+        if probabilities:
+            attrs |= {"prob_a": [-abs(v) - 0.2 for v in real(pairs)], "prob_b": real(pairs)}
+        m.op("SVMClassifier", [x], FEATURES, outputs=2, **attrs)
+
+    add(2, "RBF")
+    add(2, "RBF", probabilities=True)
+    add(4, "POLY", probabilities=True, post="SOFTMAX")
+    add(3, "SIGMOID")
+    add(3, "LINEAR", post="LOGISTIC")
+    add(3, "LINEAR", vectors=False)
+    add(2, "LINEAR", vectors=False, positive=True)
+    add(2, "LINEAR", vectors=False)
+    m.write(folder, "ml_classifiers")
+
+
 def others(folder):
     """Operators of ONNX Runtime that are ONNX's under another domain, distances, gates, and experts of which a row has few or many."""
     m = Small(17)
@@ -264,5 +294,5 @@ def four_bits(folder):
 
 
 if __name__ == "__main__":
-    for make in (transformer, convolutions, recurrent, windows, grouped, trees, others, coded, without_kernel, four_bits):
+    for make in (transformer, convolutions, recurrent, windows, grouped, trees, classifiers, others, coded, without_kernel, four_bits):
         make(sys.argv[1])
