@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ._library import complexes as _complexes  # noqa: F401: fills COMPOSED
 from ._library import control as _control  # noqa: F401: fills CONTROL
 from ._library.composed import CONTROL, Composed, into
 from ._compile.known import Known, has_parts
