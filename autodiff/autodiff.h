@@ -92,10 +92,10 @@ void anfi_spread_to_users(anfi_ad *ad, bool *has);
 /* vmap.c. Masks here have one bool for each item that is no tuple and no record (every such item can
  * be batched, integers and keys too): "items". V takes f's parameters, those with in[i] with a new
  * axis 0 of `size` elements (ANF_DIM_UNKNOWN: taken from the data), and gives f's result, items
- * with (*out)[i] with that axis. NULL after an error. */
+ * with (*out)[i] with that axis. Ops over the lanes of `name` are of this batch. NULL after an error. */
 size_t anfi_item_count(const anf_type *t);
 anf_graph *anfi_vmap_graph(anfi_ad *ad, anf_graph *f, const bool *in, int64_t size,
-                           const bool **out);
+                           const anf_value *name, const bool **out);
 
 /* expand.c calls these for Derive nodes of kind "jvp" and "vmap": the node that takes its place, or
  * NULL after an error. jvp.c and vmap.c define them. */

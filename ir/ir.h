@@ -573,7 +573,7 @@ enum { // flags of a row
   ANFI_AS_WHOLE    = 1 << 14, // single elements are expensive, or it is better computed as a whole
   ANFI_FAILS       = 1 << 15, // may trap for integers
   ANFI_MOVES       = 1 << 16, // moves values and computes nothing: speculatable for all arguments
-  ANFI_COLLECTIVE  = 1 << 18, // of all ranks together: its value is not known before it runs
+  ANFI_COLLECTIVE  = 1 << 18, // of all ranks or lanes together: its value is not known before it runs
   ANFI_FINITE      = 1 << 17, // cheap, and finite with its derivatives at finite arguments: vmap speculates it
   ANFI_GROWS       = 1 << 19, // may be too large for its float type, or for 64 bits, where no argument is
 };

@@ -69,7 +69,9 @@ static anf_value *parse_default(anf_ctx *cx, anfi_attr_type t, const char *s, si
       }
       return anfi_value_new_ints(cx, n, v);
     } // fall through
-  default: return anfi_value_new_i64(cx, ANF_INT, strtoll(s, NULL, 10));
+  default:
+    if (s[0] == 'N') return anfi_value_new_none(cx);
+    return anfi_value_new_i64(cx, ANF_INT, strtoll(s, NULL, 10));
   }
 }
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 # Not for functions of a host: what transforms and passes make, and what the package has words of its own for.
-HIDDEN = {"collective", "control", "meta", "residual", "transforms", "parts", "records", "tuples"}
+HIDDEN = {"collective", "control", "lanes", "meta", "residual", "transforms", "parts", "records", "tuples"}
 
 
 def inputs(text):

@@ -303,6 +303,9 @@ anf_node *anfi_vmap_choice(anfi_vmap *v, const anf_node *call, const anf_node *s
   lane_branch *branches = ANFI_NEW_N(a, lane_branch, sw->nin);
   for (uint32_t k = 1; k < sw->nin; k++)
     branches[k - 1] = branch_of(v, anfi_flow_callee(&v->f, call, k));
+  for (uint32_t k = 1; k < sw->nin; k++)
+    if (!anfi_vmap_whole(v, anfi_value_graph(sw->in[k].def), call, "a branch that lanes choose"))
+      return NULL;
   anf_node *cond = anfi_vmap_node(v, sw->in[0].def);
   if (sw->op == ANF_OP_SwitchLayer) return many(&c, cond, sw->nin - 1u, branches, args);
   return choose_by_lane(&c, &v->b, cond, &branches[0], &branches[1], args);

@@ -250,5 +250,6 @@ anf_node *anfi_vmap_loop(anfi_vmap *v, const anf_node *n) {
   anf_node **args = ANFI_NEW_N(v->ad->arena, anf_node *, n->nin + 1u);
   if (!loop_args(v, n, &p, args)) return NULL;
   if (!p.freeze) return as_loop(v, &p, args);
+  if (!anfi_vmap_whole(v, p.l.step, n, "a loop that lanes end at different times")) return NULL;
   return p.l.counted ? counted(v, &p, args) : until(v, &p, args);
 }

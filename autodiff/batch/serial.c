@@ -120,7 +120,8 @@ static bool collects(const anf_type *t) {
 }
 
 bool anfi_vmap_is_serial(anfi_vmap *v, const anfi_flow_spec *root) {
-  return v->size > 0 && collects(anfi_ad_type_of(v->ad, root->graph->result)) &&
+  return v->size > 0 && !anfi_vmap_is_named(v, root->graph) &&
+         collects(anfi_ad_type_of(v->ad, root->graph->result)) &&
          !anfi_has_effects(v->ad, root->graph) && copies_in_loops(v);
 }
 

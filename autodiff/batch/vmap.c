@@ -66,7 +66,9 @@ anfi_batch anfi_vmap_in(const anfi_vmap *v, anf_graph *g, anf_node *like) {
 
 anf_graph *anfi_vmap_made(anfi_vmap *v, anfi_flow_spec *s) {
   if (s->made) return s->made;
-  if (!anfi_flow_any(s->in, s->nin) && !anfi_flow_any(s->out, s->nout)) return s->made = s->graph;
+  if (!anfi_flow_any(s->in, s->nin) && !anfi_flow_any(s->out, s->nout) &&
+      !anfi_vmap_is_named(v, s->graph))
+    return s->made = s->graph;
   s->made = anfi_graph_beside(s->graph, ANFI_BATCHED);
   const bool *mask = s->in;
   for (size_t i = 0; i < s->graph->params.n; i++) {
@@ -172,6 +174,7 @@ static anf_node *by_rule(anfi_vmap *v, const anf_node *n, anf_node *const *in) {
     const anf_type *t = anfi_ad_type_of(v->ad, n->in[i].def);
     batched[i] = anfi_flow_any(anfi_flow_mask(&v->f, n->in[i].def), anfi_item_count(t));
   }
+  if (anfi_vmap_names(v, n)) return anfi_vmap_over_lanes(v, n, n->nin ? in[0] : NULL, batched[0]);
   return anfi_batch_op(&v->b, n, in, batched);
 }
 
@@ -248,7 +251,8 @@ typedef struct {
   anf_graph *made;
 } batch_of;
 
-static batch_of begin(anfi_ad *ad, anf_graph *g, const bool *in, int64_t size);
+static batch_of begin(anfi_ad *ad, anf_graph *g, const bool *in, int64_t size,
+                      const anf_value *name);
 static bool fill(const batch_of *q);
 
 static bool raise_result(anfi_vmap *v, const anf_graph *g, anf_graph *made, const bool *in,
@@ -277,7 +281,7 @@ static anf_graph *make_all_batched(anfi_vmap *v, anf_graph *g) {
     mark_all(t, at);
     at += anfi_item_count(t);
   }
-  batch_of q = begin(v->ad, g, in, v->size);
+  batch_of q = begin(v->ad, g, in, v->size, v->name);
   *anfi_map_at(&v->ad->lanes, anfi_key(g)) = anfi_key(q.made);
   return fill(&q) && raise_result(v, g, q.made, in, q.root->out) ? q.made : NULL;
 }
@@ -300,6 +304,7 @@ static anf_node *custom_of(anfi_vmap *v, const anf_node *n, anf_node **in) {
   for (uint32_t i = 3; i < n->nin; i++)
     any |= anfi_flow_any(anfi_flow_mask(&v->f, n->in[i].def),
                          anfi_item_count(anfi_ad_type_of(v->ad, n->in[i].def)));
+  for (uint32_t i = 0; i < 3; i++) any |= anfi_vmap_is_named(v, anfi_value_graph(n->in[i].def));
   for (uint32_t i = 0; any && i < n->nin; i++) {
     const anf_type *t = anfi_ad_type_of(v->ad, n->in[i].def);
     bool *want = i < 3 ? NULL : ANFI_NEW_N(v->ad->arena, bool, anfi_item_count(t) + 1);
@@ -372,15 +377,19 @@ static void flow_op(anfi_flow *f, const anf_node *n, size_t nout, bool *out) {
   for (uint32_t i = 0; i < n->nin; i++)
     batched[i] = anfi_flow_any(anfi_flow_mask(f, n->in[i].def),
                                anfi_item_count(anfi_ad_type_of(f->ad, n->in[i].def)));
-  any = anfi_batch_flows(f->ad, n, batched);
+  const anfi_vmap *v = (const anfi_vmap *)(const void *)f; // its first member
+  any = anfi_vmap_names(v, n) ? n->op == ANF_OP_LaneIndex : anfi_batch_flows(f->ad, n, batched);
   mark_all(n->type, out);
   for (size_t i = 0; i < nout; i++) out[i] &= any;
 }
 
-static batch_of begin(anfi_ad *ad, anf_graph *g, const bool *in, int64_t size) {
+static batch_of begin(anfi_ad *ad, anf_graph *g, const bool *in, int64_t size,
+                      const anf_value *name) {
   anfi_vmap *v = ANFI_NEW(ad->arena, anfi_vmap);
   v->ad = ad;
   v->size = size;
+  v->name = name;
+  anfi_vmap_find_named(v);
   const anfi_flow_rules rules = {
       .count = anfi_item_count, .op = flow_op, .all = mark_all, .batch = true};
   anfi_flow_spec *root = anfi_flow_solve(&v->f, ad, &rules, g, in);
@@ -397,8 +406,8 @@ static bool fill(const batch_of *q) {
 }
 
 anf_graph *anfi_vmap_graph(anfi_ad *ad, anf_graph *g, const bool *in, int64_t size,
-                           const bool **out) {
-  batch_of q = begin(ad, g, in, size);
+                           const anf_value *name, const bool **out) {
+  batch_of q = begin(ad, g, in, size, name);
   *out = q.root->out;
   return fill(&q) ? q.made : NULL;
 }
@@ -467,7 +476,9 @@ anf_node *anfi_expand_vmap(anfi_ad *ad, anf_node *n) {
   for (size_t i = 0; i < np; i++)
     if (!(args[i] = to_front(&in, n->in[i + 1].def))) return NULL;
   const bool *out = NULL;
-  anf_graph *v = anfi_vmap_graph(ad, f, in.mask, in.b.size, &out);
+  const anf_value *name = anfi_attr_value(ad->m->cx, ANF_OP_Derive, n->u.attrs, 5);
+  if (name->kind == ANF_VALUE_NONE) name = NULL;
+  anf_graph *v = anfi_vmap_graph(ad, f, in.mask, in.b.size, name, &out);
   if (!v) return NULL;
   ad->how = anfi_debug_derive(ad->m, n->debug, "batch of");
   ad->at = n;

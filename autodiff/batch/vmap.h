@@ -11,6 +11,9 @@ typedef struct anfi_vmap {
   anfi_flow f;
   anfi_ad *ad;
   int64_t size;
+  const anf_value *name; // of the batch; NULL: none
+  const bool *named;     // by id: graphs with an op over this batch, or that refer to one
+  size_t nnamed;
   /* specialisations */
   ANFI_VEC(anfi_flow_spec *) todo; // specs whose graph is made and still empty
   const anf_analysis *an;          // of the module before, when needed
@@ -35,6 +38,15 @@ anf_node *anfi_nest_of(const anfi_batch *b, const anf_type *t, anf_node **items)
 /* A batch that builds in another graph; `like`: any node of it that has the lanes. */
 anfi_batch anfi_vmap_in(const anfi_vmap *v, anf_graph *g, anf_node *like);
 anf_node *anfi_vmap_param(anf_graph *g, const anf_type *t);
+
+/* named.c: ops over the lanes of the batch that has their name */
+void anfi_vmap_find_named(anfi_vmap *v);
+bool anfi_vmap_is_named(const anfi_vmap *v, const anf_graph *g); // holds g one?
+/* Fails if g, which not all lanes run, holds one; `where` says what g is. */
+bool anfi_vmap_whole(const anfi_vmap *v, const anf_graph *g, const anf_node *at, const char *where);
+bool anfi_vmap_names(const anfi_vmap *v, const anf_node *n); // is n one?
+/* What n, which is one, becomes; x: its operand, batched or not. */
+anf_node *anfi_vmap_over_lanes(anfi_vmap *v, const anf_node *n, anf_node *x, bool batched);
 
 /* branch.c: choices that differ by lane */
 /* A few ops that are cheap and defined, together with their derivatives, for any argument. */

@@ -380,7 +380,7 @@ static const anf_type *result_type(const plan *p) {
 /* Scalars that are known now are computed now. */
 static anf_node *folded(const plan *p) {
   anf_value *in[4], *attr[ATTRS];
-  if (!p->n || p->n > ANFI_LEN(in)) return NULL;
+  if (!p->n || p->n > ANFI_LEN(in) || (anfi_op[p->op].flags & ANFI_COLLECTIVE)) return NULL;
   for (size_t i = 0; i < p->n; i++) {
     if (p->in[i]->kind != ANFI_VALUE || p->in[i]->u.value->kind != ANF_VALUE_TENSOR) return NULL;
     in[i] = p->in[i]->u.value;

@@ -109,6 +109,22 @@ bool anfi_eval_collective(anfi_eval *q) {
                    (long long)e.rank, (long long)e.ms);
 }
 
+/* ---- lanes of a batch: of a tensor of all of them, once they are side by side (autodiff/batch/named.c) ---- */
+
+bool anfi_infer_lane_gather(anfi_infer *q) {
+  const anf_type *t = q->in[0];
+  int64_t dims[ANF_MAX_RANK + 1] = {ANF_DIM_UNKNOWN};
+  if (anfi_is_any(t)) return anfi_infer_any(q);
+  if (!anfi_infer_tensors(q)) return false;
+  if (t->n == ANF_MAX_RANK) return anfi_infer_fail(q, "the result would have too many dims");
+  for (uint32_t k = 0; k < t->n; k++) dims[k + 1] = t->dims[k];
+  return anfi_infer_result(q, (anf_dtype)t->dtype, t->n + 1u, dims);
+}
+
+bool anfi_eval_lanes(anfi_eval *q) {
+  return anfi_fail(q->cx, q->loc, ANF_E0714, anfi_op[q->op].name, q->attr[0]->u.text);
+}
+
 bool anfi_eval_comm_rank(anfi_eval *q) {
   anfi_set_i64(q->out, 0, anf_comm_rank(q->cx->comm));
   return true;

@@ -225,7 +225,8 @@ anf_node *anfi_emit_derive(anfi_emit *e, const anfi_derived *d, anf_graph *targe
   anf_node **all = ANFI_NEW_N(e->arena, anf_node *, n + 1);
   int64_t *wrt = ANFI_NEW_N(e->arena, int64_t, d->nwrt);
   for (size_t i = 0; i < d->nwrt; i++) wrt[i] = (int64_t)d->wrt[i] + 1;
-  anf_value *v[5] = {anfi_value_new_string(cx, d->kind, strlen(d->kind)), NULL, NULL, d->axes};
+  anf_value *v[6] = {anfi_value_new_string(cx, d->kind, strlen(d->kind)), NULL, NULL, d->axes};
+  v[5] = d->name;
   for (size_t i = 0; i < 4; i++) {
     if (i == 1) v[i] = anfi_value_new_ints(cx, d->nwrt, wrt);
     if (i == 2) v[i] = anfi_value_new_i64(cx, ANF_INT, d->item);
@@ -303,7 +304,7 @@ part anfi_part_vjp(const walk *w, part f, size_t n, const part *args, size_t npo
   if (!y || y->kind == ANFI_ABS_BOTTOM) return (part){y, f.node};
   const anfi_abs *g = anfi_gradients_abs(w, args, npos, pos);
   if (!g) return failed();
-  anfi_derived d = {"vjp", npos, pos, item, NULL};
+  anfi_derived d = {"vjp", npos, pos, item, NULL, NULL};
   return derived(w, &d, f, n, args, 1, &dy, y, anfi_pair_abs(w, y, g));
 }
 
@@ -314,7 +315,7 @@ part anfi_part_jvp(const walk *w, part f, size_t n, const part *args, size_t npo
   if (!y || y->kind == ANFI_ABS_BOTTOM) return (part){y, f.node};
   const anfi_abs *t = anfi_plain_abs(w, y);
   if (!t) return failed();
-  anfi_derived d = {"jvp", npos, pos, -1, NULL};
+  anfi_derived d = {"jvp", npos, pos, -1, NULL, NULL};
   return derived(w, &d, f, n, args, npos, tangents, y, anfi_pair_abs(w, y, t));
 }
 
@@ -456,7 +457,7 @@ static part vjp(const walk *w, const anfi_attrs *attrs, part f, size_t n, const 
   const anfi_attrs *at =
       aux ? anfi_attrs_one(w->q->m, ANF_OP_Pullback, anfi_value_new_i64(w->q->cx, ANF_INT, 0))
           : NULL;
-  anfi_derived d = {"value", n, pos, aux ? 0 : -1, NULL};
+  anfi_derived d = {"value", n, pos, aux ? 0 : -1, NULL, NULL};
   part y = derived(w, &d, f, n, args, 0, NULL, r, r), g = made(w, ANF_OP_Pullback, at, n + 1, of);
   if (!y.abs || !aux) return y.abs ? anfi_part_tuple(w, 2, (const part[]){y, g}) : y;
   return anfi_part_tuple(w, 3, (const part[]){anfi_part_item(w, y, 0), g, anfi_part_item(w, y, 1)});
@@ -465,8 +466,8 @@ static part vjp(const walk *w, const anfi_attrs *attrs, part f, size_t n, const 
 /* The effects of the function happened when the derivative was taken, not where it is applied: there those of a
  * backward rule of custom_vjp happen. */
 static void set_past(const walk *w, anf_node *n) {
-  anf_value *v[5];
-  for (uint32_t i = 0; i < 4; i++) v[i] = anfi_attr_value(w->q->cx, ANF_OP_Derive, n->u.attrs, i);
+  anf_value *v[6];
+  for (uint32_t i = 0; i < 6; i++) v[i] = anfi_attr_value(w->q->cx, ANF_OP_Derive, n->u.attrs, i);
   v[4] = anfi_value_new_i64(w->q->cx, ANF_BOOL, 1);
   anfi_value_guard(v[4]);
   anfi_attrs_new(w->q->m, ANF_OP_Derive, v, anfi_nowhere(), &n->u.attrs);

@@ -51,6 +51,7 @@ typedef struct anfi_derived {
   const size_t *wrt; // counted among the target's parameters after the first
   int64_t item;
   anf_value *axes; // NULL: none
+  anf_value *name; // of the batch, borrowed; NULL: none
 } anfi_derived;
 anf_node *anfi_emit_derive(anfi_emit *e, const anfi_derived *d, anf_graph *target, size_t n,
                            anf_node *const *in, const anf_type *type);

@@ -174,7 +174,7 @@ static anf_node *batch_of(const jacobian *j, const place *at, const anf_type *vt
   in[j->n + 1] = unit_vectors(w, vt, n, batch);
   anfi_push(w->q->arena, &ain, 0);
   anfi_push(w->q->arena, &aout, (int64_t)axis);
-  anfi_derived d = {"vmap", 0, NULL, -1, anfi_axes_value(w, &ain, &aout)};
+  anfi_derived d = {"vmap", 0, NULL, -1, anfi_axes_value(w, &ain, &aout), NULL};
   return anfi_emit_derive(e, &d, p, j->n + 2, in, rt);
 }
 

@@ -114,7 +114,7 @@ static const anfi_abs *element(const walk *w, const anfi_abs *a, const anfi_axes
 
 static part emit_vmap(const walk *w, part f, size_t n, const part *args, const part *elem,
                       const anfi_abs *y, const anfi_abs *r, const anfi_axes *in,
-                      const anfi_axes *out) {
+                      const anfi_axes *out, anf_value *name) {
   part *shown = ANFI_NEW_N(w->q->arena, part, n + 1);
   anf_node **nodes = ANFI_NEW_N(w->q->arena, anf_node *, n + 1);
   nodes[0] = f.node;
@@ -128,19 +128,22 @@ static part emit_vmap(const walk *w, part f, size_t n, const part *args, const p
   anfi_axes all = {0};
   anfi_no_axes(w, f.node->type, &all);
   for (size_t i = 0; i < in->n; i++) anfi_push(w->q->arena, &all, in->at[i]);
-  anfi_derived d = {"vmap", 0, NULL, -1, anfi_axes_value(w, &all, out)};
+  anfi_derived d = {"vmap", 0, NULL, -1, anfi_axes_value(w, &all, out), name};
   return (part){r, anfi_emit_derive(w->e, &d, t, n + 1, nodes, anfi_abs_type(&w->q->abs, r))};
 }
 
 part anfi_part_vmap(const walk *w, const anfi_attrs *attrs, part f, size_t n, const part *args) {
   const anf_value *vin = anfi_attr_value(w->q->cx, ANF_OP_Vmap, attrs, 0),
                   *vout = anfi_attr_value(w->q->cx, ANF_OP_Vmap, attrs, 1);
+  anf_value *name = anfi_attr_value(w->q->cx, ANF_OP_Vmap, attrs, 2);
   anfi_axes in = {0}, out = {0};
   batching b = {w, false, ANF_DIM_UNKNOWN, false, &in};
   part *elem = ANFI_NEW_N(w->q->arena, part, n + 1);
   const anfi_abs **eabs = ANFI_NEW_N(w->q->arena, const anfi_abs *, n + 1);
   if (vin->kind == ANF_VALUE_TUPLE && vin->n != n)
     return fail_map(w, "not as many in_axes as arguments");
+  if (name->kind != ANF_VALUE_NONE && name->kind != ANF_VALUE_STRING)
+    return fail_map(w, "axis_name is a text or None");
   for (size_t i = 0; i < n; i++) {
     size_t from = in.n;
     if (!find_axes(&b, anfi_abs_type(&w->q->abs, args[i].abs),
@@ -160,5 +163,5 @@ part anfi_part_vmap(const walk *w, const anfi_attrs *attrs, part f, size_t n, co
   const anf_type *rt = with_axes(w, t, &out, &next, true, b.size);
   if (anfi_failed(w->q->cx)) return failed();
   const anfi_abs *r = anfi_abs_of_type(&w->q->abs, rt);
-  return w->e ? emit_vmap(w, f, n, args, elem, y, r, &in, &out) : (part){r, NULL};
+  return w->e ? emit_vmap(w, f, n, args, elem, y, r, &in, &out, name) : (part){r, NULL};
 }

@@ -31,7 +31,7 @@ ALIASES = {
 
 # Arguments of the Array API standard, and of NumPy, that are no attributes. Only what they are by default may be asked for: arrays are
 # in the memory of the CPU and new ones do not change, and sorting is stable.
-MORE = {"Sort": "stable", "ArgSort": "stable", "Cast": "copy device", "Reshape": "copy order", "Flatten": "order"}
+MORE = {"Sort": "stable", "ArgSort": "stable", "Cast": "copy device", "Reshape": "copy order", "Flatten": "order", "Concat": "dtype", "Stack": "dtype"}
 MORE |= dict.fromkeys(("Zeros", "Ones", "Full", "ZerosLike", "OnesLike", "FullLike", "Eye", "Linspace", "Arange"), "device")
 # What reductions take after the array, in NumPy's order. A truth value in the third place is keepdims, or reverse.
 _FOLDS = dict.fromkeys(("Sum", "Prod"), "axis dtype out keepdims initial where") | {"Mean": "axis dtype out keepdims where"}
@@ -107,6 +107,9 @@ class Op:
         if "order" in self.more and known(kw.get("order")) == "F":
             from ._library.composed import HELPERS
             return HELPERS[f"{self.op.lower()}_by_columns"], args, {k: v for k, v in kw.items() if k != "order"}
+        if self.op in ("Concat", "Stack") and "dtype" in kw and len(args) in (1, 2):
+            from ._library.composed import HELPERS
+            return HELPERS[f"{self.op.lower()}_as"], args, kw
         words = REDUCTIONS.get(self.op, ())
         if "where" not in words or len(args) < 4 and not ("where" in kw or "initial" in kw):
             return None

@@ -196,8 +196,8 @@ class Transform:
             kw["wrt"] = kw.pop("argnums")
         if "policy" in kw:
             kw["keep"] = kw.pop("policy") or "arguments"
-        if self.__name__ == "vmap":  # it names the batch for collectives, which are refused where they stand
-            kw = {k: x for k, x in kw.items() if k not in ("axis_name", "spmd_axis_name")}
+        if self.__name__ == "vmap":  # of several machines
+            kw = {k: x for k, x in kw.items() if k != "spmd_axis_name"}
         for k in kw:
             if k not in self._options:
                 raise TypeError(f"{self.__name__}() has no argument {k}; it takes {', '.join(self._options)}")
@@ -639,10 +639,11 @@ value_and_grad = Transform("value_and_grad", _WRT, """Like grad; gives (value, g
 jacrev = Transform("jacrev", _WRT, """The Jacobian, row by row: for functions with few results.""")
 jacfwd = Transform("jacfwd", _WRT, """The Jacobian, column by column: for functions with few arguments.""")
 hessian = Transform("hessian", _WRT, """The second derivatives of a function that gives one number.""")
-vmap = Transform("vmap", {"in_axes": 0, "out_axes": 0}, """The function over a batch: arguments have one dim more.
+vmap = Transform("vmap", {"in_axes": 0, "out_axes": 0, "axis_name": None}, """The function over a batch: arguments have one dim more.
 
     ``in_axes``: where that dim is, for all arguments, for each, or for each part of one (a tree like the argument, or
-    the upper part of one); None: there is no such dim. ``out_axes``: the same for the result.""")
+    the upper part of one); None: there is no such dim. ``out_axes``: the same for the result.
+    ``axis_name``: a name for the batch, by which lax.psum(x, name) and its like find it.""")
 checkpoint = Transform("checkpoint", {"keep": "arguments", "rounds": 0, "memory": 0, "tree": False},
                        """A function that keeps little for its derivative and computes the rest again.
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ._library import complexes as _complexes  # noqa: F401: fills COMPOSED
 from ._library import control as _control  # noqa: F401: fills CONTROL
 from ._library.composed import CONTROL, Composed, into
 from ._compile.known import Known, has_parts
+from ._library.collectives import COLLECTIVES
 from ._library.elements import ELEMENTS, FftType, Precision, RoundingMethod  # noqa: F401: JAX's names
 from ._library.factors import FACTORS
 from ._library.windows import SHAPES, WINDOWS, ConvDimensionNumbers, conv_dimension_numbers  # noqa: F401: JAX's names
@@ -353,20 +355,18 @@ _HERE: dict[str, Any] = {"stop_gradient": stop_gradient}
 for _name in _OPERATIONS.split():
     _here, _, _there = _name.partition("=")
     _HERE.setdefault(_here, COMPOSED.get(_there or _here) or OPS.get(_there or _here))
-_HERE |= TABLE | WINDOWS | SHAPES | ELEMENTS
+_HERE |= TABLE | WINDOWS | SHAPES | ELEMENTS | COLLECTIVES
 globals().update(_HERE)
 linalg = Namespace("anfora.lax.linalg", **FACTORS)
 __all__ = [*_HERE, "ConvDimensionNumbers", "FftType", "Precision", "RoundingMethod", "cond", "conv_dimension_numbers", "fori_loop", "linalg", "scan",
            "while_loop"]
-RANKS_OF_SEVERAL = """all_gather all_to_all axis_index axis_size pbroadcast pcast pmax pmean pmin ppermute pshuffle psum psum_scatter pswapaxes
-    ragged_all_to_all""".split()
+RANKS_OF_SEVERAL = "all_to_all pbroadcast pcast pshuffle psum_scatter pswapaxes ragged_all_to_all".split()
 _missing = missing(__name__, __all__)
 
 
 def __getattr__(name: str) -> Any:
     if name in RANKS_OF_SEVERAL:
-        raise AttributeError(f"anfora.lax has no {name}: there are no collectives within vmap; map what comes before it, and reduce the result over axis 0. "
-                             "anfora.comm has sums over ranks")
+        raise AttributeError(f"anfora.lax has no {name}: over the lanes of a vmap there are {', '.join(COLLECTIVES)}; anfora.comm has sums over ranks")
     if name.endswith("_p"):
         raise AttributeError(f"anfora.lax has no {name}: there are no primitives; call the function {name[:-2]}")
     if name == "rng_uniform":

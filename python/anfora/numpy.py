@@ -8,6 +8,7 @@ import math as _math
 
 from . import fft, linalg
 from ._compile.builtins import array, asarray
+from ._library import complexes as _complexes  # noqa: F401: fills COMPOSED
 from ._library import chosen as _chosen  # noqa: F401: fills HELPERS
 from ._library import arrays as _more
 from ._library import numeric as _numeric  # noqa: F401: fills COMPOSED

@@ -81,7 +81,7 @@ static bool batch_and_run(job *j, anf_module *m) {
   anf_graph *g = graph_of_op(j, m, ad);
   for (size_t k = 0; g && k < j->depth; k++) {
     const bool *out = NULL;
-    g = anfi_vmap_graph(ad, g, j->in, j->size[k], &out);
+    g = anfi_vmap_graph(ad, g, j->in, j->size[k], NULL, &out);
   }
   if (!g || !anfi_verify(m)) return false;
   anf_diag *d = cx->frame->diag;

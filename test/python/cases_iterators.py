@@ -302,15 +302,6 @@ def test_a_name_for_the_batch():
     f = anfora.vmap(lambda x: x * 2, axis_name="batch")
     assert np.allclose(f(V), V * 2) and np.allclose(anfora.jit(lambda v: anfora.vmap(lambda x: x + 1, in_axes=0, axis_name="i")(v))(V), V + 1)
 
-    def normed(v):
-        return anfora.vmap(lambda x: x / anfora.lax.psum(x, "i"), axis_name="i")(v)
-    try:
-        anfora.jit(normed)(V)
-    except anfora.AnforaError as e:
-        assert "psum" in str(e) and "reduce the result over axis 0" in str(e), e
-    else:
-        raise AssertionError("not refused")
-
 
 def test_bodies_that_bind_what_a_loop_binds():
     """Each round binds the names anew, whatever the body made of them: of pairs as well, or there is a refusal."""

@@ -309,3 +309,35 @@ def test_sorts_are_stable():
             order = onp.argsort(x, kind="stable")
             values, places = both(x)
             assert onp.array_equal(places, order) and onp.array_equal(values, x[order], equal_nan=dtype[0] == "f"), (dtype, n)
+
+
+Z = onp.array([0.3 + 0.5j, -1.2 + 0.7j, 2 - 0.1j, -3 - 2j, 1.5 + 0j, -1.5 + 0j, 2j, -0.5j, 1e-9 + 1e-9j])
+
+
+def test_complex_numbers():
+    """Inverse functions with the branch cuts of C, logarithms to bases, and what is exact near 0."""
+    with onp.errstate(all="ignore"):
+        wants = {n: getattr(onp, n)(Z) for n in "exp2 expm1 log1p log2 log10 arcsin arccos arctan arcsinh arccosh arctanh".split()}
+    wants["sign"] = onp.where(Z == 0, 0, Z / onp.where(Z == 0, 1, onp.abs(Z)))
+    for name, want in wants.items():
+        for f in (getattr(anfora.numpy, name), jit(getattr(anfora.numpy, name), backend="interp")):
+            got = onp.asarray(f(Z))
+            assert got.dtype == Z.dtype and onp.allclose(got, want, rtol=1e-9, atol=1e-15), (name, got, want)
+        got = onp.asarray(getattr(anfora.numpy, name)(Z.astype("complex64")))
+        assert got.dtype == onp.complex64, name
+    for name in ("arcsin", "log2", "sign", "expm1"):
+        close(getattr(anfora.numpy, name)(onp.array([0.5, 0.25])), getattr(onp, name)(onp.array([0.5, 0.25])), name)
+    close(anfora.numpy.asin(Z), onp.arcsin(Z), "asin")
+    assert complex(anfora.numpy.log2(0j)) == complex(-onp.inf, 0) and complex(anfora.numpy.sign(0j)) == 0
+    for name, slope in (("arctan", lambda z: 1 / (1 + z * z)), ("expm1", onp.exp), ("log2", lambda z: 1 / z / onp.log(2)), ("arcsin", lambda z: 1 / onp.sqrt(1 - z * z))):
+        close(anfora.grad(getattr(anfora.numpy, name), holomorphic=True)(0.3 + 0.5j), slope(0.3 + 0.5j), name)
+
+
+def test_element_types_of_joined_arrays():
+    a, b = onp.arange(3.0), onp.arange(3)
+    for f in (lambda a, b: anfora.numpy.concatenate([a, b], dtype="float32"), lambda a, b: anfora.numpy.stack([a, b], 1, dtype=int),
+              lambda a, b: anfora.numpy.concatenate([a[:, None], b[:, None]], axis=None, dtype=onp.float32)):
+        for g in (f, jit(f)):
+            assert g(a, b).dtype == (onp.int64 if g(a, b).ndim == 2 else onp.float32)
+    assert anfora.numpy.concatenate([a, b], dtype=None).dtype == onp.float64
+    close(anfora.numpy.searchsorted(a, 1.5, method="sort"), 2, "method")

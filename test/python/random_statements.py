@@ -109,7 +109,7 @@ class Program(random_programs.Program):
     def block(self, indent, n):
         for _ in range(n):
             if self.depth < 4 and self.r.random() < 0.4:
-                self.r.choice([self.halves, self.exchanged, self.listed, self.keyed, self.shadowed, self.checked, self.paired, self.nested, self.counted, self.other_name, self.said, self.longer, self.chosen, self.inner, self.asserted, self.of_two_kinds])(indent)
+                self.r.choice([self.halves, self.exchanged, self.listed, self.keyed, self.shadowed, self.checked, self.paired, self.nested, self.counted, self.other_name, self.said, self.longer, self.chosen, self.inner, self.asserted, self.of_two_kinds, self.lasting, self.lasting, self.around, self.ended])(indent)
             else:
                 super().block(indent, 1)
 
@@ -340,6 +340,72 @@ class Program(random_programs.Program):
             self.line(indent, f"{a} = " + self.r.choice([f"[{a}, 0.5]", f"{a}[:1]", f"(*{a},)", f"list({a})", f"{a} * 2", f"{a}[0]"]))
         self.extra.append(a)
         return None
+
+    def lasting(self, indent):
+        """Names that loops bind, read after them: a name that was there before, or a new one, of one loop or of two in each other."""
+        known = self.names_of("float")
+        x, s = self.r.choice(known) if known and self.r.random() < 0.6 else self.fresh(), self.fresh()
+        e = lambda kind: self.expr(kind, 1)  # noqa: E731
+        if x not in known and self.r.random() < 0.7:
+            self.line(indent, f"{x} = {e('float')}")
+        self.line(indent, f"{s} = {e('float')}")
+        array, i = self.r.choice([e("array"), e("matrix") + "[0]", e("array") + "[1:]", e("floats"), f"np.arange(3) * {e('float')}"]), self.fresh("i")
+        way = self.r.randrange(5)
+        head = [f"for {x} in {array}:", f"for {i}, {x} in enumerate({array}):", f"for {x}, {i} in zip({array}, range(2)):", f"for {x} in [{e('float')}, 0.5]:", f"for {x} in {array}:"][way]
+        inner = indent
+        if self.r.random() < 0.3:
+            inner += 1
+            self.line(indent, self.r.choice([f"for {self.fresh('i')} in range(2):", f"for {x} in {e('array')}:", f"for {x} in range(2):"]))
+            self.line(inner, f"{s} = ({s} + {x}) % 9.0" if "for " + x in self.lines[-1] or x in known else f"{s} += 1.0")
+        self.line(inner, head)
+        self.line(inner + 1, self.r.choice(["pass", f"{s} = {s} * 0.5 + {x}", f"{x} = {x} * 2 - {s}", f"{s} += {x} if {x} > 1 else 0.5"]))
+        if self.r.random() < 0.4:
+            self.line(inner + 1, f"if {x} > {e('float')}:")
+            self.line(inner + 2, self.r.choice(["break", "continue"]))
+            if self.r.random() < 0.4:
+                self.line(inner, "else:")
+                self.line(inner + 1, f"{x} = {e('float')}")
+        if self.r.random() < 0.3:
+            self.line(inner, f"{s} = {s} * 0.25 + {x}")
+        self.line(indent, f"{s} = {s} + {x} * 10" + (f" + {i}" if way in (1, 2) and inner == indent and self.r.random() < 0.7 else ""))
+        self.names |= {s: "float"} if not self.loops else {}
+        if x not in known and not self.loops:
+            self.names[x] = "float"
+
+    def around(self, indent):
+        """A function within that binds names of the function around it."""
+        if self.loops or self.depth > 1:
+            return self.assigned(indent)
+        n, m, g, p, y = self.fresh(), self.fresh(), self.fresh("g"), self.fresh("p"), self.fresh()
+        e = lambda: self.expr("float", 1)  # noqa: E731
+        both = self.r.random() < 0.4
+        self.line(indent, f"{n}, {m} = {e()}, {self.r.choice(['0', e()])}")
+        self.line(indent, f"def {g}({p}):")
+        self.line(indent + 1, f"nonlocal {n}" + (f", {m}" if both else ""))
+        self.line(indent + 1, self.r.choice([f"{n} += {p}", f"{n} = {n} * 0.5 + {p}", f"{n} = {p} if {p} > {n} else {n}"]))
+        if both:
+            self.line(indent + 1, self.r.choice([f"{m} += 1", f"if {p} > 0: {m} += 2"]))
+        gives = self.r.random() < 0.7
+        if gives:
+            self.line(indent + 1, self.r.choice([f"return {n} * 2", f"return {p} + {n}", f"return {n} if {p} > 1 else {p}"]))
+        self.line(indent, f"{y} = 0.0")
+        self.line(indent, f"for _ in range({self.r.choice(['1', '2', '3'])}):" if self.r.random() < 0.5 else f"if {self.expr('bool', 1)}:")
+        call = lambda: f"{g}({e()} % 3.0)"  # noqa: E731
+        self.line(indent + 1, (self.r.choice(["{} = {}", "{} += {}"]).format(y, call())) if gives else call())
+        self.line(indent, f"{y} = {call()}" if gives and self.r.random() < 0.5 else call())
+        self.line(indent, f"{y} = ({y} + {n} * 3 + {m}) % 99.0")
+        self.names |= {y: "float"}
+        return None
+
+    def ended(self, indent):
+        """What is bound whatever ends a block."""
+        s = self.fresh()
+        self.line(indent, f"{s} = {self.expr('float', 1)}")
+        self.line(indent, "try:")
+        self.line(indent + 1, f"{s} = {s} * 0.5 + {self.expr('float', 1)}")
+        self.line(indent, "finally:")
+        self.line(indent + 1, f"{s} {self.r.choice(['+=', '-=', '='])} {self.expr('float', 1)}")
+        self.names |= {s: "float"} if not self.loops else {}
 
     def asserted(self, indent):
         """An assertion that may fail, with a value in its message."""

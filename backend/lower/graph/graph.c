@@ -227,6 +227,8 @@ static bool lower_op(glow *w, anf_node *n, bool inlined, gval *out) {
   for (uint32_t k = 0; k < s->nattr; k++)
     if (!(attr[k] = anfi_attr_value(w->cx, (anfi_opcode)n->op, n->u.attrs, k)))
       return anfi_fail(w->cx, anfi_node_loc(n), ANF_E0951, s->name->s, s->attr[k].name->s);
+  if (strcmp(anfi_op_of(n)->family, "lanes") == 0)
+    return anfi_fail(w->cx, anfi_node_loc(n), ANF_E0714, anfi_op_of(n)->name, attr[0]->u.text);
   *out = anfi_glow_new(w, anfi_leaf_count(n->type));
   anfi_low_op q = {.op = (anfi_opcode)n->op,
                    .loc = anfi_node_loc(n),

@@ -9,6 +9,7 @@ from typing import Any
 
 from .kinds import of_several_kinds
 from .known import Item, Like, Part, is_structure
+from .liveness import live_after
 from .loop_lists import parts_written
 from .names import bound_names, changed_by_method, changed_in_place, grown, own_breaks, own_jumps, position
 from .signature import enumerated, is_strict, refusal
@@ -31,7 +32,7 @@ class Renamed(ast.NodeTransformer):
 
 
 class Loops(Part):
-    """The part of the writer for what is repeated."""    """The part of the writer for what is repeated."""
+    """The part of the writer for what is repeated."""
 
     ended: bool                # the end of the current block is not reached
 
@@ -140,11 +141,10 @@ class Loops(Part):
                 return self.for_zip(node, indent)
             if called == (True, enumerate) and isinstance(node.target, ast.Tuple) and len(node.target.elts) == 2 and enumerated(node.iter):
                 return self.for_enumerate(node, indent)
-            inner = indent + "  "
-            head, first = self.loop_target(node.target, inner)
-            over, t = self.iterated(node.iter), self.fresh()
-            text = f"{indent}{t} = {over}\n{indent}{self.mark(node.iter)}assert(len({t}) >= 0)\n"  # also if the body does nothing
-            return f"{text}{indent}{self.mark(node)}for {head} in {t} {{\n{first}{self.block(node.body, inner)}{indent}}}\n"
+            inner, t = indent + "  ", self.fresh()
+            text = f"{indent}{t} = {self.iterated(node.iter)}\n{indent}{self.mark(node.iter)}assert(len({t}) >= 0)\n"  # also if the body does nothing
+            before, head, first = self.kept_target(node, node.target, f"{t}[0]", t, indent)
+            return f"{text}{before}{indent}{self.mark(node)}for {head} in {t} {{\n{first}{self.block(node.body, inner)}{indent}}}\n"
         text += self.rounds(node, names, (rows, longer), write, indent)
         self.ended = False
         return text
@@ -189,9 +189,8 @@ class Loops(Part):
             if len(target.elts) != len(over) + (called is enumerate):
                 self.refuse(node.iter, "a loop that fills a list takes one name for each part")
             count = target.elts[0] if called is enumerate else None
-        names = [self.fresh() for _ in over]
-        text = "".join(f"{indent}{t} = {self.iterated(a)}\n" for t, a in zip(names, over))
-        lengths = [f"len({t})" for t in names]
+        rows = [self.rows_of(a, indent) for a in over]
+        text, lengths = "".join(r[0] for r in rows), [r[1] for r in rows]
         text += self.strictly(node.iter, lengths, indent) if strict else ""
         if starts is not None:
             low = self.fresh()
@@ -202,8 +201,19 @@ class Loops(Part):
         def item(k: str, at: str) -> str:
             number = f"{low} + {k}" if starts is not None else k
             counting = self.bind_text(count, number, at) if count is not None else ""
-            return counting + "".join(self.bind_text(e, f"{t}[{k}]", at) for e, t in zip(targets, names))
+            return counting + "".join(self.bind_text(e, r[2](k), at) for e, r in zip(targets, rows))
         return text, item
+
+    def rows_of(self, node: Any, indent: str) -> tuple[str, str, Any]:
+        """What a loop goes through: what stands before the loop, how many items there are, and what gives item k. A range needs no array."""
+        t = self.fresh()
+        called = isinstance(node, ast.Call) and self.static(node.func) == (True, range) and not node.keywords and 1 <= len(node.args) <= 3
+        known, step = self.static(node.args[2]) if called and len(node.args) == 3 else (True, 1)
+        if not called or not known or type(step) is not int or step == 0:
+            return f"{indent}{t} = {self.iterated(node)}\n", f"len({t})", lambda k: f"{t}[{k}]"
+        n, low = self.fresh(), self.expr(node.args[0]) if len(node.args) > 1 else "0"
+        count = f"({self.expr(node.args[1] if len(node.args) > 1 else node.args[0])} - {t} + {step - 1 if step > 0 else step + 1}) // {step}"
+        return f"{indent}{t} = {low}\n{indent}{n} = Maximum({count}, 0)\n", n, lambda k: f"({t} + {k} * {step})"
 
     def strictly(self, node: Any, lengths: list[str], indent: str) -> str:
         """What stops a loop over zip(strict=True) whose parts have several lengths."""
@@ -277,19 +287,21 @@ class Loops(Part):
         return t, self.bind_text(node, t, inner)
 
     def read_after(self, node: Any) -> bool:
-        """Whether the loop's variable is read outside of loops that bind it."""
-        name, todo = node.target.id, list(self.scope.node.body)
-        while todo:
-            n = todo.pop()
-            if isinstance(n, ast.For) and isinstance(n.target, ast.Name) and n.target.id == name:
-                todo += n.orelse
-                continue
-            if isinstance(n, (ast.ListComp, ast.GeneratorExp, ast.DictComp)) and name in bound_names([g.target for g in n.generators]):
-                continue
-            if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) and position(n) > position(node):
-                return True
-            todo.extend(ast.iter_child_nodes(n))
-        return False
+        """Whether what the loop binds to its variable is read after it."""
+        return live_after(self.scope.node, node, node.target.id)
+
+    def kept_target(self, node: Any, target: Any, first_item: str, over: str, indent: str) -> tuple[str, str, str]:
+        """What stands before a loop over the rows of an array, the name in its head, and what begins its body: a variable that is read
+        after the loop keeps its last value."""
+        if not isinstance(target, ast.Name) or not live_after(self.scope.node, node, target.id):
+            return "", *self.loop_target(target, indent + "  ")
+        head, name, before = self.fresh(), self.local(target.id), ""
+        if not self.bound_before(target.id, node):
+            before = self.assert_runs(node, target, f"len({over}) > 0", indent) + f"{indent}{name} = {first_item}\n"
+        return before, head, f"{indent}  {self.mark(target)}{name} = {head}\n"
+
+    def assert_runs(self, node: Any, target: ast.Name, runs: str, indent: str) -> str:
+        return f"{indent}{self.mark(node)}assert({runs}, \"the loop does not run, so {target.id} is not bound\")\n"
 
     def bound_before(self, name: str, node: Any) -> bool:
         args = self.scope.node.args
@@ -319,8 +331,7 @@ class Loops(Part):
             start = start_
             if not self.bound_before(node.target.id, node):
                 runs = f"{stop} > {start}" if step > 0 else f"{stop} < {start}"
-                before += (f"{indent}{self.mark(node)}assert({runs}, \"the loop does not run, so {node.target.id} is not "
-                           f"bound\")\n{indent}{name} = {start}\n")
+                before += self.assert_runs(node, node.target, runs, indent) + f"{indent}{name} = {start}\n"
             first = f"{inner}{name} = {head if step == 1 else f'{start} + {head} * {step}'}\n"
         else:
             head, first = self.loop_target(node.target, inner)
@@ -349,15 +360,13 @@ class Loops(Part):
     def for_zip(self, node: Any, indent: str) -> str:
         """Over tensors: by their first dim, as long as all have parts."""
         inner = indent + "  "
-        over = [self.fresh() for _ in node.iter.args]
-        text = "".join(f"{indent}{t} = {self.expr(a)}\n" for t, a in zip(over, node.iter.args))
+        over = [self.rows_of(a, indent) for a in node.iter.args]
+        text, lengths = "".join(r[0] for r in over), [r[1] for r in over]
         if is_strict(self, node.iter):
-            text += self.strictly(node.iter, [f"len({t})" for t in over], indent)
-        count = f"len({over[0]})"
-        for t in over[1:]:
-            count = f"Minimum({count}, len({t}))"
+            text += self.strictly(node.iter, lengths, indent)
+        count = functools.reduce(lambda a, b: f"Minimum({a}, {b})", lengths)
         k = self.fresh()
-        parts = [f"{t}[{k}]" for t in over]
+        parts = [r[2](k) for r in over]
         if isinstance(node.target, ast.Tuple) and len(node.target.elts) == len(parts):
             first = "".join(self.bind_text(e, p, inner) for e, p in zip(node.target.elts, parts))
         else:
@@ -369,8 +378,11 @@ class Loops(Part):
         over_, start_ = enumerated(node.iter) or (node.iter, None)
         start = self.expr(start_) if start_ is not None else "0"
         inner = indent + "  "
-        head, first = self.loop_target(item, inner)
-        n, t = self.target(count), self.fresh()
-        over = self.iterated(over_)
-        return (f"{indent}{t} = {start} - 1\n{indent}{self.mark(node)}for {head} in {over} {{\n{inner}{t} = {t} + 1\n"
+        t, rows = self.fresh(), self.fresh()
+        over = f"{indent}{rows} = {self.iterated(over_)}\n"
+        before, head, first = self.kept_target(node, item, f"{rows}[0]", rows, indent)
+        n = self.target(count)
+        if isinstance(count, ast.Name) and live_after(self.scope.node, node, count.id) and not self.bound_before(count.id, node):
+            before += self.assert_runs(node, count, f"len({rows}) > 0", indent) + f"{indent}{n} = {start}\n"
+        return (f"{over}{before}{indent}{t} = {start} - 1\n{indent}{self.mark(node)}for {head} in {rows} {{\n{inner}{t} = {t} + 1\n"
                 f"{inner}{n} = {t}\n{first}{self.block(node.body, inner)}{indent}}}\n")

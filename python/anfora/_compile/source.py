@@ -65,7 +65,7 @@ SILENT = {"errstate", "nullcontext", "named_scope", "catch_warnings"}  # context
 _INSTEAD = {
     ast.Try: ("try", "errors of a compiled function reach the caller; catch them there"),
     ast.Global: ("global", "return the new value, and let the caller bind it"),
-    ast.Nonlocal: ("nonlocal", "closures capture values: return the new value instead"),
+    ast.Nonlocal: ("nonlocal", "call the function in statements of their own, y = f(x), or return the new value"),
     ast.ClassDef: ("class", "define the class outside of the compiled function"),
     ast.AsyncFunctionDef: ("async", "write a plain function"),
     ast.AsyncFor: ("async", "write a plain loop"),

@@ -8,6 +8,12 @@
     reversed(range(a, b))                       range(b - 1, a - 1, -1)
     x in {1, 2}                                 x in (1, 2)
     global g, which is only read                -
+    try: a                                      a
+    finally: x = b                              x = b
+    while (x := a) < b: c                       x = a
+                                                while x < b:
+                                                    c
+                                                    x = a
     while True:                                 a
         a                                       while not c:
         if c: s; break                              b
@@ -22,7 +28,9 @@ import copy
 import itertools
 from typing import Any, Callable
 
+from .match import has_named
 from .names import around, bound_names, own_breaks, own_jumps, read_names
+from .nonlocals import without_nonlocals
 
 _COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
 
@@ -125,16 +133,60 @@ class _Sugar(ast.NodeTransformer):
     def visit_While(self, node: ast.While) -> Any:
         """while True: a; if c: s; break; b, where a binds names that are read after it, is a; while not c: b; a; and then s."""
         self.generic_visit(node)
-        parts = self.with_one_end(node) if isinstance(node.test, ast.Constant) and node.test.value else None
+        node, plain = self.named_first(node), node
+        parts = self.with_one_end(node, plain) if isinstance(node.test, ast.Constant) and node.test.value else None
         if parts is None:
-            return node
+            return plain
         first, end, rest, last = parts
         test = self.made(ast.UnaryOp(ast.Not(), end), end)
         loop = self.made(ast.While(test, [*rest, *copy.deepcopy(first)] or [ast.Pass()], []), node)
         return [*first, loop, *last]
 
-    def with_one_end(self, node: Any) -> tuple | None:
-        """Of a loop a; if c: s; break; b where a binds names that are read after the loop and not bound before: (a, c, b, s)."""
+    @staticmethod
+    def named_first(node: ast.While) -> ast.While:
+        """while (x := a) < b: c is while True: x = a; if not x < b: break; c."""
+        if node.orelse or sum(isinstance(n, ast.NamedExpr) for n in ast.walk(node.test)) != 1:
+            return node
+        test = copy.deepcopy(node.test)
+        above, field, n = None, "", test
+        while not isinstance(n, ast.NamedExpr):  # what is evaluated first
+            field = {ast.Compare: "left", ast.BinOp: "left", ast.UnaryOp: "operand"}.get(type(n), "")
+            if not field:
+                return node
+            above, n = n, getattr(n, field)
+        name = ast.copy_location(ast.Name(n.target.id, ast.Load()), n)
+        if above is None:
+            test = name
+        else:
+            setattr(above, field, name)
+        bind = ast.copy_location(ast.Assign([n.target], n.value), n)
+        leave = ast.copy_location(ast.If(ast.copy_location(ast.UnaryOp(ast.Not(), test), test), [ast.copy_location(ast.Break(), test)], []), test)
+        return ast.copy_location(ast.While(ast.copy_location(ast.Constant(True), test), [bind, leave, *node.body], []), node)
+
+    def visit_Try(self, node: ast.Try) -> Any:
+        """try: a; finally: x = b, where nothing leaves a: an error ends the function, and with it what x is."""
+        self.generic_visit(node)
+        body, result = list(node.body), []
+        if isinstance(body[-1], ast.Return) and body[-1].value is not None:
+            self.count += 1
+            name = f"result_{self.count}__"
+            result = [self.made(ast.Return(ast.Name(name, ast.Load())), body[-1])]
+            body[-1] = self.made(ast.Assign([ast.Name(name, ast.Store())], body[-1].value), body[-1])
+        if node.handlers or node.orelse or not all(map(self.binds_names, node.finalbody)) or own_jumps(body) or \
+                any(isinstance(n, ast.Return) for s in body for n in ast.walk(s)):
+            return node
+        self.changed = True
+        return [*body, *node.finalbody, *result]
+
+    def binds_names(self, s: Any) -> bool:
+        if isinstance(s, ast.If):
+            return all(map(self.binds_names, [*s.body, *s.orelse]))
+        targets = s.targets if isinstance(s, ast.Assign) else [s.target] if isinstance(s, (ast.AugAssign, ast.AnnAssign)) else []
+        return isinstance(s, ast.Pass) or bool(targets) and all(isinstance(t, ast.Name) for t in targets)
+
+    def with_one_end(self, node: Any, written: Any = None) -> tuple | None:
+        """Of a loop a; if c: s; break; b where a binds names that are read after the loop and not bound before: (a, c, b, s).
+        `written`: the loop as it stands in the function."""
         ends = [i for i, s in enumerate(node.body) if isinstance(s, ast.If) and not s.orelse and isinstance(s.body[-1], ast.Break)]
         if not ends or node.orelse or not isinstance(getattr(self.function, "body", None), list):
             return None
@@ -142,7 +194,7 @@ class _Sugar(ast.NodeTransformer):
         first, rest, last = node.body[:ends[0]], node.body[ends[0] + 1:], end.body[:-1]
         if own_jumps([*first, *rest, *last]) or any(isinstance(n, (ast.FunctionDef, ast.Lambda, ast.Return)) for s in node.body for n in ast.walk(s)):
             return None
-        before, after = around(self.function.body, node)
+        before, after = around(self.function.body, written or node)
         return (first, end.test, rest, last) if (bound_names(first) - before) & after else None
 
     def counted_with_end(self, node: ast.For) -> Any:
@@ -204,12 +256,13 @@ def _has_sugar(n: Any) -> bool:
     if isinstance(n, ast.Call):
         name = n.func.attr if isinstance(n.func, ast.Attribute) else getattr(n.func, "id", "")
         return name in ("combinations", "pairwise", "product", "reversed")
-    return isinstance(n, (ast.Global, ast.Set)) or isinstance(n, ast.While) and isinstance(n.test, ast.Constant) or \
+    return isinstance(n, (ast.Global, ast.Set, ast.Try)) or isinstance(n, ast.While) and (isinstance(n.test, ast.Constant) or has_named(n.test)) or \
         isinstance(n, ast.For) and own_breaks(n.body)
 
 
 def plainer(function: Any, called: Callable[[Any], tuple[bool, Any]]) -> Any:
     """The function in plainer words; itself if it has none of the others."""
+    function = without_nonlocals(function)
     if not any(map(_has_sugar, ast.walk(function))):
         return function
     whole = copy.deepcopy(function)

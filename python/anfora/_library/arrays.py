@@ -208,8 +208,8 @@ def full_like(x, fill_value, /, dtype=None, device=None, shape=None):
 
 
 @composed
-def searchsorted(sorted, v, /, side="left", sorter: Any = None):  # noqa: A002: NumPy's name
-    """Where values go into a sorted vector so that it stays sorted; `sorter` is the order that sorts it."""
+def searchsorted(sorted, v, /, side="left", sorter: Any = None, *, method=None):  # noqa: A002: NumPy's name
+    """Where values go into a sorted vector so that it stays sorted; `sorter` is the order that sorts it. `method`, JAX's, changes nothing."""
     return op.searchsorted(sorted if sorter is None else op.take(sorted, sorter), v, side=side)
 
 

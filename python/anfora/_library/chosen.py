@@ -20,6 +20,20 @@ def items_often(items, n, /):
 
 
 @helper
+def concat_as(arrays, /, axis=0, dtype=None):
+    """concatenate with an element type."""
+    whole = op.concatenate(arrays, axis)
+    return whole if dtype is None else op.cast(whole, dtype)
+
+
+@helper
+def stack_as(arrays, /, axis=0, dtype=None):
+    """stack with an element type."""
+    whole = op.stack(arrays, axis)
+    return whole if dtype is None else op.cast(whole, dtype)
+
+
+@helper
 def counted(start, stop, step, /):
     """A range of numbers that shapes tell, as a tuple."""
     if (stop - start) * step <= 0:

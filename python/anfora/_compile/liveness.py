@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a name is read after a loop that binds it, before something else does: then it keeps what the last round bound.
+
+    for x in xs: ...                  x is live after the first loop, and not after the second one
+    y = x
+    for x in ys: ...
+    x = 0"""
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from .names import position
+
+_COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
+_FUNCTIONS = (ast.FunctionDef, ast.Lambda)
+_ENDS = (ast.Return, ast.Raise)
+
+
+def _binds(target: Any, name: str) -> bool:
+    return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in ast.walk(target))
+
+
+def _reads(node: Any, name: str) -> bool:
+    """Whether a statement or expression may read what the name was before it."""
+    waiting = [node]
+    while waiting:
+        n = waiting.pop()
+        if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load):
+            return True
+        if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name) and n.target.id == name:
+            return True
+        if isinstance(n, ast.For) and _binds(n.target, name):
+            waiting += [n.iter, *n.orelse]
+        elif isinstance(n, _COMPREHENSIONS) and any(_binds(g.target, name) for g in n.generators):
+            waiting.append(n.generators[0].iter)
+        elif isinstance(n, _FUNCTIONS) and name in {a.arg for a in ast.walk(n.args) if isinstance(a, ast.arg)}:
+            waiting += [*n.args.defaults, *(d for d in n.args.kw_defaults if d)]
+        else:
+            waiting += ast.iter_child_nodes(n)
+    return False
+
+
+def _scan(block: list, name: str) -> bool | None:
+    """Of statements in order: True if the name is read first, False if it is bound or the function ends first, None if neither is."""
+    for s in block:
+        if isinstance(s, (ast.Assign, ast.AnnAssign)):
+            targets = s.targets if isinstance(s, ast.Assign) else [s.target]
+            if s.value is not None and _reads(s.value, name) or any(_reads(t, name) for t in targets):
+                return True
+            if s.value is not None and any(_binds(t, name) for t in targets):
+                return False
+        elif _reads(s, name):
+            return True
+        elif isinstance(s, _ENDS):
+            return False
+        elif isinstance(s, (ast.Break, ast.Continue)):
+            return None
+    return None
+
+
+def _blocks(s: Any) -> list[list]:
+    found = [getattr(s, field, None) for field in ("body", "orelse", "finalbody")]
+    found += [part.body for part in (*getattr(s, "handlers", ()), *getattr(s, "cases", ()))]
+    return [b for b in found if isinstance(b, list)]
+
+
+def _way(block: list, loop: Any) -> list | None:
+    """The blocks that a loop is in, from outside: (block, position in it, whose block it is)."""
+    for i, s in enumerate(block):
+        if type(s) is type(loop) and position(s) == position(loop):
+            return [(block, i)]
+        for b in [] if isinstance(s, (*_FUNCTIONS, ast.ClassDef)) else _blocks(s):
+            if (rest := _way(b, loop)) is not None:
+                return [(block, i), *rest]
+    return None
+
+
+def live_after(function: Any, loop: Any, name: str) -> bool:
+    """Whether what a loop of a function binds to a name may be read after it. True where it is not known where the loop stands."""
+    if any(isinstance(n, _FUNCTIONS) and n is not function and position(n) < position(loop) and _reads(n, name) for n in ast.walk(function)):
+        return True
+    way = _way(function.body, loop) if isinstance(function.body, list) else None
+    if way is None or _scan(loop.orelse, name):
+        return True
+    for k in reversed(range(len(way))):
+        block, i = way[k]
+        after = _scan(block[i + 1:], name)
+        if after is not None:
+            return after
+        around = way[k - 1][0][way[k - 1][1]] if k else None
+        if not isinstance(around, (ast.For, ast.While)) or block is around.orelse:
+            continue
+        if isinstance(around, ast.While) and _reads(around.test, name):
+            return True
+        if not (isinstance(around, ast.For) and _binds(around.target, name)) and _scan(around.body, name):  # in the next round
+            return True
+        if _scan(around.orelse, name):
+            return True
+    return False
