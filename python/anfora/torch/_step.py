@@ -26,6 +26,7 @@ from .._compile.emit import Builder
 from .._errors import CompileError, RunError
 from .._tree import type_text
 from ._backend import _drawn, _options, decompositions, lent
+from ._ctc import ctc_loss
 from ._decisions import Decisions, refuse, settled
 from ._graph import DTYPES, Sizes, Writer, attribute
 from ._known import Known, captured, hold
@@ -121,8 +122,7 @@ class _Stops(torch.overrides.TorchFunctionMode):
                 return self.known.run(func, args, {})
             except GuardOnDataDependentSymNode:
                 return self.decisions.decide(args[0])
-        if func is torch._C._nn.one_hot:  # checks its classes
-            func = one_hot
+        func = {torch._C._nn.one_hot: one_hot, torch.ctc_loss: ctc_loss}.get(func, func)  # which check classes and lengths
         check = check_of(func)
         if check is not None:
             check(*args, **(kwargs or {}))
