@@ -165,3 +165,6 @@ def test_ctc_of_labels_with_lengths():
     step = same_steps(lambda y, a, b: F.ctc_loss(labels(y), padded, a, b, zero_infinity=True), *((x, t(n), t([3, 0])) for n in ([6, 4], [2, 0], [4, 1])))
     raises(RuntimeError, "input_lengths", step, x, t([7, 1]), few)
     raises(RuntimeError, "target_lengths", step, x, many, t([4, 1]))
+    m = nn.Linear(4, 4).double()
+    never = at.compile_step(m, lambda y: F.ctc_loss(labels(y), padded, (2, 6), (3, 1)), torch.optim.SGD(m.parameters(), lr=0.1))
+    assert never(x) == math.inf and m.weight.isnan().all()  # as eager's, without a path that spells the labels

@@ -98,9 +98,11 @@ def ctc_loss(log_probs: torch.Tensor, targets: torch.Tensor, input_lengths: Any,
     weight = torch.where(given > 0, weight, torch.where(many == 0, 0.0, NEVER).to(weight.dtype))
     here = torch.arange(steps)[:, None] < given
     more = torch.where(here, log_probs.exp().sum(2), 0.0).sum(0)
-    losses = more - torch.ops.anfora.stop_gradient(more) - weight
+    never, zero = torch.isinf(weight), more - torch.ops.anfora.stop_gradient(more)
     if zero_infinity:
-        losses = torch.where(torch.isinf(losses), 0.0, losses)
+        losses = torch.where(never, 0.0, zero - weight)
+    else:  # where no path spells the labels, eager has no derivative: here it is infinite, that of the root of 0
+        losses = torch.where(never, torch.sqrt(torch.where(never, zero, 1.0)), zero) - weight
     if reduction == 1:
         return (losses / many.clamp(min=1)).mean()
     return losses.sum() if reduction == 2 else losses[0] if single else losses
