@@ -84,7 +84,7 @@ def ctc_loss(log_probs: torch.Tensor, targets: torch.Tensor, input_lengths: Any,
     torch._assert_async(enough & (many >= 0).all(), "Expected target_lengths to have values of at most as many as there are targets")
     labels = _labels(targets.to(torch.int64), many, most)
     most = labels.shape[1]
-    labels = torch.where(torch.arange(most) < many[:, None], labels, blank)  # others are not looked at
+    labels = torch.where(torch.arange(most) < many[:, None], labels, blank)  # the others do not count
     states = torch.full((n, 2 * most + 1), blank, dtype=torch.int64)
     states = torch.stack([states[:, 1::2], labels], 2).reshape(n, 2 * most)
     states = torch.cat([states, states.new_full((n, 1), blank)], 1)
