@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """anfora.torch: steps of models with a torch.autograd.Function, whose gradient is what its own backward() gives, beside eager PyTorch."""
-from cases_torch import HAS_TORCH, need_torch
+import copy
+
+from cases_torch import HAS_TORCH, close, need_torch
 from cases_torch_steps import raises, same_steps
 
 if HAS_TORCH:
     import torch
     from torch import nn
+    from torch.nn import functional as F
     from torch.autograd import Function
     from torch.utils.checkpoint import checkpoint
     from anfora import CompileError
@@ -221,3 +224,22 @@ def test_functions_that_are_refused():
     raises(CompileError, "differentiates itself", step, *batches()[0])
     step = at.compile_step(held, lambda y: torch.func.grad(lambda z: Product.apply(z, y, 1.0).sum())(y).sum(), torch.optim.SGD(held.parameters(), lr=0.1))
     raises(CompileError, "differentiates itself", step, *batches()[0])
+
+
+def test_a_product_that_is_detached_beside_one_that_is_not():
+    need_torch()
+
+    class Student(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.student, self.teacher = nn.Linear(64, 10), nn.Linear(64, 10)
+
+        def forward(self, x):
+            with torch.no_grad():
+                of = self.teacher(x)
+            return F.cosine_similarity(self.student(x), of).sum()
+    m = Student().double()
+    other, x = copy.deepcopy(m), torch.randn(4, 64).double()
+    m(x).backward()
+    at.compile_step(other, None, torch.optim.SGD(other.student.parameters(), lr=1.0))(x)
+    close(m.student.weight.detach() - m.student.weight.grad, other.student.weight.detach(), 1e-10)

@@ -3,7 +3,7 @@
 import math
 
 from cases_torch import HAS_TORCH, close, need_torch
-from cases_torch_steps import raises
+from cases_torch_steps import raises, same_steps
 
 if HAS_TORCH:
     import torch
@@ -149,3 +149,22 @@ def test_places_that_are_no_numbers():
     bags = torch.compile(lambda o: F.embedding_bag(t([0, 1, 1]), x[0, 0, :2], o, mode="sum"), backend="anfora")
     close(F.embedding_bag(t([0, 1, 1]), x[0, 0, :2], t([0, 0, 2]), mode="sum"), bags(t([0, 0, 2])), 1e-9)
     raises(RuntimeError, "not to decrease", bags, t([0, 2, 1]))
+
+
+def test_ctc_of_labels_with_lengths():
+    need_torch()
+
+    def labels(y):
+        return F.log_softmax(y.reshape(6, 2, 4), -1)
+    x, many, few = torch.randn(12, 4).double(), t([6, 4]), t([3, 1])
+    padded = t([[1, 1, 2], [3, -1, -1]])
+    def losses(y, a, b):
+        flat = F.ctc_loss(y.reshape(6, 2, 4), t([1, 2, 1, 3]), a, b, reduction="sum")  # whose derivative is PyTorch's, though these are no logarithms
+        return flat + F.ctc_loss(labels(y)[:, 0], padded[0], (4,), (3,))
+    same_steps(losses, (x, many, few), (x + 1, t([5, 6]), few))
+    step = same_steps(lambda y, a, b: F.ctc_loss(labels(y), padded, a, b, zero_infinity=True), *((x, t(n), t([3, 0])) for n in ([6, 4], [2, 0], [4, 1])))
+    raises(RuntimeError, "input_lengths", step, x, t([7, 1]), few)
+    raises(RuntimeError, "target_lengths", step, x, many, t([4, 1]))
+    m = nn.Linear(4, 4).double()
+    never = at.compile_step(m, lambda y: F.ctc_loss(labels(y), padded, (2, 6), (3, 1)), torch.optim.SGD(m.parameters(), lr=0.1))
+    assert never(x) == math.inf and m.weight.isnan().all()  # as eager's, without a path that spells the labels

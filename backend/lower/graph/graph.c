@@ -141,8 +141,17 @@ size_t anfi_glow_first_leaf(anf_ctx *cx, const anf_node *n) {
                                 : index_of(cx, n, t));
 }
 
+/* A value that is passed on is computed here if the plan does not leave it to its readers: a product whose epilogue ends here
+ * is written by nobody else.
+ *   y = StopGradient(x @ w + b); Sum(y * z, axis=1)   ->   the product is stored before the sum reads it */
+static gval passed_on(glow *w, const anf_node *n, gval v, bool inlined) {
+  anfi_view *x = n->type->kind == ANF_TYPE_TENSOR && !inlined ? v.at[0] : NULL;
+  if (x && x->kind == VIEW_LAZY && !x->tensor) anfi_view_force(w->L, x);
+  return v;
+}
+
 /* Ops that only arrange leaves. False: another op. */
-static bool arrange(glow *w, anf_node *n, gval *out) {
+static bool arrange(glow *w, anf_node *n, bool inlined, gval *out) {
   const anf_type *t = n->nin ? n->in[0].def->type : NULL;
   const anf_value *name = n->op == ANF_OP_RecordGet || n->op == ANF_OP_RecordSet
                               ? anfi_attr_value(w->cx, (anfi_opcode)n->op, n->u.attrs, 0)
@@ -163,7 +172,7 @@ static bool arrange(glow *w, anf_node *n, gval *out) {
   case ANF_OP_TupleSlice: *out = slice(w, n, v, t); return true;
   case ANF_OP_Identity:
   case ANF_OP_Fence:
-  case ANF_OP_StopGradient: *out = v; return true;
+  case ANF_OP_StopGradient: *out = passed_on(w, n, v, inlined); return true;
   case ANF_OP_Undef: return anfi_glow_undef(w, n, out);
   default: return false;
   }
@@ -253,7 +262,7 @@ static bool lower_op(glow *w, anf_node *n, bool inlined, gval *out) {
 }
 
 static bool apply(glow *w, anf_node *n, bool inlined, gval *out) {
-  if (arrange(w, n, out)) return true;
+  if (arrange(w, n, inlined, out)) return true;
   switch ((anfi_opcode)n->op) {
   case ANF_OP_Switch:
   case ANF_OP_SwitchLayer: return anfi_glow_choice(w, n, out);

@@ -7,7 +7,8 @@
 """
 from ._autograd import Function
 from ._backend import backend, fallbacks
-from ._step import Lion, Step, compile_step, export_step
+from ._lion import Lion
+from ._step import Step, compile_step, export_step
 
 import torch as _torch
 

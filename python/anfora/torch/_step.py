@@ -26,6 +26,7 @@ from .._compile.emit import Builder
 from .._errors import CompileError, RunError
 from .._tree import type_text
 from ._backend import _drawn, _options, decompositions, lent
+from ._ctc import ctc_loss
 from ._decisions import Decisions, refuse, settled
 from ._graph import DTYPES, Sizes, Writer, attribute
 from ._known import Known, captured, hold
@@ -121,8 +122,7 @@ class _Stops(torch.overrides.TorchFunctionMode):
                 return self.known.run(func, args, {})
             except GuardOnDataDependentSymNode:
                 return self.decisions.decide(args[0])
-        if func is torch._C._nn.one_hot:  # checks its classes
-            func = one_hot
+        func = {torch._C._nn.one_hot: one_hot, torch.ctc_loss: ctc_loss}.get(func, func)  # which check classes and lengths
         check = check_of(func)
         if check is not None:
             check(*args, **(kwargs or {}))
@@ -352,33 +352,6 @@ def _update(optimizer: Any, groups: list, clip: Callable | None, reached: list[b
             raise refuse(f"{type(o).__name__} changes its attribute {changed[0]} in each step", "keep it in `state`, as a tensor of one number")
         return params, [o.state[p] for p in params]
     return update
-
-
-class Lion(torch.optim.Optimizer):
-    """Lion (Chen et al. 2023): the sign of an interpolated momentum, with decay of the weights apart from the gradient."""
-
-    def __init__(self, params: Any, lr: float = 1e-4, betas: tuple = (0.9, 0.99), weight_decay: float = 0.0) -> None:
-        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
-
-    def _init_group(self, group: dict) -> None:
-        for p in group["params"]:
-            if p.grad is not None and not self.state[p]:
-                self.state[p]["exp_avg"] = torch.zeros_like(p)
-
-    @torch.no_grad()
-    def step(self, closure: Any = None) -> Any:
-        loss = None if closure is None else closure()
-        for group in self.param_groups:
-            self._init_group(group)
-            (b1, b2), lr = group["betas"], group["lr"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                m = self.state[p]["exp_avg"]
-                p.mul_(1 - lr * group["weight_decay"])
-                p.sub_(lr * torch.sign(m * b1 + p.grad * (1 - b1)))
-                m.mul_(b2).add_(p.grad, alpha=1 - b2)
-        return loss
 
 
 # ---- the program ----
