@@ -82,7 +82,7 @@ static bool is_before_last(const readers *q, const anf_node *r) {
 }
 
 static bool is_control(const anf_node *n) {
-  return anfi_op[n->op].lower == ANFI_LOWER_CALL || anfi_op[n->op].lower == ANFI_LOWER_CONTROL;
+  return anfi_op_of(n)->lower == ANFI_LOWER_CALL || anfi_op_of(n)->lower == ANFI_LOWER_CONTROL;
 }
 
 /* Is x, computed from the array, a number that is computed where it stands? */
