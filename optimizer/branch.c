@@ -57,6 +57,14 @@ static bool exchange(const anf_graph *f, const anf_graph *g) {
   return false;
 }
 
+/* Does each side give an array that it was given, so that the choice would copy one in each round of a loop (exchange.c)? */
+static bool copies(const anf_node *call, const anf_graph *f, const anf_graph *g) {
+  const anf_node *x = f->result, *y = g->result;
+  if (x->kind != ANFI_PARAM || y->kind != ANFI_PARAM || x->graph != f || y->graph != g)
+    return false;
+  return anfi_copies_array(call, call->in[x->u.index + 1].def, call->in[y->u.index + 1].def);
+}
+
 static anf_node *body(anfi_arena *a, anf_graph *g, anf_node *call) {
   anfi_map copies;
   anfi_node_vec order = {0};
@@ -73,7 +81,7 @@ static void flatten(anfi_pass *p, bool derived, anfi_arena *a, anf_node *call) {
   if (!anfi_is_op(sw, ANF_OP_Switch) || (call->flags & ANFI_NODE_EFFECT) || !call->type) return;
   anf_graph *f = anfi_value_graph(sw->in[1].def), *g = anfi_value_graph(sw->in[2].def);
   if (!is_cheap_graph(f, derived, a) || !is_cheap_graph(g, derived, a)) return;
-  if (exchange(f, g) || !anfi_rewrite(p)) return;
+  if (exchange(f, g) || copies(call, f, g) || !anfi_rewrite(p)) return;
   anf_node *branch[3] = {sw->in[0].def, body(a, f, call), body(a, g, call)};
   anf_node *n = anfi_apply(call->graph, ANF_OP_Switch, NULL, 3, branch);
   n->type = call->type;

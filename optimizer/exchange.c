@@ -2,7 +2,9 @@
 /* Choices of arrays. A choice of data copies the array that it chooses, in a loop in each round.
  *   a = c ? v : u; b = c ? u : v          ->  (a, b) = (c ? f : g)(u, v), f(u, v) = (v, u), g(u, v) = (u, v)
  *   (c ? u : v)[i]                        ->  c ? u[i] : v[i]
- * A branch that exchanges arrays moves none of them (backend/lower/graph/linear.c), and its derivative exchanges their adjoints.
+ *   best = c ? z : best, of a loop's state ->  best = (c ? f : g)(z, best)
+ * A branch that exchanges arrays moves none of them (backend/lower/graph/linear.c), and its derivative exchanges their adjoints;
+ * one that copies an array does so in one case alone, and its derivative adds in that case alone.
  * Rotations of up to MOST arrays are cycles of such choices: each takes the array that the next one takes otherwise. Choices
  * that elementwise operations alone read are part of their loop, and stay. */
 #include "optimizer/opt.h"
@@ -47,6 +49,16 @@ static bool are_opposite(const anf_node *a, const anf_node *b) {
 }
 
 /* ---- exchanges ---- */
+
+bool anfi_copies_array(const anf_node *n, const anf_node *yes, const anf_node *no) {
+  bool one = yes->kind == ANFI_PARAM && anfi_is_op(no, ANF_OP_IndexWrite),
+       other = no->kind == ANFI_PARAM && anfi_is_op(yes, ANF_OP_IndexWrite);
+  if (!one && !other) return false;
+  const anf_node *dies = one ? yes : no, *stays = one ? no : yes;
+  return n->type->kind == ANF_TYPE_TENSOR && n->type->n && dies->type == n->type &&
+         stays->type == n->type && anfi_is_op(n->graph->result, ANF_OP_MakeTuple) &&
+         !dies->uses->next && stays->uses->next;
+}
 
 /* Is it read by its elements, written, or handed on? Then it is in a buffer. */
 static bool is_in_buffer(const anf_node *n) {
@@ -101,9 +113,13 @@ static bool find_cycle(const choice *first, cycle *y) {
   return y->n > 1;
 }
 
+static anf_graph *side_graph(const choice *c, bool yes) {
+  return anfi_graph_beside(c->n->graph, yes ? ANFI_THEN : ANFI_ELSE);
+}
+
 /* (array..) -> those that the choices give on this side; parameter i is what choice i gives otherwise. */
 static anf_graph *side(const cycle *y, const anf_type *type, bool yes) {
-  anf_graph *g = anfi_graph_beside(y->at[0].n->graph, yes ? ANFI_THEN : ANFI_ELSE);
+  anf_graph *g = side_graph(&y->at[0], yes);
   anf_node *p[MOST], *out[MOST];
   for (size_t i = 0; i < y->n; i++) {
     p[i] = anfi_param(g, NULL, y->at[i].no->type);
@@ -147,6 +163,33 @@ static void exchange(anfi_pass *p, anfi_arena *a, const choice *c) {
   if (!find_cycle(c, &y)) return;
   for (size_t i = 0; i < y.n; i++) buffers |= is_in_buffer(y.at[i].n);
   if (buffers && are_made_before(a, &y) && anfi_rewrite(p)) make_branch(p, &y);
+}
+
+/* ---- copies ---- */
+
+/* (yes, no) -> the array of this side. */
+static anf_graph *copy_side(const choice *c, bool yes) {
+  anf_graph *g = side_graph(c, yes);
+  anf_node *p[2];
+  for (size_t i = 0; i < 2; i++) {
+    p[i] = anfi_param(g, NULL, c->n->type);
+    p[i]->debug = c->n->debug;
+  }
+  anfi_set_result(g, p[yes ? 0 : 1]);
+  return g;
+}
+
+/* A choice of an array that is read later, too, and of one that is not. */
+static void copy(anfi_pass *p, const choice *c) {
+  if (!anfi_copies_array(c->n, c->yes, c->no) || !anfi_rewrite(p)) return;
+  anf_node *in[3] = {NULL, c->yes, c->no};
+  in[0] = anfi_apply3(c->n->graph, ANF_OP_Switch, c->c, anfi_graph_value(copy_side(c, true)),
+                      anfi_graph_value(copy_side(c, false)));
+  in[0]->debug = c->n->debug;
+  anf_node *call = anfi_call(c->n->graph, 3, in);
+  call->type = c->n->type;
+  call->debug = c->n->debug;
+  anfi_substitute(c->n, call);
 }
 
 /* ---- reads ---- */
@@ -202,5 +245,8 @@ bool anfi_opt_exchange(anfi_pass *p) {
     if (p->m->nodes.at[i] && choice_of(p->m->nodes.at[i], &c)) exchange(p, a, &c);
   for (size_t i = 0; i < n; i++)
     if (p->m->nodes.at[i] && choice_of(p->m->nodes.at[i], &c)) read_sides(p, &c);
+  n = anfi_module_has_op(p->m, ANF_OP_Loop) ? p->m->nodes.n : 0;
+  for (size_t i = 0; i < n; i++)
+    if (p->m->nodes.at[i] && choice_of(p->m->nodes.at[i], &c)) copy(p, &c);
   return true;
 }

@@ -54,6 +54,8 @@ bool anfi_is_made_tuple(const anf_node *n);
 anf_node *anfi_tuple_item(anf_graph *g, anf_node *t, size_t i);
 /* Data of a type that is never read. */
 anf_node *anfi_undefined(anf_graph *g, const anf_type *t);
+/* In a step of a loop: does n choose between a state, which nothing else reads, and an array that is read later, too? */
+bool anfi_copies_array(const anf_node *n, const anf_node *yes, const anf_node *no);
 /* Gives a value whatever its arguments are: an op that may fail stays behind its branch. */
 bool anfi_is_total(const anf_node *n);
 /* fold.c: the constant that an op on constants gives, typed; NULL: it is none, too large or fails. */

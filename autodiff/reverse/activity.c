@@ -199,6 +199,16 @@ static bool callee_reads_items(anfi_j *j, const anf_node *n, uint32_t i) {
   return false;
 }
 
+/* Does a branch of n give input i as it is? Then it alone adds to the array's adjoint. */
+static bool branch_hands_on(const anf_node *n, uint32_t i) {
+  uint32_t branches = anfi_j_branches(n);
+  for (uint32_t k = 1; k <= branches; k++) {
+    const anf_graph *g = callee(n, k);
+    if (g && g->result == g->params.at[i - 1]) return true;
+  }
+  return false;
+}
+
 bool anfi_j_repeated(const anfi_jspec *s) {
   bool repeated = s->splice;
   for (size_t i = 0; i < s->jg->g->params.n; i++)
@@ -207,7 +217,7 @@ bool anfi_j_repeated(const anfi_jspec *s) {
 }
 
 /* Arguments that are constants of the callees: those that are constants here, and arrays that a recursion passes on
- * unchanged. In an iteration, callees also add to the adjoints of arrays that they read by index. An argument passed twice
+ * unchanged. In an iteration, callees also add to the adjoints of arrays that they read by index, and branches to those that they give. An argument passed twice
  * sums its adjoint at the first one. */
 static uint8_t *constants(anfi_j *j, const anf_node *n) {
   enum { inherited = ANFI_J_CONSTANT | ANFI_J_ADDS };
@@ -225,7 +235,8 @@ static uint8_t *constants(anfi_j *j, const anf_node *n) {
     if (recursive && recursive >= branches && is_array(arg))
       c[i - 1] = ANFI_J_CONSTANT | ANFI_J_ADDS;
     else if (!c[i - 1] && !recursive && repeated && !(j->cx->without & ANFI_WITHOUT_SUMS) &&
-             is_array(arg) && is_used_after(j, n, arg) && callee_reads_items(j, n, i))
+             is_array(arg) && is_used_after(j, n, arg) &&
+             (callee_reads_items(j, n, i) || branch_hands_on(n, i)))
       c[i - 1] = ANFI_J_ADDS;
     if (changed[i]) c[i - 1] = 0;
     for (uint32_t k = 1; c[i - 1] && k < i; k++)

@@ -131,6 +131,15 @@ static const growth cases[] = {
      X "{ u = x * 1.0; v = x * 0.5; s = 0.0; for i in 1..len(x) { if x[i] > 0.5 { (u, v) = (v, u) "
        "}; if u[0] > 0.3 { (u, v) = (v, u) }; s = s + u[i] * v[i-1] }; s }",
      0, true, 0},
+    {"return of what a loop writes",
+     X "{ def fill(x) { z = 0.3 * x; for i in 1..len(x) { z = IndexWrite(z, i, 0.5 * z[i-1] + "
+       "x[i]); if z[i] > 1.97 { return z } }; z * 2.0 }; z = fill(x); Sum(z * z) }",
+     0, true, 0},
+    {"the best state is copied",
+     X "{ z = x * 1.0; best = z; fb = 1e9; for i in 1..len(x) { z = IndexWrite(z, i, 0.5 * z[i-1] "
+       "+ x[i]); a = Abs(z[i] - 1.0); if a < fb { fb = a; best = z } }; Sum(best * best * x[0]) + "
+       "fb }",
+     0, true, 0},
     {"exchange by choices", // written as two of them
      X
      "{ u = x * 1.0; v = x * 0.5; for i in 1..len(x) { c = x[i] > 0.5; a = if c { v } else { u }; "

@@ -207,16 +207,27 @@ typedef struct branches {
   anfi_leaves leaves;
   gtarget to;
   bool *taken; // by leaf: the branches write it in the buffer of an argument
+  glink *link; // which
   /* by leaf: the branches write it in one of several parts of this buffer, or NULL; from which element on */
   texpr *shared, *at;
 } branches;
 
 static bool choose(glow *w, const site *s, anf_node *callee, gval *out);
 
+/* Where the branch may write leaf i: not in an argument's buffer that it still reads. */
+static texpr branch_room(const glow *w, const branches *m, size_t i, const anf_graph *g) {
+  if (!m->taken[i]) return m->to.room[i];
+  if (!g) return NULL;
+  bool reads = g->params.at[m->link[i].input - 1]->uses != NULL;
+  return reads && anfi_glow_stores(w, m->s->call, g, i, m->link[i]) ? NULL : m->to.room[i];
+}
+
 static bool lower_branch(glow *w, branches *m, size_t k, anf_node *callee) {
   anf_graph *g = anfi_value_graph(callee);
   site in = *m->s;
-  in.to = m->to.room;
+  texpr *to = ANFI_NEW_N(w->a, texpr, m->leaves.n + 1);
+  for (size_t i = 0; i < m->leaves.n; i++) to[i] = branch_room(w, m, i, g);
+  in.to = to;
   anfi_low_open(w->L);
   if (!(g ? call_known(w, &in, g, &m->v[k]) : choose(w, &in, callee, &m->v[k]))) return false;
   m->body[k] = anfi_low_close(w->L);
@@ -230,23 +241,39 @@ static bool is_argument(const site *s, const anfi_view *v) {
   return false;
 }
 
+/* May two buffers overlap? */
+static bool overlap(const glow *w, texpr a, texpr b) {
+  const uint64_t *x = anfi_map_find(&w->slot, anfi_key(a)),
+                 *y = anfi_map_find(&w->slot, anfi_key(b));
+  return a == b || (x && y && w->slots.at[*x - 1].room == w->slots.at[*y - 1].room);
+}
+
+/* May it read the buffer of an argument that the branches write another leaf in? */
+static bool reads_taken(const glow *w, const branches *m, size_t leaf, const anfi_view *v) {
+  for (size_t i = 0; i < m->leaves.n; i++)
+    if (m->taken[i] && i != leaf && (!v->tensor || overlap(w, v->tensor, m->to.room[i])))
+      return true;
+  return false;
+}
+
 /* The argument that all branches give, as far as they give anything for this leaf; or NULL. */
-static anfi_view *common(const branches *m, size_t leaf) {
+static anfi_view *common(const glow *w, const branches *m, size_t leaf) {
   anfi_view *v = NULL;
   for (size_t k = 0; k < m->n; k++) {
     anfi_view *x = m->v[k].n ? m->v[k].at[leaf] : NULL;
     if (x && ((v && x != v) || !is_argument(m->s, x))) return NULL;
     if (x) v = x;
   }
-  return v;
+  return v && v->type->n && reads_taken(w, m, leaf, v) ? NULL : v;
 }
 
 /* The buffer of the argument that leaf i is written in, whichever branch runs, or NULL. `shared`: if branches write it in
  * different ones, parts of one buffer, that buffer. */
-static texpr taken_over(glow *w, const site *s, size_t i, texpr *shared) {
+static texpr taken_over(glow *w, const site *s, size_t i, texpr *shared, glink *one) {
   glinks l;
   *shared = NULL;
   if (s->call->kind != ANFI_CALL || !anfi_glow_takes_one(w, s->call, i, &l)) return NULL;
+  *one = l.at[0];
   const anfi_view *v = s->args[l.at[0].input - 1].at[l.at[0].leaf];
   if (l.n == 1) return v && v->owned ? v->tensor : NULL;
   const gslot *slot = anfi_glow_own_slot(w, v);
@@ -267,11 +294,12 @@ static void start_branches(glow *w, branches *m, const site *s, size_t n, const 
                   .leaves = *l};
   m->to.room = ANFI_NEW_N(w->a, texpr, l->n + 1);
   m->taken = ANFI_NEW_N(w->a, bool, l->n + 1);
+  m->link = ANFI_NEW_N(w->a, glink, l->n + 1);
   m->shared = ANFI_NEW_N(w->a, texpr, l->n + 1);
   m->at = ANFI_NEW_N(w->a, texpr, l->n + 1);
   for (size_t i = 0; i < l->n; i++)
     if (l->at[i].scalar) continue;
-    else if ((m->to.room[i] = taken_over(w, s, i, &m->shared[i]))) m->taken[i] = true;
+    else if ((m->to.room[i] = taken_over(w, s, i, &m->shared[i], &m->link[i]))) m->taken[i] = true;
     else if (!m->shared[i])
       m->to.room[i] =
           s->to && s->to[i] ? s->to[i] : anfi_t_tensor1(w->t, l->at[i].elem, "t", l->at[i].n);
@@ -286,6 +314,24 @@ static bool is_shared(const glow *w, const branches *m, size_t i) {
   return m->shared[i] != NULL;
 }
 
+/* What a branch gives, where it is wanted. A buffer of an argument in which it stores a value of its own is written after all
+ * that may read it: numbers, other leaves, the value itself. */
+static void put_branch(glow *w, const branches *m, gval v) {
+  bool stores = false;
+  for (size_t i = 0; i < v.n; i++) {
+    stores |= v.at[i] && m->taken[i] && v.at[i]->tensor != m->to.room[i];
+    if (v.at[i] && m->to.var[i]) anfi_low_set(w->L, m->to.var[i], anfi_view_value(w->L, v.at[i]));
+  }
+  for (size_t i = 0; i < v.n && stores; i++) {
+    bool there = v.at[i] && v.at[i]->tensor && v.at[i]->tensor == m->to.room[i];
+    if (!v.at[i] || !m->to.room[i] || there) continue;
+    bool itself = m->taken[i] && (!v.at[i]->tensor || overlap(w, v.at[i]->tensor, m->to.room[i]));
+    if (itself || reads_taken(w, m, i, v.at[i])) v.at[i] = anfi_glow_copied_out(w, v.at[i]);
+  }
+  for (size_t i = 0; i < v.n; i++)
+    if (v.at[i] && m->to.room[i]) anfi_view_store(w->L, v.at[i], m->to.room[i]);
+}
+
 /* Variables and rooms for what the branches bring together; then each branch writes them at its end. */
 static gval end_branches(glow *w, branches *m) {
   gval out = anfi_glow_new(w, m->leaves.n);
@@ -294,7 +340,7 @@ static gval end_branches(glow *w, branches *m) {
     const anfi_leaf *l = &m->leaves.at[i];
     tdtype d = anfi_t_dt(l->elem);
     texpr room = m->to.room[i];
-    if ((out.at[i] = common(m, i))) {
+    if ((out.at[i] = common(w, m, i))) {
       m->to.room[i] = NULL;
       continue;
     }
@@ -312,7 +358,7 @@ static gval end_branches(glow *w, branches *m) {
   for (size_t k = 0; k < m->n; k++) {
     anfi_low_open(w->L);
     anfi_low_add(w->L, anfi_t_splice(w->t, m->body[k]->n, m->body[k]->s));
-    anfi_glow_target_put(w, &m->to, m->v[k]);
+    put_branch(w, m, m->v[k]);
     for (size_t i = 0; i < m->leaves.n; i++)
       if (m->at[i]) anfi_low_set(w->L, m->at[i], anfi_glow_own_slot(w, m->v[k].at[i])->at);
     m->body[k] = anfi_low_close(w->L);
@@ -440,6 +486,15 @@ bool anfi_glow_call_op(glow *w, anf_node *n, gval *out) {
 
 /* ---- choices of data ---- */
 
+/* The buffer that one of the two is in, if the choice may write the other one there. */
+static texpr taken_data(glow *w, const anf_node *n, size_t leaf, const anfi_view *yes,
+                        const anfi_view *no) {
+  glinks l;
+  if (!anfi_glow_takes_one(w, n, leaf, &l) || l.n != 1) return NULL;
+  const anfi_view *v = l.at[0].input == 1 ? yes : no;
+  return v->owned ? v->tensor : NULL;
+}
+
 static bool choose_data(glow *w, anf_node *n, gval *out) {
   anfi_leaves l = {0};
   gval a = anfi_glow_value(w, n->in[1].def), b = anfi_glow_value(w, n->in[2].def);
@@ -448,14 +503,16 @@ static bool choose_data(glow *w, anf_node *n, gval *out) {
   *out = anfi_glow_new(w, l.n);
   for (size_t i = 0; i < l.n; i++) {
     if (!a.at[i] || !b.at[i]) {
-      out->at[i] = a.at[i] ? a.at[i] : b.at[i];
+      anfi_view *v = a.at[i] ? a.at[i] : b.at[i];
+      out->at[i] = v && w->linear ? anfi_glow_copied_out(w, v) : v;
       continue;
     }
     texpr x = anfi_glow_atom(w, &l.at[i], a.at[i]), y = anfi_glow_atom(w, &l.at[i], b.at[i]), r;
+    texpr taken = l.at[i].scalar ? NULL : taken_data(w, n, i, a.at[i], b.at[i]);
     if (l.at[i].scalar) r = anfi_low_let(w->L, anfi_t_select(w->t, cond, x, y), "r");
     else {
       const texpr *to = w->to[n->id];
-      r = to && to[i] ? to[i] : anfi_low_local(w->L, l.at[i].elem, l.at[i].n, "t");
+      r = taken ? taken : to && to[i] ? to[i] : anfi_low_local(w->L, l.at[i].elem, l.at[i].n, "t");
       anfi_low_open(w->L);
       anfi_view_store(w->L, a.at[i], r);
       tstmt yes = anfi_low_close(w->L);
@@ -464,6 +521,7 @@ static bool choose_data(glow *w, anf_node *n, gval *out) {
       anfi_low_add(w->L, anfi_t_if(w->t, cond, yes, anfi_low_close(w->L)));
     }
     out->at[i] = anfi_glow_view(w, &l.at[i], r);
+    out->at[i]->owned = taken != NULL;
   }
   return true;
 }

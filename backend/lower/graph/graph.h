@@ -185,6 +185,9 @@ typedef struct glinks {
   glink at[ANFI_MOST_LINKS];
 } glinks;
 bool anfi_glow_takes_one(glow *w, const anf_node *n, size_t leaf, glinks *l);
+/* Of a branch g of a call whose leaf is written in `one`: does it give a value of its own, to be stored there? */
+bool anfi_glow_stores(const glow *w, const anf_node *call, const anf_graph *g, size_t leaf,
+                      glink one);
 gsource anfi_glow_source(anf_ctx *cx, gsource s);
 static inline uint64_t anfi_glow_input_bit(size_t input) {
   return UINT64_C(1) << input % 64;

@@ -13,6 +13,8 @@
  *             Hard case: (u, v) = c ? (v, u) : (u, v) exchanges arrays. p is then one of a class of leaves of one type, and
  *             which one is known at run time only. Each of the class is the buffer of at most one leaf of the result, as
  *             each link is the only last reader of what it takes over, so that a loop permutes the buffers of a class.
+ *             Hard case: (best, z) = c ? (z, z) : (best, z) copies z only where c holds: a branch may store what it gives in the
+ *             buffer that the others write, if that is no other leaf's, after all that it reads (control.c).
  *   dynamic   `owned` of a view: its buffer holds this value alone. Whoever reads an owned view last
  *             (anfi_glow_is_last) may write over it; a buffer of the caller or of the host is never owned.
  * Readers that come before the last one (reads_first.c puts them there) must not read later what they stand for: numbers
@@ -75,13 +77,40 @@ typedef struct {
   size_t last_uses, other_uses;
 } readers;
 
+static bool is_before_last(const readers *q, const anf_node *r) {
+  return !q->last || q->w->at[r->id] < q->w->at[q->last->id];
+}
+
+static bool is_control(const anf_node *n) {
+  return anfi_op_of(n)->lower == ANFI_LOWER_CALL || anfi_op_of(n)->lower == ANFI_LOWER_CONTROL;
+}
+
+/* Is x, computed from the array, a number that is computed where it stands? */
+static bool is_number(const anf_node *x) {
+  if (has_array(x->type)) return false;
+  return x->kind == ANFI_CALL || x->op == ANF_OP_Loop || !is_control(x);
+}
+
+/* Do numbers alone read the tensor r, before the last, as Sum does in Sum(z * z)? */
+static bool feeds_numbers(readers *q, const anf_node *r, int deep) {
+  if (r->kind != ANFI_APPLY || r->type->kind != ANF_TYPE_TENSOR || is_control(r)) return false;
+  if (r == q->g->result || deep > DEEPEST) return false;
+  for (const anfi_use *u = r->uses; u; u = u->next) {
+    const anf_node *x = u->user;
+    if (x->graph != q->g) return false;
+    if (!is_at(q->w, x, q->g)) continue;
+    if (++q->other_uses > MOST_USES || !x->type || !is_before_last(q, x)) return false;
+    if (!is_number(x) && !feeds_numbers(q, x, deep + 1)) return false;
+  }
+  return true;
+}
+
 /* Does r, which is not the last and has the array as an input, leave nothing that reads the array later? */
 static bool reads_at_once(readers *q, const anf_node *r, size_t input) {
-  if (!r->type || (q->last && q->w->at[r->id] >= q->w->at[q->last->id])) return false;
-  if (!has_array(r->type))
-    return r->kind == ANFI_CALL || r->op == ANF_OP_Loop ||
-           (anfi_op[r->op].lower != ANFI_LOWER_CALL && anfi_op[r->op].lower != ANFI_LOWER_CONTROL);
-  if (r->kind == ANFI_APPLY && r->op == ANF_OP_Loop) return true;
+  if (!r->type || !is_before_last(q, r)) return false;
+  if (!has_array(r->type)) return is_number(r);
+  if (r->kind == ANFI_APPLY && (r->op == ANF_OP_Loop || r->op == ANF_OP_Switch)) return true;
+  if (feeds_numbers(q, r, 0)) return true;
   if (r->kind != ANFI_CALL && !is_part(r)) return false;
   uint64_t bit = anfi_glow_input_bit(input);
   if (q->parts == PARTS_SHALL) *anfi_map_at(&q->w->forced, r->id) |= bit;
@@ -114,8 +143,8 @@ static bool only_last(readers *q, const anf_node *n, size_t leaf, int deep) {
 /* Is it a value with a buffer of its own, if it is in one? */
 static bool makes_buffer(const anf_node *n) {
   if (n->kind == ANFI_PARAM || n->kind == ANFI_CALL) return true;
-  return n->kind == ANFI_APPLY &&
-         (n->op == ANF_OP_Loop || (anfi_op_of(n)->flags & ANFI_WRITES_OVER));
+  return n->kind == ANFI_APPLY && (n->op == ANF_OP_Loop || n->op == ANF_OP_Switch ||
+                                   (anfi_op_of(n)->flags & ANFI_WRITES_OVER));
 }
 
 /* Does `use` of `last` read s, after all others? NULL: is s one leaf of the result, and of nothing else? */
@@ -208,24 +237,79 @@ static const anfi_use *argument(const anf_node *n, size_t from, size_t *p) {
   return NULL;
 }
 
-/* Over the graphs that a call may enter. */
-static bool call_links(const glow *w, const anf_node *call, const anf_node *callee, size_t leaf,
-                       int deep, glinks *l) {
-  const anf_graph *g = anfi_value_graph(callee);
-  if (g) {
-    size_t all[MOST], c = w->carry[g->id] ? w->carry[g->id][leaf] : NONE;
-    size_t n = c == ANY || c == NONE ? 0 : class_members(w, g, c, all);
-    for (size_t i = 0; i < n; i++) {
-      const anfi_use *u = argument(call, 1, &all[i]);
-      if (!add_link(l, call, u, all[i])) return false;
+/* What the graphs that a call may enter write over: in `own` branches of a choice that do not, but give a value of their own,
+ * or an argument that is read later; are there some of which it is not known yet? */
+typedef struct gentered {
+  glinks *l;
+  bool own, unknown;
+} gentered;
+
+static bool may_take(glow *w, const anf_node *n, const anfi_use *u, size_t leaf) {
+  gsource s = anfi_glow_source(w->cx, (gsource){u->def, leaf});
+  return is_last(w, n->graph, s, n, u, PARTS_MAY);
+}
+
+static bool graph_links(glow *w, const anf_node *call, const anf_graph *g, size_t leaf, bool choice,
+                        gentered *e) {
+  size_t all[MOST], c = w->carry[g->id] ? w->carry[g->id][leaf] : NONE, before = e->l->n;
+  size_t n = c == ANY || c == NONE ? 0 : class_members(w, g, c, all);
+  e->unknown |= c == ANY;
+  for (size_t i = 0; i < n; i++) {
+    const anfi_use *u = argument(call, 1, &all[i]);
+    if (choice && u && !may_take(w, call, u, all[i])) {
+      e->l->n = before;
+      return e->own = true;
     }
-    return n > 0 || c == ANY;
+    if (!add_link(e->l, call, u, all[i])) return false;
   }
+  if (n || c == ANY) return true;
+  e->own = true;
+  return choice;
+}
+
+static bool entered_links(glow *w, const anf_node *call, const anf_node *callee, size_t leaf,
+                          int deep, gentered *e) {
+  const anf_graph *g = anfi_value_graph(callee);
+  if (g) return graph_links(w, call, g, leaf, deep > 0, e);
   if (!anfi_is_op(callee, ANF_OP_Switch) && !anfi_is_op(callee, ANF_OP_SwitchLayer)) return false;
   if (deep > DEEPEST) return false;
   for (uint32_t k = 1; k < callee->nin; k++)
-    if (!call_links(w, call, callee->in[k].def, leaf, deep + 1, l)) return false;
+    if (!entered_links(w, call, callee->in[k].def, leaf, deep + 1, e)) return false;
   return true;
+}
+
+/* May another leaf of what the call gives be in the same buffer? */
+static bool is_wanted_twice(glow *w, const anf_node *call, size_t leaf, glink one) {
+  size_t n = anfi_leaf_count(call->type);
+  for (size_t k = 0; k < n; k++) {
+    glinks l = {0};
+    if (k == leaf) continue;
+    entered_links(w, call, call->in[0].def, k, 0, &(gentered){.l = &l});
+    for (size_t i = 0; i < l.n; i++)
+      if (l.at[i].input == one.input && l.at[i].leaf == one.leaf) return true;
+  }
+  return n > MOST_USES;
+}
+
+/* Over the graphs that a call may enter. Branches with a value of their own store it in the buffer that the others write,
+ * which is one, and no other leaf's. */
+static bool call_links(glow *w, const anf_node *call, size_t leaf, glinks *l) {
+  gentered e = {.l = l};
+  if (!entered_links(w, call, call->in[0].def, leaf, 0, &e)) return false;
+  if (!e.own) return true;
+  if (!l->n) return e.unknown;
+  return l->n == 1 && !is_wanted_twice(w, call, leaf, l->at[0]);
+}
+
+/* Over what a choice of data gives in one case; in the other it is stored there. */
+static bool choice_links(glow *w, const anf_node *n, size_t leaf, glinks *l) {
+  for (int param = 1; param >= 0; param--)
+    for (uint32_t i = 1; i < n->nin; i++) {
+      gsource s = anfi_glow_source(w->cx, (gsource){n->in[i].def, leaf});
+      if ((s.n->kind == ANFI_PARAM) == param && may_take(w, n, &n->in[i], leaf))
+        return add_link(l, n, &n->in[i], leaf);
+    }
+  return false;
 }
 
 /* Leaves of the state, and of what comes before it in the parameters of the step. */
@@ -277,11 +361,12 @@ static bool loop_links(const glow *w, const anf_node *n, size_t leaf, glinks *ou
 
 /* The leaves of inputs of s.n that s takes over, one of them. False: none. True and none found: the callee is not known
  * yet, or s is undefined. */
-static bool links_of(const glow *w, gsource s, glinks *l) {
+static bool links_of(glow *w, gsource s, glinks *l) {
   const anf_node *n = s.n;
   l->n = 0;
-  if (n->kind == ANFI_CALL) return call_links(w, n, n->in[0].def, s.leaf, 0, l);
+  if (n->kind == ANFI_CALL) return call_links(w, n, s.leaf, l);
   if (n->kind != ANFI_APPLY) return false;
+  if (n->op == ANF_OP_Switch) return choice_links(w, n, s.leaf, l);
   if (n->op == ANF_OP_Undef) return true;
   if (n->op == ANF_OP_Loop) return loop_links(w, n, s.leaf, l);
   bool writes = anfi_op_of(n)->flags & ANFI_WRITES_OVER && n->in[0].def->type == n->type;
@@ -358,6 +443,13 @@ static bool made_in(glow *w, anf_graph *g, size_t k, gparts parts, gmade *q) {
 static bool is_array_leaf(const anf_type *t, size_t k) {
   t = leaf_type(t, k);
   return t->kind == ANF_TYPE_TENSOR && t->n > 0;
+}
+
+bool anfi_glow_stores(const glow *w, const anf_node *call, const anf_graph *g, size_t leaf,
+                      glink one) {
+  size_t c = w->carry[g->id] ? w->carry[g->id][leaf] : NONE;
+  const anfi_use *u = c == ANY || c == NONE || !is_single(w, g, c) ? NULL : argument(call, 1, &c);
+  return !u || (size_t)(u - call->in) != one.input || c != one.leaf;
 }
 
 /* May its rounds exchange arrays? */
