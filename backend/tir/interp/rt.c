@@ -42,6 +42,23 @@ static uint64_t special(trt f, const uint64_t *v) {
   return anfi_t_lane_of_f64(d, r[v[1]]);
 }
 
+/* Operands that are memory: how many doubles of it the decomposition uses. */
+static bool rt_decompose(imachine *m, const ins *i, trt f, const uint64_t *v) {
+  double *p[5];
+  size_t a = (size_t)v[0], b = f == TRT_anf_rt_svd ? (size_t)v[1] : a, k = a < b ? a : b;
+  size_t eigh[4] = {a * a, a, a * a, anfi_eigh_work(a)};
+  size_t svd[5] = {a * b, a * k, k, k * b, anfi_svd_work(a, b)};
+  size_t n = f == TRT_anf_rt_svd ? 5 : 4, first = f == TRT_anf_rt_svd ? 2 : 1;
+  for (size_t j = 0; j < n; j++) {
+    p[j] = (double *)anfi_t_mem_host(&m->mem, v[first + j],
+                                     (n == 5 ? svd[j] : eigh[j]) * sizeof(double));
+    if (!p[j]) return anfi_im_mem_fail(m, i, IM_RANGE);
+  }
+  if (f == TRT_anf_rt_svd) anfi_svd(a, b, p[0], p[1], p[2], p[3], p[4]);
+  else anfi_eigh(a, p[0], p[1], p[2], p[3]);
+  return true;
+}
+
 static bool rt_comm_start(imachine *m, const ins *i, const uint64_t *v, uint64_t *ticket) {
   void *in = anfi_t_mem_host(&m->mem, v[4], 0), *out = anfi_t_mem_host(&m->mem, v[5], 0);
   if (!in || !out) return anfi_im_mem_fail(m, i, IM_RANGE);
@@ -100,6 +117,8 @@ bool anfi_im_runtime(imachine *m, const ins *i, trt f, const uint32_t *arg) {
     return true;
   case TRT_anf_rt_complex:
   case TRT_anf_rt_polygamma: r[i->d] = special(f, v); return true;
+  case TRT_anf_rt_eigh:
+  case TRT_anf_rt_svd: return rt_decompose(m, i, f, v);
   case TRT_anf_rt_parallel:
   case TRT_COUNT: break; // made a loop when compiled
   }
