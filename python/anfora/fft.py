@@ -19,15 +19,12 @@ def as_complex(x):
     return op.make_complex(op.real(y), op.imag(y))
 
 
-def lengthened(x, n, axis=-1):
-    """The dim cut, or filled with zeros, to length n."""
-    y = op.swapaxes(x, axis, -1) if op.ndim(x) > 1 else x
-    have = y.shape[-1]
+def lengthened(x, n):
+    """The last dim cut, or filled with zeros, to length n."""
+    have = x.shape[-1]
     if n <= have:
-        y = y[..., :n]
-    else:
-        y = op.concatenate([y, op.broadcast_to(op.zeros_like(y[..., :1]), tuple(y.shape[:-1]) + (n - have,))], -1)
-    return op.swapaxes(y, axis, -1) if op.ndim(x) > 1 else y
+        return x[..., :n]
+    return op.concatenate([x, op.broadcast_to(op.zeros_like(x[..., :1]), tuple(x.shape[:-1]) + (n - have,))], -1)
 
 
 def scaled(y, n, norm, inverse):
@@ -42,8 +39,10 @@ def scaled(y, n, norm, inverse):
 
 def one_dim(x, n, axis, norm, inverse):
     """A transform along one dim."""
-    whole = x if n is None else lengthened(x, n, axis)
-    return scaled(op.fft(whole, axis, inverse), whole.shape[axis], norm, inverse)
+    moved = op.swapaxes(x * 1.0, axis, -1) if op.ndim(x) > 1 else x * 1.0
+    whole = moved if n is None else lengthened(moved, n)
+    y = scaled(op.fft(whole, -1, inverse), whole.shape[-1], norm, inverse)
+    return op.swapaxes(y, axis, -1) if op.ndim(x) > 1 else y
 
 
 @transform
