@@ -21,10 +21,8 @@ def as_complex(x):
 
 def lengthened(x, n):
     """The last dim cut, or filled with zeros, to length n."""
-    have = x.shape[-1]
-    if n <= have:
-        return x[..., :n]
-    return op.concatenate([x, op.broadcast_to(op.zeros_like(x[..., :1]), tuple(x.shape[:-1]) + (n - have,))], -1)
+    more = max(n - x.shape[-1], 0)
+    return op.concatenate([x[..., :n], op.broadcast_to(op.zeros_like(x[..., :1]), tuple(x.shape[:-1]) + (more,))], -1)
 
 
 def scaled(y, n, norm, inverse):
@@ -39,9 +37,10 @@ def scaled(y, n, norm, inverse):
 
 def one_dim(x, n, axis, norm, inverse):
     """A transform along one dim."""
-    moved = op.swapaxes(x * 1.0, axis, -1) if op.ndim(x) > 1 else x * 1.0
-    whole = moved if n is None else lengthened(moved, n)
-    y = scaled(op.fft(whole, -1, inverse), whole.shape[-1], norm, inverse)
+    if n is None:
+        return scaled(op.fft(x, axis, inverse), x.shape[axis], norm, inverse)
+    moved = op.swapaxes(x, axis, -1) if op.ndim(x) > 1 else x
+    y = scaled(op.fft(lengthened(moved, n), -1, inverse), n, norm, inverse)
     return op.swapaxes(y, axis, -1) if op.ndim(x) > 1 else y
 
 
