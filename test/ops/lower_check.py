@@ -93,7 +93,7 @@ def differ(got, want, ulps, summed=False):
         bad = ulp_distance(a, w) > ulps * (65536 if got.dtype == "bf16" else 1)
         bad |= (a == 0) & (w == 0) & (np.signbit(a) != np.signbit(w)) & (ulps == 0)
         if summed:
-            bad &= np.abs(a - w) > 16 * np.finfo(w.dtype).eps * np.max(np.abs(w))
+            bad &= np.abs(a - w) > 16 * np.finfo(w.dtype).eps * np.max(np.abs(w), initial=0)
     if not np.any(bad):
         return ""
     i = tuple(x[0] for x in np.nonzero(np.atleast_1d(bad)))
