@@ -380,6 +380,14 @@ typedef enum anfi_complex_fn {
 void anfi_complex(anfi_complex_fn f, const double a[2], const double b[2], double out[2]);
 double anfi_polygamma(int n, double x);
 
+/* eigen.c */
+/* Eigenvalues w[n] of (a + a') / 2, the least first, and eigenvectors, the columns of v[n, n]. `work` has anfi_eigh_work(n) doubles. */
+size_t anfi_eigh_work(size_t n);
+void anfi_eigh(size_t n, const double *a, double *w, double *v, double *work);
+/* u[m, k] diag(s[k]) vt[k, n] = a[m, n] with k the less of m and n, the greatest value first; `work` has anfi_svd_work(m, n) doubles. */
+size_t anfi_svd_work(size_t m, size_t n);
+void anfi_svd(size_t m, size_t n, const double *a, double *u, double *s, double *vt, double *work);
+
 /* os/posix.c: system calls */
 /* Reads a whole file into the arena, NUL-terminated; "-" is standard input. Fails with E03xx. */
 bool anfi_os_read(anf_ctx *cx, anfi_arena *a, const char *path, char **text, size_t *len);

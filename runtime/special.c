@@ -17,3 +17,15 @@ double anf_rt_polygamma(anf_stream *s, int32_t n, double x) {
   (void)s;
   return anfi_polygamma(n, x);
 }
+
+void anf_rt_eigh(anf_stream *s, uint64_t n, void *a, void *w, void *v, void *work) {
+  (void)s;
+  anfi_eigh((size_t)n, (const double *)a, (double *)w, (double *)v, (double *)work);
+}
+
+void anf_rt_svd(anf_stream *s, uint64_t m, uint64_t n, void *a, void *u, void *values, void *vt,
+                void *work) {
+  (void)s;
+  anfi_svd((size_t)m, (size_t)n, (const double *)a, (double *)u, (double *)values, (double *)vt,
+           (double *)work);
+}

@@ -245,6 +245,9 @@ anf_node *anfi_batch_diag(anfi_batch *b) {
   return anfi_b_3(b, ANF_OP_Where, eye, x, zero);
 }
 
+/* What works on the last two dims takes any dims before them. */
+anf_node *anfi_batch_matrices(anfi_batch *b) { return anfi_b_again(b, b->in); }
+
 /* ---- effects ---- */
 
 /* An assertion holds if it holds for all lanes; Print prints the batch. */

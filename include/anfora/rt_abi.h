@@ -80,6 +80,11 @@ ANF_API float anf_rt_f16_to_f32(uint16_t x);
 ANF_API double anf_rt_complex(anf_stream *s, int32_t f, int32_t part, double re, double im,
                               double re2, double im2);
 ANF_API double anf_rt_polygamma(anf_stream *s, int32_t n, double x);
+/* Eigenvalues and eigenvectors of a symmetric matrix of n rows; singular values and vectors of one of m rows. `work` is scratch
+ * memory, as large as the compiler knows it has to be. */
+ANF_API void anf_rt_eigh(anf_stream *s, uint64_t n, void *a, void *w, void *v, void *work);
+ANF_API void anf_rt_svd(anf_stream *s, uint64_t m, uint64_t n, void *a, void *u, void *values,
+                        void *vt, void *work);
 /* Marks of the allocator: frees all that was allocated after the mark was taken. */
 ANF_API uint64_t anf_rt_mark(anf_stream *s);
 ANF_API void anf_rt_release(anf_stream *s, uint64_t mark);

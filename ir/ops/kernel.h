@@ -81,6 +81,18 @@ anfi_groups anfi_groups_of(anfi_arena *a, const anf_type *t, uint32_t mask);
 size_t *anfi_stable_order(anfi_arena *a, size_t n, bool (*before)(const void *user, size_t, size_t),
                           const void *user);
 
+/* ---- fourier.c: complex numbers are pairs ---- */
+enum { ANFI_FOURIER_PRIME = 31 }; // larger primes make a transform a convolution
+/* exp(-2 pi i k / n) */
+void anfi_fourier_root(uint64_t n, uint64_t k, double out[2]);
+/* Factors of the length, fours first; 0 for 1, and if a prime is too large. */
+size_t anfi_fourier_factors(uint64_t n, uint64_t out[64]);
+/* Of the transforms that make one of length n: n, or that of the convolution. */
+uint64_t anfi_fourier_length(uint64_t n);
+/* exp(-pi i j^2 / n) for j < n; the transform, of that length and divided by it, of what is convolved with. */
+double *anfi_fourier_chirp(anfi_arena *a, uint64_t n);
+double *anfi_fourier_kernel(anfi_arena *a, uint64_t n, const double *chirp);
+
 bool anfi_eval_scalar(anfi_eval *q); // elementwise.c: the column .scalar
 double anfi_digamma(double x);
 double anfi_lgamma(double x);

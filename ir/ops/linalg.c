@@ -38,6 +38,43 @@ bool anfi_infer_solve(anfi_infer *q) { // a b
   return anfi_infer_is(q, anfi_type_with_dtype(q->cx, b, d));
 }
 
+static const anf_type *matrix_like(const anfi_infer *q, anf_dtype d, int64_t rows,
+                                   int64_t columns) {
+  int64_t dims[ANF_MAX_RANK];
+  uint32_t n = q->in[0]->n;
+  for (uint32_t k = 0; k + 2 < n; k++) dims[k] = q->in[0]->dims[k];
+  dims[n - 2] = rows, dims[n - 1] = columns;
+  return anfi_type_tensor(q->cx, d, n, dims);
+}
+
+static const anf_type *vector_like(const anfi_infer *q, anf_dtype d, int64_t size) {
+  int64_t dims[ANF_MAX_RANK];
+  uint32_t n = q->in[0]->n;
+  for (uint32_t k = 0; k + 2 < n; k++) dims[k] = q->in[0]->dims[k];
+  dims[n - 2] = size;
+  return anfi_type_tensor(q->cx, d, n - 1, dims);
+}
+
+bool anfi_infer_eigh(anfi_infer *q) {
+  anf_dtype d;
+  if (!anfi_infer_real(q, 0, 1, &d) || !square(q, 0)) return false;
+  const anf_type *a = q->in[0];
+  int64_t n = a->dims[a->n - 1] >= 0 ? a->dims[a->n - 1] : a->dims[a->n - 2];
+  const anf_type *items[2] = {vector_like(q, d, n), matrix_like(q, d, n, n)};
+  return anfi_infer_is(q, anfi_type_tuple(q->cx, 2, items));
+}
+
+bool anfi_infer_svd(anfi_infer *q) {
+  anf_dtype d;
+  if (!anfi_infer_real(q, 0, 1, &d)) return false;
+  const anf_type *a = q->in[0];
+  if (a->n < 2) return anfi_infer_fail(q, "the last two dims must be a matrix");
+  int64_t m = a->dims[a->n - 2], n = a->dims[a->n - 1], k = m < n ? m : n; // unknown if one is
+  const anf_type *items[3] = {matrix_like(q, d, m, k), vector_like(q, d, k),
+                              matrix_like(q, d, k, n)};
+  return anfi_infer_is(q, anfi_type_tuple(q->cx, 3, items));
+}
+
 /* ---- elimination ---- */
 
 static void swap_rows(double *x, size_t width, size_t i, size_t j) {
@@ -154,4 +191,35 @@ bool anfi_eval_cholesky(anfi_eval *q) {
     if (!factor(a + i * n * n, l + i * n * n, n))
       for (size_t k = 0; k < n * n; k++) l[i * n * n + k] = NAN;
   return anfi_store_f64(q->out, l);
+}
+
+/* ---- decompositions (base/eigen.c) ---- */
+
+static double *result(anfi_eval *q, size_t i) {
+  q->out->u.item[i] = anfi_value_new_tensor(q->cx, q->type->items[i]);
+  return ANFI_NEW_N(q->scratch, double, q->out->u.item[i]->n + 1);
+}
+
+bool anfi_eval_eigh(anfi_eval *q) {
+  size_t n = order_of(q->in[0]->type);
+  const double *a = anfi_load_f64(q->scratch, q->in[0]);
+  q->out = anfi_value_new_tuple(q->cx, 2);
+  double *w = result(q, 0), *v = result(q, 1),
+         *work = ANFI_NEW_N(q->scratch, double, anfi_eigh_work(n));
+  for (size_t i = 0; n && i < q->in[0]->n / (n * n); i++)
+    anfi_eigh(n, a + i * n * n, w + i * n, v + i * n * n, work);
+  return anfi_store_f64(q->out->u.item[0], w) && anfi_store_f64(q->out->u.item[1], v);
+}
+
+bool anfi_eval_svd(anfi_eval *q) {
+  const anf_type *t = q->in[0]->type;
+  size_t n = order_of(t), m = (size_t)t->dims[t->n - 2], k = m < n ? m : n;
+  const double *a = anfi_load_f64(q->scratch, q->in[0]);
+  q->out = anfi_value_new_tuple(q->cx, 3);
+  double *u = result(q, 0), *s = result(q, 1), *vt = result(q, 2),
+         *work = ANFI_NEW_N(q->scratch, double, anfi_svd_work(m, n));
+  for (size_t i = 0; k && i < q->in[0]->n / (m * n); i++)
+    anfi_svd(m, n, a + i * m * n, u + i * m * k, s + i * k, vt + i * k * n, work);
+  return anfi_store_f64(q->out->u.item[0], u) && anfi_store_f64(q->out->u.item[1], s) &&
+         anfi_store_f64(q->out->u.item[2], vt);
 }

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fourier transforms by NumPy's names: anfora.numpy.fft. They are made of operations, so they are differentiated and mapped
-like these. A length is split by its small factors (Cooley and Tukey), and each part is a product with a small matrix of roots
-of unity; a length with a large prime factor is a convolution of a power of two (Bluestein)."""
+"""Fourier transforms by NumPy's names: anfora.numpy.fft. Each dim is the operation Fft, which is not scaled, and what it takes is cut
+or filled, and what it gives is scaled."""
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from ._library.composed import SOME, Composed, floats, into
@@ -13,8 +11,6 @@ from ._ops import op
 
 TABLE: dict[str, Composed] = {}
 transform, part = into(TABLE, lists=True), into({})
-DENSE = 32  # so long and shorter a transform is one product
-FACTORS = (16, 8, 4, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
 
 
 def as_complex(x):
@@ -23,49 +19,10 @@ def as_complex(x):
     return op.make_complex(op.real(y), op.imag(y))
 
 
-def roots(x, rows, columns, n, sign):
-    """exp(sign 2 pi i j k / n) for j below rows and k below columns, in the type of x. The product j k is reduced as an integer."""
-    turn = (op.arange(rows)[:, None] * op.arange(columns)[None, :]) % n * (sign * 2 * math.pi / n)
-    return op.cast_like(op.make_complex(op.cos(turn), op.sin(turn)), x)
-
-
-def chirped(x, sign):
-    """Bluestein: j k = (j^2 + k^2 - (k - j)^2) / 2 makes a transform of any length a convolution."""
-    n = x.shape[-1]
-    turn = (op.arange(n) * op.arange(n)) % (2 * n) * (sign * math.pi / n)
-    chirp = op.cast_like(op.make_complex(op.cos(turn), op.sin(turn)), x)
-    for e in range(6, 40):
-        if 2 ** e >= 2 * n - 1:
-            size = 2 ** e
-            other = op.conj(chirp)
-            kernel = op.concatenate([other, op.zeros_like(op.broadcast_to(other[0], (size - 2 * n + 1,))), op.flip(other[1:], 0)], 0)
-            a = lengthened(x * chirp, size)
-            product = along_last(along_last(a, -1) * along_last(kernel, -1), 1) / size
-            return product[..., :n] * chirp
-    raise ValueError("fft: the array is too long")
-
-
-def along_last(x, sign):
-    """The transform along the last dim: j = p j2 + j1 and k = q k1 + k2 split it into q of length p after p of length q."""
-    n = x.shape[-1]
-    if n <= DENSE:
-        return x @ roots(x, n, n, n, sign) if op.ndim(x) > 1 else (x[None, :] @ roots(x, n, n, n, sign))[0]
-    for p in FACTORS:
-        if n % p == 0:
-            q = n // p
-            lead = tuple(x.shape[:-1])
-            inner = along_last(op.swapaxes(op.reshape(x, lead + (q, p)), -1, -2), sign) * roots(x, p, q, n, sign)
-            outer = op.swapaxes(inner, -1, -2) @ roots(x, p, p, p, sign)
-            return op.reshape(op.swapaxes(outer, -1, -2), lead + (n,))
-    return chirped(x, sign)
-
-
 def lengthened(x, n):
     """The last dim cut, or filled with zeros, to length n."""
-    have = x.shape[-1]
-    if n <= have:
-        return x[..., :n]
-    return op.concatenate([x, op.broadcast_to(op.zeros_like(x[..., :1]), tuple(x.shape[:-1]) + (n - have,))], -1)
+    more = max(n - x.shape[-1], 0)
+    return op.concatenate([x[..., :n], op.broadcast_to(op.zeros_like(x[..., :1]), tuple(x.shape[:-1]) + (more,))], -1)
 
 
 def scaled(y, n, norm, inverse):
@@ -80,9 +37,10 @@ def scaled(y, n, norm, inverse):
 
 def one_dim(x, n, axis, norm, inverse):
     """A transform along one dim."""
-    moved = op.swapaxes(as_complex(x), axis, -1) if op.ndim(x) > 1 else as_complex(x)
-    whole = moved if n is None else lengthened(moved, n)
-    y = scaled(along_last(whole, 1 if inverse else -1), whole.shape[-1], norm, inverse)
+    if n is None:
+        return scaled(op.fft(x, axis, inverse), x.shape[axis], norm, inverse)
+    moved = op.swapaxes(x, axis, -1) if op.ndim(x) > 1 else x
+    y = scaled(op.fft(lengthened(moved, n), -1, inverse), n, norm, inverse)
     return op.swapaxes(y, axis, -1) if op.ndim(x) > 1 else y
 
 
@@ -103,7 +61,8 @@ def rfft(x, /, n=None, axis=-1, norm=None):
     """The transform of real numbers: the half that tells the other."""
     x = x * 1.0
     x = op.real(op.make_complex(x, op.zeros_like(x)))  # complex numbers are refused here
-    y = op.swapaxes(one_dim(x, n, axis, norm, False), axis, -1) if op.ndim(x) > 1 else one_dim(x, n, axis, norm, False)
+    y = one_dim(x, n, axis, norm, False)
+    y = op.swapaxes(y, axis, -1) if op.ndim(x) > 1 else y
     half = y[..., :y.shape[-1] // 2 + 1]
     return op.swapaxes(half, axis, -1) if op.ndim(x) > 1 else half
 
@@ -115,7 +74,7 @@ def irfft(x, /, n=None, axis=-1, norm=None):
     size = 2 * (moved.shape[-1] - 1) if n is None else n
     half = lengthened(moved, size // 2 + 1)
     whole = op.concatenate([half, op.conj(op.flip(half[..., 1:(size + 1) // 2], -1))], -1)
-    y = op.real(scaled(along_last(whole, 1), size, norm, True))
+    y = op.real(scaled(op.fft(whole, -1, True), size, norm, True))
     return op.swapaxes(y, axis, -1) if op.ndim(x) > 1 else y
 
 
@@ -156,7 +115,7 @@ def several(x, /, s, axes, norm, inverse):
             dims = dims_of(rank, s, axes)
             if dims is None:
                 raise ValueError("fft: there is no such dim, or s and axes have different lengths")
-            y = as_complex(x)
+            y = x
             for axis, n in reversed(dims):
                 y = one_dim(y, n, axis, norm, inverse)
             return y

@@ -33,8 +33,8 @@ ELSEWHERE |= {"random": "anfora.random has random numbers, which take a key",
               "frompyfunc": "vectorize(f) is the function of each element", "matrix": "arrays of two dims are matrices; a @ b multiplies them",
               "ma": "where= of sums takes a mask", "row_stack": "write vstack", "product": "write prod", "alltrue": "write all", "sometrue": "write any"}
 KINDS = ("generic", "number", "integer", "signedinteger", "unsignedinteger", "inexact", "floating", "complexfloating")  # of element types, for issubdtype
-globals().update(_OPS | _COMPOSED | _OUTSIDE | _GRIDS | _DTYPES | {"bool": _ALL["bool"]})
-__all__ = [*_OPS, *_COMPOSED, *_OUTSIDE, *_GRIDS, *_DTYPES, *KINDS, "ndarray", "pi", "e", "inf", "nan", "newaxis", "euler_gamma", "array", "asarray", "fft", "finfo", "iinfo", "linalg", "vectorize"]
+globals().update(_OPS | _COMPOSED | _OUTSIDE | _GRIDS | _DTYPES | {"bool": _ALL["bool"], "fft": fft})
+__all__ = [*(_OPS.keys() - {"fft"}), *_COMPOSED, *_OUTSIDE, *_GRIDS, *_DTYPES, *KINDS, "ndarray", "pi", "e", "inf", "nan", "newaxis", "euler_gamma", "array", "asarray", "fft", "finfo", "iinfo", "linalg", "vectorize"]
 
 
 def __dir__() -> list[str]:

@@ -533,6 +533,31 @@ def cholesky(a):
     return out.astype(kind_of(a))
 
 
+def greatest_positive(vectors, axis):
+    """1 or -1 for each vector, so that its greatest component is positive."""
+    if not vectors.size:
+        return np.ones_like(np.sum(vectors, axis, keepdims=True))
+    at = np.expand_dims(np.argmax(np.abs(vectors), axis), axis)
+    return np.where(np.take_along_axis(vectors, at, axis) < 0, -1.0, 1.0)
+
+
+def eigh(a):
+    x = wide(a)
+    w, v = np.linalg.eigh((x + np.swapaxes(x, -1, -2)) / 2)
+    return w.astype(kind_of(a)), (v * greatest_positive(v, -2)).astype(kind_of(a))
+
+
+def svd(a):
+    u, s, vt = np.linalg.svd(wide(a), full_matrices=False)
+    sign = greatest_positive(vt, -1)
+    return (u * np.swapaxes(sign, -1, -2)).astype(kind_of(a)), s.astype(kind_of(a)), (vt * sign).astype(kind_of(a))
+
+
+def fft(x, axis, inverse):
+    y = np.fft.ifft(x, axis=axis, norm="forward") if inverse else np.fft.fft(x, axis=axis)
+    return y.astype(np.complex64 if x.dtype in (np.float16, np.float32, np.complex64) else np.complex128)
+
+
 def triangular_solve(a, b, lower, transpose, unit):
     v = np.tril(wide(a)) if lower else np.triu(wide(a))
     if unit:

@@ -119,3 +119,49 @@ bool anfi_lower_cholesky(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   anfi_low_loop_end(L, &l);
   return true;
 }
+
+/* ---- decompositions: functions of the run time ---- */
+
+static texpr address(anfi_low *L, texpr tensor) {
+  texpr zero = anfi_ix(L, 0);
+  return anfi_t_cast(L->t, anfi_t_ptr(ANF_TIR_void), anfi_t_addr(L->t, tensor, 1, &zero));
+}
+
+/* Part number i, of n elements, of the result numbered r is what `from` has. */
+static void put_item(anfi_low *L, const anfi_low_op *q, size_t r, texpr from, texpr to, texpr i,
+                     uint64_t n) {
+  anfi_low_op one = *q;
+  one.type = q->type->items[r];
+  anfi_low_put_part(L, &one, from, to, i, n);
+}
+
+/* Eigh, Svd. */
+bool anfi_lower_decomposition(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  const anf_type *t = q->in[0]->type;
+  uint64_t n = order_of(t), m = (uint64_t)t->dims[t->n - 2], k = m < n ? m : n;
+  bool eigh = q->op == ANF_OP_Eigh;
+  uint64_t size[3] = {eigh ? n : m * k, eigh ? n * n : k, k * n};
+  uint32_t results = eigh ? 2 : 3, c = 0;
+  texpr to[3], part[3], in[7];
+  anfi_loop l;
+  for (size_t r = 0; r < results; r++) {
+    to[r] = anfi_low_result(L, q, r, q->type->items[r]);
+    out[r] = anfi_view_of_result(L, q->type->items[r], to[r]);
+  }
+  if (!k || !q->in[0]->n) return true;
+  anfi_view_force(L, q->in[0]);
+  anfi_low_loop(L, &l, q->in[0]->n / (m * n), "i");
+  texpr a = matrix(L, q->in[0], l.var, m * n);
+  for (size_t r = 0; r < results; r++) part[r] = new_array(L, size[r]);
+  texpr work = new_array(L, eigh ? anfi_eigh_work(n) : anfi_svd_work(m, n));
+  if (!eigh) in[c++] = anfi_ix(L, m);
+  in[c++] = anfi_ix(L, n);
+  in[c++] = address(L, a);
+  for (size_t r = 0; r < results; r++) in[c++] = address(L, part[r]);
+  in[c++] = address(L, work);
+  anfi_low_add(
+      L, anfi_t_eval(L->t, anfi_t_rt_call(L->t, eigh ? TRT_anf_rt_eigh : TRT_anf_rt_svd, c, in)));
+  for (size_t r = 0; r < results; r++) put_item(L, q, r, part[r], to[r], l.var, size[r]);
+  anfi_low_loop_end(L, &l);
+  return true;
+}

@@ -42,6 +42,38 @@ static uint64_t special(trt f, const uint64_t *v) {
   return anfi_t_lane_of_f64(d, r[v[1]]);
 }
 
+/* n doubles were written there: they count as written. */
+static bool rt_wrote(imachine *m, const ins *i, uint64_t ptr, const double *p, size_t n) {
+  for (size_t k = 0; k < n; k++) {
+    uint64_t bits, at = ptr;
+    memcpy(&bits, p + k, sizeof bits);
+    if (!anfi_t_mem_move(&m->mem, &at, (int64_t)(k * sizeof bits)))
+      return anfi_im_mem_fail(m, i, IM_RANGE);
+    imem_error e = anfi_t_mem_write(&m->mem, at, sizeof bits, bits);
+    if (e != IM_OK) return anfi_im_mem_fail(m, i, e);
+  }
+  return true;
+}
+
+/* The operands are memory: what is decomposed, results, scratch. */
+static bool rt_decompose(imachine *m, const ins *i, trt f, const uint64_t *v) {
+  bool svd = f == TRT_anf_rt_svd;
+  double *p[5];
+  size_t a = (size_t)v[0], b = svd ? (size_t)v[1] : a, k = a < b ? a : b, n = svd ? 5 : 4;
+  size_t size[2][5] = {{a * a, a, a * a, anfi_eigh_work(a), 0},
+                       {a * b, a * k, k, k * b, anfi_svd_work(a, b)}};
+  const uint64_t *at = v + (svd ? 2 : 1);
+  for (size_t j = 0; j < n; j++) {
+    p[j] = (double *)anfi_t_mem_host(&m->mem, at[j], size[svd][j] * sizeof(double));
+    if (!p[j]) return anfi_im_mem_fail(m, i, IM_RANGE);
+  }
+  if (svd) anfi_svd(a, b, p[0], p[1], p[2], p[3], p[4]);
+  else anfi_eigh(a, p[0], p[1], p[2], p[3]);
+  for (size_t j = 1; j + 1 < n; j++)
+    if (!rt_wrote(m, i, at[j], p[j], size[svd][j])) return false;
+  return true;
+}
+
 static bool rt_comm_start(imachine *m, const ins *i, const uint64_t *v, uint64_t *ticket) {
   void *in = anfi_t_mem_host(&m->mem, v[4], 0), *out = anfi_t_mem_host(&m->mem, v[5], 0);
   if (!in || !out) return anfi_im_mem_fail(m, i, IM_RANGE);
@@ -100,6 +132,8 @@ bool anfi_im_runtime(imachine *m, const ins *i, trt f, const uint32_t *arg) {
     return true;
   case TRT_anf_rt_complex:
   case TRT_anf_rt_polygamma: r[i->d] = special(f, v); return true;
+  case TRT_anf_rt_eigh:
+  case TRT_anf_rt_svd: return rt_decompose(m, i, f, v);
   case TRT_anf_rt_parallel:
   case TRT_COUNT: break; // made a loop when compiled
   }

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decompositions of real matrices, made of operations; dims before the last two are a batch.
 
-Eigenvalues and singular values come from Jacobi rotations (Golub and Van Loan, 8.5 and 8.6): a round turns n / 2 pairs of
-rows at once, each row i with its partner, and n - 1 rounds are a sweep that meets every pair. It ends when all pairs are
-orthogonal to rounding, after some ten sweeps. Derivatives are formulas of their own, not those of the sweeps."""
+Eigenvalues and singular values are operations; what NumPy has around them, QR and the exponential are here."""
 from __future__ import annotations
 
 from typing import Any
@@ -14,7 +12,6 @@ from .._transform import custom_vjp, stop_gradient
 
 TABLE: dict[str, Composed] = {}
 decomposed = into(TABLE, lists=True)
-SWEEPS = 40
 
 
 def rounding(x):
@@ -27,100 +24,15 @@ def transposed(x):
     return op.swapaxes(x, -1, -2)
 
 
-def partners(n, turn):
-    """Whom each of n rows meets in a round of a tournament; itself, if nobody. Rows i and j meet where i + j = turn."""
-    m = n + n % 2
-    i = op.arange(n)
-    met = (turn - i + 2 * (m - 1)) % (m - 1)
-    odd = op.where(met == i, m - 1 if n % 2 == 0 else i, met)
-    return op.where(i == m - 1, turn * (m // 2) % (m - 1), odd)
-
-
-def rotations(own, other, both, partner):
-    """(c, s) that make a pair orthogonal, for each row: the new row is c times itself minus s times its partner. `own` and
-    `other` are the squares of the pair, `both` its product."""
-    i = op.arange(partner.shape[0])
-    still = op.logical_or(both == 0, partner == i)
-    tau = (other - own) / (2 * op.where(still, 1.0, both))
-    side = op.where(tau > 0, 1.0, op.where(tau < 0, -1.0, op.where(i < partner, 1.0, -1.0)))
-    t = op.where(still, 0.0, side / (op.abs(tau) + op.hypot(tau, op.ones_like(tau))))
-    c = 1.0 / op.sqrt(1.0 + t * t)
-    return op.cast_like(c, own), op.cast_like(t * c, own)
-
-
-def paired(x, partner):
-    """Columns of the partners."""
-    return op.take(x, partner, axis=-1)
-
-
-def on_diagonal(x):
-    """The diagonals of matrices."""
-    n = x.shape[-1]
-    return op.sum(op.where(op.arange(n)[:, None] == op.arange(n)[None, :], x, op.zeros_like(x)), -1)
-
-
 def like_eye(x, n):
     """The unit matrix for each matrix of a batch."""
     unit = op.cast_like(op.eye(n), x)
     return op.broadcast_to(unit, tuple(x.shape[:-2]) + (n, n))
 
 
-def eigh_sweeps(a):
-    """Eigenvalues and eigenvectors of symmetric matrices, as they come."""
-    n = a.shape[-1]
-    v = like_eye(a, n)
-    unit = like_eye(a, n)
-    left, sweep = op.cast_like(1.0, a), 0
-    while sweep < SWEEPS and left > 0:
-        for turn in range(n - 1 + n % 2):
-            partner = partners(n, turn)
-            d = on_diagonal(a)
-            both = op.squeeze(op.take_along_axis(a, op.broadcast_to(partner[:, None], tuple(a.shape[:-1]) + (1,)), -1), -1)
-            c, s = rotations(d, paired(d, partner), both, partner)
-            columns = a * c[..., None, :] - paired(a, partner) * s[..., None, :]
-            a = transposed(columns) * c[..., None, :] - paired(transposed(columns), partner) * s[..., None, :]
-            v = v * c[..., None, :] - paired(v, partner) * s[..., None, :]
-        squares = a * a
-        rest = op.sum(squares * (1 - unit), (-2, -1))
-        left = op.sum(op.where(rest > op.sum(squares, (-2, -1)) * rounding(a) ** 2, op.ones_like(rest), op.zeros_like(rest)))
-        sweep = sweep + 1
-    return on_diagonal(a), v
-
-
-def by_order(x, order):
-    """Columns in an order."""
-    return op.take_along_axis(x, op.broadcast_to(order[..., None, :], tuple(x.shape)), -1)
-
-
-@custom_vjp
-def eigen(a):
-    """Eigenvalues of symmetric matrices, the least first, and eigenvectors."""
-    w, v = eigh_sweeps(a)
-    order = op.argsort(w, -1)
-    return op.take_along_axis(w, order, -1), by_order(v, order)
-
-
-def eigen_forward(a):
-    """With what its derivative needs."""
-    w, v = eigen(a)
-    return (w, v), (w, v)
-
-
 def reciprocals(x):
     """1 / x, and 0 for 0."""
     return op.where(x == 0, op.zeros_like(x), 1.0 / op.where(x == 0, op.ones_like(x), x))
-
-
-def eigen_backward(residuals, slopes):
-    """V (diag(dw) + F o (V^T dV)) V^T with F[i, j] = 1 / (w[j] - w[i])."""
-    (w, v), (dw, dv) = residuals, slopes
-    f = reciprocals(w[..., None, :] - w[..., :, None])
-    n = w.shape[-1]
-    inner = f * (transposed(v) @ dv) + like_eye(v, n) * dw[..., None, :]
-    return (v @ inner @ transposed(v),)
-
-
-eigen.defvjp(eigen_forward, eigen_backward)
 
 
 def symmetric(a):
@@ -133,13 +45,13 @@ def symmetric(a):
 @decomposed
 def eigh(a, /):
     """Eigenvalues, the least first, and eigenvectors (the columns) of symmetric real matrices."""
-    return eigen(symmetric(a * 1.0))
+    return op.eigh(symmetric(a * 1.0))
 
 
 @decomposed
 def eigvalsh(a, /):
     """The eigenvalues of symmetric real matrices, the least first."""
-    return eigen(symmetric(a * 1.0))[0]
+    return op.eigh(symmetric(a * 1.0))[0]
 
 
 # ---- QR ----
@@ -201,78 +113,11 @@ def qr(a, /, mode="reduced"):
 
 # ---- singular values ----
 
-def svd_sweeps(a):
-    """(a V, V) with orthogonal columns of a V, of matrices that are not wider than high."""
-    n = a.shape[-1]
-    v = like_eye(a, n)
-    eps, left, sweep = rounding(a), op.cast_like(1.0, a), 0
-    while sweep < SWEEPS and left > 0:
-        left = op.cast_like(0.0, a)  # how many pairs were not orthogonal
-        for turn in range(n - 1 + n % 2):
-            partner = partners(n, turn)
-            own = op.sum(a * a, -2)
-            other, beside = paired(own, partner), paired(a, partner)
-            both = op.sum(a * beside, -2)
-            c, s = rotations(own, other, both, partner)
-            size = op.sqrt(own) * op.sqrt(other)
-            noise = op.max(own, -1, keepdims=True) * (n * eps) ** 2  # columns as short as this are rounding errors
-            apart = op.logical_and(op.abs(both) > 4 * eps * size, op.logical_and(size > noise, partner != op.arange(n)))
-            left = left + op.sum(op.where(apart, op.ones_like(both), op.zeros_like(both)))
-            a = a * c[..., None, :] - beside * s[..., None, :]
-            v = v * c[..., None, :] - paired(v, partner) * s[..., None, :]
-        sweep = sweep + 1
-    return a, v
-
-
-def tall_svd(a):
-    """All of U, S and V of matrices that are not wider than high, the largest singular value first."""
-    b, v = svd_sweeps(a)
-    s = op.sqrt(op.sum(b * b, -2))
-    order = op.argsort(-s, -1)
-    s, v, b = op.take_along_axis(s, order, -1), by_order(v, order), by_order(b, order)
-    r, vectors = reflections(b)  # b = U S: its Q is U, but for signs, and completes it where s is 0
-    q = all_reflected(vectors, like_eye(a, a.shape[-2]))
-    n = a.shape[-1]
-    side = op.where(on_diagonal(r[..., :n, :]) < 0, -op.ones_like(s), op.ones_like(s))
-    return op.concatenate([q[..., :n] * side[..., None, :], q[..., n:]], -1), s, v
-
-
-def whole_svd(a):
-    """U, S, V of matrices of any shape, U and V square."""
-    if a.shape[-2] >= a.shape[-1]:
-        return tall_svd(a)
-    v, s, u = tall_svd(transposed(a))
-    return u, s, v
-
-
-@custom_vjp
-def singular(a):
-    """U, S, V with as many columns as there are singular values."""
-    u, s, v = whole_svd(a)
-    k = s.shape[-1]
-    return u[..., :k], s, v[..., :k]
-
-
-def singular_forward(a):
-    """With what its derivative needs."""
-    u, s, v = singular(a)
-    return (u, s, v), (u, s, v)
-
-
-def singular_backward(residuals, slopes):
-    """Townsend, Differentiating the Singular Value Decomposition (2016)."""
-    (u, s, v), (du, ds, dv) = residuals, slopes
-    ut, vt = transposed(u), transposed(v)
-    f = reciprocals(s[..., None, :] * s[..., None, :] - s[..., :, None] * s[..., :, None])
-    left, right, over = ut @ du, vt @ dv, reciprocals(s)
-    inner = (f * (left - transposed(left))) * s[..., None, :] + s[..., :, None] * (f * (right - transposed(right)))
-    k = s.shape[-1]
-    inner = inner + like_eye(inner, k) * ds[..., None, :]
-    outside = ((du - u @ left) * over[..., None, :]) @ vt + u @ transposed((dv - v @ right) * over[..., None, :])
-    return (u @ inner @ vt + outside,)
-
-
-singular.defvjp(singular_forward, singular_backward)
+def complement(columns):
+    """Orthonormal columns beside some that are orthonormal."""
+    m, k = columns.shape[-2], columns.shape[-1]
+    _, vectors = reflections(columns)
+    return all_reflected(vectors, like_eye(columns, m)[..., k:])
 
 
 @custom_vjp
@@ -298,30 +143,27 @@ completed.defvjp(completed_forward, completed_backward)
 def svd(a, /, full_matrices=True, compute_uv=True):
     """U, the singular values S (the largest first) and V^T with U S V^T = a. The columns that full_matrices=True adds have no
     derivative: that of a result that depends on them is NaN."""
-    x = a * 1.0
-    if compute_uv:
-        if full_matrices and x.shape[-2] != x.shape[-1]:
-            u, s, v = singular(x)
-            k = s.shape[-1]
-            all_u, _, all_v = whole_svd(x)
-            u = op.concatenate([u, completed(all_u[..., k:])], -1)
-            v = op.concatenate([v, completed(all_v[..., k:])], -1)
-            return u, s, transposed(v)
-        u, s, v = singular(x)
-        return u, s, transposed(v)
-    return singular(x)[1]
+    u, s, vt = op.svd(a * 1.0)
+    if not compute_uv:
+        return s
+    m, n, k = a.shape[-2], a.shape[-1], s.shape[-1]
+    if full_matrices and m > k:
+        u = op.concatenate([u, completed(complement(u))], -1)
+    if full_matrices and n > k:
+        vt = op.concatenate([vt, transposed(completed(complement(transposed(vt))))], -2)
+    return u, s, vt
 
 
 @decomposed
 def svdvals(a, /):
     """The singular values, the largest first."""
-    return singular(a * 1.0)[1]
+    return op.svd(a * 1.0)[1]
 
 
 @decomposed
 def matrix_rank(a, /, tol=None, rtol=None):
     """How many singular values are larger than tol, by default the largest times the larger dim and the rounding."""
-    s = singular(a * 1.0)[1]
+    s = op.svd(a * 1.0)[1]
     size = a.shape[-1] if a.shape[-1] > a.shape[-2] else a.shape[-2]
     least = tol if tol is not None else op.max(s, -1, keepdims=True) * (size * rounding(s) if rtol is None else rtol)
     return op.sum(op.cast(s > least, "i64"), -1)
@@ -330,9 +172,9 @@ def matrix_rank(a, /, tol=None, rtol=None):
 @custom_vjp
 def pseudo(a, least):
     """The inverse by singular values above `least` times the largest."""
-    u, s, v = singular(a)
+    u, s, vt = op.svd(a)
     over = op.where(s > least * op.max(s, -1, keepdims=True), reciprocals(s), op.zeros_like(s))
-    return (v * over[..., None, :]) @ transposed(u)
+    return (transposed(vt) * over[..., None, :]) @ transposed(u)
 
 
 def pseudo_forward(a, least):
@@ -367,7 +209,7 @@ def lstsq(a, b, /, rcond=None):
     m, n = x.shape[-2], x.shape[-1]
     least = (m if m > n else n) * rounding(x) if rcond is None else op.cast_like(rcond, x)
     p = pseudo(x, least)
-    s = singular(x)[1]
+    s = op.svd(x)[1]
     rank = op.sum(op.cast(s > least * op.max(s), "i64"))
     found = p @ b
     rest = x @ found - b

@@ -6,7 +6,7 @@ from typing import Any
 
 from .._ops import op
 from .composed import into
-from .decompositions import eigen, qr as qr_, svd as svd_
+from .decompositions import qr as qr_, svd as svd_
 from .matrices import adjoint, lu_factor, mirrored
 
 FACTORS: dict[str, Any] = {}
@@ -45,7 +45,7 @@ def svd(x, /, full_matrices=True, compute_uv=True):
 @factor
 def eigh(x, /, lower=True, symmetrize_input=True, sort_eigenvalues=True):
     """(eigenvectors, eigenvalues), the least first."""
-    w, v = eigen((x * 1.0 + op.swapaxes(x, -1, -2)) / 2 if symmetrize_input else mirrored(x * 1.0, lower))
+    w, v = op.eigh((x * 1.0 + op.swapaxes(x, -1, -2)) / 2 if symmetrize_input else mirrored(x * 1.0, lower))
     return v, w
 
 

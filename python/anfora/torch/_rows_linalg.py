@@ -354,11 +354,7 @@ def matrix_exp(g: Any, self_: Value) -> Any:
 def transformed(g: Any, x: Value, dims: list, forward: bool) -> Value:
     """Along each of some dims, of complex numbers, and not scaled."""
     for d in dims:
-        axes = list(range(x.ndim))
-        axes[d], axes[-1] = axes[-1], axes[d]
-        y = g.transpose(x, axes)
-        name = g.function(fft.TABLE["fft" if forward else "ifft"], n=None, axis=-1, norm="backward" if forward else "forward")
-        x = g.transpose(g.let(f"{name}({y})", y.dtype, y.shape), axes)
+        x = g.let(f"Fft({x}, axis={d}, inverse={'false' if forward else 'true'})", g.out.dtype, x.shape)
     return x
 
 
@@ -383,7 +379,7 @@ def r2c(g: Any, self_: Value, dim: list, normalization: int, onesided: bool) -> 
     if (none := nothing(g)) is not None:
         return none
     dims = [d % self_.ndim for d in dim]
-    x = g.let(f"MakeComplex({self_}, Zeros(shape={self_.shape}, dtype={DTYPES[self_.dtype]}))", g.out.dtype, self_.shape)
+    x = self_
     if onesided:
         x = transformed(g, x, dims[-1:], True)
         x = transformed(g, g.slice(x, dims[-1], 0, g.out.shape[dims[-1]]), dims[:-1], True)
