@@ -172,6 +172,11 @@ static bool read_guard(reader *r, anfi_rule *rule) {
     r->at += len;
     return true;
   }
+  if (len == 4 && memcmp(r->at, "sums", 4) == 0) {
+    rule->sums = true;
+    r->at += len;
+    return true;
+  }
   bool either = len == strlen(EITHER) && memcmp(r->at, EITHER, len) == 0;
   if (either && r->fast) {
     rule->fast = true;

@@ -11,7 +11,7 @@
  *
  * LAWS: a rule keeps the type (the engine refuses it otherwise); the right side is never dearer;
  * commuted forms of a commutative op are matched by themselves, no twins; floats that
- * change bits need `fast`. Rewriting ends because each rule lowers (cost, number of nodes, name
+ * change bits need `fast`, or `sums` where the order of an op's sums is its own affair (Einsum). Rewriting ends because each rule lowers (cost, number of nodes, name
  * order).
  *
  * Compiled once for each context, some 200 ns a rule, and indexed by root op. */
@@ -81,6 +81,7 @@ typedef struct anfi_rule {
   anfi_guard_call guard[ANFI_RULE_GUARDS];
   /* where it applies */
   bool fast;        // only when floats may be reassociated
+  bool sums;        // products are summed in another order, which is the op's own affair
   bool exact;       // not where result and operands are all of one type of floats
   uint32_t dropped; // bit set of variables that the template leaves out
   uint32_t nvar;

@@ -244,24 +244,65 @@ static anf_value *some_type(sample *s) {
   return anfi_value_new_type(s->cx, draw(s, 2) ? t : anfi_type_tuple(s->cx, 2, two));
 }
 
-static anf_value *some_text(sample *s, const anfi_attr_schema *a) {
+static uint32_t operands_of(const char *equation) {
+  uint32_t n = 1;
+  for (const char *c = equation; *c; c++) n += *c == ',';
+  return n;
+}
+
+/* Of as many operands. */
+static const char *some_equation(sample *s, uint32_t operands) {
+  static const char *const equations[] = {"ij,jk->ik",
+                                          "ij,kj->ki",
+                                          "ji,j->i",
+                                          "i,ij->j",
+                                          "i,i->",
+                                          "abc,bac->bc",
+                                          "ij,ij->ij",
+                                          "ij,ij->i",
+                                          "aij,ajk->aki",
+                                          "ijk,kj->i",
+                                          "ab,bc",
+                                          "...a,a->...",
+                                          "ij->",
+                                          "ij->j",
+                                          "abc->ca",
+                                          "i->",
+                                          "ii->",
+                                          "ij,jk,k->i",
+                                          "i,ij,j->",
+                                          "ij,jk,kl->li",
+                                          "i,j,k->ki",
+                                          "ij,jk,kl,li->",
+                                          "i,ij,jk,k->",
+                                          "ij,jk,k,i->j",
+                                          "ij,jk,kl,lm,mi->",
+                                          "ij,jk,kl,lm,mn->ni",
+                                          "ij,ij,jk,kl,lk->i",
+                                          "ij,kj,kl,ml,mn->in"};
+  const char *text = equations[0];
+  for (int i = 0; i < 64; i++) {
+    text = equations[draw(s, ANFI_LEN(equations))];
+    if (operands_of(text) == operands) break;
+  }
+  return text;
+}
+
+static anf_value *some_text(sample *s, const anfi_attr_schema *a, uint32_t operands) {
   static const char *const names[] = {"a", "b"};
-  static const char *const equations[] = {
-      "ij,jk->ik", "ij,kj->ki", "ji,j->i",      "i,ij->j",   "i,i->", "abc,bac->bc",
-      "ij,ij->ij", "ij,ij->i",  "aij,ajk->aki", "ijk,kj->i", "ab,bc", "...a,a->..."};
   bool equation = strcmp(a->name->s, "equation") == 0;
-  const char *text = equation ? equations[draw(s, ANFI_LEN(equations))] : names[draw(s, 2)];
+  const char *text = equation ? some_equation(s, operands) : names[draw(s, 2)];
   return anfi_value_new_string(s->cx, text, strlen(text));
 }
 
-static anf_value *some_attribute(sample *s, const anfi_attr_schema *a) {
+static anf_value *some_attribute(sample *s, const anfi_attr_schema *a, uint32_t operands) {
   static const int64_t small[] = {0, 1, -1, 2, -2, 3};
   if (a->optional && draw(s, 3) == 0) return anfi_value_new_none(s->cx);
   switch (a->type) {
   case ANFI_ATTR_INT: return anfi_value_new_i64(s->cx, ANF_INT, small[draw(s, ANFI_LEN(small))]);
   case ANFI_ATTR_BOOL: return anfi_value_new_i64(s->cx, ANF_BOOL, draw(s, 2));
   case ANFI_ATTR_FLOAT: return anfi_value_new_f64(s->cx, ANF_FLOAT, 0.25 * draw(s, 9));
-  case ANFI_ATTR_STR: return some_text(s, a);
+  case ANFI_ATTR_STR: return some_text(s, a, operands);
   case ANFI_ATTR_DTYPE:
     return anfi_value_new_type(s->cx,
                                anfi_type_scalar(s->cx, draw(s, 2) ? s->dtype : any_dtype(s)));
@@ -277,7 +318,7 @@ static bool attributes(sample *s, const anfi_pat *p, const anfi_attrs **out) {
   for (uint32_t i = 0; i < p->nattr; i++) {
     int var = p->attr[i].var;
     if (var >= 0 && !s->value[var])
-      anfi_hold(s->m, s->value[var] = some_attribute(s, &sc->attr[p->attr[i].index]));
+      anfi_hold(s->m, s->value[var] = some_attribute(s, &sc->attr[p->attr[i].index], p->n));
     v[p->attr[i].index] = var < 0 ? p->attr[i].value : s->value[var];
   }
   return anfi_attrs_new(s->m, p->op, v, anfi_nowhere(), out);
