@@ -13,14 +13,21 @@ import numpy as np
 random = np.random.default_rng(0)
 
 
-def f(*dims):
-    return random.standard_normal(dims).astype(np.float32)
+def f(*dims, dtype=np.float32):
+    return random.standard_normal(dims).astype(dtype)
+
+
+def linear(*dims):
+    """A symmetric matrix with eigenvalues above 1, f64."""
+    a = f(*dims, dtype=np.float64)
+    return a @ a.T / len(a) + np.eye(len(a))
 
 
 IMAGES, SQUARE, HALF = f(16, 64, 28, 28), f(1024, 1024), f(1024, 1024).astype(np.float16)
 BYTES, OTHER = (SQUARE * 9).astype(np.uint8), f(1024, 1024)
 UNIT = (random.random((1024, 1024)) * 0.9 + 0.05).astype(np.float32)
 SORTED, WANTED = np.sort(f(4096)), f(65536)
+SPD, ROW, LONG, PLANE, DOUBLE = linear(256, 256), f(1024), f(1 << 20), f(512, 512) + 1j * f(512, 512), f(512, 512, dtype=np.float64)
 # name: arguments a and b, the expression of anfora.numpy (N) and JAX, the one of PyTorch (F: its functions)
 CASES = {
     **{name: ((UNIT, OTHER)[:count], f"N.{name}({'a, b'[:3 * count - 2]})", f"torch.{torch}({'a, b'[:3 * count - 2]})")
@@ -52,6 +59,24 @@ CASES = {
                         "F.conv2d(a, b, padding=1, groups=64)"),
     "depthwise 5 x 5, stride 2": ((IMAGES, f(64, 1, 5, 5)), "N.conv2d(a, b, stride=2, padding=2, groups=64)",
                                   "F.conv2d(a, b, stride=2, padding=2, groups=64)"),
+    "sort of rows": ((SQUARE,), "N.sort(a, axis=1)", "a.sort(1)[0]"),
+    "argsort of rows": ((SQUARE,), "N.argsort(a, axis=1)", "a.argsort(1, stable=True)"),
+    "sort of 2^20": ((LONG,), "N.sort(a)", "a.sort()[0]"),
+    "sort of 2^20, i64": (((LONG * 10**6).astype(np.int64),), "N.sort(a)", "a.sort()[0]"),
+    "cholesky, f64 256": ((SPD,), "N.linalg.cholesky(a)", "torch.linalg.cholesky(a)"),
+    "solve, f64 256": ((SPD, SPD[0].copy()), "N.linalg.solve(a, b)", "torch.linalg.solve(a, b)"),
+    "inverse, f64 256": ((SPD,), "N.linalg.inv(a)", "torch.linalg.inv(a)"),
+    "eigenvectors, f64 128": ((SPD[:128, :128].copy(),), "N.linalg.eigh(a)[1]", "torch.linalg.eigh(a)[1]"),
+    "singular values and vectors, f64 128": ((SPD[:128, :128].copy(),), "N.linalg.svd(a)[2]", "torch.linalg.svd(a)[2]"),
+    "rfft of 64 x 4096": ((f(64, 4096),), "N.abs(N.fft.rfft(a))", "torch.fft.rfft(a).abs()"),
+    "fft2 of 8 x 256 x 256": ((f(8, 256, 256),), "N.abs(N.fft.fft2(a))", "torch.fft.fft2(a).abs()"),
+    "einsum i,ij,j->": ((ROW, SQUARE, ROW), "N.einsum('i,ij,j->', a, b, c)", "torch.einsum('i,ij,j->', a, b, c)"),
+    "einsum ij,jk,kl->il of 128": ((f(128, 128),) * 3, "N.einsum('ij,jk,kl->il', a, b, c)", "torch.einsum('ij,jk,kl->il', a, b, c)"),
+    "einsum ij,ij->": ((SQUARE, OTHER), "N.einsum('ij,ij->', a, b)", "torch.einsum('ij,ij->', a, b)"),
+    "modulus, c64 512": ((PLANE,), "N.abs(a)", "a.abs()"),
+    "product 512, f64": ((DOUBLE, DOUBLE), "a @ b", "a @ b"),
+    "product 128 x 512 x 512": ((f(128, 512), f(512, 512)), "a @ b", "a @ b"),
+    "differences along rows": ((SQUARE,), "N.diff(a, axis=1)", "a.diff(dim=1)"),
 }
 
 
@@ -76,7 +101,7 @@ def with_anfora():
     with tempfile.NamedTemporaryFile("w", suffix=".py") as file:  # functions are read from their source
         file.write("import anfora.numpy as N\n")
         for k, (args, text, _) in enumerate(CASES.values()):
-            file.write(f"def f{k}({', '.join('ab'[:len(args)])}):\n    return {text}\n")
+            file.write(f"def f{k}({', '.join('abc'[:len(args)])}):\n    return {text}\n")
         file.flush()
         space = {}
         exec(compile(open(file.name, encoding="utf-8").read(), file.name, "exec"), space)  # pylint: disable=exec-used
@@ -91,7 +116,7 @@ def with_torch():
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     for name, (args, _, text) in CASES.items():
-        function = eval(f"lambda {', '.join('ab'[:len(args)])}: {text}", space)  # pylint: disable=eval-used
+        function = eval(f"lambda {', '.join('abc'[:len(args)])}: {text}", space)  # pylint: disable=eval-used
         yield name, lambda function=function, args=tuple(map(torch.from_numpy, args)): function(*args)
 
 
@@ -120,8 +145,9 @@ class JaxNames:
 
 def with_jax():
     import jax
+    jax.config.update("jax_enable_x64", True)
     for name, (args, text, _) in CASES.items():
-        function = jax.jit(eval(f"lambda {', '.join('ab'[:len(args)])}: {text}", {"N": JaxNames(jax)}))  # pylint: disable=eval-used
+        function = jax.jit(eval(f"lambda {', '.join('abc'[:len(args)])}: {text}", {"N": JaxNames(jax)}))  # pylint: disable=eval-used
         given = tuple(map(jax.numpy.asarray, args))
         yield name, lambda function=function, given=given: function(*given).block_until_ready()
 
