@@ -36,6 +36,11 @@ CHANGING = ("E0953", "E0511", "E0515", "E0450")  # what a loop carries changes i
 AS_TUPLE = ("E0512", "E0520")  # a tuple grows more often than there may be types, or its items are taken by an index that is not known
 
 
+def with_arrays(program: Program, types_: list[str]) -> list[str]:
+    """The types of arguments, and those of the arrays that the program refers to."""
+    return types_ + [type_text((str(a.dtype), a.shape)) for a in map(_core.asarray, program.arrays)]
+
+
 def sized_by_mask(f: Finding) -> bool:
     """Whether a finding says that the size of x[mask] is needed."""
     return f.code == "E0501" and "the shape of x[mask]" in f.message and f.line > 0
@@ -230,7 +235,8 @@ class Function(_core.Callable):
         types_ = [s.text() for s in shapes] + [type_text((str(a.dtype), a.shape)) for a in extra]
         if self._is_seldom(program, types_):
             return self._seldom_plan(program, shapes, statics, casts, extra, refs, types_)
-        program, e = self._compiled(program, types_, statics, all_shapes)
+        program, e = self._compiled(program, [s.text() for s in shapes], statics, all_shapes)
+        extra, refs = tuple(_core.asarray(a) for a in program.arrays), (*refs, program)  # another program has other arrays
         if e.result is None or program.prints:
             return self._slow_plan(program, shapes, statics, casts, extra, refs, e)
         maker = self._maker(e.result, shapes, program)
@@ -245,11 +251,11 @@ class Function(_core.Callable):
         return _core.Plan(e, casts, leaves, maker.code, maker.objects, () if self._constants else extra, refs, None)
 
     def _compiled(self, program: Program, types_: list[str], statics: dict, shapes: list) -> tuple[Program, Any]:
-        """The code, and the program that it is of: if shapes or types change from round to round of a loop over a constant
+        """The code for arguments of these types, and the program that it is of: if shapes or types change from round to round of a loop over a constant
         range, the one whose loops are written out; if a list that grows cannot be a tuple, the one in which it is an array; if the size of x[mask] is needed, the one that counts it; if it prints in a batch, the one
         that does so without Python."""
         try:
-            return program, self._exec(program, types_)
+            return program, self._exec(program, with_arrays(program, types_))
         except CompileError as error:
             if printed_in_batch(program, error):
                 return self._compiled(self._program(statics, shapes, prints="batch"), types_, statics, shapes)
@@ -260,7 +266,7 @@ class Function(_core.Callable):
                 raise
             try:
                 other = self._program(statics, shapes, not rows, prints=program.own_prints, rows=rows)
-                return other, self._exec(other, types_)
+                return other, self._exec(other, with_arrays(other, types_))
             except CompileError:
                 raise error from None
 
@@ -274,7 +280,7 @@ class Function(_core.Callable):
             picks |= found
             try:
                 program = self._program(statics, shapes, False, picks, prints)
-                return program, self._exec(program, types_)
+                return program, self._exec(program, with_arrays(program, types_))
             except CompileError as next_:
                 error = next_
 
@@ -340,8 +346,7 @@ class Function(_core.Callable):
         program = self._program(statics, shapes)
         self._fit(shapes, statics)
         all_shapes, shapes = shapes, [s for i, s in enumerate(shapes) if i not in statics]
-        types_ = [s.text() for s in shapes] + [type_text((str(a.dtype), a.shape)) for a in map(_core.asarray, program.arrays)]
-        program, e = self._compiled(program, types_, statics, all_shapes)
+        program, e = self._compiled(program, [s.text() for s in shapes], statics, all_shapes)
         if e.result is None:
             raise TypeError(f"{self.__name__}() gives a function, or an array whose size depends on data: that has no shape")
         maker = self._maker(e.result, shapes, program)

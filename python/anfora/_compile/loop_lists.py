@@ -201,19 +201,23 @@ class Lists(Part):
     def item_filled(self, node: ast.Subscript) -> str | None:
         """w[-1], w[i - 1] of a list that the current loop fills; None: it is another thing. Rows that follow are no items of it yet."""
         f = self.filling.get(node.value.id) if isinstance(node.value, ast.Name) else None
-        if f is None or f.count is None:
+        if f is None:
             return None
         known, j = self.static(node.slice)
         known, offset = known and type(j) is int, f.offset(node.slice)
+        if f.count is None and (not f.before or known and -f.least <= j < f.least):
+            return None
         b, i, n = self.fresh(), self.fresh(), self.fresh()
-        name, row = self.local(node.value.id), f"({f.count} - {-j})" if known and j < 0 else str(j) if known else self.expr(node.slice)
+        name, count = (self.local(node.value.id), f.count) if f.count is not None else (f"Stack({', '.join(f.before)})", f.begin)
+        row = f"({count} - {-j})" if known and j < 0 else str(j) if known else self.expr(node.slice)
         item = f"fn ({b}) {{ {b}{self.mark(node)}[%s] }}"
         if -f.least <= j < f.least if known else offset is not None and 0 <= offset < f.least:
             return hyper_mapped(item % row, [name])
         why = static_text(self, node, "IndexError: list index out of range")
         row = row if not known or j >= 0 else str(j)
-        of = hyper_mapped(item % f"(if {i} < 0 {{ {i} + {n} }} else {{ {i} }})", [name])
-        return f"(fn ({i}, {n}) {{ {self.mark(node)}assert({i} < {n} and -{n} <= {i}, {why}); {of} }})({row}, {f.count})"
+        inside = f"Maximum(0, Minimum({n} - 1, if {i} < 0 {{ {i} + {n} }} else {{ {i} }}))"  # also where the branch is not taken
+        of = hyper_mapped(item % inside, [name])
+        return f"(fn ({i}, {n}) {{ {self.mark(node)}assert({i} < {n} and -{n} <= {i}, {why}); {of} }})({row}, {count})"
 
     def length_filled(self, node: Any) -> str | None:
         """len(w) of it."""

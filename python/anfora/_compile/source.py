@@ -377,6 +377,9 @@ class Writer(Knowing, Comprehensions, Loops, Lists, Owned, Matching, Sequences, 
     # ---- subscripts, attributes, calls ----
 
     def expr_Subscript(self, node: ast.Subscript) -> str:
+        filled = self.item_filled(node)
+        if filled is not None:
+            return filled
         known, x = self.static(node)
         if known:
             return static_text(self, node, x)
@@ -396,9 +399,6 @@ class Writer(Knowing, Comprehensions, Loops, Lists, Owned, Matching, Sequences, 
             return f"{value}{self.mark(node)}.{quoted(s.names[k])}"
         if self.counts_mask(node):
             return self.expr(library_call(node, "rows_of_mask", [node.value, node.slice]))
-        filled = self.item_filled(node)
-        if filled is not None:
-            return filled
         index = str(k) if key and type(k) is int else self.index(node.slice)
         if s is not None and s.kind == "stacked":  # items may be trees, of which each leaf has the rows
             b = self.fresh()
