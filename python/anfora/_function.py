@@ -33,6 +33,12 @@ SIZE = re.compile(r"(?<=[\[ ])\d+(?=[,\]])")  # of a type's text
 ANY_SIZE_AFTER = {None: 3, True: 2, False: 0}  # jit(dynamic=..): of a batch's sizes, with which any size is run
 MANY_CHANGES = 10
 CHANGING = ("E0953", "E0511", "E0515", "E0450")  # what a loop carries changes its type
+AS_TUPLE = ("E0512", "E0520")  # a tuple grows more often than there may be types, or its items are taken by an index that is not known
+
+
+def with_arrays(program: Program, types_: list[str]) -> list[str]:
+    """The types of arguments, and those of the arrays that the program refers to."""
+    return types_ + [type_text((str(a.dtype), a.shape)) for a in map(_core.asarray, program.arrays)]
 
 
 def sized_by_mask(f: Finding) -> bool:
@@ -103,29 +109,31 @@ class Function(_core.Callable):
 
     # ---- compiling ----
 
-    def _program(self, statics: dict[int, Any], shapes: list[Shape], unrolled: bool = False, picks: frozenset = frozenset(), prints: str = "") -> Program:
-        """The function as a program; `picks`: the places of x[mask] that have as many elements as the mask says; `prints`: how it has to
+    def _program(self, statics: dict[int, Any], shapes: list[Shape], unrolled: bool = False, picks: frozenset = frozenset(), prints: str = "",
+                 rows: bool = False) -> Program:
+        """The function as a program; `rows`: lists that loops make longer are arrays; `picks`: the places of x[mask] that have as many elements as the mask says; `prints`: how it has to
         print, if not by Python. What is refused as something is not known is tried again with copies of functions for the integers that they are
         called with: sizes and counts are known in these."""
         try:
-            return self._written(statics, shapes, unrolled, unrolled, picks, prints)
+            return self._written(statics, shapes, unrolled, unrolled, picks, prints, rows)
         except CompileError as error:
             if unrolled:
                 raise
             try:
-                return self._written(statics, shapes, False, True, picks, prints)
+                return self._written(statics, shapes, False, True, picks, prints, rows)
             except CompileError:
                 raise error from None
 
-    def _written(self, statics: dict[int, Any], shapes: list[Shape], unrolled: bool, counts: bool, picks: frozenset, prints: str) -> Program:
-        key = (unrolled, counts, picks, prints, tuple((i, type(x), x) if i in self._static else (i, id(x)) for i, x in sorted(statics.items())),
+    def _written(self, statics: dict[int, Any], shapes: list[Shape], unrolled: bool, counts: bool, picks: frozenset, prints: str,
+                 rows: bool = False) -> Program:
+        key = (unrolled, counts, picks, prints, rows, tuple((i, type(x), x) if i in self._static else (i, id(x)) for i, x in sorted(statics.items())),
                tuple(s.key() for s in shapes if s.kind != "static"))
         typed = key + (tuple(str(p.of) for s in shapes for p in s.walk() if p.kind == "leaf"),)
         if typed in self._programs:
             return self._programs[typed]
         if key not in self._programs:
             b = Builder()
-            b.unrolls, b.counts, b.picks, b.own_prints = unrolled, counts, picks, prints
+            b.unrolls, b.counts, b.picks, b.own_prints, b.rows = unrolled, counts, picks, prints, rows
             root, params = self._root(b, statics, shapes)
             program = b.program(root, params, f"<{self.__name__}>")
             program.statics = statics, shapes  # keeps what the key is of
@@ -227,7 +235,8 @@ class Function(_core.Callable):
         types_ = [s.text() for s in shapes] + [type_text((str(a.dtype), a.shape)) for a in extra]
         if self._is_seldom(program, types_):
             return self._seldom_plan(program, shapes, statics, casts, extra, refs, types_)
-        program, e = self._compiled(program, types_, statics, all_shapes)
+        program, e = self._compiled(program, [s.text() for s in shapes], statics, all_shapes)
+        extra, refs = tuple(_core.asarray(a) for a in program.arrays), (*refs, program)  # another program has other arrays
         if e.result is None or program.prints:
             return self._slow_plan(program, shapes, statics, casts, extra, refs, e)
         maker = self._maker(e.result, shapes, program)
@@ -242,21 +251,22 @@ class Function(_core.Callable):
         return _core.Plan(e, casts, leaves, maker.code, maker.objects, () if self._constants else extra, refs, None)
 
     def _compiled(self, program: Program, types_: list[str], statics: dict, shapes: list) -> tuple[Program, Any]:
-        """The code, and the program that it is of: if shapes or types change from round to round of a loop over a constant
-        range, the one whose loops are written out; if the size of x[mask] is needed, the one that counts it; if it prints in a batch, the one
+        """The code for arguments of these types, and the program that it is of: if shapes or types change from round to round of a loop over a constant
+        range, the one whose loops are written out; if a list that grows cannot be a tuple, the one in which it is an array; if the size of x[mask] is needed, the one that counts it; if it prints in a batch, the one
         that does so without Python."""
         try:
-            return program, self._exec(program, types_)
+            return program, self._exec(program, with_arrays(program, types_))
         except CompileError as error:
             if printed_in_batch(program, error):
                 return self._compiled(self._program(statics, shapes, prints="batch"), types_, statics, shapes)
             if any(map(sized_by_mask, error.findings)):
                 return self._counting(error, statics, shapes, types_, program.own_prints)
-            if not program.rolled or not any(f.code in CHANGING for f in error.findings):
+            rows = program.grows and any(f.code in AS_TUPLE for f in error.findings)
+            if not rows and (not program.rolled or not any(f.code in CHANGING for f in error.findings)):
                 raise
             try:
-                unrolled = self._program(statics, shapes, True, prints=program.own_prints)
-                return unrolled, self._exec(unrolled, types_)
+                other = self._program(statics, shapes, not rows, prints=program.own_prints, rows=rows)
+                return other, self._exec(other, with_arrays(other, types_))
             except CompileError:
                 raise error from None
 
@@ -270,7 +280,7 @@ class Function(_core.Callable):
             picks |= found
             try:
                 program = self._program(statics, shapes, False, picks, prints)
-                return program, self._exec(program, types_)
+                return program, self._exec(program, with_arrays(program, types_))
             except CompileError as next_:
                 error = next_
 
@@ -336,8 +346,7 @@ class Function(_core.Callable):
         program = self._program(statics, shapes)
         self._fit(shapes, statics)
         all_shapes, shapes = shapes, [s for i, s in enumerate(shapes) if i not in statics]
-        types_ = [s.text() for s in shapes] + [type_text((str(a.dtype), a.shape)) for a in map(_core.asarray, program.arrays)]
-        program, e = self._compiled(program, types_, statics, all_shapes)
+        program, e = self._compiled(program, [s.text() for s in shapes], statics, all_shapes)
         if e.result is None:
             raise TypeError(f"{self.__name__}() gives a function, or an array whose size depends on data: that has no shape")
         maker = self._maker(e.result, shapes, program)

@@ -67,3 +67,89 @@ def test_a_candidate_is_taken_or_dropped():
                 z, e = c, g
         return e + np.sum(z * z * z)
     check(f)
+
+
+def test_a_list_that_rounds_read_and_make_longer():
+    def queue(x):
+        w = [0.0]
+        for i in range(len(x) - 1):
+            w.append(max(0.0, w[-1] + x[i] - 0.55 * x[i + 1]))
+        return sum(w) / len(w) + w[-1]
+    check(queue, 2000)
+
+    def lags(x):
+        w = [x[0], 0.5]
+        for i in range(2, len(x)):
+            w.append(0.5 * w[i - 1] - 0.3 * w[i - 2] + x[i] + (w[-6] if i > 5 else 0.0))
+        return np.sum(np.array(w) * np.arange(len(w))) + w[3]
+    check(lags, 80)
+
+    def lengths(x):
+        w, s = [0.0], 0.0
+        for i in range(len(x)):
+            s = s + len(w) * x[i]
+            w.append(w[len(w) - 1] * 0.9 + x[i] + w[i // 2])
+            s = s + w[i + 1] * len(w)
+        return s + max(w)
+    check(lengths, 80)
+
+    def states(x):
+        w = [np.eye(2)]
+        for v in x:
+            w.append(w[-1] @ np.array([[0.9, 0.1], [0.0, 1.0]]) * (1 + 0.01 * v))
+        return np.sum(np.stack(w)[:, 0, 1])
+    check(states, 80)
+
+    def again(x):
+        a, b = [0.0], []
+        for v in x:
+            b.append(v * a[-1])
+            a.append(a[-1] * 0.5 + v)
+        for i in range(len(x)):
+            b.append(b[-1] * 0.4 + x[i] + b[i])
+        return sum(a) * sum(b)
+    check(again, 80)
+
+
+def test_a_list_that_rounds_fill_and_read():
+    def f(x):
+        w, s = [], 0.0
+        for i in range(len(x)):
+            w.append(x[i] * 2)
+            s += w[i] * len(w) + w[-1]
+        return s
+    check(f, 6)
+    check(f, 80)
+
+
+def test_a_list_has_no_items_that_are_not_appended_yet():
+    @anfora.jit
+    def f(x, at):
+        w = [0.0]
+        for i in range(len(x)):
+            w.append(w[i - at] + x[i])
+        return w[-1]
+    x = point(80)
+    for at in (-1, 2):
+        try:
+            f(x, np.int64(at))
+        except anfora.AnforaError as e:
+            assert "list index out of range" in str(e), e
+        else:
+            raise AssertionError(at)
+    assert abs(float(f(x, np.int64(0))) - np.sum(x)) < 1e-9
+
+
+def test_items_of_several_shapes_stay_refused():
+    @anfora.jit
+    def f(x):
+        w = [0.0]
+        for i in range(len(x)):
+            w.append(w[-1] + x[i:i + 1])
+        return w[-1]
+    try:
+        f(point(80))
+    except anfora.CompileError as e:
+        assert "signatures" in str(e), e
+    else:
+        raise AssertionError

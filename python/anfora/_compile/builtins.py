@@ -600,6 +600,8 @@ def _len(w: Any, c: Call) -> str:
     own = w.own_operator(c.node, c.args[0], "__len__", [])
     if own is not None:
         return own
+    if len(c.args) == 1 and (filled := w.length_filled(c.args[0])) is not None:
+        return filled
     known, n = w.known_length(c.args[0]) if len(c.args) == 1 else (False, 0)
     if not known and len(c.args) == 1 and isinstance(c.args[0], ast.Call) and w.static(c.args[0].func) == (True, range):
         ends = c.args[0].args

@@ -676,6 +676,8 @@ class Knowing(Part):
         if isinstance(k, slice) and s.kind in ("tuple", "list"):
             return Shape(s.kind, s.parts[k])
         if isinstance(k, int) and not -len(s.parts) <= k < len(s.parts):
+            if isinstance(node.value, ast.Name) and node.value.id in self.filling and self.filling[node.value.id].before:
+                return None  # the first round of a loop may not come to it
             self.refuse(node, f"there is no item {k}: there are {len(s.parts)}")
         return s.parts[k] if isinstance(k, int) else None
 

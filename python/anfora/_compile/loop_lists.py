@@ -7,7 +7,7 @@ from typing import Any
 
 from .comprehensions import WIDENED
 from .known import ANY, Filled, Like, Part, is_structure, is_tree, skeleton
-from .names import bound_names, grown, items_alone, lengthened, own_jumps, position
+from .names import bound_names, grown, items_alone, lengthened, own_jumps, position, read_by_items
 from .static import hyper_mapped, static_text
 from .._tree import Shape
 
@@ -27,6 +27,37 @@ class Rows:
 def item_like(s: Shape) -> Shape:
     """The structure of an item of a list."""
     return s if s.kind == "mapped" and not isinstance(s, Filled) else skeleton(s)
+
+
+class Filling:
+    """A list that the current loop fills: it is an array from the first append on, with a row for each item that it will have."""
+
+    def __init__(self, rounds: str, before: list[str], counter: tuple | None, rows: str) -> None:
+        self.rounds, self.before = rounds, before  # how many rounds append an item, and the items before the loop
+        self.begin = rows or str(len(before))      # how many these are; `rows`: of an array
+        self.rows = f"({self.begin} + {rounds})" if self.begin != "0" else rounds
+        self.counter = counter                 # of a range of step 1: the loop's variable, and the number that it begins with
+        self.items: list[Shape] = []           # what was appended
+        self.at: str | None = None             # the row of this round; None: the first round, in which the array is made
+        self.count: str | None = None          # how many items it has; None: it is no array yet
+        self.least = len(before)               # it has at least so many in the first round, and in each later one as many more as rounds were before
+
+    def in_round(self, k: str) -> None:
+        self.least = len(self.before)
+        self.at = self.count = f"({self.begin} + {k})" if self.begin != "0" else k
+
+    def grew(self) -> None:
+        self.least += 1
+        self.count = f"({self.at or self.begin} + 1)"
+
+    def offset(self, index: Any) -> int | None:
+        """How much larger than the number of the round an index is: of w[i - 1], where i is the loop's variable."""
+        if self.counter is None:
+            return None
+        if isinstance(index, ast.BinOp) and isinstance(index.op, (ast.Add, ast.Sub)) and isinstance(index.right, ast.Constant) and type(index.right.value) is int:
+            of = self.offset(index.left)
+            return None if of is None else of + index.right.value * (1 if isinstance(index.op, ast.Add) else -1)
+        return self.counter[1] if isinstance(index, ast.Name) and index.id == self.counter[0] else None
 
 
 class Longer:
@@ -51,7 +82,7 @@ def parts_written(item: Any) -> list:
 class Lists(Part):
     """The part of the writer for lists that loops change."""
 
-    filling: dict[str, tuple]  # lists that the current loop fills: how long they become, the round's number, what was appended
+    filling: dict[str, Filling]  # lists that the current loop fills
 
     # ---- lists that a loop makes longer where shapes alone tell how often it runs: tuples, whose types have their length ----
 
@@ -67,6 +98,7 @@ class Lists(Part):
                 known = e.items if e.shape.kind == "mapped" else None
                 begin = [self.items_like(e.shape)] if e.shape.kind == "mapped" or e.shape.parts else []
                 lists.items[x] = begin if known is None else known
+                self.b.grows |= e.shape.kind == "list"
         return lists
 
     @staticmethod
@@ -107,14 +139,18 @@ class Lists(Part):
     # ---- lists that a loop fills: one array each, with a row a round ----
 
     def filled(self, node: Any) -> list[str]:
-        """Empty lists to which each round of a loop appends one item."""
+        """Lists to which each round of a loop appends one item, and of which it reads items one by one; they are empty or arrays, or their items
+        are known and the list cannot be a tuple in the loop."""
         if own_jumps(node.body) or node.orelse:
             return []
         ends: list[Any] = [s.value for s in node.body if isinstance(s, ast.Expr)]
         found = [n.func.value.id for n in ends if isinstance(grown(n), ast.Name) and n.func.attr == "append"]
-        return [x for x in found if sum(isinstance(grown(n), ast.Name) and grown(n).id == x for s in node.body for n in ast.walk(s)) == 1
-                and isinstance(self.entry(x), Like) and self.entry(x).own and self.entry(x).shape.kind == "list"
-                and not self.entry(x).shape.parts]
+        alone = [x for x in found if sum(isinstance(grown(n), ast.Name) and grown(n).id == x for s in node.body for n in ast.walk(s)) == 1
+                 and isinstance(e := self.entry(x), Like) and e.own and e.shape.kind in ("list", "stacked") and read_by_items(node, x)]
+        begun = {x for x in alone if self.entry(x).shape.parts}
+        if not self.b.rows and len(begun) == len(alone) and not self.first_bound(node):
+            return []
+        return [x for x in alone if x not in begun or not any(map(is_tree, self.entry(x).shape.parts))]
 
     def first_bound(self, node: ast.For) -> list[str]:
         """Names that the rounds of a loop bind, nothing before it does, and something after it reads."""
@@ -132,23 +168,61 @@ class Lists(Part):
         text, item = self.counted(node, called, n, indent)
         why = f"it is not known what is in {', '.join(lists)}" if lists else f"{', '.join(late)} is not bound"
         text += f"{indent}{self.mark(node)}assert({n} > 0, \"the loop does not run, so {why}\")\n{indent}{first} = 0\n"
-        items: dict[str, list[Shape]] = {x: [] for x in lists}
-        self.filling |= {x: (n, None, items[x]) for x in lists}
+        fillings = {x: self.to_fill(node, x, n, called) for x in lists}
+        text += "".join(f"{indent}{f.begin} = len({self.local(x)})\n" for x, f in fillings.items() if self.entry(x).shape.kind == "stacked")
+        self.filling |= fillings
         names = bound_names([*node.body, node.target])
         before = {x: e for x in names if isinstance(e := self.scope.env.get(x), Like) and is_structure(e.shape)}
         text += item(first, indent) + self.block(node.body, indent)
-        self.filling |= {x: (n, k, items[x]) for x in lists}
         self.scope.env |= {x: e for x, e in before.items() if x not in self.scope.env and x not in lists}  # what a loop carries keeps its structure
         text += self.made_variables(names, node, indent)
         self.forget(names)
+        for x, f in fillings.items():
+            f.in_round(k)
+            self.scope.env[x] = Like(Shape("stacked"), own=True)
         inner = indent + "  "
         text += f"{indent}{self.mark(node)}for {k} in 1..{n} {{\n{item(k, inner)}{self.block(node.body, inner)}{indent}}}\n"
         self.forget(names)
         for x in lists:
             del self.filling[x]
-            text += self.write_filled(node, x, n, items[x][0], indent)
+            text += self.write_filled(node, x, fillings[x].rows, fillings[x].items[0], indent)
         self.ended = False
         return text
+
+    def to_fill(self, node: Any, x: str, n: str, called: Any) -> Filling:
+        of = self.entry(x).shape
+        before = [i.text for i in self.parts_of(self.local(x), of)] if of.kind == "list" else []
+        args, counter = (node.iter.args if called is range else []), None
+        if 1 <= len(args) <= 2 and isinstance(node.target, ast.Name) and node.target.id not in bound_names(node.body):
+            known, start = self.static(args[0]) if len(args) == 2 else (True, 0)
+            counter = (node.target.id, start) if known and type(start) is int else None
+        return Filling(n, before, counter, self.fresh() if of.kind == "stacked" else "")
+
+    def item_filled(self, node: ast.Subscript) -> str | None:
+        """w[-1], w[i - 1] of a list that the current loop fills; None: it is another thing. Rows that follow are no items of it yet."""
+        f = self.filling.get(node.value.id) if isinstance(node.value, ast.Name) else None
+        if f is None:
+            return None
+        known, j = self.static(node.slice)
+        known, offset = known and type(j) is int, f.offset(node.slice)
+        if f.count is None and (not f.before or known and -f.least <= j < f.least):
+            return None
+        b, i, n = self.fresh(), self.fresh(), self.fresh()
+        name, count = (self.local(node.value.id), f.count) if f.count is not None else (f"Stack({', '.join(f.before)})", f.begin)
+        row = f"({count} - {-j})" if known and j < 0 else str(j) if known else self.expr(node.slice)
+        item = f"fn ({b}) {{ {b}{self.mark(node)}[%s] }}"
+        if -f.least <= j < f.least if known else offset is not None and 0 <= offset < f.least:
+            return hyper_mapped(item % row, [name])
+        why = static_text(self, node, "IndexError: list index out of range")
+        row = row if not known or j >= 0 else str(j)
+        inside = f"Maximum(0, Minimum({n} - 1, if {i} < 0 {{ {i} + {n} }} else {{ {i} }}))"  # also where the branch is not taken
+        of = hyper_mapped(item % inside, [name])
+        return f"(fn ({i}, {n}) {{ {self.mark(node)}assert({i} < {n} and -{n} <= {i}, {why}); {of} }})({row}, {count})"
+
+    def length_filled(self, node: Any) -> str | None:
+        """len(w) of it."""
+        f = self.filling.get(node.id) if isinstance(node, ast.Name) else None
+        return None if f is None else f.count
 
     def write_filled(self, node: Any, x: str, n: str, item: Shape, indent: str) -> str:
         """A list of numbers or arrays stays an array. A list of tuples, whose parts have a row a round each, becomes a tuple of them; the
@@ -170,18 +244,27 @@ class Lists(Part):
 
     def fill(self, node: Any, name: str, indent: str) -> str:
         """xs.append(x) in a loop that fills xs."""
-        n, k, items = self.filling[name]
+        f = self.filling[name]
         if any(isinstance(x, ast.Lambda) for x in parts_written(node.args[0])):
             self.refuse(node, "functions can be collected only where it is known how many there are",
                         "give range() a constant, or pass the parts on that the functions are made of")
         x, list_ = self.expr(node.args[0]), self.local(name)
         item = self.part_shape(node.args[0])
         hint = None if is_tree(item) or item.kind == "stacked" else self.structure(node.args[0])  # of what functions give
-        items.append(Shape("hinted", of=hint) if hint else item)
-        if k is None:
-            made = hyper_mapped(f"fn (e) {{ BroadcastTo(e, TupleConcat(({n},), e.shape)) }}", [x])
+        f.items.append(Shape("hinted", of=hint) if hint else item)
+        if f.begin != "0" and (hint or is_tree(item)):
+            self.refuse(node, f"{name} begins with numbers or arrays, and a tuple follows")
+        if f.at is None:
+            before = f.before or [list_] * (f.begin != "0")
+            names = [f"e{i}" for i in range(len(before))]
+            made = f"BroadcastTo(e, TupleConcat(({f.rounds},), e.shape))"
+            first = f"Stack({', '.join(names)})" if f.before else "".join(names)
+            made = f"Concat({first}, {made}, axis=0)" if names else made
+            made = hyper_mapped(f"fn ({', '.join([*names, 'e'])}) {{ {made} }}", [*before, x])
         else:
             # rows of the element type that holds all items, as numpy.stack gives them
             made = hyper_mapped(f"fn (b, e) {{ {WIDENED}"
-                                f"IndexWrite(b, {k}, CastLike(e, b), axis=0, mode=\"update\") }}", [list_, x])
+                                f"IndexWrite(b, {f.at}, CastLike(e, b), axis=0, mode=\"update\") }}", [list_, x])
+        f.grew()
+        self.scope.env[name] = Like(Shape("stacked"), own=True)
         return f"{indent}{self.mark(node)}{list_} = {made}\n"

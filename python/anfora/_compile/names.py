@@ -111,6 +111,19 @@ def items_alone(node: Any, name: str) -> bool:
     return all(id(n) in alone for n in ast.walk(node) if isinstance(n, ast.Name) and n.id == name)
 
 
+def read_by_items(node: Any, name: str) -> bool:
+    """Whether a loop uses a list for one item at a time, for its length, and appends to it; and no function in it does."""
+    if not items_alone(node, name):
+        return False
+    for n in ast.walk(node):
+        if isinstance(of := n.value if isinstance(n, ast.Subscript) else lengthened(n), ast.Name) and of.id == name and not (
+                isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load) and not isinstance(n.slice, (ast.Slice, ast.Tuple))):
+            return False
+        if isinstance(n, (ast.Lambda, ast.FunctionDef)) and any(isinstance(m, ast.Name) and m.id == name for m in ast.walk(n)):
+            return False
+    return True
+
+
 def own_jumps(body: list) -> bool:
     """Whether statements leave or go on with the loop that they are the body of."""
     todo = list(body)

@@ -377,6 +377,9 @@ class Writer(Knowing, Comprehensions, Loops, Lists, Owned, Matching, Sequences, 
     # ---- subscripts, attributes, calls ----
 
     def expr_Subscript(self, node: ast.Subscript) -> str:
+        filled = self.item_filled(node)
+        if filled is not None:
+            return filled
         known, x = self.static(node)
         if known:
             return static_text(self, node, x)
