@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decompositions of matrices: what they promise (orthogonal factors whose product is the matrix), NumPy's values where these are
 unique, and derivatives by differences."""
+import os
+import tempfile
+
 import anfora
 import anfora.numpy as anp
 import numpy as np
@@ -164,3 +167,48 @@ def test_full_singular_vectors():
     parts = [anfora.grad(lambda a, full=full: anp.sum(L.svd(a, full_matrices=full)[0][:, :2] ** 2 * c))(a) for full in (True, False)]
     near(parts[0], parts[1], 1e-10)
     assert np.all(np.isnan(np.asarray(anfora.grad(lambda a: anp.sum(L.svd(a)[0][:, 2:] ** 2 * c))(a))))
+
+
+def test_sizes_and_scales():
+    """Residuals and orthogonality, where squares overflow and vanish, too."""
+    for scale in (1.0, 1e-200, 1e200):
+        for n in (0, 1, 2, 3, 17, 64):
+            a = symmetric(n, n)
+            w, v = arrays(*L.eigh(a * scale))
+            near(w / scale, np.linalg.eigvalsh(a))
+            near(a @ v, v * (w / scale))
+            orthonormal(v)
+        for a in (RNG.normal(size=(5, 17)), RNG.normal(size=(17, 5)), RNG.normal(size=(9, 2)) @ RNG.normal(size=(2, 7))):
+            u, s, v = arrays(*L.svd(a * scale, full_matrices=False))
+            near(s / scale, np.linalg.svd(a)[1])
+            near((u * (s / scale)) @ v, a)
+            orthonormal(u)
+            orthonormal(v.T)
+    for bad in (np.nan, np.inf):
+        a = symmetric(3, 3)
+        a[2, 1] = bad
+        assert all(np.isnan(x).all() for x in arrays(*L.eigh(a), *L.svd(a[:, :2], full_matrices=False)))
+
+
+def test_written_for_formats_without_them():
+    """As loops of rotations, with the order and the signs of the ops."""
+    @anfora.jit
+    def both(a, b):
+        return np.linalg.eigh(a), np.linalg.svd(b, full_matrices=False)
+
+    one = symmetric(5, 5)
+    bad = symmetric(2, 3, 3)
+    bad[1, 1, 1] = np.nan
+    cases = [(one, RNG.normal(size=(4, 3))), (bad, RNG.normal(size=(2, 2, 4))), (np.array([[0.0, 1], [1, 0]]) * 1e200, np.ones((3, 2)) * 1e-200)]
+    with tempfile.TemporaryDirectory() as folder:
+        for ending in ENDINGS:
+            for args in cases:
+                path = os.path.join(folder, "both" + ending)
+                both.save(path, *args)
+                got, want = ([np.asarray(x) for pair in f(*args) for x in pair] for f in (anfora.read(path), both))
+                for x, y in zip(got, want):
+                    scale = np.nanmax(abs(y))
+                    assert x.shape == y.shape and np.allclose(x / scale, y / scale, rtol=0, atol=1e-11, equal_nan=True), (ending, x, y)
+
+
+ENDINGS = (".onnx", ".mlir", ".mindir")
