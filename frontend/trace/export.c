@@ -15,6 +15,13 @@ static bool legalise(const anfi_export_form *e, anf_module *m) {
   return st == ANF_OK || anfi_fail_as(m->cx, st);
 }
 
+static bool call(const anfi_export_form *e, anf_module *m) {
+  bool any = false;
+  if (!anfi_export_call(m, &any)) return false;
+  anf_status st = any ? anf_optimise(m, e->pipeline, NULL, NULL) : ANF_OK;
+  return st == ANF_OK || anfi_fail_as(m->cx, st);
+}
+
 anf_graph *anfi_export_prepare(const anfi_export_form *e, anf_graph *g, size_t n,
                                const anf_type *const *types) {
   anf_ctx *cx = g->module->cx;
@@ -30,7 +37,7 @@ anf_graph *anfi_export_prepare(const anfi_export_form *e, anf_graph *g, size_t n
     if (types[i]) copy->params.at[i]->type = types[i];
   anf_status st = anf_optimise(m, e->pipeline, NULL, NULL);
   if (st != ANF_OK) return (void)anfi_fail_as(cx, st), NULL;
-  if (!legalise(e, m)) return NULL;
+  if (!call(e, m) || !legalise(e, m)) return NULL;
   for (size_t i = 0; i < m->graphs.n; i++) // the copy borrows names, and has no table of them
     if (m->graphs.at[i] && strcmp(m->graphs.at[i]->name->s, name->s) == 0) return m->graphs.at[i];
   return (void)anfi_fail(cx, anfi_nowhere(), e->refusal, "a function that is gone:", name->s), NULL;

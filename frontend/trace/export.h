@@ -24,6 +24,8 @@ typedef bool anfi_export_write(anf_graph *g, size_t n, const anf_type *const *ty
 anf_status anfi_export(anfi_export_write *write, anf_graph *g, size_t n,
                        const anf_type *const *types, void *user, anf_diag *d, anf_text *out);
 
+/* called.c: ops of m, which has types, that no format has and that need loops become calls of functions, for the passes to go on with. */
+bool anfi_export_call(anf_module *m, bool *any);
 /* A copy of what g needs, with parameters of these types, put through the passes: its graph, or NULL with an error. */
 anf_graph *anfi_export_prepare(const anfi_export_form *e, anf_graph *g, size_t n,
                                const anf_type *const *types);

@@ -26,6 +26,12 @@ def test_lengths_of_all_kinds():
         near("ifft", complex_of(2, n))
 
 
+def test_lengths_along_two_axes():
+    for n in (1, 7, 37, 64, 1000, 1009):
+        near("fft", complex_of(2, n), axis=-1)
+        near("fft", complex_of(n, 3), axis=0)
+
+
 def test_axes_lengths_norms():
     x = complex_of(3, 40, 4)
     for norm in (None, "ortho", "forward"):

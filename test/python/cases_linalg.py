@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decompositions of matrices: what they promise (orthogonal factors whose product is the matrix), NumPy's values where these are
 unique, and derivatives by differences."""
+import os
+import tempfile
+
 import anfora
 import anfora.numpy as anp
 import numpy as np
@@ -164,3 +167,49 @@ def test_full_singular_vectors():
     parts = [anfora.grad(lambda a, full=full: anp.sum(L.svd(a, full_matrices=full)[0][:, :2] ** 2 * c))(a) for full in (True, False)]
     near(parts[0], parts[1], 1e-10)
     assert np.all(np.isnan(np.asarray(anfora.grad(lambda a: anp.sum(L.svd(a)[0][:, 2:] ** 2 * c))(a))))
+
+
+def test_sizes_and_scales():
+    """Residuals and orthogonality, where squares overflow and vanish, too."""
+    for scale in (1.0, 1e-200, 1e200):
+        for n in (0, 1, 2, 3, 17, 64):
+            a = symmetric(n, n)
+            w, v = arrays(*L.eigh(a * scale))
+            near(w / scale, np.linalg.eigvalsh(a))
+            near(a @ v, v * (w / scale))
+            orthonormal(v)
+        for a in (RNG.normal(size=(5, 17)), RNG.normal(size=(17, 5)), RNG.normal(size=(9, 2)) @ RNG.normal(size=(2, 7))):
+            u, s, v = arrays(*L.svd(a * scale, full_matrices=False))
+            near(s / scale, np.linalg.svd(a)[1])
+            near((u * (s / scale)) @ v, a)
+            orthonormal(u)
+            orthonormal(v.T)
+    for bad in (np.nan, np.inf):
+        a = symmetric(3, 3)
+        a[2, 1] = bad
+        assert all(np.isnan(x).all() for x in arrays(*L.eigh(a), *L.svd(a[:, :2], full_matrices=False)))
+
+
+def test_written_for_formats_without_them():
+    """As loops of rotations, with the order and the signs of the ops."""
+    @anfora.jit
+    def both(a, b):
+        w, v = np.linalg.eigh(a)
+        u, s, vt = np.linalg.svd(b, full_matrices=False)
+        return w, v, u, s, vt
+
+    a = np.stack([symmetric(5, 5), symmetric(5, 5), np.fliplr(np.eye(5)) * 1e200])
+    b = np.stack([RNG.normal(size=(4, 3)), np.ones((4, 3)) * 1e-200])
+    a[1, 1, 1] = np.nan
+    with tempfile.TemporaryDirectory() as folder:
+        for ending in (".onnx", ".mindir"):
+            path = os.path.join(folder, "both" + ending)
+            both.save(path, a, b)
+            w, v, u, s, vt = arrays(*anfora.read(path)(a, b))
+            for x, y in zip((w, v[0], u[0], s, vt[0]), (lambda w, v, u, s, vt: (w, v[0], u[0], s, vt[0]))(*arrays(*both(a, b)))):
+                assert x.shape == y.shape and np.allclose(x / np.nanmax(abs(y)), y / np.nanmax(abs(y)), rtol=0, atol=1e-11, equal_nan=True), (ending, x, y)
+            assert np.isnan(v[1]).all()
+            near(a[2] / 1e200 @ v[2], v[2] * (w[2] / 1e200))
+            for q in (v[2], u, np.swapaxes(vt, -1, -2)):
+                orthonormal(q)
+            near((u * s[:, None] * np.array([1, 1e200])[:, None, None]) @ vt, b * np.array([1, 1e200])[:, None, None])
