@@ -8,7 +8,7 @@ import tempfile
 from typing import Any, Iterator
 
 from . import _core
-from ._compile.emit import Builder
+from ._compile.emit import Builder, safe_name
 from ._errors import CompileError, Finding, SourceMap, translated
 from ._function import Function
 from ._tree import Shape, quoted
@@ -71,8 +71,8 @@ class ReadFunction(Function):
         return f"def \ue001{unit.number}\ue002({names}) {{\n  {quoted(self._start)}({names})\n}}\n"
 
     def _names(self) -> list[str]:
-        """Of the parameters in texts: their own may stand between backticks."""
-        return [f"x{i}" for i in range(len(self._params))]
+        """Of the parameters in texts, where `wrt` finds them."""
+        return [safe_name(n) if quoted(n) == n else quoted(n) for n in self._params]
 
     def _root(self, b: Builder, statics: dict[int, Any], shapes: list[Shape]) -> tuple[str, list[str]]:
         return self._emit(b), self._names()
