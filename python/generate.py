@@ -129,12 +129,18 @@ def literal_of(folder, file, name):
     return next(ast.literal_eval(n.value) for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == name)
 
 
+def reserved_words(folder):
+    """The words of the language that are names between backticks alone."""
+    return re.findall(r"^ANF_WORD\((\w+)\)", (folder.resolve().parent / "ir" / "word.def").read_text(encoding="utf-8"), re.M)
+
+
 def write(path, lines):
     with open(path, "w", encoding="utf-8") as f:
         f.write("\n".join(lines) + "\n")
 
 
 def main():
+    folder = pathlib.Path(__file__).parent
     text = subprocess.run([sys.argv[1], "ops", "--json"], check=True, capture_output=True, encoding="utf-8").stdout
     table, seen = {}, set()
     for op in json.loads(text)["ops"]:
@@ -145,9 +151,10 @@ def main():
         seen.add(name)
         table[name] = (op["name"], op["family"], inputs(op["inputs"]), attributes(op["attributes"]), op["doc"])
     with open(sys.argv[2], "w", encoding="utf-8") as f:
-        f.write('"""Written from ir/ops/op.def: name -> (operation, family, inputs, attributes, description)."""\n')
+        f.write('"""Written from ir/ops/op.def and ir/word.def: name -> (operation, family, inputs, attributes, description),\n')
+        f.write('and the words that are no names."""\n')
         f.write("TABLE = " + pprint.pformat(table, width=110, sort_dicts=False) + "\n")
-    folder = pathlib.Path(__file__).parent
+        f.write(f"RESERVED = {reserved_words(folder)!r}\n")
     linear = composed_of(folder, "linear", "_library/linalg.py")
     composed = composed_of(folder, "composed") | composed_of(folder, "composed", "_library/arrays.py")
     composed |= composed_of(folder, "composed", "_library/numeric.py")

@@ -79,6 +79,12 @@ typedef struct token {
 } token;
 
 /* The element type that a word names. */
+/* The name that a word of a text is, among other strings: `if` is there without its mark, see lex_backtick. */
+static inline const anfi_str *anfi_word_name(anfi_strtab *strings, const anfi_str *w) {
+  bool own = w->len > 1 && !w->s[0];
+  return anfi_intern(strings, w->s + own, w->len - own);
+}
+
 static inline bool anfi_word_dtype(const anfi_str *w, anf_dtype *d) {
   *d = (anf_dtype)(w->id - NWORD);
   return w->id >= NWORD && w->id - NWORD < ANF_DTYPE_COUNT;

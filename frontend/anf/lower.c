@@ -11,11 +11,8 @@ anfi_loc anfi_anf_loc(const lower *lw, const ast *e) {
 }
 
 const anfi_str *anfi_anf_name(lower *lw, const anfi_str *word) {
-  if (word->id >= lw->nword) return anfi_intern(&lw->m->strings, word->s, word->len);
-  if (!lw->name[word->id]) {
-    bool own = word->len > 1 && !word->s[0]; // `if`: see lex_backtick
-    lw->name[word->id] = anfi_intern(&lw->m->strings, word->s + own, word->len - own);
-  }
+  if (word->id >= lw->nword) return anfi_word_name(&lw->m->strings, word);
+  if (!lw->name[word->id]) lw->name[word->id] = anfi_word_name(&lw->m->strings, word);
   return lw->name[word->id];
 }
 

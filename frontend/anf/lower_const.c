@@ -280,8 +280,7 @@ const anf_type *anfi_anf_dims(lower *lw, anf_dtype d, const ast *index) {
     if (e->kind == A_HOLE) dims[i] = ANF_DIM_UNKNOWN;
     else if (e->kind == A_INT && !e->op && e->u.u64 <= INT64_MAX) dims[i] = (int64_t)e->u.u64;
     else if (e->kind == A_NAME)
-      dims[i] =
-          anfi_dim_symbol(lw->cx, anfi_intern(&lw->cx->strings, e->u.word->s, e->u.word->len));
+      dims[i] = anfi_dim_symbol(lw->cx, anfi_word_name(&lw->cx->strings, e->u.word));
     else {
       anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0121);
       if (e->kind == A_FLOAT || e->op) hint_typed(lw->cx);

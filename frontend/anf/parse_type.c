@@ -7,8 +7,7 @@ typedef ANFI_VEC(const anf_type *) types;
 static bool parse_dim(parser *p, int64_t *out) {
   token t = p->t;
   if (t.kind == T_QUESTION) *out = ANF_DIM_UNKNOWN;
-  else if (t.kind == T_NAME)
-    *out = anfi_dim_symbol(p->cx, anfi_intern(&p->cx->strings, t.word->s, t.word->len));
+  else if (t.kind == T_NAME) *out = anfi_dim_symbol(p->cx, anfi_word_name(&p->cx->strings, t.word));
   else if (t.kind == T_INT) {
     int64_t v = 0;
     for (uint32_t i = 0; i < t.len; i++) {
@@ -97,7 +96,7 @@ static const anf_type *parse_fn(parser *p) {
 
 static bool parse_field(parser *p, const anfi_str **name, const anf_type **type, anfi_map *seen) {
   if (!anfi_parse_at(p, T_NAME)) return anfi_parse_fail(p, "the name of a field");
-  *name = anfi_intern(&p->cx->strings, p->t.word->s, p->t.word->len);
+  *name = anfi_word_name(&p->cx->strings, p->t.word);
   if (anfi_map_find(seen, (*name)->id)) {
     anfi_fail(p->cx, anfi_parse_loc(p, &p->t), ANF_E0131, (*name)->s);
     return p->panic = true, false;

@@ -11,7 +11,7 @@ from . import _core
 from ._compile.emit import Builder, safe_name
 from ._errors import CompileError, Finding, SourceMap, translated
 from ._function import Function
-from ._tree import Shape
+from ._tree import Shape, quoted
 from ._types import DTYPES, TensorType
 
 
@@ -67,11 +67,15 @@ class ReadFunction(Function):
         return b.unit(self, self._start, self._written)
 
     def _written(self, unit: Any) -> str:
-        names = ", ".join(map(safe_name, self._params))
-        return f"def \ue001{unit.number}\ue002({names}) {{\n  {self._start}({names})\n}}\n"
+        names = ", ".join(self._names())
+        return f"def \ue001{unit.number}\ue002({names}) {{\n  {quoted(self._start)}({names})\n}}\n"
+
+    def _names(self) -> list[str]:
+        """Of the parameters in texts, where `wrt` finds them."""
+        return [safe_name(n) if quoted(n) == n else quoted(n) for n in self._params]
 
     def _root(self, b: Builder, statics: dict[int, Any], shapes: list[Shape]) -> tuple[str, list[str]]:
-        return self._emit(b), list(self._params)
+        return self._emit(b), self._names()
 
 
 class Module:

@@ -15,6 +15,7 @@ import types
 from typing import Any, Callable, Sequence
 
 from . import _core
+from ._table import RESERVED
 from ._types import DTYPES, dtype_name
 
 
@@ -383,12 +384,12 @@ class Shape:
 
 
 def quoted(name: Any) -> str:
-    """A name or key as the language has it: between backticks if it is no plain word."""
+    """A name or key as the language has it: between backticks if it is no plain word, or a word of the language."""
     return _field(key_text(name))
 
 
 def _field(name: str) -> str:
-    return name if name.isidentifier() else "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
+    return name if name.isidentifier() and name not in RESERVED else "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 
 def type_text(t: Any) -> str:

@@ -147,3 +147,10 @@ def test_two_programs():
 def test_prints():
     m = anfora.read(written("def shown(x: f64) { print(x); x + 1.0 }\n"))
     assert m.shown(2.0) == 3.0
+
+
+def test_names_between_backticks():
+    m = anfora.read(written("def `if`(`in`: f64, `a b`: f64) { `in` * `a b` }\n"))
+    f = m["if"]
+    assert f(2.0, 3.0) == 6.0 and f(**{"in": 2.0, "a b": 3.0}) == 6.0
+    assert jit(lambda x: f(x, x) + 1.0)(3.0) == 10.0 and grad(f, wrt="in")(2.0, 3.0) == 3.0

@@ -478,3 +478,28 @@ def test_arguments_by_name_and_in_any_number():
         except TypeError:
             continue
         raise AssertionError("arguments that do not fit were taken")
+
+
+def test_results_are_what_the_function_gives():
+    need_jax()
+    import collections
+    a, b, nothing = collections.namedtuple("A", "x"), collections.namedtuple("B", "x"), collections.namedtuple("Nothing", "")
+    x = x23()
+    for f, of in ((lambda x: (a(x), b(x), {"x": x}), x), (lambda s: (b(s.x), a(s.x)), a(x)), (lambda d: (nothing(), {}, d, [], None), {"x": x}),
+                  (lambda x: [x, (x, [x]), ()], x), (lambda t: [t[0]], (x,)), (lambda x: collections.OrderedDict(z=x, y=x + 1), x),
+                  (lambda x: {"if": x, "in": {"nan": x + 1}}, x), (lambda d: jax.grad(lambda d: jnp.sum(d["if"] ** 2 * d["type"]))(d), {"if": x, "type": x}),
+                  (lambda x: jax.lax.cond(jnp.sum(x) > 0, lambda: (), lambda: ()), x), (lambda x: jax.lax.scan(lambda c, _: ((), ()), (), x), x),
+                  (lambda x: jax.lax.scan(lambda c, _: (c * 2, None), x, None, 3), x), (lambda x: (jnp.sin(x), jnp.zeros((0, 3)))[1], x)):
+        got, want = anfora.from_jax(f)(of), f(of)
+        assert jax.tree.structure(got) == jax.tree.structure(want), (got, want)
+        same(got, want)
+
+
+def test_results_that_are_no_tree_here():
+    need_jax()
+    try:
+        anfora.from_jax(lambda x: jax.tree_util.Partial(jnp.add, x))(x23())
+    except anfora.CompileError as e:
+        assert "gives a Partial" in str(e), e
+    else:
+        raise AssertionError("a result was dropped")

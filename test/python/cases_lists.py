@@ -388,3 +388,16 @@ def test_longer_by_values():
             raise AssertionError(f.__name__)
         except anfora.CompileError as e:
             assert words in str(e), str(e)
+
+
+def test_keys_that_are_words_of_the_language():
+    from anfora._table import RESERVED
+    x = np.arange(3.0)
+    assert "if" in RESERVED and "None" in RESERVED, RESERVED
+    for word in (*RESERVED, "f32", "key", "grad", "print", "é", "a b", ""):
+        d = {word: x, "q": x + 1}
+        assert np.array_equal(anfora.jit(lambda d, word=word: d[word] * 2)(d), x * 2), word
+        got = anfora.jit(lambda d, word=word: {**d, word: d["q"]})(d)
+        assert list(got) == [word, "q"] and np.array_equal(got[word], x + 1), (word, got)
+        slope = anfora.grad(lambda d, word=word: anfora.numpy.sum(d[word] * d["q"]))(d)
+        assert list(slope) == [word, "q"] and np.array_equal(slope[word], x + 1) and np.array_equal(slope["q"], x), (word, slope)

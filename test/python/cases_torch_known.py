@@ -209,3 +209,15 @@ def test_configurations_are_looked_at_in_each_call():
         assert abs(step(x) - float(want.detach())) < 1e-12
     close(model.linear.weight, eager.linear.weight)
     assert programs(step) == 4, programs(step)
+
+
+def test_distances_of_no_points_have_gradients_of_the_arguments_shapes():
+    need_torch()
+    import anfora.torch  # noqa: F401 - the backend
+    import torch
+    for first, second in (((0, 3, 5), (4, 5)), ((3, 5), (0, 4, 5)), ((2, 3, 5), (4, 5))):
+        a, b = (torch.arange(float(torch.Size(s).numel())).sin().reshape(s).requires_grad_() for s in (first, second))
+        want = torch.autograd.grad(torch.cdist(a, b).sum(), (a, b))
+        got = torch.autograd.grad(torch.compile(torch.cdist, backend="anfora")(a, b).sum(), (a, b))
+        for x, y in zip(got, want):
+            assert x.shape == y.shape and torch.allclose(x, y, atol=1e-5), (x, y)

@@ -12,12 +12,12 @@ from typing import Any, NoReturn
 from .. import _core
 from .._errors import CompileError, Finding, Place, SourceMap, translated
 from .._ops import OPS
+from .._table import RESERVED
 from .._types import DTYPES
 
 MARK, NAME, END = "\ue000", "\ue001", "\ue002"
 WORDS = {
-    "and", "break", "continue", "def", "else", "false", "fn", "for", "if", "in", "inf", "nan", "None", "not", "or",
-    "partial", "return", "true", "type", "while", "assert", "cast", "checkpoint", "custom_jvp", "custom_vjp", "grad",
+    *RESERVED, "assert", "cast", "checkpoint", "custom_jvp", "custom_vjp", "grad",
     "grad_operation", "hessian", "hvp", "hyper_map", "jacfwd", "jacrev", "jvp", "len", "linearize", "map", "multitype",
     "print", "shape", "stop_gradient", "switch", "value_and_grad", "vjp", "vmap", "key", "effect", "parent", "none",
     "str", "any", "private", *DTYPES, *(op.op for op in OPS.values()), "Identity", "Print", "Switch", "Loop", "Grad",

@@ -437,7 +437,7 @@ class Writer(Knowing, Comprehensions, Loops, Lists, Owned, Matching, Sequences, 
             return f"SwapAxes{self.mark(node)}({self.expr(node.value)}, axis1=-1, axis2=-2)"
         if node.attr in _PROPERTIES and not is_structure(self.like(node.value)):
             return f"{_PROPERTIES[node.attr]}{self.mark(node)}({self.expr(node.value)})"
-        return f"{self.expr(node.value)}{self.mark(node)}.{safe_field(node.attr)}"
+        return f"{self.expr(node.value)}{self.mark(node)}.{quoted(node.attr)}"
 
     def limit_of(self, node: ast.Attribute) -> str | None:
         """finfo(x.dtype).eps of an array: it is known when the types of arguments are."""
@@ -780,11 +780,6 @@ def written_index(node: Any, x: Any) -> Any:
         return ast.copy_location(ast.Slice(constant(x.start), constant(x.stop), constant(x.step)), node)
     parts = [written_index(node, i) if isinstance(i, slice) else ast.copy_location(ast.Constant(i), node) for i in x]
     return ast.copy_location(ast.Tuple(parts, ast.Load()), node)
-
-
-def safe_field(name: str) -> str:
-    from .emit import WORDS
-    return f"`{name}`" if name in WORDS and name not in ("shape",) else name
 
 
 def declared_types(fn: types.FunctionType) -> dict[str, Any]:

@@ -72,19 +72,28 @@ class _Name(str):
     """What the language calls an array, a leaf of a tree of JAX."""
 
 
-def _nested(tree: Any, classes: list) -> str:
-    """The results as JAX's tree has them, of their names. Objects, whose classes are noted, are records."""
+def _nested(tree: Any, classes: list) -> tuple[str, Any]:
+    """The results as JAX's tree has them, of their names, and the hint that says what Python has in their place. Objects, whose
+    classes are noted, are records."""
     if isinstance(tree, _Name):
-        return tree
+        return tree, None
+    names = None if isinstance(tree, dict) else field_names(type(tree))
     if isinstance(tree, dict):
-        return "{" + ", ".join(f"{quoted(k)} = {_nested(x, classes)}" for k, x in tree.items()) + "}"
-    names = field_names(type(tree))
-    if names is not None:
+        names, parts, kind = tree.keys(), tree.values(), "dict" if type(tree) is dict else type(tree)
+    elif names is not None:
         classes.append(type(tree))
-        return "{" + ", ".join(f"{quoted(n)} = {_nested(getattr(tree, n), classes)}" for n in names) + "}"
-    if isinstance(tree, (tuple, list)):
-        return "(" + "".join(_nested(x, classes) + ", " for x in tree) + ")"
-    return "None"
+        parts, kind = [getattr(tree, n) for n in names], type(tree)
+    elif isinstance(tree, (tuple, list)):
+        parts, kind = tree, type(tree).__name__
+    elif tree is None or jax.tree_util.all_leaves([tree]):
+        return "None", None  # what objects have that is no array
+    else:
+        fail(None, f"a function of JAX gives a {type(tree).__name__}, which is no dictionary, tuple, list, named tuple or dataclass",
+             "return its parts in one of these")
+    texts, hints = zip(*(_nested(x, classes) for x in parts)) if parts else ((), ())
+    if names is None:
+        return "(" + "".join(x + ", " for x in texts) + ")", (kind, list(hints))
+    return "{" + ", ".join(f"{quoted(n)} = {x}" for n, x in zip(names, texts)) + "}", (kind, list(hints))
 
 
 def _is_wide(pattern: Any) -> bool:
@@ -170,7 +179,8 @@ class FromJax(Compiled):
             given = [leaf for p, s in zip(params, shapes) for leaf in _leaves(s, p)]
             leaves, structure = jax.tree.flatten(lowered.results)
             names = ["y"] if len(leaves) == 1 else [f"y[{i}]" for i in range(len(leaves))]
-            result = _nested(jax.tree.unflatten(structure, map(_Name, names)), b.classes)
+            result, hint = _nested(jax.tree.unflatten(structure, map(_Name, names)), b.classes)
+            u.hints = [hint]
             return f"def \ue001{u.number}\ue002({', '.join(params)}) {{\n  y = {lowered.start}({', '.join(given)})\n  {result}\n}}\n"
         return b.unit(self, self.__name__, write, (lowered.start,))
 

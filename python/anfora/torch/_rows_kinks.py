@@ -159,6 +159,8 @@ def cdist(g: Any, x1: Value, x2: Value, p: float = 2.0, compute_mode: Any = None
 def cdist_backward(g: Any, grad_output: Value, x1: Value, x2: Value, p: float, cdist: Value) -> Any:
     if p not in (1, 2):
         raise Unsupported(f"its norm has the order {p}")
+    if 0 in grad_output.shape:  # PyTorch's has the shape of x1 then, not that of the batch
+        return f"Full({number(0, g.out.dtype)}, shape={g.out.shape})"
     a, b = g.reshape(x1, (*x1.shape[:-1], 1, x1.shape[-1])), g.reshape(x2, (*x2.shape[:-2], 1, *x2.shape[-2:]))
     dy, d = (g.reshape(v, (*v.shape, 1)) for v in (grad_output, cdist))
     slope = f"Sign({a} - {b})" if p == 1 else f"SafeDiv({a} - {b}, {d})"
