@@ -11,7 +11,7 @@ import tempfile
 import numpy as np
 
 NAMES = ["u", "v", "w", "k"]
-HEAD = "import numpy as np\n\ndef itself(x):\n    return x\n\ndef f(a):\n    u = a.copy()\n    v = a * 2\n    w = np.zeros(3)\n    k = np.ones(3)\n    t = 0.0\n"
+HEAD = "import numpy as np\n\ndef itself(x):\n    return x\n\ndef f(a):\n    u = a.copy()\n    v = a * 2\n    w = np.zeros(len(a))\n    k = np.ones(len(a))\n    t = 0.0\n"
 
 
 def block(r, deep, low, high):
@@ -25,14 +25,14 @@ def statement(r, deep):
         (6, [f"{a}[{i}] = {b}[{j}] + {r.randrange(5)}.0"]), (5, [f"{a}, {b} = {b}, {a}"]), (2, [f"{a}, {b}, {c} = {b}, {c}, {a}"]),
         (3, [f"{a} = {b}"]), (2, [f"{a} = {b}.copy()"]), (2, [f"{a} = {b} + {c}"]), (2, [f"t = {a}[{i}]"]), (2, [f"{a}[{i}] += t"]),
         (1, [f"{a} = itself({b})"]), (1, [f"x = {a}", f"{a} = {b}", f"{b} = x"]), (1, [f"{a} += {b}"]), (1, [f"t = {a}.sum()"]),
-        (1, [f"t = (lambda: {a}[{i}])()"]),
+        (1, [f"t = (lambda: {a}[{i}])()"]), (2, [f"if t > {r.randrange(40)}:", f"    {a} = {b}.copy()"]),
     ]
     kind = r.random()
     if deep > 2 or kind < 0.8:
         return r.choices([lines for _, lines in simple], [weight for weight, _ in simple])[0]
     body = ["    " + line for line in block(r, deep + 1, 1, 3)]
     if kind < 0.93:
-        return [f"for i{deep} in range({r.randint(1, 3)}):", *body]
+        return [f"for i{deep} in range({r.choice(['1', '2', '3', 'len(a) // 16'])}):", *body]
     return [f"if a[{i}] > {r.randrange(1, 4)}.5:", *body, "else:", *("    " + line for line in block(r, deep + 1, 1, 2))]
 
 
@@ -48,7 +48,7 @@ def outcome(anfora, seed, folder):
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    x = np.array([1.0, 2.0, 3.0])
+    x = np.arange(1.0, 4.0 if seed % 2 else 101.0)  # buffers are exchanged from 64 elements on
     want = module.f(x.copy())
     try:
         got = anfora.jit(module.f)(x.copy())
