@@ -177,7 +177,7 @@ static uint64_t staying(const anfi_isa *isa, const anfi_product *p, uint64_t nr)
 /* Does a tile's step take so long that it hides reading a row of B that is far from the one before, behind the L1 cache and on
  * another page? Tiles of AVX-512 do (12 cycles and more), those of AVX2 (6) do not: 512 x 512 x 512, 256 x 768 x 768 (AVX2). */
 static bool hides_far_rows(const anfi_tile *t) {
-  enum { CYCLES = 8 };
+  static const double CYCLES = 8;
   return t->rows * t->vecs >= CYCLES * FMA_A_CYCLE;
 }
 
