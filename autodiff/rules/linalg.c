@@ -110,8 +110,8 @@ bool anfi_vjp_svd(anfi_derive *q) { // @0 @1 @2: du ds dv'
       "(Where (Equal @6 0) 0 (Div 1 (Where (Equal @6 0) 1 @6)))", // 9: 1 / s, by columns
       "(MatMul @3 @0 ta=true)",                                   // 10: l
       "(MatMul @4 @2 tb=true)",                                   // 11: r
-      "(Add (Mul (Sub @10 (SwapAxes @10 axis1=-1 axis2=-2)) @6) (Mul @7 (Sub @11 (SwapAxes @11 "
-      "axis1=-1 axis2=-2))))",
+      ("(Add (Mul (Sub @10 (SwapAxes @10 axis1=-1 axis2=-2)) @6) (Mul @7 (Sub @11 (SwapAxes @11 "
+       "axis1=-1 axis2=-2))))"),
       "(Where (Equal @8 0) 0 (Div @12 (Where (Equal @8 0) 1 @8)))", // 13: between u and v'
       "(Add (Add @5 (MatMul @3 @13)) (Mul (Sub @0 (MatMul @3 @10)) @9))",
       "(Mul (Sub @2 (MatMul @11 @4 ta=true)) (SwapAxes @9 axis1=-1 axis2=-2))",
