@@ -28,9 +28,10 @@ OTHER = [("ceil floor trunc rint", "iu"),  # whole numbers stay what they are, a
          ("spacing", "f"),  # NumPy's in f16 is positive
          ("i0", "f"),  # infinite at infinity
          ("reciprocal power float_power isclose mean average nanmean", "c"),  # parts that are no numbers
+         ("arccos arccosh arcsin arcsinh arctan arctanh log1p", "c"),  # likewise, or infinite; finite ones are in cases_numpy.py
+         ("sign", "c"),  # z / |z|, as in NumPy 2
          ("sort max min median nanmax nanmin nanmedian maximum minimum fmax fmin nextafter", "f")]  # which of two zeros
-REFUSED = [("arccos arccosh arcsin arcsinh arctan arctanh exp2 expm1 log10 log1p log2 rint sign sort argmax argmin max median min nanargmax "
-            "nanargmin nanmax nanmedian nanmin ptp fmax fmin maximum minimum greater greater_equal less less_equal", "c"),
+REFUSED = [("rint sort argmax argmin max median min nanargmax nanargmin nanmax nanmedian nanmin ptp fmax fmin maximum minimum greater greater_equal less less_equal", "c"),
            ("allclose isclose ceil floor trunc rint square diff power remainder fmod floor_divide left_shift right_shift float_power", "b"),
            ("floor_divide remainder fmod", "iu")]  # by zero
 ACCEPTED = [("positive gcd lcm", "b"), ("average", "biufc"), ("gradient ediff1d subtract negative", "b")]  # of no elements the mean is NaN
