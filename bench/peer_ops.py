@@ -60,7 +60,7 @@ CASES = {
     "depthwise 5 x 5, stride 2": ((IMAGES, f(64, 1, 5, 5)), "N.conv2d(a, b, stride=2, padding=2, groups=64)",
                                   "F.conv2d(a, b, stride=2, padding=2, groups=64)"),
     "sort of rows": ((SQUARE,), "N.sort(a, axis=1)", "a.sort(1)[0]"),
-    "argsort of rows": ((SQUARE,), "N.argsort(a, axis=1)", "a.argsort(1, stable=True)"),
+    "argsort of rows": ((SQUARE,), "N.argsort(a, axis=1)", "a.argsort(stable=True, dim=1)"),
     "sort of 2^20": ((LONG,), "N.sort(a)", "a.sort()[0]"),
     "sort of 2^20, i64": (((LONG * 10**6).astype(np.int64),), "N.sort(a)", "a.sort()[0]"),
     "cholesky, f64 256": ((SPD,), "N.linalg.cholesky(a)", "torch.linalg.cholesky(a)"),
