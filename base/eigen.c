@@ -263,7 +263,7 @@ size_t anfi_svd_work(size_t m, size_t n) {
 typedef struct bidiagonal {
   size_t m, n, ld, ldm;     // ld: of rows of n elements
   double *a;                // [m, ld]
-  double *s, *e;            // the diagonal, and what is right of it
+  double *s, *e;            // the diagonal and the superdiagonal
   double *left, *right;     // vectors of the reflections: [n, ldm], [n, ld]
   double *h, *g;            // and what they are divided by
   double *sum;              // scratch
@@ -335,7 +335,7 @@ static double rotation(double f, double g, double *c, double *s) {
   return size;
 }
 
-/* s[p - 1] counts as 0: what is right of s[p - 2] is rotated away upwards. */
+/* s[p - 1] counts as 0: the element right of s[p - 2] is rotated away upwards. */
 static void drop_last(const bidiagonal *b, size_t k, size_t p, rotations *right) {
   double *s = b->s, *e = b->e, f = e[p - 2], c, t;
   e[p - 2] = 0;
@@ -346,7 +346,7 @@ static void drop_last(const bidiagonal *b, size_t k, size_t p, rotations *right)
   }
 }
 
-/* s[k - 1] counts as 0: what is right of it is rotated away. */
+/* s[k - 1] counts as 0: the element right of it is rotated away. */
 static void split(const bidiagonal *b, size_t k, size_t p, rotations *left) {
   double *s = b->s, *e = b->e, f = e[k - 1], c, t;
   e[k - 1] = 0;
@@ -438,7 +438,7 @@ static double *take(double **work, size_t n) {
   return p;
 }
 
-/* Memory for a matrix of m rows and n columns, m >= n; gives what is left of the scratch. */
+/* Memory for a matrix of m rows and n columns, m >= n; gives the rest of the scratch. */
 static double *tall(bidiagonal *b, size_t m, size_t n, double *work) {
   size_t ld = wide(n), ldm = wide(m);
   *b = (bidiagonal){.m = m, .n = n, .ld = ld, .ldm = ldm};

@@ -41,8 +41,8 @@ static uint32_t count_of(uint64_t set) {
   return n;
 }
 
-/* Of the product of operands i and j, the labels that something else has. */
-static uint64_t kept_by(const path *p, uint32_t i, uint32_t j) {
+/* The labels of the product of operands i and j: those that the result or another operand has. */
+static uint64_t pair_output(const path *p, uint32_t i, uint32_t j) {
   uint64_t others = p->out;
   for (uint32_t k = 0; k < p->n; k++)
     if (k != i && k != j) others |= p->has[k];
@@ -57,13 +57,13 @@ static bool best_pair(const path *p, uint32_t pair[2]) {
   for (uint32_t i = 0; i < p->n; i++) all |= p->has[i];
   for (uint32_t i = 0; i < p->n; i++)
     for (uint32_t j = i + 1; j < p->n; j++) {
-      uint64_t kept = kept_by(p, i, j), rest = p->out | kept;
+      uint64_t output = pair_output(p, i, j), rest = p->out | output;
       for (uint32_t k = 0; k < p->n; k++)
         if (k != i && k != j) rest |= p->has[k];
       double steps = points(p, p->has[i] | p->has[j]);
       if (2 * steps + (p->n - 1) * points(p, rest) >= p->n * points(p, all)) continue;
-      if (count_of(kept) > ANF_MAX_RANK) continue;
-      double grows = points(p, kept) - points(p, p->has[i]) - points(p, p->has[j]);
+      if (count_of(output) > ANF_MAX_RANK) continue;
+      double grows = points(p, output) - points(p, p->has[i]) - points(p, p->has[j]);
       if (found && (grows > best || (grows == best && steps >= most))) continue;
       best = grows, most = steps, pair[0] = i, pair[1] = j, found = true;
     }
@@ -105,7 +105,7 @@ static anf_node *product_of_pair(const path *p, const uint32_t pair[2]) {
   anfi_putc(o, ',');
   put_term(o, p, pair[1]);
   anfi_puts(o, "->");
-  put_labels(o, p, kept_by(p, pair[0], pair[1]));
+  put_labels(o, p, pair_output(p, pair[0], pair[1]));
   return einsum_of(p, o, 2, in);
 }
 
@@ -115,7 +115,7 @@ static anf_node *by_pair(const path *p) {
   anf_node *in[MOST_OPERANDS] = {product_of_pair(p, pair)};
   if (!in[0]) return NULL;
   anf_text *o = anfi_text_begin(p->r->m->cx);
-  put_labels(o, p, kept_by(p, pair[0], pair[1]));
+  put_labels(o, p, pair_output(p, pair[0], pair[1]));
   for (uint32_t i = 0; i < p->n; i++) {
     if (i == pair[0] || i == pair[1]) continue;
     anfi_putc(o, ',');
@@ -129,12 +129,12 @@ static anf_node *by_pair(const path *p) {
 
 /* ---- sums ---- */
 
-/* The sum of x, whose dims have the labels of operand i, over those that are not kept. */
-static anf_node *sum_of(const path *p, uint32_t i, anf_node *x, uint64_t kept) {
+/* The sum of x, whose dims have the labels of operand i, over those that are not in `labels`. */
+static anf_node *sum_of(const path *p, uint32_t i, anf_node *x, uint64_t labels) {
   int64_t axis[ANF_MAX_RANK];
   uint32_t n = 0;
   for (uint32_t k = 0; k < x->type->n; k++)
-    if (!(kept >> p->plan->label[i].at[k] & 1)) axis[n++] = k;
+    if (!(labels >> p->plan->label[i].at[k] & 1)) axis[n++] = k;
   return n ? apply(p, ANF_OP_Sum, anfi_value_new_ints(p->r->m->cx, n, axis), 1, &x) : x;
 }
 
@@ -160,15 +160,15 @@ static anf_node *product_of_alike(const path *p) {
 }
 
 /* Labels that operand i alone has are summed first. */
-static anf_node *summed_first(const path *p, uint32_t i, uint64_t kept) {
+static anf_node *summed_first(const path *p, uint32_t i, uint64_t labels) {
   anf_node *in[MOST_OPERANDS];
   anf_text *o = anfi_text_begin(p->r->m->cx);
   for (uint32_t k = 0; k < p->n; k++) {
     if (k) anfi_putc(o, ',');
     for (uint32_t d = 0; d < p->in[k]->type->n; d++)
-      if (k != i || kept >> p->plan->label[k].at[d] & 1)
+      if (k != i || labels >> p->plan->label[k].at[d] & 1)
         anfi_putc(o, letter_of(p->plan->label[k].at[d]));
-    in[k] = k == i ? sum_of(p, i, p->in[k], kept) : p->in[k];
+    in[k] = k == i ? sum_of(p, i, p->in[k], labels) : p->in[k];
   }
   anfi_puts(o, "->");
   put_labels(o, p, p->out);
@@ -178,10 +178,10 @@ static anf_node *summed_first(const path *p, uint32_t i, uint64_t kept) {
 static anf_node *by_sum(const path *p) {
   if (p->n == 1) return in_order(p, 0, p->in[0]);
   for (uint32_t i = 0; i < p->n; i++) {
-    uint64_t kept = p->out;
+    uint64_t labels = p->out;
     for (uint32_t k = 0; k < p->n; k++)
-      if (k != i) kept |= p->has[k];
-    if (p->has[i] & ~kept) return summed_first(p, i, kept);
+      if (k != i) labels |= p->has[k];
+    if (p->has[i] & ~labels) return summed_first(p, i, labels);
   }
   if (p->n != 2 || p->has[0] != p->has[1]) return NULL;
   anf_node *y = product_of_alike(p);

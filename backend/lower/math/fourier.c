@@ -18,7 +18,7 @@ typedef struct fourier {
   uint64_t outer, n, inner, lanes;
   const anfi_view *x;
   bool inverse, halves; // halves: real, of even length
-  /* what is transformed: s lines of length h side by side */
+  /* the transform: s lines of length h side by side */
   uint64_t h, s, size; // size: elements of each array
   texpr re, im, re2, im2;
   texpr to;
