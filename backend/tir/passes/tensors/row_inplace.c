@@ -11,19 +11,13 @@
  * time before it is written, and other turns use other rows. The loop may be the body of a private function, which then says
  * by inplace_hint that two of its parameters may be one buffer. Loops of threads are left alone: their bodies become functions
  * of both tensors (closurizer_cpu). */
-#include "backend/tir/tir.h"
+#include "takeover.h"
 
 enum { MOST_VIEWS = 16 };
 
-typedef struct use { // of a tensor defined in the current list, by statements of it
-  uint32_t defined, first, last, views;
-} use;
-
 typedef struct user {
   tpass_cx *p;
-  anfi_map uses; // tensor → use
-  uint32_t at;
-  anfi_map into; // tensor → tensor whose buffer it takes
+  takeovers t;
   anfi_map hint; // function → 1 + hint
 } user;
 
@@ -110,46 +104,13 @@ static tstmt serial_loop(tstmt s) {
 
 /* ---- where the tensors live ---- */
 
-static use *use_of(user *u, texpr t) {
-  uint64_t *at = t->kind == TX_tensor ? anfi_map_find(&u->uses, anfi_key(t)) : NULL;
-  return at ? (use *)(uintptr_t)*at : NULL;
-}
-
-static bool see(tviewer *v, texpr e) {
-  user *u = (user *)v->user;
-  use *x = use_of(u, e);
-  if (!x) return true;
-  if (x->first == UINT32_MAX) x->first = u->at;
-  x->last = u->at;
-  return true;
-}
-static bool see_view(tviewer *v, tstmt s) {
-  user *u = (user *)v->user;
-  texpr init = s->kind == TS_define && s->e[0]->kind == TX_tensor ? s->e[1] : NULL;
-  use *x = init ? use_of(u, init->kind == TX_tensorptr ? init->in[0] : init) : NULL;
-  if (x) x->views++;
-  return true;
-}
-
-/* Does `in` die in statement `at`, where `out` is born? views: of each, in that statement */
-static bool takes(user *u, texpr in, texpr out, uint32_t at, uint32_t views) {
-  use *a = use_of(u, in), *b = use_of(u, out);
-  uint64_t x, y;
-  if (!a || !b || a == b || a->views != views || b->views != views) return false;
-  if (a->last != at || b->first != at || a->defined > b->defined) return false;
-  if (!anfi_t_const_elems(in, &x) || !anfi_t_const_elems(out, &y) || x != y) return false;
-  *anfi_map_at(&u->into, anfi_key(out)) = anfi_key(in);
-  a->views = b->views = UINT32_MAX; // a buffer is shared once
-  return true;
-}
-
 static void by_loop(user *u, tstmt loop, uint32_t at) {
   row r[MOST_VIEWS];
   uint32_t n = rows_of(loop, r);
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t k = 0; k < n; k++)
-      if (i != k && use_of(u, r[i].of) && use_of(u, r[k].of) && may_share(loop, &r[i], &r[k]) &&
-          takes(u, r[i].of, r[k].of, at, 1))
+      if (i != k && anfi_t_use_of(&u->t, r[i].of) && anfi_t_use_of(&u->t, r[k].of) &&
+          may_share(loop, &r[i], &r[k]) && anfi_t_take_over(&u->t, r[i].of, r[k].of, at, 1))
         return;
 }
 
@@ -184,7 +145,8 @@ static void by_call(user *u, texpr call, uint32_t at) {
         continue;
       uint64_t hint = 256 * (uint64_t)out + in + 1;
       if ((*known && *known != hint) || !passed_once(call, in, out) ||
-          !may_share(loop, &r[i], &r[k]) || !takes(u, call->in[in], call->in[out], at, 0))
+          !may_share(loop, &r[i], &r[k]) ||
+          !anfi_t_take_over(&u->t, call->in[in], call->in[out], at, 0))
         continue;
       *known = hint;
       return;
@@ -193,22 +155,7 @@ static void by_call(user *u, texpr call, uint32_t at) {
 
 static tstmt enter(tvisitor *v, tstmt s) {
   user *u = (user *)v->user;
-  bool any = false;
-  if (s->kind != TS_stmts) return s;
-  for (uint32_t i = 0; i < s->n; i++) {
-    if (s->s[i]->kind != TS_define || s->s[i]->e[0]->kind != TX_tensor || s->s[i]->e[1]) continue;
-    use *x = ANFI_NEW(v->scratch, use);
-    *x = (use){i, UINT32_MAX, 0, 0};
-    *anfi_map_at(&u->uses, anfi_key(s->s[i]->e[0])) = anfi_key(x);
-    any = true;
-  }
-  if (!any) return s;
-  tviewer see_all = {.user = u, .enter_expr = see, .enter_stmt = see_view};
-  for (u->at = 0; u->at < s->n; u->at++) {
-    tstmt x = s->s[u->at];
-    if (x->kind == TS_define && use_of(u, x->e[0])) continue; // a definition is no use
-    anfi_t_view_stmt(&see_all, x);
-  }
+  if (s->kind != TS_stmts || !anfi_t_takeovers_read(&u->t, v->scratch, s)) return s;
   for (uint32_t i = 0; i < s->n; i++) {
     tstmt x = s->s[i], loop = serial_loop(x);
     if (loop) by_loop(u, loop, i);
@@ -217,13 +164,7 @@ static tstmt enter(tvisitor *v, tstmt s) {
   return s;
 }
 
-static tstmt define(tvisitor *v, tstmt s) {
-  user *u = (user *)v->user;
-  uint64_t *at = s->kind == TS_define ? anfi_map_find(&u->into, anfi_key(s->e[0])) : NULL;
-  if (!at) return s;
-  texpr zero = anfi_t_index(v->t, 0);
-  return anfi_t_define(v->t, TL_local, s->e[0], anfi_t_addr(v->t, (texpr)(uintptr_t)*at, 1, &zero));
-}
+static tstmt define(tvisitor *v, tstmt s) { return anfi_t_taken(&((user *)v->user)->t, v, s); }
 
 static tfunc hinted(user *u, tfunc f) {
   uint64_t *hint = anfi_map_find(&u->hint, anfi_key(f));
@@ -241,8 +182,7 @@ const tmod *anfi_t_pass_row_inplace(tpass_cx *p, const tmod *m) {
   anfi_map_init(&u.hint, p->scratch);
   for (size_t i = 0; i < m->func.n; i++) {
     tvisitor v;
-    anfi_map_init(&u.uses, p->scratch);
-    anfi_map_init(&u.into, p->scratch);
+    anfi_t_takeovers_init(&u.t, p->scratch);
     anfi_t_visitor_init(&v, p->t, p->scratch, &u);
     v.enter = enter;
     v.stmt = define;

@@ -6,47 +6,16 @@
  *
  * The callee permits it by inplace_hint = 256 * output + input. A and B are local tensors of one scope; nothing
  * uses A after the call, and nothing uses B before it. */
-#include "backend/tir/tir.h"
-
-typedef struct use { // of a tensor defined in the current sequence, by statements of it
-  uint32_t defined, first, last, views;
-  tstmt define;
-} use;
+#include "takeover.h"
 
 typedef struct user {
   tpass_cx *p;
-  anfi_map uses;
-  uint32_t at;
-  anfi_map into; // tensor → tensor whose buffer it takes
+  takeovers t;
 } user;
 
-static bool see(tviewer *v, texpr e) {
-  user *u = (user *)v->user;
-  uint64_t *at = e->kind == TX_tensor ? anfi_map_find(&u->uses, anfi_key(e)) : NULL;
-  if (!at) return true;
-  use *x = (use *)(uintptr_t)*at;
-  if (x->first == UINT32_MAX) x->first = u->at;
-  x->last = u->at;
-  return true;
-}
-static bool see_view(tviewer *v, tstmt s) { // a view lives on: nothing is known of its uses
-  user *u = (user *)v->user;
-  texpr init = s->kind == TS_define && s->e[0]->kind == TX_tensor ? s->e[1] : NULL;
-  texpr of = init && init->kind == TX_tensorptr ? init->in[0] : init;
-  uint64_t *at = of && of->kind == TX_tensor ? anfi_map_find(&u->uses, anfi_key(of)) : NULL;
-  if (at) ((use *)(uintptr_t)*at)->views++;
-  return true;
-}
-
-static use *use_of(user *u, texpr t) {
-  uint64_t *at = t->kind == TX_tensor ? anfi_map_find(&u->uses, anfi_key(t)) : NULL;
-  return at ? (use *)(uintptr_t)*at : NULL;
-}
-
-static bool same_size(texpr a, texpr b) {
-  uint64_t x, y;
-  return anfi_t_same(a->dtype, b->dtype) && a->sub == b->sub && anfi_t_const_elems(a, &x) &&
-         anfi_t_const_elems(b, &y) && x == y;
+/* A view of one tensor may not become a view of the other's type or dims. */
+static bool same_type(texpr a, texpr b) {
+  return anfi_t_same(a->dtype, b->dtype) && a->sub == b->sub;
 }
 
 static void consider(user *u, tstmt s, uint32_t at) {
@@ -57,49 +26,27 @@ static void consider(user *u, tstmt s, uint32_t at) {
   uint32_t out = (uint32_t)(hint >> 8), in = (uint32_t)(hint & 255);
   if (out >= call->nidx || in >= call->nidx || out == in) return;
   texpr b = call->in[out], a = call->in[in];
-  use *ub = use_of(u, b), *ua = use_of(u, a);
-  if (!ua || !ub || a == b || ua->views || ub->views || !same_size(a, b)) return;
-  if (ua->last != at || ub->first != at || ua->defined > ub->defined || ub->define->e[1] ||
-      ua->define->e[1])
-    return;
+  if (!same_type(a, b)) return;
   for (uint32_t i = 0; i < call->nidx; i++)
     if (i != in && i != out && (anfi_t_uses(call->in[i], a) || anfi_t_uses(call->in[i], b))) return;
-  if (anfi_map_find(&u->into, anfi_key(a)) || anfi_map_find(&u->into, anfi_key(b))) return;
-  *anfi_map_at(&u->into, anfi_key(b)) = anfi_key(a);
-  ua->views = ub->views = 1; // a buffer is shared once
+  anfi_t_take_over(&u->t, a, b, at, 0);
 }
 
 static tstmt enter(tvisitor *v, tstmt s) {
   user *u = (user *)v->user;
-  if (s->kind != TS_stmts) return s;
-  for (uint32_t i = 0; i < s->n; i++) {
-    if (s->s[i]->kind != TS_define || s->s[i]->e[0]->kind != TX_tensor) continue;
-    use *x = ANFI_NEW(v->scratch, use);
-    *x = (use){i, UINT32_MAX, 0, 0, s->s[i]};
-    *anfi_map_at(&u->uses, anfi_key(s->s[i]->e[0])) = anfi_key(x);
-  }
-  tviewer see_all = {.user = u, .enter_expr = see, .enter_stmt = see_view};
-  for (u->at = 0; u->at < s->n; u->at++) anfi_t_view_stmt(&see_all, s->s[u->at]);
+  if (s->kind != TS_stmts || !anfi_t_takeovers_read(&u->t, v->scratch, s)) return s;
   for (uint32_t i = 0; i < s->n; i++) consider(u, s->s[i], i);
   return s;
 }
 
-static tstmt define(tvisitor *v, tstmt s) {
-  user *u = (user *)v->user;
-  uint64_t *at = s->kind == TS_define ? anfi_map_find(&u->into, anfi_key(s->e[0])) : NULL;
-  if (!at) return s;
-  texpr a = (texpr)(uintptr_t)*at, *zero = ANFI_NEW_N(v->scratch, texpr, a->nidx);
-  for (uint32_t i = 0; i < a->nidx; i++) zero[i] = anfi_t_index(v->t, 0);
-  return anfi_t_define(v->t, TL_local, s->e[0], anfi_t_addr(v->t, a, a->nidx, zero));
-}
+static tstmt define(tvisitor *v, tstmt s) { return anfi_t_taken(&((user *)v->user)->t, v, s); }
 
 const tmod *anfi_t_pass_tensor_inplace(tpass_cx *p, const tmod *m) {
   tmod *o = anfi_t_mod_like(m);
   for (size_t i = 0; i < m->func.n; i++) {
     user u = {.p = p};
     tvisitor v;
-    anfi_map_init(&u.uses, p->scratch);
-    anfi_map_init(&u.into, p->scratch);
+    anfi_t_takeovers_init(&u.t, p->scratch);
     anfi_t_visitor_init(&v, p->t, p->scratch, &u);
     v.enter = enter;
     v.stmt = define;
