@@ -119,6 +119,20 @@ void rg_effect(rgen *g) {
         rg_out(g, ")@parallel([0UL, %uUL, 1UL], [0, 2, 1])\n", n);
 }
 
+/* A call in each turn of a loop, whose input lives around it and whose output does not. */
+static void in_turns(rgen *g, const char *in, unsigned id) {
+  rvar *sum = rg_new_var(g, R_f32, "r");
+  if (!sum) return;
+  sum->assignable = true;
+  rg_line(g), rg_out(g, "var %s: f32 = 0.f\n", sum->name);
+  rg_line(g), rg_out(g, "for k%u in (0UL, %uUL, 1UL) {\n", id, 1 + rg_pick(g, 3)), g->indent++;
+  rg_line(g), rg_out(g, "tensor Q%u: [f32 * 4]\n", id);
+  rg_line(g), rg_out(g, "opposite(%s, Q%u)\n", in, id);
+  rg_line(g), rg_out(g, "%s = (%s + Q%u[%uUL])\n", sum->name, sum->name, id, rg_pick(g, 4));
+  g->indent--, rg_line(g), rg_out(g, "}\n");
+  if (!g->par) rg_line(g), rg_out(g, "x = (x + %s)\n", sum->name); // else threads would race
+}
+
 /* A call whose input may die in it, so that its output may take the place. */
 void rg_in_place(rgen *g) {
   if (g->nt >= 29) {
@@ -130,11 +144,15 @@ void rg_in_place(rgen *g) {
   snprintf(a.name, sizeof a.name, "P%u", id);
   snprintf(b.name, sizeof b.name, "Q%u", id);
   rg_out(g, "tensor %s: [f32 * 4]\n", a.name), rg_line(g);
-  rg_out(g, "tensor %s: [f32 * 4]\n", b.name), rg_line(g);
-  rg_out(g, "%s[0UL @ 4] = ", a.name), rg_vector(g, R_f32, 4, 2), rg_out(g, "\n"), rg_line(g);
-  rg_out(g, "opposite(%s, %s)\n", a.name, b.name);
+  rg_out(g, "%s[0UL @ 4] = ", a.name), rg_vector(g, R_f32, 4, 2), rg_out(g, "\n");
+  if (rg_pick(g, 3) == 0) {
+    in_turns(g, a.name, id);
+  } else {
+    rg_line(g), rg_out(g, "tensor %s: [f32 * 4]\n", b.name);
+    rg_line(g), rg_out(g, "opposite(%s, %s)\n", a.name, b.name);
+    add(g, b);
+  }
   if (rg_pick(g, 3) == 0) add(g, a);
-  add(g, b);
 }
 
 /* ---- views ---- */

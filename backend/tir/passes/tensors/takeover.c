@@ -9,8 +9,8 @@ void anfi_t_takeovers_init(takeovers *t, anfi_arena *a) {
 tuse *anfi_t_use_of(takeovers *t, texpr tensor) {
   uint64_t *at = tensor->kind == TX_tensor ? anfi_map_find(&t->uses, anfi_key(tensor)) : NULL;
   tuse *x = at ? (tuse *)(uintptr_t)*at : NULL;
-  return x && x->list == t->list ? x
-                                 : NULL; // one of an outer list is used in each turn of this one
+  bool own = x && x->list == t->list; // each turn of an inner list may use one of a list around it
+  return own ? x : NULL;
 }
 
 static bool see(tviewer *v, texpr e) {

@@ -14,7 +14,7 @@ typedef struct tuse {
 typedef struct takeovers {
   anfi_map uses; // tensor → tuse
   anfi_map into; // tensor → tensor whose buffer it takes
-  tstmt list;    // that is looked at, and the number of its statement
+  tstmt list;    // whose uses are found, and the number of the statement
   uint32_t at;
 } takeovers;
 
