@@ -22,12 +22,12 @@
 
 #include "anfora/base.h"
 
-/* Turns of a loop. A work that allocates more often is tried at every second, third, ...
- * allocation. */
+/* Allocations that the turns of a loop make together, about: a work that makes many itself is tried at every second, third,
+ * ... of them. Tiny chunks make very many, each of little interest. */
 #ifdef ANF_HOSTILE
-enum { FAULT_TURNS = 200 }; // its tiny chunks make very many allocations
+enum { FAULT_ALLOCATIONS = 150 * 1000 };
 #else
-enum { FAULT_TURNS = 5000 };
+enum { FAULT_ALLOCATIONS = 2 * 1000 * 1000 };
 #endif
 
 /* An allocator that refuses one allocation, and knows how much it has given out. */
@@ -104,7 +104,7 @@ static inline bool fault_turn(fault_work work, void *user, uint64_t k) {
 static inline uint64_t fault_loop_of(fault_work work, void *user, bool whole) {
   uint64_t ctx = 0, all = 0;
   if (!fault_count(work, user, &ctx, &all)) return 0;
-  uint64_t from = whole ? 1 : ctx + 1, step = (all - from + 1) / FAULT_TURNS + 1;
+  uint64_t from = whole ? 1 : ctx + 1, step = (all - from + 1) * all / 2 / FAULT_ALLOCATIONS + 1;
   for (uint64_t k = from; k <= all; k += step)
     if (!fault_turn(work, user, k)) return 0;
   return all - from + 1;

@@ -799,7 +799,7 @@ static void expect_faults(const sample *s) {
   anf_ctx_opts o = {.size = sizeof o, .allocator = {fault_alloc, &h}};
   anf_ctx *c = anf_ctx_new(&o);
   bool more = true;
-  for (uint64_t k = 1; more; k += 1 + k / FAULT_TURNS) {
+  for (uint64_t k = 1; more; k += 1 + k * k / 2 / FAULT_ALLOCATIONS) {
     h.countdown = k;
     h.refused = false;
     anf_status st = print_and_save(c, (void *)(uintptr_t)s);
