@@ -90,16 +90,23 @@ static const anfi_traced *table(anfi_ox_place *p, const anfi_ox_node *n, const a
   return anfi_traced_value(t, v);
 }
 
+/* Dropout's seed is an integer, that of the others a float. */
+static bool seed_of(const anfi_ox_attr *a, int64_t *seed) {
+  bool real = a->kind == OX_ATTR_FLOAT && fabs(a->f) < 0x1p63;
+  *seed = real ? (int64_t)a->f : a->i;
+  return real || a->kind == OX_ATTR_INT;
+}
+
 /* What the key of a node that draws is made of: its seed, or the digest of its output's name and how many nodes had that name
  * before; then the numbers of the turns of loops around it. */
 static const anfi_traced *drawn_by(anfi_ox_place *p, const anfi_ox_node *n) {
   anfi_trace *t = p->b->t;
   const anfi_ox_attr *seed = anfi_ox_attr_of(p, n, "seed");
-  if (seed && (seed->kind != OX_ATTR_FLOAT || !(fabs(seed->f) < 0x1p63)))
-    return (void)refuse(p, n, "the attribute", "seed"), NULL;
+  int64_t digest = 0;
+  if (seed && !seed_of(seed, &digest)) return (void)refuse(p, n, "the attribute", "seed"), NULL;
   const anfi_str *name = n->out.n ? n->out.at[0] : n->name;
   uint64_t *before = seed ? NULL : anfi_map_at(&p->b->drawn, anfi_key(name));
-  int64_t digest = seed ? (int64_t)seed->f : (int64_t)anfi_hash(name->s, name->len, 0);
+  if (!seed) digest = (int64_t)anfi_hash(name->s, name->len, 0);
   size_t loops = 0;
   for (const anfi_ox_turn *l = p->turns; l; l = l->outer) loops++;
   const anfi_traced **item = ANFI_NEW_N(t->arena, const anfi_traced *, loops + 2);

@@ -144,7 +144,10 @@ anf_value *anfi_eval_converted(anfi_eval *q, size_t i) {
 
 double *anfi_load_f64(anfi_arena *a, const anf_value *v) {
   double *to = ANFI_NEW_N(a, double, v->n + 1);
-  for (size_t i = 0; i < v->n; i++) to[i] = anfi_get_f64(v, i);
+  if (v->type->dtype == ANF_F32)
+    for (size_t i = 0; i < v->n; i++) to[i] = (double)((const float *)(const void *)v->data)[i];
+  else
+    for (size_t i = 0; i < v->n; i++) to[i] = anfi_get_f64(v, i);
   return to;
 }
 

@@ -42,6 +42,7 @@ class ReadFunction(Function):
         self._module, self._start = module, name
         self._params = [n or f"a{i}" for i, (n, _) in enumerate(params)]
         self._types = {i: t for i, (_, text) in enumerate(params) if (t := _tensor_type(text)) is not None}
+        self._whole = _Whole(module._core, name, module._prints)  # one for all calls: code of several sizes belongs to it
 
     def _declared(self) -> dict[int, TensorType]:
         return self._types
@@ -59,7 +60,7 @@ class ReadFunction(Function):
     def _program(self, statics: dict[int, Any], shapes: list[Shape], unrolled: bool = False, prints: str = "") -> Any:
         if statics:
             raise TypeError(f"{self.__name__}() was read from a file and takes arrays and numbers alone")
-        return _Whole(self._module._core, self._start, self._module._prints)
+        return self._whole
 
     def _emit(self, b: Builder) -> str:
         """A call of it; the whole program that it is of stands in the other one as it is."""
