@@ -25,8 +25,8 @@ typedef struct walk {
   size_t spread; // of so many last dims the copy has a phase for each tap: conv_copy.c
   bool flipped;  // weights are read transposed, their taps from the last on
   bool unpacked; // weights of one tap are read as they lie
-  bool
-      exchanged; // sums are transposed: weights are the right factor, in panels of ANFI_CV_PANEL output channels
+  bool exchanged; // sums are transposed: weights are the right factor,
+  uint64_t panel; // in panels of so many output channels
   /* memory */
   texpr copy, weights, copy0, weights0; // the last two: where the image and the group start
 } walk;

@@ -13,7 +13,7 @@ static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 static uint64_t channels_of_block(const walk *w) { return w->spread == 3 ? u(w->c->ci) : w->step; }
 
-static uint64_t panel_of(const walk *w) { return w->exchanged ? ANFI_CV_PANEL : 1; }
+static uint64_t panel_of(const walk *w) { return w->exchanged ? w->panel : 1; }
 
 /* Where tap 0 of this pair of channels is packed, of one group, and how far apart taps are. */
 static uint64_t packed_at(const walk *w, uint64_t out, uint64_t in, uint64_t *tap) {

@@ -19,6 +19,12 @@ typedef struct block {
   bool copied; // rows of the input start at that of o
 } block;
 
+/* Where sums go. size: output channels, columns, elements from row to row. */
+typedef struct room {
+  texpr tensor, from;
+  uint64_t size[3];
+} room;
+
 /* size: of the product, but for K and what depends on it; a and b are exchanged with their factors. */
 static void multiply(const walk *w, uint64_t k, uint64_t ldw, texpr weights, texpr rows, texpr sums,
                      const uint64_t *size, uint64_t len, bool init) {
@@ -32,19 +38,20 @@ static void multiply(const walk *w, uint64_t k, uint64_t ldw, texpr weights, tex
 static void add_column(const walk *w, const block *b, texpr from, uint64_t k, texpr sums,
                        const uint64_t *size, bool init) {
   weights_at at0 = anfi_cv_weights(w, ix(w, 0), u(w->c->ci), b->channel);
-  texpr first = w->exchanged ? mulc(w, from, ANFI_CV_PANEL) : from;
+  texpr first = w->exchanged ? mulc(w, from, w->panel) : from;
   multiply(w, k, at0.row, at(w, w->weights, add(w, at0.start, first)),
            at(w, w->copy, mulc(w, from, w->plane)), sums, size, 0, init);
 }
 
-/* Adds a block of K, `wide` input channels from `first` on, to sums.
+/* Adds a block of K, `wide` input channels from `first` on, to sums, of the columns of the copy from `column` on.
  * size: output channels, columns, elements from row to row of the sums. */
-static void add_taps(const walk *w, const block *b, texpr first, uint64_t wide, texpr sums,
-                     const uint64_t *size, bool init) {
+static void add_taps(const walk *w, const block *b, texpr first, uint64_t wide, texpr column,
+                     texpr sums, const uint64_t *size, bool init) {
   uint64_t ci = u(w->c->ci), e[3];
   weights_at from = anfi_cv_weights(w, first, wide, b->channel);
   texpr la = anfi_cv_list(w, w->taps), lb = anfi_cv_list(w, w->taps),
-        copy0 = anfi_low_atom(w->L, add(w, w->copy0, mulc(w, first, w->plane)));
+        copy0 = add(w, add(w, w->copy0, mulc(w, first, w->plane)), column);
+  copy0 = anfi_low_atom(w->L, copy0);
   kernel_dims(w, e);
   for (uint64_t tap = 0; tap < w->taps; tap++) {
     texpr t[3] = {ix(w, tap / (e[1] * e[2])), ix(w, tap / e[2] % e[1]), ix(w, tap % e[2])}, phase,
@@ -60,24 +67,44 @@ static void add_taps(const walk *w, const block *b, texpr first, uint64_t wide, 
            init);
 }
 
-static void add_one(const walk *w, const block *b, texpr from, uint64_t k, texpr sums,
-                    const uint64_t *size, bool init) {
-  if (w->spread == 3) add_column(w, b, from, k, sums, size, init);
-  else add_taps(w, b, from, k, sums, size, init);
+/* Has each row of results a product of its own? Transposed sums have no columns that lie between two rows. */
+static bool is_by_rows(const walk *w, const block *b) {
+  return w->exchanged && b->rows > 1 && w->extent[2] != u(w->c->win.out[2]);
+}
+
+static void add_rows(const walk *w, const block *b, texpr from, uint64_t k, const room *sums,
+                     bool init) {
+  uint64_t cols = u(w->c->win.out[2]), size[] = {sums->size[0], cols, sums->size[2]};
+  anfi_loop l;
+  anfi_low_loop(w->L, &l, b->rows, "row");
+  texpr to = at(w, sums->tensor, add(w, sums->from, mulc(w, l.var, cols * size[2])));
+  add_taps(w, b, from, k, mulc(w, l.var, w->extent[2]), to, size, init);
+  anfi_low_loop_end(w->L, &l);
+}
+
+static void add_one(const walk *w, const block *b, texpr from, uint64_t k, const room *sums,
+                    bool init) {
+  if (is_by_rows(w, b)) {
+    add_rows(w, b, from, k, sums, init);
+    return;
+  }
+  texpr to = at(w, sums->tensor, sums->from);
+  if (w->spread == 3) add_column(w, b, from, k, to, sums->size, init);
+  else add_taps(w, b, from, k, ix(w, 0), to, sums->size, init);
 }
 
 /* All blocks of K. init: sums start as zeros, else as they are. */
-static void add_blocks(const walk *w, const block *b, texpr sums, const uint64_t *size, bool init) {
+static void add_blocks(const walk *w, const block *b, const room *sums, bool init) {
   uint64_t all = u(w->c->ci) * (w->spread == 3 ? w->taps : 1), full = all / w->step;
-  add_one(w, b, ix(w, 0), w->step, sums, size, init);
+  add_one(w, b, ix(w, 0), w->step, sums, init);
   if (full > 1) {
     anfi_loop l;
     anfi_low_loop(w->L, &l, full - 1, "k");
     texpr from = anfi_ix_addc(w->L, mulc(w, l.var, w->step), (int64_t)w->step);
-    add_one(w, b, anfi_low_atom(w->L, from), w->step, sums, size, false);
+    add_one(w, b, anfi_low_atom(w->L, from), w->step, sums, false);
     anfi_low_loop_end(w->L, &l);
   }
-  if (all % w->step) add_one(w, b, ix(w, full * w->step), all % w->step, sums, size, false);
+  if (all % w->step) add_one(w, b, ix(w, full * w->step), all % w->step, sums, false);
 }
 
 /* The epilogue of this element, on its sum x: the op that reads the convolution. */
@@ -94,20 +121,42 @@ static texpr consumed(const walk *w, const block *b, texpr channel, texpr row, t
   return anfi_view_at(L, w->q->root, &p).re;
 }
 
-/* Sums of rows with columns between them, to the rows of results, with the bias if they have begun without. */
-static void end_rows(const walk *w, const block *b, texpr sums, uint64_t ld, texpr row,
+/* Transposed sums by channels, so that the epilogue reads and writes along rows. */
+static room by_channels(const walk *w, const room *sums) {
+  uint64_t n = sums->size[1], ld = anfi_cv_lanes(n);
+  room r = {anfi_low_local(w->L, w->elem, sums->size[0] * ld, "turned"), ix(w, 0),
+            {sums->size[0], n, ld}};
+  anfi_low_transpose(w->L, &(anfi_transposed){w->elem, sums->tensor, r.tensor, sums->from, r.from,
+                                              n, sums->size[0], sums->size[2], ld});
+  return r;
+}
+
+/* Sums of rows, `apart` elements from one to the next, to the rows of results, with the bias if they have begun without. */
+static void end_rows(const walk *w, const block *b, const room *sums, uint64_t apart, texpr row,
                      texpr channel0) {
   uint64_t cols = u(w->c->win.out[2]);
   nest k;
   anfi_cv_open(w, &k, 3, (uint64_t[]){b->channels, b->rows, cols}, false);
-  texpr col = add(w, mulc(w, k.at[1], w->extent[2]), k.at[2]),
-        from = w->exchanged ? add(w, mulc(w, col, ld), k.at[0]) : add(w, mulc(w, k.at[0], ld), col);
-  texpr channel = anfi_low_atom(w->L, add(w, channel0, k.at[0])), x = load(w, sums, from);
+  texpr col = add(w, mulc(w, k.at[1], apart), k.at[2]);
+  texpr channel = anfi_low_atom(w->L, add(w, channel0, k.at[0])),
+        x = load(w, sums->tensor, add(w, mulc(w, k.at[0], sums->size[2]), col));
   if (w->q->bias) x = anfi_t_add(w->L->t, x, load(w, w->q->bias, channel));
   if (w->q->root) x = consumed(w, b, channel, k.at[1], k.at[2], x);
   texpr to = add(w, mulc(w, k.at[0], w->out), add(w, mulc(w, k.at[1], cols), k.at[2]));
   store(w, w->q->to, add(w, row, to), x);
   anfi_cv_close(w, &k);
+}
+
+/* Sums in memory of their own, then results. */
+static void sum_and_end(const walk *w, const block *b, texpr row, texpr channel0) {
+  uint64_t cols = u(w->c->win.out[2]), apart = is_by_rows(w, b) ? cols : w->extent[2],
+           n = (b->rows - 1) * apart + cols;
+  room sums = {NULL, ix(w, 0), {b->channels, n, w->exchanged ? b->channels : anfi_cv_lanes(n)}};
+  if (b->copied && !w->exchanged) sums.size[1] = anfi_cv_lanes(n);
+  sums.tensor = anfi_low_local(w->L, w->elem, (w->exchanged ? n : b->channels) * sums.size[2], "sums");
+  add_blocks(w, b, &sums, true);
+  if (w->exchanged) sums = by_channels(w, &sums);
+  end_rows(w, b, &sums, apart, row, channel0);
 }
 
 /* `to`: where the group's results start. */
@@ -117,19 +166,11 @@ static void one_block(const walk *w, texpr to, const block *b, texpr channel0) {
   texpr row = mulc(w, add(w, mulc(w, b->o[0], u(v->out[1])), b->o[1]), cols);
   row = anfi_low_atom(w->L, add(w, add(w, to, mulc(w, b->channel, w->out)), row));
   channel0 = anfi_low_atom(w->L, add(w, channel0, b->channel));
-  uint64_t size[] = {b->channels, n, w->out};
   bool dense = b->rows == 1 || w->extent[2] == cols;
   bool plain = !w->q->root && !w->q->bias && !w->exchanged;
-  if (plain && dense && !(b->copied && n % ANFI_CV_LANES)) {
-    add_blocks(w, b, at(w, w->q->to, row), size, true);
-    return;
-  }
-  if (b->copied && !w->exchanged) size[1] = anfi_cv_lanes(n);
-  size[2] = w->exchanged ? b->channels : anfi_cv_lanes(n);
-  texpr sums =
-      anfi_low_local(w->L, w->elem, w->exchanged ? n * size[2] : b->channels * size[2], "sums");
-  add_blocks(w, b, at(w, sums, ix(w, 0)), size, true);
-  end_rows(w, b, sums, size[2], row, channel0);
+  if (plain && dense && !(b->copied && n % ANFI_CV_LANES))
+    add_blocks(w, b, &(room){w->q->to, row, {b->channels, n, w->out}}, true);
+  else sum_and_end(w, b, row, channel0);
 }
 
 /* As many blocks of `rows` rows as `many`, from row `first` on, each in parts of channels. */
@@ -158,7 +199,7 @@ static void blocks(const walk *w, const place *p, uint64_t first, uint64_t rows,
 static uint64_t channel_parts(const walk *w, uint64_t many) {
   enum { PARTS = 4, LEAST = 16, CONSUMED = 64 };
   uint64_t co = u(w->c->co);
-  if (w->exchanged) return co / ANFI_CV_PANEL;
+  if (w->exchanged) return co / w->panel;
   for (uint64_t p = anfi_mm_up(co, CONSUMED), most = 2 * p; p < most; p++)
     if (p > 1 && co % p == 0) return p;
   bool some = anfi_cv_parallel(w) && w->c->n == 1 && many * u(w->c->win.out[0]) < PARTS;
@@ -292,6 +333,37 @@ static uint64_t step_of(const walk *w) {
   return anfi_mm_up(all, anfi_mm_up(all, most ? most : 1));
 }
 
+/* Cycles of a step of K of some rows of results, as the cost model has it, and of transposing their sums. */
+static double cycles_of(const walk *w, const anfi_isa *isa) {
+  static const double TURN = 6; // of a vector of sums
+  uint32_t lanes = isa->bytes / (uint32_t)anfi_t_bytes(anfi_t_dt(w->elem));
+  uint64_t rows = rows_of(w, COLUMNS), cols = u(w->c->win.out[2]), co = u(w->c->co),
+           between = w->extent[2] - cols;
+  if (!w->exchanged) {
+    uint64_t n = anfi_cv_lanes(rows * (cols + between) - between), parts = channel_parts(w, 1);
+    return (double)parts * anfi_tile_cost(isa, lanes, co / parts, n);
+  }
+  double each = between ? (double)rows * anfi_tile_cost(isa, lanes, cols, w->panel)
+                        : anfi_tile_cost(isa, lanes, rows * cols, w->panel);
+  return (double)(co / w->panel) * each +
+         TURN * (double)(rows * cols * co / lanes) / (double)(u(w->c->ci) * w->taps);
+}
+
+/* Are sums transposed, and by how many channels? No bit depends on that. */
+static void choose_sums(walk *w) {
+  anfi_isa isa = anfi_low_isa(w->L);
+  walk best = *w;
+  double least = cycles_of(w, &isa);
+  for (uint64_t panel = ANFI_CV_PANEL; panel <= 2 * ANFI_CV_PANEL; panel *= 2) {
+    walk other = *w;
+    other.exchanged = true, other.panel = panel;
+    if (w->c->co % (int64_t)panel) continue;
+    double c = cycles_of(&other, &isa);
+    if (c < least) least = c, best = other;
+  }
+  *w = best;
+}
+
 void anfi_cv_forward(walk *w) {
   nest g, n;
   w->unpacked = reads_in_place(w);
@@ -299,7 +371,7 @@ void anfi_cv_forward(walk *w) {
   anfi_cv_sizes(w);
   if (!w->unpacked) {
     w->step = step_of(w);
-    columns_of(w, &w->exchanged);
+    choose_sums(w);
   }
   place p = anfi_cv_open_images(w, w, &g, &n);
   if (w->unpacked) w->copy = w->q->x, w->copy0 = p.x;
