@@ -333,34 +333,40 @@ static uint64_t step_of(const walk *w) {
   return anfi_mm_up(all, anfi_mm_up(all, most ? most : 1));
 }
 
-/* Cycles of a step of K of some rows of results, as the cost model has it, and of transposing their sums. */
+/* Cycles for a result and step of K, as the cost model has it: of the products, of the copy of the input, and of
+ * transposing the sums. */
 static double cycles_of(const walk *w, const anfi_isa *isa) {
-  static const double TURN = 6; // of a vector of sums
+  static const double TURN = 6, COPY = 12; // of a vector of sums, of the copy
   uint32_t lanes = isa->bytes / (uint32_t)anfi_t_bytes(anfi_t_dt(w->elem));
   uint64_t rows = rows_of(w, COLUMNS), cols = u(w->c->win.out[2]), co = u(w->c->co),
-           between = w->extent[2] - cols;
-  if (!w->exchanged) {
-    uint64_t n = anfi_cv_lanes(rows * (cols + between) - between), parts = channel_parts(w, 1);
-    return (double)parts * anfi_tile_cost(isa, lanes, co / parts, n);
+           between = w->extent[2] - cols, parts = channel_parts(w, 1), tall = co / parts,
+           n = anfi_cv_lanes(rows * w->extent[2] - between);
+  double products = anfi_tile_cost(isa, lanes, tall, n), turned = 0,
+         copied = (double)(w->phases * (1 + w->reach[0]) * (rows + w->reach[1]) * w->extent[2]);
+  if (w->exchanged) {
+    products = between ? (double)rows * anfi_tile_cost(isa, lanes, cols, w->panel)
+                       : anfi_tile_cost(isa, lanes, rows * cols, w->panel);
+    turned = TURN * (double)(rows * cols * co) / (double)u(w->c->ci);
   }
-  double each = between ? (double)rows * anfi_tile_cost(isa, lanes, cols, w->panel)
-                        : anfi_tile_cost(isa, lanes, rows * cols, w->panel);
-  return (double)(co / w->panel) * each +
-         TURN * (double)(rows * cols * co / lanes) / (double)(u(w->c->ci) * w->taps);
+  return ((double)parts * products + (COPY * copied + turned) / (double)(w->taps * lanes)) /
+         (double)(rows * cols);
 }
 
-/* Are sums transposed, and by how many channels? No bit depends on that. */
+/* Are sums transposed, and by how many channels? Rows that have products of their own need no copy for each column of
+ * the window. No bit depends on any of that, only on the blocks of K. */
 static void choose_sums(walk *w) {
   anfi_isa isa = anfi_low_isa(w->L);
   walk best = *w;
   double least = cycles_of(w, &isa);
-  for (uint64_t panel = ANFI_CV_PANEL; panel <= 2 * ANFI_CV_PANEL; panel *= 2) {
-    walk other = *w;
-    other.exchanged = true, other.panel = panel;
-    if (w->c->co % (int64_t)panel) continue;
-    double c = cycles_of(&other, &isa);
-    if (c < least) least = c, best = other;
-  }
+  for (size_t spread = 0; spread <= w->spread; spread += w->spread ? w->spread : 1)
+    for (uint64_t panel = ANFI_CV_PANEL; panel <= 4 * ANFI_CV_PANEL; panel *= 2) {
+      walk other = *w;
+      if (w->c->co % (int64_t)panel || (spread != w->spread && w->spread == 3)) continue;
+      other.exchanged = true, other.panel = panel, other.spread = spread;
+      anfi_cv_sizes(&other);
+      double c = cycles_of(&other, &isa);
+      if (c < least) least = c, best = other;
+    }
   *w = best;
 }
 
