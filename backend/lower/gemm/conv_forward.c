@@ -27,7 +27,7 @@ typedef struct room {
 
 /* size: of the product, but for K and what depends on it; a and b are exchanged with their factors. */
 static void multiply(const walk *w, uint64_t k, uint64_t ldw, texpr weights, texpr rows, texpr sums,
-                     const uint64_t *size, uint64_t len, bool init) {
+                     const uint64_t *size, texpr len, bool init) {
   uint64_t s[9] = {1, size[0], size[1], k, ldw, w->plane, size[2], 0, 0};
   if (w->exchanged) s[1] = size[1], s[2] = size[0], s[4] = w->plane, s[5] = ldw;
   anfi_cv_product(w, w->exchanged ? rows : weights, w->exchanged ? weights : rows, sums, s, len,
@@ -40,36 +40,98 @@ static void add_column(const walk *w, const block *b, texpr from, uint64_t k, te
   weights_at at0 = anfi_cv_weights(w, ix(w, 0), u(w->c->ci), b->channel);
   texpr first = w->exchanged ? mulc(w, from, w->panel) : from;
   multiply(w, k, at0.row, at(w, w->weights, add(w, at0.start, first)),
-           at(w, w->copy, mulc(w, from, w->plane)), sums, size, 0, init);
+           at(w, w->copy, mulc(w, from, w->plane)), sums, size, NULL, init);
 }
 
-/* Adds a block of K, `wide` input channels from `first` on, to sums, of the columns of the copy from `column` on.
- * size: output channels, columns, elements from row to row of the sums. */
-static void add_taps(const walk *w, const block *b, texpr first, uint64_t wide, texpr column,
-                     texpr sums, const uint64_t *size, bool init) {
-  uint64_t ci = u(w->c->ci), e[3];
-  weights_at from = anfi_cv_weights(w, first, wide, b->channel);
-  texpr la = anfi_cv_list(w, w->taps), lb = anfi_cv_list(w, w->taps),
-        copy0 = add(w, add(w, w->copy0, mulc(w, first, w->plane)), column);
-  copy0 = anfi_low_atom(w->L, copy0);
+/* The results along a dim that read the input, not padding, through tap t: lo..hi. */
+static bool readers(const walk *w, size_t d, uint64_t t, uint64_t *lo, uint64_t *hi) {
+  const anfi_window *v = &w->c->win;
+  int64_t before = v->before[d] - (int64_t)t * v->dilation[d], a = up(before, v->stride[d]),
+          b = up(v->in[d] + before, v->stride[d]);
+  *lo = a > 0 ? u(a) : 0;
+  *hi = b > v->out[d] ? u(v->out[d]) : b > 0 ? u(b) : 0;
+  return *lo < *hi;
+}
+
+/* The taps of a block of K: lists of addresses of their weights and rows. */
+typedef struct tap_lists {
+  texpr weights, rows; // the lists
+  weights_at from;
+  texpr copy0;
+  texpr count; // so far: a variable if it depends on the row of results
+} tap_lists;
+
+/* Taps of one row of the window, but those that no result reads the input through. */
+static void put_taps(const walk *w, const block *b, tap_lists *l, uint64_t t0, uint64_t t1,
+                     bool counted) {
+  uint64_t e[3], lo, hi;
   kernel_dims(w, e);
-  for (uint64_t tap = 0; tap < w->taps; tap++) {
-    texpr t[3] = {ix(w, tap / (e[1] * e[2])), ix(w, tap / e[2] % e[1]), ix(w, tap % e[2])}, phase,
-          pos[3];
+  for (uint64_t t2 = 0; t2 < e[2]; t2++) {
+    uint64_t tap = (t0 * e[1] + t1) * e[2] + t2;
+    texpr t[3] = {ix(w, t0), ix(w, t1), ix(w, t2)}, phase, pos[3];
+    if (!readers(w, 2, t2, &lo, &hi)) continue;
     anfi_cv_split_tap(w, t, &phase, pos);
     for (size_t d = 0; d < 2 && !b->copied; d++) pos[d] = add(w, b->o[d], pos[d]);
-    texpr col = add(w, mulc(w, phase, ci * w->plane), anfi_cv_mixed(w, 3, pos, w->extent));
-    anfi_cv_put_list(w, la, tap,
-                     at(w, w->weights, anfi_ix_addc(w->L, from.start, (int64_t)(tap * from.tap))));
-    anfi_cv_put_list(w, lb, tap, at(w, w->copy, add(w, copy0, col)));
+    texpr col = add(w, mulc(w, phase, u(w->c->ci) * w->plane), anfi_cv_mixed(w, 3, pos, w->extent)),
+          weights = anfi_ix_addc(w->L, l->from.start, (int64_t)(tap * l->from.tap));
+    anfi_cv_put_list(w, l->weights, l->count, at(w, w->weights, weights));
+    anfi_cv_put_list(w, l->rows, l->count, at(w, w->copy, add(w, l->copy0, col)));
+    texpr next = anfi_ix_addc(w->L, l->count, 1);
+    if (counted) anfi_low_set(w->L, l->count, next);
+    else l->count = next;
   }
-  multiply(w, wide, from.row, anfi_cv_first(w, la), anfi_cv_first(w, lb), sums, size, w->taps,
-           init);
 }
 
-/* Has each row of results a product of its own? Transposed sums have no columns that lie between two rows. */
-static bool is_by_rows(const walk *w, const block *b) {
-  return w->exchanged && b->rows > 1 && w->extent[2] != u(w->c->win.out[2]);
+/* All taps; `at`: of the only row of results, whose taps of padding are left out, or NULL. */
+static void put_all_taps(const walk *w, const block *b, tap_lists *l, const texpr *at) {
+  const int64_t *out = w->c->win.out;
+  uint64_t e[3], lo[2], hi[2];
+  kernel_dims(w, e);
+  for (uint64_t t0 = 0; t0 < e[0]; t0++)
+    for (uint64_t t1 = 0; t1 < e[1]; t1++) {
+      if (!readers(w, 0, t0, &lo[0], &hi[0]) || !readers(w, 1, t1, &lo[1], &hi[1])) continue;
+      for (size_t d = 0; at && d < 2; d++) anfi_cv_if_inside(w, u(out[d]), lo[d], hi[d]);
+      put_taps(w, b, l, t0, t1, at != NULL);
+      for (size_t d = 2; at && d-- > 0;) anfi_cv_end_if_inside(w, at[d], u(out[d]), lo[d], hi[d]);
+    }
+}
+
+/* Adds a block of K, `wide` input channels from `first` on, to sums: of all rows, or of row `row` of the block.
+ * size: output channels, columns, elements from row to row of the sums. */
+static void add_taps(const walk *w, const block *b, texpr first, uint64_t wide, texpr row,
+                     texpr sums, const uint64_t *size, bool init) {
+  tap_lists l = {anfi_cv_list(w, w->taps), anfi_cv_list(w, w->taps),
+                 anfi_cv_weights(w, first, wide, b->channel), NULL, ix(w, 0)};
+  texpr copy0 = add(w, w->copy0, mulc(w, first, w->plane)), o[2] = {b->o[0], b->o[1]};
+  if (row) {
+    copy0 = add(w, copy0, mulc(w, row, w->extent[2]));
+    o[1] = anfi_low_atom(w->L, add(w, o[1], row));
+    l.count = anfi_low_var(w->L, ANFI_IX, "count", l.count);
+  }
+  l.copy0 = anfi_low_atom(w->L, copy0);
+  put_all_taps(w, b, &l, row ? o : NULL);
+  multiply(w, wide, l.from.row, anfi_cv_first(w, l.weights), anfi_cv_first(w, l.rows), sums, size,
+           l.count, init);
+}
+
+/* The part of a window's rows, over all rows of results, that are not padding. */
+static double part_read(const walk *w) {
+  const anfi_window *v = &w->c->win;
+  double part = 1;
+  for (size_t d = 0; d < 2; d++) {
+    uint64_t sum = 0, lo, hi;
+    for (uint64_t t = 0; t < u(v->kernel[d]); t++)
+      if (readers(w, d, t, &lo, &hi)) sum += hi - lo;
+    part *= (double)sum / (double)u(v->kernel[d] * v->out[d]);
+  }
+  return part;
+}
+
+/* Has each row of results a product of its own? Transposed sums have no columns that lie between two rows, and leave
+ * out what is padding of a row. */
+static bool is_by_rows(const walk *w) {
+  return w->exchanged && w->spread < 3 &&
+         (w->extent[2] != u(w->c->win.out[2]) || part_read(w) < 1);
 }
 
 static void add_rows(const walk *w, const block *b, texpr from, uint64_t k, const room *sums,
@@ -78,19 +140,19 @@ static void add_rows(const walk *w, const block *b, texpr from, uint64_t k, cons
   anfi_loop l;
   anfi_low_loop(w->L, &l, b->rows, "row");
   texpr to = at(w, sums->tensor, add(w, sums->from, mulc(w, l.var, cols * size[2])));
-  add_taps(w, b, from, k, mulc(w, l.var, w->extent[2]), to, size, init);
+  add_taps(w, b, from, k, l.var, to, size, init);
   anfi_low_loop_end(w->L, &l);
 }
 
 static void add_one(const walk *w, const block *b, texpr from, uint64_t k, const room *sums,
                     bool init) {
-  if (is_by_rows(w, b)) {
+  if (is_by_rows(w)) {
     add_rows(w, b, from, k, sums, init);
     return;
   }
   texpr to = at(w, sums->tensor, sums->from);
   if (w->spread == 3) add_column(w, b, from, k, to, sums->size, init);
-  else add_taps(w, b, from, k, ix(w, 0), to, sums->size, init);
+  else add_taps(w, b, from, k, NULL, to, sums->size, init);
 }
 
 /* All blocks of K. init: sums start as zeros, else as they are. */
@@ -149,7 +211,7 @@ static void end_rows(const walk *w, const block *b, const room *sums, uint64_t a
 
 /* Sums in memory of their own, then results. */
 static void sum_and_end(const walk *w, const block *b, texpr row, texpr channel0) {
-  uint64_t cols = u(w->c->win.out[2]), apart = is_by_rows(w, b) ? cols : w->extent[2],
+  uint64_t cols = u(w->c->win.out[2]), apart = is_by_rows(w) ? cols : w->extent[2],
            n = (b->rows - 1) * apart + cols;
   room sums = {NULL, ix(w, 0), {b->channels, n, w->exchanged ? b->channels : anfi_cv_lanes(n)}};
   if (b->copied && !w->exchanged) sums.size[1] = anfi_cv_lanes(n);
@@ -344,8 +406,8 @@ static double cycles_of(const walk *w, const anfi_isa *isa) {
   double products = anfi_tile_cost(isa, lanes, tall, n), turned = 0,
          copied = (double)(w->phases * (1 + w->reach[0]) * (rows + w->reach[1]) * w->extent[2]);
   if (w->exchanged) {
-    products = between ? (double)rows * anfi_tile_cost(isa, lanes, cols, w->panel)
-                       : anfi_tile_cost(isa, lanes, rows * cols, w->panel);
+    products = is_by_rows(w) ? part_read(w) * (double)rows * anfi_tile_cost(isa, lanes, cols, w->panel)
+                             : anfi_tile_cost(isa, lanes, rows * cols, w->panel);
     turned = TURN * (double)(rows * cols * co) / (double)u(w->c->ci);
   }
   return ((double)parts * products + (COPY * copied + turned) / (double)(w->taps * lanes)) /
