@@ -34,7 +34,8 @@ typedef struct conv_bytes {
   anf_tir_elem weight, byte;
   uint64_t word;
   bool flipped, small; // small: no byte of constant weights is outside [-64, 64]
-  bool last;           // channels last; then the next, else unused
+  bool last;           // channels last; then the next two, else unused
+  bool skips;          // rows of the window that are padding are left out: tiles of AMX ask for their number
   uint64_t run;        // bytes of a row of the window, to whole words
   /* elements of the window, of a plane of x; words of channels, channels of them; the copy by phases */
   uint64_t taps, in, words, depth, phases, plane, extent[3];
@@ -329,28 +330,49 @@ static void store_block(const conv_bytes *q, const block *b, texpr sums) {
   anfi_low_loop_end(L, &c);
 }
 
-/* Channels last: a product for each row of results, [cols][channels]. */
-static void all_rows(const conv_bytes *q, const block *b, texpr sums) {
+/* The rows of the window from a row of the padded input on that are before `end` there: all at most. */
+static texpr window_rows(const conv_bytes *q, texpr row, uint64_t end) {
+  const anfi_window *v = &q->c.win;
+  tstore *t = q->L->t;
+  texpr left = anfi_t_sub(t, anfi_t_intrin2(t, TI_max, row, ix(q, end)), row);
+  left = anfi_ix_divc(q->L, anfi_ix_addc(q->L, atom(q, left), v->dilation[1] - 1), u(v->dilation[1]));
+  return atom(q, anfi_t_intrin2(t, TI_min, left, ix(q, u(v->kernel[1]))));
+}
+
+/* Channels last: a product of one row of results, [cols][channels], without the rows of the window that are padding:
+ * a third of 3 x 3 windows at two borders of the plane. */
+static void one_row(const conv_bytes *q, const block *b, texpr r, texpr sums) {
   const anfi_window *v = &q->c.win;
   anfi_low *L = q->L;
   texpr in[BRGEMM_COUNT] = {NULL};
-  uint64_t ci = u(q->c.ci), high = u(v->kernel[1]);
-  anfi_loop l;
-  anfi_low_loop(L, &l, b->rows, "row");
-  texpr row = anfi_ix_mulc(L, anfi_ix_add(L, b->at[1], l.var), u(v->stride[1])),
-        pos = mix(q, row, q->extent[2], anfi_ix_mulc(L, b->at[2], u(v->stride[2])));
+  uint64_t ci = u(q->c.ci), high = u(v->kernel[1]), next = u(v->dilation[1]) * q->extent[2] * ci,
+           panel = q->run * b->channels;
+  texpr row = atom(q, anfi_ix_mulc(L, anfi_ix_add(L, b->at[1], r), u(v->stride[1])));
+  texpr first = ix(q, 0), count = NULL;
+  if (q->skips) {
+    texpr end = window_rows(q, row, u(v->in[1] + v->before[1]));
+    first = window_rows(q, row, u(v->before[1]));
+    count = anfi_t_cast(L->t, ANFI_S64, anfi_t_sub(L->t, end, first));
+  }
+  texpr x = mix(q, row, q->extent[2], anfi_ix_mulc(L, b->at[2], u(v->stride[2])));
   texpr w = mix(q, b->group, weights_size(q), anfi_ix_mulc(L, b->channel, high * q->run));
-  in[BRGEMM_A] = address(q, q->copy, anfi_ix_mulc(L, pos, ci));
-  in[BRGEMM_B] = address(q, q->weights, w);
-  in[BRGEMM_C] = address(q, sums, anfi_ix_mulc(L, l.var, b->cols * b->channels));
+  in[BRGEMM_A] = address(q, q->copy, mix(q, first, next, anfi_ix_mulc(L, x, ci)));
+  in[BRGEMM_B] = address(q, q->weights, mix(q, first, panel, w));
+  in[BRGEMM_C] = address(q, sums, anfi_ix_mulc(L, r, b->cols * b->channels));
   anfi_low_gemm_sizes(L, in,
                       (uint64_t[]){high, b->cols, b->channels, q->run, u(v->stride[2]) * ci,
-                                   b->channels, b->channels, u(v->dilation[1]) * q->extent[2] * ci,
-                                   q->run * b->channels});
+                                   b->channels, b->channels, next, panel});
+  if (count) in[BRGEMM_num] = count;
   tattrs attrs = anfi_t_attr_set(L->t, (tattrs){0}, TA_init, 1);
   attrs = anfi_t_attr_set(L->t, attrs, TA_vnni_b, 1);
   anfi_low_add(L, anfi_t_eval(L->t, anfi_t_brgemm(L->t, in, attrs)));
-  anfi_low_loop_end(L, &l);
+}
+
+static void all_rows(const conv_bytes *q, const block *b, texpr sums) {
+  anfi_loop l;
+  anfi_low_loop(q->L, &l, b->rows, "row");
+  one_row(q, b, l.var, sums);
+  anfi_low_loop_end(q->L, &l);
 }
 
 static texpr by_channels(const conv_bytes *q, const block *b, texpr sums) {
@@ -465,6 +487,8 @@ static void plan_last(conv_bytes *q) {
   for (size_t d = 1; d < 3; d++)
     q->extent[d] = u((v->out[d] - 1) * v->stride[d] + (v->kernel[d] - 1) * v->dilation[d] + 1);
   q->run = parts(u(v->kernel[2]) * u(q->c.ci), q->word) * q->word;
+  q->skips = !anfi_isa_has(&isa, CPU_amx) &&
+             (v->before[1] > 0 || (int64_t)q->extent[1] > v->in[1] + v->before[1]);
   q->channels = divisor(co, PANEL);
   uint64_t rows = COLUMNS / q->cols;
   q->rows = parts(u(v->out[1]), parts(u(v->out[1]), rows));

@@ -37,8 +37,8 @@ static bool is_real(const group *g) {
 static void add_or_mul(group *g, bool mul) {
   tstore *t = g->L->t;
   tdtype d = is_real(g) ? g->real : ANFI_S64;
-  if (!mul && is_real(g) && anfi_rows_fit(g)) {
-    anfi_rows_reduce(g, ROWS_SUM, NULL, "sum");
+  if (is_real(g) && anfi_rows_fit(g)) {
+    anfi_rows_reduce(g, mul ? ROWS_PRODUCT : ROWS_SUM, NULL, mul ? "prod" : "sum");
     return;
   }
   uint32_t s = anfi_group_state(g, d, anfi_low_const(g->L, d, mul), mul ? "prod" : "sum");
