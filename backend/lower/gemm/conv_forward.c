@@ -304,9 +304,13 @@ static bool one_product(const walk *w, const place *p) {
   return true;
 }
 
-/* Rows of results of a product. */
+/* Rows of results of a block: of a product, or of products that share a copy. Where windows reach so far that most of a copy
+ * would be made again for the next block, there is one block. */
 static uint64_t rows_of(const walk *w, uint64_t columns) {
-  uint64_t high = u(w->c->win.out[1]), most = columns / w->extent[2];
+  enum { FAR = 2 };
+  uint64_t high = u(w->c->win.out[1]), wide = w->exchanged ? u(w->c->win.out[2]) : w->extent[2],
+           most = columns / wide;
+  if (w->exchanged && most && w->reach[1] >= FAR * most) return high;
   return most ? anfi_mm_up(high, anfi_mm_up(high, most)) : 1;
 }
 
