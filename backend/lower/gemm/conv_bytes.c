@@ -311,17 +311,18 @@ static void store_block(const conv_bytes *q, const block *b, texpr sums) {
   texpr whole = atom(q, mix(q, b->group, u(q->c.co), channel));
   if (q->excess)
     excess = anfi_low_let(L, load(q, q->excess, q->w->constant ? whole : channel), "excess");
-  anfi_low_loop(L, &r, b->rows, "r");
-  anfi_low_loop(L, &o, b->cols, "o");
+  uint64_t wide = b->row == b->cols && b->cols == u(out[2]) ? b->rows * b->cols : b->cols;
+  anfi_low_loop(L, &r, b->rows * b->cols / wide, "r");
+  anfi_low_loop(L, &o, wide, "o");
   texpr from = mix(q, c.var, b->plane, mix(q, r.var, b->row, o.var));
   texpr x = anfi_low_let(L, load(q, sums, from), "x");
   if (excess) x = anfi_low_let(L, anfi_t_sub(L->t, x, excess), "x");
+  texpr first = mix(q, b->at[1], u(out[2]), b->at[2]), at = mix(q, r.var, u(out[2]), o.var);
   anfi_pt p = {0};
   anfi_pt_push(&p, b->image, u(q->c.n));
   anfi_pt_push(&p, whole, u(q->c.groups * q->c.co));
   anfi_pt_push(&p, b->at[0], u(out[0]));
-  anfi_pt_push(&p, atom(q, anfi_ix_add(L, b->at[1], r.var)), u(out[1]));
-  anfi_pt_push(&p, atom(q, anfi_ix_add(L, b->at[2], o.var)), u(out[2]));
+  anfi_pt_push(&p, atom(q, anfi_ix_add(L, first, at)), u(out[1] * out[2]));
   if (q->root) anfi_view_know(L, q->product, &p, x);
   anfi_elem y = q->root ? anfi_view_at(L, q->root, &p) : (anfi_elem){x, NULL};
   anfi_low_put(L, q->to, anfi_pt_linear(L, &p), y, false);

@@ -169,16 +169,15 @@ static void add_blocks(const walk *w, const block *b, const room *sums, bool ini
   if (all % w->step) add_one(w, b, ix(w, full * w->step), all % w->step, sums, false);
 }
 
-/* The epilogue of this element, on its sum x: the op that reads the convolution. */
-static texpr consumed(const walk *w, const block *b, texpr channel, texpr row, texpr col, texpr x) {
+/* The epilogue of element `at` of the rows of a block, on its sum x: the op that reads the convolution. */
+static texpr consumed(const walk *w, const block *b, texpr channel, texpr at, texpr x) {
   anfi_low *L = w->L;
   const int64_t *out = w->c->win.out;
   anfi_pt p = {0};
   anfi_pt_push(&p, b->image, u(w->c->n));
   anfi_pt_push(&p, channel, u(w->c->groups * w->c->co));
   anfi_pt_push(&p, b->o[0], u(out[0]));
-  anfi_pt_push(&p, anfi_low_atom(L, add(w, b->o[1], row)), u(out[1]));
-  anfi_pt_push(&p, col, u(out[2]));
+  anfi_pt_push(&p, anfi_low_atom(L, add(w, mulc(w, b->o[1], u(out[2])), at)), u(out[1] * out[2]));
   anfi_view_know(L, w->q->product, &p, x);
   return anfi_view_at(L, w->q->root, &p).re;
 }
@@ -193,19 +192,20 @@ static room by_channels(const walk *w, const room *sums) {
   return r;
 }
 
-/* Sums of rows, `apart` elements from one to the next, to the rows of results, with the bias if they have begun without. */
+/* Sums of rows, `apart` elements from one to the next, to the rows of results, with the bias if they have begun without.
+ * Rows without columns between them are one loop: of rows of 14, LLVM makes gathers. */
 static void end_rows(const walk *w, const block *b, const room *sums, uint64_t apart, texpr row,
                      texpr channel0) {
-  uint64_t cols = u(w->c->win.out[2]);
+  uint64_t cols = u(w->c->win.out[2]), wide = apart == cols ? b->rows * cols : cols;
   nest k;
-  anfi_cv_open(w, &k, 3, (uint64_t[]){b->channels, b->rows, cols}, false);
-  texpr col = add(w, mulc(w, k.at[1], apart), k.at[2]);
+  anfi_cv_open(w, &k, 3, (uint64_t[]){b->channels, b->rows * cols / wide, wide}, false);
+  texpr col = add(w, mulc(w, k.at[1], apart), k.at[2]),
+        at = add(w, mulc(w, k.at[1], cols), k.at[2]);
   texpr channel = anfi_low_atom(w->L, add(w, channel0, k.at[0])),
         x = load(w, sums->tensor, add(w, mulc(w, k.at[0], sums->size[2]), col));
   if (w->q->bias) x = anfi_t_add(w->L->t, x, load(w, w->q->bias, channel));
-  if (w->q->root) x = consumed(w, b, channel, k.at[1], k.at[2], x);
-  texpr to = add(w, mulc(w, k.at[0], w->out), add(w, mulc(w, k.at[1], cols), k.at[2]));
-  store(w, w->q->to, add(w, row, to), x);
+  if (w->q->root) x = consumed(w, b, channel, at, x);
+  store(w, w->q->to, add(w, row, add(w, mulc(w, k.at[0], w->out), at)), x);
   anfi_cv_close(w, &k);
 }
 
