@@ -140,9 +140,9 @@ class ConvCase:
 
     def __init__(self, rng):
         self.groups, self.constant = int(rng.choice([1, 1, 2])), rng.random() < 0.5
-        ci, co = int(rng.integers(1, 12)), int(rng.integers(16, 72))
+        ci, co = int(rng.integers(1, 12)), 16 * int(rng.integers(1, 5)) if rng.random() < 0.5 else int(rng.integers(16, 72))
         kernel, self.stride, self.dilation = rng.integers(1, 4, 2), rng.integers(1, 4, 2), rng.integers(1, 3, 2)
-        self.pad = [tuple(int(v) for v in rng.integers(0, 3, 2)) for _ in range(2)]
+        self.pad = [tuple(int(v) for v in rng.integers(0, int(rng.choice([3, 3, 6])), 2)) for _ in range(2)]
         size = [int(rng.integers((k - 1) * d + 1, high)) for k, d, high in zip(kernel, self.dilation, (14, int(rng.choice([14, 300]))))]
         self.types = rng.choice(list(CODES)), "u8" if self.constant and rng.random() < 0.3 else "i8"
         shapes = (int(rng.integers(1, 3)), ci * self.groups, *size), (co * self.groups, ci, *kernel)

@@ -35,8 +35,8 @@ typedef struct conv_bytes {
   uint64_t word;
   bool flipped, small; // small: no byte of constant weights is outside [-64, 64]
   bool last;           // channels last; then the next two, else unused
-  bool skips;          // rows of the window that are padding are left out: tiles of AMX ask for their number
-  uint64_t run;        // bytes of a row of the window, to whole words
+  bool skips; // rows of the window that are padding are left out: tiles of AMX ask for their number
+  uint64_t run; // bytes of a row of the window, to whole words
   /* elements of the window, of a plane of x; words of channels, channels of them; the copy by phases */
   uint64_t taps, in, words, depth, phases, plane, extent[3];
   /* results of one product: rows, columns, channels */
@@ -336,7 +336,8 @@ static texpr window_rows(const conv_bytes *q, texpr row, uint64_t end) {
   const anfi_window *v = &q->c.win;
   tstore *t = q->L->t;
   texpr left = anfi_t_sub(t, anfi_t_intrin2(t, TI_max, row, ix(q, end)), row);
-  left = anfi_ix_divc(q->L, anfi_ix_addc(q->L, atom(q, left), v->dilation[1] - 1), u(v->dilation[1]));
+  left =
+      anfi_ix_divc(q->L, anfi_ix_addc(q->L, atom(q, left), v->dilation[1] - 1), u(v->dilation[1]));
   return atom(q, anfi_t_intrin2(t, TI_min, left, ix(q, u(v->kernel[1]))));
 }
 
@@ -377,10 +378,10 @@ static void all_rows(const conv_bytes *q, const block *b, texpr sums) {
 }
 
 static texpr by_channels(const conv_bytes *q, const block *b, texpr sums) {
-  texpr to = anfi_low_local(q->L, ANF_TIR_s32, b->channels * b->plane, "turned");
-  anfi_low_transpose(q->L, &(anfi_transposed){ANF_TIR_s32, sums, to, ix(q, 0), ix(q, 0),
-                                              b->rows * b->cols, b->channels, b->channels,
-                                              b->plane});
+  texpr to = anfi_low_local(q->L, ANF_TIR_s32, b->channels * b->plane, "transposed");
+  anfi_low_transpose(q->L,
+                     &(anfi_transposed){ANF_TIR_s32, sums, to, ix(q, 0), ix(q, 0),
+                                        b->rows * b->cols, b->channels, b->channels, b->plane});
   return to;
 }
 

@@ -4,7 +4,9 @@
  *                       list_brgemm of (rows + tap, weights of the block and tap) over the taps; y = epilogue(sums)
  *
  * Rows of the copy follow each other, so several rows of results are one product, and its columns between two rows are
- * dropped; where these would be many (a plane of 7 x 7), rows are copied once for each column of the window instead. A
+ * dropped; where these would be many (a plane of 7 x 7), rows are copied once for each column of the window instead. Or
+ * sums are transposed, and each row of results is a product of its own, without such columns and without the taps that
+ * are padding there: the cost model decides (choose_sums). A
  * block of K is so short that weights and rows of it stay in the caches (Goto and van de Geijn, Anatomy of
  * High-Performance Matrix Multiplication). A window of one element reads the input where it is, and windows side by
  * side are windows of one element of more channels. */
@@ -20,10 +22,10 @@ typedef struct block {
 } block;
 
 /* Where sums go. size: output channels, columns, elements from row to row. */
-typedef struct room {
+typedef struct sum_buffer {
   texpr tensor, from;
   uint64_t size[3];
-} room;
+} sum_buffer;
 
 /* size: of the product, but for K and what depends on it; a and b are exchanged with their factors. */
 static void multiply(const walk *w, uint64_t k, uint64_t ldw, texpr weights, texpr rows, texpr sums,
@@ -130,11 +132,10 @@ static double part_read(const walk *w) {
 /* Has each row of results a product of its own? Transposed sums have no columns that lie between two rows, and leave
  * out what is padding of a row. */
 static bool is_by_rows(const walk *w) {
-  return w->exchanged && w->spread < 3 &&
-         (w->extent[2] != u(w->c->win.out[2]) || part_read(w) < 1);
+  return w->exchanged && w->spread < 3 && (w->extent[2] != u(w->c->win.out[2]) || part_read(w) < 1);
 }
 
-static void add_rows(const walk *w, const block *b, texpr from, uint64_t k, const room *sums,
+static void add_rows(const walk *w, const block *b, texpr from, uint64_t k, const sum_buffer *sums,
                      bool init) {
   uint64_t cols = u(w->c->win.out[2]), size[] = {sums->size[0], cols, sums->size[2]};
   anfi_loop l;
@@ -144,7 +145,7 @@ static void add_rows(const walk *w, const block *b, texpr from, uint64_t k, cons
   anfi_low_loop_end(w->L, &l);
 }
 
-static void add_one(const walk *w, const block *b, texpr from, uint64_t k, const room *sums,
+static void add_one(const walk *w, const block *b, texpr from, uint64_t k, const sum_buffer *sums,
                     bool init) {
   if (is_by_rows(w)) {
     add_rows(w, b, from, k, sums, init);
@@ -156,7 +157,7 @@ static void add_one(const walk *w, const block *b, texpr from, uint64_t k, const
 }
 
 /* All blocks of K. init: sums start as zeros, else as they are. */
-static void add_blocks(const walk *w, const block *b, const room *sums, bool init) {
+static void add_blocks(const walk *w, const block *b, const sum_buffer *sums, bool init) {
   uint64_t all = u(w->c->ci) * (w->spread == 3 ? w->taps : 1), full = all / w->step;
   add_one(w, b, ix(w, 0), w->step, sums, init);
   if (full > 1) {
@@ -183,10 +184,11 @@ static texpr consumed(const walk *w, const block *b, texpr channel, texpr at, te
 }
 
 /* Transposed sums by channels, so that the epilogue reads and writes along rows. */
-static room by_channels(const walk *w, const room *sums) {
+static sum_buffer by_channels(const walk *w, const sum_buffer *sums) {
   uint64_t n = sums->size[1], ld = anfi_cv_lanes(n);
-  room r = {anfi_low_local(w->L, w->elem, sums->size[0] * ld, "turned"), ix(w, 0),
-            {sums->size[0], n, ld}};
+  sum_buffer r = {anfi_low_local(w->L, w->elem, sums->size[0] * ld, "transposed"),
+                  ix(w, 0),
+                  {sums->size[0], n, ld}};
   anfi_low_transpose(w->L, &(anfi_transposed){w->elem, sums->tensor, r.tensor, sums->from, r.from,
                                               n, sums->size[0], sums->size[2], ld});
   return r;
@@ -194,8 +196,8 @@ static room by_channels(const walk *w, const room *sums) {
 
 /* Sums of rows, `apart` elements from one to the next, to the rows of results, with the bias if they have begun without.
  * Rows without columns between them are one loop: of rows of 14, LLVM makes gathers. */
-static void end_rows(const walk *w, const block *b, const room *sums, uint64_t apart, texpr row,
-                     texpr channel0) {
+static void end_rows(const walk *w, const block *b, const sum_buffer *sums, uint64_t apart,
+                     texpr row, texpr channel0) {
   uint64_t cols = u(w->c->win.out[2]), wide = apart == cols ? b->rows * cols : cols;
   nest k;
   anfi_cv_open(w, &k, 3, (uint64_t[]){b->channels, b->rows * cols / wide, wide}, false);
@@ -213,9 +215,11 @@ static void end_rows(const walk *w, const block *b, const room *sums, uint64_t a
 static void sum_and_end(const walk *w, const block *b, texpr row, texpr channel0) {
   uint64_t cols = u(w->c->win.out[2]), apart = is_by_rows(w) ? cols : w->extent[2],
            n = (b->rows - 1) * apart + cols;
-  room sums = {NULL, ix(w, 0), {b->channels, n, w->exchanged ? b->channels : anfi_cv_lanes(n)}};
+  sum_buffer sums = {
+      NULL, ix(w, 0), {b->channels, n, w->exchanged ? b->channels : anfi_cv_lanes(n)}};
   if (b->copied && !w->exchanged) sums.size[1] = anfi_cv_lanes(n);
-  sums.tensor = anfi_low_local(w->L, w->elem, (w->exchanged ? n : b->channels) * sums.size[2], "sums");
+  sums.tensor =
+      anfi_low_local(w->L, w->elem, (w->exchanged ? n : b->channels) * sums.size[2], "sums");
   add_blocks(w, b, &sums, true);
   if (w->exchanged) sums = by_channels(w, &sums);
   end_rows(w, b, &sums, apart, row, channel0);
@@ -231,7 +235,7 @@ static void one_block(const walk *w, texpr to, const block *b, texpr channel0) {
   bool dense = b->rows == 1 || w->extent[2] == cols;
   bool plain = !w->q->root && !w->q->bias && !w->exchanged;
   if (plain && dense && !(b->copied && n % ANFI_CV_LANES))
-    add_blocks(w, b, &(room){w->q->to, row, {b->channels, n, w->out}}, true);
+    add_blocks(w, b, &(sum_buffer){w->q->to, row, {b->channels, n, w->out}}, true);
   else sum_and_end(w, b, row, channel0);
 }
 
@@ -402,19 +406,20 @@ static uint64_t step_of(const walk *w) {
 /* Cycles for a result and step of K, as the cost model has it: of the products, of the copy of the input, and of
  * transposing the sums. */
 static double cycles_of(const walk *w, const anfi_isa *isa) {
-  static const double TURN = 6, COPY = 12; // of a vector of sums, of the copy
+  static const double TRANSPOSE = 6, COPY = 12; // of a vector of sums, of the copy
   uint32_t lanes = isa->bytes / (uint32_t)anfi_t_bytes(anfi_t_dt(w->elem));
   uint64_t rows = rows_of(w, COLUMNS), cols = u(w->c->win.out[2]), co = u(w->c->co),
            between = w->extent[2] - cols, parts = channel_parts(w, 1), tall = co / parts,
            n = anfi_cv_lanes(rows * w->extent[2] - between);
-  double products = anfi_tile_cost(isa, lanes, tall, n), turned = 0,
+  double products = anfi_tile_cost(isa, lanes, tall, n), transposed = 0,
          copied = (double)(w->phases * (1 + w->reach[0]) * (rows + w->reach[1]) * w->extent[2]);
   if (w->exchanged) {
-    products = is_by_rows(w) ? part_read(w) * (double)rows * anfi_tile_cost(isa, lanes, cols, w->panel)
-                             : anfi_tile_cost(isa, lanes, rows * cols, w->panel);
-    turned = TURN * (double)(rows * cols * co) / (double)u(w->c->ci);
+    products = is_by_rows(w)
+                   ? part_read(w) * (double)rows * anfi_tile_cost(isa, lanes, cols, w->panel)
+                   : anfi_tile_cost(isa, lanes, rows * cols, w->panel);
+    transposed = TRANSPOSE * (double)(rows * cols * co) / (double)u(w->c->ci);
   }
-  return ((double)parts * products + (COPY * copied + turned) / (double)(w->taps * lanes)) /
+  return ((double)parts * products + (COPY * copied + transposed) / (double)(w->taps * lanes)) /
          (double)(rows * cols);
 }
 

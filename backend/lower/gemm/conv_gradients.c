@@ -67,8 +67,8 @@ static uint64_t phase_row(const walk *w, const uint64_t *f, const span *s, const
     anfi_cv_put_list(w, lb, ix(w, n++), at(w, w->copy, anfi_cv_mixed(w, 3, o, w->extent)));
   }
   uint64_t size[] = {1, ci, s->n[2], co, from.row, w->plane, ld, 0, 0};
-  anfi_cv_product(w, anfi_cv_first(w, la), anfi_cv_first(w, lb), at(w, sums, start), size, ix(w, count),
-                  init, true);
+  anfi_cv_product(w, anfi_cv_first(w, la), anfi_cv_first(w, lb), at(w, sums, start), size,
+                  ix(w, count), init, true);
   return count;
 }
 
