@@ -6,8 +6,9 @@
  * Rows of the copy follow each other, so several rows of results are one product, and its columns between two rows are
  * dropped; where these would be many (a plane of 7 x 7), rows are copied once for each column of the window instead. Or
  * sums are transposed, and each row of results is a product of its own, without such columns and without the taps that
- * are padding there: the cost model decides (choose_sums). A
- * block of K is so short that weights and rows of it stay in the caches (Goto and van de Geijn, Anatomy of
+ * are padding there: the cost model decides (choose_sums).
+ *
+ * A block of K is so short that weights and rows of it stay in the caches (Goto and van de Geijn, Anatomy of
  * High-Performance Matrix Multiplication). A window of one element reads the input where it is, and windows side by
  * side are windows of one element of more channels. */
 #include "backend/lower/gemm/conv.h"
