@@ -177,6 +177,22 @@ class ConvCase:
         return y, windows(x, w, *how) * wide + bias, windows(np.abs(x), np.abs(w), *how) * wide + np.abs(bias)
 
 
+class DepthCase:
+    """One plane of depth with padding around it: planes of results that read padding alone."""
+    options = ["--fix", "w"]
+
+    def __init__(self, rng):
+        self.x, self.w = rng.integers(0, 256, (1, 16, 1, 5, 5)).astype(np.uint8), rng.integers(-128, 128, (16, 16, 1, 3, 3)).astype(np.int8)
+
+    def program(self):
+        return (f"def f(x: u8{dims(self.x)}, w: i8{dims(self.w)}) {{ Conv3D(Cast(x, i32), Cast(w, i32), padding=1) }}\n", [self.x, self.w])
+
+    def want(self):
+        y = np.zeros((1, 16, 3, 5, 5), np.int32)
+        y[:, :, 1] = windows(self.x[:, :, 0].astype(int), self.w[:, :, 0].astype(int), (1, 1), ((1, 1), (1, 1)), (1, 1), 1)
+        return y, y, np.zeros(y.shape)
+
+
 def unpacked(x, bits, axis):
     """Codes of so many bits, the first of a byte in its lowest, signed if x is."""
     code = np.stack([x.view(np.uint8) >> bits * k & 2**bits - 1 for k in range(8 // bits)], axis + 1).astype(np.int64)
@@ -280,6 +296,7 @@ def main():
             tap.case(f"quantised product {i}", check(o.anfora, folder, Case(rng)))
         for i in range(o.count):
             tap.case(f"quantised convolution {i}", check(o.anfora, folder, ConvCase(rng)))
+        tap.case("a quantised convolution with padding in depth", check(o.anfora, folder, DepthCase(rng)))
         for i in range(o.count):
             tap.case(f"rows times weights of a few bits {i}", WeightsCase(rng).check(o.anfora, folder))
     tap.done()

@@ -482,7 +482,8 @@ static void plan_last(conv_bytes *q) {
   const anfi_window *v = &q->c.win;
   anfi_isa isa = anfi_low_isa(q->L);
   uint64_t co = u(q->c.co);
-  bool dense = v->kernel[2] == 1 || v->dilation[2] == 1, plane = v->kernel[0] == 1 && v->in[0] == 1;
+  bool dense = v->kernel[2] == 1 || v->dilation[2] == 1,
+       plane = v->kernel[0] == 1 && v->in[0] == 1 && v->out[0] == 1 && !v->before[0];
   q->last = dense && plane && anfi_isa_has(&isa, CPU_vnni) && q->w->constant && !q->flipped &&
             q->x->dtype == ANF_U8 && co % VECTOR == 0;
   if (!q->last) return;
