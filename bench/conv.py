@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions with a bias and Relu, ours and ONNX Runtime's, one thread, in turn in one process: conv.py BUILD_DIR [NAME..]
-Medians in milliseconds, and the largest difference of the results, of the greatest number. It needs onnx and onnxruntime."""
+Medians in milliseconds of processor time, and the largest difference of the results, of the greatest number. It needs onnx and onnxruntime."""
 import os
 import statistics
 import sys
@@ -50,9 +50,9 @@ def model(path, shape):
 
 
 def clock(run):
-    start = time.perf_counter()
+    start = time.process_time()
     run()
-    return (time.perf_counter() - start) * 1e3
+    return (time.process_time() - start) * 1e3
 
 
 def compare(name, folder):

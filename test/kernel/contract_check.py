@@ -82,6 +82,12 @@ def products(r):
         r.case(f"{a_shape}{'T' * ta} @ {b_shape}{'T' * tb} {dtype}",
                f"def f(a: {dtype}[{text(a_shape)}], b: {dtype}[{text(b_shape)}]) {{ MatMul(a, b{attrs}) }}",
                [a, b], x @ y, np.abs(x) @ np.abs(y), x.shape[-1], dtype)
+    for a_shape, b_shape, ta, tb in (((33, 65), (65, 17), 0, 0), ((65, 33), (17, 65), 1, 1), ((2, 9, 40), (40, 30), 0, 0)):
+        a, b = (r.data(shape) + 1j * r.data(shape) for shape in (a_shape, b_shape))
+        x, y = (np.swapaxes(v, -1, -2) if t else v for v, t in ((a, ta), (b, tb)))
+        r.case(f"complex {a_shape}{'T' * ta} @ {b_shape}{'T' * tb}",
+               f"def f(a: c64[{text(a_shape)}], b: c64[{text(b_shape)}]) {{ MatMul(a, b, ta={bool(ta)}, tb={bool(tb)}) }}".replace("True", "true").replace("False", "false"),
+               [v.astype(np.complex64) for v in (a, b)], x.astype(np.complex128) @ y, 2 * np.abs(x) @ np.abs(y), 2 * x.shape[-1], "f32")
     for equation in ("bik,bjk->bij", "ik,kj->ji", "bqhd,bkhd->bhqk", "abc,cbd->da", "ijk,kji->", "ab,cd->adbc", "bi,bi->b"):
         terms, out = equation.split("->")
         sizes = {label: 5 + 2 * (ord(label) % 7) for label in terms if label != ","}
@@ -169,6 +175,7 @@ def convolutions(r):
              (2, 3, 1, 1, (19, 57), (3, 3), 1, 1, 1), (1, 4, 1, 1, (21, 23), (7, 7), 1, 3, 1), (1, 3, 1, 2, (17, 20), (5, 5), 2, 2, 1),
              (2, 2, 2, 3, (9, 33), (3, 3), 1, 2, 2), (2, 50, 1, 1, (40,), (5,), 1, 2, 1), (1, 2, 1, 1, (4, 9, 16), (3, 3, 3), 1, 1, 1),
              (1, 9, 1, 1, (6, 7), (3, 3), 1, 4, 1),
+             (1, 1, 8, 64, (6, 9), (3, 3), 1, 5, 1), (1, 1, 16, 32, (7, 20), (3, 3), 1, 12, 12),  # rows of results, taps that read padding alone
              (1, 1, 3, 40, (21, 23), (7, 7), 2, 3, 1), (1, 1, 32, 72, (20, 21), (3, 3), 1, 9, 9), (2, 2, 40, 32, (5, 5), (3, 3), 1, 1, 1), (3, 70, 1, 1, (30, 70), (3, 3), 1, 1, 1)]
     for n, groups, ci, co, size, kernel, stride, padding, dilation in cases:
         x, w = r.data((n, groups * ci, *size)), r.data((groups * co, ci, *kernel))

@@ -140,9 +140,9 @@ class ConvCase:
 
     def __init__(self, rng):
         self.groups, self.constant = int(rng.choice([1, 1, 2])), rng.random() < 0.5
-        ci, co = int(rng.integers(1, 12)), int(rng.integers(16, 72))
+        ci, co = int(rng.integers(1, 12)), 16 * int(rng.integers(1, 5)) if rng.random() < 0.5 else int(rng.integers(16, 72))
         kernel, self.stride, self.dilation = rng.integers(1, 4, 2), rng.integers(1, 4, 2), rng.integers(1, 3, 2)
-        self.pad = [tuple(int(v) for v in rng.integers(0, 3, 2)) for _ in range(2)]
+        self.pad = [tuple(int(v) for v in rng.integers(0, int(rng.choice([3, 3, 6])), 2)) for _ in range(2)]
         size = [int(rng.integers((k - 1) * d + 1, high)) for k, d, high in zip(kernel, self.dilation, (14, int(rng.choice([14, 300]))))]
         self.types = rng.choice(list(CODES)), "u8" if self.constant and rng.random() < 0.3 else "i8"
         shapes = (int(rng.integers(1, 3)), ci * self.groups, *size), (co * self.groups, ci, *kernel)
@@ -175,6 +175,22 @@ class ConvCase:
             return np.clip(np.rint(np.maximum(y, F(0)) / F(0.25)) + F(3), 0, 255).astype(np.uint8), None, None
         wide = scales.astype(np.float64)
         return y, windows(x, w, *how) * wide + bias, windows(np.abs(x), np.abs(w), *how) * wide + np.abs(bias)
+
+
+class DepthCase:
+    """One plane of depth with padding around it: planes of results that read padding alone."""
+    options = ["--fix", "w"]
+
+    def __init__(self, rng):
+        self.x, self.w = rng.integers(0, 256, (1, 16, 1, 5, 5)).astype(np.uint8), rng.integers(-128, 128, (16, 16, 1, 3, 3)).astype(np.int8)
+
+    def program(self):
+        return (f"def f(x: u8{dims(self.x)}, w: i8{dims(self.w)}) {{ Conv3D(Cast(x, i32), Cast(w, i32), padding=1) }}\n", [self.x, self.w])
+
+    def want(self):
+        y = np.zeros((1, 16, 3, 5, 5), np.int32)
+        y[:, :, 1] = windows(self.x[:, :, 0].astype(int), self.w[:, :, 0].astype(int), (1, 1), ((1, 1), (1, 1)), (1, 1), 1)
+        return y, y, np.zeros(y.shape)
 
 
 def unpacked(x, bits, axis):
@@ -280,6 +296,7 @@ def main():
             tap.case(f"quantised product {i}", check(o.anfora, folder, Case(rng)))
         for i in range(o.count):
             tap.case(f"quantised convolution {i}", check(o.anfora, folder, ConvCase(rng)))
+        tap.case("a quantised convolution with padding in depth", check(o.anfora, folder, DepthCase(rng)))
         for i in range(o.count):
             tap.case(f"rows times weights of a few bits {i}", WeightsCase(rng).check(o.anfora, folder))
     tap.done()

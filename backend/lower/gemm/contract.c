@@ -505,6 +505,49 @@ static void multiply(anfi_low *L, const matmul *m) {
   for (size_t k = m->nb + 1; k-- > 0;) anfi_low_loop_end(L, &loop[k]);
 }
 
+/* ---- products of complex matrices ---- */
+
+/* Writes rows of pairs, two for each row of b: (re, im) and (-im, re); one for each row of a. */
+static texpr in_pairs(anfi_low *L, const matmul *m, bool left) {
+  const matrix *x = left ? &m->a : &m->b;
+  uint64_t rows = left ? m->rows : m->inner, cols = left ? m->inner : m->cols, each = left ? 1 : 2;
+  anf_tir_elem elem = anfi_lower_elem((anf_dtype)m->type->dtype);
+  texpr to = anfi_low_local(L, elem, 2 * each * rows * cols, "pairs");
+  anfi_loop i, j;
+  anfi_low_loop(L, &i, rows, "i");
+  anfi_low_loop(L, &j, cols, "j");
+  anfi_elem e = element(L, x, left, 0, NULL, i.var, j.var);
+  e = (anfi_elem){anfi_low_atom(L, e.re), anfi_low_atom(L, e.im)};
+  texpr at = anfi_ix_add(L, anfi_ix_mulc(L, i.var, each * cols), j.var);
+  anfi_low_put(L, to, anfi_low_atom(L, at), e, true);
+  anfi_elem turned = {anfi_t_sub(L->t, anfi_low_const(L, e.im->dtype, -0.0), e.im), e.re};
+  if (!left) anfi_low_put(L, to, anfi_ix_addc(L, at, (int64_t)cols), turned, true);
+  anfi_low_loop_end(L, &j);
+  anfi_low_loop_end(L, &i);
+  return to;
+}
+
+/* One product of reals, of twice the columns and steps, whose rows are pairs as they lie in memory:
+ *   (p + i q) (r + i s)   ->   [p q] @ [ r s]
+ *                                      [-s r] */
+static bool complex_by_kernels(anfi_low *L, const matmul *whole) {
+  matmul m = *whole;
+  anf_dtype d = (anf_dtype)m.type->dtype;
+  if (!anfi_low_complex(d) || m.a.v->dtype != d || m.b.v->dtype != d || m.bias) return false;
+  fold_batches(&m);
+  anfi_mm q = {.elem = anfi_lower_elem(d), .m = m.rows, .n = 2 * m.cols, .k = 2 * m.inner};
+  if (m.nb || m.a.vector || m.b.vector || !anfi_low_gemm_wanted(&q)) return false;
+  anfi_low_open(L);
+  q.a = m.a.transposed ? in_pairs(L, &m, true) : anfi_view_force(L, m.a.v);
+  q.b = in_pairs(L, &m, false);
+  q.c = m.to;
+  q.a0 = q.b0 = q.c0 = anfi_ix(L, 0);
+  q.lda = q.k, q.ldb = q.ldc = q.n;
+  anfi_low_gemm(L, &q);
+  anfi_low_add(L, anfi_low_close(L));
+  return true;
+}
+
 /* An operand that is read more than once must not be computed each time. */
 static anfi_view *held(anfi_low *L, anfi_view *v) {
   if (v->kind == VIEW_LAZY && !v->tensor) anfi_view_force(L, v);
@@ -600,7 +643,8 @@ static anfi_view *product_of(anfi_low *L, const anfi_low_op *q, matmul *m) {
     return fused_product(L, q, m);
   if (!kernels_wanted(m)) hold(L, m);
   m->to = anfi_low_result(L, q, 0, q->type);
-  if (anfi_low_elements(q->type) && !by_kernels(L, m, &(consumer){.to = m->to})) {
+  if (anfi_low_elements(q->type) && !by_kernels(L, m, &(consumer){.to = m->to}) &&
+      !complex_by_kernels(L, m)) {
     straighten(L, q, m);
     multiply(L, m);
   }

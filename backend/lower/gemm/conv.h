@@ -22,11 +22,11 @@ typedef struct walk {
   uint64_t phases, plane;       // of the copy: how many phases, elements of one channel of one
   uint64_t step; // of a block of K: input channels, or rows of a copy that is spread along all dims
   /* ways */
-  size_t spread; // of so many last dims the copy has a phase for each tap: conv_copy.c
-  bool flipped;  // weights are read transposed, their taps from the last on
-  bool unpacked; // weights of one tap are read as they lie
-  bool
-      exchanged; // sums are transposed: weights are the right factor, in panels of ANFI_CV_PANEL output channels
+  size_t spread;  // of so many last dims the copy has a phase for each tap: conv_copy.c
+  bool flipped;   // weights are read transposed, their taps from the last on
+  bool unpacked;  // weights of one tap are read as they lie
+  bool exchanged; // sums are transposed: weights are the right factor,
+  uint64_t panel; // in panels of so many output channels
   /* memory */
   texpr copy, weights, copy0, weights0; // the last two: where the image and the group start
 } walk;
@@ -85,11 +85,14 @@ place anfi_cv_place(const walk *w, texpr image, texpr group);
 
 /* Lists of addresses. */
 texpr anfi_cv_list(const walk *w, uint64_t n);
-void anfi_cv_put_list(const walk *w, texpr list, uint64_t i, texpr address);
+void anfi_cv_put_list(const walk *w, texpr list, texpr i, texpr address);
 texpr anfi_cv_first(const walk *w, texpr list);
-/* size: num, m, n, k, lda, ldb, ldc, stride a, stride b; len 0: no lists */
-void anfi_cv_product(const walk *w, texpr a, texpr b, texpr c, const uint64_t *size, uint64_t len,
+/* size: num, m, n, k, lda, ldb, ldc, stride a, stride b; len NULL: no lists */
+void anfi_cv_product(const walk *w, texpr a, texpr b, texpr c, const uint64_t *size, texpr len,
                      bool init, bool ta);
+/* What is added between these runs if lo <= at < hi; at once if all of `size` numbers lie there. */
+void anfi_cv_if_inside(const walk *w, uint64_t size, uint64_t lo, uint64_t hi);
+void anfi_cv_end_if_inside(const walk *w, texpr at, uint64_t size, uint64_t lo, uint64_t hi);
 
 /* ---- conv_copy.c ---- */
 /* Before the loop over groups: constant weights are packed once. In it: those of this group. */

@@ -11,6 +11,10 @@
  *
  *   x: 14 x 14, padding 1     rows of the copy have 16 words: 14 rows are 15 * 16 + 14 columns, of which 2 in 16 are dropped
  *
+ * Where weights are constant and dot products are VNNI's, an unsigned x is copied with its channels last instead: what a
+ * result reads of a row of the window is dense, weights are the right factor, packed in panels of channels, and a row of
+ * results is one product for the whole window, with no column dropped. Its sums, [columns][channels], are transposed.
+ *
  * VNNI reads x as unsigned: signed x is copied as x + 128, and 128 times the sum of a channel's weights is
  * subtracted from its sums. All sums are exact modulo 2^32. */
 #include "backend/lower/low.h"
@@ -30,6 +34,9 @@ typedef struct conv_bytes {
   anf_tir_elem weight, byte;
   uint64_t word;
   bool flipped, small; // small: no byte of constant weights is outside [-64, 64]
+  bool last;           // channels last; then the next two, else unused
+  bool skips; // rows of the window that are padding are left out: tiles of AMX ask for their number
+  uint64_t run; // bytes of a row of the window, to whole words
   /* elements of the window, of a plane of x; words of channels, channels of them; the copy by phases */
   uint64_t taps, in, words, depth, phases, plane, extent[3];
   /* results of one product: rows, columns, channels */
@@ -70,7 +77,26 @@ static void fill(const conv_bytes *q, texpr to, uint64_t n, anf_tir_elem d, int6
 
 /* ---- weights: [groups][taps][channels of y][depth], zeros where there is no channel of x ---- */
 
-static uint64_t weights_size(const conv_bytes *q) { return q->taps * u(q->c.co) * q->depth; }
+static uint64_t weights_size(const conv_bytes *q) {
+  return u(q->c.co) * (q->last ? u(q->c.win.kernel[1]) * q->run : q->taps * q->depth);
+}
+
+/* Channels last: [groups][panels of channels][rows of the window][words][channels of the panel][4]. */
+static void pack_panels(conv_bytes *q) {
+  uint64_t co = u(q->c.co), ci = u(q->c.ci), groups = u(q->c.groups), n = weights_size(q),
+           p = q->channels, high = u(q->c.win.kernel[1]), wide = u(q->c.win.kernel[2]);
+  anfi_os_block *b = anfi_low_block(q->L, groups * n);
+  int8_t *to = (int8_t *)anfi_os_block_data(b);
+  const int8_t *from = (const int8_t *)q->w->constant->data;
+  for (uint64_t o = 0; o < groups * co; o++)
+    for (uint64_t k = 0; k < ci; k++)
+      for (uint64_t t = 0; t < high * wide; t++) {
+        uint64_t at = t % wide * ci + k, panel = o / co * n + o % co / p * p * high * q->run;
+        to[panel + t / wide * q->run * p + (at / q->word * p + o % co % p) * q->word +
+           at % q->word] = *from++;
+      }
+  q->weights = anfi_low_block_table(q->L, anfi_t_dt(q->weight), groups * n, b);
+}
 
 static void pack_constant(conv_bytes *q) {
   uint64_t co = u(q->c.co), ci = u(q->c.ci), groups = u(q->c.groups), n = weights_size(q);
@@ -193,12 +219,40 @@ static void copy_input(conv_bytes *q, texpr from) {
       }
 }
 
+/* The same with the channels last: [positions][channels], and a word after them. */
+static void copy_channels_last(conv_bytes *q, texpr from) {
+  const anfi_window *v = &q->c.win;
+  anfi_low *L = q->L;
+  uint64_t ci = u(q->c.ci), size = q->extent[1] * q->extent[2] * ci + q->word, n[3];
+  anfi_loop l;
+  q->copy = anfi_low_local(L, q->byte, size, "pixels");
+  fill(q, q->copy, size, q->byte, 0);
+  for (size_t d = 1; d < 3; d++) {
+    int64_t room = (int64_t)q->extent[d] - v->before[d];
+    if (room <= 0) return;
+    n[d] = u(room < v->in[d] ? room : v->in[d]);
+  }
+  anfi_low_loop(L, &l, n[1], "row");
+  texpr to = mix(q, anfi_ix_addc(L, l.var, v->before[1]), q->extent[2], ix(q, u(v->before[2])));
+  anfi_low_transpose(L, &(anfi_transposed){.elem = q->byte,
+                                           .from = q->x->tensor,
+                                           .to = q->copy,
+                                           .from0 = atom(q, mix(q, l.var, u(v->in[2]), from)),
+                                           .to0 = atom(q, anfi_ix_mulc(L, to, ci)),
+                                           .rows = ci,
+                                           .cols = n[2],
+                                           .from_ld = q->in,
+                                           .to_ld = ci});
+  anfi_low_loop_end(L, &l);
+}
+
 /* ---- products ---- */
 
 /* A block of results: where it starts, its rows, columns and channels. */
 typedef struct block {
   texpr image, group, at[3], channel;
   uint64_t rows, cols, channels;
+  uint64_t row, plane; // sums from row to row, from channel to channel
 } block;
 
 static uint64_t width_of(const conv_bytes *q, const block *b) {
@@ -257,17 +311,18 @@ static void store_block(const conv_bytes *q, const block *b, texpr sums) {
   texpr whole = atom(q, mix(q, b->group, u(q->c.co), channel));
   if (q->excess)
     excess = anfi_low_let(L, load(q, q->excess, q->w->constant ? whole : channel), "excess");
-  anfi_low_loop(L, &r, b->rows, "r");
-  anfi_low_loop(L, &o, b->cols, "o");
-  texpr from = mix(q, c.var, width_of(q, b), mix(q, r.var, q->extent[2], o.var));
+  uint64_t wide = b->row == b->cols && b->cols == u(out[2]) ? b->rows * b->cols : b->cols;
+  anfi_low_loop(L, &r, b->rows * b->cols / wide, "r");
+  anfi_low_loop(L, &o, wide, "o");
+  texpr from = mix(q, c.var, b->plane, mix(q, r.var, b->row, o.var));
   texpr x = anfi_low_let(L, load(q, sums, from), "x");
   if (excess) x = anfi_low_let(L, anfi_t_sub(L->t, x, excess), "x");
+  texpr first = mix(q, b->at[1], u(out[2]), b->at[2]), at = mix(q, r.var, u(out[2]), o.var);
   anfi_pt p = {0};
   anfi_pt_push(&p, b->image, u(q->c.n));
   anfi_pt_push(&p, whole, u(q->c.groups * q->c.co));
   anfi_pt_push(&p, b->at[0], u(out[0]));
-  anfi_pt_push(&p, atom(q, anfi_ix_add(L, b->at[1], r.var)), u(out[1]));
-  anfi_pt_push(&p, atom(q, anfi_ix_add(L, b->at[2], o.var)), u(out[2]));
+  anfi_pt_push(&p, atom(q, anfi_ix_add(L, first, at)), u(out[1] * out[2]));
   if (q->root) anfi_view_know(L, q->product, &p, x);
   anfi_elem y = q->root ? anfi_view_at(L, q->root, &p) : (anfi_elem){x, NULL};
   anfi_low_put(L, q->to, anfi_pt_linear(L, &p), y, false);
@@ -276,11 +331,71 @@ static void store_block(const conv_bytes *q, const block *b, texpr sums) {
   anfi_low_loop_end(L, &c);
 }
 
-static void one_block(const conv_bytes *q, const block *b) {
+/* The rows of the window from a row of the padded input on that are before `end` there: all at most. */
+static texpr window_rows(const conv_bytes *q, texpr row, uint64_t end) {
+  const anfi_window *v = &q->c.win;
+  tstore *t = q->L->t;
+  texpr left = anfi_t_sub(t, anfi_t_intrin2(t, TI_max, row, ix(q, end)), row);
+  left =
+      anfi_ix_divc(q->L, anfi_ix_addc(q->L, atom(q, left), v->dilation[1] - 1), u(v->dilation[1]));
+  return atom(q, anfi_t_intrin2(t, TI_min, left, ix(q, u(v->kernel[1]))));
+}
+
+/* Channels last: a product of one row of results, [cols][channels], without the rows of the window that are padding:
+ * a third of 3 x 3 windows at two borders of the plane. */
+static void one_row(const conv_bytes *q, const block *b, texpr r, texpr sums) {
+  const anfi_window *v = &q->c.win;
+  anfi_low *L = q->L;
+  texpr in[BRGEMM_COUNT] = {NULL};
+  uint64_t ci = u(q->c.ci), high = u(v->kernel[1]), next = u(v->dilation[1]) * q->extent[2] * ci,
+           panel = q->run * b->channels;
+  texpr row = atom(q, anfi_ix_mulc(L, anfi_ix_add(L, b->at[1], r), u(v->stride[1])));
+  texpr first = ix(q, 0), count = NULL;
+  if (q->skips) {
+    texpr end = window_rows(q, row, u(v->in[1] + v->before[1]));
+    first = window_rows(q, row, u(v->before[1]));
+    count = anfi_t_cast(L->t, ANFI_S64, anfi_t_sub(L->t, end, first));
+  }
+  texpr x = mix(q, row, q->extent[2], anfi_ix_mulc(L, b->at[2], u(v->stride[2])));
+  texpr w = mix(q, b->group, weights_size(q), anfi_ix_mulc(L, b->channel, high * q->run));
+  in[BRGEMM_A] = address(q, q->copy, mix(q, first, next, anfi_ix_mulc(L, x, ci)));
+  in[BRGEMM_B] = address(q, q->weights, mix(q, first, panel, w));
+  in[BRGEMM_C] = address(q, sums, anfi_ix_mulc(L, r, b->cols * b->channels));
+  anfi_low_gemm_sizes(L, in,
+                      (uint64_t[]){high, b->cols, b->channels, q->run, u(v->stride[2]) * ci,
+                                   b->channels, b->channels, next, panel});
+  if (count) in[BRGEMM_num] = count;
+  tattrs attrs = anfi_t_attr_set(L->t, (tattrs){0}, TA_init, 1);
+  attrs = anfi_t_attr_set(L->t, attrs, TA_vnni_b, 1);
+  anfi_low_add(L, anfi_t_eval(L->t, anfi_t_brgemm(L->t, in, attrs)));
+}
+
+static void all_rows(const conv_bytes *q, const block *b, texpr sums) {
+  anfi_loop l;
+  anfi_low_loop(q->L, &l, b->rows, "row");
+  one_row(q, b, l.var, sums);
+  anfi_low_loop_end(q->L, &l);
+}
+
+static texpr by_channels(const conv_bytes *q, const block *b, texpr sums) {
+  texpr to = anfi_low_local(q->L, ANF_TIR_s32, b->channels * b->plane, "transposed");
+  anfi_low_transpose(q->L,
+                     &(anfi_transposed){ANF_TIR_s32, sums, to, ix(q, 0), ix(q, 0),
+                                        b->rows * b->cols, b->channels, b->channels, b->plane});
+  return to;
+}
+
+static void one_block(const conv_bytes *q, block b) {
+  enum { LINE = 16 };
+  b.row = q->last ? b.cols : q->extent[2];
+  b.plane = q->last ? parts(b.rows * b.cols, LINE) * LINE : width_of(q, &b);
   anfi_low_open(q->L); // the sums end with it
-  texpr sums = anfi_low_local(q->L, ANF_TIR_s32, b->channels * width_of(q, b), "sums");
-  all_taps(q, b, sums);
-  store_block(q, b, sums);
+  texpr sums = anfi_low_local(q->L, ANF_TIR_s32, b.channels * b.plane, "sums");
+  if (q->last) {
+    all_rows(q, &b, sums);
+    sums = by_channels(q, &b, sums);
+  } else all_taps(q, &b, sums);
+  store_block(q, &b, sums);
   anfi_low_add(q->L, anfi_low_close(q->L));
 }
 
@@ -309,7 +424,7 @@ static void nth_block(const conv_bytes *q, block b, texpr i) {
       anfi_sizes w = sizes_of(u(out[2]), q->cols);
       while (anfi_low_each_size(L, &w, col, across)) {
         b.channels = c.size, b.rows = r.size, b.cols = w.size;
-        one_block(q, &b);
+        one_block(q, b);
       }
     }
   }
@@ -330,13 +445,16 @@ static void convolve(conv_bytes *q) {
                     parts(u(out[2]), q->cols);
   bool parallel = in_parallel(q);
   anfi_low_open(L);
-  if (q->w->constant) pack_constant(q);
+  if (q->last) pack_panels(q);
+  else if (q->w->constant) pack_constant(q);
   anfi_low_loop(L, &g, u(q->c.groups), "g");
   if (!q->w->constant) pack_group(q, g.var);
   anfi_low_loop(L, &n, u(q->c.n), "n");
   n.parallel = parallel && !n.none;
   texpr planes = mix(q, n.var, u(q->c.groups), g.var);
-  copy_input(q, atom(q, anfi_ix_mulc(L, planes, u(q->c.ci) * q->in)));
+  texpr from = atom(q, anfi_ix_mulc(L, planes, u(q->c.ci) * q->in));
+  if (q->last) copy_channels_last(q, from);
+  else copy_input(q, from);
   anfi_low_loop(L, &l, blocks, "block");
   l.parallel = parallel && !n.parallel && !l.none;
   nth_block(q, (block){.image = n.var, .group = g.var}, l.var);
@@ -358,6 +476,27 @@ static void plan_blocks(conv_bytes *q) {
   q->channels = u(q->c.co) < CHANNELS ? u(q->c.co) : CHANNELS;
 }
 
+/* Channels last, if the machine has VNNI, channels fill vectors and rows of the window are dense. */
+static void plan_last(conv_bytes *q) {
+  enum { VECTOR = 16, PANEL = 64, COLUMNS = 256 };
+  const anfi_window *v = &q->c.win;
+  anfi_isa isa = anfi_low_isa(q->L);
+  uint64_t co = u(q->c.co);
+  bool dense = v->kernel[2] == 1 || v->dilation[2] == 1,
+       plane = v->kernel[0] == 1 && v->in[0] == 1 && v->out[0] == 1 && !v->before[0];
+  q->last = dense && plane && anfi_isa_has(&isa, CPU_vnni) && q->w->constant && !q->flipped &&
+            q->x->dtype == ANF_U8 && co % VECTOR == 0;
+  if (!q->last) return;
+  for (size_t d = 1; d < 3; d++)
+    q->extent[d] = u((v->out[d] - 1) * v->stride[d] + (v->kernel[d] - 1) * v->dilation[d] + 1);
+  q->run = parts(u(v->kernel[2]) * u(q->c.ci), q->word) * q->word;
+  q->skips = !anfi_isa_has(&isa, CPU_amx) &&
+             (v->before[1] > 0 || (int64_t)q->extent[1] > v->in[1] + v->before[1]);
+  q->channels = divisor(co, PANEL);
+  uint64_t rows = COLUMNS / q->cols;
+  q->rows = parts(u(v->out[1]), parts(u(v->out[1]), rows));
+}
+
 static bool plan_of(conv_bytes *q) {
   enum { MOST_PHASES = 16, MOST_TAPS = 128, LEAST = 1 << 13, FEW = 16 };
   const anfi_window *v = &q->c.win;
@@ -377,6 +516,7 @@ static bool plan_of(conv_bytes *q) {
   if (!q->in || !q->c.n || q->taps > MOST_TAPS || q->phases > MOST_PHASES) return false;
   if (ci * co < FEW || ci * co * q->taps * out < LEAST) return false;
   plan_blocks(q);
+  plan_last(q);
   return true;
 }
 

@@ -13,7 +13,7 @@ static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 static uint64_t channels_of_block(const walk *w) { return w->spread == 3 ? u(w->c->ci) : w->step; }
 
-static uint64_t panel_of(const walk *w) { return w->exchanged ? ANFI_CV_PANEL : 1; }
+static uint64_t panel_of(const walk *w) { return w->exchanged ? w->panel : 1; }
 
 /* Where tap 0 of this pair of channels is packed, of one group, and how far apart taps are. */
 static uint64_t packed_at(const walk *w, uint64_t out, uint64_t in, uint64_t *tap) {
@@ -203,16 +203,6 @@ void anfi_cv_copy_input(walk *w, texpr from, bool last) {
   while (next_box(w, &b, &any)) copy_phases(w, &b, from, last);
 }
 
-/* What is added from here to `end_if_inside` runs if lo <= at < hi; at once if all of a dim lie there. */
-static void if_inside(const walk *w, size_t d, uint64_t lo, uint64_t hi) {
-  if (lo) anfi_low_if(w->L);
-  if (hi < w->extent[d]) anfi_low_if(w->L);
-}
-static void end_if_inside(const walk *w, size_t d, texpr at, uint64_t lo, uint64_t hi) {
-  if (hi < w->extent[d]) anfi_low_if_end(w->L, anfi_t_lt(w->L->t, at, ix(w, hi)));
-  if (lo) anfi_low_if_end(w->L, anfi_t_not(w->L->t, anfi_t_lt(w->L->t, at, ix(w, lo))));
-}
-
 /* Phases of the rows from o on that `rows` holds: those that lie inside. */
 static void copy_phase_rows(const walk *w, const walk *rows, const box *b, const texpr *o,
                             texpr from) {
@@ -223,7 +213,7 @@ static void copy_phase_rows(const walk *w, const walk *rows, const box *b, const
   anfi_cv_open(w, &r, 2, rows->extent, false);
   for (size_t d = 0; d < 2; d++) {
     pos[d] = anfi_low_atom(w->L, add(w, o[d], r.at[d]));
-    if_inside(w, d, lo[d], hi[d]);
+    anfi_cv_if_inside(w, w->extent[d], lo[d], hi[d]);
   }
   anfi_cv_open(w, &k, 2, (uint64_t[]){u(w->c->ci), hi[2] - lo[2]}, false);
   pos[2] = anfi_ix_addc(w->L, k.at[1], (int64_t)lo[2]);
@@ -233,7 +223,7 @@ static void copy_phase_rows(const walk *w, const walk *rows, const box *b, const
   texpr src = add(w, mulc(w, k.at[0], w->in), source(w, b, f.at, pos));
   store(w, rows->copy, dst, load(w, w->q->x, add(w, from, src)));
   anfi_cv_close(w, &k);
-  for (size_t d = 2; d-- > 0;) end_if_inside(w, d, pos[d], lo[d], hi[d]);
+  for (size_t d = 2; d-- > 0;) anfi_cv_end_if_inside(w, pos[d], w->extent[d], lo[d], hi[d]);
   anfi_cv_close(w, &r);
   anfi_cv_close(w, &f);
 }

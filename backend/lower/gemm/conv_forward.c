@@ -4,8 +4,11 @@
  *                       list_brgemm of (rows + tap, weights of the block and tap) over the taps; y = epilogue(sums)
  *
  * Rows of the copy follow each other, so several rows of results are one product, and its columns between two rows are
- * dropped; where these would be many (a plane of 7 x 7), rows are copied once for each column of the window instead. A
- * block of K is so short that weights and rows of it stay in the caches (Goto and van de Geijn, Anatomy of
+ * dropped; where these would be many (a plane of 7 x 7), rows are copied once for each column of the window instead. Or
+ * sums are transposed, and each row of results is a product of its own, without such columns and without the taps that
+ * are padding there: the cost model decides (choose_sums).
+ *
+ * A block of K is so short that weights and rows of it stay in the caches (Goto and van de Geijn, Anatomy of
  * High-Performance Matrix Multiplication). A window of one element reads the input where it is, and windows side by
  * side are windows of one element of more channels. */
 #include "backend/lower/gemm/conv.h"
@@ -19,9 +22,15 @@ typedef struct block {
   bool copied; // rows of the input start at that of o
 } block;
 
+/* Where sums go. size: output channels, columns, elements from row to row. */
+typedef struct sum_buffer {
+  texpr tensor, from;
+  uint64_t size[3];
+} sum_buffer;
+
 /* size: of the product, but for K and what depends on it; a and b are exchanged with their factors. */
 static void multiply(const walk *w, uint64_t k, uint64_t ldw, texpr weights, texpr rows, texpr sums,
-                     const uint64_t *size, uint64_t len, bool init) {
+                     const uint64_t *size, texpr len, bool init) {
   uint64_t s[9] = {1, size[0], size[1], k, ldw, w->plane, size[2], 0, 0};
   if (w->exchanged) s[1] = size[1], s[2] = size[0], s[4] = w->plane, s[5] = ldw;
   anfi_cv_product(w, w->exchanged ? rows : weights, w->exchanged ? weights : rows, sums, s, len,
@@ -32,82 +41,189 @@ static void multiply(const walk *w, uint64_t k, uint64_t ldw, texpr weights, tex
 static void add_column(const walk *w, const block *b, texpr from, uint64_t k, texpr sums,
                        const uint64_t *size, bool init) {
   weights_at at0 = anfi_cv_weights(w, ix(w, 0), u(w->c->ci), b->channel);
-  texpr first = w->exchanged ? mulc(w, from, ANFI_CV_PANEL) : from;
+  texpr first = w->exchanged ? mulc(w, from, w->panel) : from;
   multiply(w, k, at0.row, at(w, w->weights, add(w, at0.start, first)),
-           at(w, w->copy, mulc(w, from, w->plane)), sums, size, 0, init);
+           at(w, w->copy, mulc(w, from, w->plane)), sums, size, NULL, init);
 }
 
-/* Adds a block of K, `wide` input channels from `first` on, to sums.
- * size: output channels, columns, elements from row to row of the sums. */
-static void add_taps(const walk *w, const block *b, texpr first, uint64_t wide, texpr sums,
-                     const uint64_t *size, bool init) {
-  uint64_t ci = u(w->c->ci), e[3];
-  weights_at from = anfi_cv_weights(w, first, wide, b->channel);
-  texpr la = anfi_cv_list(w, w->taps), lb = anfi_cv_list(w, w->taps),
-        copy0 = anfi_low_atom(w->L, add(w, w->copy0, mulc(w, first, w->plane)));
+/* The results along a dim that read the input, not padding, through tap t: lo..hi. */
+static bool readers(const walk *w, size_t d, uint64_t t, uint64_t *lo, uint64_t *hi) {
+  const anfi_window *v = &w->c->win;
+  int64_t before = v->before[d] - (int64_t)t * v->dilation[d], a = up(before, v->stride[d]),
+          b = up(v->in[d] + before, v->stride[d]);
+  *lo = a > 0 ? u(a) : 0;
+  *hi = b > v->out[d] ? u(v->out[d]) : b > 0 ? u(b) : 0;
+  return *lo < *hi;
+}
+
+/* The taps of a block of K: lists of addresses of their weights and rows. */
+typedef struct tap_lists {
+  texpr weights, rows; // the lists
+  weights_at from;
+  texpr copy0;
+  texpr count; // so far: a variable if it depends on the row of results
+} tap_lists;
+
+/* Taps of one row of the window, but those that no result reads the input through. */
+static void put_taps(const walk *w, const block *b, tap_lists *l, uint64_t t0, uint64_t t1,
+                     bool counted) {
+  uint64_t e[3], lo, hi;
   kernel_dims(w, e);
-  for (uint64_t tap = 0; tap < w->taps; tap++) {
-    texpr t[3] = {ix(w, tap / (e[1] * e[2])), ix(w, tap / e[2] % e[1]), ix(w, tap % e[2])}, phase,
-          pos[3];
+  for (uint64_t t2 = 0; t2 < e[2]; t2++) {
+    uint64_t tap = (t0 * e[1] + t1) * e[2] + t2;
+    texpr t[3] = {ix(w, t0), ix(w, t1), ix(w, t2)}, phase, pos[3];
+    if (!readers(w, 2, t2, &lo, &hi)) continue;
     anfi_cv_split_tap(w, t, &phase, pos);
     for (size_t d = 0; d < 2 && !b->copied; d++) pos[d] = add(w, b->o[d], pos[d]);
-    texpr col = add(w, mulc(w, phase, ci * w->plane), anfi_cv_mixed(w, 3, pos, w->extent));
-    anfi_cv_put_list(w, la, tap,
-                     at(w, w->weights, anfi_ix_addc(w->L, from.start, (int64_t)(tap * from.tap))));
-    anfi_cv_put_list(w, lb, tap, at(w, w->copy, add(w, copy0, col)));
+    texpr col = add(w, mulc(w, phase, u(w->c->ci) * w->plane), anfi_cv_mixed(w, 3, pos, w->extent)),
+          weights = anfi_ix_addc(w->L, l->from.start, (int64_t)(tap * l->from.tap));
+    anfi_cv_put_list(w, l->weights, l->count, at(w, w->weights, weights));
+    anfi_cv_put_list(w, l->rows, l->count, at(w, w->copy, add(w, l->copy0, col)));
+    texpr next = anfi_ix_addc(w->L, l->count, 1);
+    if (counted) anfi_low_set(w->L, l->count, next);
+    else l->count = next;
   }
-  multiply(w, wide, from.row, anfi_cv_first(w, la), anfi_cv_first(w, lb), sums, size, w->taps,
-           init);
 }
 
-static void add_one(const walk *w, const block *b, texpr from, uint64_t k, texpr sums,
-                    const uint64_t *size, bool init) {
-  if (w->spread == 3) add_column(w, b, from, k, sums, size, init);
-  else add_taps(w, b, from, k, sums, size, init);
+/* All taps; `at`: of the only row of results, whose taps of padding are left out, or NULL. */
+static void put_all_taps(const walk *w, const block *b, tap_lists *l, const texpr *at) {
+  const int64_t *out = w->c->win.out;
+  uint64_t e[3], lo[2], hi[2];
+  kernel_dims(w, e);
+  for (uint64_t t0 = 0; t0 < e[0]; t0++)
+    for (uint64_t t1 = 0; t1 < e[1]; t1++) {
+      if (!readers(w, 0, t0, &lo[0], &hi[0]) || !readers(w, 1, t1, &lo[1], &hi[1])) continue;
+      for (size_t d = 0; at && d < 2; d++) anfi_cv_if_inside(w, u(out[d]), lo[d], hi[d]);
+      put_taps(w, b, l, t0, t1, at != NULL);
+      for (size_t d = 2; at && d-- > 0;) anfi_cv_end_if_inside(w, at[d], u(out[d]), lo[d], hi[d]);
+    }
+}
+
+/* Adds a block of K, `wide` input channels from `first` on, to sums: of all rows, or of row `row` of the block.
+ * size: output channels, columns, elements from row to row of the sums. */
+static void add_taps(const walk *w, const block *b, texpr first, uint64_t wide, texpr row,
+                     texpr sums, const uint64_t *size, bool init) {
+  tap_lists l = {anfi_cv_list(w, w->taps), anfi_cv_list(w, w->taps),
+                 anfi_cv_weights(w, first, wide, b->channel), NULL, ix(w, 0)};
+  texpr copy0 = add(w, w->copy0, mulc(w, first, w->plane)), o[2] = {b->o[0], b->o[1]};
+  if (row) {
+    copy0 = add(w, copy0, mulc(w, row, w->extent[2]));
+    o[1] = anfi_low_atom(w->L, add(w, o[1], row));
+    l.count = anfi_low_var(w->L, ANFI_IX, "count", l.count);
+  }
+  l.copy0 = anfi_low_atom(w->L, copy0);
+  put_all_taps(w, b, &l, row ? o : NULL);
+  multiply(w, wide, l.from.row, anfi_cv_first(w, l.weights), anfi_cv_first(w, l.rows), sums, size,
+           l.count, init);
+}
+
+/* The part of a window's rows, over all rows of results, that are not padding. */
+static double part_read(const walk *w) {
+  const anfi_window *v = &w->c->win;
+  double part = 1;
+  for (size_t d = 0; d < 2; d++) {
+    uint64_t sum = 0, lo, hi;
+    for (uint64_t t = 0; t < u(v->kernel[d]); t++)
+      if (readers(w, d, t, &lo, &hi)) sum += hi - lo;
+    part *= (double)sum / (double)u(v->kernel[d] * v->out[d]);
+  }
+  return part;
+}
+
+/* Has each row of results a product of its own? Transposed sums have no columns that lie between two rows, and leave
+ * out what is padding of a row. */
+static bool is_by_rows(const walk *w) {
+  return w->exchanged && w->spread < 3 && (w->extent[2] != u(w->c->win.out[2]) || part_read(w) < 1);
+}
+
+static void add_rows(const walk *w, const block *b, texpr from, uint64_t k, const sum_buffer *sums,
+                     bool init) {
+  uint64_t cols = u(w->c->win.out[2]), size[] = {sums->size[0], cols, sums->size[2]};
+  anfi_loop l;
+  anfi_low_loop(w->L, &l, b->rows, "row");
+  texpr to = at(w, sums->tensor, add(w, sums->from, mulc(w, l.var, cols * size[2])));
+  add_taps(w, b, from, k, l.var, to, size, init);
+  anfi_low_loop_end(w->L, &l);
+}
+
+static void add_one(const walk *w, const block *b, texpr from, uint64_t k, const sum_buffer *sums,
+                    bool init) {
+  if (is_by_rows(w)) {
+    add_rows(w, b, from, k, sums, init);
+    return;
+  }
+  texpr to = at(w, sums->tensor, sums->from);
+  if (w->spread == 3) add_column(w, b, from, k, to, sums->size, init);
+  else add_taps(w, b, from, k, NULL, to, sums->size, init);
 }
 
 /* All blocks of K. init: sums start as zeros, else as they are. */
-static void add_blocks(const walk *w, const block *b, texpr sums, const uint64_t *size, bool init) {
+static void add_blocks(const walk *w, const block *b, const sum_buffer *sums, bool init) {
   uint64_t all = u(w->c->ci) * (w->spread == 3 ? w->taps : 1), full = all / w->step;
-  add_one(w, b, ix(w, 0), w->step, sums, size, init);
+  add_one(w, b, ix(w, 0), w->step, sums, init);
   if (full > 1) {
     anfi_loop l;
     anfi_low_loop(w->L, &l, full - 1, "k");
     texpr from = anfi_ix_addc(w->L, mulc(w, l.var, w->step), (int64_t)w->step);
-    add_one(w, b, anfi_low_atom(w->L, from), w->step, sums, size, false);
+    add_one(w, b, anfi_low_atom(w->L, from), w->step, sums, false);
     anfi_low_loop_end(w->L, &l);
   }
-  if (all % w->step) add_one(w, b, ix(w, full * w->step), all % w->step, sums, size, false);
+  if (all % w->step) add_one(w, b, ix(w, full * w->step), all % w->step, sums, false);
 }
 
-/* The epilogue of this element, on its sum x: the op that reads the convolution. */
-static texpr consumed(const walk *w, const block *b, texpr channel, texpr row, texpr col, texpr x) {
+/* The epilogue of element `at` of the rows of a block, on its sum x: the op that reads the convolution. */
+static texpr consumed(const walk *w, const block *b, texpr channel, texpr at, texpr x) {
   anfi_low *L = w->L;
   const int64_t *out = w->c->win.out;
   anfi_pt p = {0};
   anfi_pt_push(&p, b->image, u(w->c->n));
   anfi_pt_push(&p, channel, u(w->c->groups * w->c->co));
   anfi_pt_push(&p, b->o[0], u(out[0]));
-  anfi_pt_push(&p, anfi_low_atom(L, add(w, b->o[1], row)), u(out[1]));
-  anfi_pt_push(&p, col, u(out[2]));
+  anfi_pt_push(&p, anfi_low_atom(L, add(w, mulc(w, b->o[1], u(out[2])), at)), u(out[1] * out[2]));
   anfi_view_know(L, w->q->product, &p, x);
   return anfi_view_at(L, w->q->root, &p).re;
 }
 
-/* Sums of rows with columns between them, to the rows of results, with the bias if they have begun without. */
-static void end_rows(const walk *w, const block *b, texpr sums, uint64_t ld, texpr row,
-                     texpr channel0) {
-  uint64_t cols = u(w->c->win.out[2]);
+/* Transposed sums by channels, so that the epilogue reads and writes along rows. */
+static sum_buffer by_channels(const walk *w, const sum_buffer *sums) {
+  uint64_t n = sums->size[1], ld = anfi_cv_lanes(n);
+  sum_buffer r = {anfi_low_local(w->L, w->elem, sums->size[0] * ld, "transposed"),
+                  ix(w, 0),
+                  {sums->size[0], n, ld}};
+  anfi_low_transpose(w->L, &(anfi_transposed){w->elem, sums->tensor, r.tensor, sums->from, r.from,
+                                              n, sums->size[0], sums->size[2], ld});
+  return r;
+}
+
+/* Sums of rows, `apart` elements from one to the next, to the rows of results, with the bias if they have begun without.
+ * Rows without columns between them are one loop: of rows of 14, LLVM makes gathers. */
+static void end_rows(const walk *w, const block *b, const sum_buffer *sums, uint64_t apart,
+                     texpr row, texpr channel0) {
+  uint64_t cols = u(w->c->win.out[2]), wide = apart == cols ? b->rows * cols : cols;
   nest k;
-  anfi_cv_open(w, &k, 3, (uint64_t[]){b->channels, b->rows, cols}, false);
-  texpr col = add(w, mulc(w, k.at[1], w->extent[2]), k.at[2]),
-        from = w->exchanged ? add(w, mulc(w, col, ld), k.at[0]) : add(w, mulc(w, k.at[0], ld), col);
-  texpr channel = anfi_low_atom(w->L, add(w, channel0, k.at[0])), x = load(w, sums, from);
+  anfi_cv_open(w, &k, 3, (uint64_t[]){b->channels, b->rows * cols / wide, wide}, false);
+  texpr col = add(w, mulc(w, k.at[1], apart), k.at[2]),
+        at = add(w, mulc(w, k.at[1], cols), k.at[2]);
+  texpr channel = anfi_low_atom(w->L, add(w, channel0, k.at[0])),
+        x = load(w, sums->tensor, add(w, mulc(w, k.at[0], sums->size[2]), col));
   if (w->q->bias) x = anfi_t_add(w->L->t, x, load(w, w->q->bias, channel));
-  if (w->q->root) x = consumed(w, b, channel, k.at[1], k.at[2], x);
-  texpr to = add(w, mulc(w, k.at[0], w->out), add(w, mulc(w, k.at[1], cols), k.at[2]));
-  store(w, w->q->to, add(w, row, to), x);
+  if (w->q->root) x = consumed(w, b, channel, at, x);
+  store(w, w->q->to, add(w, row, add(w, mulc(w, k.at[0], w->out), at)), x);
   anfi_cv_close(w, &k);
+}
+
+/* Sums in memory of their own, then results. */
+static void sum_and_end(const walk *w, const block *b, texpr row, texpr channel0) {
+  uint64_t cols = u(w->c->win.out[2]), apart = is_by_rows(w) ? cols : w->extent[2],
+           n = (b->rows - 1) * apart + cols;
+  sum_buffer sums = {
+      NULL, ix(w, 0), {b->channels, n, w->exchanged ? b->channels : anfi_cv_lanes(n)}};
+  if (b->copied && !w->exchanged) sums.size[1] = anfi_cv_lanes(n);
+  sums.tensor =
+      anfi_low_local(w->L, w->elem, (w->exchanged ? n : b->channels) * sums.size[2], "sums");
+  add_blocks(w, b, &sums, true);
+  if (w->exchanged) sums = by_channels(w, &sums);
+  end_rows(w, b, &sums, apart, row, channel0);
 }
 
 /* `to`: where the group's results start. */
@@ -117,19 +233,11 @@ static void one_block(const walk *w, texpr to, const block *b, texpr channel0) {
   texpr row = mulc(w, add(w, mulc(w, b->o[0], u(v->out[1])), b->o[1]), cols);
   row = anfi_low_atom(w->L, add(w, add(w, to, mulc(w, b->channel, w->out)), row));
   channel0 = anfi_low_atom(w->L, add(w, channel0, b->channel));
-  uint64_t size[] = {b->channels, n, w->out};
   bool dense = b->rows == 1 || w->extent[2] == cols;
   bool plain = !w->q->root && !w->q->bias && !w->exchanged;
-  if (plain && dense && !(b->copied && n % ANFI_CV_LANES)) {
-    add_blocks(w, b, at(w, w->q->to, row), size, true);
-    return;
-  }
-  if (b->copied && !w->exchanged) size[1] = anfi_cv_lanes(n);
-  size[2] = w->exchanged ? b->channels : anfi_cv_lanes(n);
-  texpr sums =
-      anfi_low_local(w->L, w->elem, w->exchanged ? n * size[2] : b->channels * size[2], "sums");
-  add_blocks(w, b, at(w, sums, ix(w, 0)), size, true);
-  end_rows(w, b, sums, size[2], row, channel0);
+  if (plain && dense && !(b->copied && n % ANFI_CV_LANES))
+    add_blocks(w, b, &(sum_buffer){w->q->to, row, {b->channels, n, w->out}}, true);
+  else sum_and_end(w, b, row, channel0);
 }
 
 /* As many blocks of `rows` rows as `many`, from row `first` on, each in parts of channels. */
@@ -158,7 +266,7 @@ static void blocks(const walk *w, const place *p, uint64_t first, uint64_t rows,
 static uint64_t channel_parts(const walk *w, uint64_t many) {
   enum { PARTS = 4, LEAST = 16, CONSUMED = 64 };
   uint64_t co = u(w->c->co);
-  if (w->exchanged) return co / ANFI_CV_PANEL;
+  if (w->exchanged) return co / w->panel;
   for (uint64_t p = anfi_mm_up(co, CONSUMED), most = 2 * p; p < most; p++)
     if (p > 1 && co % p == 0) return p;
   bool some = anfi_cv_parallel(w) && w->c->n == 1 && many * u(w->c->win.out[0]) < PARTS;
@@ -201,9 +309,13 @@ static bool one_product(const walk *w, const place *p) {
   return true;
 }
 
-/* Rows of results of a product. */
+/* Rows of results of a block: of a product, or of products that share a copy. Where windows reach so far that most of a copy
+ * would be made again for the next block, there is one block. */
 static uint64_t rows_of(const walk *w, uint64_t columns) {
-  uint64_t high = u(w->c->win.out[1]), most = columns / w->extent[2];
+  enum { FAR = 2 };
+  uint64_t high = u(w->c->win.out[1]), wide = w->exchanged ? u(w->c->win.out[2]) : w->extent[2],
+           most = columns / wide;
+  if (w->exchanged && most && w->reach[1] >= FAR * most) return high;
   return most ? anfi_mm_up(high, anfi_mm_up(high, most)) : 1;
 }
 
@@ -292,6 +404,44 @@ static uint64_t step_of(const walk *w) {
   return anfi_mm_up(all, anfi_mm_up(all, most ? most : 1));
 }
 
+/* Cycles for a result and step of K, as the cost model has it: of the products, of the copy of the input, and of
+ * transposing the sums. */
+static double cycles_of(const walk *w, const anfi_isa *isa) {
+  static const double TRANSPOSE = 6, COPY = 12; // of a vector of sums, of the copy
+  uint32_t lanes = isa->bytes / (uint32_t)anfi_t_bytes(anfi_t_dt(w->elem));
+  uint64_t rows = rows_of(w, COLUMNS), cols = u(w->c->win.out[2]), co = u(w->c->co),
+           between = w->extent[2] - cols, parts = channel_parts(w, 1), tall = co / parts,
+           n = anfi_cv_lanes(rows * w->extent[2] - between);
+  double products = anfi_tile_cost(isa, lanes, tall, n), transposed = 0,
+         copied = (double)(w->phases * (1 + w->reach[0]) * (rows + w->reach[1]) * w->extent[2]);
+  if (w->exchanged) {
+    products = is_by_rows(w)
+                   ? part_read(w) * (double)rows * anfi_tile_cost(isa, lanes, cols, w->panel)
+                   : anfi_tile_cost(isa, lanes, rows * cols, w->panel);
+    transposed = TRANSPOSE * (double)(rows * cols * co) / (double)u(w->c->ci);
+  }
+  return ((double)parts * products + (COPY * copied + transposed) / (double)(w->taps * lanes)) /
+         (double)(rows * cols);
+}
+
+/* Are sums transposed, and by how many channels? Rows that have products of their own need no copy for each column of
+ * the window. No bit depends on any of that, only on the blocks of K. */
+static void choose_sums(walk *w) {
+  anfi_isa isa = anfi_low_isa(w->L);
+  walk best = *w;
+  double least = cycles_of(w, &isa);
+  for (size_t spread = 0; spread <= w->spread; spread += w->spread ? w->spread : 1)
+    for (uint64_t panel = ANFI_CV_PANEL; panel <= 4 * ANFI_CV_PANEL; panel *= 2) {
+      walk other = *w;
+      if (w->c->co % (int64_t)panel || (spread != w->spread && w->spread == 3)) continue;
+      other.exchanged = true, other.panel = panel, other.spread = spread;
+      anfi_cv_sizes(&other);
+      double c = cycles_of(&other, &isa);
+      if (c < least) least = c, best = other;
+    }
+  *w = best;
+}
+
 void anfi_cv_forward(walk *w) {
   nest g, n;
   w->unpacked = reads_in_place(w);
@@ -299,7 +449,7 @@ void anfi_cv_forward(walk *w) {
   anfi_cv_sizes(w);
   if (!w->unpacked) {
     w->step = step_of(w);
-    columns_of(w, &w->exchanged);
+    choose_sums(w);
   }
   place p = anfi_cv_open_images(w, w, &g, &n);
   if (w->unpacked) w->copy = w->q->x, w->copy0 = p.x;

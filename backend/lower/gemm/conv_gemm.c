@@ -26,6 +26,15 @@ texpr anfi_cv_mixed(const walk *w, size_t n, const texpr *digit, const uint64_t 
   return s;
 }
 
+void anfi_cv_if_inside(const walk *w, uint64_t size, uint64_t lo, uint64_t hi) {
+  if (lo) anfi_low_if(w->L);
+  if (hi < size) anfi_low_if(w->L);
+}
+void anfi_cv_end_if_inside(const walk *w, texpr at, uint64_t size, uint64_t lo, uint64_t hi) {
+  if (hi < size) anfi_low_if_end(w->L, anfi_t_lt(w->L->t, at, ix(w, hi)));
+  if (lo) anfi_low_if_end(w->L, anfi_t_not(w->L->t, anfi_t_lt(w->L->t, at, ix(w, lo))));
+}
+
 void anfi_cv_fill(const walk *w, texpr to, uint64_t n) {
   anfi_loop l;
   anfi_low_loop(w->L, &l, n, "z");
@@ -43,20 +52,18 @@ texpr anfi_cv_list(const walk *w, uint64_t n) {
   return v;
 }
 
-void anfi_cv_put_list(const walk *w, texpr l, uint64_t i, texpr address) {
-  texpr n = ix(w, i);
-  anfi_low_set(w->L, anfi_t_at(w->L->t, l, 1, &n, 1, 0, NULL),
+void anfi_cv_put_list(const walk *w, texpr l, texpr i, texpr address) {
+  anfi_low_set(w->L, anfi_t_at(w->L->t, l, 1, &i, 1, 0, NULL),
                anfi_t_cast(w->L->t, anfi_t_ptr(ANF_TIR_void), address));
 }
 
-/* size: num, m, n, k, lda, ldb, ldc, stride a, stride b; len 0: no lists */
-void anfi_cv_product(const walk *w, texpr a, texpr b, texpr c, const uint64_t *size, uint64_t len,
+void anfi_cv_product(const walk *w, texpr a, texpr b, texpr c, const uint64_t *size, texpr len,
                      bool init, bool ta) {
   tstore *t = w->L->t;
   texpr in[BRGEMM_COUNT] = {a, b, c};
   tattrs attrs = {0};
   anfi_low_gemm_sizes(w->L, in, size);
-  if (len) in[BRGEMM_len] = anfi_t_int(t, ANFI_S64, (int64_t)len);
+  if (len) in[BRGEMM_len] = anfi_t_cast(t, ANFI_S64, len);
   if (init) attrs = anfi_t_attr_set(t, attrs, TA_init, 1);
   if (ta) attrs = anfi_t_attr_set(t, attrs, TA_trans_a, 1);
   anfi_low_add(w->L, anfi_t_eval(t, anfi_t_brgemm(t, in, attrs)));

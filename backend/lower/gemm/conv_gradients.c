@@ -63,12 +63,12 @@ static uint64_t phase_row(const walk *w, const uint64_t *f, const span *s, const
     texpr o[3] = {q[0], q[1], ix(w, 0)};
     for (size_t d = 0; d < 3; d++)
       o[d] = anfi_ix_addc(w->L, o[d], (int64_t)(s->lo[d] + w->reach[d] - more[d]));
-    anfi_cv_put_list(w, la, n, at(w, w->weights, add(w, from.start, ix(w, tap * from.tap))));
-    anfi_cv_put_list(w, lb, n++, at(w, w->copy, anfi_cv_mixed(w, 3, o, w->extent)));
+    anfi_cv_put_list(w, la, ix(w, n), at(w, w->weights, add(w, from.start, ix(w, tap * from.tap))));
+    anfi_cv_put_list(w, lb, ix(w, n++), at(w, w->copy, anfi_cv_mixed(w, 3, o, w->extent)));
   }
   uint64_t size[] = {1, ci, s->n[2], co, from.row, w->plane, ld, 0, 0};
-  anfi_cv_product(w, anfi_cv_first(w, la), anfi_cv_first(w, lb), at(w, sums, start), size, count,
-                  init, true);
+  anfi_cv_product(w, anfi_cv_first(w, la), anfi_cv_first(w, lb), at(w, sums, start), size,
+                  ix(w, count), init, true);
   return count;
 }
 
@@ -176,7 +176,7 @@ static void one_tap(const walk *w, const texpr *tap, texpr number, const place *
         a = add(w, p->y, mulc(w, o.var, u(v->out[1] * v->out[2])));
   uint64_t size[] = {u(v->out[1]), co, ci,           u(v->out[2]),     w->out,
                      ci,           ci, u(v->out[2]), w->extent[2] * ci};
-  anfi_cv_product(w, at(w, w->q->y, a), at(w, w->copy, b), c, size, 0, false, false);
+  anfi_cv_product(w, at(w, w->q->y, a), at(w, w->copy, b), c, size, NULL, false, false);
   anfi_low_loop_end(w->L, &o);
 }
 

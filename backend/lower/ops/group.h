@@ -68,7 +68,14 @@ uint32_t anfi_group_max(group *g);                        // of reals
 uint32_t anfi_group_top(group *g);                        // the same where NaN need not be found
 /* rows.c: the same by vectors, where anfi_rows_fit. Of the type of the elements for extremes; mean
  * NULL: 0. ROWS_TOP: the greatest, NaN left aside. */
-typedef enum anfi_rows_op { ROWS_SUM, ROWS_SQUARES, ROWS_MAX, ROWS_MIN, ROWS_TOP } anfi_rows_op;
+typedef enum anfi_rows_op {
+  ROWS_SUM,
+  ROWS_SQUARES,
+  ROWS_PRODUCT,
+  ROWS_MAX,
+  ROWS_MIN,
+  ROWS_TOP
+} anfi_rows_op;
 bool anfi_rows_fit(const group *g);
 uint32_t anfi_rows_reduce(group *g, anfi_rows_op op, texpr mean, const char *name);
 /* Two states: the greatest or least of the group and, as s64, its first place; where arg_fit. */

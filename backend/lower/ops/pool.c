@@ -270,7 +270,18 @@ static void open_planes(pool *p, anfi_loop *l) {
       p->L->o.parallel && !p->L->in_parallel && !l->none && p->planes * p->in >= ANFI_PARALLEL_WORK;
 }
 
+/* Is the result one mean of each whole plane of floats? */
+static bool is_mean_of_planes(const anfi_low_op *q) {
+  const anf_type *x = q->in[0]->type;
+  uint64_t n = 1;
+  for (size_t k = 2; k < q->type->n; k++) n *= (uint64_t)q->type->dims[k];
+  bool whole = q->op == ANF_OP_GlobalAvgPool || q->op == ANF_OP_AdaptiveAvgPool1D ||
+               q->op == ANF_OP_AdaptiveAvgPool2D || q->op == ANF_OP_AdaptiveAvgPool3D;
+  return whole && n == 1 && q->type->dtype == x->dtype && anfi_dtype_is_float((anf_dtype)x->dtype);
+}
+
 bool anfi_lower_pool(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  if (is_mean_of_planes(q)) return anfi_lower_mean_of_planes(L, q, out);
   bool greatest = q->op == ANF_OP_GlobalMaxPool || q->op == ANF_OP_MaxPool1D ||
                   q->op == ANF_OP_MaxPool2D || q->op == ANF_OP_MaxPool3D;
   pool p;

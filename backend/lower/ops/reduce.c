@@ -37,8 +37,8 @@ static bool is_real(const group *g) {
 static void add_or_mul(group *g, bool mul) {
   tstore *t = g->L->t;
   tdtype d = is_real(g) ? g->real : ANFI_S64;
-  if (!mul && is_real(g) && anfi_rows_fit(g)) {
-    anfi_rows_reduce(g, ROWS_SUM, NULL, "sum");
+  if (is_real(g) && anfi_rows_fit(g)) {
+    anfi_rows_reduce(g, mul ? ROWS_PRODUCT : ROWS_SUM, NULL, mul ? "prod" : "sum");
     return;
   }
   uint32_t s = anfi_group_state(g, d, anfi_low_const(g->L, d, mul), mul ? "prod" : "sum");
@@ -455,6 +455,14 @@ static bool reduce(anfi_low *L, const anfi_low_op *q, uint32_t mask, anfi_view *
 
 bool anfi_lower_reduce(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   return reduce(L, q, anfi_reduced_axes(q->attr[0], q->in[0]->type->n), out);
+}
+
+bool anfi_lower_mean_of_planes(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  anfi_low_op one = *q;
+  uint32_t mask = 0;
+  one.op = ANF_OP_Mean;
+  for (size_t k = 2; k < q->in[0]->type->n; k++) mask |= UINT32_C(1) << k;
+  return reduce(L, &one, mask, out);
 }
 
 bool anfi_lower_sum_to(anfi_low *L, const anfi_low_op *q, anfi_view **out) {

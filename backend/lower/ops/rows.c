@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sums and maxima of rows by vectors, in an order that no machine and no thread changes: element k of a row of 64 or
+/* Sums, products and maxima of rows by vectors, in an order that no machine and no thread changes: element k of a row of 64 or
  * more goes to partial result k mod 32, halves of the partial results meet until one is left, and what is after the
  * last multiple of 32 comes in order, first of all.
  *   Sum(x: f32[128])   ->   p: f64 x 32 = x[0..32] + x[32..64] + x[64..96] + x[96..128]; y = the sum of p by halves
@@ -120,10 +120,14 @@ texpr anfi_low_half(anfi_low *L, texpr v, uint32_t from) {
 }
 
 static bool is_sum(anfi_rows_op op) { return op == ROWS_SUM || op == ROWS_SQUARES; }
+/* Is it computed in double, from this neutral element? Else it is compared. */
+static bool is_real(anfi_rows_op op) { return is_sum(op) || op == ROWS_PRODUCT; }
+static double neutral(anfi_rows_op op) { return op == ROWS_PRODUCT; }
 
 static texpr meet(const group *g, anfi_rows_op op, texpr a, texpr b) {
   tstore *t = g->L->t;
   if (is_sum(op)) return anfi_t_add(t, a, b);
+  if (op == ROWS_PRODUCT) return anfi_t_mul(t, a, b);
   if (op == ROWS_TOP) return anfi_t_select(t, anfi_t_bin(t, TX_cmp_gt, b, a), b, a);
   return anfi_t_select(t, anfi_group_beats(g, b, a, op == ROWS_MAX), b, a);
 }
@@ -132,7 +136,7 @@ static texpr meet(const group *g, anfi_rows_op op, texpr a, texpr b) {
 static texpr part(const group *g, anfi_rows_op op, texpr x, texpr mean) {
   tstore *t = g->L->t;
   tdtype d = g->real;
-  if (!is_sum(op)) d = compared(g);
+  if (!is_real(op)) d = compared(g);
   d.lanes = x->dtype.lanes;
   x = anfi_t_cast(t, d, x);
   if (op != ROWS_SQUARES) return x;
@@ -240,9 +244,9 @@ static void finish(group *g, anfi_rows_op op, texpr acc, texpr s) {
 }
 
 static uint32_t start(group *g, anfi_rows_op op, uint16_t lanes, texpr *acc, const char *name) {
-  tdtype d = is_sum(op) ? g->real : compared(g);
-  texpr init = is_sum(op)
-                   ? anfi_low_const(g->L, d, 0)
+  tdtype d = is_real(op) ? g->real : compared(g);
+  texpr init = is_real(op)
+                   ? anfi_low_const(g->L, d, neutral(op))
                    : anfi_t_cast(g->L->t, d, anfi_group_least(g->L, g->x->dtype, op != ROWS_MIN));
   uint32_t i = anfi_group_state(g, d, init, name);
   *acc = anfi_low_var(g->L, wide(d, lanes), "acc", all(g->L, init, lanes));
