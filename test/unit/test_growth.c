@@ -172,6 +172,18 @@ static const growth cases[] = {
      "mode=\"add\"); e = Sum(c[i] * x[i]); if e >= best { } else { z = c; best = e * 0.9 + 0.1 } "
      "}; Sum(z * z) + best }",
      5, true, 0},
+    {"a candidate that nested branches take",
+     X
+     "{ z = 0.5 * x; acc = 0.1; for i in 1..len(x) { c = IndexWrite(z, i, z[i] + 0.3 * x[i-1] - "
+     "0.15); a = c[i] - x[i] + 0.2; if a > 0.0 { z = c; acc = 0.9 * acc + 0.1 * a * a } else { if "
+     "x[i] > 0.7 { z = c } } }; Sum(z * z) + acc }",
+     0, true, 0},
+    {"candidates of two arrays, in nested branches",
+     X
+     "{ z = 0.5 * x; w = 0.25 * x; for i in 1..len(x) { if x[i] > 0.3 { c = IndexWrite(z, i, "
+     "w[i-1] * x[i]); if c[i] > 0.2 * z[i-1] { z = c } else { d = IndexWrite(w, i-1, 0.5 * z[i]); "
+     "if d[i-1] < x[i] { w = d } } } }; Sum(z * w * z) }",
+     0, true, 0},
     {"the best state is copied",
      X "{ z = x * 1.0; best = z; fb = 1e9; for i in 1..len(x) { z = IndexWrite(z, i, 0.5 * z[i-1] "
        "+ x[i]); a = Abs(z[i] - 1.0); if a < fb { fb = a; best = z } }; Sum(best * best * x[0]) + "
