@@ -45,7 +45,7 @@ typedef struct {
   bool through_writes; // `held` is sought, not `origin`
   bool *invariant;     // by parameter of the header
   size_t **
-      leaves; // by exit and parameter: the parameter of the header, or, beyond those, the place of its own that has it; or NOWHERE
+      leaves; // by exit and parameter: what leaves for it, of parameters of the header and then of `own`
   ANFI_VEC(const anf_type *) own; // places of their own, the number of the exit first
   anf_graph **step;               // by member: its step form
   const anf_type *type;           // the result of a step form
@@ -272,16 +272,17 @@ static bool is_array(const anf_type *t) { return t->kind == ANF_TYPE_TENSOR && t
 
 /* ---- what the exits are given ---- */
 
-static bool is_counter(const anf_type *t) { // or may be one
-  bool integer = t->dtype == ANF_INT || t->dtype == ANF_I64 || t->dtype == ANF_I32;
-  return t->kind != ANF_TYPE_TENSOR || (!t->n && integer);
+/* May it leave in a state that held something else? An integer may be a counter. */
+static bool may_share(const anf_type *t) {
+  if (t->kind != ANF_TYPE_TENSOR) return false;
+  return t->n || (t->dtype != ANF_INT && t->dtype != ANF_I64 && t->dtype != ANF_I32);
 }
 
 /* A state of this type that is not taken, or a place of its own. */
 static size_t place_for(looping *l, const anf_type *t, const bool *taken) {
   const anf_graph *h = l->header;
   size_t n = h->params.n;
-  for (size_t k = 0; k < n && !is_counter(t); k++)
+  for (size_t k = 0; k < n && may_share(t); k++)
     if (!taken[k] && !l->invariant[k] && h->params.at[k]->type == t) return k;
   for (size_t i = l->exits.n > 1; i < l->own.n; i++)
     if (!taken[n + i] && l->own.at[i] == t) return n + i;
