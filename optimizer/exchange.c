@@ -2,6 +2,7 @@
 /* Choices of arrays. A choice of data copies the array that it chooses, in a loop in each round.
  *   a = c ? v : u; b = c ? u : v          ->  (a, b) = (c ? f : g)(u, v), f(u, v) = (v, u), g(u, v) = (u, v)
  *   (c ? u : v)[i]                        ->  c ? u[i] : v[i]
+ *   z = c ? w : z, w = z with z[i] = v      ->  w with w[i] = c ? v : z[i]      a candidate that is taken or dropped
  *   best = c ? z : best, of a loop's state ->  best = (c ? f : g)(z, best)
  * A branch that exchanges arrays moves none of them (backend/lower/graph/linear.c), and its derivative exchanges their adjoints;
  * one that copies an array does so in one case alone, and its derivative adds in that case alone.
@@ -165,6 +166,188 @@ static void exchange(anfi_pass *p, anfi_arena *a, const choice *c) {
   if (buffers && are_made_before(a, &y) && anfi_rewrite(p)) make_branch(p, &y);
 }
 
+/* ---- candidates ---- */
+
+/* Does r read few elements of its first input, and of none else? */
+static bool reads_few(const anf_node *r, const anf_node *x) {
+  size_t few, all;
+  if (r->kind != ANFI_APPLY || !r->nin || r->nin > MOST || r->in[0].def != x) return false;
+  for (uint32_t i = 1; i < r->nin; i++)
+    if (r->in[i].def == x) return false;
+  if (r->flags & ANFI_NODE_EFFECT || anfi_op_of(r)->lower != ANFI_LOWER_INDEX_MAP || !r->type ||
+      r->type->kind != ANF_TYPE_TENSOR)
+    return false;
+  if (!anfi_type_elements(r->type, &few)) return false;
+  return !r->type->n || (anfi_type_elements(x->type, &all) && few <= all / FEW);
+}
+
+/* Does the write w replace few elements, for all that is known? */
+static bool writes_few(const anf_node *w) {
+  const anf_type *x = w->in[0].def->type, *part = w->in[2].def->type;
+  size_t few, all;
+  if (x != w->type || !w->in[1].def->type || !part) return false;
+  if (!anfi_type_elements(part, &few)) return false;
+  return few <= 1 || (anfi_type_elements(x, &all) ? few <= all / FEW : part->n < x->n);
+}
+
+/* The writes that make `to` of `from`, the last one first. 0: it is not made by a few. */
+static size_t writes_between(const anf_node *from, anf_node *to, anf_node *out[MOST]) {
+  size_t n = 0;
+  for (; to != from; to = to->in[0].def) {
+    if (n == MOST || !anfi_is_op(to, ANF_OP_IndexWrite) || !writes_few(to)) return 0;
+    out[n++] = to;
+  }
+  return n;
+}
+
+/* The elements of x that the write w replaces. */
+static anf_node *part_of(anfi_pass *p, const anf_node *w, anf_node *x) {
+  anf_ctx *cx = p->m->cx;
+  anf_value *axis = anfi_attr_value(cx, ANF_OP_IndexWrite, w->u.attrs, 0);
+  const anf_type *t[2] = {x->type, w->in[1].def->type};
+  anfi_infer q = {
+      .cx = cx, .op = ANF_OP_Take, .loc = anfi_node_loc(w), .n = 2, .in = t, .attr = &axis};
+  if (!anfi_infer_op(&q)) return NULL;
+  anf_node *in[2] = {x, w->in[1].def};
+  anf_node *n = anfi_apply(w->graph, ANF_OP_Take,
+                           anfi_attrs_one(p->m, ANF_OP_Take, anf_value_retain(axis)), 2, in);
+  n->type = q.out;
+  n->debug = w->debug;
+  return n;
+}
+
+/* x with the elements that w replaces chosen from the sides of the choice. */
+static anf_node *choose_part(anfi_pass *p, const choice *c, const anf_node *w, anf_node *x) {
+  anf_node *in[3] = {c->c, part_of(p, w, c->yes), part_of(p, w, c->no)};
+  if (!in[1] || !in[2]) return NULL;
+  anf_node *by = anfi_apply(c->n->graph, ANF_OP_Switch, NULL, 3, in);
+  by->type = in[1]->type;
+  by->debug = w->debug;
+  anf_value *axis = anfi_attr_value(p->m->cx, ANF_OP_IndexWrite, w->u.attrs, 0);
+  anf_node *write[3] = {x, w->in[1].def, by};
+  anf_node *n =
+      anfi_apply(c->n->graph, ANF_OP_IndexWrite,
+                 anfi_attrs_one(p->m, ANF_OP_IndexWrite, anf_value_retain(axis)), 3, write);
+  n->type = x->type;
+  n->debug = w->debug;
+  return n;
+}
+
+/* Where item i of what a branch gives is an argument of its call: that argument. */
+static anf_node *argument_given(const anf_node *call, const anf_node *side, size_t i) {
+  const anf_graph *g = anfi_value_graph(side);
+  const anf_node *r = g ? g->result : NULL;
+  if (!r || !anfi_is_op(r, ANF_OP_MakeTuple)) return NULL;
+  r = r->in[i].def;
+  return r->kind == ANFI_PARAM && r->graph == g ? call->in[r->u.index + 1].def : NULL;
+}
+
+/* An item of what a branch gives, which is an argument on each side: it is a choice of data. */
+static bool item_of(anf_node *n, choice *out) {
+  anf_node *call = anfi_is_op(n, ANF_OP_TupleGet) ? n->in[0].def : NULL, *sw;
+  int64_t i;
+  if (!call || !is_array(n) || call->kind != ANFI_CALL || (call->flags & ANFI_NODE_EFFECT))
+    return false;
+  if (!anfi_is_op(sw = call->in[0].def, ANF_OP_Switch) || sw->nin != 3) return false;
+  anf_value *at = anfi_attr_value(n->graph->module->cx, ANF_OP_TupleGet, n->u.attrs, 0);
+  if (!anfi_value_is_int(at, &i) || i < 0) return false;
+  anf_node *yes = argument_given(call, sw->in[1].def, (size_t)i),
+           *no = argument_given(call, sw->in[2].def, (size_t)i);
+  *out = (choice){n, sw->in[0].def, yes, no};
+  return yes && no && yes != no && yes->type == n->type && no->type == n->type;
+}
+
+/* An array, or the same with a few elements written: the elements are chosen, and written once more. */
+static void candidate(anfi_pass *p, const choice *c) {
+  anf_node *w[MOST], *x = c->yes;
+  size_t n = writes_between(c->no, c->yes, w);
+  if (!n) n = writes_between(c->yes, x = c->no, w);
+  if (!n || !is_in_buffer(c->n) || !anfi_rewrite(p)) return;
+  while (n-- > 0)
+    if (!(x = choose_part(p, c, w[n], x))) return;
+  anfi_substitute(c->n, x);
+}
+
+/* ---- candidates in branches ---- */
+
+/* A branch that takes an array z and z with elements written. */
+typedef struct taken {
+  anf_node *call;
+  size_t z, made, n; // inputs of the call; writes
+  anf_node *w[MOST]; // the last one first
+} taken;
+
+/* Do all that read z read elements, but for the call and the first write? */
+static bool is_read_before(const taken *t, const anf_node *z) {
+  size_t n = 0;
+  for (const anfi_use *u = z->uses; u; u = u->next) {
+    if (++n > USES || u->user->graph != t->call->graph) return false;
+    if (u == &t->call->in[t->z] || u == t->w[t->n - 1]->in) continue;
+    if (!reads_few(u->user, z)) return false;
+  }
+  return z->graph->result != z;
+}
+
+static anf_graph *branch_alone(const anf_node *side) { // of one call
+  anf_graph *g = anfi_value_graph(side);
+  return g && !g->self->uses->next && g->flags & ANFI_GRAPH_PRIVATE ? g : NULL;
+}
+
+static bool find_taken(anf_node *call, taken *t) {
+  const anf_node *sw = call->in[0].def;
+  if (!anfi_is_op(sw, ANF_OP_Switch) || sw->nin != 3 || sw->uses->next) return false;
+  if (!branch_alone(sw->in[1].def) || !branch_alone(sw->in[2].def)) return false;
+  t->call = call;
+  for (t->made = 1; t->made < call->nin; t->made++) {
+    anf_node *made = call->in[t->made].def;
+    if (made->graph != call->graph || !anfi_is_op(made, ANF_OP_IndexWrite)) continue;
+    for (t->z = 1; t->z < call->nin; t->z++) {
+      anf_node *z = call->in[t->z].def;
+      t->n = is_array(z) && z->kind != ANFI_VALUE ? writes_between(z, made, t->w) : 0;
+      if (t->n && is_read_before(t, z)) return true;
+    }
+  }
+  return false;
+}
+
+/* In a branch: z is what was made of it, with the old elements written back. */
+static void write_back(anfi_pass *p, const taken *t, anf_graph *g) {
+  anf_node *x = g->params.at[t->made - 1], *old = g->params.at[t->z - 1];
+  for (size_t i = 0; i < t->n; i++) {
+    const anf_node *w = t->w[i];
+    anf_node *in[3] = {x, anfi_param(g, NULL, w->in[1].def->type), NULL};
+    anf_value *axis = anfi_attr_value(p->m->cx, ANF_OP_IndexWrite, w->u.attrs, 0);
+    in[2] = anfi_param(g, NULL, t->call->in[t->call->nin - 2 * t->n + 2 * i + 1].def->type);
+    x = anfi_apply(g, ANF_OP_IndexWrite,
+                   anfi_attrs_one(p->m, ANF_OP_IndexWrite, anf_value_retain(axis)), 3, in);
+    x->type = old->type;
+    x->debug = w->debug;
+  }
+  anfi_replace(old, x);
+  anfi_remove_param(g, t->z - 1);
+}
+
+/* c = z with z[i] = v; (b ? f : g)(z, c)   ->   o = z[i]; (b ? f' : g')(c, i, o), where z is c with c[i] = o: both are one buffer. */
+static void take_back(anfi_pass *p, anfi_arena *a, anf_node *call) {
+  taken t;
+  if (!find_taken(call, &t)) return;
+  size_t n = 0;
+  anf_node **in = ANFI_NEW_N(a, anf_node *, call->nin + 2 * t.n), *z = call->in[t.z].def;
+  for (size_t i = 0; i < call->nin; i++)
+    if (i != t.z) in[n++] = call->in[i].def;
+  for (size_t i = 0; i < t.n; i++) {
+    in[n++] = t.w[i]->in[1].def;
+    if (!(in[n++] = part_of(p, t.w[i], z))) return;
+  }
+  if (!anfi_rewrite(p)) return;
+  anf_node *by = anfi_call(call->graph, n, in);
+  by->type = call->type;
+  by->debug = call->debug;
+  t.call = by;
+  for (uint32_t k = 1; k < 3; k++) write_back(p, &t, anfi_value_graph(in[0]->in[k].def));
+  anfi_substitute(call, by);
+}
+
 /* ---- copies ---- */
 
 /* (yes, no) -> the array of this side. */
@@ -193,19 +376,6 @@ static void copy(anfi_pass *p, const choice *c) {
 }
 
 /* ---- reads ---- */
-
-/* Does r read few elements of its first input, and of none else? */
-static bool reads_few(const anf_node *r, const anf_node *x) {
-  size_t few, all;
-  if (r->kind != ANFI_APPLY || !r->nin || r->nin > MOST || r->in[0].def != x) return false;
-  for (uint32_t i = 1; i < r->nin; i++)
-    if (r->in[i].def == x) return false;
-  if (r->flags & ANFI_NODE_EFFECT || anfi_op_of(r)->lower != ANFI_LOWER_INDEX_MAP || !r->type ||
-      r->type->kind != ANF_TYPE_TENSOR)
-    return false;
-  if (!anfi_type_elements(r->type, &few)) return false;
-  return !r->type->n || (anfi_type_elements(x->type, &all) && few <= all / FEW);
-}
 
 static bool is_read_alone(const anf_node *x) {
   size_t n = 0;
@@ -245,6 +415,12 @@ bool anfi_opt_exchange(anfi_pass *p) {
     if (p->m->nodes.at[i] && choice_of(p->m->nodes.at[i], &c)) exchange(p, a, &c);
   for (size_t i = 0; i < n; i++)
     if (p->m->nodes.at[i] && choice_of(p->m->nodes.at[i], &c)) read_sides(p, &c);
+  for (size_t i = 0; i < n; i++)
+    if (p->m->nodes.at[i] && (choice_of(p->m->nodes.at[i], &c) || item_of(p->m->nodes.at[i], &c)))
+      candidate(p, &c);
+  for (size_t i = 0; i < n; i++)
+    if (p->m->nodes.at[i] && p->m->nodes.at[i]->kind == ANFI_CALL)
+      take_back(p, a, p->m->nodes.at[i]);
   n = anfi_module_has_op(p->m, ANF_OP_Loop) ? p->m->nodes.n : 0;
   for (size_t i = 0; i < n; i++)
     if (p->m->nodes.at[i] && choice_of(p->m->nodes.at[i], &c)) copy(p, &c);

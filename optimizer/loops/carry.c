@@ -5,7 +5,7 @@
  *   w = 2.0, an invariant                the number stands in the step
  *   v, w, invariants that are both x     w is v
  *   stack o[i] = x[i]                    o is x
- *   an item that nothing reads           removed
+ *   an item that nothing reads           removed, of a step that returns what a call gives, too
  *   a guard that is true                 removed
  * Hard case: two items equal after each iteration are equal in the result only if there is an iteration, or if
  * they start equal. */
@@ -32,22 +32,6 @@ typedef struct {
   bool *live;  // by item of state and outs
   size_t *one; // by input of the step: the first invariant that is the same
 } carried;
-
-static bool parts(carried *c) {
-  anfi_loop_op l = anfi_loop_parts(c->loop);
-  c->step = l.step;
-  if (!c->step || c->step->effects.n || !anfi_is_op(c->step->result, ANF_OP_MakeTuple))
-    return false;
-  c->counted = l.counted;
-  c->guarded = l.go;
-  c->first_w = l.first_w;
-  c->first_item = anfi_loop_first_item(&l);
-  c->nw = l.nw;
-  c->nout = l.nout;
-  c->ns = l.ns;
-  anfi_graph_order(c->step, c->a, &c->order);
-  return true;
-}
 
 static size_t items(const carried *c) { return c->ns + c->nout; }
 static anf_node *next(const carried *c, size_t i) {
@@ -80,6 +64,39 @@ static anf_node *get(const anf_node *like, anf_node *t, size_t i) {
   n->type = like->type;
   n->debug = like->debug;
   return n;
+}
+
+/* The step returns what a call gives: where an item of it can go, the items of the call in its place. */
+static bool takes_apart(carried *c) {
+  anf_node *r = c->step->result;
+  bool goes = false;
+  for (size_t i = 0; i < c->ns; i++)
+    goes |= !c->read[i] && !anfi_is_used(c->step->params.at[c->nw + i]);
+  if (r->kind != ANFI_CALL || r->type->kind != ANF_TYPE_TUPLE || !goes || !anfi_rewrite(c->pass))
+    return false;
+  anf_node **in = ANFI_NEW_N(c->a, anf_node *, r->type->n);
+  for (size_t i = 0; i < r->type->n; i++) in[i] = anfi_tuple_item(c->step, r, i);
+  anf_node *all = anfi_apply(c->step, ANF_OP_MakeTuple, NULL, r->type->n, in);
+  all->type = r->type;
+  all->debug = r->debug;
+  anfi_set_result(c->step, all);
+  return true;
+}
+
+static bool parts(carried *c) {
+  anfi_loop_op l = anfi_loop_parts(c->loop);
+  c->step = l.step;
+  if (!c->step || c->step->effects.n) return false;
+  c->counted = l.counted;
+  c->guarded = l.go;
+  c->first_w = l.first_w;
+  c->first_item = anfi_loop_first_item(&l);
+  c->nw = l.nw;
+  c->nout = l.nout;
+  c->ns = l.ns;
+  if (!anfi_is_op(c->step->result, ANF_OP_MakeTuple) && !takes_apart(c)) return false;
+  anfi_graph_order(c->step, c->a, &c->order);
+  return true;
 }
 
 /* Item i of the loop is item place[i] of `by`. */
@@ -312,7 +329,7 @@ static void carry(anfi_pass *p, anfi_arena *a, anf_node *loop) {
       anfi_rewrite(p))
     loop = unguarded(a, loop);
   carried c = {.pass = p, .a = a, .loop = loop};
-  if ((loop->flags & ANFI_NODE_EFFECT) || !parts(&c) || !find_reads(&c)) return;
+  if ((loop->flags & ANFI_NODE_EFFECT) || !find_reads(&c) || !parts(&c)) return;
   find_others(&c);
   find_live(&c);
   find_same_invariants(&c);

@@ -5,24 +5,29 @@
  * General rule: a strongly connected component of graphs whose calls among each other are all in result
  * position, and one graph, the header, on every cycle (headers.c makes one where there is none). Each graph of the
  * component gets a step form with the same parameters, which returns
- *   (true, next state, undefined)        where it called the header,
- *   step form of g                       where it called g of the component,
- *   (false, undefined, value)            where it returned a value;
- * the header becomes Loop(its step form; arguments, undefined). Parameters that every call passes on unchanged
- * are the loop's invariants, the others its state.
+ *   (true, next state)         where it called the header,
+ *   step form of g             where it called g of the component,
+ *   (false, what is left)      where it called another graph, an exit;
+ * the header becomes Loop(its step form; arguments), and then a call of the exit. Parameters that every call passes on
+ * unchanged are the loop's invariants, the others its state.
  *
  * Mostly the exit is one: a choice between the header and one graph, the exit, with the same arguments.
- * Then steps return (again, next state), the exit is called once after the loop, and the choice at the
- * entry becomes the loop's guard.
+ * Then steps return (again, next state), and the choice at the entry becomes the loop's guard.
  *
- * Of several exits, a value of arrays that have the types of states takes their places, which nothing reads any more: an array
- * that rounds write and exits give stays in one buffer.
- *   go(a, k) = k == n ? a : a[k] > 2 ? a : go(a[k] = x, k + 1)      step(a, k) = (false, a, undefined) where it ends */
+ * Of several exits, rounds say which one it is, and leave its arguments. So whatever an exit computes is computed once, after
+ * the loop, and its derivative begins there: no round saves anything for it.
+ *   find(k) = k == n ? 0 : x[k] > 2 ? sum(x) * k : find(k + 1)
+ *   ->  step(x, k, e) = k == n ? (false, k, 0) : x[k] > 2 ? (false, k, 1) : (true, k + 1, undefined)
+ *       k, e = Loop(step, x, ..);  e == 0 ? 0 : sum(x) * k
+ * An argument that is an invariant is passed as it is; one that holds a state leaves in that state, an array that rounds have
+ * written, too, so that it stays in one buffer. Any other leaves in a state of its type that the exit does not ask for, or in
+ * a place of its own. */
 #include "optimizer/group.h"
 #include "optimizer/loops/loop.h"
 #include "base/mark.h"
 
 enum { NO_ORIGIN = -1, ANY_ORIGIN = -2, MAX_MEMBERS = 256 };
+#define NOWHERE SIZE_MAX
 
 typedef struct {
   anfi_pass *pass;
@@ -31,27 +36,37 @@ typedef struct {
   const anf_analysis *an;
   /* the component */
   ANFI_VEC(anf_graph *) member;
-  anf_graph *header, *exit; // exit: NULL if there is not one alone
+  anf_graph *header, *exit;    // exit: NULL if there is not one alone
+  ANFI_VEC(anf_graph *) exits; // otherwise all of them
   uint32_t scc;
   /* what becomes of it */
-  int64_t **origin;    // by member: which parameter of the header a parameter is
+  int64_t **origin;    // by member and exit: which parameter of the header a parameter is
   int64_t **held;      // the same, where elements of it may have been written
   bool through_writes; // `held` is sought, not `origin`
   bool *invariant;     // by parameter of the header
-  size_t nplace; // items of the value that take the places of states; 0: it has a place of its own
-  size_t *place; // by item: the header's parameter
-  anf_graph **step;     // by member: its step form
-  const anf_type *type; // the result of a step form
+  size_t **
+      leaves; // by exit and parameter: what leaves for it, of parameters of the header and then of `own`
+  ANFI_VEC(const anf_type *) own; // places of their own, the number of the exit first
+  anf_graph **step;               // by member: its step form
+  const anf_type *type;           // the result of a step form
 } looping;
 
 static bool in_component(const looping *l, const anf_graph *g) {
   return g->id < l->an->ngraph && l->an->graphs[g->id].scc == l->scc;
 }
 
+/* The number of a member, or of an exit after them; that of all if it is neither. */
 static size_t number_of(const looping *l, const anf_graph *g) {
-  size_t i = 0;
-  while (l->member.at[i] != g) i++;
+  size_t i = 0, n = l->member.n;
+  while (i < n && l->member.at[i] != g) i++;
+  for (size_t e = 0; i == n + e && e < l->exits.n && l->exits.at[e] != g; e++) i++;
   return i;
+}
+
+static size_t count_graphs(const looping *l) { return l->member.n + l->exits.n; }
+
+static anf_graph *graph_at(const looping *l, size_t i) {
+  return i < l->member.n ? l->member.at[i] : l->exits.at[i - l->member.n];
 }
 
 /* All targets of a call, or 0 when it may reach something else. */
@@ -93,6 +108,7 @@ static bool only_tail_calls(const looping *l) {
         return false;
     }
     if (g->effects.n) return false; // the order of effects is that of calls: left to recursion
+    if (g->result->kind != ANFI_CALL || !reaches_component(l, g->result)) return false;
   }
   return true;
 }
@@ -147,6 +163,16 @@ static void find_exit(looping *l) {
   l->exit = found;
 }
 
+static void list_exits(looping *l) {
+  l->exits.n = 0;
+  for (size_t i = 0; !l->exit && i < l->member.n; i++) {
+    anf_graph **t;
+    size_t n = targets(l, l->member.at[i]->result, &t);
+    for (size_t k = 0; k < n; k++)
+      if (number_of(l, t[k]) == count_graphs(l)) anfi_push(l->a, &l->exits, t[k]);
+  }
+}
+
 /* ---- the header ---- */
 
 static bool is_called_from_outside(const looping *l, const anf_graph *g) {
@@ -188,36 +214,37 @@ static bool meet(int64_t *at, int64_t o) {
 static bool flow_call(looping *l, const anf_graph *g, const anf_node *call) {
   anf_graph **t;
   size_t n = targets(l, call, &t);
+  int64_t **of = l->through_writes ? l->held : l->origin;
   bool changed = false;
-  for (size_t i = 0; i < n; i++)
-    for (uint32_t k = 1; in_component(l, t[i]) && k < call->nin; k++) {
+  for (size_t i = 0; i < n; i++) {
+    size_t to = number_of(l, t[i]);
+    for (uint32_t k = 1; to < count_graphs(l) && k < call->nin; k++) {
       int64_t o = origin_of(l, g, call->in[k].def);
-      int64_t **of = l->through_writes ? l->held : l->origin;
-      if (t[i] != l->header) changed |= meet(&of[number_of(l, t[i])][k - 1], o);
+      if (t[i] != l->header) changed |= meet(&of[to][k - 1], o);
       else if (!l->through_writes && o != ANY_ORIGIN && o != (int64_t)k - 1 &&
                l->invariant[k - 1]) {
         l->invariant[k - 1] = false;
         changed = true;
       }
     }
+  }
   return changed;
 }
 
 static void find_origins(looping *l, bool through_writes) {
-  int64_t **of = ANFI_NEW_N(l->a, int64_t *, l->member.n);
+  size_t n = count_graphs(l);
+  int64_t **of = ANFI_NEW_N(l->a, int64_t *, n + 1);
   l->through_writes = through_writes;
   *(through_writes ? &l->held : &l->origin) = of;
-  for (size_t i = 0; i < l->member.n; i++) {
-    const anf_graph *g = l->member.at[i];
+  for (size_t i = 0; i < n; i++) {
+    const anf_graph *g = graph_at(l, i);
     of[i] = ANFI_NEW_N(l->a, int64_t, g->params.n + 1);
     for (size_t k = 0; k < g->params.n; k++) of[i][k] = g == l->header ? (int64_t)k : ANY_ORIGIN;
   }
   for (bool changed = true; changed;) {
     changed = false;
-    for (size_t i = 0; i < l->member.n; i++) {
-      const anf_node *r = l->member.at[i]->result;
-      if (r->kind == ANFI_CALL) changed |= flow_call(l, l->member.at[i], r);
-    }
+    for (size_t i = 0; i < l->member.n; i++)
+      changed |= flow_call(l, l->member.at[i], l->member.at[i]->result);
   }
 }
 
@@ -243,14 +270,67 @@ static anf_node *truth(looping *l, bool b) {
 
 static bool is_array(const anf_type *t) { return t->kind == ANF_TYPE_TENSOR && t->n; }
 
-static bool has_value(const looping *l) { return !l->exit && !l->nplace; }
+/* ---- what the exits are given ---- */
 
-/* The item of the value that takes the place of the header's parameter k, or NULL. */
-static anf_node *placed(const looping *l, anf_graph *g, size_t k, anf_node *value) {
-  const anf_type *t = l->header->result->type;
-  for (size_t i = 0; value && i < l->nplace; i++)
-    if (l->place[i] == k) return t->kind == ANF_TYPE_TUPLE ? anfi_tuple_item(g, value, i) : value;
-  return NULL;
+/* May it leave in a state that held something else? An integer may be a counter. */
+static bool may_share(const anf_type *t) {
+  if (t->kind != ANF_TYPE_TENSOR) return false;
+  return t->n || (t->dtype != ANF_INT && t->dtype != ANF_I64 && t->dtype != ANF_I32);
+}
+
+/* A state of this type that is not taken, or a place of its own. */
+static size_t place_for(looping *l, const anf_type *t, const bool *taken) {
+  const anf_graph *h = l->header;
+  size_t n = h->params.n;
+  for (size_t k = 0; k < n && may_share(t); k++)
+    if (!taken[k] && !l->invariant[k] && h->params.at[k]->type == t) return k;
+  for (size_t i = l->exits.n > 1; i < l->own.n; i++)
+    if (!taken[n + i] && l->own.at[i] == t) return n + i;
+  anfi_push(l->a, &l->own, t);
+  return n + l->own.n - 1;
+}
+
+/* The parameter of the header that leaves the loop for a parameter of this type, or NOWHERE. */
+static size_t holder(const looping *l, const anf_type *t, int64_t origin, int64_t held,
+                     const bool *taken) {
+  const anf_node *const *p = (const anf_node *const *)l->header->params.at;
+  if (origin >= 0 && l->invariant[origin] && p[origin]->type == t) return (size_t)origin;
+  if (held < 0 || l->invariant[held] || taken[held] || p[held]->type != t) return NOWHERE;
+  return (size_t)held;
+}
+
+static void place_params(looping *l, size_t e, size_t most) {
+  const anf_graph *x = l->exits.at[e];
+  size_t i = l->member.n + e, *at = ANFI_NEW_N(l->a, size_t, x->params.n + 1);
+  bool *taken = ANFI_NEW_N(l->a, bool, most);
+  for (size_t k = 0; k < x->params.n; k++) {
+    at[k] = NOWHERE;
+    if (anfi_is_used(x->params.at[k]))
+      at[k] = holder(l, x->params.at[k]->type, l->origin[i][k], l->held[i][k], taken);
+    if (at[k] != NOWHERE) taken[at[k]] = true;
+  }
+  for (size_t k = 0; k < x->params.n; k++) {
+    if (at[k] != NOWHERE || !anfi_is_used(x->params.at[k])) continue;
+    at[k] = place_for(l, x->params.at[k]->type, taken);
+    taken[at[k]] = true;
+  }
+  l->leaves[e] = at;
+}
+
+static void find_places(looping *l) {
+  size_t most = l->header->params.n + 2;
+  l->own.n = 0;
+  l->leaves = ANFI_NEW_N(l->a, size_t *, l->exits.n + 1);
+  if (l->exits.n > 1)
+    anfi_push(l->a, &l->own, anfi_type_scalar(l->m->cx, l->exits.n == 2 ? ANF_BOOL : ANF_I64));
+  for (size_t e = 0; e < l->exits.n; e++) most += l->exits.at[e]->params.n;
+  for (size_t e = 0; e < l->exits.n; e++) place_params(l, e, most);
+}
+
+static anf_node *exit_number(const looping *l, size_t e) {
+  anf_node *x =
+      anfi_value(l->m, anfi_value_new_i64(l->m->cx, (anf_dtype)l->own.at[0]->dtype, (int64_t)e));
+  return typed(x, l->own.at[0], NULL);
 }
 
 /* What the state k is where the loop is left, which nothing reads: the array that rounds write stays where it is. */
@@ -267,31 +347,42 @@ static bool is_among(const anf_node *x, size_t n, anf_node *const *in) {
   return false;
 }
 
-/* (again, state, value): `args` are the header's, or NULL when the loop is left, where parameters of g are `held`. No value where
- * there is an exit. */
-static anf_node *outcome_if(looping *l, anf_graph *g, anf_node *again, anf_node *const *args,
-                            anf_node *value, const int64_t *held) {
-  anf_node **in = ANFI_NEW_N(l->a, anf_node *, l->type->n), *x;
-  size_t n = 0, at = 1;
+static size_t count_state(const looping *l) { return l->type->n - 1 - l->own.n; }
+
+/* (again, state): `args` are the next arguments of the header. */
+static anf_node *goes_on_with(looping *l, anf_graph *g, anf_node *again, anf_node *const *args,
+                              const anf_node *like) {
+  anf_node **in = ANFI_NEW_N(l->a, anf_node *, l->type->n);
+  size_t n = 0;
   in[n++] = again;
   for (size_t k = 0; k < l->header->params.n; k++)
-    if (!l->invariant[k]) in[n++] = args ? args[k] : placed(l, g, k, value);
-  if (has_value(l)) in[n] = value ? value : anfi_undefined(g, l->type->items[n]), n++;
-  for (size_t k = 0; k < l->header->params.n; k++) {
+    if (!l->invariant[k]) in[n++] = args[k];
+  for (; n < l->type->n; n++) in[n] = anfi_undefined(g, l->type->items[n]);
+  return typed(anfi_apply(g, ANF_OP_MakeTuple, NULL, n, in), l->type, like);
+}
+
+/* (false, state), where g takes the parameters of exit e, which are `held`. */
+static anf_node *ends_with(looping *l, anf_graph *g, size_t e, const int64_t *held) {
+  size_t np = l->header->params.n, at = 1, first_own = 1 + count_state(l);
+  anf_node **in = ANFI_NEW_N(l->a, anf_node *, l->type->n),
+           **out = ANFI_NEW_N(l->a, anf_node *, np + l->own.n + 1), *x;
+  for (size_t k = 0; k < g->params.n; k++)
+    if (l->leaves[e][k] != NOWHERE) out[l->leaves[e][k]] = g->params.at[k];
+  in[0] = truth(l, false);
+  for (size_t k = 0; k < np; k++)
+    if (!l->invariant[k]) in[at++] = out[k];
+  for (size_t i = 0; i < l->own.n; i++) in[at++] = out[np + i];
+  if (l->exits.n > 1) in[first_own] = exit_number(l, e);
+  at = 1;
+  for (size_t k = 0; k < np; k++) {
     if (l->invariant[k]) continue;
-    if (!in[at] && !is_among(x = left(l, g, k, held), n, in)) in[at] = x;
-    if (!in[at]) in[at] = anfi_undefined(g, l->type->items[at]);
+    if (!in[at] && !is_among(x = left(l, g, k, held), l->type->n, in)) in[at] = x;
     at++;
   }
-  return typed(anfi_apply(g, ANF_OP_MakeTuple, NULL, n, in), l->type, value);
-}
-
-static anf_node *again_with(looping *l, anf_graph *g, anf_node *const *args) {
-  return outcome_if(l, g, truth(l, true), args, NULL, NULL);
-}
-
-static anf_node *ends_with(looping *l, anf_graph *g, anf_node *value, const int64_t *held) {
-  return outcome_if(l, g, truth(l, false), NULL, value, held);
+  for (at = 1; at < l->type->n; at++)
+    if (!in[at]) in[at] = anfi_undefined(g, l->type->items[at]);
+  return typed(anfi_apply(g, ANF_OP_MakeTuple, NULL, l->type->n, in), l->type,
+               l->exits.at[e]->result);
 }
 
 static anf_node **copy_params(looping *l, anf_graph *g, const anf_graph *like) {
@@ -309,33 +400,14 @@ static const int64_t *held_by(looping *l, const anf_graph *old, const anf_node *
   return held;
 }
 
-/* Which parameters of the header the parameters of the step form of `old` hold. */
-static const int64_t *held_in(looping *l, const anf_graph *old) {
-  const int64_t *own = l->held[number_of(l, old)];
-  if (old != l->header) return own;
-  int64_t *held = ANFI_NEW_N(l->a, int64_t, old->params.n + 2);
-  size_t n = 0;
-  for (int state = 0; state < 2; state++)
-    for (size_t k = 0; k < old->params.n; k++)
-      if (l->invariant[k] == (state == 0)) held[n++] = (int64_t)k;
-  held[n] = NO_ORIGIN; // the value that is not there yet
-  return held;
-}
-
 /* Replaces t in step forms where it is called with arguments that are `held`: a graph of t's parameters that gives an
  * outcome. */
 static anf_graph *outcome_of(looping *l, anf_graph *t, const int64_t *held) {
   if (in_component(l, t) && t != l->header) return l->step[number_of(l, t)];
   anf_graph *g = anfi_graph_beside(t, t == l->header ? ANFI_BODY : ANFI_AFTER);
-  anf_node **p = copy_params(l, g, t), **in = ANFI_NEW_N(l->a, anf_node *, t->params.n + 1);
-  if (t == l->header) {
-    anfi_set_result(g, again_with(l, g, p));
-    return g;
-  }
-  in[0] = anfi_graph_value(t);
-  memcpy(in + 1, p, t->params.n * sizeof *in);
-  anf_node *value = typed(anfi_call(g, t->params.n + 1, in), l->header->result->type, NULL);
-  anfi_set_result(g, ends_with(l, g, value, held));
+  anf_node **p = copy_params(l, g, t);
+  anfi_set_result(g, t == l->header ? goes_on_with(l, g, truth(l, true), p, NULL)
+                                    : ends_with(l, g, number_of(l, t) - l->member.n, held));
   return g;
 }
 
@@ -356,17 +428,13 @@ static anf_node *goes_on(const looping *l, anf_graph *g, const anf_node *sw, anf
 
 static anf_node *result_outcome(looping *l, anf_graph *g, const anf_graph *old,
                                 const anfi_map *copies) {
-  anf_node *r = old->result;
-  if (r->kind != ANFI_CALL || !reaches_component(l, r))
-    return ends_with(l, g, anfi_copy_of(copies, r), held_in(l, old));
-  anf_node **in = ANFI_NEW_N(l->a, anf_node *, r->nin);
+  anf_node *r = old->result, **in = ANFI_NEW_N(l->a, anf_node *, r->nin);
   for (uint32_t i = 1; i < r->nin; i++) in[i] = anfi_copy_of(copies, r->in[i].def);
   anf_graph *t = anfi_value_graph(r->in[0].def);
-  if (t == l->header) return again_with(l, g, in + 1);
+  if (t == l->header) return goes_on_with(l, g, truth(l, true), in + 1, NULL);
   const anf_node *sw = r->in[0].def;
   if (l->exit && !t && other_than_header(l, sw) == l->exit)
-    return outcome_if(l, g, goes_on(l, g, sw, anfi_copy_of(copies, sw->in[0].def)), in + 1, NULL,
-                      NULL);
+    return goes_on_with(l, g, goes_on(l, g, sw, anfi_copy_of(copies, sw->in[0].def)), in + 1, NULL);
   const int64_t *held = held_by(l, old, r);
   in[0] = t ? anfi_graph_value(outcome_of(l, t, held)) : chosen_outcome(l, g, sw, copies, held);
   return typed(anfi_call(g, r->nin, in), l->type, r);
@@ -374,17 +442,15 @@ static anf_node *result_outcome(looping *l, anf_graph *g, const anf_graph *old,
 
 static void fill_step(looping *l, anf_graph *old, anf_graph *g, anfi_map *copies) {
   const anfi_node_vec order = order_of(l, old);
-  bool call = old->result->kind == ANFI_CALL && reaches_component(l, old->result);
   for (size_t k = 0; k < order.n; k++) {
     anf_node *n = order.at[k];
-    if (call && (n == old->result || n == old->result->in[0].def)) continue;
+    if (n == old->result || n == old->result->in[0].def) continue;
     anfi_copy_node(l->a, g, n, copies);
   }
   anfi_set_result(g, result_outcome(l, g, old, copies));
 }
 
-/* The header's step takes the invariants, then the state, then the value that is not there yet, if
- * there is no exit. */
+/* The header's step takes the invariants, then the state, then what exits are given in places of their own. */
 static anf_graph *header_step(looping *l, anfi_map *copies) {
   anf_graph *h = l->header, *g = anfi_graph_beside(h, ANFI_BODY);
   for (int state = 0; state < 2; state++)
@@ -393,7 +459,7 @@ static anf_graph *header_step(looping *l, anfi_map *copies) {
       if (l->invariant[k] == (state == 0))
         *anfi_map_at(copies, p->id) = anfi_key(typed(anfi_param(g, NULL, p->type), p->type, p));
     }
-  if (has_value(l)) anfi_param(g, NULL, h->result->type);
+  for (size_t i = 0; i < l->own.n; i++) anfi_param(g, NULL, l->own.at[i]);
   return g;
 }
 
@@ -415,44 +481,15 @@ static void make_steps(looping *l) {
   for (size_t i = 0; i < l->member.n; i++) fill_step(l, l->member.at[i], l->step[i], &copies[i]);
 }
 
-/* The first state of this type that no item before has, or their number. */
-static size_t place_for(const looping *l, const anf_type *t) {
-  const anf_graph *h = l->header;
-  for (size_t k = 0; k < h->params.n; k++) {
-    bool taken = l->invariant[k] || h->params.at[k]->type != t;
-    for (size_t i = 0; i < l->nplace; i++) taken |= l->place[i] == k;
-    if (!taken) return k;
-  }
-  return h->params.n;
-}
-
-static void find_places(looping *l) {
-  enum { MANY = 16 };
-  const anf_type *t = l->header->result->type;
-  bool tuple = t->kind == ANF_TYPE_TUPLE, arrays = false;
-  size_t n = tuple ? t->n : 1;
-  l->nplace = 0;
-  if (l->exit || n > MANY) return;
-  l->place = ANFI_NEW_N(l->a, size_t, n + 1);
-  for (size_t i = 0; i < n; i++) {
-    const anf_type *own = tuple ? t->items[i] : t;
-    arrays |= is_array(own);
-    l->place[i] = place_for(l, own);
-    l->nplace = i + 1;
-    if (own->kind != ANF_TYPE_TENSOR || l->place[i] == l->header->params.n) arrays = false, i = n;
-  }
-  if (!arrays) l->nplace = 0;
-}
-
-/* (bool, state types.., result type if there is no exit and it takes no places) */
+/* (bool, state types.., types of places of their own..) */
 static void find_type(looping *l) {
   const anf_graph *h = l->header;
-  const anf_type **t = ANFI_NEW_N(l->a, const anf_type *, h->params.n + 2);
+  const anf_type **t = ANFI_NEW_N(l->a, const anf_type *, h->params.n + l->own.n + 1);
   size_t n = 0;
   t[n++] = anfi_type_scalar(l->m->cx, ANF_BOOL);
   for (size_t k = 0; k < h->params.n; k++)
     if (!l->invariant[k]) t[n++] = h->params.at[k]->type;
-  if (has_value(l)) t[n++] = h->result->type;
+  for (size_t i = 0; i < l->own.n; i++) t[n++] = l->own.at[i];
   l->type = anfi_type_tuple(l->m->cx, n, t);
 }
 
@@ -462,31 +499,46 @@ static anf_node *item(looping *l, anf_node *loop, size_t i) {
   return typed(anfi_apply(loop->graph, ANF_OP_TupleGet, at, 1, &loop), loop->type->items[i], loop);
 }
 
-/* The value, of the states whose places it took. */
-static anf_node *value_of(looping *l, anf_node *loop) {
-  const anf_type *t = l->header->result->type;
-  anf_node **in = ANFI_NEW_N(l->a, anf_node *, l->nplace);
-  for (size_t i = 0; i < l->nplace; i++) {
-    size_t at = 0;
-    for (size_t k = 0; k < l->place[i]; k++) at += !l->invariant[k];
-    in[i] = item(l, loop, at);
+/* Takes the parameters of the header and what is in places of its own, and calls exit e. */
+static anf_node *leaver(looping *l, size_t e) {
+  anf_graph *x = l->exits.at[e], *g = anfi_graph_beside(x, ANFI_AFTER);
+  anf_node **in = ANFI_NEW_N(l->a, anf_node *, x->params.n + 1);
+  copy_params(l, g, l->header);
+  for (size_t i = 0; i < l->own.n; i++)
+    typed(anfi_param(g, NULL, l->own.at[i]), l->own.at[i], NULL);
+  in[0] = anfi_graph_value(x);
+  for (size_t k = 0; k < x->params.n; k++) {
+    size_t at = l->leaves[e][k];
+    in[k + 1] = at == NOWHERE ? anfi_undefined(g, x->params.at[k]->type) : g->params.at[at];
   }
-  if (t->kind != ANF_TYPE_TUPLE) return in[0];
-  return typed(anfi_apply(loop->graph, ANF_OP_MakeTuple, NULL, l->nplace, in), t, loop);
+  anf_node *call = anfi_call(g, x->params.n + 1, in);
+  anfi_set_result(g, typed(call, l->header->result->type, x->result));
+  return anfi_graph_value(g);
+}
+
+/* What is called after the loop. */
+static anf_node *after(looping *l, anf_graph *g, anf_node *number) {
+  size_t n = l->exits.n;
+  anf_node **in = ANFI_NEW_N(l->a, anf_node *, n + 1);
+  if (l->exit) return anfi_graph_value(l->exit);
+  if (n == 1) return leaver(l, 0);
+  in[0] = number;
+  for (size_t e = 0; e < n; e++) in[n == 2 ? 2 - e : e + 1] = leaver(l, e);
+  return anfi_apply(g, n == 2 ? ANF_OP_Switch : ANF_OP_SwitchLayer, NULL, n + 1, in);
 }
 
 /* The header's value for these arguments, in g; if there is `go` and it is false, the exit's. */
 static anf_node *looped(looping *l, anf_graph *g, anf_node *go, anf_node **args,
                         const anf_node *like) {
   const anf_graph *h = l->header;
-  anf_node **in = ANFI_NEW_N(l->a, anf_node *, h->params.n + 3);
+  anf_node **in = ANFI_NEW_N(l->a, anf_node *, h->params.n + l->own.n + 3);
   size_t n = 0, item_at = 0;
   in[n++] = anfi_graph_value(l->step[number_of(l, h)]);
   if (go) in[n++] = go;
   for (int state = 0; state < 2; state++)
     for (size_t k = 0; k < h->params.n; k++)
       if (l->invariant[k] == (state == 0)) in[n++] = args[k];
-  if (has_value(l)) in[n++] = anfi_undefined(g, h->result->type);
+  for (size_t i = 0; i < l->own.n; i++) in[n++] = anfi_undefined(g, l->own.at[i]);
   size_t ns = l->type->n - 1, nw = n - (go ? 2 : 1) - ns;
   const anfi_attrs *at =
       anfi_attrs_one(l->m, ANF_OP_Loop, anfi_value_new_i64(l->m->cx, ANF_INT, (int64_t)nw));
@@ -495,12 +547,12 @@ static anf_node *looped(looping *l, anf_graph *g, anf_node *go, anf_node **args,
   if (go)
     anfi_set_attrs(loop, anfi_attrs_set(l->m, loop, ANFI_LOOP_GUARDED,
                                         anfi_value_new_i64(l->m->cx, ANF_BOOL, 1)));
-  if (has_value(l)) return item(l, loop, ns - 1);
-  if (!l->exit) return value_of(l, loop);
-  in[0] = anfi_graph_value(l->exit);
-  for (size_t k = 0; k < h->params.n; k++)
-    in[k + 1] = l->invariant[k] ? args[k] : item(l, loop, item_at++);
-  return typed(anfi_call(g, h->params.n + 1, in), h->result->type, like);
+  size_t first_own = count_state(l);
+  in[0] = after(l, g, l->exits.n > 1 ? item(l, loop, first_own) : NULL);
+  for (n = 1; n <= h->params.n; n++)
+    in[n] = l->invariant[n - 1] ? args[n - 1] : item(l, loop, item_at++);
+  for (size_t i = 0; i < l->own.n; i++) in[n++] = item(l, loop, first_own + i);
+  return typed(anfi_call(g, n, in), h->result->type, like);
 }
 
 /* Choices between the header and the exit: ways in. Members of the component are called from outside
@@ -571,6 +623,7 @@ bool anfi_opt_loop(anfi_pass *p) {
   for (size_t i = 0; i < l.an->by_scc.n; i++) {
     if (!begins_recursion(&l, i) || !is_candidate(&l, i) || !find_header(&l) || !anfi_rewrite(p))
       continue;
+    list_exits(&l);
     find_invariants(&l);
     find_places(&l);
     find_type(&l);

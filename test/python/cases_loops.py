@@ -16,6 +16,35 @@ def check(f, n=66):
     assert abs(want - got) <= 1e-7 * (abs(want) + 1e-6), (f.__name__, got, want)
 
 
+def test_a_candidate_that_nested_branches_take():
+    def f(x):
+        z, acc = x * 0.5, 0.0
+        for i in range(1, len(x)):
+            prop = z.copy()
+            prop[i] = z[i] + 0.3 * (x[i - 1] - 0.5)
+            a = (z[i] - x[i]) ** 2 - (prop[i] - x[i]) ** 2 + 0.1 * (z[i] - z[i - 1]) ** 2
+            if a > 0:
+                z = prop
+                acc = acc + a
+            elif x[i] > 0.9:
+                z = prop
+        return np.sum(z * z) + acc
+    check(f)
+
+
+def test_returns_of_several_numbers():
+    def f(x):
+        y = x * 1.0
+        for i in range(1, len(x)):
+            y[i] = 0.9 * y[i - 1] + 0.2 * (x[i] - 0.4)
+            if y[i] < -5.0:
+                return np.sum(y[:5]) * y[i]
+            if i > 0.8 * len(x):
+                return np.sum(y * x)
+        return y[-1]
+    check(f)
+
+
 def test_a_loop_that_return_leaves():
     def f(x):
         z, s = np.zeros(len(x)), 0.0

@@ -185,8 +185,24 @@ static void put_exchange(maker *m) {
   put(m, below(m, 2) ? "l = (l[1], l[0]); " : "(z, l) = (l[0], (z, l[1])); ");
 }
 
+/* z with an element or two written, which is taken or dropped. */
+static void put_candidate(maker *m) {
+  int k = m->locals;
+  put(m, "c%d = IndexWrite(z, ", k);
+  put_index(m);
+  put(m, ", 0.5 * ");
+  put_number(m, 2);
+  put(m, "); ");
+  if (below(m, 2)) put(m, "c%d = IndexWrite(c%d, %s - 1, 0.9 * z[%s]); ", k, k, m->i, m->i);
+  put(m, "if 0.5 * c%d[", k);
+  put_index(m);
+  put(m, "] < ");
+  put_number(m, 2);
+  put(m, below(m, 2) ? " { z = c%d; s = 0.7 * s }; " : " { z = c%d }; ", k);
+}
+
 static void put_statement(maker *m) {
-  switch (below(m, 10)) {
+  switch (below(m, 11)) {
   case 0:
     put(m, "u%d = ", m->locals);
     put_number(m, 3);
@@ -223,6 +239,7 @@ static void put_statement(maker *m) {
     put(m, "]; ");
     return;
   case 8: put_exchange(m); return;
+  case 9: put_candidate(m); return;
   default: put_state(m);
   }
 }
@@ -261,6 +278,19 @@ static void put_tail(maker *m) {
   put(m, "  (s, t, z, l) = r%d(1, s, t, z, l)\n", k);
 }
 
+/* A loop that may be left with a number of the arrays that it writes. */
+static void put_search(maker *m) {
+  int k = m->parts;
+  put(m, "  def q%d(s, t, z, l) { for i in 1..len(x) { ", k);
+  put_body(m, 3);
+  put(m, "if 3 * i > 2 * len(x) and ");
+  put_condition(m, 2);
+  put(m, " { return 0.5 * s + Mean(z * x) }; ");
+  if (below(m, 2)) put(m, "if s < 0.0 { return 0.5 * s + z[i] * x[i] }; ");
+  put(m, exchanges(m) ? "l = (l[1], l[0]) }; " : "}; ");
+  put(m, "0.7 * t + Mean(z * l[0]) }\n  s = 0.5 * s + 0.5 * q%d(s, t, z, l)\n", k);
+}
+
 static void put_halves(maker *m) {
   int k = m->parts;
   m->inside = true;
@@ -287,7 +317,7 @@ static void put_function(maker *m) {
 }
 
 static void put_part(maker *m) {
-  static void (*const kinds[])(maker *) = {put_for,  put_for,    put_while,
+  static void (*const kinds[])(maker *) = {put_for,  put_for,    put_while, put_search,
                                            put_tail, put_halves, put_lanes};
   if (below(m, 3) == 0) put_function(m);
   m->locals = 0;

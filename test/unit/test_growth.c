@@ -24,6 +24,9 @@ typedef struct growth {
 #define X    "(x: f64[N]) "
 #define M    "(x: f64[N, 5]) "
 #define TERM "s = s * 0.5 + x[i] * y[i+1] * Sin(d * s) + y[i] * x[i-1] * Tanh(s * d); "
+#define LEFT /* a loop that is left with a number of the array that it writes */                   \
+  "{ def find(x) { z = 0.3 * x; s = 0.0; for i in 1..len(x) { z = IndexWrite(z, i, 0.5 * z[i-1] "  \
+  "+ x[i]); s = s + z[i]; if s > 0.9 * f64(len(x)) { return Sum(z * x) * s } }; Sum(z) * s }; "
 static const growth cases[] = {
     {"differences", X "{ s = 0.0; for i in 1..len(x) { d = x[i] - x[i-1]; s = s + d * d }; s }", 0,
      false, 0},
@@ -134,6 +137,52 @@ static const growth cases[] = {
     {"return of what a loop writes",
      X "{ def fill(x) { z = 0.3 * x; for i in 1..len(x) { z = IndexWrite(z, i, 0.5 * z[i-1] + "
        "x[i]); if z[i] > 1.97 { return z } }; z * 2.0 }; z = fill(x); Sum(z * z) }",
+     0, true, 0},
+    {"return of a number of the whole array", X LEFT "find(x) }", 0, false, 0},
+    {"returns of several numbers, of arrays that rounds exchange",
+     X
+     "{ def find(x) { u = x * 1.0; v = 0.5 * x; s = 0.0; for i in 1..len(x) { w = IndexWrite(u, i, "
+     "x[i] * v[i-1]); u = v; v = w; s = s + u[i] * v[i]; if s > 0.3 * f64(len(x)) { return Sum(u "
+     "* x) }; if s < -1e9 { return Sum(u * v) * s }; if x[i] > 2.0 { return x[i] } }; Sum(u * v * "
+     "v) + s }; find(x) }",
+     0, false, 0},
+    {"return of a number of the whole array, second order", X LEFT "Sum(grad(find)(x) ** 2) }", 0,
+     true, 0},
+    {"return of a number of the whole array, in a batch",
+     X LEFT "Sum(vmap(find)(Stack(x, x * 0.5, x * 0.1)) ** 2) }", 0, true, 0},
+    {"searches that return, in a loop",
+     X
+     "{ def find(x, k) { j = k; while j < k + 5 { if x[j % len(x)] > x[k] { return x[j % len(x)] * "
+     "x[k] }; j = j + 1 }; x[k] }; s = 0.0; for i in 0..len(x) { s = s + find(x, i) * x[i] }; s }",
+     0, false, 0},
+    {"a candidate that is taken or dropped",
+     X
+     "{ z = 0.5 * x; best = 1.0; for i in 1..len(x) { c = IndexWrite(z, i, x[i] * z[i-1] + 0.3); e "
+     "= Abs(c[i] - 0.8 * c[i-1]); if e < best { z = c; best = e * 0.9 + 0.1 } }; Sum(z * z) + best "
+     "}",
+     0, true, 0},
+    {"a candidate of two writes", // as two elements are exchanged
+     X "{ z = 0.5 * x; best = 0.4; for i in 1..len(x) { c = IndexWrite(IndexWrite(z, i, z[i-1]), "
+       "i-1, z[i] * 0.9); e = c[i] * x[i] - 0.8 * c[i-1]; z = if e < best { c } else { z }; best = "
+       "0.5 * best + 0.5 * e }; Sum(z * z) + best }",
+     0, true, 0},
+    {"a candidate of a row",
+     M
+     "{ z = 0.5 * x; best = 1e9; for i in 1..len(x) { c = IndexWrite(z, i, x[i] * z[i-1], axis=0, "
+     "mode=\"add\"); e = Sum(c[i] * x[i]); if e >= best { } else { z = c; best = e * 0.9 + 0.1 } "
+     "}; Sum(z * z) + best }",
+     5, true, 0},
+    {"a candidate that nested branches take",
+     X
+     "{ z = 0.5 * x; acc = 0.1; for i in 1..len(x) { c = IndexWrite(z, i, z[i] + 0.3 * x[i-1] - "
+     "0.15); a = c[i] - x[i] + 0.2; if a > 0.0 { z = c; acc = 0.9 * acc + 0.1 * a * a } else { if "
+     "x[i] > 0.7 { z = c } } }; Sum(z * z) + acc }",
+     0, true, 0},
+    {"candidates of two arrays, in nested branches",
+     X
+     "{ z = 0.5 * x; w = 0.25 * x; for i in 1..len(x) { if x[i] > 0.3 { c = IndexWrite(z, i, "
+     "w[i-1] * x[i]); if c[i] > 0.2 * z[i-1] { z = c } else { d = IndexWrite(w, i-1, 0.5 * z[i]); "
+     "if d[i-1] < x[i] { w = d } } } }; Sum(z * w * z) }",
      0, true, 0},
     {"the best state is copied",
      X "{ z = x * 1.0; best = z; fb = 1e9; for i in 1..len(x) { z = IndexWrite(z, i, 0.5 * z[i-1] "
