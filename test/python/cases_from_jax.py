@@ -503,3 +503,33 @@ def test_results_that_are_no_tree_here():
         assert "gives a Partial" in str(e), e
     else:
         raise AssertionError("a result was dropped")
+
+
+def test_typed_keys_of_random_numbers():
+    need_jax()
+    k = jax.random.key(3)
+    draw = anfora.from_jax(lambda k, x: jnp.sum(x * jax.random.normal(k, x.shape)))
+    same(draw(k, np.ones(3)), jnp.sum(jax.random.normal(k, (3,))))
+    same(anfora.grad(draw, 1)(k, np.ones(3)), jax.random.normal(k, (3,)))
+    keys = jax.random.split(k, 4)
+    same(anfora.vmap(draw, (0, None))(keys, np.ones(3)), jax.vmap(lambda k: jax.random.normal(k, (3,)).sum())(keys))
+
+    def step(state):  # as a state of training holds one
+        state = dict(state, rng=jax.random.split(state["rng"])[0], none=None)
+        return {**state, "w": state["w"] * jax.random.bernoulli(state["rng"], 0.5, (8,)), "all": jax.random.split(state["rng"], (2, 3))}
+    f, state, want = anfora.from_jax(step), {"w": np.ones(8), "rng": k}, {"w": jnp.ones(8), "rng": k}
+    for _ in range(3):
+        state, want = f(state), step(want)
+        assert state["rng"].dtype == k.dtype and state["all"].shape == (2, 3)
+        same(*(dict(s, rng=jax.random.key_data(s["rng"]), all=jax.random.key_data(s["all"])) for s in (state, want)))
+    made = anfora.from_jax(lambda x: jax.random.key(7, impl="rbg"))(np.ones(2))
+    assert jax.random.key_impl(made) == "rbg" and jax.random.key_data(made).tolist() == jax.random.key_data(jax.random.key(7, impl="rbg")).tolist()
+
+
+def test_vmap_gives_a_function_of_jax_one_lane():
+    need_jax()
+    f = anfora.from_jax(lambda t, x: jnp.sum(x * x.shape[0]) + t["a"][0])
+    x, t = np.arange(12.0).reshape(4, 3), {"a": [np.arange(4.0)], "b": np.ones(2)}
+    same(anfora.vmap(f, (None, 1))({"a": [2.0]}, x), x.sum(0) * 4 + 2)
+    same(anfora.vmap(f, ({"a": 0, "b": None}, 0))(t, x), x.sum(1) * 3 + np.arange(4))
+    same(anfora.vmap(anfora.vmap(anfora.grad(f, 1), (None, 0)), (None, 1))({"a": [2.0]}, x.reshape(2, 2, 3)), np.full((2, 2, 3), 3.0))
