@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions of JAX through StableHLO: values beside JAX's own, gradients beside jax.grad's. Without JAX each case says so and is skipped."""
+import dataclasses
 import importlib.util
 import os
 import subprocess
 import tempfile
+from typing import Any
 
 import numpy as np
 
@@ -495,14 +497,44 @@ def test_results_are_what_the_function_gives():
         same(got, want)
 
 
-def test_results_that_are_no_tree_here():
+def test_objects_that_jax_takes_apart():
     need_jax()
-    try:
-        anfora.from_jax(lambda x: jax.tree_util.Partial(jnp.add, x))(x23())
-    except anfora.CompileError as e:
-        assert "gives a Partial" in str(e), e
-    else:
-        raise AssertionError("a result was dropped")
+
+    @jax.tree_util.register_pytree_node_class
+    class Layer:  # as modules of Equinox are
+        def __init__(self, w, b, act):
+            self.w, self.b, self.act = w, b, act
+
+        def tree_flatten(self):
+            return (self.w, self.b), self.act
+
+        @classmethod
+        def tree_unflatten(cls, act, parts):
+            return cls(*parts, act)
+
+        def __call__(self, x):
+            return self.act(x @ self.w + self.b)
+
+    @jax.tree_util.register_dataclass
+    @dataclasses.dataclass
+    class State:  # as Flax's TrainState is
+        step: int
+        layer: Layer
+        apply: Any = dataclasses.field(metadata={"static": True})
+
+    def train(s, x):
+        g = jax.grad(lambda m: jnp.sum(s.apply(m, x) ** 2))(s.layer)
+        return dataclasses.replace(s, step=s.step + 1, layer=jax.tree.map(lambda p, d: p - 0.1 * d, s.layer, g))
+    f, x = anfora.from_jax(train), x23()
+    got = want = State(0, Layer(np.ones((3, 2)), np.zeros(2), jnp.tanh), Layer.__call__)
+    for _ in range(2):
+        got, want = f(got, x), train(want, x)
+        assert type(got) is State and type(got.layer) is Layer and got.apply is Layer.__call__ and got.layer.act is jnp.tanh
+        same((got.step, got.layer.w, got.layer.b), (want.step, want.layer.w, want.layer.b))
+    same(anfora.grad(anfora.from_jax(lambda m, x: jnp.sum(m(x))))(want.layer, x).w, jax.grad(lambda m, x: jnp.sum(m(x)))(want.layer, x).w)
+    part = anfora.from_jax(lambda x: jax.tree_util.Partial(jnp.add, x))(x)
+    assert type(part) is jax.tree_util.Partial and part.func is jnp.add
+    same(part.args, (x,))
 
 
 def test_typed_keys_of_random_numbers():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Typed keys of random numbers, `jax.random.key(0)`: in programs a record of their data, integers of 32 bits."""
+"""Objects of JAX in programs. Typed keys of random numbers, `jax.random.key(0)`, are a record of their data, integers of 32 bits; objects of
+classes that are registered with JAX are records of their parts."""
 from __future__ import annotations
 
 import functools
@@ -8,7 +9,7 @@ from typing import Any, Callable
 import jax
 import numpy as np
 
-from .._tree import field_names, register_pytree_node, registered
+from .._tree import OTHERS, Node, field_names, register_pytree_node, registered, taken_apart
 
 
 def is_key(x: Any) -> bool:
@@ -52,4 +53,21 @@ def kind_of(x: Any) -> tuple:
     return kind, field_names(kind)[0]  # type: ignore[index]
 
 
+TREE = Node(lambda x: jax.tree_util.tree_flatten(x, is_leaf=lambda y: y is not x), jax.tree_util.tree_unflatten)
+
+
+def _apart(x: Any) -> Node | None:
+    """Objects of classes that are registered with JAX, such as modules of Equinox and Flax's FrozenDict."""
+    own = isinstance(x, (type, dict, tuple, list)) or field_names(type(x)) is not None or jax.tree_util.all_leaves([x])
+    return None if own else TREE
+
+
+def with_constants(x: Any) -> tuple[type, list] | None:
+    """(the class in programs, the parts) of a dataclass some of whose fields JAX does not take apart, as the functions in Flax's TrainState"""
+    if isinstance(x, tuple) or len(TREE.flatten(x)[0]) == len(field_names(type(x)) or ()):
+        return None
+    return taken_apart(TREE, x)
+
+
+OTHERS.append(_apart)
 register_pytree_node(type(jax.random.key(0)), lambda k: ((jax.random.key_data(k),), _impl(k)), _made)
