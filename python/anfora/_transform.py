@@ -60,8 +60,9 @@ def _row_of(s: Shape, axis: Any) -> Shape:
         kind, dims = s.of
         at = axis % len(dims) if isinstance(axis, int) and dims else len(dims)
         return Shape("leaf", of=(kind, dims[:at] + dims[at + 1:]))
-    axes = [axis[n] for n in s.names] if isinstance(axis, dict) else axis if isinstance(axis, (tuple, list)) else [axis] * len(s.parts)
-    return Shape(s.kind, list(map(_row_of, s.parts, axes)), s.names, s.of)
+    axes = [axis] * len(s.parts) if isinstance(axis, int) else list(axis) if isinstance(axis, (tuple, list)) else \
+        [axis[n] for n in s.names if n in axis] if isinstance(axis, dict) else []
+    return Shape(s.kind, list(map(_row_of, s.parts, axes)), s.names, s.of) if len(axes) == len(s.parts) else s  # what does not fit is refused later
 
 
 class Transformed(Function):

@@ -106,5 +106,6 @@ def test_what_lanes_cannot_tell_is_refused():
                     ("median", lambda y: y[y > 0].median()), ("std", lambda y: y[y > 0].std()), ("linear", lambda y: F.linear(y[y > 0], y[0])),
                     ("cat", lambda y: torch.cat([y[y > 0], y[y < 0]]).sum()), ("dropout", lambda y: F.dropout(y[y > 0], 0.5).sum()),
                     ("write another", lambda y: (y[y > 0].detach().mul_(2) * y[y > 0]).sum()), ("while gradients are off", lambda y: torch.no_grad()(y[y > 0].mul_)(2).sum()),
-                    ("has a dim for", lambda y: (y[y[:, 0] > 0] * y).sum()), ("another mask", lambda y: (y[y > 0] * y[0][y[0] > 0]).sum())):
+                    ("cosine_similarity", lambda y: F.cosine_similarity(y[y[:, 0] > 0], y[:1], 1).sum()), ("has a dim for", lambda y: (y[y[:, 0] > 0] * y).sum()), ("another mask", lambda y: (y[y > 0] * y[0][y[0] > 0]).sum())):
         raises(CompileError, word, at.compile_step(m, f, torch.optim.SGD(m.parameters(), lr=0.1)), rows())
+    raises(IndexError, "does not match", at.compile_step(m, lambda y: y[(y > 0).reshape(4, 6)].sum(), torch.optim.SGD(m.parameters(), lr=0.1)), rows())

@@ -78,7 +78,13 @@ def _filled(rows: torch.Tensor, mask: torch.Tensor) -> Lanes:
 
 def taken(x: torch.Tensor, mask: torch.Tensor) -> Lanes:
     """x[mask]"""
-    return _filled(x.reshape(mask.numel(), *x.shape[mask.dim():]), truths(mask).reshape(-1))
+    return _filled(_by_lanes(x, mask), truths(mask).reshape(-1))
+
+
+def _by_lanes(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    if x.shape[:mask.dim()] != mask.shape:
+        raise IndexError(f"The shape of the mask {list(mask.shape)} does not match the shape of the indexed tensor {list(x.shape)}")
+    return x.reshape(mask.numel(), *x.shape[mask.dim():])
 
 
 def places(mask: torch.Tensor) -> Lanes:
@@ -127,7 +133,7 @@ def write(x: Any, index: tuple, value: Any) -> None:
         raise _refused("an assignment to parts")
     if len(index) == 1 and isinstance(index[0], torch.Tensor):
         mask = truths(index[0])
-        rows, flat = x.reshape(mask.numel(), *x.shape[mask.dim():]), mask.reshape(-1)
+        rows, flat = _by_lanes(x, mask), mask.reshape(-1)
         new = value.whole if isinstance(value, Lanes) else _beside(value, rows)
         _mask([Lanes(rows, flat), value])
         x.copy_(torch.where(_on(flat, rows), new.to(x.dtype), rows).reshape(x.shape))
@@ -255,7 +261,7 @@ def _combined(name: str, x: Lanes, dims: list, keep: bool, dtype: Any) -> torch.
 def _reduced(func: Any, name: str, args: tuple, kwargs: dict) -> Any:
     """Functions of a dim; those of all dims, or the first, leave lanes out."""
     x, at = args[0], DIM[name]
-    if not isinstance(x, Lanes):
+    if not isinstance(x, Lanes) or any(isinstance(p, torch.Tensor) for p in _parts([args, list(kwargs.values())])):
         raise _refused(name)
     dim = kwargs.get("dim", args[at] if len(args) > at else None)
     n = x.whole.dim() + (name == "unsqueeze")
@@ -293,8 +299,10 @@ def _loss(func: Any, name: str, args: tuple, kwargs: dict) -> Any:
 
 
 def _index_add(func: Any, args: tuple, kwargs: dict) -> Any:
+    if len(args) != 4 or kwargs:
+        raise _refused("index_add")
     x, dim, at, source = args
-    if isinstance(x, Lanes) or kwargs or dim % x.dim() or not isinstance(at, Lanes) or not isinstance(source, Lanes):
+    if isinstance(x, Lanes) or dim % x.dim() or not isinstance(at, Lanes) or not isinstance(source, Lanes):
         raise _refused("index_add")
     rows = source.whole
     return func(x, dim, at.whole, torch.where(_on(_mask([at, source]), rows), rows, torch.zeros((), dtype=rows.dtype)))
@@ -302,6 +310,8 @@ def _index_add(func: Any, args: tuple, kwargs: dict) -> Any:
 
 def _rows(func: Any, name: str, args: tuple, kwargs: dict) -> Any:
     """Functions of the last dims of lanes and of tensors that all share."""
+    if len(args) < 2:
+        raise _refused(name)
     x = args[0]
     last = len(args[1]) if name == "layer_norm" else 0 if name in ("embedding", "one_hot") else 1
     if not isinstance(x, Lanes) or is_lanes(*args[1:], *kwargs.values()) or x.whole.dim() <= last:
@@ -328,7 +338,7 @@ def computed(func: Any, args: tuple, kwargs: dict) -> Any:
         if plain not in ELEMENTWISE:
             raise _refused(called)
         return _in_place(func, called, args, kwargs)
-    if name == "index_select" and isinstance(args[0], torch.Tensor) and args[1] % args[0].dim() == 0 and isinstance(args[2], Lanes):
+    if name == "index_select" and len(args) == 3 and isinstance(args[0], torch.Tensor) and args[1] % args[0].dim() == 0 and isinstance(args[2], Lanes):
         return Lanes(func(args[0], args[1], args[2].whole), args[2].mask)
     if name == "dropout" and not _drops(*args[1:], **kwargs):
         return _view(args[0], Lanes(args[0].whole, args[0].mask))

@@ -513,8 +513,10 @@ class _Code:
         gm = settled(traced)
         try:
             pure = _pure(gm, args)
-        except OPEN as e:  # sizes that the trace left open
-            raise by_data(e, str(e).splitlines()[0]) from None
+        except (RuntimeError, *OPEN) as e:  # of sizes that the trace left open
+            if not isinstance(e, OPEN) and "SymInt" not in str(e):
+                raise
+            raise by_data(e, "the size of a tensor depends on data") from None
         if python_draws(step.watched) != before:
             raise refuse("the model draws random numbers of Python or NumPy, which would be those of the trace in all steps",
                          "draw them by torch, or outside, and give them to the step as an argument")
