@@ -62,7 +62,7 @@ def test_losses_of_what_a_mask_takes():
     many(lambda y: y[y > 9].sum() + y.sum() + (~(y[y > 0] > 0.2)).any() + (y[y > 9] > 0).all())  # no element
 
 
-class Experts(nn.Module):
+class Experts(nn.Module if HAS_TORCH else object):
     """A mixture of experts that computes each row by those which its gate has chosen."""
 
     def __init__(self, by_index):
