@@ -52,6 +52,19 @@ def given_static(w: Any, f: Function, nodes: list) -> tuple[list, list[str]]:
     return shapes, texts
 
 
+def _row_of(s: Shape, axis: Any) -> Shape:
+    """The shape of what one lane of a vmap has of an argument."""
+    if axis is None or s.kind in ("none", "static"):
+        return s
+    if s.kind == "leaf":
+        kind, dims = s.of
+        at = axis % len(dims) if isinstance(axis, int) and dims else len(dims)
+        return Shape("leaf", of=(kind, dims[:at] + dims[at + 1:]))
+    axes = [axis] * len(s.parts) if isinstance(axis, int) else list(axis) if isinstance(axis, (tuple, list)) else \
+        [axis[n] for n in s.names if n in axis] if isinstance(axis, dict) else []
+    return Shape(s.kind, list(map(_row_of, s.parts, axes)), s.names, s.of) if len(axes) == len(s.parts) else s  # what does not fit is refused later
+
+
 class Transformed(Function):
     """A transform of functions, such as ``grad(f)``."""
 
@@ -65,6 +78,8 @@ class Transformed(Function):
         return self._around([f._emit(b) for f in self._functions])
 
     def _emit_like(self, b: Builder, shapes: list[Shape]) -> str:
+        if self._word == "vmap":
+            shapes = [_row_of(s, axis) for s, axis in zip(shapes, self._axes(frozenset()))]
         return self._around([self._functions[0]._emit_like(b, shapes), *(f._emit(b) for f in self._functions[1:])])
 
     def __reduce__(self) -> Any:

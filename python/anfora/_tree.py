@@ -42,14 +42,15 @@ def field_names(kind: Any) -> tuple[str, ...] | None:
 
 # ---- classes that a user has registered, and dictionaries of other classes ----
 
-class _Node:
+class Node:
     """How objects of a class are taken apart and made."""
 
     def __init__(self, flatten: Callable, unflatten: Callable) -> None:
         self.flatten, self.unflatten = flatten, unflatten
 
 
-REGISTERED: dict[type, _Node] = {}
+REGISTERED: dict[type, Node] = {}
+OTHERS: list[Callable] = []  # each gives a Node for an object of a class that another library takes apart, else None
 _KINDS: dict[Any, type] = {}  # (class, names of the parts, what is constant) -> the class in programs
 
 
@@ -58,7 +59,7 @@ def register_pytree_node(kind: type, flatten: Callable, unflatten: Callable) -> 
     What is constant can be compared and hashed; there is code for each."""
     if kind in REGISTERED:
         raise ValueError(f"{kind.__name__} is registered already")
-    REGISTERED[kind] = _Node(flatten, unflatten)
+    REGISTERED[kind] = Node(flatten, unflatten)
 
 
 def register_pytree_node_class(kind: type) -> type:
@@ -89,9 +90,12 @@ def _frozen(x: Any) -> Any:
 def registered(x: Any) -> tuple[type, list] | None:
     """(the class in programs, the parts) of an object of a registered class. That class has the constant parts of the object
     as its own, and makes such objects of new parts."""
-    node = REGISTERED.get(type(x))
-    if node is None:
-        return None
+    node = REGISTERED.get(type(x)) or next(filter(None, (of(x) for of in OTHERS)), None)
+    return None if node is None else taken_apart(node, x)
+
+
+def taken_apart(node: Node, x: Any) -> tuple[type, list]:
+    """The same by a node that is given."""
     parts, constant = node.flatten(x)
     parts, attributes = list(parts), dict(x._asdict() if hasattr(x, "_fields") else getattr(x, "__dict__", {}))
     left, names = dict(attributes), []
@@ -446,7 +450,9 @@ def plain_value(x: Any, cast: str | None = None) -> Any:
     if names is not None:
         items = x.values() if isinstance(x, dict) else [getattr(x, n) for n in names]
         return [names, tuple(map(plain_value, items))]
-    return tuple(map(plain_value, x)) if type(x) in (tuple, list) else _core.asarray(x)
+    if type(x) in (tuple, list):
+        return tuple(map(plain_value, x))
+    return None if _is_static(x) else _core.asarray(x)
 
 
 # ---- structure of results ----

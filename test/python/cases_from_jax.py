@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions of JAX through StableHLO: values beside JAX's own, gradients beside jax.grad's. Without JAX each case says so and is skipped."""
+import dataclasses
 import importlib.util
 import os
 import subprocess
 import tempfile
+from typing import Any
 
 import numpy as np
 
@@ -495,11 +497,71 @@ def test_results_are_what_the_function_gives():
         same(got, want)
 
 
-def test_results_that_are_no_tree_here():
+def test_objects_that_jax_takes_apart():
     need_jax()
-    try:
-        anfora.from_jax(lambda x: jax.tree_util.Partial(jnp.add, x))(x23())
-    except anfora.CompileError as e:
-        assert "gives a Partial" in str(e), e
-    else:
-        raise AssertionError("a result was dropped")
+
+    @jax.tree_util.register_pytree_node_class
+    class Layer:  # as modules of Equinox are
+        def __init__(self, w, b, act):
+            self.w, self.b, self.act = w, b, act
+
+        def tree_flatten(self):
+            return (self.w, self.b), self.act
+
+        @classmethod
+        def tree_unflatten(cls, act, parts):
+            return cls(*parts, act)
+
+        def __call__(self, x):
+            return self.act(x @ self.w + self.b)
+
+    @jax.tree_util.register_dataclass
+    @dataclasses.dataclass
+    class State:  # as Flax's TrainState is
+        step: int
+        layer: Layer
+        apply: Any = dataclasses.field(metadata={"static": True})
+
+    def train(s, x):
+        g = jax.grad(lambda m: jnp.sum(s.apply(m, x) ** 2))(s.layer)
+        return dataclasses.replace(s, step=s.step + 1, layer=jax.tree.map(lambda p, d: p - 0.1 * d, s.layer, g))
+    f, x = anfora.from_jax(train), x23()
+    got = want = State(0, Layer(np.ones((3, 2)), np.zeros(2), jnp.tanh), Layer.__call__)
+    for _ in range(2):
+        got, want = f(got, x), train(want, x)
+        assert type(got) is State and type(got.layer) is Layer and got.apply is Layer.__call__ and got.layer.act is jnp.tanh
+        same((got.step, got.layer.w, got.layer.b), (want.step, want.layer.w, want.layer.b))
+    same(anfora.grad(anfora.from_jax(lambda m, x: jnp.sum(m(x))))(want.layer, x).w, jax.grad(lambda m, x: jnp.sum(m(x)))(want.layer, x).w)
+    part = anfora.from_jax(lambda x: jax.tree_util.Partial(jnp.add, x))(x)
+    assert type(part) is jax.tree_util.Partial and part.func is jnp.add
+    same(part.args, (x,))
+
+
+def test_typed_keys_of_random_numbers():
+    need_jax()
+    k = jax.random.key(3)
+    draw = anfora.from_jax(lambda k, x: jnp.sum(x * jax.random.normal(k, x.shape)))
+    same(draw(k, np.ones(3)), jnp.sum(jax.random.normal(k, (3,))))
+    same(anfora.grad(draw, 1)(k, np.ones(3)), jax.random.normal(k, (3,)))
+    keys = jax.random.split(k, 4)
+    same(anfora.vmap(draw, (0, None))(keys, np.ones(3)), jax.vmap(lambda k: jax.random.normal(k, (3,)).sum())(keys))
+
+    def step(state):  # as a state of training holds one
+        state = dict(state, rng=jax.random.split(state["rng"])[0], none=None)
+        return {**state, "w": state["w"] * jax.random.bernoulli(state["rng"], 0.5, (8,)), "all": jax.random.split(state["rng"], (2, 3))}
+    f, state, want = anfora.from_jax(step), {"w": np.ones(8), "rng": k}, {"w": jnp.ones(8), "rng": k}
+    for _ in range(3):
+        state, want = f(state), step(want)
+        assert state["rng"].dtype == k.dtype and state["all"].shape == (2, 3)
+        same(*(dict(s, rng=jax.random.key_data(s["rng"]), all=jax.random.key_data(s["all"])) for s in (state, want)))
+    made = anfora.from_jax(lambda x: jax.random.key(7, impl="rbg"))(np.ones(2))
+    assert jax.random.key_impl(made) == "rbg" and jax.random.key_data(made).tolist() == jax.random.key_data(jax.random.key(7, impl="rbg")).tolist()
+
+
+def test_vmap_gives_a_function_of_jax_one_lane():
+    need_jax()
+    f = anfora.from_jax(lambda t, x: jnp.sum(x * x.shape[0]) + t["a"][0])
+    x, t = np.arange(12.0).reshape(4, 3), {"a": [np.arange(4.0)], "b": np.ones(2)}
+    same(anfora.vmap(f, (None, 1))({"a": [2.0]}, x), x.sum(0) * 4 + 2)
+    same(anfora.vmap(f, ({"a": 0, "b": None}, 0))(t, x), x.sum(1) * 3 + np.arange(4))
+    same(anfora.vmap(anfora.vmap(anfora.grad(f, 1), (None, 0)), (None, 1))({"a": [2.0]}, x.reshape(2, 2, 3)), np.full((2, 2, 3), 3.0))

@@ -21,9 +21,9 @@ from .. import _core
 from .._errors import CompileError, SourceMap, translated
 from .._function import Function as Compiled
 from .._programs import read_text
-from .._tree import Shape, field_names, made_of, quoted, shape_of
+from .._tree import Shape, field_names, made_of, quoted, registered, shape_of
 from .._compile.emit import fail, safe_name
-from . import _rules
+from . import _objects, _rules
 from ._primitive import NAMES, Function
 
 __all__ = ["FromJax", "Function", "from_jax"]
@@ -70,16 +70,31 @@ def _leaves(s: Shape, text: str) -> list[str]:
 
 class _Name(str):
     """What the language calls an array, a leaf of a tree of JAX."""
+    hint: Any = None
+
+
+def _named(name: str, like: Any) -> Any:
+    """A result of the program as JAX has it: a key is a record of its data."""
+    if not _objects.is_key(like):
+        return _Name(name)
+    kind, data = _objects.kind_of(like)
+    out = _Name(f"{{{quoted(data)} = {name}}}")
+    out.hint = kind, [None]
+    return out
 
 
 def _nested(tree: Any, classes: list) -> tuple[str, Any]:
     """The results as JAX's tree has them, of their names, and the hint that says what Python has in their place. Objects, whose
     classes are noted, are records."""
     if isinstance(tree, _Name):
-        return tree, None
+        return tree, tree.hint
     names = None if isinstance(tree, dict) else field_names(type(tree))
     if isinstance(tree, dict):
         names, parts, kind = tree.keys(), tree.values(), "dict" if type(tree) is dict else type(tree)
+    elif names is not None and (node := _objects.with_constants(tree)) is not None:
+        kind, parts = node
+        names = field_names(kind)
+        classes.append(kind)
     elif names is not None:
         classes.append(type(tree))
         parts, kind = [getattr(tree, n) for n in names], type(tree)
@@ -88,8 +103,9 @@ def _nested(tree: Any, classes: list) -> tuple[str, Any]:
     elif tree is None or jax.tree_util.all_leaves([tree]):
         return "None", None  # what objects have that is no array
     else:
-        fail(None, f"a function of JAX gives a {type(tree).__name__}, which is no dictionary, tuple, list, named tuple or dataclass",
-             "return its parts in one of these")
+        kind, parts = registered(tree)  # type: ignore[misc]
+        names = field_names(kind)
+        classes.append(kind)
     texts, hints = zip(*(_nested(x, classes) for x in parts)) if parts else ((), ())
     if names is None:
         return "(" + "".join(x + ", " for x in texts) + ")", (kind, list(hints))
@@ -97,7 +113,7 @@ def _nested(tree: Any, classes: list) -> tuple[str, Any]:
 
 
 def _is_wide(pattern: Any) -> bool:
-    return any(x.dtype.itemsize == (16 if x.dtype.kind == "c" else 8) and not getattr(x, "weak_type", False) for x in jax.tree.leaves(pattern))
+    return any(not _objects.is_key(x) and x.dtype.itemsize == (16 if x.dtype.kind == "c" else 8) and not getattr(x, "weak_type", False) for x in jax.tree.leaves(pattern))
 
 
 def _read(text: str, name: str) -> Any:
@@ -113,8 +129,9 @@ class _Lowered:
 
     def __init__(self, f: Callable, name: str, patterns: list) -> None:
         with jax.enable_x64(True) if _is_wide(patterns) else jax.enable_x64(jax.config.jax_enable_x64):
+            f, patterns, keys = _objects.as_data(f, patterns)
             lowered = _rules.lowered(f, patterns)
-            self.results = jax.tree.map(lambda x: x, lowered.out_info)
+            self.results = jax.tree.map(lambda x, key: x if key is None else key, lowered.out_info, keys[0], is_leaf=lambda x: x is None)
         self.start = f"jax{next(_number)}_main"
         prefix = self.start.removesuffix("main")
         self.core = _read(_SYMBOL.sub(lambda m: "@" + prefix + m[1], lowered.as_text()), name)
@@ -179,7 +196,7 @@ class FromJax(Compiled):
             given = [leaf for p, s in zip(params, shapes) for leaf in _leaves(s, p)]
             leaves, structure = jax.tree.flatten(lowered.results)
             names = ["y"] if len(leaves) == 1 else [f"y[{i}]" for i in range(len(leaves))]
-            result, hint = _nested(jax.tree.unflatten(structure, map(_Name, names)), b.classes)
+            result, hint = _nested(jax.tree.unflatten(structure, map(_named, names, leaves)), b.classes)
             u.hints = [hint]
             return f"def \ue001{u.number}\ue002({', '.join(params)}) {{\n  y = {lowered.start}({', '.join(given)})\n  {result}\n}}\n"
         return b.unit(self, self.__name__, write, (lowered.start,))

@@ -18,7 +18,7 @@ from torch.fx.passes.split_module import split_module
 from .. import _core
 from ._apart import APART
 from ._frozen import Frozen, static_inputs
-from ._graph import Sizes, TRUTHS, Traced, Writer, attribute, describe
+from ._graph import AGAIN, Sizes, TRUTHS, Traced, Writer, attribute, describe, drawing
 from ._orders import Orders
 from ._quantised import quantised
 from ._sizes import AnySize, batch_of
@@ -137,11 +137,12 @@ class Code:
             return position[node]
         if node.op == "get_attr":
             x = attribute(node, self.of.gm)
-            return lambda: x
-        return _drawn(node, sizes)
+            return lambda args: x
+        draw = _drawn(node, sizes)
+        return _with_state(draw, position[node.args[0]]) if node.target is AGAIN else lambda args: draw()
 
     def run(self, args: Any) -> Any:
-        given = [args[s] if type(s) is int else s() for s in self.sources]
+        given = [args[s] if type(s) is int else s(args) for s in self.sources]
         made = self.function(given) if self.function else ()
         for i, shape, more, words in self.checked:
             aten._linalg_check_errors(_core.give(made[i], torch.Tensor).reshape(shape), *more, **words)
@@ -176,11 +177,24 @@ def _drawn(node: Any, sizes: Sizes) -> Callable[[], torch.Tensor]:
                 return sizes(meta)
             return torch.empty_strided(sizes.dims(meta), [sizes(k) for k in meta.stride()], dtype=meta.dtype)  # numbers fill memory in order
         return [argument(x) for x in a] if isinstance(a, (list, tuple)) else sizes(a)
-    args, kwargs = argument(list(node.args)), {k: argument(v) for k, v in node.kwargs.items()}
+    op, given = drawing(node)
+    args, kwargs = argument(list(given)), {k: argument(v) for k, v in node.kwargs.items()}
     kwargs.pop("pin_memory", None)
-    if node.target is aten.bernoulli.p and getattr(node.args[0], "target", None) in EMPTY:
+    if op is aten.bernoulli.p and getattr(given[0], "target", None) in EMPTY:
         return lambda: torch.empty_like(args[0]).bernoulli_(*args[1:]).bool()  # in place, which fills memory in its order; aten.bernoulli gives row-major results
-    return (lambda: node.target(*args, **kwargs).bool()) if node.target in TRUTHS else lambda: node.target(*args, **kwargs)
+    return (lambda: op(*args, **kwargs).bool()) if op in TRUTHS else lambda: op(*args, **kwargs)
+
+
+def _with_state(draw: Callable, at: int) -> Callable:
+    """Draws what the generator drew in the state that an argument tells, and leaves it as it is."""
+    def again(args: Any) -> torch.Tensor:
+        now = torch.get_rng_state()
+        torch.set_rng_state(args[at])
+        try:
+            return draw()
+        finally:
+            torch.set_rng_state(now)
+    return again
 
 
 # ---- graphs with ops that no row has ----
@@ -199,14 +213,27 @@ def refused_nodes(gm: torch.fx.GraphModule) -> dict:
 
 
 def _complete(gm: torch.fx.GraphModule) -> None:
-    """Numbers that are drawn again for a forward pass that is computed again: PyTorch's partitioner does not say what they are."""
-    for n in gm.graph.nodes:
-        if "val" not in n.meta and n.target in (torch.ops.higher_order.run_and_save_rng_state, torch.ops.higher_order.run_with_rng_state):
-            saves = n.target is torch.ops.higher_order.run_and_save_rng_state
-            op, *args = torch.utils._pytree.tree_map(lambda a: a.meta["val"] if isinstance(a, torch.fx.Node) else a, n.args[0 if saves else 1:])
+    """Numbers that are drawn again for a forward pass that is computed again: PyTorch's partitioner does not say what they are. The pass
+    that draws them first keeps the generator's state by a node of its own."""
+    saving = torch.ops.higher_order.run_and_save_rng_state
+    for n in list(gm.graph.nodes):
+        if n.target not in (saving, AGAIN):
+            continue
+        if "val" not in n.meta:
+            op, *args = torch.utils._pytree.tree_map(lambda a: a.meta["val"] if isinstance(a, torch.fx.Node) else a, n.args[0 if n.target is saving else 1:])
             with next(a.fake_mode for a in args if isinstance(a, torch.Tensor)):
                 val = op(*args, **n.kwargs)
-                n.meta["val"] = (torch.empty(0, dtype=torch.uint8), val) if saves else val
+                n.meta["val"] = (torch.empty(0, dtype=torch.uint8), val) if n.target is saving else val
+        if n.target is saving and n.args[0] in RANDOM:
+            with gm.graph.inserting_before(n):
+                made = gm.graph.call_function(torch.get_rng_state), gm.graph.call_function(n.args[0], n.args[1:], n.kwargs)
+            for part, val in zip(made, n.meta["val"]):
+                part.meta = {**n.meta, "val": val}
+            for user in list(n.users):
+                user.replace_all_uses_with(made[user.args[1]])
+                gm.graph.erase_node(user)
+            gm.graph.erase_node(n)
+    gm.recompile()
 
 
 def _sizes_in(meta: Any) -> list:

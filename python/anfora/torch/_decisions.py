@@ -28,7 +28,7 @@ def refuse(message: str, hint: str = "") -> CompileError:
     return CompileError([Finding("", message, hint=hint)], "ANF_UNSUPPORTED")
 
 
-def _by_data(of: Any, what: str) -> CompileError:
+def by_data(of: Any, what: str) -> CompileError:
     """The error for what depends on data, with the line of the model."""
     frames = of if isinstance(of, list) else traceback.extract_tb(of.__traceback__)
     own = [f for f in frames if not f.filename.startswith(HERE)]
@@ -63,7 +63,7 @@ class Decisions:
         if k == len(self.given) and self.ends:
             raise _Reached
         if k == MOST:
-            raise _by_data(traceback.extract_stack(), f"the model decides more than {MOST} times by values of tensors")
+            raise by_data(traceback.extract_stack(), f"the model decides more than {MOST} times by values of tensors")
         side = self.given[k] if k < len(self.given) else not self.messages.get((place, True))
         self.taken.append((side, place))
         self.frames.append(traceback.extract_stack())
@@ -87,7 +87,7 @@ def settled(trace: Callable[[Decisions], Any]) -> Any:
         try:
             result = trace(run)
         except (CompileError, *OPEN) as e:
-            raise e if isinstance(e, CompileError) else _by_data(e, _open(e)) from None
+            raise e if isinstance(e, CompileError) else by_data(e, _open(e)) from None
         except Exception as e:
             if not run.taken or (run.taken[-1][1], not run.taken[-1][0]) in messages:
                 raise
@@ -114,7 +114,7 @@ def _raised(trace: Callable[[Decisions], Any], given: list, frames: list) -> str
         pass
     except Exception as e:
         return _said(e)
-    raise _by_data(frames, "the model decides by the value of a tensor what it computes")
+    raise by_data(frames, "the model decides by the value of a tensor what it computes")
 
 
 def _open(e: Exception) -> str:

@@ -27,9 +27,15 @@ LOW = (torch.float16, torch.bfloat16)
 UNQUOTED = re.compile(r'["\\\n]')  # what a text in a program has not
 
 
+AGAIN = torch.ops.higher_order.run_with_rng_state  # draws the numbers of a forward pass that is computed again
 TRUTHS = {torch.ops.aten.bernoulli.p}  # draw 0 and 1, which the host gives as truth values: a backward pass keeps them
 SCALAR = {"add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "truediv": "{} / {}", "pow": "Power({}, {})", "neg": "Neg({})",
           "sym_float": "{}", "_sym_sqrt": "Sqrt({})", "sym_sqrt": "Sqrt({})"}
+
+
+def drawing(node: Any) -> tuple:
+    """(the op of a node that draws random numbers, its arguments)"""
+    return (node.args[1], node.args[2:]) if node.target is AGAIN else (node.target, node.args)
 
 
 # What _linalg_check_errors says of the functions with this word in their name, but for the number of the row
@@ -369,7 +375,7 @@ class Writer:
         name = f"a{len(self.inputs)}"
         self.inputs.append(node)
         self.is_input.add(node)
-        self.env[node] = Value(name, self.out.dtype, self.out.shape) if node.target not in TRUTHS else \
+        self.env[node] = Value(name, self.out.dtype, self.out.shape) if drawing(node)[0] not in TRUTHS else \
             self.cast(Value(name, torch.bool, self.out.shape), self.out.dtype)
 
     def placeholder(self, node: Any) -> None:
@@ -394,7 +400,7 @@ class Writer:
             if self.env[node.args[0]] is None:
                 raise Unsupported(f"its operand {node.args[0]} is not made here")
             self.env[node] = self.env[node.args[0]][node.args[1]]
-        elif node.target in RANDOM:
+        elif node.target in RANDOM or node.target is AGAIN and node.args[1] in RANDOM and node.args[0].op == "placeholder":
             if self.inside:
                 raise Unsupported(f"it draws random numbers ({node.target}) in a branch or a loop")
             self.given(node)

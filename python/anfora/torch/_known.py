@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
+from . import _lanes as lanes
 from ._graph import Dims, Value
 from ._table import row
 
@@ -105,11 +106,12 @@ def _value(of: Any, given: list, how: Callable = lambda x: x) -> Any:
 class Known:
     """What is known in one trace, and what the trace has read of it."""
 
-    def __init__(self, given: list, now: list, asked: bool) -> None:
-        """given: the inputs in the trace, now: their values; asked: may all that needs a value read it?"""
-        self.asked = asked
+    def __init__(self, given: list, now: list, asked: bool, counts: bool) -> None:
+        """given: the inputs in the trace, now: their values; asked: may all that needs a value read it? counts: may it count true elements?"""
+        self.asked, self.counts = asked, counts
         self.of: dict = {id(x): (x, _Given(i)) for i, x in enumerate(given)}
         self.now, self.written = now, set()  # type: ignore[var-annotated]
+        self.took = False  # parts whose number of elements is not known
         self.reads: list = []  # (what was read, how, its value, does the program check it)
 
     def how(self, x: Any) -> Any:
@@ -162,6 +164,8 @@ class Known:
 
     def instead(self, func: Any, args: tuple, kwargs: dict) -> Any:
         """What a call gives that needs a value, where it is known, else NONE."""
+        if lanes.is_lanes(*args, *kwargs.values()):
+            return LANES.get(getattr(func, "__name__", ""), lanes.computed)(func, args, kwargs)
         if func in NUMBERS:
             return self.read(args[0], func) if self.asked or not isinstance(args[0], FakeTensor) else NONE
         name = getattr(func, "__name__", "")
@@ -171,8 +175,14 @@ class Known:
     # ---- masks ----
 
     def places(self, mask: torch.Tensor) -> Any:
-        n = self.read(mask, _count, True)
+        n = self.read(mask, _count, True) if self.counts else NONE
         return NONE if n is NONE else torch.ops.anfora.places(mask if mask.dtype is torch.bool else mask != 0, n)
+
+    def takes_parts(self, *index: Any) -> bool:
+        """Is one of these a mask, whose count is not known?"""
+        found = self.asked and any(_is_mask(p) and isinstance(p, FakeTensor) for p in index)
+        self.took = self.took or found
+        return found
 
     def index(self, index: Any) -> Any:
         """An index with lists of places for masks and numbers for the ends of slices, NONE if it has none of these."""
@@ -244,8 +254,14 @@ def captured(of: Any) -> list:
 
 # ---- functions whose sizes follow from values ----
 
+def _tuple(index: Any) -> tuple:
+    return index if isinstance(index, tuple) else (index,)
+
+
 def _getitem(k: Known, func: Any, args: tuple, kwargs: dict) -> Any:
     at = k.index(args[1])
+    if at is NONE and k.takes_parts(*_tuple(args[1])):
+        return lanes.read(args[0], _tuple(args[1]))
     return NONE if at is NONE else args[0][at]
 
 
@@ -253,6 +269,8 @@ def _setitem(k: Known, func: Any, args: tuple, kwargs: dict) -> Any:
     if not isinstance(args[2], torch.Tensor) or args[2].numel() == 1:
         return NONE  # needs no count
     at = k.index(args[1])
+    if at is NONE and k.takes_parts(*_tuple(args[1])):
+        return lanes.write(args[0], _tuple(args[1]), args[2])
     if at is NONE:
         return NONE
     args[0][at] = args[2]
@@ -267,12 +285,17 @@ def _masked_select(k: Known, func: Any, args: tuple, kwargs: dict) -> Any:
         k.saw(torch.Tensor.expand, *tree_flatten(((mask, shape), {})), [None] * (1 + len(shape)), whole)
         mask = whole
     at = k.places(mask)
+    if at is NONE and k.takes_parts(mask):
+        return lanes.taken(x.expand(shape), mask)
     return NONE if at is NONE else x.expand(shape)[tuple(at[:, d] for d in range(len(shape)))]
 
 
 def _nonzero(k: Known, func: Any, args: tuple, kwargs: dict) -> Any:
     at = k.places(args[0]) if args[0].dim() else NONE
     as_tuple = kwargs.get("as_tuple", args[1] if len(args) > 1 else False)
+    if at is NONE and args[0].dim() and k.takes_parts(lanes.truths(args[0])):
+        at = lanes.places(args[0])
+        return lanes.split(at) if as_tuple else at
     return at if at is NONE or not as_tuple else tuple(at[:, d] for d in range(args[0].dim()))
 
 
@@ -324,6 +347,12 @@ def _sized(k: Known, func: Any, args: tuple, kwargs: dict) -> Any:
 INSTEAD: dict[str, Callable] = {
     "__getitem__": _getitem, "__setitem__": _setitem, "masked_select": _masked_select, "nonzero": _nonzero, "argwhere": _nonzero, "where": _where,
     "one_hot": _one_hot, "bincount": _bincount, "repeat_interleave": _repeat_interleave, "tensor_split": _tensor_split, "arange": _sized,
+}
+
+
+LANES: dict[str, Callable] = {  # of arguments that are lanes
+    "__getitem__": lambda func, args, kwargs: lanes.read(args[0], _tuple(args[1])),
+    "__setitem__": lambda func, args, kwargs: lanes.write(args[0], _tuple(args[1]), args[2]),
 }
 
 

@@ -26,8 +26,9 @@ from .._compile.emit import Builder
 from .._errors import CompileError, RunError
 from .._tree import type_text
 from ._backend import _drawn, _options, decompositions, lent
+from . import _lanes as lanes
 from ._ctc import ctc_loss
-from ._decisions import Decisions, refuse, settled
+from ._decisions import OPEN, Decisions, by_data, refuse, settled
 from ._graph import DTYPES, Sizes, Writer, attribute
 from ._known import Known, captured, hold
 from ._own import backward_passes, own_backward, reached_by
@@ -166,7 +167,7 @@ def _as_eager(stops: _Stops) -> Any:
         for module in (torch.functional, torch.nn.functional, torch._tensor):  # whose functions detach and branch inside
             for name in ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"):
                 if hasattr(module, name):
-                    stack.enter_context(mock.patch.object(module, name, lambda *tensors: False))
+                    stack.enter_context(mock.patch.object(module, name, lanes.is_lanes))
         stack.enter_context(torch.enable_grad())
         stack.enter_context(stops)
         yield
@@ -401,8 +402,8 @@ class _Code:
     """The compiled step for batches of one kind. `earlier` says which parameters the losses depended on whose gradients are in the
     sums; `last` is False for a program that adds to the sums and leaves the parameters alone."""
 
-    def __init__(self, step: "Step", batch: tuple, settings: dict, earlier: tuple, last: bool, begun: list) -> None:
-        self.step, o = step, step.options
+    def __init__(self, step: "Step", batch: tuple, settings: dict, earlier: tuple, last: bool, begun: list, counts: bool) -> None:
+        self.step, self.counts, o = step, counts, step.options
         self.last, self.branches, self.summed = last, Branches(settings), step.accumulate > 1
         params = step.params
         flat, self.spec = torch.utils._pytree.tree_flatten(batch)
@@ -413,7 +414,7 @@ class _Code:
             try:
                 forward = self._forward(flat, True)
             except CompileError as second:
-                raise (second if self.reads else first) from None
+                raise (second if self.reads or self.took else first) from None
         self.reached = tuple(a or b for a, b in zip(_reached(forward, len(params)), earlier or [False] * len(params)))
         for p, r in zip(params, self.reached):  # eager begins no state where there is no gradient
             if last and not r and any(p is b for b in begun):
@@ -467,7 +468,7 @@ class _Code:
 
     def _forward(self, flat: list, reading: bool) -> _Part:
         step = self.step
-        self.reads: list = []
+        self.reads, self.took = [], False  # type: ignore[var-annotated]
         tensors = [x for x in flat if isinstance(x, torch.Tensor)]
 
         def f(params: list, buffers: list, frozen: list, given: list) -> tuple:
@@ -497,16 +498,25 @@ class _Code:
 
             def first(params: list, *given: list) -> tuple:
                 nonlocal known
-                known = stops.known = Known([x for of in given for x in of], [x for of in args[1:] for x in of], reading)
+                known = stops.known = Known([x for of in given for x in of], [x for of in args[1:] for x in of], reading, self.counts)
                 stops.want(params)
                 with _as_eager(stops):
                     return f(params, *given)
             stops = _Stops(decisions)
-            out = _recorded(first, args)
+            try:
+                out = _recorded(first, args)
+            finally:
+                self.took = known.took
             self.reads = known.reads
             return out
         before = python_draws(step.watched)
-        pure = _pure(settled(traced), args)
+        gm = settled(traced)
+        try:
+            pure = _pure(gm, args)
+        except (RuntimeError, *OPEN) as e:  # of sizes that the trace left open
+            if not isinstance(e, OPEN) and "SymInt" not in str(e):
+                raise
+            raise by_data(e, "the size of a tensor depends on data") from None
         if python_draws(step.watched) != before:
             raise refuse("the model draws random numbers of Python or NumPy, which would be those of the trace in all steps",
                          "draw them by torch, or outside, and give them to the step as an argument")
@@ -703,12 +713,10 @@ class Step:
         for code in codes:
             if code.branches.values.keys() == moving.keys() and code.branches.hold(moving) and code.holds(batch):
                 return code
-        if sum(bool(code.reads) for code in codes) >= FEW:
-            raise refuse(f"what the step computes depends on values of its arguments, of which {FEW} different ones have a program each",
-                         "use torch.where or weights instead of masks that take parts, or torch.compile(model, backend=\"anfora\")")
+        few = sum(bool(code.reads) for code in codes) < FEW
         begun = start_state(self.optimizer)
         try:
-            codes.append(_Code(self, batch, moving, self.earlier, self.gathered + 1 == self.accumulate, begun))
+            codes.append(self._made(batch, moving, begun, few))
         finally:
             if not codes:
                 del self.codes[key, fixed]
@@ -716,6 +724,19 @@ class Step:
                 if p in self.optimizer.state and not self.optimizer.state[p]:
                     del self.optimizer.state[p]
         return codes[-1]
+
+    def _made(self, batch: tuple, moving: dict, begun: list, few: bool) -> _Code:
+        """A new program; if there are many already, one that is for any number of true elements in masks."""
+        try:
+            code = _Code(self, batch, moving, self.earlier, self.gathered + 1 == self.accumulate, begun, few)
+        except CompileError:
+            if few:
+                raise
+            code = None
+        if not few and (code is None or code.reads):
+            raise refuse(f"what the step computes depends on values of its arguments, of which {FEW} different ones have a program each",
+                         "use torch.where or weights instead of masks that take parts, or torch.compile(model, backend=\"anfora\")")
+        return code
 
     def __call__(self, *batch: Any) -> float:
         code = self.code(batch)

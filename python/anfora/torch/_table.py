@@ -80,7 +80,7 @@ RANDOM = {getattr(getattr(aten, name), o) for name in (
     "randint.low_generator rand_like.default randn_like.default randint_like.default randint_like.low_dtype randperm.default "
     "uniform.default normal_functional.default normal.float_float exponential.default geometric.default cauchy.default "
     "log_normal.default random.default random.from random.to").split()
-    for name, o in [name.split(".")] if hasattr(aten, name) and hasattr(getattr(aten, name), o)}
+    for name, o in [name.split(".")] if hasattr(aten, name) and hasattr(getattr(aten, name), o)} | {torch.get_rng_state}
 
 ROWS: dict[str, Callable] = {}
 Row = Callable[..., Any]
