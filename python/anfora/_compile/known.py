@@ -26,7 +26,7 @@ from .._tree import REGISTERED, Shape, field_names, keystr, made_of, shape_of, t
 from .._types import DType, finfo, iinfo
 
 MOST_PARTS = 1024  # of what is written out
-INDICES = ("diag_indices", "nonzero", "tril_indices", "triu_indices", "unravel_index")  # functions that give a tuple of indices, one for each dim
+INDICES = ("diag_indices", "diag_indices_from", "ix_", "nonzero", "tril_indices", "triu_indices", "unravel_index")  # functions that give a tuple of indices, one for each dim
 
 SPLITS = {name: lambda name=name: OPS.get(name) or COMPOSED[name] for name in ("split", "array_split", "hsplit", "vsplit", "dsplit")}
 
@@ -337,7 +337,7 @@ class Knowing(Part):
                 kind = e.shape.names if e.shape.kind == "mapped" else (e.shape.kind,)
                 self.bind(name, Like(Shape("mapped", of=self.items_like(e.shape) if e.shape.parts or e.shape.kind == "mapped" else ANY, names=kind), own=e.own))
                 continue
-            keep = isinstance(e, Like) and is_structure(e.shape) and bool(e.shape.parts)
+            keep = isinstance(e, Like) and (is_structure(e.shape) and bool(e.shape.parts) or e.shape is ANY)
             self.bind(name, Like(skeleton(e.shape)) if keep else None)
 
     # ---- values ----
@@ -372,7 +372,7 @@ class Knowing(Part):
     def static_Subscript(self, node: ast.Subscript) -> tuple[bool, Any]:
         known, x = self.static(node.value)
         key, k = self.static(node.slice)
-        if known and key and (isinstance(x, (dict, list, tuple, str)) or type(x).__name__ in GRIDS and module_of(x).split(".")[0] in ROOTS | {"anfora"}):
+        if known and key and (isinstance(x, (dict, list, tuple, str)) or type(x).__name__ == "IndexExpression" or type(x).__name__ in GRIDS and module_of(x).split(".")[0] in ROOTS | {"anfora"}):
             try:
                 return True, x[k]
             except (KeyError, IndexError, TypeError) as e:
@@ -642,6 +642,18 @@ class Knowing(Part):
         """The structure of what an expression gives, as far as it is plain to see."""
         method = getattr(self, "like_" + type(node).__name__, None)
         return method(node) if method else None
+
+    def is_value(self, node: Any) -> bool:
+        """Whether an expression surely gives a number or an array, so that it is not None."""
+        if isinstance(node, ast.BinOp):
+            return not any(is_structure(self.like(n)) for n in (node.left, node.right))
+        if isinstance(node, ast.Call):
+            known, f = self.static(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else (False, None)
+            return known and operation(f) is not None
+        if isinstance(node, ast.IfExp):
+            known, test = self.decided(node.test)
+            return self.is_value(node.body if test else node.orelse) if known else self.is_value(node.body) and self.is_value(node.orelse)
+        return isinstance(node, (ast.Compare, ast.UnaryOp))
 
     def like_Name(self, node: ast.Name) -> Shape | None:
         e = self.entry(node.id)
