@@ -16,7 +16,8 @@ from .known import Item
 from .comprehensions import items_of_any
 from .._errors import CompileError
 from .._ops import COMPOSED, OPS, accept, literal
-from .static import BUILTINS, BY_NAME, Call, attribute, hyper_mapped, operation, replaced, rows_of, stacked, static_text
+from .holders import unmade
+from .static import BUILTINS, BY_NAME, Call, attribute, call_source, hyper_mapped, operation, replaced, rows_of, stacked, static_text
 from .windows import call as library_call
 from .._tree import REGISTERED, _parts as parts_of_tree, field_names, registered, tree_leaves, tree_map, tree_reduce, tree_unflatten
 from .._types import default_float, dtype_name
@@ -73,8 +74,12 @@ def _class(w: Any, c: Call) -> str:
                          for n, p in zip(field_names(kind) or (), parts)])
     names = field_names(f)
     if names is None:
-        return w.refuse(c.node, f"objects of class {f.__name__} cannot be made in a compiled function",
-                 "make it a dataclass or a named tuple")
+        how = unmade(f)
+        if isinstance(how, str):
+            return w.refuse(c.node, f"objects of class {f.__name__} cannot be made in a compiled function: {how}",
+                            "make it a dataclass or a named tuple")
+        c.args = [ast.copy_location(ast.Constant(how), c.node), *c.args]
+        return call_source(w, c, how.init, how.init)
     w.b.classes.append(f)
     return w.record([(n, static_text(w, c.node, x.value) if isinstance(x, ast.Constant) else w.expr(x)) for n, x in fields_given(w, c.node, f).items()])
 

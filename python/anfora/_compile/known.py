@@ -20,7 +20,8 @@ from .._names import lacking
 from .foreign import ROOTS, counterpart, module_of
 from .._ops import COMPOSED, OPS, literal
 from .emit import fail
-from .static import operation, static_text
+from .holders import Made, Unmade, unmade
+from .static import BUILTINS, operation, static_text
 from .watched import watch, watch_field
 from .._tree import REGISTERED, Shape, field_names, keystr, made_of, shape_of, tree_leaves, tree_structure, tree_unflatten, is_key
 from .._types import DType, finfo, iinfo
@@ -825,6 +826,8 @@ class Knowing(Part):
         """Of grad(f)(x, ...) and tree_map(f, x): the structure of x."""
         known, f = self.static(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else (False, None)
         name, given = getattr(f, "__name__", ""), None
+        if isinstance(node.func, ast.Constant) and isinstance(node.func.value, Made):
+            return Shape("object", [self.part_shape(k.value) for k in node.keywords], field_names(node.func.value.kind) or (), node.func.value.kind)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "_asdict" and (s := self.like(node.func.value)) is not None:
             return Shape("dict", s.parts, s.names)
         if (changed := self.like_replaced(node, f)) is not None:
@@ -843,6 +846,9 @@ class Knowing(Part):
             from .builtins import fields_given
             fields = fields_given(self, node, f)
             return Shape("object", [self.part_shape(x) for x in fields.values()], tuple(fields), f)
+        if known and isinstance(f, type) and f not in BUILTINS and field_names(f) is None and _of_no_numbers(f) and isinstance(how := unmade(f), Unmade):
+            names = field_names(how.kind) or ()
+            return self.like_of_unit(how.init, []) or Shape("object", [ANY] * len(names), names, how.kind)
         if known and f is dict and len(node.args) <= 1 and not self.is_iterator(node.args[0] if node.args else None):
             return self.like_Dict(ast.Dict([*([None] if node.args else []), *(ast.Constant(k.arg) if k.arg else None for k in node.keywords)],
                                            [*node.args, *(k.value for k in node.keywords)]))

@@ -26,6 +26,7 @@ from .emit import Builder, fail, safe_name
 from .._errors import CompileError, Place
 from .generators import gathering, with_gathered
 from .hints import Hints
+from .holders import Unmade
 from .kinds import placed
 from .known import ANY, Is, Knowing, Like, Scope, class_member, is_structure, parameters, part_entry
 from .iterables import Iterables
@@ -636,7 +637,7 @@ class Writer(Knowing, Comprehensions, Loops, Lists, Owned, Matching, Sequences, 
             if not isinstance(value, ast.Lambda) or not self.bound_once(target.id):
                 raise
             return self.lambda_named(target, value, node, indent)
-        if shape is None and isinstance(value, ast.Call):
+        if (shape is None or shape.kind == "object" and all(p is ANY for p in shape.parts)) and isinstance(value, ast.Call):
             shape = self.like(value)  # a function from outside is written by now
         if shape is None and self.is_value(value):
             shape = ANY
@@ -817,6 +818,8 @@ def emit_function(b: Builder, fn: types.FunctionType, statics: dict[str, Any] | 
 
     def write(unit: Any) -> str:
         node, file = source_of(fn)
+        if (made := next((x for x in statics.values() if isinstance(x, Unmade)), None)) is not None:
+            node = made.rewritten(node)
         if fn in b.gathered:
             node = gathering(node)
         node = with_gathered(node, resolver(fn))
