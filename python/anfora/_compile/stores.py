@@ -350,7 +350,10 @@ class Stores:
         return changed and times == len(targets) or not changed and giving.fresh
 
     def shares(self, value: Any) -> bool:
-        """Whether a value may have the memory of an array that changes."""
+        """Whether a value may have the memory of an array that changes. x[i] must be a number then."""
+        if isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name) and is_whole(value.slice) and self.refused.get(value.value.id, 0) is None:
+            self.elements.add(whole_position(value))
+            return False
         return not self.is_fresh(value) and any(isinstance(n, ast.Name) and self.refused.get(n.id, 0) is None for n in ast.walk(value))
 
     def is_store(self, target: Any) -> bool:
