@@ -453,8 +453,15 @@ def _array(w: Any, c: Call) -> str:
         text = static_text(w, c.node, x)
     if text is None and w.gives_dims(c.args[0]):
         text = w.dims_as_array(c.args[0])
-    text = text or _stacked(w, c.args[0])
+    if text is None:
+        text = _of_its_type(w, _stacked(w, c.args[0])) if dtype is None else _stacked(w, c.args[0])
     return text if dtype is None else _of_dtype(w, text, dtype)
+
+
+def _of_its_type(w: Any, text: str) -> str:
+    """An array of numbers of Python has the element type for which none is given: it does not take that of an array that it meets."""
+    t = w.fresh()
+    return f"(fn ({t}) {{ CastLike({t}, {t} + false) }})({text})"
 
 
 def _of_dtype(w: Any, text: str, node: Any) -> str:
