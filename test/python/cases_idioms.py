@@ -506,3 +506,21 @@ def test_first_bound_before_a_break():
 def test_arrays_that_change_are_given():
     a, b = np.array([1.0, 2.0, 4.0]), np.array([1.0, 0.5, 2.0])
     assert all(map(np.allclose, solved(a, b), jit(solved)(a, b)))
+
+
+def told(x, n):
+    for i in range(n):
+        print(i)
+        y = x + i
+        if y > 3:
+            break
+    return y
+
+
+def test_nothing_is_printed_twice():
+    try:
+        jit(told)(1.0, 5)
+    except anfora.CompileError as e:
+        assert "some paths" in str(e)
+    else:
+        raise AssertionError("the first round is written twice")
