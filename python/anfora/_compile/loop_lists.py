@@ -187,7 +187,7 @@ class Lists(Part):
             text += f"{indent}{self.mark(node)}assert({n} > 0, {why})\n{indent}{first} = 0\n"
         text += "".join(f"{indent}{t} = {self.local(x)}\n" for x, t in kept.items())
         text += (item(first, indent) if isinstance(node, ast.For) else "") + self.block(prefix, indent) + self.made_variables(late, node, indent)
-        if self.b.prints or self.b.hosted:  # what it prints, and what the host does, would come twice
+        if self.b.prints or self.b.hosted or self.b.calls_host:  # what it prints, and what the host does, would come twice
             s.env, s.virtual, self.ended = env, virtual, False
             return ""
         text += "".join(f"{indent}{self.local(x)} = {t}\n" for x, t in kept.items())
