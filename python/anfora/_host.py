@@ -132,6 +132,7 @@ class HostOp(TextFunction):
 
     def _emit(self, b: Builder) -> str:
         b.locals.add(self._op)  # nothing else is called so
+        b.calls_host = True
         return self._op
 
     def _emit_call(self, w: Any, c: Any) -> str:

@@ -437,3 +437,90 @@ def test_updates_at_computed_indices():
     x = np.random.default_rng(0).random(50)
     for got, want in zip(f(x), f.__wrapped__(x)):
         assert np.array_equal(np.asarray(got), want)
+
+
+def attended(x, mask=None, cache=None):
+    if cache is not None:
+        x = x + cache
+        mask = anp.arange(3) <= cache
+    if mask is not None:
+        x = anp.where(mask, x, 0)
+    return x
+
+
+def gated(p, x):
+    gate = lambda name, act: act(x * p[name]["w"])  # noqa: E731
+
+    def scaled(name, by=2.0):
+        return p[name]["w"] * by
+    return gate("i", anp.tanh) + gate("f", nn.sigmoid) + scaled("i") + scaled(name="f", by=3.0)
+
+
+def settled(x, n):
+    rounds = 0
+    for i in range(n):
+        rounds += 1
+        y = x * i
+        if y > 5:
+            break
+        rounds += 1
+    return y, rounds
+
+
+def doubled_until(x):
+    n = 0
+    while True:
+        n += 1
+        y = x * n
+        if y > 5:
+            break
+    return y, n
+
+
+def solved(a, b):
+    h = np.zeros((3, 2))
+    for j in range(2):
+        h[:, j] = a * j + 1
+    return np.linalg.lstsq(h, b, rcond=None)[0], np.einsum("ij,i->j", h, b)
+
+
+def test_what_is_not_none():
+    assert np.asarray(jit(attended)(X, cache=1)).tolist() == [2, 3, 0] and np.asarray(jit(attended)(X)).tolist() == [1, 2, 3]
+
+
+def test_texts_of_functions_within():
+    p = {"i": {"w": 2.0}, "f": {"w": 3.0}}
+    assert np.allclose(jit(gated)(p, 0.5), np.tanh(1.0) + 1 / (1 + np.exp(-1.5)) + 4 + 9)
+
+
+def test_first_bound_before_a_break():
+    assert jit(settled)(2.0, 10) == settled(2.0, 10) and jit(doubled_until)(2.0) == doubled_until(2.0)
+    try:
+        jit(settled)(2.0, 0)
+    except anfora.RunError as e:
+        assert "does not run" in str(e)
+    else:
+        raise AssertionError("y has a value without a round")
+
+
+def test_arrays_that_change_are_given():
+    a, b = np.array([1.0, 2.0, 4.0]), np.array([1.0, 0.5, 2.0])
+    assert all(map(np.allclose, solved(a, b), jit(solved)(a, b)))
+
+
+def told(x, n):
+    for i in range(n):
+        print(i)
+        y = x + i
+        if y > 3:
+            break
+    return y
+
+
+def test_nothing_is_printed_twice():
+    try:
+        jit(told)(1.0, 5)
+    except anfora.CompileError as e:
+        assert "some paths" in str(e)
+    else:
+        raise AssertionError("the first round is written twice")

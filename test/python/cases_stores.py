@@ -703,3 +703,34 @@ def test_functions_that_pass_an_array_on():
         return y, z
     for got, want in zip(anfora.jit(anew)(2.0), anew(2.0)):
         assert np.array_equal(np.asarray(got), want)
+
+
+def swept(d):
+    n = len(d)
+    y = np.zeros(n)
+    x = [0.0] * n
+    for i in range(n):
+        y[i] = d[i] * 2
+    x[-1] = y[-1]
+    for i in range(n - 2, -1, -1):
+        x[i] = y[i] - x[i + 1]
+    return x
+
+
+def rows_kept(m):
+    y = m.copy()
+    x = [0.0, 0.0]
+    x[0] = y[0]
+    y[0] = 7.0
+    return x[0]
+
+
+def test_elements_become_items():
+    """A number of an array that changes is stored into a list; a row would be seen to change."""
+    d = np.array([1.0, 4.0, 2.0, 8.0])
+    assert np.allclose(np.asarray(anfora.jit(swept)(d)), swept(d))
+    try:
+        anfora.jit(rows_kept)(np.ones((2, 2)))
+    except (anfora.CompileError, anfora.RunError):
+        return
+    raise AssertionError("the row is not seen to change")

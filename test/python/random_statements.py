@@ -62,7 +62,7 @@ class Program(random_programs.Program):
                 lambda: f"({e()} % {k})", lambda: f"({e()} // {k})", lambda: f"divmod({e()}, {k})[{self.r.randrange(2)}]", lambda: f"(({e()} & 15) << {self.r.randrange(4)})",
                 lambda: f"({e()} >> {self.r.randrange(4)})", lambda: f"({e()} | {self.r.randrange(8)}) ^ {self.r.randrange(8)}", lambda: f"(({e()}) % 5) ** 2",
                 lambda: f"len({'ab'!r} * {self.r.randrange(1, 4)})", lambda: f"int({str(self.r.randrange(20))!r})", lambda: f"(ord({self.r.choice('abz')!r}) - 97)",
-                lambda: f"len(f\"{{{self.r.randrange(99)}:0{self.r.randrange(1, 6)}d}}\")", lambda: f"{'a,b,c'!r}.split(',').index({self.r.choice('abc')!r})",
+                lambda: f"len(f'{{{self.r.randrange(99)}:0{self.r.randrange(1, 6)}d}}')", lambda: f"{'a,b,c'!r}.split(',').index({self.r.choice('abc')!r})",
                 lambda: f"(True + {self.expr('bool', d - 1)} * 2)", lambda: f"int({f()} // 1 % 9)", lambda: f"round({f()} * 2) // 2", lambda: f"int(-{f()} % 7)",
                 lambda: f"sum(1 for x in {self.expr('ints', d - 1)} if x > {e()})", lambda: f"[x for x in (3, {e()}, 5) if x != 3][-1]",
                 lambda: f"int({e()} < {e()} <= {e()}) + int({e()} != {e()})", lambda: f"sum([{e()}, {e()}], {e()}) % 19",

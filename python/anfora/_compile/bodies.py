@@ -99,9 +99,16 @@ class Bodies(Part):
         """Whether it is a function of the one that is written, and waits for what its arguments are like."""
         return isinstance(node, ast.Name) and bool(self.scope) and node.id in self.scope.refused and node.id in self.scope.names
 
-    def written_for(self, node: ast.Name, args: list) -> str | None:
-        """The name of a function that is written for a call; None: it is written already."""
-        return self.written_as(node.id, list(map(self.known_tree, args))) if self.is_refused(node) else None
+    def written_for(self, node: ast.Name, args: list, kw: dict[str, Any]) -> str | None:
+        """The name of a function that is written for a call, as it is for a text: `of("w")` reads d["w"]; None: it is written already."""
+        own = bool(self.scope) and node.id in self.scope.names and node.id in self.scope.nodes
+        if kw and own:
+            named = self.scope.nodes[node.id].args
+            args = [*args, *(kw.get(p.arg) for p in (*named.posonlyargs, *named.args)[len(args):])]
+        texts = {i: x for i, a in enumerate(args) if a is not None and isinstance(x := self.static(a)[1], str)}
+        if texts and own and not takes_any(self.scope.nodes[node.id].args):
+            return self.written_as(node.id, [Shape("static", of=texts[i]) if i in texts else a and self.known_tree(a) for i, a in enumerate(args)])
+        return self.written_as(node.id, list(map(self.known_tree, args))) if not kw and self.is_refused(node) else None
 
     def written_as(self, name: str, shapes: list) -> str:
         """The name of a function within, written anew before the current statement."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from .known import Is, Like, Part, is_structure, parameters, skeleton
+from .known import ANY, Is, Like, Part, is_structure, parameters, skeleton
 from .kinds import of_several_kinds
 from .names import around, bound_names
 from .match import at
@@ -17,6 +17,8 @@ def met(one: Any, two: Any) -> Like | None:
     them knows is that of both."""
     if (mixed := of_several_kinds([one, two])) is not None:
         return mixed
+    if all(isinstance(e, Like) and e.shape is ANY for e in (one, two)):
+        return one
     known = [e for e in (one, two) if isinstance(e, Like) and is_structure(e.shape)]
     if not known or any(isinstance(e, Is) for e in (one, two)) or len({e.shape.kind for e in known}) > 1:
         return None

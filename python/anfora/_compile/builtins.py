@@ -16,7 +16,8 @@ from .known import Item
 from .comprehensions import items_of_any
 from .._errors import CompileError
 from .._ops import COMPOSED, OPS, accept, literal
-from .static import BUILTINS, BY_NAME, Call, attribute, hyper_mapped, operation, replaced, rows_of, stacked, static_text
+from .holders import unmade
+from .static import BUILTINS, BY_NAME, Call, attribute, call_source, hyper_mapped, operation, replaced, rows_of, stacked, static_text
 from .windows import call as library_call
 from .._tree import REGISTERED, _parts as parts_of_tree, field_names, registered, tree_leaves, tree_map, tree_reduce, tree_unflatten
 from .._types import default_float, dtype_name
@@ -73,8 +74,12 @@ def _class(w: Any, c: Call) -> str:
                          for n, p in zip(field_names(kind) or (), parts)])
     names = field_names(f)
     if names is None:
-        return w.refuse(c.node, f"objects of class {f.__name__} cannot be made in a compiled function",
-                 "make it a dataclass or a named tuple")
+        how = unmade(f)
+        if isinstance(how, str):
+            return w.refuse(c.node, f"objects of class {f.__name__} cannot be made in a compiled function: {how}",
+                            "make it a dataclass or a named tuple")
+        c.args = [ast.copy_location(ast.Constant(how), c.node), *c.args]
+        return call_source(w, c, how.init, how.init)
     w.b.classes.append(f)
     return w.record([(n, static_text(w, c.node, x.value) if isinstance(x, ast.Constant) else w.expr(x)) for n, x in fields_given(w, c.node, f).items()])
 
@@ -448,8 +453,15 @@ def _array(w: Any, c: Call) -> str:
         text = static_text(w, c.node, x)
     if text is None and w.gives_dims(c.args[0]):
         text = w.dims_as_array(c.args[0])
-    text = text or _stacked(w, c.args[0])
+    if text is None:
+        text = _of_its_type(w, _stacked(w, c.args[0])) if dtype is None else _stacked(w, c.args[0])
     return text if dtype is None else _of_dtype(w, text, dtype)
+
+
+def _of_its_type(w: Any, text: str) -> str:
+    """An array of numbers of Python has the element type for which none is given: it does not take that of an array that it meets."""
+    t = w.fresh()
+    return f"(fn ({t}) {{ CastLike({t}, {t} + false) }})({text})"
 
 
 def _of_dtype(w: Any, text: str, node: Any) -> str:

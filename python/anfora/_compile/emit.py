@@ -61,6 +61,7 @@ class Builder:
         self.classes: list[type] = []  # whose objects programs make
         self.current: list[Unit] = []
         self.prints = False            # it has the core's Print
+        self.calls_host = False        # an operation of the host, which may have effects, is called
         self.hosted = False            # it prints by operations of the host, which Python makes the texts of
         self.own_prints = ""           # "alone", "batch": it has to print without Python, in lanes of a batch; see printed.py
         self.raises: dict[str, type] = {}  # exceptions that it raises, by name

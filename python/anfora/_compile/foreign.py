@@ -24,10 +24,16 @@ _NUMPY = _POINTWISE + """ absolute add all allclose amax amin angle any append a
     ones_like outer pad percentile permute_dims polyval positive pow power prod ptp quantile rad2deg ravel real remainder repeat
     reshape right_shift rint roll rollaxis rot90 round round_ searchsorted select shape signbit sinc size sort split squeeze
     stack std subtract sum swapaxes take take_along_axis tensordot tile trace transpose trapezoid tri tril tril_indices triu triu_indices true_divide
-    unravel_index unstack vander var vdot vecdot vsplit vstack zeros zeros_like """ + _INVERSES
+    unravel_index unstack vander var vdot vecdot vsplit vstack zeros zeros_like
+    apply_along_axis array_equiv astype bartlett bitwise_count bitwise_invert bitwise_left_shift bitwise_right_shift blackman block choose copy degrees delete
+    diag_indices_from diagflat dsplit frexp fromfunction gcd hamming hanning histogram2d histogram_bin_edges i0 insert iscomplex isneginf isposinf isreal ix_
+    kaiser lcm ldexp lexsort matvec modf poly polyadd polyder polydiv polyfit polyint polymul polysub radians ravel_multi_index resize spacing
+    unwrap vecmat """ + _INVERSES
 _LINALG = """norm inv det cholesky solve slogdet matrix_power multi_dot eigh eigvalsh qr svd pinv lstsq matrix_rank
-    cond cross diagonal matmul matrix_norm matrix_transpose outer svdvals tensordot trace vecdot vector_norm"""
+    cond cross diagonal matmul matrix_norm matrix_transpose outer svdvals tensordot tensorinv tensorsolve trace vecdot vector_norm"""
 _FFT = """fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn fftfreq rfftfreq fftshift ifftshift"""
+_SPECIAL = """erf erfc gammaln=lgamma digamma expit=sigmoid gamma beta betainc betaln boxcox boxcox1p entr erfinv exp1 expi gammainc gammaincc i0 i0e i1 i1e
+    kl_div log_ndtr logit logsumexp ndtr ndtri poch rel_entr xlog1py xlogy zeta"""
 _NN = "relu relu6 sigmoid softplus silu elu celu selu log_softmax softmax"
 
 # By module: the names that mean the same here, then those that have another name here ("there=here")
@@ -36,7 +42,7 @@ TABLE = {
     "numpy.linalg": _LINALG,
     "math": """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs floor fmod gamma
         hypot isfinite isinf isnan lgamma log log10 log1p log2 remainder=ieee_remainder sin sinh sqrt tan tanh trunc
-        degrees=rad2deg radians=deg2rad""",
+        degrees=rad2deg radians=deg2rad dist=distance gcd isclose=nearly_equal lcm ldexp modf""",
     "numpy.fft": _FFT,
     "jax.numpy": _NUMPY,
     "jax.numpy.fft": _FFT,
@@ -46,8 +52,8 @@ TABLE = {
         sign square reciprocal cbrt erf erfc lgamma digamma add sub mul neg atan2 pow=power max=maximum min=minimum rem=fmod
         logistic=sigmoid is_finite=isfinite exp2 select=where rev=flip eq=equal ne=not_equal lt=less le=less_equal gt=greater
         ge=greater_equal population_count=pop_count real imag conj concatenate bitwise_and bitwise_or bitwise_xor""",
-    "jax.scipy.special": "erf erfc gammaln=lgamma digamma expit=sigmoid gamma",
-    "scipy.special": "erf erfc gammaln=lgamma digamma psi=digamma expit=sigmoid gamma",
+    "jax.scipy.special": _SPECIAL,
+    "scipy.special": _SPECIAL + " psi=digamma",
     "torch": _POINTWISE + """ absolute erf erfc lgamma digamma sigmoid relu selu softmax log_softmax exp2 rsqrt neg negative sub
         subtract mul multiply add atan2 hypot logaddexp pow remainder fmod floor_divide matmul mm=matmul round stack concatenate
         concat cat=concatenate sum mean prod argmax argmin cumsum cumprod all any outer einsum tril triu flip roll tile trace
@@ -69,9 +75,9 @@ def counterpart(f: Any) -> Any:
         return None
     for module, names in _NAMES.items():
         if name in names and module in sys.modules and getattr(sys.modules[module], name, None) is f:
-            from .. import fft, linalg
+            from .. import fft, linalg, scipy
             from .._library.composed import HELPERS
-            own = fft.TABLE if module.endswith(".fft") else linalg._HERE if module.endswith(".linalg") else {}
+            own = {"fft": fft.TABLE, "linalg": linalg._HERE, "special": vars(scipy.special)}.get(module.rpartition(".")[2], {})
             if names[name] in own:
                 return own[names[name]]
             return HELPERS.get(names[name]) or COMPOSED.get(names[name]) or OPS.get(names[name])

@@ -112,9 +112,9 @@ class Hints(Part):
     def structure_of_name(self, node: ast.Name) -> Any:
         """Of a name of which nothing is known here: what all its bindings are that reach this place."""
         name = node.id
-        if self.scope is None or name in self.asking or not hasattr(self.scope.node, "body"):
+        if self.scope is None or id(node) in self.asking or not hasattr(self.scope.node, "body"):
             return None
-        self.asking.add(name)
+        self.asking.add(id(node))
         try:
             bindings = [n for n in nodes_of(self.scope.node) if isinstance(n, ast.Assign)]
             last = last_before(self.scope.node.body, node) if isinstance(self.scope.node.body, list) else None
@@ -130,7 +130,7 @@ class Hints(Part):
         except CompileError:  # of what stands in a branch that is not taken
             return None
         finally:
-            self.asking.discard(name)
+            self.asking.discard(id(node))
 
     def structure_within(self, node: Any) -> Any:
         """Of one item of a comprehension, whose targets are not known."""

@@ -20,13 +20,14 @@ from .._names import lacking
 from .foreign import ROOTS, counterpart, module_of
 from .._ops import COMPOSED, OPS, literal
 from .emit import fail
-from .static import operation, static_text
+from .holders import Made, Unmade, unmade
+from .static import BUILTINS, operation, static_text
 from .watched import watch, watch_field
 from .._tree import REGISTERED, Shape, field_names, keystr, made_of, shape_of, tree_leaves, tree_structure, tree_unflatten, is_key
 from .._types import DType, finfo, iinfo
 
 MOST_PARTS = 1024  # of what is written out
-INDICES = ("diag_indices", "nonzero", "tril_indices", "triu_indices", "unravel_index")  # functions that give a tuple of indices, one for each dim
+INDICES = ("diag_indices", "diag_indices_from", "ix_", "nonzero", "tril_indices", "triu_indices", "unravel_index")  # functions that give a tuple of indices, one for each dim
 
 SPLITS = {name: lambda name=name: OPS.get(name) or COMPOSED[name] for name in ("split", "array_split", "hsplit", "vsplit", "dsplit")}
 
@@ -337,7 +338,7 @@ class Knowing(Part):
                 kind = e.shape.names if e.shape.kind == "mapped" else (e.shape.kind,)
                 self.bind(name, Like(Shape("mapped", of=self.items_like(e.shape) if e.shape.parts or e.shape.kind == "mapped" else ANY, names=kind), own=e.own))
                 continue
-            keep = isinstance(e, Like) and is_structure(e.shape) and bool(e.shape.parts)
+            keep = isinstance(e, Like) and (is_structure(e.shape) and bool(e.shape.parts) or e.shape is ANY)
             self.bind(name, Like(skeleton(e.shape)) if keep else None)
 
     # ---- values ----
@@ -372,7 +373,7 @@ class Knowing(Part):
     def static_Subscript(self, node: ast.Subscript) -> tuple[bool, Any]:
         known, x = self.static(node.value)
         key, k = self.static(node.slice)
-        if known and key and (isinstance(x, (dict, list, tuple, str)) or type(x).__name__ in GRIDS and module_of(x).split(".")[0] in ROOTS | {"anfora"}):
+        if known and key and (isinstance(x, (dict, list, tuple, str)) or type(x).__name__ == "IndexExpression" or type(x).__name__ in GRIDS and module_of(x).split(".")[0] in ROOTS | {"anfora"}):
             try:
                 return True, x[k]
             except (KeyError, IndexError, TypeError) as e:
@@ -643,6 +644,18 @@ class Knowing(Part):
         method = getattr(self, "like_" + type(node).__name__, None)
         return method(node) if method else None
 
+    def is_value(self, node: Any) -> bool:
+        """Whether an expression surely gives a number or an array, so that it is not None."""
+        if isinstance(node, ast.BinOp):
+            return not any(is_structure(self.like(n)) for n in (node.left, node.right))
+        if isinstance(node, ast.Call):
+            known, f = self.static(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else (False, None)
+            return known and operation(f) is not None
+        if isinstance(node, ast.IfExp):
+            known, test = self.decided(node.test)
+            return self.is_value(node.body if test else node.orelse) if known else self.is_value(node.body) and self.is_value(node.orelse)
+        return isinstance(node, (ast.Compare, ast.UnaryOp))
+
     def like_Name(self, node: ast.Name) -> Shape | None:
         e = self.entry(node.id)
         return e.shape if isinstance(e, Like) else None
@@ -813,6 +826,8 @@ class Knowing(Part):
         """Of grad(f)(x, ...) and tree_map(f, x): the structure of x."""
         known, f = self.static(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else (False, None)
         name, given = getattr(f, "__name__", ""), None
+        if isinstance(node.func, ast.Constant) and isinstance(node.func.value, Made):
+            return Shape("object", [self.part_shape(k.value) for k in node.keywords], field_names(node.func.value.kind) or (), node.func.value.kind)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "_asdict" and (s := self.like(node.func.value)) is not None:
             return Shape("dict", s.parts, s.names)
         if (changed := self.like_replaced(node, f)) is not None:
@@ -831,6 +846,9 @@ class Knowing(Part):
             from .builtins import fields_given
             fields = fields_given(self, node, f)
             return Shape("object", [self.part_shape(x) for x in fields.values()], tuple(fields), f)
+        if known and isinstance(f, type) and f not in BUILTINS and field_names(f) is None and _of_no_numbers(f) and isinstance(how := unmade(f), Unmade):
+            names = field_names(how.kind) or ()
+            return self.like_of_unit(how.init, []) or Shape("object", [ANY] * len(names), names, how.kind)
         if known and f is dict and len(node.args) <= 1 and not self.is_iterator(node.args[0] if node.args else None):
             return self.like_Dict(ast.Dict([*([None] if node.args else []), *(ast.Constant(k.arg) if k.arg else None for k in node.keywords)],
                                            [*node.args, *(k.value for k in node.keywords)]))

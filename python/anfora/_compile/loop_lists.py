@@ -162,6 +162,39 @@ class Lists(Part):
         read = {n.id for n in ast.walk(of) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and position(n) >= end}
         return sorted(x for x in bound & read if not self.bound_before(x, node))
 
+    def begun(self, node: Any, called: Any, indent: str) -> str:
+        """What stands before a loop that a round may leave, `y = f(i)`, `if y > 5: break`: the names that each round binds before that, and that
+        something after the loop reads, are bound by the first round. Nothing else that it does stays."""
+        ways = [i for i, s in enumerate(node.body) if any(isinstance(n, (ast.Break, ast.Continue, ast.Return)) for n in ast.walk(s))]
+        plain = [isinstance(s, (ast.Assign, ast.AnnAssign, ast.AugAssign)) for s in node.body]
+        of, prefix = self.scope.node, node.body[:ways[0]] if ways else []
+        if node.orelse or not isinstance(of, ast.FunctionDef) or not all(plain[:len(prefix)]):
+            return ""
+        end = node.end_lineno, node.end_col_offset
+        read = {n.id for n in ast.walk(of) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and position(n) >= end}
+        late = sorted(x for x in bound_names([s for s in prefix if isinstance(s, ast.Assign)]) & read if not self.bound_before(x, node))
+        if not late:
+            return ""
+        s, n, first = self.scope, self.fresh(), self.fresh()
+        changed = bound_names([*prefix, *([node.target] if isinstance(node, ast.For) else [])]) - set(late)
+        kept = {x: self.fresh() for x in sorted(changed) if self.bound_before(x, node) and x not in s.virtual}
+        env, virtual = dict(s.env), set(s.virtual)
+        why = f"\"the loop does not run, so {', '.join(late)} is not bound\""
+        if isinstance(node, ast.While):
+            text = f"{indent}{self.mark(node)}assert({self.condition(node.test)}, {why})\n"
+        else:
+            text, item = self.counted(node, called, n, indent)
+            text += f"{indent}{self.mark(node)}assert({n} > 0, {why})\n{indent}{first} = 0\n"
+        text += "".join(f"{indent}{t} = {self.local(x)}\n" for x, t in kept.items())
+        text += (item(first, indent) if isinstance(node, ast.For) else "") + self.block(prefix, indent) + self.made_variables(late, node, indent)
+        if self.b.prints or self.b.hosted or self.b.calls_host:  # what it prints, and what the host does, would come twice
+            s.env, s.virtual, self.ended = env, virtual, False
+            return ""
+        text += "".join(f"{indent}{self.local(x)} = {t}\n" for x, t in kept.items())
+        s.env, s.virtual = env | {x: s.env[x] for x in late if x in s.env}, virtual
+        self.ended = False
+        return text
+
     def write_filling(self, node: Any, lists: list[str], late: list[str], called: Any, indent: str) -> str:
         """The first round is written before the loop: it tells what the items are like, and what the names that it binds are."""
         n, first, k = self.fresh(), self.fresh(), self.fresh()

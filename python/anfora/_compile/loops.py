@@ -58,7 +58,7 @@ class Loops(Part):
 
     def write_while(self, node: ast.While, indent: str) -> str:
         names = bound_names(node.body)
-        text = self.made_variables(names, node, indent)
+        text = self.begun(node, None, indent) + self.made_variables(names, node, indent)
         rows, longer, endless = self.in_rows(node, indent), self.longer(node), False
         text += rows.text
 
@@ -130,7 +130,7 @@ class Loops(Part):
         if lists or late:
             return self.write_filling(node, lists, late, called[1] if called[0] else None, indent)
         names = bound_names([*node.body, node.target])
-        text = self.made_variables(names, node, indent)
+        text = self.begun(node, called[1] if called[0] else None, indent) + self.made_variables(names, node, indent)
         rows, longer = self.in_rows(node, indent), self.longer(node)
         text += rows.text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from .known import Item, Like, Part, is_structure, is_tree
+from .known import Item, Like, Part, is_structure, is_tree, parameters
 from .loop_lists import item_like
 from .names import grown
 from .static import static_text, written_at
@@ -81,6 +81,14 @@ class Owned(Part):
         e = self.scope.env.get(node.id) if isinstance(node, ast.Name) else None
         if isinstance(e, Like) and e.own:
             return e
+        name = node.id if isinstance(node, ast.Name) else None
+        if name is not None and not self.is_local(name):
+            self.refuse(place, f"{name} is made outside of the function, and would change there: a compiled function changes only lists and dictionaries that it has made",
+                        "return what is to be added, and let the caller add it")
+        if self.scope.node is not None and name in {a.arg for a in parameters(self.scope.node.args)} and is_structure(self.like(node)):
+            copy = "dict" if self.like(node).kind == "dict" else "list"
+            self.refuse(place, f"{name} is an argument, which the caller would see change: a compiled function changes only lists and dictionaries that it has made",
+                        f"write {name} = {copy}({name}) before, and return {name}")
         return self.refuse(place, "only a list or dictionary that the function has made changes in place, where it is known how long it is",
                     "lists grow in loops over what has known parts, and not after they were given away; "
                     "otherwise write xs = xs + [x], {**d, \"k\": x}, or x.at[i].set(value)")

@@ -26,6 +26,7 @@ from .emit import Builder, fail, safe_name
 from .._errors import CompileError, Place
 from .generators import gathering, with_gathered
 from .hints import Hints
+from .holders import Unmade
 from .kinds import placed
 from .known import ANY, Is, Knowing, Like, Scope, class_member, is_structure, parameters, part_entry
 from .iterables import Iterables
@@ -106,7 +107,7 @@ class Writer(Knowing, Comprehensions, Loops, Lists, Owned, Matching, Sequences, 
         self.temp = 0
         self.ended = False
         self.hints: list = []
-        self.asking: set[str] = set()               # names whose bindings are being visited
+        self.asking: set[str | int] = set()         # names whose bindings are being visited, or the nodes that read them
         self.returning: list = self.hints           # of the current function: the structures that it returns
         self.returned: dict[str, list] = {}         # of functions within, by name
         self.returning_like: list = []              # the same as shapes, None where nothing is known
@@ -383,6 +384,8 @@ class Writer(Knowing, Comprehensions, Loops, Lists, Owned, Matching, Sequences, 
         known, x = self.static(node)
         if known:
             return static_text(self, node, x)
+        if (side := self.side_by_side(node)) is not None:
+            return self.expr(side)
         self.not_iterator(node.value, "has no parts by index")
         own = self.own_operator(node, node.value, "__getitem__", [node.slice])
         if own is not None:
@@ -406,6 +409,15 @@ class Writer(Knowing, Comprehensions, Loops, Lists, Owned, Matching, Sequences, 
         text, stores = f"{value}{self.mark(node)}[{index}]", self.stores()
         one = stores is not None and whole_position(node) in stores.elements and not is_structure(s)
         return self.one_element(node, text) if one else text
+
+    def side_by_side(self, node: ast.Subscript) -> ast.Call | None:
+        """np.c_[x, y] and np.r_[x, y] of arrays and numbers."""
+        known, x = self.static(node.value) if isinstance(node.value, (ast.Name, ast.Attribute)) else (False, None)
+        name = {"CClass": "joined_columns", "_CClass": "joined_columns", "RClass": "joined_rows", "_RClass": "joined_rows"}.get(type(x).__name__) if known else None
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if name is None or any(isinstance(p, (ast.Slice, ast.Starred)) or isinstance(self.static(p)[1], str) for p in parts):
+            return None
+        return library_call(node, name, [ast.copy_location(ast.Tuple(parts, ast.Load()), node)])
 
     def index(self, node: Any) -> str:
         if isinstance(node, ast.Tuple):
@@ -599,7 +611,7 @@ class Writer(Knowing, Comprehensions, Loops, Lists, Owned, Matching, Sequences, 
         return "".join(t for t, _ in pairs) + self.assign_parts(target, [i for _, i in pairs], indent)
 
     def assign_name(self, target: ast.Name, value: Any, node: Any, indent: str) -> str:
-        if isinstance(value, ast.Lambda) and (value.args.defaults or any(value.args.kw_defaults)) and self.bound_once(target.id):
+        if isinstance(value, ast.Lambda) and (value.args.defaults or any(value.args.kw_defaults) or self.takes_texts(target.id)) and self.bound_once(target.id):
             return self.lambda_named(target, value, node, indent)
         if (made := filling(self, target, value)) is not None:
             return self.block(made, indent)
@@ -625,8 +637,10 @@ class Writer(Knowing, Comprehensions, Loops, Lists, Owned, Matching, Sequences, 
             if not isinstance(value, ast.Lambda) or not self.bound_once(target.id):
                 raise
             return self.lambda_named(target, value, node, indent)
-        if shape is None and isinstance(value, ast.Call):
+        if (shape is None or shape.kind == "object" and all(p is ANY for p in shape.parts)) and isinstance(value, ast.Call):
             shape = self.like(value)  # a function from outside is written by now
+        if shape is None and self.is_value(value):
+            shape = ANY
         self.bind_iterator(target.id, value)
         text = f"{indent}{self.mark(node)}{self.target(target)} = {text}\n"
         if shape is not None:
@@ -646,6 +660,11 @@ class Writer(Knowing, Comprehensions, Loops, Lists, Owned, Matching, Sequences, 
         of = self.scope.node
         stores = [n for n in ast.walk(of) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)] if of else []
         return len(stores) == 1 and name not in {a.arg for a in parameters(of.args)}
+
+    def takes_texts(self, name: str) -> bool:
+        """Whether a function within is called with a text that is written there."""
+        return any(isinstance(a, ast.Constant) and isinstance(a.value, str) for n in ast.walk(self.scope.node or ast.Pass())
+                   if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == name for a in (*n.args, *(k.value for k in n.keywords)))
 
     def stmt_AnnAssign(self, node: ast.AnnAssign, indent: str) -> str:
         if node.value is None:
@@ -799,6 +818,8 @@ def emit_function(b: Builder, fn: types.FunctionType, statics: dict[str, Any] | 
 
     def write(unit: Any) -> str:
         node, file = source_of(fn)
+        if (made := next((x for x in statics.values() if isinstance(x, Unmade)), None)) is not None:
+            node = made.rewritten(node)
         if fn in b.gathered:
             node = gathering(node)
         node = with_gathered(node, resolver(fn))

@@ -384,7 +384,7 @@ def _unknown(w: Any, c: Call) -> str:
     if isinstance(node, ast.Name):
         owner = w.scope.owner(node.id)
         if owner and node.id in owner.defs:
-            name = w.written_for(node, c.args) if not c.kw else None
+            name = w.written_for(node, c.args, c.kw)
             given = bind_nested(w, c, owner.defs[node.id], owner.defaults.get(node.id, {}), node.id)
             return f"{name or w.looked_at(node)}{w.mark(c.node)}({given})"
     if isinstance(node, ast.Call):

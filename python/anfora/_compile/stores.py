@@ -24,15 +24,20 @@ from .._errors import CompileError
 LIBRARIES = {"numpy", "anfora", "jax", "math", "scipy", "builtins"}
 # Functions whose result has memory of its own
 FRESH = set("""
-abs absolute add all allclose amax amin angle any arange arccos arccosh arcsin arcsinh arctan arctan2 arctanh argmax argmin argsort
-array average ceil cholesky clip concatenate conjugate convolve copy copysign corrcoef correlate cos cosh count_nonzero cov cross cumprod cumsum
-deg2rad degrees det diff digitize divide dot empty empty_like equal exp exp2 expm1 eye fabs fft float float32 float64 floor floor_divide
-fmax fmin fmod full full_like geomspace greater greater_equal histogram hypot identity ifft inner int interp inv irfft isclose isfinite isinf
-isnan kron len less less_equal linspace log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor logspace matmul
-matrix_power max maximum mean median min minimum mod multiply ndarray nanmax nanmean nanmin nansum negative norm not_equal ones ones_like outer
-percentile pinv pow power print prod quantile range reciprocal relu remainder repeat rfft rint roll round searchsorted sigmoid sign sin sinh
-softmax solve sort sqrt square stack std subtract sum tan tanh tensordot tile trace trapezoid tri tril triu true_divide trunc var vdot
-vstack hstack where zeros zeros_like
+abs absolute add all allclose amax amin angle any append arange arccos arccosh arcsin arcsinh arctan arctan2 arctanh argmax argmin argsort argwhere
+array average bincount bitwise_and bitwise_not bitwise_or bitwise_xor block cbrt ceil cho_factor cho_solve cholesky choose clip column_stack compress
+concatenate conjugate convolve copy copysign corrcoef correlate cos cosh count_nonzero cov cross cumprod cumsum cumulative_prod cumulative_sum
+deg2rad degrees delete det diff digitize divide dot dstack ediff1d eig eigh eigvals eigvalsh elu empty empty_like equal erf erfc exp exp2 expm expm1
+extract eye fabs fft fft2 fftn fftshift flatnonzero float float32 float64 float_power floor floor_divide fmax fmin fmod full full_like gammaln gcd
+gelu geomspace gradient greater greater_equal heaviside histogram histogram2d hstack hypot i0 identity ifft ifft2 ifftn ifftshift inner insert int
+interp intersect1d inv invert irfft irfft2 irfftn isclose isfinite isin isinf isnan isneginf isposinf kron lcm left_shift len less less_equal linspace
+log log10 log1p log2 log_softmax logaddexp logaddexp2 logical_and logical_not logical_or logical_xor logspace logsumexp lstsq lu_factor matmul
+matrix_power matrix_rank max maximum mean median min minimum mod multi_dot multiply nanargmax nanargmin nanmax nanmean nanmedian nanmin nanpercentile
+nanprod nanquantile nanstd nansum nanvar ndarray negative nextafter norm not_equal one_hot ones ones_like outer pad percentile pinv polyadd
+polyfit polymul polyval pow power print prod ptp qr quantile rad2deg radians range reciprocal relu remainder repeat rfft rfft2 rfftn
+right_shift rint roll roots round searchsorted select setdiff1d sigmoid sign signbit silu sin sinc sinh slogdet softmax softplus solve
+solve_triangular sort sqrt square stack std subtract sum svd svdvals take take_along_axis tan tanh tensordot tensorinv tensorsolve tile trace
+trapezoid trapz tri tril triu true_divide trunc union1d unique unwrap vander var vdot vecdot vstack where zeros zeros_like
 """.split())
 FRESH_METHODS = set("""
 all any argmax argmin argsort astype clip copy cumprod cumsum dot item max mean min nonzero prod repeat round std sum tolist trace var
@@ -337,14 +342,18 @@ class Stores:
         """Whether a call that is given an array does not give its memory."""
         giving = given_by(call)
         if giving is None:
-            return (self.library(call) in FRESH or self.is_new(call)) and not any(k.arg in ("copy", "out", None) for k in call.keywords)
+            several = self.library(call) == "einsum" and len(call.args) > 2  # of one operand it may give a part
+            return (self.library(call) in FRESH or several or self.is_new(call)) and not any(k.arg in ("copy", "out", None) for k in call.keywords)
         targets = {t.id for t in self.parents[id(call)].targets[0].elts[1:]}
         changed = isinstance(node, ast.Name) and node.id in targets
         times = sum(isinstance(n, ast.Name) and n.id in targets for a in (*call.args, *call.keywords) for n in ast.walk(a))
         return changed and times == len(targets) or not changed and giving.fresh
 
     def shares(self, value: Any) -> bool:
-        """Whether a value may have the memory of an array that changes."""
+        """Whether a value may have the memory of an array that changes. x[i] must be a number then."""
+        if isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name) and is_whole(value.slice) and self.refused.get(value.value.id, 0) is None:
+            self.elements.add(whole_position(value))
+            return False
         return not self.is_fresh(value) and any(isinstance(n, ast.Name) and self.refused.get(n.id, 0) is None for n in ast.walk(value))
 
     def is_store(self, target: Any) -> bool:

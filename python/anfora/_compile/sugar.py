@@ -74,7 +74,9 @@ class _Sugar(ast.NodeTransformer):
         return self.made(ast.Call(of.func, back, []), node)
 
     def factors(self, target: Any, node: Any) -> list | None:
-        """Of for i, j in product(xs, ys): [(i, xs), (j, ys)]."""
+        """Of for i, j in product(xs, ys): [(i, xs), (j, ys)]; ndindex(n, m) is product(range(n), range(m))."""
+        if (counted := self.grid(target, node)) is not None:
+            return counted
         if not self.is_call(node, itertools.product) or not isinstance(target, (ast.Tuple, ast.List)) or any(isinstance(e, ast.Starred) for e in target.elts):
             return None
         repeat = 1
@@ -86,6 +88,26 @@ class _Sugar(ast.NodeTransformer):
         if len(over) != len(target.elts) or not over or bound_names([target]) & read_names(ast.Tuple(node.args, ast.Load())):
             return None
         return [(t, copy.deepcopy(o)) for t, o in zip(target.elts, over)]
+
+    def grid(self, target: Any, node: Any) -> list | None:
+        """Of for i, j in np.ndindex(n, m), ndindex(x.shape) or ndindex(*x.shape): [(i, range(n)), (j, range(m))]."""
+        if not isinstance(node, ast.Call) or node.keywords or not isinstance(target, ast.Tuple) or not node.args:
+            return None
+        known, f = self.resolve(node.func) if isinstance(node.func, ast.Attribute) else (False, None)
+        if not known or getattr(f, "__name__", "") != "ndindex" or getattr(f, "__module__", "").split(".")[0] != "numpy" or "range" in self.bound:
+            return None
+        first, n = node.args[0].value if isinstance(node.args[0], ast.Starred) else node.args[0], len(target.elts)
+        if any(isinstance(a, ast.Starred) for a in node.args[1:]) or bound_names([target]) & read_names(ast.Tuple([first, *node.args[1:]], ast.Load())):
+            return None
+        if isinstance(first, ast.Attribute) and first.attr == "shape" and len(node.args) == 1:
+            from .._library.composed import HELPERS
+            checked = ast.Call(ast.Constant(HELPERS["dims_exactly"]), [copy.deepcopy(first), ast.Constant(n)], [])
+            sizes: list[Any] = [ast.Subscript(copy.deepcopy(first) if k else checked, ast.Constant(k), ast.Load()) for k in range(n)]
+        elif len(node.args) == n and first is node.args[0]:
+            sizes = [copy.deepcopy(a) for a in node.args]
+        else:
+            return None
+        return [(t, self.made(ast.Call(ast.Name("range", ast.Load()), [size], []), node)) for t, size in zip(target.elts, sizes)]
 
     def chosen(self, target: Any, node: Any) -> list | None:
         """Of for i, j in combinations(range(n), 2): [(i, range(n)), (j, range(i + 1, n))]."""
@@ -255,7 +277,7 @@ def _template(text: str) -> ast.Module:
 def _has_sugar(n: Any) -> bool:
     if isinstance(n, ast.Call):
         name = n.func.attr if isinstance(n.func, ast.Attribute) else getattr(n.func, "id", "")
-        return name in ("combinations", "pairwise", "product", "reversed")
+        return name in ("combinations", "ndindex", "pairwise", "product", "reversed")
     return isinstance(n, (ast.Global, ast.Set, ast.Try)) or isinstance(n, ast.While) and (isinstance(n.test, ast.Constant) or has_named(n.test)) or \
         isinstance(n, ast.For) and own_breaks(n.body)
 

@@ -84,8 +84,17 @@ def at_indices(x, at, /):
     """x[at], of a tuple with an array of indices for each of the first dims."""
     for n in SOME:
         if len(at) == n:
-            return op.gather_nd(x, op.stack([at[k] for k in range(n)], -1))
+            zero = sum([at[k] * 0 for k in range(n)])  # they are broadcast
+            return op.gather_nd(x, op.stack([at[k] + zero for k in range(n)], -1))
     raise ValueError("x[at]: too many indices, or none")
+
+
+@helper
+def dims_exactly(shape, n, /):
+    """The sizes of n dims."""
+    if len(shape) != n:
+        raise ValueError("there are more or fewer dims than names in the loop over ndindex")
+    return shape
 
 
 @helper

@@ -245,6 +245,30 @@ def ix_(*args):
     return tuple(found)
 
 
+@helper
+def joined_rows(parts: Sequence, /):
+    """np.r_[x, y]"""
+    return op.concatenate([op.reshape(p, (1,)) if op.ndim(p) == 0 else p for p in parts], 0)
+
+
+@helper
+def joined_columns(parts: Sequence, /):
+    """np.c_[x, y]"""
+    return op.concatenate([op.reshape(p, (-1, 1)) if op.ndim(p) < 2 else p for p in parts], -1)
+
+
+@composed
+def distance(p, q, /):
+    """math.dist of two points."""
+    return op.sqrt(sum([(a - b) ** 2 for a, b in zip(p, q, strict=True)]))
+
+
+@composed
+def nearly_equal(a, b, /, rel_tol=1e-9, abs_tol=0.0):
+    """math.isclose of two numbers."""
+    return a == b or abs(a - b) <= max(rel_tol * max(abs(a), abs(b)), abs_tol)
+
+
 def nested(x):
     """How deep lists are."""
     if has_parts(x):

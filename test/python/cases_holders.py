@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects of classes with an __init__ of their own, made in compiled functions: they are what Python makes."""
+import anfora
+import numpy as np
+from anfora import grad, jit
+
+W = np.arange(6.0).reshape(2, 3) / 10
+
+
+class Linear:
+    scale = 2.0
+
+    def __init__(self, w, b=None, name="linear"):
+        super().__init__()
+        self.w = w
+        if b is None:
+            b = np.zeros(w.shape[1])
+        self.b: object = b
+        self.n = w.shape[0]
+        self.n += 1
+        self.name = name
+
+    def __call__(self, x):
+        return x @ self.w + self.b * self.scale
+
+    def __add__(self, other):
+        return Linear(self.w + other.w, self.b + other.b)
+
+    def norm(self):
+        return np.sum(self.w ** 2) + self.n
+
+    @property
+    def twice(self):
+        return self.n * 2
+
+
+class Network:
+    def __init__(self, weights):
+        self.layers = [Linear(w) for w in weights]
+        self.first = self.layers[0]
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = np.tanh(layer(x))
+        return x
+
+
+class Moving:
+    def __init__(self, x):
+        self.x = x
+
+    def move(self, d):
+        self.x = self.x + d
+
+
+class Registered(Linear):
+    all = []
+
+    def __init__(self, w):
+        super().__init__(w)
+        Registered.all.append(self)
+
+
+class Kept:
+    def __init__(self, x, others):
+        self.x = x
+        others.append(self)
+        self.others = len(others)
+
+
+def called(w):
+    layer = Linear(w, np.ones(3))
+    both = layer + Linear(w)
+    return layer(np.ones(2)), Linear(w)(np.ones(2)), both.w, layer.norm() + layer.twice
+
+
+def deep(w):
+    net = Network([w, np.ones((3, 3))])
+    return net.forward(np.ones(2)), net.first.norm(), sum(layer.norm() for layer in net.layers)
+
+
+def repeated(w):
+    layer = Linear(w)
+    for _ in range(3):
+        layer = Linear(layer.w * 2, layer.b + 1)
+    return layer.norm(), layer.b, 1.0 if isinstance(layer, Linear) else 2.0
+
+
+def test_values():
+    for f in (called, deep, repeated):
+        assert all(map(np.allclose, f(W), jit(f)(W))), f
+    assert np.allclose(np.asarray(grad(lambda w: Linear(w).norm())(W)), 2 * W)
+
+
+def test_results():
+    made = jit(lambda w: Linear(w, name="last"))(W)
+    assert type(made) is Linear and np.allclose(np.asarray(made.w), W) and made.n == 3 and made.name == "last"
+
+
+def shared(w):
+    h = np.zeros(3)
+    layer = Linear(w, h)
+    h[0] = 5.0
+    return layer.b
+
+
+def moved(w):
+    m = Moving(w)
+    m.move(1.0)
+    return m.x
+
+
+def test_refusals():
+    for f, words in ((shared, "another name"), (moved, "do not change in place"), (lambda w: Registered(w).n, "another class"),
+                     (lambda w: Kept(w, []).x, "more than its fields")):
+        try:
+            jit(f)(W)
+        except anfora.CompileError as e:
+            assert words in str(e), e
+        else:
+            raise AssertionError(words)
