@@ -342,8 +342,11 @@ class Stores:
         """Whether a call that is given an array does not give its memory."""
         giving = given_by(call)
         if giving is None:
-            several = self.library(call) == "einsum" and len(call.args) > 2  # of one operand it may give a part
-            return (self.library(call) in FRESH or several or self.is_new(call)) and not any(k.arg in ("copy", "out", None) for k in call.keywords)
+            name, given = self.library(call), len(call.args)
+            several = name == "einsum" and given > 2  # of one operand it may give a part
+            itself = given > 1 and name in ("diff", "matrix_power")  # diff(x, 0) and matrix_power(x, 1) are x
+            words = {k.arg for k in call.keywords} & ({"copy", "out", None} | ({"n"} if name in ("diff", "matrix_power") else set()))
+            return (name in FRESH or several or self.is_new(call)) and not itself and not words
         targets = {t.id for t in self.parents[id(call)].targets[0].elts[1:]}
         changed = isinstance(node, ast.Name) and node.id in targets
         times = sum(isinstance(n, ast.Name) and n.id in targets for a in (*call.args, *call.keywords) for n in ast.walk(a))
