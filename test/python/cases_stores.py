@@ -750,9 +750,16 @@ def differences(x):
     return z
 
 
+def converted(x):
+    y = x * 2
+    z = np.float64(y)
+    y[0] = 7.0
+    return z
+
+
 def test_results_that_may_be_the_argument():
-    """matrix_power(x, 1) and diff(x, n=0) are x in NumPy."""
-    for f, args in ((powers, (np.eye(2), 1)), (differences, (np.arange(3.0),))):
+    """matrix_power(x, 1), diff(x, n=0) and float64 of x of f64 are x in NumPy."""
+    for f, args in ((powers, (np.eye(2), 1)), (differences, (np.arange(3.0),)), (converted, (np.arange(3.0),))):
         try:
             got = anfora.jit(f)(*args)
         except (anfora.CompileError, anfora.RunError):

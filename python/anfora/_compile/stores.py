@@ -28,7 +28,7 @@ abs absolute add all allclose amax amin angle any append arange arccos arccosh a
 array average bincount bitwise_and bitwise_not bitwise_or bitwise_xor block cbrt ceil cho_factor cho_solve cholesky choose clip column_stack compress
 concatenate conjugate convolve copy copysign corrcoef correlate cos cosh count_nonzero cov cross cumprod cumsum cumulative_prod cumulative_sum
 deg2rad degrees delete det diff digitize divide dot dstack ediff1d eig eigh eigvals eigvalsh elu empty empty_like equal erf erfc exp exp2 expm expm1
-extract eye fabs fft fft2 fftn fftshift flatnonzero float float32 float64 float_power floor floor_divide fmax fmin fmod full full_like gammaln gcd
+extract eye fabs fft fft2 fftn fftshift flatnonzero float float_power floor floor_divide fmax fmin fmod full full_like gammaln gcd
 gelu geomspace gradient greater greater_equal heaviside histogram histogram2d hstack hypot i0 identity ifft ifft2 ifftn ifftshift inner insert int
 interp intersect1d inv invert irfft irfft2 irfftn isclose isfinite isin isinf isnan isneginf isposinf kron lcm left_shift len less less_equal linspace
 log log10 log1p log2 log_softmax logaddexp logaddexp2 logical_and logical_not logical_or logical_xor logspace logsumexp lstsq lu_factor matmul
