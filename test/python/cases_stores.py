@@ -736,14 +736,14 @@ def test_elements_become_items():
     raise AssertionError("the row is not seen to change")
 
 
-def powers(m, n):
+def first_power(m, n):
     y = m * 2
     z = np.linalg.matrix_power(y, n)
     y[0, 0] = 7.0
     return z
 
 
-def differences(x):
+def no_differences(x):
     y = x * 2
     z = np.diff(y, n=0)
     y[0] = 7.0
@@ -759,7 +759,7 @@ def converted(x):
 
 def test_results_that_may_be_the_argument():
     """matrix_power(x, 1), diff(x, n=0) and float64 of x of f64 are x in NumPy."""
-    for f, args in ((powers, (np.eye(2), 1)), (differences, (np.arange(3.0),)), (converted, (np.arange(3.0),))):
+    for f, args in ((first_power, (np.eye(2), 1)), (no_differences, (np.arange(3.0),)), (converted, (np.arange(3.0),))):
         try:
             got = anfora.jit(f)(*args)
         except (anfora.CompileError, anfora.RunError):
