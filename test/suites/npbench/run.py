@@ -78,7 +78,7 @@ def flat(result):
 
 def slope(module, args):
     """The derivative along a direction, and the sum of the differences of the results (the difference of their sums loses what the
-    sums round), of the step that suits best: a factorisation wants a small one."""
+    sums round), extrapolated, of the step that suits best: factorisations and chaotic systems want small ones."""
     import anfora
     import numpy as np
     arrays = [a for a in args if isinstance(a, np.ndarray)]
@@ -90,12 +90,15 @@ def slope(module, args):
     def moved(s):
         return flat(module.results(*[a + s * direction if i == at else a for i, a in enumerate(arrays)]))
 
+    def central(step):
+        return sum(float(np.sum(np.real(a) - np.real(b))) for a, b in zip(moved(step), moved(-step), strict=True)) / (2 * step)
+
     def difference(step):
         try:
-            return sum(float(np.sum(np.real(a) - np.real(b))) for a, b in zip(moved(step), moved(-step), strict=True)) / (2 * step)
+            return (4 * central(step / 2) - central(step)) / 3
         except np.linalg.LinAlgError:  # a matrix that far away has no factors
             return np.nan
-    return slope, min((difference(scale * s) for s in (1e-6, 1e-8, 1e-10)), key=lambda d: abs(d - slope) if d == d else np.inf)
+    return slope, min((difference(scale * s) for s in (1e-6, 1e-8, 1e-9, 1e-10)), key=lambda d: abs(d - slope) if d == d else np.inf)
 
 
 def measure(info, root):
