@@ -2,6 +2,7 @@
 /* If-conversion: a branch whose sides are cheap becomes a choice of data.
  *   Switch(c, f, g)(x)  with f(x) = x + 1, g(x) = x      ->  Switch(c, x + 1, x)
  *   Switch(c, f, f)(x)                                   ->  f(x)
+ *   Switch(c, f, g)(x, y)[1] with f = (x + 1, y), g = (x - 1, y)  ->  y
  * Both sides then run, so each may have only a few speculatable ops on scalars: an op that may trap (an
  * integer division, an index) stays behind its branch. Sides that exchange arrays, (u, v) and (v, u), stay: a branch moves
  * none of them (backend/lower/graph/linear.c), two choices of data copy both.
@@ -89,6 +90,30 @@ static void flatten(anfi_pass *p, bool derived, anfi_arena *a, anf_node *call) {
   anfi_substitute(call, n);
 }
 
+/* The number of the parameter that g gives as item i and reads nowhere else, or SIZE_MAX. */
+static size_t param_given(const anf_graph *g, int64_t i) {
+  const anf_node *r = g ? g->result : NULL;
+  if (!r || !anfi_is_op(r, ANF_OP_MakeTuple) || i < 0 || i >= r->nin) return SIZE_MAX;
+  const anf_node *x = r->in[i].def;
+  bool alone = x->uses && !x->uses->next;
+  return x->kind == ANFI_PARAM && x->graph == g && alone ? x->u.index : SIZE_MAX;
+}
+
+/* An item of the result of a branch that is the same argument on both sides: a loop sees that its state does not change. An array
+ * that a side also reads or writes stays: it would live on behind the branch, and a write within would copy it. */
+static void pass_by(anfi_pass *p, anf_node *get) {
+  anf_node *call = get->in[0].def;
+  if (call->kind != ANFI_CALL || call->graph != get->graph) return;
+  const anf_node *sw = call->in[0].def;
+  int64_t i = -1;
+  anfi_value_is_int(anfi_attr_value(p->m->cx, ANF_OP_TupleGet, get->u.attrs, 0), &i);
+  if (!anfi_is_op(sw, ANF_OP_Switch) || sw->nin != 3) return;
+  size_t k = param_given(anfi_value_graph(sw->in[1].def), i);
+  if (k == SIZE_MAX || k != param_given(anfi_value_graph(sw->in[2].def), i)) return;
+  if (call->in[k + 1].def->type == get->type && anfi_rewrite(p))
+    anfi_substitute(get, call->in[k + 1].def);
+}
+
 bool anfi_opt_branch(anfi_pass *p) {
   anfi_arena *a = anfi_scratch(p->m->cx);
   size_t n = anfi_has_calls(p->m) ? p->m->nodes.n : 0;
@@ -96,6 +121,7 @@ bool anfi_opt_branch(anfi_pass *p) {
   for (size_t i = 0; i < n; i++) {
     anf_node *c = p->m->nodes.at[i];
     if (c && c->kind == ANFI_CALL) flatten(p, derived, a, c);
+    if (c && anfi_is_op(c, ANF_OP_TupleGet)) pass_by(p, c);
   }
   return true;
 }

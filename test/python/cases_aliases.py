@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays that change where another name, a function that is called or a list may see it: what NumPy gives, or a refusal at the line."""
+import warnings
+
 import anfora
 import numpy as np
 from anfora import grad, jit
@@ -466,6 +468,31 @@ def chosen_sum(x):
     return x[x > 2.5].sum() + np.sum((x[x > 1.5] - 0.5) ** 3) + x[x > 1.5].mean() * x[x < 3.5].max() + x[x > 1.5].var()
 
 
+def chosen_and_named(x, n=4):
+    means, top = np.zeros(n), x.max()
+    for i in range(n):
+        mask = np.logical_and(top * i / n <= x, x <= top * (i + 1) / n)
+        some = x[mask]
+        means[i] = some.mean()
+    one = x[x > 1.5]
+    spread = np.std(one) / len(one)
+    row = x[n - 2]
+    return np.sum(means ** 2) + spread + row.mean()
+
+
+def chosen_by_another(x):
+    v = x[x > 1.5]
+    return [v.sum() for x in (x * 2, x * 3)]
+
+
+def binned(x, n):
+    return np.histogram(x, n, weights=x * x)[0] / np.histogram(x, n)[0]
+
+
+def binned_sum(x):
+    return np.sum(binned(x, 3) ** 2) + np.sum(binned(x, np.array([0.0, 2.5, 5.0])))
+
+
 def by_calls(a, i):
     x, y, z = a[::-1].copy(), np.zeros(4), np.zeros((2, 2))
     x.sort()
@@ -490,6 +517,24 @@ def another_sees_out(a):
 def test_chosen_by_masks():
     same(chosen, V, M, 1.5)
     assert np.allclose(np.asarray(grad(chosen_sum)(V)), differences(chosen_sum, V), atol=1e-5)
+
+
+def test_named_choice_has_no_size():
+    """v = x[mask], which only reductions read: all of it is compiled, so it has a gradient."""
+    x = np.array([0.5, 1.1, 2.3, 3.3, 4.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        same(chosen_and_named, x)
+        assert np.allclose(np.asarray(grad(chosen_and_named)(x)), differences(chosen_and_named, x), atol=1e-5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its sizes depend on data
+        same(chosen_by_another, x)
+
+
+def test_number_of_bins_that_a_caller_gives():
+    x = np.array([0.5, 1.0, 2.0, 3.5, 4.0])
+    same(binned_sum, x)
+    assert np.allclose(np.asarray(grad(binned_sum)(x)), differences(binned_sum, x), atol=1e-5)
 
 
 def test_calls_of_numpy():

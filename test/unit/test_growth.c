@@ -123,6 +123,10 @@ static const growth cases[] = {
        "(u, v) "
        "= (v, u); k = k + 1 }; (u, v) = (v, u); i = i + 1 }; Sum(u * v * v) }",
      0, true, 0},
+    {"exchange in a branch of an inner loop, beside an array that it passes on",
+     X "{ u = x * 1.0; v = x * 0.5; w = x * 0.3; for i in 1..len(x) { for j in 0..3 { if i % 2 == "
+       "0 { (u, v, w) = (v, u, w) } }; u = IndexWrite(u, i, x[i] * x[i-1]) }; Sum(u * v * w) }",
+     0, false, 0},
     {"exchange of three in nested branches",
      X
      "{ u = x * 1.0; v = x * 0.5; w = x * 0.25; for i in 1..len(x) { if x[i] > 0.6 { y = u; u = v; "

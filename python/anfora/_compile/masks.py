@@ -4,6 +4,7 @@ of the mask taken. Where the mask is false y is 1, so that what is computed ther
 from __future__ import annotations
 
 import ast
+import copy
 from typing import TYPE_CHECKING, Any
 from .static import library_word
 from .windows import call
@@ -12,6 +13,8 @@ _CHOOSES = (ast.Name, ast.Compare, ast.BinOp, ast.UnaryOp, ast.Call)  # what a m
 
 
 _OBJECTS = (ast.In, ast.NotIn, ast.Is, ast.IsNot)
+_SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.NamedExpr)  # which may bind x anew
+_SIMPLE = (ast.Assign, ast.AugAssign, ast.Return, ast.Expr)
 _REDUCED = {n: n for n in ("sum", "mean", "prod", "max", "min", "any", "all", "std", "var", "len")} | {"amax": "max", "amin": "min"}
 
 
@@ -109,3 +112,58 @@ class Masked:
         from .static import written_at
         rows = written_at(self, target, target, self.expr(value), "update", array, masks=False)
         return f"(if {mask}.dtype == bool {{ {written} }} else {{ {rows} }})"
+
+
+def reduced_name(node: Any) -> str | None:
+    """v of v.mean(), np.mean(v) and len(v)."""
+    if not isinstance(node, ast.Call):
+        return None
+    f = node.func
+    word = f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", "")
+    of = node.args[0] if node.args else f.value if isinstance(f, ast.Attribute) else None
+    return of.id if word in _REDUCED and isinstance(of, ast.Name) else None
+
+
+def is_read_at_once(first: Any, then: Any, uses: dict[str, list]) -> bool:
+    """Whether v = x[mask] is read by the next statement alone, by reductions alone: nothing else that the statement calls may change x
+    before. A mask that a call makes, such as one of random numbers, is made once."""
+    if not isinstance(first, ast.Assign) or len(first.targets) != 1 or not isinstance(then, _SIMPLE):
+        return False
+    target, value = first.targets[0], first.value
+    if not isinstance(target, ast.Name) or not isinstance(value, ast.Subscript) or not isinstance(value.value, ast.Name) or not isinstance(value.slice, _CHOOSES):
+        return False
+    calls = [n for n in ast.walk(then) if isinstance(n, ast.Call)]
+    reads = [n for n in calls if reduced_name(n) == target.id]
+    if any(isinstance(n, _SCOPES) for n in ast.walk(then)) or len(reads) > 1 and any(isinstance(n, ast.Call) for n in ast.walk(value)):
+        return False
+    return bool(reads) and len(uses[target.id]) == 1 + len(reads) and len(calls) == len(reads)
+
+
+class _ReadAtOnce(ast.NodeTransformer):
+    """The value in place of a name."""
+
+    def __init__(self, name: str, value: Any) -> None:
+        self.name, self.value = name, value
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        return copy.deepcopy(self.value) if node.id == self.name else node
+
+
+def without_chosen(function: Any) -> Any:
+    """v = x[mask]; m = v.mean() as m = x[mask].mean(), whose size does not depend on the mask."""
+    def suites(tree: Any) -> list[list]:
+        return [s for n in ast.walk(tree) for s in (getattr(n, "body", None), getattr(n, "orelse", None)) if isinstance(s, list)]
+
+    uses: dict[str, list] = {}
+    for n in ast.walk(function):
+        names = [n.id] if isinstance(n, ast.Name) else [n.arg] if isinstance(n, ast.arg) else n.names if isinstance(n, (ast.Global, ast.Nonlocal)) else []
+        for name in names:
+            uses.setdefault(name, []).append(n)
+    if not any(is_read_at_once(a, b, uses) for s in suites(function) for a, b in zip(s, s[1:])):
+        return function
+    function = copy.deepcopy(function)
+    for suite in suites(function):
+        for k in range(len(suite) - 2, -1, -1):
+            if is_read_at_once(suite[k], suite[k + 1], uses):
+                suite[k:k + 2] = [_ReadAtOnce(suite[k].targets[0].id, suite[k].value).visit(suite[k + 1])]
+    return function

@@ -7,6 +7,8 @@
     pairwise(x)                                 zip(x, x[1:])
     reversed(range(a, b))                       range(b - 1, a - 1, -1)
     x in {1, 2}                                 x in (1, 2)
+    v = x[mask]                                 m = x[mask].mean()
+    m = v.mean()
     global g, which is only read                -
     try: a                                      a
     finally: x = b                              x = b
@@ -28,6 +30,7 @@ import copy
 import itertools
 from typing import Any, Callable
 
+from .masks import without_chosen
 from .match import has_named
 from .names import around, bound_names, own_breaks, own_jumps, read_names
 from .nonlocals import without_nonlocals
@@ -284,7 +287,7 @@ def _has_sugar(n: Any) -> bool:
 
 def plainer(function: Any, called: Callable[[Any], tuple[bool, Any]]) -> Any:
     """The function in plainer words; itself if it has none of the others."""
-    function = without_nonlocals(function)
+    function = without_chosen(without_nonlocals(function))
     if not any(map(_has_sugar, ast.walk(function))):
         return function
     whole = copy.deepcopy(function)

@@ -449,14 +449,18 @@ def repeat_constant(x, /, repeats, axis=None, total_repeat_length=None):
 
 # ---- histograms ----
 
-@composed
-def histogram_bin_edges(a, /, bins=10, range: Any = None, weights: Any = None):  # noqa: A002: NumPy's name
+def equal_edges(flat, bins, range):  # noqa: A002: NumPy's name
     """The edges of equally wide bins from the least element to the greatest, or of a range."""
-    flat = op.ravel(a)
     low, high = (op.min(flat), op.max(flat)) if range is None else (range[0], range[1])
     wide = op.where(high > low, 0.0, 0.5)
     first, last, at = low - wide, high + wide, op.arange(bins + 1)
     return op.where(at == bins, last, first + at * ((last - first) / bins))  # the greatest element is in the last bin
+
+
+@composed
+def histogram_bin_edges(a, /, bins=10, range: Any = None, weights: Any = None):  # noqa: A002
+    """equal_edges of the elements."""
+    return equal_edges(op.ravel(a), bins, range)
 
 
 def bin_of(flat, edges):
@@ -491,8 +495,10 @@ def histogram(a, /, bins=10, range: Any = None, weights: Any = None, density=Fal
 
 @helper
 def histogram_by_edges(a, bins, /, range: Any = None, weights: Any = None, density=False):  # noqa: A002
-    """histogram of bins that are given."""
-    return whole(counted(op.ravel(a), op.cast_like(asarray(bins), op.ravel(a) * 1.0), weights, density), weights, density)
+    """histogram of edges, or of a number of bins that a caller gives."""
+    flat, given = op.ravel(a), asarray(bins)
+    edges = equal_edges(flat, bins, range) if given.ndim == 0 else op.cast_like(given, flat * 1.0)
+    return whole(counted(flat, edges, weights, density), weights, density)
 
 
 @composed

@@ -31,8 +31,8 @@ def stored(kernel):
 
 
 def changed(path, bench, args, several, folder):
-    """The kernel's file with copies of the arguments that it changes, which it returns, and the sum of the results as a function of the
-    arrays alone."""
+    """The kernel's file with copies of the arguments that it changes, which it returns: the kernel, and its results and their sum as
+    functions of the arrays alone."""
     import numpy as np
     with open(path, encoding="utf-8") as f:
         tree = ast.parse(f.read())
@@ -47,12 +47,13 @@ def changed(path, bench, args, several, folder):
     call = f"{kernel.name}({', '.join(n if n in arrays else repr(a.item() if isinstance(a, np.generic) else a) for n, a in zip(names, args))})"
     parts = several if gives else len(outputs)
     sums = " + ".join(f"np.sum(np.real(r[{i}]))" for i in range(parts)) or "np.sum(np.real(r))"
-    tree.body += ast.parse(f"def total({', '.join(arrays)}):\n    r = {call}\n    return {sums}").body
+    arrays = ", ".join(arrays)
+    tree.body += ast.parse(f"def results({arrays}):\n    return {call}\ndef total({arrays}):\n    r = {call}\n    return {sums}").body
     path = os.path.join(folder, os.path.basename(path))
     with open(path, "w", encoding="utf-8") as f:
         f.write(ast.unparse(ast.fix_missing_locations(tree)) + "\n")
     module = module_of(path)
-    return getattr(module, kernel.name), module.total, [names.index(o) for o in outputs], gives
+    return getattr(module, kernel.name), module, [names.index(o) for o in outputs], gives
 
 
 def inputs(bench, folder):
@@ -75,26 +76,29 @@ def flat(result):
     return [np.asarray(result)]
 
 
-def slope(total, args):
-    """The derivative along a direction, and the difference of values, of the step that suits best: a factorisation wants a small
-    one."""
+def slope(module, args):
+    """The derivative along a direction, and the sum of the differences of the results (the difference of their sums loses what the
+    sums round), extrapolated, of the step that suits best: factorisations and chaotic systems want small ones."""
     import anfora
     import numpy as np
     arrays = [a for a in args if isinstance(a, np.ndarray)]
     at = next(i for i, a in enumerate(arrays) if a.dtype == np.float64)
     direction = np.random.default_rng(0).standard_normal(arrays[at].shape)
-    g = np.asarray(anfora.grad(total, wrt=at)(*arrays))
+    g = np.asarray(anfora.grad(module.total, wrt=at)(*arrays))
     slope, scale = float(np.sum(g * direction)), max(1.0, float(np.abs(arrays[at]).max()))
 
     def moved(s):
-        return float(total(*[a + s * direction if i == at else a for i, a in enumerate(arrays)]))
+        return flat(module.results(*[a + s * direction if i == at else a for i, a in enumerate(arrays)]))
+
+    def central(step):
+        return sum(float(np.sum(np.real(a) - np.real(b))) for a, b in zip(moved(step), moved(-step), strict=True)) / (2 * step)
 
     def difference(step):
         try:
-            return (moved(step) - moved(-step)) / (2 * step)
+            return (4 * central(step / 2) - central(step)) / 3
         except np.linalg.LinAlgError:  # a matrix that far away has no factors
             return np.nan
-    return slope, min((difference(scale * s) for s in (1e-6, 1e-8, 1e-10)), key=lambda d: abs(d - slope) if d == d else np.inf)
+    return slope, min((difference(scale * s) for s in (1e-6, 1e-8, 1e-9, 1e-10)), key=lambda d: abs(d - slope) if d == d else np.inf)
 
 
 def measure(info, root):
@@ -109,7 +113,7 @@ def measure(info, root):
     copies = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
     got = getattr(module_of(source), bench["func_name"])(*copies)
     with tempfile.TemporaryDirectory() as made:
-        f, total, outputs, gives = changed(source, bench, args, len(got) if isinstance(got, tuple) else 0, made)
+        f, module, outputs, gives = changed(source, bench, args, len(got) if isinstance(got, tuple) else 0, made)
         want = flat(got) if gives else [copies[i] for i in outputs]
         static = tuple(i for i, a in enumerate(args) if isinstance(a, (int, np.integer)) and not isinstance(a, bool))
         out = flat(anfora.jit(f, static_argnums=static)(*args))
@@ -124,7 +128,7 @@ def measure(info, root):
         if not any(isinstance(a, np.ndarray) and a.dtype == np.float64 for a in args) or not any(np.issubdtype(w.dtype, np.inexact) for w in want):
             print("no gradient")
             return
-        d, w = slope(total, args)
+        d, w = slope(module, args)
         print("gradient" if abs(d - w) <= 1e-4 * max(abs(w), abs(d), 1e-3) else f"gradient {d:.6g} and not {w:.6g}")
 
 
