@@ -191,17 +191,21 @@ static array *from_bf16(core *c, PyObject *o) {
   return a;
 }
 
-static array *other_type(PyObject *o) {
-  PyObject *dtype = PyObject_GetAttrString(o, "dtype");
-  if (dtype) PyErr_Format(PyExc_TypeError, "arrays of %S are not supported: convert them to a type that NumPy has, or to bfloat16", dtype);
-  Py_XDECREF(dtype);
-  return NULL;
-}
-
 static PyObject *no_array(PyObject *o) {
   PyObject *t = PyType_GetName(Py_TYPE(o));
   if (t) PyErr_Format(PyExc_TypeError, "an object of type %U is not an array", t);
   Py_XDECREF(t);
+  return NULL;
+}
+
+static array *other_type(PyObject *o) {
+  PyObject *dtype = PyObject_GetAttrString(o, "dtype");
+  if (!dtype) return PyErr_Clear(), (array *)no_array(o);
+  PyErr_Format(PyExc_TypeError,
+               "arrays of %S are not supported: convert them to a type that NumPy has, "
+               "or to bfloat16",
+               dtype);
+  Py_DECREF(dtype);
   return NULL;
 }
 
