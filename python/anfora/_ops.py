@@ -367,6 +367,20 @@ def _numpy() -> Any:
     return numpy
 
 
+def _numpys(a: Any, dtype: Any) -> Any:
+    """An array of NumPy, where the buffer protocol has no such type: bf16 is that of ml_dtypes, and keys are their bits."""
+    numpy = _numpy()
+    if a.dtype == "bf16":
+        try:
+            from ml_dtypes import bfloat16
+        except ImportError:
+            raise TypeError('NumPy has no bf16 without the package ml_dtypes; x.astype("f32") is an array of a type that it has') from None
+        made = numpy.frombuffer(a.tobytes(), bfloat16).reshape(a.shape)
+    else:
+        made = numpy.frombuffer(a.tobytes(), "u8").reshape(a.shape) if a.dtype == "key" else numpy.asarray(memoryview(a))
+    return made if dtype is None else made.astype(dtype)
+
+
 def _item(a: Any, key: Any) -> Any:
     plain = {"key": "u64", "bf16": "u16"}.get(a.dtype)
     if plain:  # which NumPy does not have
@@ -548,5 +562,5 @@ def _namespace(a: Any, version: Any) -> Any:
     return namespace(a, version)
 
 
-_SPECIAL = {"getitem": _item, "namespace": _namespace, "dtype": _element_type, "shown": _shown, "attribute": _attribute, "reduce": _reduced, "and": _bits("and"), "or": _bits("or"),
+_SPECIAL = {"getitem": _item, "numpys": _numpys, "namespace": _namespace, "dtype": _element_type, "shown": _shown, "attribute": _attribute, "reduce": _reduced, "and": _bits("and"), "or": _bits("or"),
             "xor": _bits("xor"), "invert": _bits("not")}

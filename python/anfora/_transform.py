@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import itertools
 import math
 import re
 import types
@@ -79,7 +80,7 @@ class Transformed(Function):
 
     def _emit_like(self, b: Builder, shapes: list[Shape]) -> str:
         if self._word == "vmap":
-            shapes = [_row_of(s, axis) for s, axis in zip(shapes, self._axes(frozenset()))]
+            shapes = [_row_of(s, axis) for s, axis in itertools.zip_longest(shapes, self._axes(frozenset())[:len(shapes)])]
         return self._around([self._functions[0]._emit_like(b, shapes), *(f._emit(b) for f in self._functions[1:])])
 
     def __reduce__(self) -> Any:
@@ -117,7 +118,8 @@ class Transformed(Function):
 
     def _axes(self, whole: frozenset) -> tuple:
         axes = self._given.get("in_axes", 0)
-        return tuple(None if i in whole else axes[i] if isinstance(axes, (tuple, list)) else axes for i in range(self._nparam))
+        given = axes if isinstance(axes, (tuple, list)) else [axes] * self._nparam
+        return tuple(None if i in whole else given[i] for i in range(self._nparam) if i in whole or i < len(given))
 
     def _emit_applied(self, w: Any, c: Call) -> str:
         """A call in a compiled function."""

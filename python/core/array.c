@@ -171,10 +171,41 @@ static array *from_buffer(core *c, PyObject *o) {
   return a;
 }
 
+/* Whether an array of NumPy has the element type bfloat16 of ml_dtypes, which the buffer protocol does not have. */
+static bool is_bf16(PyObject *o) {
+  PyObject *dtype = PyObject_GetAttrString(o, "dtype");
+  PyObject *name = dtype ? PyObject_GetAttrString(dtype, "name") : NULL;
+  bool good = name && PyUnicode_Check(name) && !PyUnicode_CompareWithASCIIString(name, "bfloat16");
+  PyErr_Clear();
+  Py_XDECREF(dtype);
+  Py_XDECREF(name);
+  return good;
+}
+
+/* The same memory, by a view of its bits: x.view("uint16"). */
+static array *from_bf16(core *c, PyObject *o) {
+  PyObject *bits = PyObject_CallMethod(o, "view", "s", "uint16");
+  array *a = bits ? from_buffer(c, bits) : NULL;
+  Py_XDECREF(bits);
+  if (a) a->dtype = ANF_BF16;
+  return a;
+}
+
 static PyObject *no_array(PyObject *o) {
   PyObject *t = PyType_GetName(Py_TYPE(o));
   if (t) PyErr_Format(PyExc_TypeError, "an object of type %U is not an array", t);
   Py_XDECREF(t);
+  return NULL;
+}
+
+static array *other_type(PyObject *o) {
+  PyObject *dtype = PyObject_GetAttrString(o, "dtype");
+  if (!dtype) return PyErr_Clear(), (array *)no_array(o);
+  PyErr_Format(PyExc_TypeError,
+               "arrays of %S are not supported: convert them to a type that NumPy has, "
+               "or to bfloat16",
+               dtype);
+  Py_DECREF(dtype);
   return NULL;
 }
 
@@ -183,8 +214,10 @@ array *array_of(core *c, PyObject *o) {
   bool lends = PyObject_HasAttr(o, c->s_dlpack);
   if (PyObject_CheckBuffer(o) && !PyBytes_Check(o)) {
     array *a = from_buffer(c, o); // has no bf16, of which DLPack knows
-    if (a || !lends || !PyErr_ExceptionMatches(PyExc_BufferError)) return a;
+    bool no_format = !a && PyErr_ExceptionMatches(PyExc_ValueError); // a type that is not NumPy's
+    if (a || (!no_format && (!lends || !PyErr_ExceptionMatches(PyExc_BufferError)))) return a;
     PyErr_Clear();
+    if (no_format) return is_bf16(o) ? from_bf16(c, o) : other_type(o);
   }
   return lends ? dlpack_import(c, o) : (array *)no_array(o);
 }
@@ -567,6 +600,13 @@ static PyObject *namespace_of(PyObject *self, PyObject *args, PyObject *kw) {
   return operate("namespace", self, version);
 }
 
+static PyObject *as_numpys(PyObject *self, PyObject *args, PyObject *kw) {
+  static char *names[] = {"dtype", "copy", NULL};
+  PyObject *dtype = Py_None, *copy = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, kw, "|OO", names, &dtype, &copy)) return NULL;
+  return operate("numpys", self, dtype);
+}
+
 static PyObject *formatted(PyObject *self, PyObject *spec) {
   PyObject *x = ((array *)self)->size == 1 ? item(self, NULL) : PyObject_Str(self);
   PyObject *r = x ? PyObject_Format(x, spec) : NULL;
@@ -576,6 +616,8 @@ static PyObject *formatted(PyObject *self, PyObject *spec) {
 
 static PyMethodDef methods[] = {
     {"tobytes", as_bytes, METH_NOARGS, "The elements as bytes, row by row."},
+    {"__array__", (PyCFunction)(void (*)(void))as_numpys, METH_VARARGS | METH_KEYWORDS,
+     "An array of NumPy, of the types that the buffer protocol does not have."},
     {"__array_namespace__", (PyCFunction)(void (*)(void))namespace_of, METH_VARARGS | METH_KEYWORDS,
      "The module of array functions, as the Array API standard asks for."},
     {"__reduce__", reduced, METH_NOARGS, NULL},

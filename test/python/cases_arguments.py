@@ -142,3 +142,26 @@ def test_kinds_of_element_types():
     assert anp.issubdtype(anp.float32, onp.floating) and not anp.issubdtype("i32", onp.floating) and anp.issubdtype(anp.array([1]).dtype, onp.integer)
     assert anp.promote_types("float32", "int32") == anfora.f32 and anp.iscomplexobj(onp.array([1j])) and anp.isscalar(2.0) and not anp.isscalar(x)
     assert isinstance(anp.array(x), anp.ndarray)
+
+
+def test_bfloat16_of_ml_dtypes():
+    """Arrays of ml_dtypes' bfloat16 are taken as they lie, and bf16 comes back as such; its other types are refused with their names."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        return
+    x = onp.array([[1, 2.5], [-3, 4]], ml_dtypes.bfloat16)
+    doubled = anfora.jit(lambda x: x + x)
+    for given in (x, x.T, x[::-1], anfora.asarray(x)):
+        got, want = onp.asarray(doubled(given)), onp.asarray(given) + onp.asarray(given)
+        assert doubled(given).dtype == "bf16" and got.dtype == x.dtype and onp.array_equal(got, want)
+    lent = anfora.asarray(x)
+    x[0, 0] = 7
+    assert lent.tolist()[0][0] == 7.0
+    assert onp.asarray(lent, onp.float32).dtype == onp.float32
+    try:
+        anfora.asarray(onp.zeros(2, ml_dtypes.float8_e5m2))
+    except TypeError as e:
+        assert "float8_e5m2" in str(e)
+    else:
+        raise AssertionError("a type that there is not")

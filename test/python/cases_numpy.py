@@ -341,3 +341,19 @@ def test_element_types_of_joined_arrays():
             assert g(a, b).dtype == (onp.int64 if g(a, b).ndim == 2 else onp.float32)
     assert anfora.numpy.concatenate([a, b], dtype=None).dtype == onp.float64
     close(anfora.numpy.searchsorted(a, 1.5, method="sort"), 2, "method")
+
+
+def test_complex_logarithms_far_out():
+    """log1p, arctanh and arctan of complex numbers square no parts: these overflow, and leave nothing beside the poles. Their derivatives hold, too."""
+    at = onp.array([1e-15 + 1.7e23j, 1e30 + 1e30j, 1e-9 - 1j, -2 + 1e-3j, 0.3 - 0.2j, 1e-3 + 1e-3j, 0j, 2 - 3j])
+    poles = onp.array([-1 + 1e-25j, 1 + 1e-25j, 1j * (1 + 1e-9)])
+    for t, close in (onp.complex64, 1e-5), (onp.complex128, 1e-12):
+        for name, f, of in (("log1p", anfora.numpy.log1p, [*at, -1 + 1e-20j]), ("arctanh", anfora.numpy.arctanh, [*at, *poles[:2], 0.9999 + 1e-6j]), ("arctan", anfora.numpy.arctan, [*at, poles[2]])):
+            x = onp.array(of, t)
+            got, want = onp.asarray(anfora.jit(f, backend="interp")(x)), getattr(onp, name)(x.astype(onp.complex128))
+            assert onp.allclose(got.real, want.real, close, 1e-15) and onp.allclose(got.imag, want.imag, close, 1e-15), (name, got, want)
+    x = onp.array([0.0, 0.3, -0.4, 0.9995])
+    got = anfora.vmap(anfora.grad(lambda a: anfora.numpy.real(anfora.numpy.arctanh(anfora.numpy.astype(a, "c128") + 0.1j))))(x)
+    assert onp.allclose(got, (1 / (1 - (x + 0.1j) ** 2)).real)
+    got = anfora.vmap(anfora.grad(lambda a: anfora.numpy.real(anfora.numpy.log1p(anfora.numpy.astype(a, "c128") + 2j))))(x * 5)
+    assert onp.allclose(got, (1 / (1 + x * 5 + 2j)).real)

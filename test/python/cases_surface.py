@@ -758,7 +758,7 @@ def test_changes_in_place_are_refused():
         d["w"] = 1.0
         return d
     for f, arg in ((argument, [1.0]), (alias, 1.0), (key, {"w": 2.0})):
-        refused(f, (arg,), "changes in place")
+        refused(f, (arg,), *(["changes in place"] if f is alias else ["is an argument, which the caller would see change"]))
     refused(in_a_runtime_loop, (3,), "must be known when the program is compiled", "out.append(i)")
 
 
@@ -783,8 +783,8 @@ def test_raises_and_assertions_stop():
 
 def test_functions_without_a_counterpart_are_named():
     def f(x):
-        return np.lexsort(x)
-    refused(f, (V,), "numpy.lexsort cannot be called in a compiled function", "np.lexsort(x)")
+        return np.packbits(x)
+    refused(f, (V,), "numpy.packbits cannot be called in a compiled function", "np.packbits(x)")
     def g(d):
         return [v for v in d.items()]
     refused(g, (V,), "it is not known what keys this has")

@@ -380,3 +380,19 @@ def test_check_grads():
             assert "derivative and difference" in str(e)
             continue
         raise ValueError(f"it is taken for right in {mode}")
+
+
+def test_axes_of_the_arguments_that_are_given():
+    """in_axes has an axis for each argument that is given: parameters with defaults that are not given need none."""
+    def f(x, w, scale=3.0, shift=1.0):
+        return x * w[0] * scale + shift
+    x, w = np.array([1.0, 2.0]), np.array([2.0, 5.0])
+    rows = anfora.vmap(f, in_axes=(0, None))
+    for g in (rows, anfora.jit(rows), anfora.jit(lambda x, w: rows(x, w))):
+        assert np.allclose(g(x, w), [7.0, 13.0])
+    try:
+        anfora.vmap(f, in_axes=(0,))(x, w)
+    except anfora.CompileError as e:
+        assert "in_axes" in str(e)
+    else:
+        raise AssertionError("an argument without an axis")

@@ -48,3 +48,22 @@ def test_arrays_of_numbers_do_not_take_a_type():
         for f in (lambda x: np.array(x), lambda x: np.array([x, x])):
             got, want = np.asarray(anfora.jit(f)(x)), f(x)
             assert got.dtype == want.dtype and np.array_equal(got, want) and np.array_equal(np.signbit(got.real), np.signbit(want.real)), x
+
+
+def test_numpys_functions_of_numbers_have_types():
+    """NumPy's functions of numbers of Python give f64, also beside f32, as NumPy 2 does; those of jax.numpy's manner and numbers given directly do not."""
+    half = np.array([1.0, 0.5], np.float32)
+    scale = np.float64(0.5)  # of NumPy, and no number of Python
+    for f in (lambda x: np.sqrt(2.0) * x, lambda x: np.stack([0.5, 1.0]) * x, lambda x: x / np.sqrt(x.shape[0]), lambda x: np.where(x > 0, 0.5, 1.0) * x,
+              lambda x: np.divmod(5.0, 2.0)[0] * x, lambda x: np.stack([x[0], 1.0]), lambda x: np.array([x[0], 1.0]), lambda x: np.repeat(0.5, 2) * x, lambda x: scale * x,
+              lambda x: np.sum(0.5) * x, lambda x: np.mean([x[0], 0.5])):
+        assert anfora.jit(f)(half).dtype == "f64", f.__code__.co_firstlineno
+    for f in (lambda x: np.maximum(x, 0.5), lambda x: np.where(x > 0, x, 0.5), lambda x: np.clip(x, 0.0, 1.0), lambda x: np.full_like(x, 0.5) * x, lambda x: np.real(0.5) * x,
+              lambda x: np.array([0.5, 1.0], np.float32) * x, lambda x: np.cumsum(x) * 0.5, lambda x: np.array([x[0], x[1]])):
+        assert anfora.jit(f)(half).dtype == "f32"
+    with_f32 = anfora.jit(lambda x: np.sqrt(2.0) * np.stack([x[0], 1.0]))
+    anfora.set_default_dtype("f32")
+    try:
+        assert with_f32(half).dtype == "f32"
+    finally:
+        anfora.set_default_dtype("f64")

@@ -246,8 +246,10 @@ class Program(random_programs.Program):
         self.names |= {c: "float"} if not self.loops else {}
 
     def text(self):
-        """A piece of an f-string."""
-        e = lambda kind: self.expr(kind, 1)  # noqa: E731
+        """A piece of an f-string. An expression that begins with a brace stands in parentheses: two braces are one that is printed."""
+        def e(kind):
+            text = self.expr(kind, 1)
+            return f"({text})" if text.startswith("{") else text
         return self.pick(
             lambda: f"{{{e('float')}:.{self.r.randrange(1, 5)}f}}", lambda: f"{{{e('int')}:{self.r.choice(['5d', '<4', '03d', '+d', ',', 'x'])}}}", lambda: f"{{{e('int')}}}",
             lambda: f"{{{e('bool')}}}", lambda: f"{{len({e('ints')})}}", lambda: f"{{'up' if {e('bool')} else 'down':>5}}", lambda: f"{{{e('float')}:9.2e}}", lambda: self.r.choice([" and ", "%", "{{}}", ": "]))

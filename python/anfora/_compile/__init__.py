@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the source of a Python function to a program: source.py walks the syntax tree; known.py has what is known while it does,
 loops.py, comprehensions.py, match.py and captures.py their statements,
-loop_lists.py and owned.py what changes in place, static.py, builtins.py and foreign.py what names from outside mean, emit.py
+loop_lists.py and owned.py what changes in place, static.py, builtins.py, foreign.py and numbers.py what names from outside mean, emit.py
 the text and its places, explain.py messages with values."""

@@ -17,6 +17,7 @@ from .comprehensions import items_of_any
 from .._errors import CompileError
 from .._ops import COMPOSED, OPS, accept, literal
 from .holders import unmade
+from .numbers import typed
 from .static import BUILTINS, BY_NAME, Call, attribute, call_source, hyper_mapped, operation, replaced, rows_of, stacked, static_text
 from .windows import call as library_call
 from .._tree import REGISTERED, _parts as parts_of_tree, field_names, registered, tree_leaves, tree_map, tree_reduce, tree_unflatten
@@ -454,14 +455,8 @@ def _array(w: Any, c: Call) -> str:
     if text is None and w.gives_dims(c.args[0]):
         text = w.dims_as_array(c.args[0])
     if text is None:
-        text = _of_its_type(w, _stacked(w, c.args[0])) if dtype is None else _stacked(w, c.args[0])
+        text = typed(w, _stacked(w, c.args[0])) if dtype is None else _stacked(w, c.args[0])
     return text if dtype is None else _of_dtype(w, text, dtype)
-
-
-def _of_its_type(w: Any, text: str) -> str:
-    """An array of numbers of Python has the element type for which none is given: it does not take that of an array that it meets."""
-    t = w.fresh()
-    return f"(fn ({t}) {{ CastLike({t}, {t} + false) }})({text})"
 
 
 def _of_dtype(w: Any, text: str, node: Any) -> str:

@@ -10,6 +10,7 @@ import os
 import types
 from typing import Any, Callable
 
+from . import numbers
 from .foreign import ARGUMENTS, ROOTS, counterpart, module_of
 from .operators import as_value, is_operator, written
 from .signature import refusal
@@ -45,6 +46,8 @@ def operation(x: Any) -> Op | None:
 
 def static_text(w: Any, node: Any, x: Any) -> str:
     """An object from outside, as text of the program."""
+    if type(x) in numbers.of_numpy() and default_float() == "f64":  # they have types, unlike numbers of Python
+        return f"{dtype_name(type(x))}({_constant(w, node, x)})"
     if x is None or isinstance(x, (bool, int, float, complex, str)):
         return _constant(w, node, x)
     if isinstance(x, (tuple, list)) and not hasattr(x, "_fields"):
@@ -122,6 +125,12 @@ def _object(w: Any, node: Any, x: Any) -> str:
 # ---- calls ----
 
 def emit_call(w: Any, c: Call) -> str:
+    if c.known and numbers.is_numpys(c.f) and c.args:
+        c.args = [numbers.with_typed_items(w, c.args[0]), *c.args[1:]]
+    return numbers.result(w, c, _emit_call(w, c))
+
+
+def _emit_call(w: Any, c: Call) -> str:
     if (None in c.kw or any(isinstance(a, ast.Starred) for a in c.args)) and c.f is not print:
         dims = isinstance(c.node.func, ast.Attribute) and c.node.func.attr == "reshape" and not c.known and not c.kw
         if dims:  # a tuple takes parts of x.shape, however many

@@ -41,8 +41,16 @@ def log1p(x, /):
     for kind in _COMPLEX:
         if x.dtype == kind:
             a, b = op.real(x), op.imag(x)
-            return op.make_complex(op.log1p(a * (2 + a) + b * b) / 2, op.arctan2(b, 1 + a))
+            return op.make_complex(log_size(a, b), op.arctan2(b, 1 + a))
     return op.log1p(x)
+
+
+def log_size(a, b):
+    """log |1 + a + b i|: exact near 1, and without squares elsewhere, which overflow, or leave nothing near 0."""
+    square = a * (2 + a) + b * b  # |1 + a + b i| ** 2 - 1
+    near = (square > -0.5) & (square < 4)
+    size = op.abs(op.make_complex(1 + a, b))
+    return op.where(near, op.log1p(op.where(near, square, 0)) / 2, op.log(op.where(near, 1, size)))
 
 
 @composed
@@ -86,7 +94,13 @@ def asin_of(x):
 
 def atanh_of(x):
     a, b = op.real(x), op.imag(x)
-    return op.make_complex(op.log1p(4 * a / ((1 - a) ** 2 + b * b)) / 4, op.arctan2(2 * b, (1 - a) * (1 + a) - b * b) / 2)
+    side = op.where(a < 0, -1, 1)
+    right = a * side  # the pole that is nearer lies at 1
+    apart = op.abs(op.make_complex(1 - right, b))
+    near = apart < 1e-3
+    far = op.where(near, 1, apart)
+    size = op.where(near, (log_size(right, b) - op.log(op.where(near, apart, 1))) / 2, op.log1p(4 * (right / far) / far) / 4)
+    return op.make_complex(size * side, op.arctan2(2 * b, (1 - a) * (1 + a) - b * b) / 2)
 
 
 def turned(x):

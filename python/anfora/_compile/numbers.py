@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What NumPy's functions give of numbers of Python: np.sqrt(2.0) and np.stack([0.5, 1.0]) are float64, and so is their product with
+a float32 array, whereas 2.0 alone takes the array's type (NEP 50). Functions of jax.numpy keep JAX's rule: these numbers stay weak."""
+from __future__ import annotations
+
+import ast
+import sys
+from typing import Any
+
+from .foreign import module_of
+from .._types import DTYPES, default_float
+
+_ARGUMENTS = {"where": slice(1, None), "select": slice(1, None), "full": slice(1, 2), "clip": slice(0, 1), "repeat": slice(0, 1), "broadcast_to": slice(0, 1),
+              "expand_dims": slice(0, 1), "full_like": slice(0, 0)}  # those whose types the result takes; of others all
+_NUMBERS = (bool, int, float, complex)
+
+
+def is_numpys(f: Any) -> bool:
+    return module_of(f).split(".")[0] == "numpy"
+
+
+def of_numpy() -> tuple[type, ...]:
+    """NumPy's classes of numbers that are Python's, too."""
+    numpy = sys.modules.get("numpy")
+    return (numpy.float64, numpy.complex128) if numpy else ()
+
+
+def is_number(w: Any, node: Any) -> bool:
+    """Whether an expression is a number of Python, or a list of such: its form tells."""
+    known, x = w.static(node)
+    if known:
+        return _of_numbers(x)
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return bool(node.elts) and all(is_number(w, e) for e in node.elts)
+    if isinstance(node, ast.BinOp):
+        return is_number(w, node.left) and is_number(w, node.right)
+    if isinstance(node, ast.IfExp):
+        return is_number(w, node.body) and is_number(w, node.orelse)
+    if isinstance(node, ast.UnaryOp):
+        return is_number(w, node.operand)
+    if isinstance(node, ast.Subscript):
+        return w.gives_dims(node.value)
+    if isinstance(node, ast.Call):
+        return w.static(node.func)[1] in (len, float, int, bool) and w.static(node.func)[0]
+    return isinstance(node, ast.Attribute) and node.attr in ("ndim", "size") or w.gives_dims(node)
+
+
+def _of_numbers(x: Any) -> bool:
+    return bool(x) and all(map(_of_numbers, x)) if type(x) in (list, tuple) else type(x) in _NUMBERS
+
+
+def typed(w: Any, text: str) -> str:
+    """Numbers of Python as an array: it has the element type for which none is given, and does not take that of an array that it meets.
+    Where set_default_dtype gave another, they stay weak."""
+    if default_float() != "f64":
+        return text
+    t = w.fresh()
+    return f"(fn ({t}) {{ CastLike({t}, {t} + false) }})({text})"
+
+
+def result(w: Any, c: Any, text: str) -> str:
+    """What a function gives; of NumPy's functions of numbers alone a typed array."""
+    name = getattr(c.f, "__name__", "")
+    if not is_numpys(c.f) or isinstance(c.f, type) or "dtype" in c.kw or not c.args or name == "real":  # which gives the number itself
+        return text
+    of = c.args[_ARGUMENTS.get(name, slice(None))]
+    if default_float() != "f64" or not of or not all(is_number(w, a) for a in of):
+        return text
+    t, each = w.fresh(), f"fn (t__) {{ {typed(w, 't__')} }}"
+    return f"multitype(fn ({t}: tuple) {{ hyper_map({each}, {t}) }}, {each})({text})"
+
+
+def with_typed_items(w: Any, node: Any) -> Any:
+    """The list with a type for each number that stands beside arrays: np.array([x[0], 0.5]) is float64 where x is float32."""
+    if not isinstance(node, (ast.List, ast.Tuple)) or is_number(w, node):
+        return node
+    items = [ast.copy_location(_typed_item(w, e), e) for e in node.elts]
+    return ast.copy_location(type(node)(items, ast.Load()), node)
+
+
+def _typed_item(w: Any, node: Any) -> Any:
+    known, x = w.static(node)
+    if known and type(x) is float:
+        return ast.Call(ast.copy_location(ast.Constant(DTYPES[default_float()]), node), [node], [])
+    return with_typed_items(w, node)
