@@ -186,6 +186,7 @@ def test_arguments_that_a_step_cannot_write_are_refused():
     raises(CompileError, "memory is that of another argument", step, x, x)
     raises(CompileError, "memory is that of another argument", step, x, model.weight.detach())
     raises(CompileError, "not dense", step, x, wide[:, ::2])
+    raises(CompileError, "negative view", step, x, torch._neg_view(x.clone()))
     raises(CompileError, "writes an argument in place", at.export_step, step, (x, x.clone()), "/nowhere")
 
     class Grows(nn.Linear):

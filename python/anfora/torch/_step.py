@@ -643,6 +643,8 @@ class _Code:
         for i in self.writes:
             start, end = _extent(tensors[i])
             others = [*tensors[:i], *tensors[i + 1:], *state[:len(state) - len(self.writes)], *self.step.frozen.values()]
+            if tensors[i].is_conj() or tensors[i].is_neg():  # whose memory holds other values
+                raise refuse("the step writes an argument that is a conjugate or negative view", "call resolve_conj().resolve_neg() on it")
             if any(a < end and start < b for a, b in map(_extent, others)):
                 raise refuse("the step writes an argument whose memory is that of another argument or of the model", "give it a clone()")
 
