@@ -140,3 +140,74 @@ def test_steps_of_models_whose_memory_is_not_row_major():
     step = same_changes(lambda: Net().to(memory_format=torch.channels_last), lambda m, i: None)
     assert step.model.c.weight.is_contiguous(memory_format=torch.channels_last)
     raises(CompileError, "not row-major", at.export_step, step, (torch.randn(4, 3).double(), torch.randn(4, 2).double()), "/nowhere")
+
+
+def test_steps_write_arguments_as_eager_does():
+    need_torch()
+    class Scaled(nn.Linear):
+        def forward(self, x):
+            return super().forward(x.mul_(2))
+
+    def adds(y, t):
+        t.add_(1)
+        return (y * t).sum()
+
+    def places(y, t):
+        t[1:] = y.detach()[1:] * 2
+        return (y * t).mean()
+    for make, loss, accumulate in ((nn.Linear, adds, 1), (nn.Linear, places, 2), (Scaled, F.mse_loss, 1)):
+        models = [make(3, 3).double() for _ in range(2)]
+        models[1].load_state_dict(models[0].state_dict())
+        optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in models]
+        step = at.compile_step(models[1], loss, optimizers[1], accumulate=accumulate)
+        x, t = torch.randn(3, 3).double(), torch.randn(3, 3).double()
+        for turned in (False, True):  # a transposed argument is written where it is, by a program of its own
+            eager, ours = ([(a.clone().t() if turned else a.clone()) for a in (x, t)] for _ in range(2))
+            for _ in range(accumulate):
+                value = loss(models[0](eager[0]), eager[1])
+                (value / accumulate).backward()
+                assert math.isclose(step(*ours), value.item(), rel_tol=1e-10)
+            optimizers[0].step()
+            optimizers[0].zero_grad()
+            for a, b in zip((*eager, *models[0].parameters()), (*ours, *models[1].parameters())):
+                close(a.detach(), b.detach(), 1e-10)
+
+
+def test_arguments_that_a_step_cannot_write_are_refused():
+    need_torch()
+    def adds(y, t):
+        t.add_(1)
+        return (y * t).sum()
+    model = nn.Linear(3, 3)
+    step = at.compile_step(model, adds, torch.optim.SGD(model.parameters(), lr=0.1))
+    x, wide = torch.randn(3, 3), torch.randn(3, 6)
+    step(x, wide[:, :3].contiguous())
+    step(x.clone(), x)
+    raises(CompileError, "memory is that of another argument", step, x, x)
+    raises(CompileError, "memory is that of another argument", step, x, model.weight.detach())
+    raises(CompileError, "not dense", step, x, wide[:, ::2])
+    raises(CompileError, "negative view", step, x, torch._neg_view(x.clone()))
+    raises(CompileError, "writes an argument in place", at.export_step, step, (x, x.clone()), "/nowhere")
+
+    class Grows(nn.Linear):
+        def forward(self, x):
+            self.weight.add_(1)
+            return super().forward(x)
+    grows = Grows(3, 3)
+    grows.weight.requires_grad_(False)
+    raises(CompileError, "writes its parameter weight", at.compile_step(grows, F.mse_loss, torch.optim.SGD([grows.bias], lr=0.1)), x, x.clone())
+
+
+def test_steps_count_as_writes():
+    need_torch()
+    model = nn.Linear(3, 3)
+    step = at.compile_step(model, F.mse_loss, torch.optim.SGD(model.parameters(), lr=0.5))
+    frozen = torch.compile(model, backend="anfora", options={"freeze": True})
+    x = torch.randn(2, 3)
+    for _ in range(3):
+        with torch.no_grad():
+            close(frozen(x), model(x), 1e-6)
+        step(x, x + 1)
+    value = (model(x).relu() @ model.weight).sum()
+    step(x, x + 1)
+    raises(RuntimeError, "modified by an inplace operation", value.backward)

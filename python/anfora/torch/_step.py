@@ -390,6 +390,12 @@ def _order(t: torch.Tensor) -> tuple | None:
     return None if t.is_contiguous() else tuple(sorted(range(t.dim()), key=lambda i: (-t.stride(i), -t.shape[i])))
 
 
+def _extent(t: torch.Tensor) -> tuple[int, int]:
+    """The addresses of a tensor's first byte and after its last."""
+    elements = sum((n - 1) * stride for n, stride in zip(t.shape, t.stride())) + 1 if t.numel() else 0
+    return t.data_ptr(), t.data_ptr() + elements * t.element_size()
+
+
 def _tensors(batch: Any) -> list:
     return [x for x in tree_leaves(batch) if isinstance(x, torch.Tensor)]
 
@@ -421,7 +427,7 @@ class _Code:
                 step.optimizer.state[p] = {}
         states = [step.optimizer.state[p] for p in params]
         self.keys = [sorted(k for k, v in s.items() if isinstance(v, torch.Tensor)) for s in states]
-        self.orders = [_order(t) for t in self._state()]
+        self.orders = [_order(t) for t in self._state(batch)]
         update = self._optimizer(states, list(self.reached)) if last else None
         b = Builder()
         root = b.unit(self, "step", lambda u: self._text(b, u, forward, update))
@@ -433,11 +439,11 @@ class _Code:
         self.captured = {place: t for place, t in step.watched.tensors().items() if t.untyped_storage()._cdata in memory}
         with torch.random.fork_rng(devices=[]):  # the numbers of the first step are drawn when it runs
             self.inputs = self._inputs(batch)
-        types = [type_text((DTYPES[t.dtype], tuple(t.shape))) for t in (*self.state(), *self.inputs)]
+        types = [type_text((DTYPES[t.dtype], tuple(t.shape))) for t in (*self.state(batch), *self.inputs)]
         try:
             self.stepper = _core.Stepper(
                 self.program.text, self.program.name, self.program.marks, self.program.files, self.program.start, types,
-                len(self.state()), o["backend"], o["fast"], o["tune"], torch.get_num_threads() if o["threads"] else 1,
+                len(self.orders), o["backend"], o["fast"], o["tune"], torch.get_num_threads() if o["threads"] else 1,
                 step.stop_at_nan, (), tuple(map(lent, self.inputs)))
         except _core.Failure as failure:
             raise self.program.error(failure) from None
@@ -446,23 +452,25 @@ class _Code:
 
     # ---- what it computes with ----
 
-    def state(self) -> list:
+    def state(self, batch: tuple) -> list:
         """The tensors that the step updates where they are, each with its axes as they are in memory."""
-        return [t if order is None else t.permute(order) for t, order in zip(self._state(), self.orders)]
+        return [t if order is None else t.permute(order) for t, order in zip(self._state(batch), self.orders)]
 
-    def _state(self) -> list:
-        of = self.step.optimizer.state
+    def _state(self, batch: tuple) -> list:
+        of, tensors = self.step.optimizer.state, _tensors(batch)
+        more = [*self.step.sums, *(tensors[i] for i in self.writes)]
         if not self.last:
-            return [*self.step.buffers.values(), *self.step.sums]
+            return [*self.step.buffers.values(), *more]
         return [*self.step.params, *self.step.buffers.values(),
-                *(of[p][k] for p, keys in zip(self.step.params, self.keys) for k in keys), *self.step.sums]
+                *(of[p][k] for p, keys in zip(self.step.params, self.keys) for k in keys), *more]
 
     def _inputs(self, batch: tuple) -> list:
         now = numbers(self.step.optimizer)
         rates = [torch.tensor(float(g["lr"]), dtype=torch.float64) for g in self.step.optimizer.param_groups]
         settings = [torch.tensor(now[place], dtype=torch.float64) for place in self.branches.values]
         before, after = ([], [*rates, *settings]) if self.last else (self.step.params, [])
-        return [*before, *self.step.frozen.values(), *_tensors(batch), *(d() for d in self.draws), *self.constants, *after]
+        read = [x for i, x in enumerate(_tensors(batch)) if i not in self.writes]
+        return [*before, *self.step.frozen.values(), *read, *(d() for d in self.draws), *self.constants, *after]
 
     # ---- tracing ----
 
@@ -476,19 +484,21 @@ class _Code:
             rest = iter(given)
             batch = torch.utils._pytree.tree_unflatten([next(rest) if s is None else s for s in self.static], self.spec)
             state = dict(zip((*step.names, *step.buffers, *step.frozen), (*params, *buffers, *frozen)))
-            versions, held = [p._version for p in params], Attributes(step.model)
+            versions, held = [x._version for x in (*params, *frozen, *given)], Attributes(step.model)
             try:
                 with torch.autocast("cpu", dtype=step.autocast, enabled=step.autocast is not None):
                     value = _call_model(step.model, step.loss, state, batch)
             finally:
                 self.written, replaced = held.undo(refuse, known)
-            written = [n for n, p, v in zip(step.names, params, versions) if p._version != v]
+            changed = [x._version != v for x, v in zip((*params, *frozen, *given), versions)]
+            written = [n for n, c in zip((*step.names, *step.frozen), changed) if c]
             if written:
                 raise refuse(f"the model writes its parameter {written[0]} in place", "write it outside of the step, or make it a buffer")
+            self.writes = [i for i, c in enumerate(changed[len(params) + len(frozen):]) if c]
             if not isinstance(value, torch.Tensor) or value.dim() or not value.is_floating_point():
                 what = f"{list(value.shape)} of {value.dtype}" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"
                 raise refuse(f"the loss is {what}, not one real number", "loss(model(x), ..) gives a tensor without dims")
-            return [value], [state[n] for n in step.buffers]
+            return [value], [*(state[n] for n in step.buffers), *(given[i] for i in self.writes)]
         replaced: list = []
         known: Any = None
         args = [p.detach() for p in step.params], list(step.buffers.values()), list(step.frozen.values()), tensors
@@ -553,7 +563,11 @@ class _Code:
         return _Part(gm)
 
     def holds(self, batch: tuple) -> bool:
-        """Is what the trace has read of its arguments, and are the tensors that it captured, those of this call?"""
+        """Is what the trace has read of its arguments, and are the tensors that it captured, those of this call? Have the
+        arguments that it writes the same order in memory?"""
+        tensors = _tensors(batch)
+        if any(_order(tensors[i]) != order for i, order in zip(reversed(self.writes), reversed(self.orders))):
+            return False
         if self.captured and any(self.step.watched.tensors().get(place) is not t for place, t in self.captured.items()):
             return False
         return not self.reads or hold(self.reads, self._given(batch))
@@ -583,6 +597,8 @@ class _Code:
         rates = [f"rate{i}" for i in range(len(self.step.optimizer.param_groups))] + [f"setting{i}" for i in range(len(self.branches.values))]
         sums = [f"sum{i}" for i in range(np)] if self.summed else []
         given = [f"x{i}" for i in range(len(forward.placeholders) - np - nb)]  # frozen parameters, then the batch
+        written = [given[len(self.step.frozen) + i] for i in self.writes]
+        read = [x for x in given if x not in written]
         all_drawn, all_constants = ([n for part in (forward, update) if part for n in getattr(part, of)] for of in ("drawn", "constants"))
         drawn = [f"drawn{i}" for i in range(len(all_drawn))]
         constants = [f"constant{i}" for i in range(len(all_constants))]
@@ -599,14 +615,14 @@ class _Code:
         grads = [f"{sums[i]} + g[{i}]" if sums else f"g[{i}]" for i in range(np)]
         head = (f"  (({'_, (aux, value)' if sums else 'value, aux'}), g) = value_and_grad({loss}, wrt={_many([str(i) for i in range(np)])}, "
                 f"has_aux=true)({', '.join(p)})\n")
-        new = [f"aux[{i}]" for i in range(nb)]
+        new, after = [f"aux[{i}]" for i in range(nb)], [f"aux[{nb + i}]" for i in range(len(written))]
         if update is None:
-            self.names = [*bufs, *sums, *p, *given, *drawn, *constants]
-            head, results = self._in_order(head, [*new, *grads, "value"])
+            self.names = [*bufs, *sums, *written, *p, *read, *drawn, *constants]
+            head, results = self._in_order(head, [*new, *grads, *after, "value"])
             return f"def \ue001{u.number}\ue002({', '.join(self.names)}) {{\n{head}  {_many(results)}\n}}\n"
         outer = b.unit(update, "update", lambda v: update.text(b, f"\ue001{v.number}\ue002", _many(update.results())))
-        self.names = [*p, *bufs, *s, *sums, *given, *drawn, *constants, *rates]
-        head, results = self._in_order(head, [*(f"u[{i}]" for i in range(np)), *new, *(f"u[{np + i}]" for i in range(ns)), *sums, "value"])
+        self.names = [*p, *bufs, *s, *sums, *written, *read, *drawn, *constants, *rates]
+        head, results = self._in_order(head, [*(f"u[{i}]" for i in range(np)), *new, *(f"u[{np + i}]" for i in range(ns)), *sums, *after, "value"])
         return (f"def \ue001{u.number}\ue002({', '.join(self.names)}) {{\n{head}"
                 f"  u = {outer}({args(update, [*p, *grads, *s, *rates])})\n"
                 f"  {_many(results)}\n}}\n")
@@ -621,14 +637,26 @@ class _Code:
 
     # ---- running ----
 
+    def _refuse_shared(self, batch: tuple, state: list) -> None:
+        """The program takes each tensor as one by itself, so what it writes may not be seen by another."""
+        tensors = _tensors(batch)
+        for i in self.writes:
+            start, end = _extent(tensors[i])
+            others = [*tensors[:i], *tensors[i + 1:], *state[:len(state) - len(self.writes)], *self.step.frozen.values()]
+            if tensors[i].is_conj() or tensors[i].is_neg():  # whose memory holds other values
+                raise refuse("the step writes an argument that is a conjugate or negative view", "call resolve_conj().resolve_neg() on it")
+            if any(a < end and start < b for a, b in map(_extent, others)):
+                raise refuse("the step writes an argument whose memory is that of another argument or of the model", "give it a clone()")
+
     def run(self, batch: tuple) -> Any:
-        state = self.state()
+        state = self.state(batch)
+        self._refuse_shared(batch, state)
         where = [(t.data_ptr(), t.is_contiguous()) for t in state]
         if where != self.bound:
             if not all(dense for _, dense in where):
-                raise refuse("a parameter, a buffer or a state is not dense", "call contiguous() on it")
+                raise refuse("a parameter, a buffer, a state or an argument that is written is not dense", "call contiguous() on it")
             if any(at % t.element_size() for (at, _), t in zip(where, state)):  # would be lent as a copy
-                raise refuse("a parameter, a buffer or a state is not aligned to its elements", "clone() it")
+                raise refuse("a parameter, a buffer, a state or an argument that is written is not aligned to its elements", "clone() it")
         try:
             if where != self.bound:
                 self.stepper.bind([_core.lend(t) for t in state])
@@ -636,6 +664,7 @@ class _Code:
             value = self.stepper.run(*map(lent, self._inputs(batch)))
         except _core.Failure as failure:
             raise self.program.error(failure, RunError) from None
+        torch.autograd.graph.increment_version([t for t in state if not t.is_inference()])  # autograd, and code with frozen weights, look at it
         for module, name, v in self.written:
             setattr(module, name, v)
         return value
@@ -767,11 +796,13 @@ def export_step(step: Step, batch: tuple, folder: str, name: str = "step") -> li
     code = step.code(batch)
     if not all(checked for *_, checked in code.reads):
         raise refuse("the step is for certain values of its arguments, which a host in C does not look at", "compute with masks and weights")
+    if code.writes:
+        raise refuse("the step writes an argument in place, which a host in C only gives", "write a clone()")
     if any(code.orders):
         raise refuse("a parameter, a buffer or a state is not row-major", "call contiguous() on it")
     p = code.program
     try:
-        header, object_ = _core.build_object(p.text, p.name, p.start, code.types, len(code.state()), name)
+        header, object_ = _core.build_object(p.text, p.name, p.start, code.types, len(code.orders), name)
     except _core.Failure as failure:
         raise p.error(failure) from None
     paths = [os.path.join(folder, name + ending) for ending in (".h", ".o")]
