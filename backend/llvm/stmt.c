@@ -106,11 +106,11 @@ static LLVMMetadataRef property(lgen *g, const char *key, const uint64_t *value)
   return ll.MDNodeInContext2(g->c, in, value ? 2 : 1);
 }
 
-/* Loops of more than a few turns stay loops, and so do those of a few that have loops inside, unless the whole nest is
- * small: what unrolling them gains is less than the time that it takes to compile what it makes, as each copy of an
- * inner loop becomes vectors, what is left of them and a loop for the rest. But where a turn is a long chain of arithmetic, vectors of several turns
- * are computed side by side, for a processor does not look far enough ahead to find the next turn's.
- * `back` is the jump to the start. */
+/* Loops of more than a few turns stay loops, and so do those of a few that have loops inside, unless the
+ * whole nest is small: what unrolling them gains is less than the time that it takes to compile what it
+ * makes, as each copy of an inner loop becomes vectors, a remainder and a rest. But where a turn is a long
+ * chain of arithmetic, vectors of several turns are computed side by side, for a processor does not look
+ * far enough ahead to find the next turn's. `back` is the jump to the start. */
 static void shape_loop(lgen *g, LLVMValueRef back, uint64_t side_by_side) {
   LLVMMetadataRef self = ll.TemporaryMDNode(g->c, NULL, 0), // a loop's node has itself first
       in[3] = {self, property(g, "llvm.loop.unroll.disable", NULL),
