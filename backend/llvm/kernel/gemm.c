@@ -76,7 +76,7 @@ static void sum_k(const kgen *k, ktile *t, V a, V b, const V *row) {
   V kk = k->size[GEMM_K];
   if (k->dot.steps) kk = anfi_kg_dots(k, t, &a, &b, row);
   if (!known(kk, &n)) {
-    if (k->pairs && !k->dot.steps) {
+    if (!k->dot.steps) {
       steps(k, t, &a, &b, row, ll.BuildLShr(k->g->b, kk, ci(k, 1), ""), 2);
       kk = ll.BuildAnd(k->g->b, kk, ci(k, 1), "");
     }
@@ -140,9 +140,9 @@ static void run_tile(const kgen *k, ktile *t) {
   for (uint32_t i = 0; i < t->rows * t->vecs; i++) {
     V off = mul(k, ldc, i / t->vecs);
     at[i] = sum2(k, off, ci(k, (int64_t)(i % t->vecs) * k->lanes * k->bytes_c));
-    t->acc[i] = k->k->flags & GEMM_INIT ? ll.ConstNull(k->vec)
-                                        : anfi_kg_load(k, lane, move(k, c, at[i]), k->bytes_c,
-                                                       tail_of(t, i % t->vecs));
+    t->acc[i] = k->k->flags & GEMM_INIT
+                    ? ll.ConstNull(k->vec)
+                    : anfi_kg_load(k, lane, move(k, c, at[i]), k->bytes_c, tail_of(t, i % t->vecs));
   }
   bool biased = anfi_kg_biased(k);
   for (uint32_t j = 0; j < t->vecs && anfi_kg_tiles_sum_excess(k); j++)
@@ -153,7 +153,8 @@ static void run_tile(const kgen *k, ktile *t) {
   for (uint32_t i = 0; i < t->rows * t->vecs; i++) {
     V x = t->acc[i];
     if (biased) x = ll.BuildSub(k->g->b, x, anfi_kg_excess(k, t, i % t->vecs), "");
-    x = anfi_kg_epilogue(k, x, &(kplace){sum2(k, t->c, at[i]), t->col, i % t->vecs, tail_of(t, i % t->vecs)});
+    x = anfi_kg_epilogue(
+        k, x, &(kplace){sum2(k, t->c, at[i]), t->col, i % t->vecs, tail_of(t, i % t->vecs)});
     anfi_kg_store(k, x, move(k, c, at[i]), k->bytes_c, tail_of(t, i % t->vecs));
   }
 }
