@@ -500,7 +500,7 @@ static int count_in_code(const product *p, int cases, const char *word) {
   int n = 0;
   for (int i = 0; i < cases; i++) put_func(&text, &p[i], i);
   assert_int_equal(anf_jit_engine_new(cx, ANF_JIT_LLVM, NULL, NULL, &e), ANF_OK);
-  assert_int_equal(anf_tir_parse(cx, text.text, text.len, "kin", NULL, &t), ANF_OK);
+  assert_int_equal(anf_tir_parse(cx, text.text, text.len, "sums", NULL, &t), ANF_OK);
   assert_int_equal(anf_jit_print(e, t, "llvm", NULL, &code), ANF_OK);
   for (const char *at = code.text; (at = strstr(at, word)); at += strlen(word)) n++;
   anf_tir_module_free(t);
@@ -512,7 +512,7 @@ static int count_in_code(const product *p, int cases, const char *word) {
 }
 
 /* Products that differ in K and the rows of A alone share the code of the sums. */
-static void kin(void **state) {
+static void shared_sums(void **state) {
   (void)state;
   for (size_t i = 0; i < ANFI_LEN(all_types); i++) {
     const types *t = &all_types[i];
@@ -623,7 +623,7 @@ int main(int argc, char **argv) {
                                      cmocka_unit_test(tiles),
                                      cmocka_unit_test(instructions),
                                      cmocka_unit_test(small_instructions),
-                                     cmocka_unit_test(kin),
+                                     cmocka_unit_test(shared_sums),
                                      cmocka_unit_test(tiles_fit_registers),
                                      cmocka_unit_test(few_columns),
                                      cmocka_unit_test(narrow_vectors),

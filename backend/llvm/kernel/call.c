@@ -13,7 +13,7 @@ typedef struct lkernel {
   anfi_gemm spec;
   const char *name; // of its function in the module
   const char
-      *kin; // the name of that which serves any K and any rows of A, if it has such, else its own
+      *family; // the name of its kernel of any K and any rows of A, if there is one, else its own
 } lkernel;
 
 static const char prefix[] = "anf.brgemm.";
@@ -168,10 +168,11 @@ static void body(lgen *g, const lkernel *one, V fn) {
 }
 
 /* Does another call ask for the same but for K and the rows of A? */
-static bool has_kin(lgen *g, const lkernel *one) {
+static bool is_shared(lgen *g, const lkernel *one) {
   for (size_t i = 0; i < g->kernel.n; i++) {
     const lkernel *other = g->kernel.at[i];
-    if (other != one && !strcmp(other->kin, one->kin) && ll.GetNamedFunction(g->m, other->name))
+    if (other != one && !strcmp(other->family, one->family) &&
+        ll.GetNamedFunction(g->m, other->name))
       return true;
   }
   return false;
@@ -195,14 +196,14 @@ void anfi_kernel_emit(lgen *g) {
     const lkernel *one = g->kernel.at[i];
     V fn = ll.GetNamedFunction(g->m, one->name);
     if (!fn) continue; // its calls were unreachable, and the passes removed it with them
-    if (strcmp(one->name, one->kin) && has_kin(g, one)) call_general(g, one, fn);
+    if (strcmp(one->name, one->family) && is_shared(g, one)) call_general(g, one, fn);
     else body(g, one, fn);
   }
 }
 
-/* By the name that its kin shares: equal kernels of two modules, and kin, go to the same one. */
+/* By the name that a family shares: its kernels, and equal ones of two modules, go to the same one. */
 static uint64_t place_of(const lkernel *one) {
-  return anfi_jit_sum(one->kin, strlen(one->kin)).word[0];
+  return anfi_jit_sum(one->family, strlen(one->family)).word[0];
 }
 
 void anfi_kernel_gather(lgen *to, const lgen *from) {
