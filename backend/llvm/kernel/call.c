@@ -11,9 +11,8 @@ typedef LLVMValueRef V;
 
 typedef struct lkernel {
   anfi_gemm spec;
-  const char *name; // of its function in the module
-  const char
-      *family; // the name of its kernel of any K and any rows of A, if there is one, else its own
+  const char *name;   // of its function in the module
+  const char *family; // the name of the kernel of any K and any rows of A, or its own
 } lkernel;
 
 static const char prefix[] = "anf.brgemm.";
