@@ -94,7 +94,8 @@ typedef struct lgen {
   ANFI_VEC(LLVMValueRef) mark; // of the stream's memory, at the start of scopes that take some
   bool checked;                // has the stack been checked on every path to here?
   uint32_t line, col;          // of the current statement
-  uint64_t loops, floats;      // counted: loops, operations on single floats
+  uint64_t floats;             // counted: operations on single floats
+  double turns;                // of the loops in the body of the loop that is made
 } lgen;
 
 /* value.c: types, lanes, conversions */

@@ -4,10 +4,12 @@
  * Code after a return goes to a block without predecessors. */
 #include "backend/llvm/llvm.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
   FEW_TURNS = 16,   // of a loop that LLVM may unroll
+  NEST_TURNS = 64,  // of all loops of a nest whose outer ones it may unroll
   MANY_TURNS = 256, // of one whose turns are computed side by side
 };
 
@@ -104,10 +106,11 @@ static LLVMMetadataRef property(lgen *g, const char *key, const uint64_t *value)
   return ll.MDNodeInContext2(g->c, in, value ? 2 : 1);
 }
 
-/* Loops of more than a few turns stay loops: what unrolling them gains is less than the time that it
- * takes to compile what it makes. But where a turn is a long chain of arithmetic, vectors of several turns
- * are computed side by side, for a processor does not look far enough ahead to find the next turn's.
- * `back` is the jump to the start. */
+/* Loops of more than a few turns stay loops, and so do those of a few that have loops inside, unless the
+ * whole nest is small: what unrolling them gains is less than the time that it takes to compile what it
+ * makes, as each copy of an inner loop becomes vectors, a remainder and a rest. But where a turn is a long
+ * chain of arithmetic, vectors of several turns are computed side by side, for a processor does not look
+ * far enough ahead to find the next turn's. `back` is the jump to the start. */
 static void shape_loop(lgen *g, LLVMValueRef back, uint64_t side_by_side) {
   LLVMMetadataRef self = ll.TemporaryMDNode(g->c, NULL, 0), // a loop's node has itself first
       in[3] = {self, property(g, "llvm.loop.unroll.disable", NULL),
@@ -155,15 +158,20 @@ static void for_loop(lgen *g, tstmt s) {
   anfi_ll_block(g, head);
   LLVMValueRef i = ll.BuildPhi(g->b, t, v->u.name->s);
   anfi_ll_begin_var(g, v, t, i);
-  uint64_t loops = ++g->loops, floats = g->floats;
+  uint64_t floats = g->floats;
+  double beside = g->turns;
+  g->turns = 0;
   anfi_ll_stmt(g, s->s[0]);
-  floats = g->loops == loops ? g->floats - floats : 0; // of a loop with none inside
+  floats = g->turns > 0 ? 0 : g->floats - floats; // of a loop with none inside
   ll.BuildCondBr(g->b, ll.BuildICmp(g->b, LLVMIntEQ, i, last, ""), end, more);
   anfi_ll_block(g, more);
   LLVMValueRef next = is_signed ? ll.BuildNSWAdd(g->b, i, st, "") : ll.BuildNUWAdd(g->b, i, st, "");
   LLVMValueRef back = ll.BuildBr(g->b, head);
   int64_t turns = turns_of(s);
-  if (turns > FEW_TURNS) shape_loop(g, back, turns < MANY_TURNS ? 1 : vectors_at_once(floats));
+  double nest = fmax((double)turns, 1) * fmax(g->turns, 1);
+  if (turns > FEW_TURNS || (g->turns > 0 && nest > NEST_TURNS))
+    shape_loop(g, back, turns < MANY_TURNS ? 1 : vectors_at_once(floats));
+  g->turns = beside + nest;
   ll.AddIncoming(i, &b, &pre, 1);
   ll.AddIncoming(i, &next, &more, 1);
   anfi_ll_block(g, end);

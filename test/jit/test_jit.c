@@ -555,14 +555,39 @@ static void debug_and_names(void **state) {
   end(&b);
 }
 
+/* A short loop around loops is not copied: each copy would have vectors, remainders and rests. */
+static void loops_around_loops_stay(void **state) {
+  (void)state;
+  static const char text[] = "func f(x: [f32 * 4096], y: [f32 * 4096]): void {\n"
+                             "  for i: s64 in (0s64, 8s64, 1s64) {\n"
+                             "    for j: s64 in (0s64, 54s64, 1s64) {\n"
+                             "      y[((i * 54s64) + j)] = x[((i * 200s64) + (j * 3s64))]\n"
+                             "    }\n"
+                             "  }\n"
+                             "}\n";
+  bench b = begin(ANF_JIT_LLVM, NULL);
+  anf_tir_module *t = NULL;
+  anf_text out = {.cx = b.cx};
+  int stores = 0;
+  anf_status st = anf_tir_parse(b.cx, text, strlen(text), "nest", b.d, &t);
+  if (st != ANF_OK) anf_diag_print(b.d, stderr, false);
+  assert_int_equal(st, ANF_OK);
+  assert_int_equal(anf_jit_print(b.e, t, "llvm", b.d, &out), ANF_OK);
+  for (const char *at = out.text; (at = strstr(at, "store ")); at++) stores++;
+  assert_in_range(stores, 1, 7); // fewer than turns
+  anf_tir_module_free(t);
+  anf_text_free(&out);
+  end(&b);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(fibonacci),      cmocka_unit_test(invalid),
-      cmocka_unit_test(instances),      cmocka_unit_test(traps),
-      cmocka_unit_test(bounds),         cmocka_unit_test(parallel),
-      cmocka_unit_test(threads),        cmocka_unit_test(no_page_is_writable_and_executable),
-      cmocka_unit_test(host_functions), cmocka_unit_test(sites),
-      cmocka_unit_test(targets),        cmocka_unit_test(errors),
-      cmocka_unit_test(debug_and_names)};
+      cmocka_unit_test(fibonacci),       cmocka_unit_test(invalid),
+      cmocka_unit_test(instances),       cmocka_unit_test(traps),
+      cmocka_unit_test(bounds),          cmocka_unit_test(parallel),
+      cmocka_unit_test(threads),         cmocka_unit_test(no_page_is_writable_and_executable),
+      cmocka_unit_test(host_functions),  cmocka_unit_test(sites),
+      cmocka_unit_test(targets),         cmocka_unit_test(errors),
+      cmocka_unit_test(debug_and_names), cmocka_unit_test(loops_around_loops_stay)};
   return cmocka_run_group_tests_name("jit", tests, NULL, NULL);
 }

@@ -306,18 +306,13 @@ static void fill_all(const types *t, memory *x) {
 
 static int every = 1; // one of so many cases
 
-static void one_type(const types *t, const sizes *s, const char *isa, int most,
-                     anf_jit_kind other) {
-  int cases = (most + every - 1) / every;
+/* Runs them, against the formula and, if there are others that give the same bits, those. */
+static void run_all(const types *t, const product *p, int cases, const char *isa,
+                    anf_jit_kind other) {
   anf_ctx *cx = anf_ctx_new(NULL);
-  product p[CASES];
-  anf_text text = {.cx = cx}, *out = &text;
-  seed = 1 + (uint64_t)t->a * 64 + (uint64_t)t->b;
-  for (int i = 0; i < cases; i++) {
-    p[i] = choose(t, s);
-    put_func(out, &p[i], i);
-  }
-  bool alike = other != ANF_JIT_KIND_COUNT; // are there others that give the same bits?
+  anf_text text = {.cx = cx};
+  for (int i = 0; i < cases; i++) put_func(&text, &p[i], i);
+  bool alike = other != ANF_JIT_KIND_COUNT;
   anf_jit_module *m = compiled(cx, ANF_JIT_LLVM, isa, text.text, text.len),
                  *same = alike ? compiled(cx, other, NULL, text.text, text.len) : NULL;
   memory *before = malloc(3 * sizeof *before), *x = before + 1, *y = before + 2;
@@ -335,6 +330,15 @@ static void one_type(const types *t, const sizes *s, const char *isa, int most,
   if (same) anf_jit_module_free(same);
   anf_text_free(&text);
   anf_ctx_free(cx);
+}
+
+static void one_type(const types *t, const sizes *s, const char *isa, int most,
+                     anf_jit_kind other) {
+  int cases = (most + every - 1) / every;
+  product p[CASES];
+  seed = 1 + (uint64_t)t->a * 64 + (uint64_t)t->b;
+  for (int i = 0; i < cases; i++) p[i] = choose(t, s);
+  run_all(t, p, cases, isa, other);
 }
 
 static void every_type(void **state) {
@@ -487,6 +491,45 @@ static void small_instructions(void **state) {
   }
 }
 
+/* How often `word` is in the code for these products. */
+static int count_in_code(const product *p, int cases, const char *word) {
+  anf_ctx *cx = anf_ctx_new(NULL);
+  anf_jit_engine *e = NULL;
+  anf_tir_module *t = NULL;
+  anf_text text = {.cx = cx}, code = {.cx = cx};
+  int n = 0;
+  for (int i = 0; i < cases; i++) put_func(&text, &p[i], i);
+  assert_int_equal(anf_jit_engine_new(cx, ANF_JIT_LLVM, NULL, NULL, &e), ANF_OK);
+  assert_int_equal(anf_tir_parse(cx, text.text, text.len, "sums", NULL, &t), ANF_OK);
+  assert_int_equal(anf_jit_print(e, t, "llvm", NULL, &code), ANF_OK);
+  for (const char *at = code.text; (at = strstr(at, word)); at += strlen(word)) n++;
+  anf_tir_module_free(t);
+  anf_jit_engine_free(e);
+  anf_text_free(&text);
+  anf_text_free(&code);
+  anf_ctx_free(cx);
+  return n;
+}
+
+/* Products that differ in K and the rows of A alone share the code of the sums. */
+static void shared_sums(void **state) {
+  (void)state;
+  for (size_t i = 0; i < ANFI_LEN(all_types); i++) {
+    const types *t = &all_types[i];
+    product p[6];
+    for (int64_t k = 0; k < 6; k++) {
+      p[k] = (product){t, 12, 48, k + 1, 2, k + 2, 48, 48, 64, 288, .init = true};
+      if (k >= 3 && t->a == t->c && t->b == t->c) p[k].list = 2;
+    }
+    seed = 1;
+    run_all(t, p, 6, NULL, ANF_JIT_INTERP);
+    if (t->a != ANF_TIR_f32 || t->b != t->a) continue;
+    int two = count_in_code(p, 2, "llvm.fma.v");
+    assert_true(two > 0);
+    assert_int_equal(two, count_in_code(p, 3, "llvm.fma.v"));
+  }
+}
+
 static bool is_product(const char *line) {
   return strstr(line, "vfmadd") || strstr(line, "vpdpbusd") || strstr(line, "vdpbf16ps");
 }
@@ -580,6 +623,7 @@ int main(int argc, char **argv) {
                                      cmocka_unit_test(tiles),
                                      cmocka_unit_test(instructions),
                                      cmocka_unit_test(small_instructions),
+                                     cmocka_unit_test(shared_sums),
                                      cmocka_unit_test(tiles_fit_registers),
                                      cmocka_unit_test(few_columns),
                                      cmocka_unit_test(narrow_vectors),

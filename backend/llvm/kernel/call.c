@@ -11,7 +11,8 @@ typedef LLVMValueRef V;
 
 typedef struct lkernel {
   anfi_gemm spec;
-  const char *name; // of its function in the module
+  const char *name;   // of its function in the module
+  const char *family; // the name of the kernel of any K and any rows of A, or its own
 } lkernel;
 
 static const char prefix[] = "anf.brgemm.";
@@ -26,6 +27,16 @@ static const char *name_of(lgen *g, const anfi_gemm *k) {
     s = k->known[i] ? anfi_sprintf(g->a, "%s.%lld", s, (long long)k->size[i])
                     : anfi_sprintf(g->a, "%s.r", s);
   return s;
+}
+
+/* The kernel of any K and any rows of A. False: what it does depends on them. */
+static bool general_of(lgen *g, const anfi_gemm *k, anfi_gemm *out) {
+  anfi_isa isa;
+  anfi_jit_isa(g->e, &isa);
+  *out = *k;
+  out->known[GEMM_K] = out->known[GEMM_LDA] = false;
+  return k->known[GEMM_K] && k->known[GEMM_LDA] && !anfi_dot_of(k->a, k->b, k->c) &&
+         !anfi_gemm_is_transposed(&isa, k);
 }
 
 enum { NARGS = 3 + GEMM_NSIZE + 1 + 3 };
@@ -46,7 +57,8 @@ static V function(lgen *g, const anfi_gemm *k) {
   anfi_ll_text_attr(g, fn, "min-legal-vector-width", "512");
   anfi_ll_text_attr(g, fn, "prefer-vector-width", "512");
   lkernel *one = ANFI_NEW(g->a, lkernel);
-  *one = (lkernel){*k, name};
+  anfi_gemm general;
+  *one = (lkernel){*k, name, general_of(g, k, &general) ? name_of(g, &general) : name};
   anfi_push(g->a, &g->kernel, one);
   return fn;
 }
@@ -117,9 +129,8 @@ static anfi_cpu cpu_of_vector(uint32_t bytes) {
   return bytes == 64 ? CPU_avx512 : bytes == 32 ? CPU_avx2 : CPU_sse;
 }
 
-static void body(lgen *g, const lkernel *one) {
-  kgen k = {.g = g, .k = &one->spec, .fn = ll.GetNamedFunction(g->m, one->name)};
-  if (!k.fn) return; // its calls were unreachable, and the passes removed it with them
+static void body(lgen *g, const lkernel *one, V fn) {
+  kgen k = {.g = g, .k = &one->spec, .fn = fn};
   anfi_jit_isa(g->e, &k.isa);
   bool rounds = one->spec.c == ANF_TIR_bf16;
   k.sum = anfi_t_dt(rounds ? ANF_TIR_f32 : one->spec.c);
@@ -155,13 +166,43 @@ static void body(lgen *g, const lkernel *one) {
   if (!g->split) ll.SetLinkage(k.fn, LLVMInternalLinkage);
 }
 
-void anfi_kernel_emit(lgen *g) {
-  for (size_t i = 0; i < g->kernel.n; i++) body(g, g->kernel.at[i]);
+/* Does another call ask for the same but for K and the rows of A? */
+static bool is_shared(lgen *g, const lkernel *one) {
+  for (size_t i = 0; i < g->kernel.n; i++) {
+    const lkernel *other = g->kernel.at[i];
+    if (other != one && !strcmp(other->family, one->family) &&
+        ll.GetNamedFunction(g->m, other->name))
+      return true;
+  }
+  return false;
 }
 
-/* By its name: the same kernel of two modules goes to the same one. */
+/* Calls the kernel of any K, whose arguments are the same. */
+static void call_general(lgen *g, const lkernel *one, V fn) {
+  V in[NARGS];
+  anfi_gemm general;
+  general_of(g, &one->spec, &general);
+  for (unsigned i = 0; i < NARGS; i++) in[i] = ll.GetParam(fn, i);
+  ll.PositionBuilderAtEnd(g->b, ll.AppendBasicBlockInContext(g->c, fn, ""));
+  ll.SetTailCall(ll.BuildCall2(g->b, type_of(g), function(g, &general), in, NARGS, ""), 1);
+  ll.BuildRetVoid(g->b);
+  if (!g->split) ll.SetLinkage(fn, LLVMInternalLinkage);
+}
+
+/* Networks have many products that differ in K and the rows of A alone; they share code. */
+void anfi_kernel_emit(lgen *g) {
+  for (size_t i = 0; i < g->kernel.n; i++) { // the list grows by general ones
+    const lkernel *one = g->kernel.at[i];
+    V fn = ll.GetNamedFunction(g->m, one->name);
+    if (!fn) continue; // its calls were unreachable, and the passes removed it with them
+    if (strcmp(one->name, one->family) && is_shared(g, one)) call_general(g, one, fn);
+    else body(g, one, fn);
+  }
+}
+
+/* By the name that a family shares: its kernels, and equal ones of two modules, go to the same one. */
 static uint64_t place_of(const lkernel *one) {
-  return anfi_jit_sum(one->name, strlen(one->name)).word[0];
+  return anfi_jit_sum(one->family, strlen(one->family)).word[0];
 }
 
 void anfi_kernel_gather(lgen *to, const lgen *from) {

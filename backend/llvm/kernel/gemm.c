@@ -76,7 +76,7 @@ static void sum_k(const kgen *k, ktile *t, V a, V b, const V *row) {
   V kk = k->size[GEMM_K];
   if (k->dot.steps) kk = anfi_kg_dots(k, t, &a, &b, row);
   if (!known(kk, &n)) {
-    if (k->pairs && !k->dot.steps) {
+    if (!k->dot.steps) {
       steps(k, t, &a, &b, row, ll.BuildLShr(k->g->b, kk, ci(k, 1), ""), 2);
       kk = ll.BuildAnd(k->g->b, kk, ci(k, 1), "");
     }
@@ -116,16 +116,17 @@ static void sum_list(const kgen *k, ktile *t, const V *row) {
 
 /* Prefetches rows of C while a tile is computed: those of this tile if it only writes them; those of the next tile if tiles
  * start from C, as this one's had to be there before. */
-static void fetch_c(const kgen *k, const ktile *t, V ldc) {
+static void fetch_c(const kgen *k, const ktile *t, V c, V ldc) {
   enum { LINE = 64 };
   uint32_t first = k->k->flags & GEMM_INIT ? 0 : t->rows;
-  for (uint32_t r = 0; r < t->rows; r++)
+  for (uint32_t r = 0; r < t->rows; r++) {
+    V row = mul(k, ldc, first + r);
     for (uint32_t at = 0; at < t->vecs * k->lanes * k->bytes_c; at += LINE) {
-      V p = move(k, move(k, k->c, t->c), mul(k, ldc, first + r));
-      V in[] = {move(k, p, ci(k, at)), anfi_ll_i32(k->g, 1), anfi_ll_i32(k->g, 3),
+      V in[] = {move(k, c, sum2(k, row, ci(k, at))), anfi_ll_i32(k->g, 1), anfi_ll_i32(k->g, 3),
                 anfi_ll_i32(k->g, 1)};
       anfi_ll_intrinsic(k->g, "llvm.prefetch", k->g->ptr, 4, in);
     }
+  }
 }
 
 static void run_tile(const kgen *k, ktile *t) {
@@ -134,29 +135,27 @@ static void run_tile(const kgen *k, ktile *t) {
   V ldc = mul(k, k->size[GEMM_LDC], k->bytes_c),
     lda = ta ? ci(k, k->bytes_a) : mul(k, k->size[GEMM_LDA], k->bytes_a);
   LLVMTypeRef lane = anfi_kg_lane(k, k->k->c);
+  V c = move(k, k->c, t->c);
   for (uint32_t r = 0; r < t->rows; r++) row[r] = mul(k, lda, r);
   for (uint32_t i = 0; i < t->rows * t->vecs; i++) {
     V off = mul(k, ldc, i / t->vecs);
-    int64_t col = (int64_t)(i % t->vecs) * k->lanes * k->bytes_c, n;
-    at[i] = known(off, &n) ? ci(k, n + col) : ll.BuildAdd(k->g->b, off, ci(k, col), "");
-    t->acc[i] = k->k->flags & GEMM_INIT ? ll.ConstNull(k->vec)
-                                        : anfi_kg_load(k, lane, move(k, move(k, k->c, t->c), at[i]),
-                                                       k->bytes_c, tail_of(t, i % t->vecs));
+    at[i] = sum2(k, off, ci(k, (int64_t)(i % t->vecs) * k->lanes * k->bytes_c));
+    t->acc[i] = k->k->flags & GEMM_INIT
+                    ? ll.ConstNull(k->vec)
+                    : anfi_kg_load(k, lane, move(k, c, at[i]), k->bytes_c, tail_of(t, i % t->vecs));
   }
   bool biased = anfi_kg_biased(k);
   for (uint32_t j = 0; j < t->vecs && anfi_kg_tiles_sum_excess(k); j++)
     t->excess[j] = ll.ConstNull(k->vec);
-  fetch_c(k, t, ldc);
+  fetch_c(k, t, c, ldc);
   if (k->k->list) sum_list(k, t, row);
   else sum_batch(k, t, move(k, k->a, t->a), move(k, k->b, t->b), row);
   for (uint32_t i = 0; i < t->rows * t->vecs; i++) {
-    int64_t n, base;
-    V off = known(at[i], &n) && known(t->c, &base) ? ci(k, n + base)
-                                                   : ll.BuildAdd(k->g->b, t->c, at[i], "");
     V x = t->acc[i];
     if (biased) x = ll.BuildSub(k->g->b, x, anfi_kg_excess(k, t, i % t->vecs), "");
-    x = anfi_kg_epilogue(k, x, &(kplace){off, t->col, i % t->vecs, tail_of(t, i % t->vecs)});
-    anfi_kg_store(k, x, move(k, k->c, off), k->bytes_c, tail_of(t, i % t->vecs));
+    x = anfi_kg_epilogue(
+        k, x, &(kplace){sum2(k, t->c, at[i]), t->col, i % t->vecs, tail_of(t, i % t->vecs)});
+    anfi_kg_store(k, x, move(k, c, at[i]), k->bytes_c, tail_of(t, i % t->vecs));
   }
 }
 

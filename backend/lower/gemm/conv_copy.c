@@ -22,24 +22,35 @@ static uint64_t packed_at(const walk *w, uint64_t out, uint64_t in, uint64_t *ta
   return first * w->taps * u(w->c->co) + out / p * w->taps * *tap + (in - first) * p + out % p;
 }
 
-/* Weights that never change. */
+/* All taps of one pair of channels. Most elements have 4 bytes, which one move takes. */
+static void pack_pair(const walk *w, unsigned char *to, uint64_t apart, const unsigned char *from,
+                      size_t bytes) {
+  for (uint64_t t = 0; t < w->taps; t++, from += bytes) {
+    unsigned char *at = to + (w->flipped ? w->taps - 1 - t : t) * apart * bytes;
+    if (bytes == 4) memcpy(at, from, 4);
+    else memcpy(at, from, bytes);
+  }
+}
+
+/* Weights that never change: rows of a panel side by side, for that is how they lie in it. */
 static void pack_constant(walk *w) {
   enum { OFTEN = 8 << 20 }; // bytes after which the source's pages leave memory
   anfi_os_block *file = anfi_value_block(w->q->const_w);
   tdtype d = anfi_t_dt(w->elem);
-  size_t bytes = anfi_t_bytes(d), all = u(w->c->co * w->c->ci) * w->taps, read = 0;
+  size_t bytes = anfi_t_bytes(d), each = w->taps * bytes, read = 0;
   anfi_os_block *b = anfi_low_block(w->L, anfi_size_mul(w->L->cx, w->q->const_w->n, bytes));
   const unsigned char *from = w->q->const_w->data;
-  uint64_t inner = u(w->flipped ? w->c->co : w->c->ci), apart;
-  for (size_t g = 0; g < u(w->c->groups); g++)
-    for (uint64_t i = 0; i < u(w->c->co * w->c->ci); i++) {
-      uint64_t row = i / inner, col = i % inner,
-               to = packed_at(w, w->flipped ? col : row, w->flipped ? row : col, &apart);
-      for (uint64_t tap = 0; tap < w->taps; tap++, from += bytes)
-        memcpy((unsigned char *)anfi_os_block_data(b) +
-                   (g * all + to + (w->flipped ? w->taps - 1 - tap : tap) * apart) * bytes,
-               from, bytes);
-      if ((read += w->taps * bytes) < OFTEN) continue;
+  unsigned char *to = (unsigned char *)anfi_os_block_data(b);
+  uint64_t inner = u(w->flipped ? w->c->co : w->c->ci), pairs = u(w->c->co * w->c->ci), apart,
+           high = w->flipped ? 1 : panel_of(w);
+  for (uint64_t all = u(w->c->groups) * pairs; all; all -= pairs, to += pairs * each)
+    for (uint64_t i = 0; i < pairs; i += inner * high, from += inner * high * each) {
+      for (uint64_t col = 0, row = i / inner; col < inner; col++) {
+        uint64_t at = packed_at(w, w->flipped ? col : row, w->flipped ? row : col, &apart);
+        for (uint64_t r = 0; r < high; r++)
+          pack_pair(w, to + (at + r) * bytes, apart, from + (r * inner + col) * each, bytes);
+      }
+      if ((read += inner * high * each) < OFTEN) continue;
       if (file) anfi_os_block_leave(file);
       read = 0;
     }
