@@ -235,7 +235,7 @@ static anfi_spec *too_many(anfi_inference *q, const anf_graph *g, const anf_node
   if (anfi_demand_conditions(q)) return NULL;
   if (q->exact_graph[g->id] && !d->attr && d->closure) return anfi_endless_closures(q, *d), NULL;
   if (q->exact_graph[g->id] && !d->attr) {
-    anfi_fail(q->cx, loc_of(d->node), ANF_E0724, d->op);
+    anfi_fail(q->cx, loc_of(d->node), ANF_E0724, g->name->s);
     return anfi_infer_trace(q), NULL;
   }
   if (d->attr) // there would be one for each round
