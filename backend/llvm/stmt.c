@@ -9,9 +9,9 @@
 
 enum {
   FEW_TURNS = 16,   // of a loop that LLVM may unroll
-  NEST_TURNS = 64,  // of all loops of a nest whose outer ones it may unroll
   MANY_TURNS = 256, // of one whose turns are computed side by side
 };
+static const double NEST_TURNS = 64; // of all loops of a nest whose outer ones it may unroll
 
 LLVMBasicBlockRef anfi_ll_new_block(lgen *g, const char *name) {
   return ll.AppendBasicBlockInContext(g->c, g->now->fn, name);
