@@ -66,6 +66,41 @@ static void gemm_real(size_t m, size_t n, size_t k, const double *a, const doubl
     for (size_t p = 0; p < k; p++) add_row_real(n, a[i * k + p], b + p * n, c);
 }
 
+/* The same of floats where they lie: a weight is read, not copied. */
+static void add_row_float(size_t n, double x, const float *restrict b, double *restrict c) {
+  for (size_t j = 0; j < n; j++) c[j] += x * (double)b[j];
+}
+
+static void gemm_float(size_t m, size_t n, size_t k, const double *a, const float *b, double *c) {
+  for (size_t i = 0; i < m; i++, c += n)
+    for (size_t p = 0; p < k; p++) add_row_float(n, a[i * k + p], b + p * n, c);
+}
+
+/* The same of b[n, k], for few rows of a: MANY sums beside each other, the terms of each in the same order. */
+enum { MANY = 8, FEW_ROWS = 4 };
+
+static void add_columns_float(size_t many, size_t k, const double *a, const float *b, double *c) {
+  for (size_t j = 0; j < many; j++)
+    for (size_t p = 0; p < k; p++) c[j] += a[p] * (double)b[j * k + p];
+}
+
+static void add_many_columns_float(size_t k, const double *a, const float *b, double *c) {
+  double sum[MANY];
+  memcpy(sum, c, sizeof sum);
+  for (size_t p = 0; p < k; p++)
+    for (size_t j = 0; j < MANY; j++) sum[j] += a[p] * (double)b[j * k + p];
+  memcpy(c, sum, sizeof sum);
+}
+
+static void gemm_float_transposed(size_t m, size_t n, size_t k, const double *a, const float *b,
+                                  double *c) {
+  for (size_t i = 0; i < m; i++, a += k, c += n) {
+    size_t j = 0;
+    for (; j + MANY <= n; j += MANY) add_many_columns_float(k, a, b + j * k, c + j);
+    add_columns_float(n - j, k, a, b + j * k, c + j);
+  }
+}
+
 static void add_row_int(size_t n, uint64_t x, const uint64_t *restrict b, uint64_t *restrict c) {
   for (size_t j = 0; j < n; j++) c[j] += x * b[j];
 }
@@ -84,7 +119,19 @@ static void gemm_complex(size_t m, size_t n, size_t k, const double *a, const do
         anfi_add_complex_product(a + 2 * (i * k + p), b + 2 * (p * n + j), c + 2 * (i * n + j));
 }
 
-static void gemm(anfi_wide w, size_t m, size_t n, size_t k, const void *a, const void *b, void *c) {
+/* How the right factor lies: as the others do, or as floats that were not copied. */
+typedef enum { WIDE, FLOATS, FLOATS_TRANSPOSED } form;
+
+static void gemm(anfi_wide w, form f, size_t m, size_t n, size_t k, const void *a, const void *b,
+                 void *c) {
+  if (f == FLOATS) {
+    gemm_float(m, n, k, (const double *)a, (const float *)b, (double *)c);
+    return;
+  }
+  if (f == FLOATS_TRANSPOSED) {
+    gemm_float_transposed(m, n, k, (const double *)a, (const float *)b, (double *)c);
+    return;
+  }
   switch (w) {
   case ANFI_WIDE_INT:
     gemm_int(m, n, k, (const uint64_t *)a, (const uint64_t *)b, (uint64_t *)c);
@@ -113,18 +160,27 @@ typedef struct {
   const anf_type *t;
   size_t rows, cols, nbatch; // after transposition
   const char *data;
+  form form;
+  size_t bytes; // of an element
 } matrices;
 
-static matrices matrices_of(anfi_eval *q, size_t i, bool transpose, anfi_wide w) {
-  matrices m = {.t = q->in[i]->type};
+/* `left`: rows of the left factor, of the right one. */
+static form form_of(const anf_value *right, bool transpose, anfi_wide w, size_t left) {
+  if (w != ANFI_WIDE_REAL || right->type->dtype != ANF_F32) return WIDE;
+  return !transpose ? FLOATS : left <= FEW_ROWS ? FLOATS_TRANSPOSED : WIDE;
+}
+
+static matrices matrices_of(anfi_eval *q, size_t i, bool transpose, anfi_wide w, size_t left) {
+  matrices m = {.t = q->in[i]->type, .bytes = anfi_wide_bytes(w)};
   size_t r = m.t->n;
   m.rows = r > 1 ? (size_t)m.t->dims[r - 2] : i == 0 ? 1 : (size_t)m.t->dims[0];
   m.cols = r > 1 ? (size_t)m.t->dims[r - 1] : i == 0 ? (size_t)m.t->dims[0] : 1;
   m.nbatch = r > 2 ? r - 2 : 0;
-  m.data = (const char *)anfi_load(q->scratch, q->in[i], w);
+  if (i) m.form = form_of(q->in[i], transpose, w, left);
+  if (m.form) m.bytes = sizeof(float), m.data = (const char *)q->in[i]->data;
+  else m.data = (const char *)anfi_load(q->scratch, q->in[i], w);
   if (!transpose) return m;
-  m.data =
-      (const char *)transposed(q->scratch, m.data, q->in[i]->n, m.rows, m.cols, anfi_wide_bytes(w));
+  if (!m.form) m.data = transposed(q->scratch, m.data, q->in[i]->n, m.rows, m.cols, m.bytes);
   size_t rows = m.rows;
   m.rows = m.cols;
   m.cols = rows;
@@ -147,16 +203,15 @@ static size_t batch_at(const matrices *m, size_t b, size_t n, const int64_t *dim
 
 bool anfi_eval_matmul(anfi_eval *q) {
   anfi_wide w = anfi_wide_of((anf_dtype)q->type->dtype);
-  matrices a = matrices_of(q, 0, anfi_attr_bool(q->attr[0]), w);
-  matrices b = matrices_of(q, 1, anfi_attr_bool(q->attr[1]), w);
-  size_t bytes = anfi_wide_bytes(w), per = a.rows * b.cols,
-         nbatch = a.nbatch > b.nbatch ? a.nbatch : b.nbatch;
-  char *c = ANFI_NEW_N(q->scratch, char, q->out->n *bytes + 1);
+  matrices a = matrices_of(q, 0, anfi_attr_bool(q->attr[0]), w, 0);
+  matrices b = matrices_of(q, 1, anfi_attr_bool(q->attr[1]), w, a.rows);
+  size_t per = a.rows * b.cols, nbatch = a.nbatch > b.nbatch ? a.nbatch : b.nbatch;
+  char *c = ANFI_NEW_N(q->scratch, char, q->out->n *a.bytes + 1);
   for (size_t i = 0; per && i < q->out->n / per; i++)
-    gemm(w, a.rows, b.cols, a.cols,
-         a.data + batch_at(&a, i, nbatch, q->type->dims) * a.rows * a.cols * bytes,
-         b.data + batch_at(&b, i, nbatch, q->type->dims) * b.rows * b.cols * bytes,
-         c + i * per * bytes);
+    gemm(w, b.form, a.rows, b.cols, a.cols,
+         a.data + batch_at(&a, i, nbatch, q->type->dims) * a.rows * a.cols * a.bytes,
+         b.data + batch_at(&b, i, nbatch, q->type->dims) * b.rows * b.cols * b.bytes,
+         c + i * per * a.bytes);
   return anfi_store(q->out, c, w);
 }
 
@@ -171,10 +226,12 @@ bool anfi_eval_linear(anfi_eval *q) {
   size_t out = (size_t)q->in[1]->type->dims[0], in = (size_t)q->in[1]->type->dims[1];
   size_t rows = out ? q->out->n / out : 0, bytes = anfi_wide_bytes(w);
   const void *x = anfi_load(q->scratch, q->in[0], w);
-  const void *wt =
-      transposed(q->scratch, anfi_load(q->scratch, q->in[1], w), q->in[1]->n, out, in, bytes);
+  form f = form_of(q->in[1], true, w, rows);
+  const void *wt = q->in[1]->data;
+  if (!f)
+    wt = transposed(q->scratch, anfi_load(q->scratch, q->in[1], w), q->in[1]->n, out, in, bytes);
   char *c = ANFI_NEW_N(q->scratch, char, q->out->n *bytes + 1);
   if (bias) start_with(c, anfi_load(q->scratch, bias, w), rows, out * bytes);
-  gemm(w, rows, out, in, x, wt, c);
+  gemm(w, f, rows, out, in, x, wt, c);
   return anfi_store(q->out, c, w);
 }
