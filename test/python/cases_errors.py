@@ -55,7 +55,7 @@ def inplace_sort():
         return x
     return jit(f)(X)
 
-@mistake('lists grow in loops over what has known parts, and not')
+@mistake('return what is to be added, and let the caller add it')
 def global_append():
     L = []
 
@@ -73,7 +73,7 @@ def global_counter():
         return x
     return jit(f)(X)
 
-@mistake('lists grow in loops over what has known parts, and not')
+@mistake('write d = dict(d) before, and return d')
 def dict_mutation():
 
     def f(d, x):
