@@ -56,15 +56,24 @@ bool anfi_infer_stack(anfi_infer *q) {
   return anfi_infer_result(q, d, t->n + 1, out);
 }
 
-/* Writes x into the result, from index `from` along the axis on. */
-static void place(anfi_eval *q, const anf_value *x, const int64_t *dims, size_t rank, size_t axis,
-                  int64_t from) {
-  anfi_nd it;
-  int64_t dense[ANF_MAX_RANK];
-  anfi_dense_strides(q->type->n, q->type->dims, dense);
-  anfi_nd_init(&it, rank, dims);
-  anfi_nd_strides(&it, 0, (size_t)(from * dense[axis]), dense);
-  for (size_t i = 0; it.more; i++, anfi_nd_next(&it)) anfi_copy_element(q->out, it.at[0], x, i);
+/* Elements from `at` on in runs of n, which start `step` apart: all elements of the other tensor. */
+typedef struct runs {
+  size_t at, step, n;
+} runs;
+
+/* The part of a tensor of these dims that begins at index `from` along the axis and has so many of it. */
+static runs runs_of(const anf_type *t, size_t axis, int64_t from, size_t many) {
+  size_t inner = 1;
+  for (size_t k = axis + 1; k < t->n; k++) inner *= (size_t)t->dims[k];
+  return (runs){(size_t)from * inner, (size_t)t->dims[axis] * inner, many * inner};
+}
+
+/* Writes x into the result, from index `from` along the axis on, where it has so many. */
+static void place(anfi_eval *q, const anf_value *x, size_t axis, int64_t from, size_t many) {
+  runs r = runs_of(q->type, axis, from, many);
+  size_t w = anf_dtype_bytes((anf_dtype)x->type->dtype);
+  for (size_t i = 0, to = r.at; r.n && i < x->n; i += r.n, to += r.step)
+    memcpy(q->out->data + to * w, x->data + i * w, r.n * w);
 }
 
 bool anfi_eval_concat(anfi_eval *q) {
@@ -73,7 +82,7 @@ bool anfi_eval_concat(anfi_eval *q) {
   anfi_axis_in(anfi_attr_int(q->attr[0]), q->type->n, &axis);
   for (size_t i = 0; i < q->n; i++) {
     const anf_type *t = q->in[i]->type;
-    place(q, anfi_eval_converted(q, i), t->dims, t->n, axis, from);
+    place(q, anfi_eval_converted(q, i), axis, from, (size_t)t->dims[axis]);
     from += t->dims[axis];
   }
   return true;
@@ -81,11 +90,8 @@ bool anfi_eval_concat(anfi_eval *q) {
 
 bool anfi_eval_stack(anfi_eval *q) {
   size_t axis;
-  int64_t dims[ANF_MAX_RANK];
   anfi_axis_in(anfi_attr_int(q->attr[0]), q->type->n, &axis);
-  for (size_t k = 0; k < q->type->n; k++) dims[k] = k == axis ? 1 : q->type->dims[k];
-  for (size_t i = 0; i < q->n; i++)
-    place(q, anfi_eval_converted(q, i), dims, q->type->n, axis, (int64_t)i);
+  for (size_t i = 0; i < q->n; i++) place(q, anfi_eval_converted(q, i), axis, (int64_t)i, 1);
   return true;
 }
 
@@ -149,22 +155,18 @@ bool anfi_infer_unstack(anfi_infer *q) {
   return parts(q, (size_t)size, axis, true);
 }
 
-/* Each part of the result is a walk over the argument from where it starts. */
 static bool cut(anfi_eval *q, size_t axis, const anf_value *sections) {
   const anf_type *t = q->in[0]->type;
-  int64_t dense[ANF_MAX_RANK], dims[ANF_MAX_RANK], from, to;
-  anfi_dense_strides(t->n, t->dims, dense);
+  size_t w = anf_dtype_bytes((anf_dtype)t->dtype);
+  int64_t from, to;
   q->out = anfi_value_new_tuple(q->cx, q->type->n);
   for (size_t i = 0; i < q->type->n; i++) {
     anf_value *part = q->out->u.item[i] = anfi_value_new_tensor(q->cx, q->type->items[i]);
     from = (int64_t)i, to = from + 1;
     if (sections) anfi_split_part(sections, t->dims[axis], i, &from, &to);
-    for (size_t k = 0; k < t->n; k++) dims[k] = k == axis ? to - from : t->dims[k];
-    anfi_nd it;
-    anfi_nd_init(&it, t->n, dims);
-    anfi_nd_strides(&it, 0, (size_t)(from * dense[axis]), dense);
-    for (size_t j = 0; it.more; j++, anfi_nd_next(&it))
-      anfi_copy_element(part, j, q->in[0], it.at[0]);
+    runs r = runs_of(t, axis, from, (size_t)(to - from));
+    for (size_t j = 0, at = r.at; r.n && j < part->n; j += r.n, at += r.step)
+      memcpy(part->data + j * w, q->in[0]->data + at * w, r.n * w);
   }
   return true;
 }
