@@ -93,6 +93,11 @@ bool anfi_eval_gather(anfi_eval *q, size_t start, const int64_t *stride) {
 
 /* ---- elements ---- */
 
+void anfi_copy_run(anf_value *b, size_t to, const anf_value *a, size_t from, size_t n) {
+  size_t w = anf_dtype_bytes((anf_dtype)a->type->dtype);
+  if (n) memcpy(b->data + to * w, a->data + from * w, n * w);
+}
+
 void anfi_copy_element(anf_value *b, size_t to, const anf_value *a, size_t from) {
   size_t w = anf_dtype_bytes((anf_dtype)a->type->dtype);
   unsigned char *p = b->data + to * w;

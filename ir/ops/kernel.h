@@ -35,6 +35,8 @@ void anfi_dense_strides(size_t rank, const int64_t *dims, int64_t *stride);
 size_t anfi_dims_product(const int64_t *dims, size_t from, size_t to);
 /* Copies element `from` of a to element `to` of b; both of the same dtype. */
 void anfi_copy_element(anf_value *b, size_t to, const anf_value *a, size_t from);
+/* The same of n elements that follow each other. */
+void anfi_copy_run(anf_value *b, size_t to, const anf_value *a, size_t from, size_t n);
 /* Element i of v as a real of type d: rounded once, whatever v's type is. */
 double anfi_load_real(anf_dtype d, const anf_value *v, size_t i);
 

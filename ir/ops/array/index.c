@@ -136,9 +136,8 @@ bool anfi_eval_take(anfi_eval *q) {
   for (size_t j = 0; j < index->n && q->out->n; j++) {
     if (!anfi_index_at(q, index, j, (int64_t)r.n, &at)) return false;
     for (size_t o = 0; o < r.outer; o++)
-      for (size_t i = 0; i < r.inner; i++)
-        anfi_copy_element(q->out, (o * index->n + j) * r.inner + i, q->in[0],
-                          (o * r.n + (size_t)at) * r.inner + i);
+      anfi_copy_run(q->out, (o * index->n + j) * r.inner, q->in[0],
+                    (o * r.n + (size_t)at) * r.inner, r.inner);
   }
   return true;
 }
@@ -294,8 +293,7 @@ bool anfi_eval_gather_nd(anfi_eval *q) {
   blocks b = blocks_of(q);
   for (size_t j = 0, from; j < b.count && q->out->n; j++) {
     if (!block_at(q, &b, j, &from)) return false;
-    for (size_t i = 0; i < b.size; i++)
-      anfi_copy_element(q->out, j * b.size + i, q->in[0], from + i);
+    anfi_copy_run(q->out, j * b.size, q->in[0], from, b.size);
   }
   return true;
 }

@@ -71,9 +71,8 @@ static runs runs_of(const anf_type *t, size_t axis, int64_t from, size_t many) {
 /* Writes x into the result, from index `from` along the axis on, where it has so many. */
 static void place(anfi_eval *q, const anf_value *x, size_t axis, int64_t from, size_t many) {
   runs r = runs_of(q->type, axis, from, many);
-  size_t w = anf_dtype_bytes((anf_dtype)x->type->dtype);
   for (size_t i = 0, to = r.at; r.n && i < x->n; i += r.n, to += r.step)
-    memcpy(q->out->data + to * w, x->data + i * w, r.n * w);
+    anfi_copy_run(q->out, to, x, i, r.n);
 }
 
 bool anfi_eval_concat(anfi_eval *q) {
@@ -157,7 +156,6 @@ bool anfi_infer_unstack(anfi_infer *q) {
 
 static bool cut(anfi_eval *q, size_t axis, const anf_value *sections) {
   const anf_type *t = q->in[0]->type;
-  size_t w = anf_dtype_bytes((anf_dtype)t->dtype);
   int64_t from, to;
   q->out = anfi_value_new_tuple(q->cx, q->type->n);
   for (size_t i = 0; i < q->type->n; i++) {
@@ -166,7 +164,7 @@ static bool cut(anfi_eval *q, size_t axis, const anf_value *sections) {
     if (sections) anfi_split_part(sections, t->dims[axis], i, &from, &to);
     runs r = runs_of(t, axis, from, (size_t)(to - from));
     for (size_t j = 0, at = r.at; r.n && j < part->n; j += r.n, at += r.step)
-      memcpy(part->data + j * w, q->in[0]->data + at * w, r.n * w);
+      anfi_copy_run(part, j, q->in[0], at, r.n);
   }
   return true;
 }
@@ -320,8 +318,8 @@ bool anfi_eval_repeat(anfi_eval *q) {
   }
   if (!q->out->n) return true;
   for (size_t i = 0; i < outer * n; i++)
-    for (size_t r = 0; r < times; r++)
-      for (size_t j = 0; j < inner; j++) anfi_copy_element(q->out, to++, q->in[0], i * inner + j);
+    for (size_t r = 0; r < times; r++, to += inner)
+      anfi_copy_run(q->out, to, q->in[0], i * inner, inner);
   return true;
 }
 
