@@ -100,7 +100,7 @@ static size_t param_given(const anf_graph *g, int64_t i) {
 }
 
 /* An item of the result of a branch that is the same argument on both sides: a loop sees that its state does not change. An array
- * that a side also reads or writes stays: it would live on behind the branch, and a write within would copy it. */
+ * that a side also reads or writes stays: it would live on after the branch, and a write within would copy it. */
 static void pass_by(anfi_pass *p, anf_node *get) {
   anf_node *call = get->in[0].def;
   if (call->kind != ANFI_CALL || call->graph != get->graph) return;

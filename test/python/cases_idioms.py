@@ -508,7 +508,7 @@ def test_arrays_that_change_are_given():
     assert all(map(np.allclose, solved(a, b), jit(solved)(a, b)))
 
 
-def told(x, n):
+def printing_rounds(x, n):
     for i in range(n):
         print(i)
         y = x + i
@@ -519,7 +519,7 @@ def told(x, n):
 
 def test_nothing_is_printed_twice():
     try:
-        jit(told)(1.0, 5)
+        jit(printing_rounds)(1.0, 5)
     except anfora.CompileError as e:
         assert "some paths" in str(e)
     else:

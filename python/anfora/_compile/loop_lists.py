@@ -163,7 +163,7 @@ class Lists(Part):
         return sorted(x for x in bound & read if not self.bound_before(x, node))
 
     def begun(self, node: Any, called: Any, indent: str) -> str:
-        """What stands before a loop that a round may leave, `y = f(i)`, `if y > 5: break`: the names that each round binds before that, and that
+        """What is written before a loop that a round may leave, `y = f(i)`, `if y > 5: break`: the names that each round binds before that, and that
         something after the loop reads, are bound by the first round. Nothing else that it does stays."""
         ways = [i for i, s in enumerate(node.body) if any(isinstance(n, (ast.Break, ast.Continue, ast.Return)) for n in ast.walk(s))]
         plain = [isinstance(s, (ast.Assign, ast.AnnAssign, ast.AugAssign)) for s in node.body]

@@ -71,7 +71,7 @@ def result(w: Any, c: Any, text: str) -> str:
 
 
 def with_typed_items(w: Any, node: Any) -> Any:
-    """The list with a type for each number that stands beside arrays: np.array([x[0], 0.5]) is float64 where x is float32."""
+    """The list with a type for each number beside arrays: np.array([x[0], 0.5]) is float64 where x is float32."""
     if not isinstance(node, (ast.List, ast.Tuple)) or is_number(w, node):
         return node
     items = [ast.copy_location(_typed_item(w, e), e) for e in node.elts]

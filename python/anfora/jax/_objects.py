@@ -17,7 +17,7 @@ def is_key(x: Any) -> bool:
 
 
 def _made(impl: Any, parts: Any) -> Any:
-    """Keys of their data; of what stands for the data, what stands for the keys."""
+    """Keys of their data; of a shape of data or a name, that of the keys."""
     data, = parts
     if isinstance(data, str):
         return data

@@ -642,11 +642,11 @@ class _Code:
         tensors = _tensors(batch)
         for i in self.writes:
             start, end = _extent(tensors[i])
-            others = [*tensors[:i], *tensors[i + 1:], *state[:len(state) - len(self.writes)], *self.step.frozen.values()]
+            others = [*tensors[:i], *tensors[i + 1:], *state[:len(state) - len(self.writes)], *self.step.frozen.values(), *self.constants]
             if tensors[i].is_conj() or tensors[i].is_neg():  # whose memory holds other values
                 raise refuse("the step writes an argument that is a conjugate or negative view", "call resolve_conj().resolve_neg() on it")
             if any(a < end and start < b for a, b in map(_extent, others)):
-                raise refuse("the step writes an argument whose memory is that of another argument or of the model", "give it a clone()")
+                raise refuse("the step writes an argument whose memory is that of another argument, of the model or of a tensor that the loss reads", "give it a clone()")
 
     def run(self, batch: tuple) -> Any:
         state = self.state(batch)
