@@ -2,6 +2,7 @@
 /* Help, the manual page and completions of bash and zsh, all derived from the table of option.def.
  *   the row of --json   ->   a line of help, a .TP of the manual page, a word of the completions */
 #include "cli/cli.h"
+#include "frontend/load.h"
 #include "ir/ir.h"
 
 #include "anfora/opt.h"
@@ -81,11 +82,14 @@ static void facts(anf_text *out, const char *title, const cli_fact *f) {
 }
 
 static void general_help(anf_text *out) {
+  const anfi_format *format;
   anfi_puts(out, "usage: anfora COMMAND [OPTION...] [ARGUMENT...]\n\nCommands\n");
   for (size_t i = 0; i < cli_command_count; i++)
     row(out, cli_command[i].name, cli_command[i].summary);
   anfi_puts(out, "\nOptions of every command\n");
   options(out, NULL);
+  anfi_puts(out, "\nFiles\n");
+  for (size_t i = 0; (format = anfi_format_at(i)); i++) row(out, format->ending, format->doc);
   facts(out, "Exit status", cli_statuses);
   facts(out, "Environment", cli_variables);
   anfi_puts(out, "\nanfora help COMMAND tells the rest.\n");
@@ -156,6 +160,7 @@ static void roff_facts(anf_text *o, const char *title, const cli_fact *f) {
 }
 
 void cli_man(anf_text *o) {
+  const anfi_format *format;
   anfi_putf(o, ".TH ANFORA 1 \"\" \"Anfora %s\" \"User Commands\"\n", anf_version());
   anfi_puts(o, ".SH NAME\nanfora \\- run, check, print and draw functional tensor programs\n");
   anfi_puts(o,
@@ -172,6 +177,9 @@ void cli_man(anf_text *o) {
   }
   anfi_puts(o, ".SH OPTIONS OF EVERY COMMAND\n");
   roff_options(o, NULL);
+  anfi_puts(o, ".SH FILES\n");
+  for (size_t i = 0; (format = anfi_format_at(i)); i++)
+    roff_item(o, format->ending, "", format->doc);
   roff_facts(o, "EXIT STATUS", cli_statuses);
   roff_facts(o, "ENVIRONMENT", cli_variables);
 }

@@ -2,6 +2,7 @@
 /* The table of commands and options as JSON: what help, the manual page and completions say, for programs.
  *   anfora help check --json   ->   {"name": "check", "arguments": "FILE...", .., "options": [{"name": "help", ..}]} */
 #include "cli/cli.h"
+#include "frontend/load.h"
 
 #include "anfora/opt.h"
 #include <jansson.h>
@@ -64,12 +65,20 @@ static json_t *facts(cli *c, const cli_fact *f) {
   return o;
 }
 
+static json_t *files(cli *c) {
+  json_t *o = json_object();
+  const anfi_format *f;
+  for (size_t i = 0; (f = anfi_format_at(i)); i++) put_text(c, o, f->ending, f->doc);
+  return o;
+}
+
 int cli_help_json(cli *c, const cli_command_info *about) {
   if (about) return cli_json_write(c, command(c, about));
   json_t *o = json_object(), *list = json_array();
   for (size_t i = 0; i < cli_command_count; i++)
     cli_json_append(c, list, command(c, &cli_command[i]));
   cli_json_put(c, o, "commands", list);
+  cli_json_put(c, o, "files", files(c));
   cli_json_put(c, o, "statuses", facts(c, cli_statuses));
   cli_json_put(c, o, "variables", facts(c, cli_variables));
   return cli_json_write(c, o);

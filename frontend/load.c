@@ -46,6 +46,8 @@ const anfi_format *anfi_format_of_input(const char *text, size_t len) {
   return f ? f : anfi_format_by_ending(".anf");
 }
 
+const anfi_format *anfi_format_at(size_t i) { return i < ANFI_LEN(formats) ? &formats[i] : NULL; }
+
 static anf_module *fail_format(anf_ctx *cx, const char *path) {
   anf_text *o = anfi_text_begin(cx);
   for (size_t i = 0; i < ANFI_LEN(formats); i++)

@@ -277,7 +277,7 @@ def test_json_everywhere():
     got = of("help")
     commands = {o["name"]: o for o in got["commands"]} if isinstance(got, dict) else {}
     case("help", [o for o in commands if "json" not in [p["name"] for p in commands[o]["options"]]] == [] and len(commands) == 18
-         and sorted(got["statuses"]) == ["0", "1", "2", "3", "4", "70"] and "ANFORA_CACHE" in got["variables"], got)
+         and sorted(got["statuses"]) == ["0", "1", "2", "3", "4", "70"] and "ANFORA_CACHE" in got["variables"] and got["files"].get(".onnx") == "an ONNX model", got)
     form = {p["name"]: p for p in commands["print"]["options"]}["as"] if "print" in commands else {}
     case("help: an option", form.get("closed") and form["choices"][:2] == ["ir", "dat"] and form["letter"] is None and form["argument"] == "FORM", form)
     case("help: a command", of("help", "print") == commands.get("print") == of("print", "--help"), of("help", "print"))
