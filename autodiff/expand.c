@@ -269,9 +269,7 @@ static bool expand_node(anfi_ad *ad, anf_node *n, bool here) {
 static size_t next_work(const anf_module *m, size_t i) {
   while ((i = anfi_work_next(m, i, ANFI_WORK_EXPAND)) < m->nodes.n) {
     const anf_node *n = m->nodes.at[i];
-    if (n && n->kind == ANFI_APPLY &&
-        (n->op == ANF_OP_Derive || n->op == ANF_OP_Custom || n->op == ANF_OP_Recompute))
-      break;
+    if (n && n->kind == ANFI_APPLY && anfi_op_of(n)->flags & ANFI_EXPANDS) break;
     anfi_work_done(m, i++, ANFI_WORK_EXPAND);
   }
   return i;

@@ -576,6 +576,10 @@ enum { // flags of a row
   ANFI_COLLECTIVE  = 1 << 18, // of all ranks or lanes together: its value is not known before it runs
   ANFI_FINITE      = 1 << 17, // cheap, and finite with its derivatives at finite arguments: vmap speculates it
   ANFI_GROWS       = 1 << 19, // may be too large for its float type, or for 64 bits, where no argument is
+  ANFI_DIMS        = 1 << 20, // asks dims alone, not elements
+  ANFI_EXPANDS     = 1 << 21, // the pass `expand` replaces it
+  ANFI_REALS       = 1 << 22, // computes with integers as reals
+  ANFI_COMPARES    = 1 << 23, // a comparison of two numbers: Equal, Less and the like
 };
 // clang-format on
 typedef enum anfi_lower {

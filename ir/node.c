@@ -231,9 +231,8 @@ anf_node *anfi_apply_as(const anfi_apply_of *of, size_t n, anf_node *const *in) 
 
 anf_node *anfi_apply(anf_graph *g, anfi_opcode op, const anfi_attrs *attrs, size_t n,
                      anf_node *const *in) {
-  bool expands = op == ANF_OP_Derive || op == ANF_OP_Custom || op == ANF_OP_Recompute;
   unsigned work = ANFI_WORK_SIMPLIFY | ANFI_WORK_CSE | ANFI_WORK_DCE;
-  if (expands) work |= ANFI_WORK_EXPAND;
+  if (anfi_op[op].flags & ANFI_EXPANDS) work |= ANFI_WORK_EXPAND;
   anfi_apply_of of = {.graph = g, .attrs = attrs, .op = (uint16_t)op, .work = (uint8_t)work};
   return anfi_apply_as(&of, n, in);
 }

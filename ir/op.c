@@ -121,10 +121,7 @@ anf_ctx *anf_ctx_new(const anf_ctx_opts *o) { return anfi_ctx_new(o, fill_ctx); 
 
 const anfi_schema *anfi_op_schema(anf_ctx *cx, anfi_opcode op) { return &cx->schemas[op]; }
 
-bool anfi_op_is_comparison(anfi_opcode op) {
-  return op == ANF_OP_Equal || op == ANF_OP_NotEqual || op == ANF_OP_Less ||
-         op == ANF_OP_LessEqual || op == ANF_OP_Greater || op == ANF_OP_GreaterEqual;
-}
+bool anfi_op_is_comparison(anfi_opcode op) { return anfi_op[op].flags & ANFI_COMPARES; }
 
 bool anfi_op_takes(anf_ctx *cx, anfi_opcode op, size_t n) {
   const anfi_schema *s = anfi_op_schema(cx, op);

@@ -278,8 +278,7 @@ static int shape_operand(anfi_opcode op) {
 }
 
 static bool looks_at_shape(anfi_ad *ad, const anf_node *n) {
-  if (n->op == ANF_OP_Shape || n->op == ANF_OP_Rank || n->op == ANF_OP_Size || n->op == ANF_OP_Len)
-    return true;
+  if (anfi_op_of(n)->flags & ANFI_DIMS) return true;
   if (n->op != ANF_OP_GetField) return false;
   return !anfi_attr_is(anfi_attr_value(ad->m->cx, ANF_OP_GetField, n->u.attrs, 0), "T");
 }

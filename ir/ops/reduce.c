@@ -261,14 +261,9 @@ static void reduce(const anfi_eval *q, const elements *e, size_t i) {
   }
 }
 
-/* Are the op's elements computed as reals even if they are integers? */
-static bool as_reals(anfi_opcode op) {
-  return op == ANF_OP_Mean || op == ANF_OP_Var || op == ANF_OP_Std || op == ANF_OP_LogSumExp;
-}
-
 static void *load(const anfi_eval *q, anf_dtype *d) {
   *d = (anf_dtype)q->in[0]->type->dtype;
-  if (as_reals(q->op) && anfi_wide_of(*d) == ANFI_WIDE_INT) *d = ANF_F64;
+  if (anfi_op[q->op].flags & ANFI_REALS && anfi_wide_of(*d) == ANFI_WIDE_INT) *d = ANF_F64;
   return anfi_wide_of(*d) == ANFI_WIDE_REAL ? anfi_load_f64(q->scratch, q->in[0])
                                             : anfi_load(q->scratch, q->in[0], anfi_wide_of(*d));
 }

@@ -33,10 +33,7 @@ static void want_inputs(needs *w, const anf_node *n, size_t from) {
   for (size_t i = from; i < n->nin; i++) want(w, n->in[i].def);
 }
 
-bool anfi_asks_dims(const anf_node *n) {
-  return n->op == ANF_OP_Shape || n->op == ANF_OP_Rank || n->op == ANF_OP_Size ||
-         n->op == ANF_OP_Len;
-}
+bool anfi_asks_dims(const anf_node *n) { return anfi_op_of(n)->flags & ANFI_DIMS; }
 
 /* A condition on shapes alone decides which of its ways is there: `x.ndim == 2`. Such conditions are
  * short; `budget` bounds the nodes visited. */

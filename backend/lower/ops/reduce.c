@@ -30,8 +30,7 @@ static kind kind_of(anfi_opcode op) {
 }
 
 static bool is_real(const group *g) {
-  return anfi_dtype_is_float(g->x->dtype) || g->x->complex || g->q->op == ANF_OP_Mean ||
-         g->q->op == ANF_OP_Var || g->q->op == ANF_OP_Std || g->q->op == ANF_OP_LogSumExp;
+  return anfi_dtype_is_float(g->x->dtype) || g->x->complex || anfi_op[g->q->op].flags & ANFI_REALS;
 }
 
 static void add_or_mul(group *g, bool mul) {
