@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """anfora.torch: values that eager PyTorch refuses are refused, by compiled functions and by steps; those beside them are eager's."""
+import contextlib
+import io
 import math
 
 from cases_torch import HAS_TORCH, close, need_torch
@@ -168,3 +170,61 @@ def test_ctc_of_labels_with_lengths():
     m = nn.Linear(4, 4).double()
     never = at.compile_step(m, lambda y: F.ctc_loss(labels(y), padded, (2, 6), (3, 1)), torch.optim.SGD(m.parameters(), lr=0.1))
     assert never(x) == math.inf and m.weight.isnan().all()  # as eager's, without a path that spells the labels
+
+
+def test_numbers_that_a_type_does_not_hold():
+    need_torch()
+    u, i = t([0, 1, 200], dtype=torch.uint8), t([-128, -1, 5, 127], dtype=torch.int8)
+    for f in (lambda x: x.clamp(-1, 1), lambda x: x.clamp(min=-1), lambda x: x.clamp(3, 300), lambda x: F.hardtanh(x, -1, 300), lambda x: x.clamp_(-1, 2), lambda x: x.clamp(-200, 200), lambda x: x.sign()):
+        for x in (u, i):
+            torch._dynamo.reset()
+            close(f(x.clone()), torch.compile(f, backend="anfora")(x.clone()), 0)
+    b = t([True, False])
+    assert torch.equal(torch.compile(lambda x: x.sign(), backend="anfora")(b), b)
+    with contextlib.redirect_stderr(io.StringIO()) as said:  # as PyTorch refuses them, not another number
+        for f in (lambda x: x.masked_fill(x > 1, 300), lambda x: torch.where(x > 1, x, 300), lambda x: torch.full_like(x, 300), lambda x: F.threshold(x, 1, 300), lambda x: F.pad(x, (1, 1), value=300)):
+            torch._dynamo.reset()
+            raises(RuntimeError, "without overflow", torch.compile(f, backend="anfora"), u)
+    assert said.getvalue().count("300 is no u8") + said.getvalue().count("300.0 is no u8") == 5, said.getvalue()
+
+
+def test_outputs_share_memory():
+    need_torch()
+    x, table = torch.randn(4, 6).double(), {}
+
+    def f(x):
+        y = x.sin()
+        a, b = y.chunk(2, 1)
+        return y, y.view(-1), a.t(), b[1:], x[0], y.sum(0), y.reshape(2, -1, 6).unbind(1)[1]
+    for dynamic in (False, True):
+        torch._dynamo.reset()
+        table = {e: torch.compile(f, backend="anfora", dynamic=dynamic) if e else f for e in (False, True)}
+        given = [x.clone(), x.clone()]
+        want, got = (table[e](given[e]) for e in (False, True))
+        for k in (0, 1, 3, 4, 6):
+            for out in (want, got):
+                out[k].mul_(k + 2)
+            for v, w in zip((*want, given[0]), (*got, given[1])):
+                close(v, w, 1e-12)
+
+
+def test_outputs_of_no_dims_are_written():
+    need_torch()
+
+    def f(x):
+        y = (x * x).sum(0)
+        torch._dynamo.graph_break()
+        y.add_(1)
+        return y, x.t() * 2
+    x, z = (torch.randn(3).double().requires_grad_() for _ in range(2))
+    z.data.copy_(x.data)
+    for y, g in ((f(x), x), (torch.compile(f, backend="anfora")(z), z)):
+        (y[0] * y[1]).sum().backward()
+    close(x.grad, z.grad, 1e-12)
+
+
+def test_random_programs():
+    need_torch()
+    import random_torch
+    bad = random_torch.run(1, 40)
+    assert not bad, "\n".join(bad[:2])

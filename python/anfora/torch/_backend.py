@@ -24,6 +24,7 @@ from ._quantised import quantised
 from ._sizes import AnySize, batch_of
 from ._table import RANDOM, has_row
 from ._values import with_checks
+from ._views import Shared, share
 
 aten = torch.ops.aten
 fallbacks: collections.Counter = collections.Counter()  # op to how many nodes of compiled graphs PyTorch runs
@@ -63,26 +64,14 @@ class Compiled:
         self.gm, self.name, self.options = gm, name, options
         self.frozen = set(frozen)  # placeholders that are weights, constants of the code
         self.placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
-        self.symbolic = [i for i, n in enumerate(self.placeholders) if _is_symbolic(n.meta.get("val"))]
+        self.symbolic = [n for n in self.placeholders if _is_symbolic(n.meta.get("val"))]
         self.codes: dict = {}
         self.any_size: dict = {}  # by the sizes that are not the batch's
         self.single = not isinstance(next(n for n in gm.graph.nodes if n.op == "output").args[0], (list, tuple))
         self._boxed_call = False
 
-    def _values(self, args: Any) -> dict:
-        values: dict = {}
-        for i in self.symbolic:
-            meta, x = self.placeholders[i].meta["val"], args[i]
-            pairs = zip(meta.shape, x.shape) if isinstance(meta, torch.Tensor) else [(meta, x)]
-            for symbol, value in pairs:
-                if isinstance(symbol, (torch.SymInt, torch.SymFloat)) and isinstance(symbol.node.expr, sympy.Symbol):
-                    values[symbol.node.expr] = sympy.sympify(value)
-                elif isinstance(symbol, torch.SymBool) and isinstance(symbol.node.expr, sympy.Eq):  # a number that is 1 or not
-                    values.update({s: sympy.Integer(value) for s in symbol.node.expr.free_symbols})
-        return values
-
     def code(self, args: Any) -> "Code":
-        values = self._values(args) if self.symbolic else {}
+        values = _values(self.placeholders, args) if self.symbolic else {}
         key = tuple(sorted((str(k), v) for k, v in values.items()))
         if key not in self.codes:
             self.codes[key] = Code(self, Sizes(values), args)
@@ -108,6 +97,20 @@ class Compiled:
 
     def __call__(self, *args: Any) -> Any:
         return (self.codes.get(()) if not self.symbolic and self.codes else self.code(args)).run(args)  # type: ignore[union-attr]
+
+
+def _values(placeholders: list, args: Any) -> dict:
+    """The values of the symbols, from the arguments."""
+    values: dict = {}
+    for n, x in zip(placeholders, args):
+        meta = n.meta.get("val")
+        pairs = zip(meta.shape, x.shape) if isinstance(meta, torch.Tensor) else [(meta, x)]
+        for symbol, value in pairs:
+            if isinstance(symbol, (torch.SymInt, torch.SymFloat)) and isinstance(symbol.node.expr, sympy.Symbol):
+                values[symbol.node.expr] = sympy.sympify(value)
+            elif isinstance(symbol, torch.SymBool) and isinstance(symbol.node.expr, sympy.Eq):  # a number that is 1 or not
+                values.update({s: sympy.Integer(value) for s in symbol.node.expr.free_symbols})
+    return values
 
 
 def _is_symbolic(meta: Any) -> bool:
@@ -146,16 +149,25 @@ class Code:
         made = self.function(given) if self.function else ()
         for i, shape, more, words in self.checked:
             aten._linalg_check_errors(_core.give(made[i], torch.Tensor).reshape(shape), *more, **words)
-        out = []
+        out, tensors = [], {}
         for kind, *more in self.plan:
             if kind == "made":
-                x = _core.give(made[more[0]], torch.Tensor)
-                out.append(x.reshape(()) if more[1] == () else x if more[2] is None else x.permute(more[2]))
+                if more[0] not in tensors:
+                    tensors[more[0]] = _tensor(made[more[0]], more[1], more[2])
+                out.append(tensors[more[0]])
             elif kind == "number":
                 out.append(_core.give(made[more[0]], torch.Tensor).item())
             else:
                 out.append(given[more[0]] if kind == "given" else more[0])
         return out[0] if self.of.single else out
+
+
+def _tensor(made: Any, shape: Any, order: Any) -> torch.Tensor:
+    """A result as a tensor that is no view: views that a torch.autograd.Function gives cannot be written in place."""
+    x = _core.give(made, torch.Tensor)
+    if shape == ():
+        return x.squeeze_(0)
+    return x if order is None else x.as_strided_([x.shape[i] for i in order], [x.stride(i) for i in order])
 
 
 def lent(x: torch.Tensor) -> Any:
@@ -253,6 +265,13 @@ def _say(name: str, refused: dict) -> None:
 def compile_graph(gm: torch.fx.GraphModule, name: str, options: dict, frozen: Any = ()) -> Callable:
     """A graph of ATen ops as a function of its placeholders; those at the positions `frozen` are constants of the code."""
     _complete(gm)
+    views = share(gm.graph)
+    run = _compiled(gm, name, options, frozen)
+    inputs = list(gm.graph.find_nodes(op="placeholder"))
+    return Shared(run, views, lambda args: Sizes(_values(inputs, args))) if views else run
+
+
+def _compiled(gm: torch.fx.GraphModule, name: str, options: dict, frozen: Any) -> Callable:
     refused = refused_nodes(gm)
     if not refused:
         inputs = list(gm.graph.find_nodes(op="placeholder"))

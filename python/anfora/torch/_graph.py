@@ -429,7 +429,19 @@ class Writer:
             if row is None or "val" not in node.meta:
                 raise Unsupported("no row has it")
             self.out = self.spec(node.meta["val"])
-            self.env[node] = self._result(row(self, **self.bound(node)), self.out)
+            given = self.bound(node)
+            self._check_fits(given)
+            self.env[node] = self._result(row(self, **given), self.out)
+
+    def _check_fits(self, given: dict) -> None:
+        """Numbers that become elements: one that an integer type does not hold is for PyTorch to refuse. Those of arithmetic wrap."""
+        out = self.out.dtype if isinstance(self.out, Value) else torch.bool
+        if out.is_floating_point or out.is_complex or out is torch.bool:
+            return
+        most = torch.iinfo(out).max
+        for x in (given.get(name) for name in ("fill_value", "s", "value")):
+            if isinstance(x, (int, float)) and not (-most - 1 if out.is_signed else -most) <= x <= most:
+                raise Unsupported(f"{x} is no {DTYPES[out]}")
 
     def _controlled(self, node: Any) -> Any:
         """Control flow, with all that it holds, or nothing of it."""

@@ -42,10 +42,23 @@ def fmax(g: Any, self_: Any, other: Any) -> Any:
 
 # ---- bounds ----
 
+def _within(bound: Any, last: int, dtype: torch.dtype) -> Any:
+    """A bound of integers; None: all are on its side, since even the last is."""
+    if bound is None or isinstance(bound, Value):
+        return bound
+    if bound < last if last <= 0 else bound > last:
+        return None
+    if not torch.iinfo(dtype).min <= bound <= torch.iinfo(dtype).max:
+        raise Unsupported(f"{bound} is no {DTYPES[dtype]}")
+    return bound
+
+
 @row("clamp", "clip", "hardtanh")
 def clamp(g: Any, self_: Value, min: Any = None, max: Any = None, min_val: Any = None, max_val: Any = None) -> Any:
     low, high = min_val if min is None else min, max_val if max is None else max
     x = g.cast(self_, g.out.dtype)
+    if not x.dtype.is_floating_point:
+        low, high = _within(low, torch.iinfo(x.dtype).min, x.dtype), _within(high, torch.iinfo(x.dtype).max, x.dtype)
     if not isinstance(low, Value) and not isinstance(high, Value) and None not in (low, high) and low > high:
         low = high
     for op, sign, bound in (("Maximum", "<=", low), ("Minimum", ">=", high)):

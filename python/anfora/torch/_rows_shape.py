@@ -42,8 +42,10 @@ def signbit(g: Any, self_: Value) -> Any:
         f"Zeros(shape={g.out.shape}, dtype=bool)" if t is torch.bool else f"{self_} < {number(0, t)}"
 
 
-@row("sgn")
+@row("sgn", "sign", "prims.sign")
 def sgn(g: Any, self_: Value) -> Any:
+    if self_.dtype is torch.bool:
+        return self_
     if not self_.dtype.is_complex:
         return f"Sign({g.cast(self_, g.out.dtype)})"
     zero, size = number(0, self_.dtype), f"MakeComplex(Abs({self_}), ZerosLike(Abs({self_})))"

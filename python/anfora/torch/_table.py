@@ -28,7 +28,7 @@ POINTWISE = {
     "erf": "Erf({self})", "erfc": "Erfc({self})", "exp": "Exp({self})", "exp2": "Exp2({self})", "expm1": "Expm1({self})",
     "floor": "Floor({self})", "lgamma": "Lgamma({self})", "log": "Log({self})", "log10": "Log10({self})", "log1p": "Log1p({self})",
     "log2": "Log2({self})", "neg": "Neg({self})", "reciprocal": "Reciprocal({self})", "relu": "Relu({self})", "round.default": "Round({self})",
-    "rsqrt": "Rsqrt({self})", "sigmoid": "Sigmoid({self})", "sign": "Sign({self})", "silu": "Silu({self})",
+    "rsqrt": "Rsqrt({self})", "sigmoid": "Sigmoid({self})", "silu": "Silu({self})",
     "sin": "Sin({self})", "sinh": "Sinh({self})", "sqrt": "Sqrt({self})", "square": "Square({self})", "tan": "Tan({self})",
     "tanh": "Tanh({self})", "trunc": "Trunc({self})", "bitwise_not": "BitNot({self})", "conj_physical": "Conj({self})",
     "_conj": "Conj({self})", "_conj_physical": "Conj({self})", "fill": "BroadcastTo({value}, shape={out.shape})", "special_erfcx": "Exp(Square({self})) * Erfc({self})",
