@@ -383,9 +383,9 @@ static void take_packed(matmul *m) {
   m->b.v = b->in[0];
 }
 
-/* One row times a matrix of bytes that is cast to i32 and has no buffer: it is read as bytes. */
+/* Few rows times a matrix of bytes that is cast to f32 and has no buffer: it is read as bytes. */
 static void take_weights(matmul *m) {
-  enum { LEAST = 64, LEAST_OF_BATCH = 8 };
+  enum { LEAST = 64, LEAST_OF_BATCH = 8, MOST_ROWS = 4 };
   anfi_view *b = m->b.v, *zero = NULL;
   bool single = true, each = m->nb && m->b.nbatch == m->nb && m->a.nbatch == m->nb;
   for (size_t k = 0; k < m->nb; k++) {
@@ -393,9 +393,11 @@ static void take_weights(matmul *m) {
     each &= b->type->dims[k] == m->batch[k] && m->a.v->type->dims[k] == m->batch[k];
   }
   each &= !m->b.transposed && b->op == ANF_OP_Cast; // groups of steps, without a zero point
-  if (m->rows != 1 || (m->b.nbatch ? !each : !single) || m->b.vector || m->type->dtype != ANF_F32 ||
-      m->a.v->dtype != ANF_F32 || m->inner < (each ? LEAST_OF_BATCH : LEAST) || m->cols < LEAST ||
-      b->kind != VIEW_LAZY || b->tensor)
+  uint64_t most = m->b.transposed ? 1 : MOST_ROWS;  // dot products are of one row
+  if (!m->rows || m->rows > most || (m->b.nbatch ? !each : !single) || m->b.vector ||
+      m->type->dtype != ANF_F32 || m->a.v->dtype != ANF_F32 ||
+      m->inner < (each ? LEAST_OF_BATCH : LEAST) || m->cols < LEAST || b->kind != VIEW_LAZY ||
+      b->tensor)
     return;
   if (b->op == ANF_OP_Sub && b->nin == 2) zero = b->in[1], b = b->in[0];
   bool cast = b->op == ANF_OP_Cast && b->kind == VIEW_LAZY && !b->tensor && b->nin == 1;
