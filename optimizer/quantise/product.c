@@ -122,7 +122,10 @@ static bool store_by_rows(quantiser *q, factor *f) {
 /* One row of floats, or a few, times weights of bytes: memory bound, so bytes are read, and scales follow the product.
  *   x @ Dequantize(w, t, z)   ->   (x @ (Cast(w, f32) - z)) * t */
 static anf_node *reschedule_weights(quantiser *q, anf_node *n, bool linear) {
-  enum { LEAST = 64, MOST_ROWS = 4 }; // LEAST: columns, and terms of a sum
+  enum {
+    LEAST = 64,
+    MOST_ROWS = 4
+  }; // columns, and terms of a sum; as ANFI_FEW_ROWS of the lowering
   factor b;
   anf_node *x = n->in[0].def, *w = n->in[1].def;
   uint32_t rank = n->type->n;

@@ -385,15 +385,15 @@ static void take_packed(matmul *m) {
 
 /* Few rows times a matrix of bytes that is cast to f32 and has no buffer: it is read as bytes. */
 static void take_weights(matmul *m) {
-  enum { LEAST = 64, LEAST_OF_BATCH = 8, MOST_ROWS = 4 };
+  enum { LEAST = 64, LEAST_OF_BATCH = 8 };
   anfi_view *b = m->b.v, *zero = NULL;
   bool single = true, each = m->nb && m->b.nbatch == m->nb && m->a.nbatch == m->nb;
   for (size_t k = 0; k < m->nb; k++) {
     single &= m->batch[k] == 1;
     each &= b->type->dims[k] == m->batch[k] && m->a.v->type->dims[k] == m->batch[k];
   }
-  each &= !m->b.transposed && b->op == ANF_OP_Cast; // groups of steps, without a zero point
-  uint64_t most = m->b.transposed ? 1 : MOST_ROWS;  // dot products are of one row
+  each &= !m->b.transposed && b->op == ANF_OP_Cast;    // groups of steps, without a zero point
+  uint64_t most = m->b.transposed ? 1 : ANFI_FEW_ROWS; // dot products are of one row
   if (!m->rows || m->rows > most || (m->b.nbatch ? !each : !single) || m->b.vector ||
       m->type->dtype != ANF_F32 || m->a.v->dtype != ANF_F32 ||
       m->inner < (each ? LEAST_OF_BATCH : LEAST) || m->cols < LEAST || b->kind != VIEW_LAZY ||

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Up to MOST_ROWS rows of floats times a matrix that is stored by rows of K, of floats or of bytes: a layer that decodes a token.
+/* A few rows of floats times a matrix that is stored by rows of K, of floats or of bytes: a layer that decodes a token.
  *
  *   y = (x @ Cast(w, f32)) * t       each byte of w is read from memory once, and widened in registers
  *   y = x @ Cast(UnpackBits(w, axis=0), f32)     of 4 bits: a row of bytes is two rows of w
@@ -15,7 +15,6 @@ enum {
   LANES = 64,
   LANES_PACKED = 32,
   ROWS = 8,
-  MOST_ROWS = 4,
   LEAST = 64,
   LARGE = 1 << 19,
   PARALLEL_MACS = 1 << 18
@@ -71,7 +70,8 @@ static void add_rows(const byte_rows *w, texpr k, uint32_t n, texpr first, texpr
   anfi_low *L = w->L;
   const anfi_mm *q = w->q;
   texpr here = anfi_low_atom(L, anfi_ix_add(L, first, col)), zero = NULL, bytes = NULL;
-  texpr row0 = anfi_ix_divc(L, k, q->weights ? 8 / q->bits : 1), sum[MOST_ROWS], at[MOST_ROWS];
+  texpr row0 = anfi_ix_divc(L, k, q->weights ? 8 / q->bits : 1), sum[ANFI_FEW_ROWS],
+        at[ANFI_FEW_ROWS];
   for (uint64_t r = 0; r < q->m; r++) {
     at[r] = anfi_low_atom(L, anfi_ix_addc(L, col, (int64_t)(r * w->cols)));
     sum[r] = vector_at(w, w->sums, at[r], lanes);
@@ -107,7 +107,7 @@ static void some_rows(const byte_rows *w, texpr k, uint32_t n, texpr first) {
   anfi_low *L = w->L;
   const anfi_mm *q = w->q;
   anfi_loop l;
-  texpr x[MOST_ROWS * ROWS];
+  texpr x[ANFI_FEW_ROWS * ROWS];
   uint16_t lanes = lanes_of(w);
   uint64_t whole = w->cols / lanes * lanes;
   for (uint64_t r = 0; r < q->m; r++)
@@ -217,7 +217,7 @@ static void add_slices(const byte_rows *w, texpr from, uint64_t slices) {
 /* A matrix of floats that does not stay in a core's caches: kernels would read panels of it, a few elements of each row. */
 bool anfi_low_is_few_rows(const anfi_mm *q) {
   bool type = (q->elem == ANF_TIR_f32 || q->elem == ANF_TIR_f64) && !q->bytes_a;
-  return type && q->m <= MOST_ROWS && q->k >= LEAST && q->n >= LEAST && q->n >= LARGE / q->k &&
+  return type && q->m <= ANFI_FEW_ROWS && q->k >= LEAST && q->n >= LEAST && q->n >= LARGE / q->k &&
          !q->tb && !q->const_b && !q->prologue && !q->right;
 }
 
