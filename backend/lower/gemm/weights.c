@@ -6,8 +6,8 @@
  *
  * Rows of w are read ROWS at a time, each from its start to its end; the sums of a task's columns stay in cache. Slices of
  * K go to threads, for parts of rows that are shorter than a page are read slowly. What is read of w serves all rows of the
- * left operand. An element is one sum in ascending order
- * of K for each slice, which the shape alone decides; slices are added in order. */
+ * left operand. An element is one sum in ascending order of K for each slice, which the shape alone decides; slices are added
+ * in order. */
 #include "backend/lower/low.h"
 #include "backend/lower/gemm/plan.h"
 
