@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 import anfora  # noqa: E402
 
 TURNS = 15
-# images, input and output channels, window, stride, size, dilation
+# images, input and output channels, window, stride, size, dilation, groups if there are any
 SHAPES = {
     "3x224 7x7/2": (1, 3, 64, 7, 2, 224, 1),
     "64x56 3x3": (1, 64, 64, 3, 1, 56, 1),
@@ -33,15 +33,22 @@ SHAPES = {
     "256x28 3x3 dilation 2": (1, 256, 256, 3, 1, 28, 2),
     "512x28 3x3 dilation 12": (1, 512, 256, 3, 1, 28, 12),
     "8 x 512x7 3x3": (8, 512, 512, 3, 1, 7, 1),
+    "72x56 5x5/2 depthwise": (1, 72, 72, 5, 2, 56, 1, 72),
+    "120x28 5x5 depthwise": (1, 120, 120, 5, 1, 28, 1, 120),
+    "240x28 3x3/2 depthwise": (1, 240, 240, 3, 2, 28, 1, 240),
+    "672x14 5x5 depthwise": (1, 672, 672, 5, 1, 14, 1, 672),
+    "672x14 5x5/2 depthwise": (1, 672, 672, 5, 2, 14, 1, 672),
+    "960x7 5x5 depthwise": (1, 960, 960, 5, 1, 7, 1, 960),
+    "960x7 3x3 depthwise": (1, 960, 960, 3, 1, 7, 1, 960),
 }
 
 
 def model(path, shape):
-    n, ci, co, k, stride, size, dilation = shape
+    n, ci, co, k, stride, size, dilation, groups = (*shape, 1)[:8]
     source, pad = np.random.default_rng(0), k // 2 * dilation
     out = (size + 2 * pad - (k - 1) * dilation - 1) // stride + 1
-    w = (source.standard_normal((co, ci, k, k)) / np.sqrt(ci * k * k)).astype("f4")
-    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[pad] * 4, strides=[stride] * 2, dilations=[dilation] * 2), helper.make_node("Relu", ["c"], ["y"])]
+    w = (source.standard_normal((co, ci // groups, k, k)) / np.sqrt(ci // groups * k * k)).astype("f4")
+    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[pad] * 4, strides=[stride] * 2, dilations=[dilation] * 2, group=groups), helper.make_node("Relu", ["c"], ["y"])]
     weights = [numpy_helper.from_array(w, "w"), numpy_helper.from_array(source.standard_normal(co).astype("f4"), "b")]
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in (("x", [n, ci, size, size]), ("y", [n, co, out, out]))]
     graph = helper.make_graph(nodes, "main", ends[:1], ends[1:], weights)

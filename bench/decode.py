@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Attention of few queries to many keys, as in decoding with a cache, ours and PyTorch's scaled_dot_product_attention, one thread, in
-turn in one process: decode.py BUILD_DIR [NAME..]
-Medians in microseconds, the bytes of keys and values by the time, the same of a sum that reads as many bytes, and the
-largest difference of the results. It needs torch."""
+"""Attention of few queries to many keys, as in decoding with a cache, ours and PyTorch's scaled_dot_product_attention, and a few rows
+times 4096 x 4096 weights, one thread, in turn in one process: decode.py BUILD_DIR [NAME..]
+Medians in microseconds, the bytes of keys and values, or of weights, by the time, the same of a sum that reads as many bytes, and
+the largest difference of the results; PyTorch's products are of floats. It needs torch."""
 import os
 import statistics
 import sys
@@ -44,7 +44,7 @@ def compare(name, folder):
         f.write("def main(q, k, v) { Attention(q, k, v) }\n")
     ours = anfora.read(path).main
     t = [torch.from_numpy(x) for x in (q, k, v)]
-    read = np.zeros(2 * k.nbytes // 4, "f4")
+    read = np.ones(2 * k.nbytes // 4, "f4")
     ways = [lambda: np.asarray(ours(q, k, v)), lambda: torch.nn.functional.scaled_dot_product_attention(*t).numpy(), lambda: read.sum()]
     got, want = (way() for way in ways[:2])
     error = np.abs(got.astype("f4") - want.astype("f4")).max()
@@ -56,7 +56,38 @@ def compare(name, folder):
     print(f"{name:24}  ours {here:9.1f} us {speed[0]:5.1f} GB/s  PyTorch {there:9.1f} us {speed[1]:5.1f}  ratio {here / there:5.2f}  a sum {speed[2]:5.1f}  differs by {error:.0e}")
 
 
+# the weights' type, how often the program's have to be there to be 4096 x 4096, and the product
+WEIGHTS = {
+    "f32": ("f32", 1, "x @ w"),
+    "f32, transposed": ("f32", 1, "x @ Transpose(w)"),
+    "i8": ("i8", 1, "x @ Dequantize(w, 0.01)"),
+    "4 bits": ("i8", 2, "x @ Dequantize(UnpackBits(w, axis=0), 0.01)"),
+}
+
+
+def multiply(name, folder):
+    rows, kind = name.split(" x ")
+    source, (dtype, packed, product) = np.random.default_rng(0), WEIGHTS[kind]
+    x = source.standard_normal((int(rows), 4096)).astype("f4")
+    w = source.integers(-128, 128, (4096 // packed, 4096)).astype({"f32": "f4", "i8": "i1"}[dtype])
+    path = os.path.join(folder, "product.anf")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(f"def main(x: f32[{rows}, 4096], w: {dtype}[{4096 // packed}, 4096]) {{ {product} }}\ndef sum(w: f32[{w.nbytes // 4}]) {{ Sum(w) }}\n")
+    program = anfora.read(path)
+    codes = w if packed == 1 else np.stack([w << 4 >> 4, w >> 4], axis=1).reshape(4096, 4096)
+    floats = torch.from_numpy(codes.astype("f4") * np.float32(1 if dtype == "f32" else 0.01))
+    floats, read = floats.T if "Transpose" in product else floats, np.ones(w.nbytes // 4, "f4")
+    ways = [lambda: np.asarray(program.main(x, w)), lambda: (torch.from_numpy(x) @ floats).numpy(), lambda: program.sum(read)]
+    got, want = (way() for way in ways[:2])
+    error = np.abs(got - want).max() / np.abs(want).max()
+    if not error < 1e-5:
+        sys.exit(f"{name}: wrong by {error:.1e} of the greatest number")
+    here, there, bound = (statistics.median(t) for t in zip(*([clock(way) for way in ways] for _ in range(TURNS))))
+    print(f"{name:24}  ours {here:9.1f} us {w.nbytes / here / 1e3:5.1f} GB/s  PyTorch, floats {there:9.1f} us  ratio {here / there:5.2f}  a sum {w.nbytes / bound / 1e3:5.1f}  differs by {error:.0e}")
+
+
 torch.set_num_threads(1)
+PRODUCTS = [f"{rows} x {kind}" for kind in WEIGHTS for rows in (1, 2, 4)]
 with tempfile.TemporaryDirectory() as here:
-    for each in sys.argv[2:] or SHAPES:
-        compare(each, here)
+    for each in sys.argv[2:] or [*SHAPES, *PRODUCTS]:
+        (compare if each in SHAPES else multiply)(each, here)

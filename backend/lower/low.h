@@ -363,7 +363,7 @@ typedef struct anfi_mm {
   const anfi_prologue *right; // computes b, of k rows and n steps, which is NULL; or NULL
   const anf_value *const_b;   // the value of b, if that is a constant
   bool small;                 // of which no byte is outside [-64, 64]
-  /* b holds bytes, m is 1: its elements are b - zero, of f32; zero: one number or n of them, or NULL. A byte has codes of
+  /* b holds bytes, m is small: its elements are b - zero, of f32; zero: one number or n of them, or NULL. A byte has codes of
    * `bits` for consecutive steps of k, the first in the lowest; fewer than 8 where b is stored k by n */
   bool weights;
   unsigned bits;
@@ -399,7 +399,9 @@ void anfi_low_add_split_k(anfi_low *L, const anfi_mm *q, texpr sums);
 /* matvec.c: products with one row or one column, as dot products of rows in memory */
 bool anfi_low_is_matvec(const anfi_mm *q);
 void anfi_low_matvec(anfi_low *L, const anfi_mm *q);
-/* weights.c: x[k] @ w[k, n], of bytes */
+/* weights.c: x[m, k] @ w[k, n] of a few rows, w of bytes or as it is stored */
+enum { ANFI_FEW_ROWS = 4 };
+bool anfi_low_is_few_rows(const anfi_mm *q);
 void anfi_low_weights(anfi_low *L, const anfi_mm *q);
 
 /* conv_gemm.c: convolutions by kernels. False: plain loops do it. */

@@ -119,20 +119,30 @@ static bool store_by_rows(quantiser *q, factor *f) {
   return f->code != NULL;
 }
 
-/* One row of floats times weights of bytes: memory bound, so bytes are read, and scales follow the product.
+/* One row of floats, or a few, times weights of bytes: memory bound, so bytes are read, and scales follow the product.
  *   x @ Dequantize(w, t, z)   ->   (x @ (Cast(w, f32) - z)) * t */
 static anf_node *reschedule_weights(quantiser *q, anf_node *n, bool linear) {
-  enum { LEAST = 64 }; // columns, and terms of a sum
+  enum {
+    LEAST = 64,
+    MOST_ROWS = 4
+  }; // columns, and terms of a sum; as ANFI_FEW_ROWS of the lowering
   factor b;
   anf_node *x = n->in[0].def, *w = n->in[1].def;
-  size_t columns = n->type->n > 1 ? (size_t)n->type->dims[n->type->n - 1] : 0;
-  if (n->type->dtype != ANF_F32 || !columns || anfi_q_count(n) != columns) return NULL;
+  uint32_t rank = n->type->n;
+  size_t columns = rank > 1 ? (size_t)n->type->dims[rank - 1] : 0,
+         rows = rank > 1 ? (size_t)n->type->dims[rank - 2] : 0;
+  if (n->type->dtype != ANF_F32 || !columns || !rows || rows > MOST_ROWS ||
+      anfi_q_count(n) != rows * columns)
+    return NULL;
   if (!anfi_is_op(w, ANF_OP_Dequantize) || !anfi_q_is_tensor(w) || w->type->n != 2 ||
       columns < LEAST || anfi_q_count(w) / columns < LEAST || !anfi_q_is_tensor(x) ||
       x->type->dtype != ANF_F32)
     return NULL;
   if (!factor_of(q, w, linear || anfi_q_flag(n, 1), false, &b)) return NULL;
-  if (b.transposed && anfi_is_op(b.code, ANF_OP_UnpackBits) && !store_by_rows(q, &b)) return NULL;
+  bool packed = anfi_is_op(b.code, ANF_OP_UnpackBits);
+  if (b.transposed && (packed || (rows > 1 && anfi_q_is_fixed(b.code))) && !store_by_rows(q, &b))
+    return NULL;
+  if (b.transposed && rows > 1) return NULL; // dot products are of one row
   anf_node *codes = anfi_q_cast(q, b.code, ANF_F32);
   if (b.zero) codes = anfi_q_apply2(q, ANF_OP_Sub, codes, anfi_q_cast(q, b.zero, ANF_F32));
   bool transposed = !linear && anfi_q_flag(n, 0);

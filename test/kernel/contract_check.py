@@ -102,6 +102,13 @@ def products(r):
         X, W, B = (v.astype(np.float64) for v in (x, w, b))
         r.case(f"Linear of {m} rows", f"def f(x: f32[{m}, 65], w: f32[40, 65], b: f32[40]) {{ Linear(x, w, b) }}", [x, w, b],
                X @ W.T + B, np.abs(X) @ np.abs(W.T) + np.abs(B), 66, "f32")
+    w, b = r.data((520, 1033)), r.data((1033,))  # large enough that a few rows read it as one stream
+    for m, ta, more in ((1, False, ()), (3, False, ("--threads", "2")), (4, True, ())):
+        x = r.data((m, 520))
+        X, W, B = (v.astype(np.float64) for v in (x, w, b))
+        sig, a = (f"x: f32[520, {m}]", x.T.copy()) if ta else (f"x: f32[{m}, 520]", x)
+        r.case(f"{m} rows times a large matrix", f"def f({sig}, w: f32[520, 1033], b: f32[1033]) {{ Relu(MatMul(x, w, ta={str(ta).lower()}) + b) }}",
+               [a, w, b], np.maximum(X @ W + B, 0), np.abs(X) @ np.abs(W) + np.abs(B), 521, "f32", *more)
 
 
 def sums_of_loops(r):

@@ -210,7 +210,7 @@ class WeightsCase:
         self.groups, self.fixed = int(rng.integers(2, 9)) if rng.random() < 0.5 else 0, rng.random() < 0.5
         steps, self.n = 8 * int(rng.integers(2, 8)), int(rng.integers(32, 400))
         self.k = steps * self.groups if self.groups else 2 * steps + 64 - 8 * int(rng.integers(2))
-        self.rows = (1,) * int(rng.integers(1, 3)) if rng.random() < 0.5 else (int(rng.integers(2, 70)),)
+        self.rows = (1,) * int(rng.integers(1, 3)) if rng.random() < 0.5 else (int(rng.integers(2, int(rng.choice([6, 70])))),)
         k = (self.groups, steps) if self.groups else (self.k,)
         stored = (*k[:-1], k[-1] * self.bits // 8)
         info = np.iinfo(CODES[self.code])

@@ -51,7 +51,9 @@ def convolutions(x):
         yield f"{d}[{dims}]{end} {d}[{','.join(map(str, w))}]{end} {d}[{w[0]}]{end} {attrs}"
 
 
-WIDE = {"Conv2D": "; ".join(c for x in WINDOWS[:6] for c in convolutions(x)),
+# of enough products for vectors, and small enough that each row is read once
+PLANES = ("f32[1,24,7,7]", "f32[2,20,5,14].", "f64[1,24,9,7].")
+WIDE = {"Conv2D": "; ".join(c for x in WINDOWS[:6] + PLANES for c in convolutions(x)),
         "MaxPool2D": "; ".join(f"{x} {a}" for x in WINDOWS for a in POOLS),
         "AvgPool2D": "; ".join(f"{x} {a} {e}" for x in WINDOWS for a in POOLS
                                for e in ("", "count_include_pad=false")),

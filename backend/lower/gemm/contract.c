@@ -383,7 +383,7 @@ static void take_packed(matmul *m) {
   m->b.v = b->in[0];
 }
 
-/* One row times a matrix of bytes that is cast to i32 and has no buffer: it is read as bytes. */
+/* Few rows times a matrix of bytes that is cast to f32 and has no buffer: it is read as bytes. */
 static void take_weights(matmul *m) {
   enum { LEAST = 64, LEAST_OF_BATCH = 8 };
   anfi_view *b = m->b.v, *zero = NULL;
@@ -392,10 +392,12 @@ static void take_weights(matmul *m) {
     single &= m->batch[k] == 1;
     each &= b->type->dims[k] == m->batch[k] && m->a.v->type->dims[k] == m->batch[k];
   }
-  each &= !m->b.transposed && b->op == ANF_OP_Cast; // groups of steps, without a zero point
-  if (m->rows != 1 || (m->b.nbatch ? !each : !single) || m->b.vector || m->type->dtype != ANF_F32 ||
-      m->a.v->dtype != ANF_F32 || m->inner < (each ? LEAST_OF_BATCH : LEAST) || m->cols < LEAST ||
-      b->kind != VIEW_LAZY || b->tensor)
+  each &= !m->b.transposed && b->op == ANF_OP_Cast;    // groups of steps, without a zero point
+  uint64_t most = m->b.transposed ? 1 : ANFI_FEW_ROWS; // dot products are of one row
+  if (!m->rows || m->rows > most || (m->b.nbatch ? !each : !single) || m->b.vector ||
+      m->type->dtype != ANF_F32 || m->a.v->dtype != ANF_F32 ||
+      m->inner < (each ? LEAST_OF_BATCH : LEAST) || m->cols < LEAST || b->kind != VIEW_LAZY ||
+      b->tensor)
     return;
   if (b->op == ANF_OP_Sub && b->nin == 2) zero = b->in[1], b = b->in[0];
   bool cast = b->op == ANF_OP_Cast && b->kind == VIEW_LAZY && !b->tensor && b->nin == 1;

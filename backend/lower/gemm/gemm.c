@@ -364,6 +364,7 @@ bool anfi_low_gemm_wanted(const anfi_mm *q) {
 }
 
 void anfi_low_gemm_prepack(anfi_low *L, const anfi_mm *q) {
+  if (anfi_low_is_matvec(q)) return;
   anfi_mm_plan best = plan_of(L, q);
   if (best.exchanged) return;
   gemm p = gemm_of(L, q, &best.b);

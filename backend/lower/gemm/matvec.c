@@ -4,11 +4,12 @@
  *   w[512, 256] @ x[256]        four dot products of rows at once, so that x is loaded once for four rows
  *
  * Element k goes to partial sum k mod 32 on every machine, as in rows.c; the elements after the last multiple of 32
- * are summed in order and added at the end. Long sums of few rows are split (split_k.c). */
+ * are summed in order and added at the end. Long sums of few rows are split (split_k.c). Rows of a large matrix of floats go
+ * one by one: it then is read from memory as one stream. */
 #include "backend/lower/low.h"
 #include "backend/lower/gemm/plan.h"
 
-enum { LANES = 32, ROWS = 4, LEAST = 64, PARALLEL_MACS = 1 << 18, TASK_ROWS = 64 };
+enum { LANES = 32, ROWS = 4, LEAST = 64, LARGE = 1 << 19, PARALLEL_MACS = 1 << 18, TASK_ROWS = 64 };
 
 /* Which operand is the matrix, and what of it is done at once. */
 typedef struct dots {
@@ -19,13 +20,14 @@ typedef struct dots {
   /* one task of it */
   texpr matrix, matrix0, vector, vector0;
   uint64_t rows, ld;
+  uint32_t step; // rows at once
 } dots;
 
 static bool along_a(const anfi_mm *q) { return q->n == 1 && !q->ta && (q->tb || q->ldb == 1); }
 static bool along_b(const anfi_mm *q) { return q->m == 1 && q->tb && (!q->ta || q->lda == 1); }
 
 bool anfi_low_is_matvec(const anfi_mm *q) {
-  if (q->weights) return true;
+  if (q->weights || anfi_low_is_few_rows(q)) return true;
   bool type = (q->elem == ANF_TIR_f32 || q->elem == ANF_TIR_f64) && !q->bytes_a;
   return type && q->k >= LEAST && (along_a(q) || along_b(q));
 }
@@ -95,10 +97,10 @@ static void some_rows(const dots *d, texpr row, uint32_t n) {
 static void all_rows(const dots *d, texpr first, uint64_t n) {
   anfi_low *L = d->L;
   anfi_loop l;
-  uint64_t whole = n / ROWS * ROWS;
+  uint64_t whole = n / d->step * d->step;
   if (whole) {
-    anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), ROWS, "i");
-    some_rows(d, anfi_low_atom(L, anfi_ix_add(L, first, l.var)), ROWS);
+    anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), d->step, "i");
+    some_rows(d, anfi_low_atom(L, anfi_ix_add(L, first, l.var)), d->step);
     anfi_low_loop_end(L, &l);
   }
   if (n > whole)
@@ -106,7 +108,7 @@ static void all_rows(const dots *d, texpr first, uint64_t n) {
 }
 
 static dots dots_of(anfi_low *L, const anfi_mm *q) {
-  bool left = along_a(q);
+  bool left = along_a(q), large = !q->weights && q->m * q->n >= LARGE / q->k;
   return (dots){L,
                 q,
                 left,
@@ -115,7 +117,8 @@ static dots dots_of(anfi_low *L, const anfi_mm *q) {
                 left ? q->b : q->a,
                 left ? q->b0 : q->a0,
                 left ? q->m : q->n,
-                left ? q->lda : q->ldb};
+                left ? q->lda : q->ldb,
+                large ? 1 : ROWS};
 }
 
 static uint64_t slice_of(const anfi_mm *q) { return anfi_mm_split_k(q->m, q->n, q->k); }
@@ -149,7 +152,7 @@ static void by_slices(anfi_low *L, const anfi_mm *q, bool parallel) {
 }
 
 void anfi_low_matvec(anfi_low *L, const anfi_mm *q) {
-  if (q->weights && !q->tb) {
+  if ((q->weights && !q->tb) || anfi_low_is_few_rows(q)) {
     anfi_low_weights(L, q);
     return;
   }

@@ -10,7 +10,7 @@
 #include "backend/lower/ops/slide.h"
 #include "ir/ops/nn/window.h"
 
-enum { BLOCK = 4, FEW_MACS = 1 << 13, MOST_FUSED = 1 << 16 };
+enum { BLOCK = 4, FEW_MACS = 1 << 13, MOST_FUSED = 1 << 16, MOST_ROLLED = 512 };
 
 /* `in`: of what the windows slide over; `mine`: channels of a group of the result, `other`: that are summed. */
 typedef struct shape {
@@ -168,16 +168,19 @@ static void close_taps(walk *w) {
   anfi_low_loop_end(w->L, &w->tap[0]);
 }
 
-/* Tap k of the row of the kernel, for each row of the block. */
-static void add_tap(const walk *w, const anfi_slide_part *s, int64_t k, texpr weight, int64_t rows,
-                    const texpr *row, const texpr *sum) {
-  anfi_low *L = w->L;
-  for (int64_t r = 0; r < rows; r++) {
-    texpr inside, x = anfi_slide_load(s, w->from, row[r], k, &inside);
-    texpr in[] = {weight, x, sum[r]};
-    texpr next = anfi_t_intrin(L->t, TI_fmadd, sum[r]->dtype, 3, in, (tattrs){0});
-    anfi_low_set(L, sum[r], inside ? anfi_t_select(L->t, inside, next, sum[r]) : next);
-  }
+/* sum += weight * x */
+static void add_product(const anfi_slide_part *s, texpr sum, texpr weight, texpr x) {
+  texpr in[] = {weight, x, sum};
+  anfi_low_set(s->L, sum, anfi_t_intrin(s->L->t, TI_fmadd, sum->dtype, 3, in, (tattrs){0}));
+}
+
+/* Weight `at` in each lane that is inside. Outside x is 0, and so that infinite weights add nothing there, the weight is -0:
+ * a product of -0 changes no sum, be it 0 or -0. */
+static texpr weight_at(const walk *w, const anfi_slide_part *s, texpr at, texpr inside) {
+  texpr weight = anfi_slide_all(s, anfi_low_let(w->L, anfi_low_load(w->L, w->weights, at), "w"));
+  if (!inside) return anfi_low_let(w->L, weight, "w");
+  texpr none = anfi_slide_all(s, anfi_low_const(w->L, w->type, -0.0));
+  return anfi_low_let(w->L, anfi_t_select(w->L->t, inside, weight, none), "w");
 }
 
 static void block_part(void *user, const anfi_slide_part *s) {
@@ -200,13 +203,82 @@ static void block_part(void *user, const anfi_slide_part *s) {
   texpr tap = mulc(w, add(w, mulc(w, other.var, u(v->kernel[0])), w->tap[0].var), u(v->kernel[1]));
   tap = mulc(w, add(w, tap, w->tap[1].var), u(v->kernel[2]));
   for (int64_t k = 0; k < v->kernel[2]; k++) {
-    texpr weight = anfi_low_load(L, w->weights, atom(w, anfi_ix_addc(L, tap, k)));
-    add_tap(w, s, k, anfi_slide_all(s, anfi_low_let(L, weight, "w")), b->rows, row, sum);
+    texpr weight = NULL, inside;
+    for (int64_t r = 0; r < b->rows; r++) {
+      texpr x = anfi_slide_load(s, w->from, row[r], k, &inside);
+      if (!weight) weight = weight_at(w, s, atom(w, anfi_ix_addc(L, tap, k)), inside);
+      add_product(s, sum[r], weight, x);
+    }
   }
   close_taps(w);
   anfi_low_loop_end(L, &other);
   for (int64_t r = 0; r < b->rows; r++)
     anfi_slide_put(s, b->to, anfi_ix_addc(L, b->at, r * v->out[2]), sum[r]);
+}
+
+/* ---- small planes: each row of the input is read once, for all rows of results that it is in ---- */
+
+/* The row's vectors hold the whole of it, if that is 16 results or fewer. */
+static anfi_slide rolled_row(const anfi_window *v) {
+  anfi_slide row = slide_of(v);
+  if (row.n <= 16) row.lanes = row.n <= 4 ? 4 : row.n <= 8 ? 8 : 16;
+  return row;
+}
+
+/* Is all of a plane little enough code, without loops? */
+static bool is_rolled(const shape *s) {
+  const anfi_window *v = &s->c.win;
+  anfi_slide row = rolled_row(v);
+  int64_t lanes = anfi_slide_lanes(&row), parts = (row.n + lanes - 1) / lanes;
+  return s->other == 1 && s->in == u(v->in[1] * v->in[2]) && v->out[0] == 1 && all_inside(v, 0) &&
+         v->in[1] <= MOST_ROLLED && parts * v->out[1] * (int64_t)s->kernel <= MOST_ROLLED;
+}
+
+/* The row of the kernel through which row o of the results reads row i of the input, or -1. */
+static int64_t tap_of(const anfi_window *v, int64_t o, int64_t i) {
+  int64_t d = i - start_of(v, 1, o), step = v->dilation[1];
+  return d >= 0 && d % step == 0 && d / step < v->kernel[1] ? d / step : -1;
+}
+
+/* Row i of the input, in all rows of results that read it. `weight`: by tap, what was loaded already. */
+static void roll_in(const walk *w, const anfi_slide_part *s, int64_t i, const texpr *sum,
+                    texpr *weight) {
+  const anfi_window *v = &w->s.c.win;
+  anfi_low *L = w->L;
+  texpr row = atom(w, anfi_ix_addc(L, w->x, i * v->in[2]));
+  for (int64_t k = 0; k < v->kernel[2]; k++) {
+    texpr x = NULL, inside = NULL;
+    for (int64_t o = 0; o < v->out[1]; o++) {
+      int64_t t = tap_of(v, o, i);
+      if (t < 0) continue;
+      uint64_t tap = u(t * v->kernel[2] + k);
+      if (!x) x = anfi_slide_load(s, w->from, row, k, &inside);
+      if (!weight[tap]) weight[tap] = weight_at(w, s, anfi_ix(L, tap), inside);
+      add_product(s, sum[o], weight[tap], x);
+    }
+  }
+}
+
+/* The last row of the input that row o of the results reads; -1: none. */
+static int64_t last_row(const anfi_window *v, int64_t o) {
+  int64_t i = v->in[1] - 1;
+  while (i >= 0 && tap_of(v, o, i) < 0) i--;
+  return i;
+}
+
+static void rolled_part(void *user, const anfi_slide_part *s) {
+  const block *b = (const block *)user;
+  const walk *w = b->w;
+  const anfi_window *v = &w->s.c.win;
+  texpr start = anfi_slide_all(s, w->bias), *sum = ANFI_NEW_N(w->L->a, texpr, (size_t)v->out[1]),
+        *weight = ANFI_NEW_N(w->L->a, texpr, w->s.kernel);
+  for (int64_t o = 0; o < v->out[1]; o++) sum[o] = anfi_low_var(w->L, start->dtype, "sum", start);
+  for (int64_t i = -1; i < v->in[1]; i++) {
+    if (i >= 0) roll_in(w, s, i, sum, weight);
+    for (int64_t o = 0; o < v->out[1]; o++)
+      if (last_row(v, o) == i)
+        anfi_slide_put(s, b->to, anfi_ix_addc(w->L, b->at, o * v->out[2]), sum[o]);
+  }
 }
 
 /* `many` blocks of rows of one plane, from row `first` on. */
@@ -225,6 +297,11 @@ static void blocks(walk *w, block b, int64_t first, int64_t rows, int64_t many, 
 /* All rows of a plane: those at the edges one by one. */
 static void plane_rows(walk *w, texpr o, texpr to, texpr at) {
   const anfi_window *v = &w->s.c.win;
+  if (is_rolled(&w->s)) {
+    anfi_slide row = rolled_row(v);
+    anfi_slide_row(w->L, &row, rolled_part, &(block){.w = w, .to = to, .at = at});
+    return;
+  }
   int64_t n = v->out[1], last = v->kernel[1] - 1, from = 0, end;
   while (from < n && !(is_inside(v, 1, from, 0) && is_inside(v, 1, from, last))) from++;
   for (end = from; end < n && is_inside(v, 1, end, 0) && is_inside(v, 1, end, last);) end++;
@@ -252,21 +329,22 @@ static void consume(const walk *w, texpr channel, texpr o, texpr sums, texpr at)
   anfi_low_loop_end(L, &l);
 }
 
-/* [other][taps] of the weights of one channel of the result. */
+/* [other][taps] of the weights of one channel of the result, which by the input is a copy. */
 static texpr own_weights(const walk *w) {
   anfi_low *L = w->L;
   anfi_loop d, t;
-  bool back = w->q->way == ANFI_CONV_BY_INPUT;
   uint64_t n = w->s.kernel, mine = w->s.mine, other = w->s.other;
-  texpr own = anfi_low_local(L, w->q->elem, other * n, "w");
   texpr group = mulc(w, w->group.var, mine * other);
+  if (w->q->way != ANFI_CONV_BY_INPUT) {
+    texpr from = mulc(w, add(w, group, mulc(w, w->mine.var, other)), n);
+    return anfi_low_part(L, w->q->w, w->q->elem, atom(w, from), other * n);
+  }
+  texpr own = anfi_low_local(L, w->q->elem, other * n, "w");
   anfi_low_loop(L, &d, other, "d");
   anfi_low_loop(L, &t, n, "tap");
-  texpr channel =
-      back ? add(w, mulc(w, d.var, mine), w->mine.var) : add(w, mulc(w, w->mine.var, other), d.var);
-  texpr tap = back ? anfi_t_sub(L->t, anfi_ix(L, n - 1), t.var) : t.var;
-  texpr x =
-      anfi_low_load(L, w->q->w, atom(w, add(w, mulc(w, add(w, group, channel), n), atom(w, tap))));
+  texpr channel = add(w, add(w, group, mulc(w, d.var, mine)), w->mine.var),
+        tap = atom(w, anfi_t_sub(L->t, anfi_ix(L, n - 1), t.var));
+  texpr x = anfi_low_load(L, w->q->w, atom(w, add(w, mulc(w, channel, n), tap)));
   texpr to = atom(w, add(w, mulc(w, d.var, n), t.var));
   anfi_low_put(L, own, to, (anfi_elem){x, NULL}, false);
   anfi_low_loop_end(L, &t);

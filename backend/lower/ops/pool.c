@@ -254,7 +254,7 @@ static texpr last_counts(const pool *p) {
 /* A plane, row by row. False: the windows are not such. */
 static bool plane_by_rows(const pool *p, const anfi_view *x, texpr to, bool greatest, texpr plane) {
   const anfi_pool *w = &p->p;
-  anfi_slide s = {w->out[2], w->in[2], w->first[2], w->stride[2], w->taps[2], w->step[2]};
+  anfi_slide s = {w->out[2], w->in[2], w->first[2], w->stride[2], w->taps[2], w->step[2], 0};
   pool_rows r = {*p, x, to, NULL, anfi_low_dt(x->dtype)};
   if (!anfi_slide_fits(&s, x->dtype)) return false;
   if (!greatest) r.counts = last_counts(p);

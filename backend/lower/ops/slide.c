@@ -9,6 +9,7 @@ enum { WIDEST = 16, NARROWEST = 4, MAX_TAPS = 16, MAX_EDGES = 4 };
 
 /* The vector width with the fewest lanes computed twice. */
 static int64_t lanes_of(const anfi_slide *s) {
+  if (s->lanes) return s->lanes;
   int64_t wide = (s->n + WIDEST - 1) / WIDEST, half = (s->n + WIDEST / 2 - 1) / (WIDEST / 2);
   if (s->n >= WIDEST && half == 2 * wide) return WIDEST;
   return s->n >= WIDEST / 2 ? WIDEST / 2 : NARROWEST;
@@ -34,7 +35,7 @@ static int64_t part_count(const anfi_slide *s) { return (s->n + lanes_of(s) - 1)
 
 static int64_t start_of(const anfi_slide *s, int64_t part) {
   int64_t at = part * lanes_of(s), last = s->n - lanes_of(s);
-  return at < last ? at : last;
+  return at < last || last < 0 ? at : last;
 }
 
 /* The inner parts that are whole: from..to. */
@@ -82,11 +83,14 @@ static tdtype wide(tdtype d, int64_t lanes) {
   return d;
 }
 
-/* A mask of the lanes that are inside, of n lanes at elements `at`, `at` + `by`, .. of the row; NULL: all are. */
-static texpr lanes_inside(const anfi_slide_part *p, int64_t at, int64_t n, int64_t by) {
+/* A mask of the lanes that are inside, of n lanes at elements `at`, `at` + `by`, .. of the row, of which those from `real` on
+ * do not matter; NULL: all are. */
+static texpr lanes_inside(const anfi_slide_part *p, int64_t at, int64_t n, int64_t by,
+                          int64_t real) {
   uint64_t bits[2 * WIDEST];
   bool all = true;
-  for (int64_t k = 0; k < n; k++, at += by) all &= (bits[k] = at >= 0 && at < p->s->in) != 0;
+  for (int64_t k = 0; k < n; k++, at += by)
+    all &= (bits[k] = k >= real || (at >= 0 && at < p->s->in)) != 0;
   return all ? NULL : anfi_t_bits(p->L->t, wide(ANFI_BOOL, n), (uint32_t)n, bits);
 }
 
@@ -109,9 +113,9 @@ texpr anfi_slide_load(const anfi_slide_part *p, texpr tensor, texpr row, int64_t
   texpr mask = *inside = NULL, at;
   if (anfi_t_const_i64(p->at, &start)) {
     start = start * s->stride + begin(s, t);
-    *inside = lanes_inside(p, start + phase(s, t), p->lanes, s->stride);
+    *inside = lanes_inside(p, start + phase(s, t), p->lanes, s->stride, s->n);
     if (start < 0) missing = -start;
-    mask = lanes_inside(p, start += missing, n, 1);
+    mask = lanes_inside(p, start += missing, n, 1, n);
     at = anfi_ix_addc(p->L, row, start < s->in ? start : s->in);
   } else {
     at = anfi_ix_addc(p->L, anfi_ix_mulc(p->L, p->at, (uint64_t)s->stride), begin(s, t));
@@ -127,5 +131,9 @@ texpr anfi_slide_all(const anfi_slide_part *p, texpr x) {
 
 void anfi_slide_put(const anfi_slide_part *p, texpr to, texpr row, texpr value) {
   texpr at = anfi_ix_add(p->L, row, p->at);
-  anfi_low_set(p->L, anfi_t_at(p->L->t, to, 1, &at, p->lanes, 0, NULL), value);
+  uint64_t real[WIDEST];
+  for (int64_t k = 0; k < p->lanes; k++) real[k] = k < p->s->n;
+  texpr mask =
+      p->lanes <= p->s->n ? NULL : anfi_t_bits(p->L->t, wide(ANFI_BOOL, p->lanes), p->lanes, real);
+  anfi_low_set(p->L, anfi_t_at(p->L->t, to, 1, &at, p->lanes, 0, mask), value);
 }

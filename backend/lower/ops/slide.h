@@ -3,7 +3,8 @@
  * elements further on than those before it. What a tap finds outside of the row it does not take.
  *
  * A row is parts of so many lanes; the last part begins early enough to end with the row, so some
- * results are computed twice and none is alone. Lanes that are outside are known when code is made. */
+ * results are computed twice and none is alone. Lanes that are outside are known when code is made, as are
+ * those after the last result of a row that is shorter than a part, which are not stored. */
 #ifndef ANFI_LOWER_SLIDE_H
 #define ANFI_LOWER_SLIDE_H
 
@@ -12,6 +13,7 @@
 typedef struct anfi_slide {
   int64_t n, in;                     // results of the row; elements of the input's
   int64_t first, stride, taps, step; // tap t of result i reads first + i * stride + t * step
+  int64_t lanes;                     // of a part, also more than n; 0: as many as fit n best
 } anfi_slide;
 
 typedef struct anfi_slide_part {
