@@ -142,7 +142,8 @@ static anfi_variant *variant(anf_exec *e, size_t n, const anfi_arg *args) {
   bool apart = false;
   v = e->o.any_size_after ? anfi_batch_variant(e, n, args, &sig, &apart) : NULL;
   if (!v && anfi_failed(e->cx)) return NULL;
-  if (!v && !apart && e->may_interpret && (e->interpreted = anfi_seldom_ms(e, n, args, &sig))) return NULL;
+  if (!v && !apart && e->may_interpret && (e->interpreted = anfi_seldom_ms(e, n, args, &sig)))
+    return NULL;
   if (!v && !(v = compiled(e, n, args))) return NULL;
   if (e->nvariant == e->o.max_compiled) drop_oldest(e);
   v->next = e->variant;
@@ -159,7 +160,7 @@ static void fix(const anf_exec *e, size_t n, anfi_arg *args, anf_value *const *v
 anfi_variant *anfi_exec_variant(anf_exec *e, size_t n, const anfi_arg *args) {
   bool may = e->may_interpret;
   anfi_variant *v;
-  e->may_interpret = false; // a piece of a call that may be interpreted has code
+  e->may_interpret = false;   // a piece of a call that may be interpreted has code
   do v = variant(e, n, args); // the last time for the error
   while (!v && !e->partition && !anfi_failed(e->cx));
   e->may_interpret = may;

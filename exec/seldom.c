@@ -126,8 +126,7 @@ bool anfi_seldom_run(anf_exec *e, double *ms, size_t n, anf_value *const *args,
   if (!o->max_ms || left < o->max_ms) limited.max_ms = left;
   for (size_t i = 0; i < n; i++) all[i] = i < e->nfixed && e->fixed[i] ? e->fixed[i] : args[i];
   bool more;
-  anf_status st =
-      anfi_run_small(e->g, n, all, &limited, left * WORK_PER_MS, own, result, &more);
+  anf_status st = anfi_run_small(e->g, n, all, &limited, left * WORK_PER_MS, own, result, &more);
   *ms += (double)(anfi_os_now_ns() - start) / 1e6;
   if (st == ANF_OK) {
     const anf_type *t = anfi_value_type(e->cx, *result);

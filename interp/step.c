@@ -110,7 +110,7 @@ static bool may_work(machine *m, uint16_t op, size_t n, anf_value *const *in) {
   return m->work <= m->max_work || anfi_machine_give_up(m);
 }
 
-/* A limit of time is looked at after each op that may have taken a good part of it, and not with the steps alone. */
+/* The clock is read after each op that may have taken a good part of a limit, and not with the steps alone. */
 enum { LONG_WORK = 1 << 16 };
 
 static bool is_late(machine *m, uint16_t op, size_t n, anf_value *const *in) {

@@ -175,7 +175,7 @@ static void few_long_operations(void **state) {
   anf_module *m = NULL;
   anf_value *out = NULL;
   anf_run_opts o = {.size = sizeof o, .max_ms = 1};
-  const char *text = "def f() { x = Fill(0.5, (384, 384)); x @ x @ x }";
+  const char *text = "def f() { x = Full(0.5, (384, 384)); x @ x @ x }";
   assert_int_equal(anf_parse(f.w->cx, text, "stop.anf", f.w->d, &m), ANF_OK);
   uint64_t from = anfi_os_now_ns();
   stops_with(&f, anf_run(anf_module_find(m, "f"), 0, NULL, &o, f.w->d, &out), ANF_LIMIT, "E0422",
