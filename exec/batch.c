@@ -307,11 +307,13 @@ static anfi_variant *in_pieces(anf_exec *e, const anfi_batch *b, const anfi_arg 
   return NULL;
 }
 
-anfi_variant *anfi_batch_variant(anf_exec *e, size_t n, const anfi_arg *args, const anfi_sig *sig) {
+anfi_variant *anfi_batch_variant(anf_exec *e, size_t n, const anfi_arg *args, const anfi_sig *sig,
+                                 bool *apart) {
   int64_t rows = -1;
   if (!e->g || e->counts || e->job.trace || e->job.nstate || !all_typed(n, args)) return NULL;
   const anfi_batch *b = batch_of(e, n, args, &rows);
-  return b && b->apart && rows > 0 ? in_pieces(e, b, args, sig, rows) : NULL;
+  *apart = b && b->apart && rows > 0;
+  return *apart ? in_pieces(e, b, args, sig, rows) : NULL;
 }
 
 /* ---- looking ---- */

@@ -139,9 +139,11 @@ static anfi_variant *variant(anf_exec *e, size_t n, const anfi_arg *args) {
   anfi_exec_sig(e, anfi_scratch(e->cx), n, args, &sig);
   anfi_variant *v = find(e, &sig);
   if (v) return v;
-  v = e->o.any_size_after ? anfi_batch_variant(e, n, args, &sig) : NULL;
+  bool apart = false;
+  v = e->o.any_size_after ? anfi_batch_variant(e, n, args, &sig, &apart) : NULL;
   if (!v && anfi_failed(e->cx)) return NULL;
-  if (!v && e->may_interpret && (e->interpreted = anfi_seldom_ms(e, n, args, &sig))) return NULL;
+  if (!v && !apart && e->may_interpret && (e->interpreted = anfi_seldom_ms(e, n, args, &sig)))
+    return NULL;
   if (!v && !(v = compiled(e, n, args))) return NULL;
   if (e->nvariant == e->o.max_compiled) drop_oldest(e);
   v->next = e->variant;
@@ -156,9 +158,12 @@ static void fix(const anf_exec *e, size_t n, anfi_arg *args, anf_value *const *v
 }
 
 anfi_variant *anfi_exec_variant(anf_exec *e, size_t n, const anfi_arg *args) {
+  bool may = e->may_interpret;
   anfi_variant *v;
+  e->may_interpret = false;   // a piece of a call that may be interpreted has code
   do v = variant(e, n, args); // the last time for the error
   while (!v && !e->partition && !anfi_failed(e->cx));
+  e->may_interpret = may;
   return v;
 }
 
@@ -447,6 +452,9 @@ size_t anf_exec_compilations(const anf_exec *e) {
 double anf_exec_compile_ms(const anf_exec *e) {
   if (!e) return 0;
   return e->compile_ms + (e->partition ? anfi_partition_compile_ms(e->partition) : 0);
+}
+size_t anf_exec_interpreted(const anf_exec *e) {
+  return e && e->seldom ? anfi_seldom_calls(e->seldom) : 0;
 }
 
 static void print_form(anf_graph *g, size_t n, const anf_type *const *types, const char *form,

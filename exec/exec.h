@@ -132,6 +132,7 @@ double *anfi_seldom_ms(anf_exec *e, size_t n, const anfi_arg *args, const anfi_s
 bool anfi_seldom_run(anf_exec *e, double *ms, size_t n, anf_value *const *args,
                      const anf_run_opts *o, anf_value **result);
 const anf_type *anfi_seldom_result(const anf_exec *e); // of the last call that was interpreted
+size_t anfi_seldom_calls(const anfi_seldom *s);        // that were interpreted
 void anfi_seldom_explain(const anf_exec *e, anf_text *out);
 void anfi_seldom_free(anf_ctx *cx, anfi_seldom *s);
 
@@ -171,8 +172,10 @@ void anfi_exec_log(anf_exec *e, anfi_variant *v, size_t n, const anfi_arg *args,
 
 /* batch.c: batches that run in pieces */
 void anfi_batch_note(anfi_variant *v, size_t n, const anfi_arg *args); // the types of what was made
-/* What such a call runs, if its rows are apart and there were other sizes before. NULL without an error: code is made for it. */
-anfi_variant *anfi_batch_variant(anf_exec *e, size_t n, const anfi_arg *args, const anfi_sig *sig);
+/* What such a call runs, if its rows are apart and there were other sizes before. NULL without an error: code is made for it; of a
+ * size that a piece has, where *apart, so that no call of it is interpreted. */
+anfi_variant *anfi_batch_variant(anf_exec *e, size_t n, const anfi_arg *args, const anfi_sig *sig,
+                                 bool *apart);
 void anfi_batch_explain(const anf_exec *e, anf_text *out);
 void anfi_batch_free(anf_ctx *cx, anfi_batch *b); // and all others after it
 

@@ -4,10 +4,12 @@
  *   decode(past: f32[1, 2, 4, 64]), decode(past: f32[1, 2, 5, 64]), ..   `interpret_after` sizes have code, the others not
  * Ski rental: a size is interpreted until that has taken as long as its code would take to make, the mean of what was
  * made so far; then it has code. So a size costs at most twice of what the better choice does, known beforehand. A call
- * that would take longer is stopped, and code is made for it: only functions without effects come here. */
+ * that would take longer is stopped, and code is made for it: only functions without effects come here. One operation cannot be
+ * stopped, so work that is known to take longer is not begun. */
 #include "exec/exec.h"
+#include "interp/interp.h"
 
-enum { MOST_SEEN = 256 };
+enum { MOST_SEEN = 256, WORK_PER_MS = 1 << 19 };
 
 /* One size, and how long it was interpreted. */
 typedef struct size_seen {
@@ -123,7 +125,8 @@ bool anfi_seldom_run(anf_exec *e, double *ms, size_t n, anf_value *const *args,
   uint64_t left = (uint64_t)(mean_ms(e) - *ms) + 1, start = anfi_os_now_ns();
   if (!o->max_ms || left < o->max_ms) limited.max_ms = left;
   for (size_t i = 0; i < n; i++) all[i] = i < e->nfixed && e->fixed[i] ? e->fixed[i] : args[i];
-  anf_status st = anf_run(e->g, n, all, &limited, own, result);
+  bool more;
+  anf_status st = anfi_run_small(e->g, n, all, &limited, left * WORK_PER_MS, own, result, &more);
   *ms += (double)(anfi_os_now_ns() - start) / 1e6;
   if (st == ANF_OK) {
     const anf_type *t = anfi_value_type(e->cx, *result);
@@ -135,6 +138,8 @@ bool anfi_seldom_run(anf_exec *e, double *ms, size_t n, anf_value *const *args,
 }
 
 const anf_type *anfi_seldom_result(const anf_exec *e) { return e->seldom->result; }
+
+size_t anfi_seldom_calls(const anfi_seldom *s) { return s->calls; }
 
 void anfi_seldom_explain(const anf_exec *e, anf_text *out) {
   if (!e->seldom || !e->seldom->calls) return;

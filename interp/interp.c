@@ -398,6 +398,11 @@ bool anfi_machine_give_up(machine *m) {
   return false;
 }
 
+bool anfi_machine_in_time(machine *m) {
+  return !m->end || anfi_os_now_ns() < m->end ||
+         anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0422, (unsigned long long)m->opts.max_ms);
+}
+
 enum { STEP_WORK = 8 };
 
 static bool refuel(machine *m) {
@@ -405,8 +410,7 @@ static bool refuel(machine *m) {
     return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0415, (unsigned long long)m->opts.max_steps);
   double done = m->opts.max_steps < UINT64_MAX ? (double)m->steps / (double)m->opts.max_steps : 0.0;
   if (!anfi_go_on(m->cx, "running", done)) return false;
-  if (m->end && anfi_os_now_ns() >= m->end)
-    return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0422, (unsigned long long)m->opts.max_ms);
+  if (!anfi_machine_in_time(m)) return false;
   uint64_t left = m->opts.max_steps - m->steps;
   m->fuel = left < FUEL ? left : FUEL;
   m->steps += m->fuel;

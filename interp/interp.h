@@ -186,8 +186,9 @@ anf_status anfi_run_small(anf_graph *g, size_t n, anf_value *const *args, const 
                           uint64_t work, anf_diag *d, anf_value **result, bool *more);
 /* Ends a run that has too much work; always false. */
 bool anfi_machine_give_up(anfi_machine *m);
-anfi_loc anfi_machine_loc(const anfi_machine *m);                     // of the step that runs
-void anfi_machine_reserve(anfi_machine *m, size_t n);                 // n more slots
+bool anfi_machine_in_time(anfi_machine *m);           // false with an error: max_ms are over
+anfi_loc anfi_machine_loc(const anfi_machine *m);     // of the step that runs
+void anfi_machine_reserve(anfi_machine *m, size_t n); // n more slots
 static inline void anfi_machine_push(anfi_machine *m, anf_value *v) { // takes the reference
   m->slot[m->sp++] = v;
 }

@@ -95,14 +95,26 @@ static double multiplications(uint16_t op, size_t n, anf_value *const *in) {
   return (double)a->n * (double)b->n / (double)a->type->dims[a->type->n - 1];
 }
 
-/* Counted before it is done; false: it is too much. */
-static bool may_work(machine *m, uint16_t op, size_t n, anf_value *const *in) {
+static double work_of(uint16_t op, size_t n, anf_value *const *in) {
   double work = multiplications(op, n, in);
   for (size_t i = 0; i < n; i++)
     if (in[i]->kind == ANF_VALUE_TENSOR) work += (double)in[i]->n;
+  return work;
+}
+
+/* Counted before it is done; false: it is too much. */
+static bool may_work(machine *m, uint16_t op, size_t n, anf_value *const *in) {
+  double work = work_of(op, n, in);
   if (work > (double)m->max_work) return anfi_machine_give_up(m);
   m->work += (uint64_t)work;
   return m->work <= m->max_work || anfi_machine_give_up(m);
+}
+
+/* The clock is read after each op that may have taken a good part of a limit, and not with the steps alone. */
+enum { LONG_WORK = 1 << 16 };
+
+static bool is_late(machine *m, uint16_t op, size_t n, anf_value *const *in) {
+  return m->end && work_of(op, n, in) > LONG_WORK && !anfi_machine_in_time(m);
 }
 
 bool anfi_machine_eval(machine *m, uint16_t op, size_t n, anf_value *const *in,
@@ -118,6 +130,7 @@ bool anfi_machine_eval(machine *m, uint16_t op, size_t n, anf_value *const *in,
   if ((info->flags & ANFI_TRANSFORM) && !info->eval)
     return anfi_fail(m->cx, q.loc, ANF_E0417, info->name);
   if ((m->max_work && !may_work(m, op, n, in)) || !anfi_eval_op(&q)) return false;
+  if (is_late(m, op, n, in)) return anf_value_release(q.out), false;
   *out = q.out;
   if (q.out->kind == ANF_VALUE_TENSOR) m->work += q.out->n;
   return true;

@@ -121,6 +121,8 @@ ANF_API void *anf_exec_pointer(const anf_exec *e);
 /* How many signatures have been compiled so far, and how long that took. */
 ANF_API size_t anf_exec_compilations(const anf_exec *e);
 ANF_API double anf_exec_compile_ms(const anf_exec *e);
+/* How many calls were interpreted so far, as of `interpret_after`. */
+ANF_API size_t anf_exec_interpreted(const anf_exec *e);
 /* The reason for each compilation, of very many for the last: a line with the types, the time, and the change. Where a shape
  * or an attribute depends on the value of an integer, a bool, a string or a type that is an
  * argument, code is made for each such value, and lines have it instead of its type. */

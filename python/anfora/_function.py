@@ -30,6 +30,7 @@ _core.set_hooks(children, lambda text: sys.stdout.write(text), operate)
 
 MOST_MASKS = 16
 SIZE = re.compile(r"(?<=[\[ ])\d+(?=[,\]])")  # of a type's text
+INTERPRET_AFTER = 3  # sizes that have code before a further one is interpreted
 ANY_SIZE_AFTER = {None: 3, True: 2, False: 0}  # jit(dynamic=..): of a batch's sizes, with which any size is run
 MANY_CHANGES = 10
 CHANGING = ("E0953", "E0511", "E0515", "E0450")  # what a loop carries changes its type
@@ -54,7 +55,9 @@ class Function(_core.Callable):
 
     def __init__(self, name: str, nparam: int, *, backend: str = "llvm", fast: bool = False, threads: bool = False,
                  tune: bool = False, static: tuple = (), max_compiled: int = 64, dynamic: bool | None = None,
-                 interpret_after: int = 0) -> None:
+                 interpret_after: int | None = None) -> None:
+        if interpret_after is None:
+            interpret_after = 0 if dynamic is False else INTERPRET_AFTER
         if interpret_after < 0:
             raise ValueError(f"interpret_after is a number of sizes, not {interpret_after}")
         self.__name__ = self.__qualname__ = name
@@ -296,15 +299,15 @@ class Function(_core.Callable):
         return False
 
     def _seldom_plan(self, program: Program, shapes: list, statics: dict, casts: list, extra: tuple, refs: tuple, types_: list[str]) -> Any:
-        """Of a size that is interpreted until that has taken as long as code: from then on it has a plan as others."""
+        """Of a size that may be interpreted until that has taken as long as code: as soon as it is not, it has a plan as others."""
         e = self._exec(program, None)
 
         def run(args: tuple) -> Any:
-            before = e.compile_ms
+            before = e.interpreted
             result = self._run(program, e, args, statics, casts, shapes, extra)
-            if e.compile_ms != before:
+            if e.interpreted == before:  # its code is made, or that of pieces of a batch
                 self._sized[program, *(SIZE.sub("?", t) for t in types_)].add((program, *types_))
-                _core.Callable.clear_cache(self)  # the plans, not the code
+                self._forget_plan(run)
             return result
         return _core.Plan(None, [], [], [], [], extra, refs, run)
 
@@ -845,8 +848,8 @@ def jit(fn: Callable | None = None, **options: Any) -> Any:
     machine, once for each), ``static_argnums`` and ``static_argnames`` (arguments that code is made for anew when they
     change), ``max_compiled``, ``dynamic``: with the third size of a batch (True: the second; False: never) calls run in pieces of
     1, 2, 4 .. rows, so that no size needs code of its own; where rows are not computed apart, code is made for each size (True: an
-    error); ``interpret_after``: when so many sizes have code, calls of a further one are interpreted until that has taken as long as
-    its code would take to make. ``explain()`` tells.
+    error); ``interpret_after`` (3; with ``dynamic=False`` 0, which is never): when so many sizes have code, calls of a further one are
+    interpreted until that has taken as long as its code would take to make. ``explain()`` tells.
 
     >>> @anfora.jit
     ... def power(x, n):

@@ -601,6 +601,18 @@ static PyObject *forget(PyObject *self, PyObject *none) {
   Py_RETURN_NONE;
 }
 
+static PyObject *forget_plan(PyObject *self, PyObject *slow) {
+  callable *k = (callable *)self;
+  for (size_t i = 0; i < k->nplan; i++) {
+    plan *p = k->plan[i];
+    if (p->slow != slow) continue;
+    memmove(&k->plan[i], &k->plan[i + 1], (--k->nplan - i) * sizeof(plan *));
+    Py_DECREF((PyObject *)p);
+    break;
+  }
+  Py_RETURN_NONE;
+}
+
 static PyObject *compiled(PyObject *self, void *none) {
   (void)none;
   return PyLong_FromSize_t(((callable *)self)->nplan);
@@ -611,6 +623,7 @@ static PyMethodDef methods[] = {
     {"_watch", watch, METH_O, NULL},
     {"_outside_changed", outside_changed, METH_NOARGS, NULL},
     {"clear_cache", forget, METH_NOARGS, "Forgets all code; it is made anew when it is needed."},
+    {"_forget_plan", forget_plan, METH_O, "Forgets the plan that runs with this function."},
     {0}};
 static PyGetSetDef attributes[] = {
     {"compiled", compiled, NULL, "For how many kinds of arguments there is code now.", NULL}, {0}};

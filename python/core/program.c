@@ -529,6 +529,11 @@ static PyObject *exec_ms(PyObject *self, void *none) {
   return PyFloat_FromDouble(anf_exec_compile_ms(((exec *)self)->e));
 }
 
+static PyObject *exec_interpreted(PyObject *self, void *none) {
+  (void)none;
+  return PyLong_FromSize_t(anf_exec_interpreted(((exec *)self)->e));
+}
+
 /* ---- calls with values ---- */
 
 static void print(void *user, const char *text, size_t n) {
@@ -663,6 +668,7 @@ static PyMethodDef exec_methods[] = {
 static PyGetSetDef exec_attributes[] = {
     {"result", exec_result, NULL, "The type of the result, None if it holds functions.", NULL},
     {"compile_ms", exec_ms, NULL, "How long compiling took.", NULL},
+    {"interpreted", exec_interpreted, NULL, "How many calls were interpreted.", NULL},
     {0}};
 
 PyTypeObject *exec_make_type(core *c, PyObject *module) {

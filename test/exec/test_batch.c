@@ -291,6 +291,17 @@ static void sizes_that_do_not_come_back_are_interpreted(void **state) {
   anf_module_free(m);
 }
 
+static void pieces_of_a_batch_have_code(void **state) {
+  world *w = *state;
+  anf_module *m = parsed(w, "def f(x: f32[N, 4]) { Exp(x) - x }");
+  anf_exec_opts o = {.size = sizeof o, .any_size_after = 3, .interpret_after = 2};
+  anf_exec *e = compiled(w, m, &o);
+  for (int64_t n = 3; n < 12; n++) same(w, m, e, 1, (anf_value *[]){batch(w, n)});
+  assert_int_equal(anf_exec_interpreted(e), 0);
+  anf_exec_free(e);
+  anf_module_free(m);
+}
+
 static void a_call_that_takes_longer_than_code_has_code(void **state) {
   world *w = *state;
   anf_module *m =
@@ -345,6 +356,7 @@ int main(void) {
       TEST(what_stops_a_piece_stops_the_batch),
       TEST(a_function_may_outlive_its_exec),
       TEST(sizes_that_do_not_come_back_are_interpreted),
+      TEST(pieces_of_a_batch_have_code),
       TEST(a_call_that_takes_longer_than_code_has_code),
       TEST(effects_and_limits_have_code_for_each_size),
   };

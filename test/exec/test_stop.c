@@ -169,6 +169,21 @@ static void parallel_loop(void **state) {
   end(&f);
 }
 
+/* The interpreter looks at the time after an operation that takes long, however few there are. */
+static void few_long_operations(void **state) {
+  fixture f = start(*state, "loop");
+  anf_module *m = NULL;
+  anf_value *out = NULL;
+  anf_run_opts o = {.size = sizeof o, .max_ms = 1};
+  const char *text = "def f() { x = Full(0.5, (384, 384)); x @ x @ x }";
+  assert_int_equal(anf_parse(f.w->cx, text, "stop.anf", f.w->d, &m), ANF_OK);
+  uint64_t from = anfi_os_now_ns();
+  stops_with(&f, anf_run(anf_module_find(m, "f"), 0, NULL, &o, f.w->d, &out), ANF_LIMIT, "E0422",
+             from);
+  anf_module_free(m);
+  end(&f);
+}
+
 /* A request that comes when nothing runs stops what runs next, and no more than that. */
 static void before_the_call(void **state) {
   fixture f = start(*state, "loop");
@@ -259,6 +274,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(recursion, setup, teardown),
       cmocka_unit_test_setup_teardown(depth, setup, teardown),
       cmocka_unit_test_setup_teardown(parallel_loop, setup, teardown),
+      cmocka_unit_test_setup_teardown(few_long_operations, setup, teardown),
       cmocka_unit_test_setup_teardown(before_the_call, setup, teardown),
       cmocka_unit_test_setup_teardown(few_turns, setup, teardown),
       cmocka_unit_test(memory),

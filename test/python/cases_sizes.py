@@ -38,7 +38,7 @@ def test_from_the_third_size_on_one_code_is_for_all():
     for n in [*range(1, 65), 129, 1000]:
         same(f, each, P, batch(n))
     assert compilations(f) == 7, f.explain()
-    assert compilations(each) == 66 and f.compiled == 64
+    assert compilations(each) == 66 and each.compiled == 64
     assert "rows are apart" in f.explain()
 
 
@@ -67,7 +67,7 @@ def test_gradients_of_each_row():
 
 
 def test_what_needs_all_rows_has_code_for_each_size():
-    f, each = jit(lambda x: x - jnp.mean(x, axis=0)), jit(lambda x: x - jnp.mean(x, axis=0), dynamic=False)
+    f, each = jit(lambda x: x - jnp.mean(x, axis=0), interpret_after=0), jit(lambda x: x - jnp.mean(x, axis=0), dynamic=False)
     for n in range(2, 8):
         same(f, each, batch(n))
     assert compilations(f) == 6
@@ -150,6 +150,20 @@ def test_sizes_that_do_not_come_back_are_interpreted():
     assert compilations(f) == 0
     decodes_as(f, each, 2)
     assert compilations(f) == 2, f.explain()
+
+
+def test_three_sizes_have_code_unless_it_is_asked_for():
+    f, each = jit(decode), jit(decode, dynamic=False)
+    decodes_as(f, each, 8)
+    assert 3 <= compilations(f) == 8 - interpreted(f) and interpreted(f), f.explain()
+    assert compilations(each) == 8 and not interpreted(each), each.explain()
+
+
+def test_a_batch_of_a_further_size_has_pieces_and_no_interpreter():
+    f = jit(lambda x: jnp.exp(x) * 2)
+    for n in range(3, 20):
+        same(f, f, batch(n))
+    assert not interpreted(f) and f.compiled == 17, f.explain()
 
 
 def test_element_types_are_no_sizes():
