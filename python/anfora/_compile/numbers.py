@@ -19,7 +19,7 @@ _NUMBERS = (bool, int, float, complex)
 def is_numpys(w: Any, f: Any) -> bool:
     """A function of NumPy, or of anfora.numpy in a user's function: the package's own keep the types of their arrays."""
     module = module_of(f)
-    return module.split(".")[0] == "numpy" or module == "anfora.numpy" and w.fn.__module__.split(".")[0] != "anfora"
+    return module.split(".")[0] == "numpy" or module == "anfora.numpy" and module_of(w.fn).split(".")[0] != "anfora"
 
 
 def of_numpy() -> tuple[type, ...]:
