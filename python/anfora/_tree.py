@@ -378,6 +378,10 @@ class Shape:
         """Equal for equal structures; of static things it has the address."""
         return (self.kind, tuple((type(n), n) for n in self.names), id(self.of) if self.kind in ("object", "static", "dict") else None, *(p.key() for p in self.parts))
 
+    def numbers(self) -> tuple:
+        """Which leaves are numbers of Python, and of which kind: code that asks is for these alone."""
+        return tuple(p.of[0] if p.of[0] in ("int", "float", "bool") and not p.of[1] else "" for p in self.walk() if p.kind == "leaf")
+
     def size(self) -> int:
         return 1 + sum(p.size() for p in self.parts)
 

@@ -421,3 +421,20 @@ def test_a_part_of_list_or_tuple():
         assert "a list here and a tuple there" in str(e)
     else:
         raise AssertionError(got)
+
+
+def test_items_spread_into_arrays():
+    half = np.array([1.0, 0.5], np.float32)
+    for f, dtype in ((lambda x: np.array([*x, 3.0]), "f64"), (lambda x: np.array([0.5, *x[1:], x[0]]), "f64"), (lambda x: np.array([*x]), "f32"), (lambda x: np.array([[*x], [*x[::-1]]]), "f32"),
+                     (lambda x: np.array([*x, *[1.0, 2.0]]), "f64"), (lambda x: np.array([*x, *(v * 2 for v in x)], np.int32), "i32")):
+        got, want = jit(f)(half), f(half)
+        assert got.dtype == dtype and np.array_equal(np.asarray(got), want), f.__code__.co_firstlineno
+
+
+def test_dictionaries_of_keys():
+    def changed(x):
+        d = dict.fromkeys([1, 3], x)
+        d[3] += 1.0
+        return d
+
+    assert jit(changed)(2.0) == changed(2.0) and jit(lambda x: sum(dict.fromkeys("aba", x).values()))(2.0) == 4

@@ -67,3 +67,31 @@ def test_numpys_functions_of_numbers_have_types():
         assert with_f32(half).dtype == "f32"
     finally:
         anfora.set_default_dtype("f64")
+
+
+def test_numbers_as_arguments():
+    """What NumPy's functions give of a number that is an argument is f64, as of one that is written, and so in anfora.numpy, compiled or not."""
+    half = np.array([1.0, 0.5], np.float32)
+    for f in (lambda k, x: np.exp(k) * x, lambda k, x: np.full(2, k / 2) * x, lambda k, x: np.sum([k, 0.5]) * x, lambda k, x: anfora.numpy.sqrt(2.0) * x, lambda k, x: anfora.numpy.exp(-k) * x):
+        assert anfora.jit(f)(2, half).dtype == anfora.jit(f)(2.0, half).dtype == "f64", f.__code__.co_firstlineno
+    eager = anfora.asarray(half)
+    assert (anfora.numpy.sqrt(2.0) * eager).dtype == "f64"
+    for f in (lambda k, x: np.maximum(k, x), lambda k, x: k * 2.0 * x, lambda k, x: np.exp(x * k), lambda k, x: anfora.nn.gelu(x) * k):
+        assert anfora.jit(f)(2.0, half).dtype == "f32", f.__code__.co_firstlineno
+
+
+def test_classes_of_arguments():
+    """Which class an argument is of is asked anew for each kind of number."""
+    def kind(x):
+        return 1 if isinstance(x, int) else 2
+
+    f = anfora.jit(kind)
+    assert [int(f(x)) for x in (1, 2.5, 7)] == [1, 2, 1]
+    is_array = anfora.jit(lambda x: isinstance(x, np.ndarray))
+    assert [bool(is_array(x)) for x in (1, np.ones(2), 1.5)] == [False, True, False]
+    twice = anfora.jit(lambda k: k + k)
+    assert twice(2) == 4 and np.all(np.asarray(twice(np.array([True]))) == [True])
+    try:
+        assert twice(True) == 2
+    except anfora.AnforaError as e:
+        assert "int(a) + int(b)" in str(e)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random Python functions whose arrays change in place and share and exchange names, against CPython: what is compiled gives the same,
-the rest is refused. random_names.py FOLDER SEED COUNT runs programs SEED, SEED + 1, ... and says what differs."""
+the rest is refused. random_names.py FOLDER SEED COUNT [BACKEND] runs programs SEED, SEED + 1, ... and says what differs."""
 import collections
 import importlib.util
 import pathlib
@@ -42,7 +42,7 @@ def program(seed):
     return HEAD + "".join(f"    {line}\n" for line in lines) + f"    return {', '.join(r.sample(NAMES, r.randint(1, 3)))}, t\n"
 
 
-def outcome(anfora, seed, folder):
+def outcome(anfora, seed, folder, backend):
     path = pathlib.Path(folder) / f"names_{seed}.py"
     path.write_text(program(seed))
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -51,23 +51,23 @@ def outcome(anfora, seed, folder):
     x = np.arange(1.0, 4.0 if seed % 2 else 101.0)  # buffers are exchanged from 64 elements on
     want = module.f(x.copy())
     try:
-        got = anfora.jit(module.f)(x.copy())
+        got = anfora.jit(module.f, backend=backend)(x.copy())
     except (anfora.CompileError, anfora.RunError):
         return "refused"
     return "same" if all(np.allclose(np.asarray(g), w) for g, w in zip(got, want)) else "wrong"
 
 
-def run(anfora, first, count):
+def run(anfora, first, count, backend="llvm"):
     """Counts of outcomes, and the seeds of wrong ones."""
     with tempfile.TemporaryDirectory() as folder:
-        found = {seed: outcome(anfora, seed, folder) for seed in range(first, first + count)}
+        found = {seed: outcome(anfora, seed, folder, backend) for seed in range(first, first + count)}
     return collections.Counter(found.values()), [s for s, what in found.items() if what == "wrong"]
 
 
 def main():
     sys.path.insert(0, sys.argv[1])
     import anfora
-    counts, wrong = run(anfora, int(sys.argv[2]), int(sys.argv[3]))
+    counts, wrong = run(anfora, int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:])
     for seed in wrong[:6]:
         print(f"---- program {seed}\n{program(seed)}")
     print(dict(counts))

@@ -391,7 +391,7 @@ def outcome(anfora, seed, folder, backend, program=Program, head="import numpy a
     except anfora.CompileError as e:
         return "refused", re.sub(r"[vxypgi]\d+", "v", str(e).split("error: ", 1)[-1].split("\n")[0]), p
     except anfora.RunError as e:
-        return "refused" if "in place" in str(e) else "wrong", str(e), p
+        return "refused" if re.search(r"in place|in Python and .* in NumPy|\[E05\d\d\]", str(e)) else "wrong", str(e), p
     if isinstance(want, AssertionError):
         return "wrong", f"{want!r} was not raised", p
     why = differs(want, got) or (said.getvalue() != said_too.getvalue() and f"{said.getvalue()!r} became {said_too.getvalue()!r}")

@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import functools
 import inspect
+import itertools
 import math
 import types
 from typing import Any, Callable
@@ -534,6 +535,8 @@ def _of_python(x: Any) -> bool:
 
 
 def _stacked(w: Any, node: Any) -> str:
+    if isinstance(node, (ast.List, ast.Tuple)) and any(isinstance(e, ast.Starred) for e in node.elts):
+        return _spread(w, node)
     if isinstance(node, (ast.List, ast.Tuple)) and node.elts:
         return f"Stack{w.mark(node)}({', '.join(_stacked(w, e) for e in node.elts)})"
     rows = rows_of(w, node)
@@ -549,6 +552,15 @@ def _stacked(w: Any, node: Any) -> str:
     if texts:
         return f"Stack{w.mark(node)}({', '.join(texts)})"
     return w.expr(node) if _is_one(w, node) else f"{_made_array(w)}{w.mark(node)}({w.expr(node)})"
+
+
+def _spread(w: Any, node: Any) -> str:
+    """np.array([*xs, y, z]): the items of xs and of [y, z], joined."""
+    runs: list[str] = []
+    for starred, items in itertools.groupby(node.elts, lambda e: isinstance(e, ast.Starred)):
+        parts: list = [e.value for e in items] if starred else [ast.copy_location(ast.List(list(items), ast.Load()), node)]
+        runs += [typed(w, _stacked(w, part)) for part in parts]
+    return f"Concat{w.mark(node)}({', '.join(runs)}, axis=0)"
 
 
 def _is_one(w: Any, node: Any) -> bool:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What NumPy's functions give of numbers of Python: np.sqrt(2.0) and np.stack([0.5, 1.0]) are float64, and so is their product with
-a float32 array, whereas 2.0 alone takes the array's type (NEP 50). Functions of jax.numpy keep JAX's rule: these numbers stay weak."""
+a float32 array, whereas 2.0 alone takes the array's type (NEP 50). So with anfora.numpy, whose functions give the same when Python
+calls them. Functions of jax.numpy keep JAX's rule: these numbers stay weak."""
 from __future__ import annotations
 
 import ast
@@ -15,8 +16,10 @@ _ARGUMENTS = {"where": slice(1, None), "select": slice(1, None), "full": slice(1
 _NUMBERS = (bool, int, float, complex)
 
 
-def is_numpys(f: Any) -> bool:
-    return module_of(f).split(".")[0] == "numpy"
+def is_numpys(w: Any, f: Any) -> bool:
+    """A function of NumPy, or of anfora.numpy in a user's function: the package's own keep the types of their arrays."""
+    module = module_of(f)
+    return module.split(".")[0] == "numpy" or module == "anfora.numpy" and module_of(w.fn).split(".")[0] != "anfora"
 
 
 def of_numpy() -> tuple[type, ...]:
@@ -25,24 +28,31 @@ def of_numpy() -> tuple[type, ...]:
     return (numpy.float64, numpy.complex128) if numpy else ()
 
 
-def is_number(w: Any, node: Any) -> bool:
+def is_number(w: Any, node: Any, seen: frozenset = frozenset()) -> bool:
     """Whether an expression is a number of Python, or a list of such: its form tells."""
     known, x = w.static(node)
     if known:
         return _of_numbers(x)
+    if isinstance(node, ast.Name):
+        return is_weak(w.like(node)) or w.is_bound_to(node, lambda v, names: is_number(w, v, names), seen)
     if isinstance(node, (ast.List, ast.Tuple)):
-        return bool(node.elts) and all(is_number(w, e) for e in node.elts)
+        return bool(node.elts) and all(is_number(w, e, seen) for e in node.elts)
     if isinstance(node, ast.BinOp):
-        return is_number(w, node.left) and is_number(w, node.right)
+        return is_number(w, node.left, seen) and is_number(w, node.right, seen)
     if isinstance(node, ast.IfExp):
-        return is_number(w, node.body) and is_number(w, node.orelse)
+        return is_number(w, node.body, seen) and is_number(w, node.orelse, seen)
     if isinstance(node, ast.UnaryOp):
-        return is_number(w, node.operand)
+        return is_number(w, node.operand, seen)
     if isinstance(node, ast.Subscript):
         return w.gives_dims(node.value)
     if isinstance(node, ast.Call):
         return w.static(node.func)[1] in (len, float, int, bool) and w.static(node.func)[0]
     return isinstance(node, ast.Attribute) and node.attr in ("ndim", "size") or w.gives_dims(node)
+
+
+def is_weak(s: Any) -> bool:
+    """Whether an argument is an int or a float of Python."""
+    return s is not None and s.kind == "leaf" and s.of[0] in ("int", "float") and not s.of[1]
 
 
 def _of_numbers(x: Any) -> bool:
@@ -61,7 +71,7 @@ def typed(w: Any, text: str) -> str:
 def result(w: Any, c: Any, text: str) -> str:
     """What a function gives; of NumPy's functions of numbers alone a typed array."""
     name = getattr(c.f, "__name__", "")
-    if not is_numpys(c.f) or isinstance(c.f, type) or "dtype" in c.kw or not c.args or name == "real":  # which gives the number itself
+    if not is_numpys(w, c.f) or isinstance(c.f, type) or "dtype" in c.kw or not c.args or name == "real":  # which gives the number itself
         return text
     of = c.args[_ARGUMENTS.get(name, slice(None))]
     if default_float() != "f64" or not of or not all(is_number(w, a) for a in of):

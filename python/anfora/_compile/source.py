@@ -832,4 +832,4 @@ def emit_function(b: Builder, fn: types.FunctionType, statics: dict[str, Any] | 
         return text
     b.keep.append((statics, shapes))
     return b.unit(fn, "f", write, (tuple((n, id(x)) for n, x in sorted(statics.items())),
-                                   tuple((n, s.key()) for n, s in sorted(shapes.items())), given))
+                                   tuple((n, s.key(), s.numbers()) for n, s in sorted(shapes.items())), given))

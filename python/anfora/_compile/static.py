@@ -125,7 +125,7 @@ def _object(w: Any, node: Any, x: Any) -> str:
 # ---- calls ----
 
 def emit_call(w: Any, c: Call) -> str:
-    if c.known and numbers.is_numpys(c.f) and c.args:
+    if c.known and numbers.is_numpys(w, c.f) and c.args:
         c.args = [numbers.with_typed_items(w, c.args[0]), *c.args[1:]]
     return numbers.result(w, c, _emit_call(w, c))
 

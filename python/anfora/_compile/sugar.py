@@ -65,6 +65,8 @@ class _Sugar(ast.NodeTransformer):
         if self.is_call(node, itertools.pairwise) and len(node.args) == 1 and isinstance(node.args[0], ast.Name) and not node.keywords and "zip" not in self.bound:
             rest = ast.Subscript(copy.deepcopy(node.args[0]), ast.Slice(ast.Constant(1), None, None), ast.Load())
             return self.made(ast.Call(ast.Name("zip", ast.Load()), [node.args[0], rest], []), node)
+        if self.is_from_keys(node):
+            return self.made(self.of_keys(*node.args), node)
         if not self.is_call(node, builtins.reversed) or len(node.args) != 1 or node.keywords or not self.is_call(node.args[0], builtins.range):
             return node
         of: Any = node.args[0]
@@ -75,6 +77,17 @@ class _Sugar(ast.NodeTransformer):
         if len(of.args) == 1:
             back[1] = ast.Constant(-1)
         return self.made(ast.Call(of.func, back, []), node)
+
+    def is_from_keys(self, node: ast.Call) -> bool:
+        """dict.fromkeys(keys) or dict.fromkeys(keys, v) with a name or constant."""
+        return isinstance(node.func, ast.Attribute) and node.func.attr == "fromkeys" and self.is_call(ast.Call(node.func.value, node.args, []), dict) and \
+            not node.keywords and (len(node.args) == 1 or len(node.args) == 2 and isinstance(node.args[1], (ast.Constant, ast.Name)))
+
+    def of_keys(self, keys: Any, value: Any = ast.Constant(None)) -> ast.DictComp:
+        """{k: v for k in keys}, where v is the same object for each key."""
+        self.count += 1
+        k = f"key{self.count}__"
+        return ast.DictComp(ast.Name(k, ast.Load()), copy.deepcopy(value), [ast.comprehension(ast.Name(k, ast.Store()), keys, [], 0)])
 
     def factors(self, target: Any, node: Any) -> list | None:
         """Of for i, j in product(xs, ys): [(i, xs), (j, ys)]; ndindex(n, m) is product(range(n), range(m))."""
@@ -280,7 +293,7 @@ def _template(text: str) -> ast.Module:
 def _has_sugar(n: Any) -> bool:
     if isinstance(n, ast.Call):
         name = n.func.attr if isinstance(n.func, ast.Attribute) else getattr(n.func, "id", "")
-        return name in ("combinations", "ndindex", "pairwise", "product", "reversed")
+        return name in ("combinations", "fromkeys", "ndindex", "pairwise", "product", "reversed")
     return isinstance(n, (ast.Global, ast.Set, ast.Try)) or isinstance(n, ast.While) and (isinstance(n.test, ast.Constant) or has_named(n.test)) or \
         isinstance(n, ast.For) and own_breaks(n.body)
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
+from typing import Any, Callable
 
 from .known import Part
 from .static import static_text
@@ -36,19 +36,24 @@ class Truths(Part):
     def is_truth(self, node: Any, seen: frozenset = frozenset()) -> bool:
         """Whether an expression is written as a truth value, or as the name of one."""
         if isinstance(node, ast.Name):
-            owner = self.scope.owner(node.id) if self.scope else None
-            if owner is None or owner.node is None or node.id in owner.virtual or node.id in seen:
-                return node.id in seen
-            names = self.assigned.get(id(owner.node))
-            if names is None:
-                names = self.assigned[id(owner.node)] = assigned(owner.node)
-            values = names.get(node.id, [])
-            return bool(values) and all(self.is_truth(v, seen | {node.id}) for v in values)
+            s = self.like(node)
+            return s is not None and s.kind == "leaf" and s.of == ("bool", ()) or self.is_bound_to(node, self.is_truth, seen)
         if isinstance(node, ast.BoolOp):
             return all(self.is_truth(v, seen) for v in node.values)
         if isinstance(node, ast.Constant):
             return isinstance(node.value, bool)
         return isinstance(node, ast.Compare) or isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+
+    def is_bound_to(self, node: ast.Name, test: Callable, seen: frozenset) -> bool:
+        """Whether plain assignments alone bind a name, all to what a test holds of."""
+        owner = self.scope.owner(node.id) if self.scope else None
+        if owner is None or owner.node is None or node.id in owner.virtual or node.id in seen:
+            return node.id in seen
+        names = self.assigned.get(id(owner.node))
+        if names is None:
+            names = self.assigned[id(owner.node)] = assigned(owner.node)
+        values = names.get(node.id, [])
+        return bool(values) and all(test(v, seen | {node.id}) for v in values)
 
     def truths_added(self, node: ast.BinOp) -> str:
         """The sum of two truth values is 0, 1 or 2 in Python; of arrays it is `or`."""
