@@ -361,24 +361,25 @@ static void write_back(anfi_pass *p, const taken *t, anf_graph *g) {
 }
 
 /* c = z with z[i] = v; (b ? f : g)(z, c)   ->   o = z[i]; (b ? f' : g')(c, i, o), where z is c with c[i] = o: both are one buffer. */
-static void take_back(anfi_pass *p, anfi_arena *a, anf_node *call) {
+static bool take_back(anfi_pass *p, anfi_arena *a, anf_node *call) {
   taken t;
-  if (!find_taken(call, &t)) return;
+  if (!find_taken(call, &t)) return false;
   size_t n = 0;
   anf_node **in = ANFI_NEW_N(a, anf_node *, call->nin + 2 * t.n), *z = call->in[t.z].def;
   for (size_t i = 0; i < call->nin; i++)
     if (i != t.z) in[n++] = call->in[i].def;
   for (size_t i = 0; i < t.n; i++) {
     in[n++] = t.w[i]->in[1].def;
-    if (!(in[n++] = part_of(p, t.w[i], z))) return;
+    if (!(in[n++] = part_of(p, t.w[i], z))) return false;
   }
-  if (!anfi_rewrite(p)) return;
+  if (!anfi_rewrite(p)) return false;
   anf_node *by = anfi_call(call->graph, n, in);
   by->type = call->type;
   by->debug = call->debug;
   t.call = by;
   for (uint32_t k = 1; k < 3; k++) write_back(p, &t, anfi_value_graph(in[0]->in[k].def));
   anfi_substitute(call, by);
+  return true;
 }
 
 /* ---- copies ---- */
@@ -453,8 +454,8 @@ bool anfi_opt_exchange(anfi_pass *p) {
       candidate(p, &c);
   for (size_t i = 0; i < n; i++)
     if (p->m->nodes.at[i] && p->m->nodes.at[i]->kind == ANFI_CALL) {
-      candidate_given(p, p->m->nodes.at[i]);
-      take_back(p, a, p->m->nodes.at[i]);
+      anf_node *call = p->m->nodes.at[i];
+      if (!take_back(p, a, call)) candidate_given(p, call);
     }
   n = anfi_module_has_op(p->m, ANF_OP_Loop) ? p->m->nodes.n : 0;
   for (size_t i = 0; i < n; i++)
