@@ -376,18 +376,24 @@ static anf_node *exit_number(const looping *l, size_t e) {
   return typed(x, l->own.at[0], NULL);
 }
 
-/* What the state k is where the loop is left, which nothing reads: the array that rounds write stays where it is. */
-static anf_node *left(const looping *l, anf_graph *g, size_t k, const int64_t *held) {
-  const anf_type *t = l->header->params.at[k]->type;
-  for (size_t i = 0; held && is_array(t) && i < g->params.n; i++)
-    if (held[i] == (int64_t)k && g->params.at[i]->type == t) return g->params.at[i];
-  return anfi_undefined(g, t);
-}
-
 static bool is_among(const anf_node *x, size_t n, anf_node *const *in) {
   for (size_t i = 0; i < n; i++)
     if (in[i] == x) return true;
   return false;
+}
+
+/* What the state k is where the loop is left, which nothing reads: the array that rounds write stays where it is, one of those
+ * that they exchange in any place. */
+static anf_node *left(const looping *l, anf_graph *g, size_t k, const int64_t *held, size_t n,
+                      anf_node *const *in) {
+  const anf_type *t = l->header->params.at[k]->type;
+  const int64_t from[] = {(int64_t)k, NO_ORIGIN};
+  for (size_t j = 0; j < 2 && held && is_array(t); j++)
+    for (size_t i = 0; i < g->params.n; i++) {
+      anf_node *x = g->params.at[i];
+      if (held[i] == from[j] && x->type == t && !is_among(x, n, in)) return x;
+    }
+  return anfi_undefined(g, t);
 }
 
 static size_t count_state(const looping *l) { return l->type->n - 1 - l->own.n; }
@@ -408,7 +414,7 @@ static anf_node *goes_on_with(looping *l, anf_graph *g, anf_node *again, anf_nod
 static anf_node *ends_with(looping *l, anf_graph *g, size_t e, const int64_t *held) {
   size_t np = l->header->params.n, at = 1, first_own = 1 + count_state(l);
   anf_node **in = ANFI_NEW_N(l->a, anf_node *, l->type->n),
-           **out = ANFI_NEW_N(l->a, anf_node *, np + l->own.n + 1), *x;
+           **out = ANFI_NEW_N(l->a, anf_node *, np + l->own.n + 1);
   for (size_t k = 0; k < g->params.n; k++)
     if (l->leaves[e][k] != NOWHERE) out[l->leaves[e][k]] = g->params.at[k];
   in[0] = truth(l, false);
@@ -419,7 +425,7 @@ static anf_node *ends_with(looping *l, anf_graph *g, size_t e, const int64_t *he
   at = 1;
   for (size_t k = 0; k < np; k++) {
     if (l->invariant[k]) continue;
-    if (!in[at] && !is_among(x = left(l, g, k, held), l->type->n, in)) in[at] = x;
+    if (!in[at]) in[at] = left(l, g, k, held, l->type->n, in);
     at++;
   }
   for (at = 1; at < l->type->n; at++)
