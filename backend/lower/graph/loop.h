@@ -57,9 +57,9 @@ typedef struct looping {
   anf_graph *step;
   size_t nw, ns, nx, nout;
   bool counted, guarded, reverse, tells; // tells: gives the number of rounds
+  gval *shared; // the invariants, settled before the rounds: a constant would be stored in each
   /* the state */
   const anfi_use *arg; // the first invariant
-  gval *shared; // the invariants, settled before the rounds: a constant would be stored in each
   anfi_leaves leaves;  // of the state
   gplace *place;       // by leaf
   bool ahead;          // records of a round more than there are: the state after the last
