@@ -281,7 +281,7 @@ static void candidate(anfi_pass *p, const choice *c) {
 }
 
 /* The same where a graph gives what a branch gives, so that nothing takes its items: they are taken. */
-static void candidate_given(anfi_pass *p, anf_node *call) {
+static void candidate_given(anfi_pass *p, anfi_arena *a, anf_node *call) {
   choice c;
   anf_node *w[MOST], **in;
   anf_graph *g = call->graph;
@@ -291,7 +291,7 @@ static void candidate_given(anfi_pass *p, anf_node *call) {
     if (is_choice_at(call, i, &c))
       n = writes_between(c.no, c.yes, w) + writes_between(c.yes, c.no, w);
   if (!n || !anfi_rewrite(p)) return;
-  in = ANFI_NEW_N(anfi_scratch(p->m->cx), anf_node *, call->type->n);
+  in = ANFI_NEW_N(a, anf_node *, call->type->n);
   for (size_t i = 0; i < call->type->n; i++) in[i] = item_at(p, call, i);
   anf_node *all = anfi_apply(g, ANF_OP_MakeTuple, NULL, call->type->n, in);
   all->type = call->type;
@@ -455,7 +455,7 @@ bool anfi_opt_exchange(anfi_pass *p) {
   for (size_t i = 0; i < n; i++)
     if (p->m->nodes.at[i] && p->m->nodes.at[i]->kind == ANFI_CALL) {
       anf_node *call = p->m->nodes.at[i];
-      if (!take_back(p, a, call)) candidate_given(p, call);
+      if (!take_back(p, a, call)) candidate_given(p, a, call);
     }
   n = anfi_module_has_op(p->m, ANF_OP_Loop) ? p->m->nodes.n : 0;
   for (size_t i = 0; i < n; i++)
