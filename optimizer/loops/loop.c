@@ -208,7 +208,9 @@ static const anf_node *argument_written(const looping *l, const anf_node *call, 
   size_t n = targets(l, call, &t), at = SIZE_MAX;
   for (size_t k = 0; k < n; k++) {
     const anf_node *r = t[k]->result;
-    if (r && i != SIZE_MAX) r = anfi_is_op(r, ANF_OP_MakeTuple) ? r->in[i].def : NULL;
+    bool calls = r && i != SIZE_MAX && r->kind == ANFI_CALL;
+    if (calls) r = depth ? argument_written(l, r, i, depth - 1) : NULL;
+    else if (r && i != SIZE_MAX) r = anfi_is_op(r, ANF_OP_MakeTuple) ? r->in[i].def : NULL;
     if (r) r = written_from(l, r, depth);
     if (!r || r->kind != ANFI_PARAM || r->graph != t[k]) return NULL;
     if (at != SIZE_MAX && at != r->u.index) return NULL;

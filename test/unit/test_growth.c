@@ -202,6 +202,12 @@ static const growth cases[] = {
      "z[i]; b = z[i-1]; if a > b { z = IndexWrite(z, i, b); z = IndexWrite(z, i-1, a) }; if x[i] > "
      "0.7 and 3 * i > 2 * len(x) { return Mean(z * x) } }; Mean(z * l) }; q(z, l) + Mean(z * z) }",
      0, true, 0},
+    {"exits that take an array of an inner loop",
+     X "{ def q(z, l) { for i in 1..len(x) { l = IndexWrite(l, i, x[i]); for j in 0..3 { a = z[i]; "
+       "b = "
+       "z[i-1]; if a > b { z = IndexWrite(z, i, b); z = IndexWrite(z, i-1, a) } }; if 3 * i > 2 * "
+       "len(x) and i % 3 == 0 { return Mean(z * x) } }; Mean(z * l) }; q(0.3 * x, 0.2 * x) }",
+     0, true, 0},
     {"exits that take one of two that are exchanged",
      X "{ def q(z, l) { for i in 1..len(x) { s = l[i]; l = IndexWrite(l, i, 0.4); if x[i] > 0.2 { "
        "(z, "
