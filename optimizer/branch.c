@@ -90,26 +90,53 @@ static void flatten(anfi_pass *p, bool derived, anfi_arena *a, anf_node *call) {
   anfi_substitute(call, n);
 }
 
-/* The number of the parameter that g gives as item i and reads nowhere else, or SIZE_MAX. */
-static size_t param_given(const anf_graph *g, int64_t i) {
-  const anf_node *r = g ? g->result : NULL;
-  if (!r || !anfi_is_op(r, ANF_OP_MakeTuple) || i < 0 || i >= r->nin) return SIZE_MAX;
-  const anf_node *x = r->in[i].def;
-  bool alone = x->uses && !x->uses->next;
-  return x->kind == ANFI_PARAM && x->graph == g && alone ? x->u.index : SIZE_MAX;
+static size_t param_given(const anf_graph *g, int64_t i, unsigned depth);
+
+/* Is x given once, and read otherwise for numbers alone? */
+static bool is_given_once(const anf_node *x) {
+  enum { FEW = 16 };
+  size_t given = 0, n = 0;
+  for (const anfi_use *u = x->uses; u; u = u->next) {
+    const anf_node *r = u->user;
+    if (++n > FEW) return false;
+    bool number = r->kind == ANFI_APPLY && r->type && r->type->kind == ANF_TYPE_TENSOR &&
+                  !r->type->n && !(r->flags & ANFI_NODE_EFFECT);
+    given += !number;
+  }
+  return given == 1;
+}
+
+/* The number of the argument that each side of a branch gives as item i, unchanged, or SIZE_MAX. */
+static size_t argument_given(const anf_node *call, int64_t i, unsigned depth) {
+  const anf_node *sw = call->kind == ANFI_CALL ? call->in[0].def : NULL;
+  if (!sw || !anfi_is_op(sw, ANF_OP_Switch) || sw->nin != 3 || !depth) return SIZE_MAX;
+  size_t k = param_given(anfi_value_graph(sw->in[1].def), i, depth - 1);
+  if (k == SIZE_MAX || k != param_given(anfi_value_graph(sw->in[2].def), i, depth - 1))
+    return SIZE_MAX;
+  return k;
+}
+
+/* The number of the parameter that g, or a branch in its result, gives as item i, or SIZE_MAX. */
+static size_t param_given(const anf_graph *g, int64_t i, unsigned depth) {
+  const anf_node *r = g ? g->result : NULL, *x = NULL;
+  if (!r || i < 0) return SIZE_MAX;
+  if (anfi_is_op(r, ANF_OP_MakeTuple)) x = i < r->nin ? r->in[i].def : NULL;
+  size_t k = x ? SIZE_MAX : argument_given(r, i, depth);
+  if (k != SIZE_MAX) x = r->in[k + 1].def;
+  if (!x || x->kind != ANFI_PARAM || x->graph != g || !is_given_once(x)) return SIZE_MAX;
+  return x->u.index;
 }
 
 /* An item of the result of a branch that is the same argument on both sides: a loop sees that its state does not change. An array
- * that a side also reads or writes stays: it would live on after the branch, and a write within would copy it. */
+ * that a side also writes stays: it would live on after the branch, and a write within would copy it. */
 static void pass_by(anfi_pass *p, anf_node *get) {
   anf_node *call = get->in[0].def;
   if (call->kind != ANFI_CALL || call->graph != get->graph) return;
-  const anf_node *sw = call->in[0].def;
+  enum { DEPTH = 4 }; // of branches in branches
   int64_t i = -1;
   anfi_value_is_int(anfi_attr_value(p->m->cx, ANF_OP_TupleGet, get->u.attrs, 0), &i);
-  if (!anfi_is_op(sw, ANF_OP_Switch) || sw->nin != 3) return;
-  size_t k = param_given(anfi_value_graph(sw->in[1].def), i);
-  if (k == SIZE_MAX || k != param_given(anfi_value_graph(sw->in[2].def), i)) return;
+  size_t k = argument_given(call, i, DEPTH);
+  if (k == SIZE_MAX) return;
   if (call->in[k + 1].def->type == get->type && anfi_rewrite(p))
     anfi_substitute(get, call->in[k + 1].def);
 }

@@ -134,6 +134,15 @@ static anf_graph *side(const cycle *y, const anf_type *type, bool yes) {
   return g;
 }
 
+static anf_node *item_at(anfi_pass *p, anf_node *tuple, size_t i) {
+  const anfi_attrs *at =
+      anfi_attrs_one(p->m, ANF_OP_TupleGet, anfi_value_new_i64(p->m->cx, ANF_INT, (int64_t)i));
+  anf_node *item = anfi_apply(tuple->graph, ANF_OP_TupleGet, at, 1, &tuple);
+  item->type = tuple->type->items[i];
+  item->debug = tuple->debug;
+  return item;
+}
+
 static void make_branch(anfi_pass *p, const cycle *y) {
   const anf_node *first = y->at[0].n;
   const anf_type *t[MOST];
@@ -149,10 +158,7 @@ static void make_branch(anfi_pass *p, const cycle *y) {
   call->type = type;
   call->debug = first->debug;
   for (size_t i = 0; i < y->n; i++) {
-    const anfi_attrs *at =
-        anfi_attrs_one(p->m, ANF_OP_TupleGet, anfi_value_new_i64(p->m->cx, ANF_INT, (int64_t)i));
-    anf_node *item = anfi_apply(first->graph, ANF_OP_TupleGet, at, 1, &call);
-    item->type = t[i];
+    anf_node *item = item_at(p, call, i);
     item->debug = y->at[i].n->debug;
     anfi_substitute(y->at[i].n, item);
   }
@@ -242,19 +248,25 @@ static anf_node *argument_given(const anf_node *call, const anf_node *side, size
   return r->kind == ANFI_PARAM && r->graph == g ? call->in[r->u.index + 1].def : NULL;
 }
 
-/* An item of what a branch gives, which is an argument on each side: it is a choice of data. */
+/* Is item i of what the branch `call` gives an argument on each side? It is a choice of data. */
+static bool is_choice_at(const anf_node *call, size_t i, choice *out) {
+  const anf_node *sw = call->kind == ANFI_CALL ? call->in[0].def : NULL;
+  if (!sw || (call->flags & ANFI_NODE_EFFECT)) return false;
+  if (!anfi_is_op(sw, ANF_OP_Switch) || sw->nin != 3) return false;
+  anf_node *yes = argument_given(call, sw->in[1].def, i),
+           *no = argument_given(call, sw->in[2].def, i);
+  *out = (choice){NULL, sw->in[0].def, yes, no};
+  return yes && no && yes != no && is_array(yes) && yes->type == no->type;
+}
+
 static bool item_of(anf_node *n, choice *out) {
-  anf_node *call = anfi_is_op(n, ANF_OP_TupleGet) ? n->in[0].def : NULL, *sw;
   int64_t i;
-  if (!call || !is_array(n) || call->kind != ANFI_CALL || (call->flags & ANFI_NODE_EFFECT))
-    return false;
-  if (!anfi_is_op(sw = call->in[0].def, ANF_OP_Switch) || sw->nin != 3) return false;
+  if (!anfi_is_op(n, ANF_OP_TupleGet)) return false;
   anf_value *at = anfi_attr_value(n->graph->module->cx, ANF_OP_TupleGet, n->u.attrs, 0);
   if (!anfi_value_is_int(at, &i) || i < 0) return false;
-  anf_node *yes = argument_given(call, sw->in[1].def, (size_t)i),
-           *no = argument_given(call, sw->in[2].def, (size_t)i);
-  *out = (choice){n, sw->in[0].def, yes, no};
-  return yes && no && yes != no && yes->type == n->type && no->type == n->type;
+  if (!is_choice_at(n->in[0].def, (size_t)i, out) || out->yes->type != n->type) return false;
+  out->n = n;
+  return true;
 }
 
 /* An array, or the same with a few elements written: the elements are chosen, and written once more. */
@@ -266,6 +278,27 @@ static void candidate(anfi_pass *p, const choice *c) {
   while (n-- > 0)
     if (!(x = choose_part(p, c, w[n], x))) return;
   anfi_substitute(c->n, x);
+}
+
+/* The same where a graph gives what a branch gives, so that nothing takes its items: they are taken. */
+static void candidate_given(anfi_pass *p, anfi_arena *a, anf_node *call) {
+  choice c;
+  anf_node *w[MOST], **in;
+  anf_graph *g = call->graph;
+  size_t n = 0;
+  if (!g || g->result != call || !call->type || call->type->kind != ANF_TYPE_TUPLE) return;
+  for (size_t i = 0; i < call->type->n && !n; i++)
+    if (is_choice_at(call, i, &c))
+      n = writes_between(c.no, c.yes, w) + writes_between(c.yes, c.no, w);
+  if (!n || !anfi_rewrite(p)) return;
+  in = ANFI_NEW_N(a, anf_node *, call->type->n);
+  for (size_t i = 0; i < call->type->n; i++) in[i] = item_at(p, call, i);
+  anf_node *all = anfi_apply(g, ANF_OP_MakeTuple, NULL, call->type->n, in);
+  all->type = call->type;
+  all->debug = call->debug;
+  anfi_set_result(g, all);
+  for (size_t i = 0; i < call->type->n; i++)
+    if (item_of(in[i], &c)) candidate(p, &c);
 }
 
 /* ---- candidates in branches ---- */
@@ -328,24 +361,25 @@ static void write_back(anfi_pass *p, const taken *t, anf_graph *g) {
 }
 
 /* c = z with z[i] = v; (b ? f : g)(z, c)   ->   o = z[i]; (b ? f' : g')(c, i, o), where z is c with c[i] = o: both are one buffer. */
-static void take_back(anfi_pass *p, anfi_arena *a, anf_node *call) {
+static bool take_back(anfi_pass *p, anfi_arena *a, anf_node *call) {
   taken t;
-  if (!find_taken(call, &t)) return;
+  if (!find_taken(call, &t)) return false;
   size_t n = 0;
   anf_node **in = ANFI_NEW_N(a, anf_node *, call->nin + 2 * t.n), *z = call->in[t.z].def;
   for (size_t i = 0; i < call->nin; i++)
     if (i != t.z) in[n++] = call->in[i].def;
   for (size_t i = 0; i < t.n; i++) {
     in[n++] = t.w[i]->in[1].def;
-    if (!(in[n++] = part_of(p, t.w[i], z))) return;
+    if (!(in[n++] = part_of(p, t.w[i], z))) return false;
   }
-  if (!anfi_rewrite(p)) return;
+  if (!anfi_rewrite(p)) return false;
   anf_node *by = anfi_call(call->graph, n, in);
   by->type = call->type;
   by->debug = call->debug;
   t.call = by;
   for (uint32_t k = 1; k < 3; k++) write_back(p, &t, anfi_value_graph(in[0]->in[k].def));
   anfi_substitute(call, by);
+  return true;
 }
 
 /* ---- copies ---- */
@@ -419,8 +453,10 @@ bool anfi_opt_exchange(anfi_pass *p) {
     if (p->m->nodes.at[i] && (choice_of(p->m->nodes.at[i], &c) || item_of(p->m->nodes.at[i], &c)))
       candidate(p, &c);
   for (size_t i = 0; i < n; i++)
-    if (p->m->nodes.at[i] && p->m->nodes.at[i]->kind == ANFI_CALL)
-      take_back(p, a, p->m->nodes.at[i]);
+    if (p->m->nodes.at[i] && p->m->nodes.at[i]->kind == ANFI_CALL) {
+      anf_node *call = p->m->nodes.at[i];
+      if (!take_back(p, a, call)) candidate_given(p, a, call);
+    }
   n = anfi_module_has_op(p->m, ANF_OP_Loop) ? p->m->nodes.n : 0;
   for (size_t i = 0; i < n; i++)
     if (p->m->nodes.at[i] && choice_of(p->m->nodes.at[i], &c)) copy(p, &c);

@@ -23,6 +23,7 @@
  * written, too, so that it stays in one buffer. Any other leaves in a state of its type that the exit does not ask for, or in
  * a place of its own. */
 #include "optimizer/group.h"
+#include "ir/loop.h"
 #include "optimizer/loops/loop.h"
 #include "base/mark.h"
 
@@ -197,9 +198,53 @@ static bool find_header(looping *l) {
 
 /* ---- which parameters do not change ---- */
 
+static const anf_node *written_from(const looping *l, const anf_node *x, unsigned depth);
+
+/* The one parameter that item i of what each target of the call gives is made of, or of what they give if i is SIZE_MAX: its
+ * argument, or NULL. */
+static const anf_node *argument_written(const looping *l, const anf_node *call, size_t i,
+                                        unsigned depth) {
+  anf_graph **t;
+  size_t n = targets(l, call, &t), at = SIZE_MAX;
+  for (size_t k = 0; k < n; k++) {
+    const anf_node *r = t[k]->result;
+    bool calls = r && i != SIZE_MAX && r->kind == ANFI_CALL;
+    if (calls) r = depth ? argument_written(l, r, i, depth - 1) : NULL;
+    else if (r && i != SIZE_MAX) r = anfi_is_op(r, ANF_OP_MakeTuple) ? r->in[i].def : NULL;
+    if (r) r = written_from(l, r, depth);
+    if (!r || r->kind != ANFI_PARAM || r->graph != t[k]) return NULL;
+    if (at != SIZE_MAX && at != r->u.index) return NULL;
+    at = r->u.index;
+  }
+  return at == SIZE_MAX ? NULL : call->in[at + 1].def;
+}
+
+/* What x is an item of, or what a branch or an inner loop gives, is made of by writes of elements. */
+static const anf_node *source_of(const looping *l, const anf_node *x, unsigned depth) {
+  int64_t i = -1;
+  if (x->kind == ANFI_CALL) return depth ? argument_written(l, x, SIZE_MAX, depth - 1) : NULL;
+  if (!anfi_is_op(x, ANF_OP_TupleGet)) return NULL;
+  const anf_node *from = x->in[0].def;
+  anfi_value_is_int(anfi_attr_value(l->m->cx, ANF_OP_TupleGet, x->u.attrs, 0), &i);
+  if (i < 0 || !depth) return NULL;
+  if (from->kind == ANFI_CALL) return argument_written(l, from, (size_t)i, depth - 1);
+  if (!anfi_is_op(from, ANF_OP_Loop)) return NULL;
+  anfi_loop_op inner = anfi_loop_parts(from);
+  return (size_t)i < inner.ns ? from->in[inner.first_w + inner.nw + (size_t)i].def : NULL;
+}
+
+static const anf_node *written_from(const looping *l, const anf_node *x, unsigned depth) {
+  for (const anf_node *next = x; next;) {
+    x = next;
+    bool write = x->kind == ANFI_APPLY && anfi_op_of(x)->flags & ANFI_WRITES_OVER;
+    next = write ? x->in[0].def : source_of(l, x, depth);
+  }
+  return x;
+}
+
 static int64_t origin_of(const looping *l, const anf_graph *caller, const anf_node *arg) {
-  while (l->through_writes && arg->kind == ANFI_APPLY && anfi_op_of(arg)->flags & ANFI_WRITES_OVER)
-    arg = arg->in[0].def;
+  enum { DEPTH = 4 }; // of branches in branches
+  if (l->through_writes) arg = written_from(l, arg, DEPTH);
   if (arg->kind != ANFI_PARAM || arg->graph != caller) return NO_ORIGIN;
   int64_t **of = l->through_writes ? l->held : l->origin;
   return of[number_of(l, caller)][arg->u.index];
@@ -333,18 +378,24 @@ static anf_node *exit_number(const looping *l, size_t e) {
   return typed(x, l->own.at[0], NULL);
 }
 
-/* What the state k is where the loop is left, which nothing reads: the array that rounds write stays where it is. */
-static anf_node *left(const looping *l, anf_graph *g, size_t k, const int64_t *held) {
-  const anf_type *t = l->header->params.at[k]->type;
-  for (size_t i = 0; held && is_array(t) && i < g->params.n; i++)
-    if (held[i] == (int64_t)k && g->params.at[i]->type == t) return g->params.at[i];
-  return anfi_undefined(g, t);
-}
-
 static bool is_among(const anf_node *x, size_t n, anf_node *const *in) {
   for (size_t i = 0; i < n; i++)
     if (in[i] == x) return true;
   return false;
+}
+
+/* What the state k is where the loop is left, which nothing reads: the array that rounds write stays where it is, one of those
+ * that they exchange in any place. */
+static anf_node *left(const looping *l, anf_graph *g, size_t k, const int64_t *held, size_t n,
+                      anf_node *const *in) {
+  const anf_type *t = l->header->params.at[k]->type;
+  const int64_t from[] = {(int64_t)k, NO_ORIGIN};
+  for (size_t j = 0; j < 2 && held && is_array(t); j++)
+    for (size_t i = 0; i < g->params.n; i++) {
+      anf_node *x = g->params.at[i];
+      if (held[i] == from[j] && x->type == t && !is_among(x, n, in)) return x;
+    }
+  return anfi_undefined(g, t);
 }
 
 static size_t count_state(const looping *l) { return l->type->n - 1 - l->own.n; }
@@ -365,7 +416,7 @@ static anf_node *goes_on_with(looping *l, anf_graph *g, anf_node *again, anf_nod
 static anf_node *ends_with(looping *l, anf_graph *g, size_t e, const int64_t *held) {
   size_t np = l->header->params.n, at = 1, first_own = 1 + count_state(l);
   anf_node **in = ANFI_NEW_N(l->a, anf_node *, l->type->n),
-           **out = ANFI_NEW_N(l->a, anf_node *, np + l->own.n + 1), *x;
+           **out = ANFI_NEW_N(l->a, anf_node *, np + l->own.n + 1);
   for (size_t k = 0; k < g->params.n; k++)
     if (l->leaves[e][k] != NOWHERE) out[l->leaves[e][k]] = g->params.at[k];
   in[0] = truth(l, false);
@@ -376,7 +427,7 @@ static anf_node *ends_with(looping *l, anf_graph *g, size_t e, const int64_t *he
   at = 1;
   for (size_t k = 0; k < np; k++) {
     if (l->invariant[k]) continue;
-    if (!in[at] && !is_among(x = left(l, g, k, held), l->type->n, in)) in[at] = x;
+    if (!in[at]) in[at] = left(l, g, k, held, l->type->n, in);
     at++;
   }
   for (at = 1; at < l->type->n; at++)

@@ -449,6 +449,18 @@ def test_an_empty_loop():
     refused(unbound, X, say="x is not bound")
 
 
+def test_names_that_rounds_bind_by_each_other():
+    """Their kinds are found once, not for each way from one to another, of which there are very many."""
+    def three(v):
+        a, b, c, seen = 1.0, 1.0, 1.0, []
+        for x in v:
+            da, db, dc = 10 * (b - a), a * (28 - c) - b + x, a * b - 8 / 3 * c
+            a, b, c = a + 1e-3 * da, b + 1e-3 * db, c + 1e-3 * dc
+            seen.append(c)
+        return sum(seen) / len(seen)
+    same(three, X)
+
+
 def test_what_stays_refused():
 
 

@@ -188,6 +188,43 @@ static const growth cases[] = {
      "w[i-1] * x[i]); if c[i] > 0.2 * z[i-1] { z = c } else { d = IndexWrite(w, i-1, 0.5 * z[i]); "
      "if d[i-1] < x[i] { w = d } } } }; Sum(z * w * z) }",
      0, true, 0},
+    {"candidates that a branch gives, beside a branch that reads",
+     X
+     "{ z = 0.3 * x; s = 0.3; for i in 1..len(x) { if x[i] > 0.3 { c = IndexWrite(z, i, 0.5 * "
+     "x[i]); "
+     "if 0.5 * c[i] < 0.7 * (if i % 4 == 0 { x[i-1] } else { z[(i * 3 + 1) % len(x)] }) { z = c; s "
+     "= 0.7 * s } } }; s + Mean(z * z) }",
+     0, true, 0},
+    {"exits that take one array of two",
+     X
+     "{ z = 0.3 * x; l = 0.2 * x; def q(z, l) { for i in 1..len(x) { l = IndexWrite(l, i, 0.9); a "
+     "= "
+     "z[i]; b = z[i-1]; if a > b { z = IndexWrite(z, i, b); z = IndexWrite(z, i-1, a) }; if x[i] > "
+     "0.7 and 3 * i > 2 * len(x) { return Mean(z * x) } }; Mean(z * l) }; q(z, l) + Mean(z * z) }",
+     0, true, 0},
+    {"exits that take an array of an inner loop",
+     X "{ def q(z, l) { for i in 1..len(x) { l = IndexWrite(l, i, x[i]); for j in 0..3 { a = z[i]; "
+       "b = "
+       "z[i-1]; if a > b { z = IndexWrite(z, i, b); z = IndexWrite(z, i-1, a) } }; if 3 * i > 2 * "
+       "len(x) and i % 3 == 0 { return Mean(z * x) } }; Mean(z * l) }; q(0.3 * x, 0.2 * x) }",
+     0, true, 0},
+    {"exits that take one of two that are exchanged",
+     X "{ def q(z, l) { for i in 1..len(x) { s = l[i]; l = IndexWrite(l, i, 0.4); if x[i] > 0.2 { "
+       "(z, "
+       "l) = (l, z) }; if s < 0.0 { return z[i] * x[i] } }; Mean(z * l) }; q(0.3 * x, 0.2 * x) }",
+     0, true, 0},
+    {"nested branches pass an array on",
+     X
+     "{ z = 0.3 * x; l = 0.2 * x; m = 0.1 * x; for i in 1..len(x) { for j in 0..3 { if i % 4 == 0 "
+     "{ "
+     "z = z } else { if i % 2 == 0 { (z, l, m) = (l, z, m) } } }; (z, l) = (l, z) }; Mean(z * z * "
+     "z) + Mean(l * x) + Mean(m * x * x) }",
+     0, true, 0},
+    {"second order of branches in an inner loop",
+     X "{ def d(x) { s = 0.0; for i in 1..len(x) { for j in 0..3 { if x[(i + j) % len(x)] > 0.5 { "
+       "s = "
+       "s + x[i] * x[j] * x[i] } } }; s }; Mean(grad(d)(x) ** 2) }",
+     0, true, 0},
     {"the best state is copied",
      X "{ z = x * 1.0; best = z; fb = 1e9; for i in 1..len(x) { z = IndexWrite(z, i, 0.5 * z[i-1] "
        "+ x[i]); a = Abs(z[i] - 1.0); if a < fb { fb = a; best = z } }; Sum(best * best * x[0]) + "

@@ -194,7 +194,7 @@ static gval *turn_arguments(looping *l) {
   glow *w = l->w;
   gval *args = ANFI_NEW_N(w->a, gval, l->nw + l->ns + l->nx + 1);
   for (size_t i = 0; i < l->nw; i++) {
-    gval v = anfi_glow_value(w, l->arg[i].def);
+    gval v = l->shared[i];
     args[i] = anfi_glow_new(w, v.n);
     for (size_t k = 0; k < v.n; k++) args[i].at[k] = anfi_glow_lent(w, v.at[k]);
   }
@@ -365,17 +365,22 @@ static gval result(looping *l) {
   return v;
 }
 
+static bool settle_invariants(looping *l) {
+  l->shared = ANFI_NEW_N(l->w->a, gval, l->nw + 1);
+  for (size_t i = 0; i < l->nw; i++) {
+    anfi_leaves own = {0};
+    anf_node *x = l->arg[i].def;
+    if (!anfi_glow_leaves(l->w, x->type, anfi_node_loc(x), &own)) return false;
+    anfi_glow_settle(l->w, &own, l->shared[i] = anfi_glow_value(l->w, x));
+  }
+  return true;
+}
+
 bool anfi_glow_loop(glow *w, anf_node *n, gval *out) {
   looping l = {.w = w, .n = n};
   gval given;
   if (!read_attrs(&l) || !find_stacks(&l)) return false;
-  for (size_t i = 0; i < l.nw; i++) {
-    anfi_leaves own = {0};
-    anf_node *x = l.arg[i].def;
-    if (!anfi_glow_leaves(w, x->type, anfi_node_loc(x), &own)) return false;
-    anfi_glow_settle(w, &own, anfi_glow_value(w, x));
-  }
-  if (!state_leaves(&l, &l.leaves, &given)) return false;
+  if (!settle_invariants(&l) || !state_leaves(&l, &l.leaves, &given)) return false;
   l.sums = anfi_glow_sums(w, l.step, l.nw, l.ns, l.counted ? 0 : 1);
   anfi_loop_state_plan(&l);
   lay_out(&l);

@@ -57,6 +57,7 @@ typedef struct looping {
   anf_graph *step;
   size_t nw, ns, nx, nout;
   bool counted, guarded, reverse, tells; // tells: gives the number of rounds
+  gval *shared; // the invariants, settled before the rounds: a constant would be stored in each
   /* the state */
   const anfi_use *arg; // the first invariant
   anfi_leaves leaves;  // of the state

@@ -114,10 +114,14 @@ class Hints(Part):
         name = node.id
         if self.scope is None or id(node) in self.asking or not hasattr(self.scope.node, "body"):
             return None
+        last = last_before(self.scope.node.body, node) if isinstance(self.scope.node.body, list) else None
+        key = id(self.scope.node), name, last and position(last)
+        if key in self.answered:
+            return self.answered[key]
+        outermost = not self.asking
         self.asking.add(id(node))
         try:
             bindings = [n for n in nodes_of(self.scope.node) if isinstance(n, ast.Assign)]
-            last = last_before(self.scope.node.body, node) if isinstance(self.scope.node.body, list) else None
             if last is not None:
                 bindings = [n for n in bindings if position(n) >= position(last)]
             bound = [n.value for n in bindings if any(isinstance(t, ast.Name) and t.id == name for t in n.targets)]
@@ -126,11 +130,14 @@ class Hints(Part):
                 for t in n.targets:
                     for path in paths_to(name, t) if not isinstance(t, ast.Name) else ():
                         hints.append(functools.reduce(lambda of, k: of and part_hint(of, k), path, self.structure(n.value)))
-            return joined_hints(hints)
+            self.answered[key] = joined_hints(hints)
+            return self.answered[key]
         except CompileError:  # of what stands in a branch that is not taken
             return None
         finally:
             self.asking.discard(id(node))
+            if outermost:
+                self.answered.clear()
 
     def structure_within(self, node: Any) -> Any:
         """Of one item of a comprehension, whose targets are not known."""

@@ -108,6 +108,7 @@ class Writer(Knowing, Comprehensions, Loops, Lists, Owned, Matching, Sequences, 
         self.ended = False
         self.hints: list = []
         self.asking: set[str | int] = set()         # names whose bindings are being visited, or the nodes that read them
+        self.answered: dict[tuple, Any] = {}        # within one question, what is known of names by scope and last binding: loops name each other
         self.returning: list = self.hints           # of the current function: the structures that it returns
         self.returned: dict[str, list] = {}         # of functions within, by name
         self.returning_like: list = []              # the same as shapes, None where nothing is known
