@@ -189,13 +189,21 @@ def _without_onednn() -> Any:
         torch._C._set_mkldnn_enabled(before)
 
 
+def _with_negative(add: Any) -> Callable:
+    """x - a * y for a number a that is an input, on whose value PyTorch's `sub` decides in a trace."""
+    return lambda x, y, alpha=1: add(x, y, alpha=-alpha) if isinstance(alpha, torch.SymFloat) else NotImplemented
+
+
+SUBTRACTED = {torch.ops.aten.sub.Tensor: _with_negative(torch.ops.aten.add.Tensor), torch.ops.aten.sub_.Tensor: _with_negative(torch.ops.aten.add_.Tensor)}
+
+
 def _recorded(f: Callable, args: tuple, context: Any = torch.no_grad) -> Any:
     """The graph of a function of tensors as it is: it may call autograd, and write tensors in place."""
     def first(*given: Any) -> Any:
         with context():
             return f(*given)
     with torch.no_grad(), _without_onednn():
-        gm = make_fx(first, **HOW)(*args)
+        gm = make_fx(first, SUBTRACTED, **HOW)(*args)
     for n in reversed(gm.graph.nodes):  # what measures times
         if getattr(n.target, "namespace", "") == "profiler" and not n.users:
             gm.graph.erase_node(n)
