@@ -310,7 +310,9 @@ static const anfi_traced *call_host(anfi_sh_build *b, const anfi_sh_op *op, cons
   for (size_t i = 0; i < op->in.n; i++)
     if (!(all[i] = anfi_traced_to_node(b->t, in[i]))) return NULL;
   const anfi_attrs *attrs = anfi_host_attrs(b->to->module, h);
-  return anfi_sh_results(b, op, anfi_apply(b->to, anfi_host_op(h), attrs, op->in.n, all));
+  anf_node *call = anfi_apply(b->to, anfi_host_op(h), attrs, op->in.n, all);
+  if (anfi_host_op(h) == ANF_OP_HostEffect && op->types.n) anfi_add_effect(b->to, call);
+  return anfi_sh_results(b, op, call);
 }
 
 const anfi_traced *anfi_sh_operation(anfi_sh_build *b, anfi_sh_scope *s, const anfi_sh_op *op,

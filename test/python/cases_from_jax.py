@@ -609,6 +609,28 @@ def test_callbacks_are_operations_of_the_host():
         raise AssertionError("it was not raised")
 
 
+def test_callbacks_that_count():
+    """jax.debug.print and others without a result, and io_callback, are called in their order each time that the program is."""
+    need_jax()
+    from jax.experimental import io_callback
+    said = []
+
+    def f(x):
+        jax.debug.callback(lambda y, k: said.append((y.dtype, y.tolist(), k)), x, k="first")
+        n = io_callback(lambda: np.int32(len(said)), jax.ShapeDtypeStruct((), jnp.int32))
+        jax.debug.callback(lambda n: said.append(int(n)), n)
+        return lax.fori_loop(0, 2, lambda i, y: (jax.debug.callback(lambda y: said.append(float(y[0])), y), y * 2)[1], x) + n
+    g, x = anfora.from_jax(f), np.array([0.1, 3.0])
+    want = [(np.float64, [0.1, 3.0], "first"), 1, 0.1, 0.2]
+    for _ in range(2):
+        said.clear()
+        same(g(x), 4 * x + 1)
+        assert said == want, said
+    said.clear()
+    same(anfora.grad(anfora.from_jax(lambda x: jnp.sum(f(x) ** 2)))(x), 8 * (4 * x + 1))
+    assert said == want, said
+
+
 def test_linear_algebra_of_lapack_that_has_a_definition():
     need_jax()
     a, c, d = np.random.default_rng(1).normal(size=(3, 4, 4))
