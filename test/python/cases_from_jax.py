@@ -537,7 +537,7 @@ def test_objects_that_jax_takes_apart():
     same(part.args, (x,))
 
 
-def test_dataclasses_with_constants_or_an_own_init():
+def test_dataclasses_with_an_own_init():
     """As Equinox's modules are: JAX makes them without their __init__, and numbers of Python that are static are constants."""
     need_jax()
 

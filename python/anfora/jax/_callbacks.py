@@ -55,7 +55,7 @@ def lowerings(plainly: Callable) -> tuple:
         call, key = (_debug(ctx.primitive, params), tuple(params.items())) if debugs else (callback, callback)
         try:
             op = _operation(call, (ctx.primitive, key), ctx.primitive is not pure_callback_p, given, made)
-        except (KeyError, ValueError):  # a type that arrays of NumPy have not
+        except (KeyError, TypeError, ValueError):  # a type that arrays of NumPy have not, a parameter that cannot be hashed
             return plainly(ctx, *args, **params)
         types = [mlir.aval_to_ir_type(ctx.module_context, a) for a in made]
         return list(hlo.CustomCallOp(types, args, call_target_name=ir.StringAttr.get(op._op), has_side_effect=ir.BoolAttr.get(not made)).results)

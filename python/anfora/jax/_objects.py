@@ -61,12 +61,10 @@ TREE = Node(lambda x: jax.tree_util.tree_flatten(x, is_leaf=lambda y: y is not x
 
 @functools.cache
 def _is_foreign(kind: Any) -> bool:
-    """A dataclass of JAX's some of whose fields are constants, or that is not made of its fields, as modules of Equinox."""
+    """A dataclass of JAX's that is not made of its fields, as most modules of Equinox: JAX knows which of these are constants."""
     if kind not in _registry or not dataclasses.is_dataclass(kind):
         return False
-    fields = dataclasses.fields(kind)
-    constants = any(f.metadata.get("static") or not f.metadata.get("pytree_node", True) for f in fields)
-    return constants or list(inspect.signature(kind.__init__).parameters)[1:] != [f.name for f in fields]
+    return list(inspect.signature(kind.__init__).parameters)[1:] != [f.name for f in dataclasses.fields(kind)]
 
 
 def _apart(x: Any) -> Node | None:

@@ -358,7 +358,7 @@ def _update(optimizer: Any, groups: list, clip: Callable | None, reached: list[b
             inspect.unwrap(type(optimizer).step)(o)
         for p, s in zip(params, states) if tensors else ():
             for k, v in o.state[p].items():
-                o.state[p][k] = s[k].copy_(v) if v is not s[k] else v
+                o.state[p][k] = s[k].copy_(v) if k in s and v is not s[k] else v
         _refuse_moved(o, settings, [rate._version == v for rate, v in zip(rates, versions)])
         changed = [name for (name, v), (_, before) in zip(own(o), held) if v != before] or [name for name, _ in own(o)[len(held):]]
         if changed:
