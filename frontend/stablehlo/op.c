@@ -29,8 +29,14 @@ static anf_graph *template_of(const anfi_sh_model *m, const anfi_sh_op *op) {
   return ours ? anfi_trace_find(t, anfi_sprintf(t->arena, "%s_", short_name(op))) : NULL;
 }
 
+/* custom_call @NAME of an op that the host registered, or NULL. */
+static const anfi_host *host_of(const anfi_sh_model *m, const anfi_sh_op *op) {
+  bool calls = op->symbol && strcmp(op->name->s, "stablehlo.custom_call") == 0;
+  return calls ? anfi_host_find(m->t->cx, op->symbol->s, op->symbol->len) : NULL;
+}
+
 bool anfi_sh_knows(const anfi_sh_model *m, const anfi_sh_op *op) {
-  return template_of(m, op) != NULL;
+  return template_of(m, op) || host_of(m, op);
 }
 
 /* ---- bodies ---- */
@@ -296,9 +302,24 @@ static const anfi_traced **arguments(anfi_sh_build *b, anfi_sh_scope *s, const a
   return takes_all(b, op, f) ? all : NULL;
 }
 
+static const anfi_traced *call_host(anfi_sh_build *b, const anfi_sh_op *op, const anfi_host *h,
+                                    const anfi_traced *const *in) {
+  if (b->lifted)
+    return anfi_sh_refuse(b, op, "a place in the body of another op, where the host is not called");
+  anf_node **all = ANFI_NEW_N(b->t->arena, anf_node *, op->in.n + 1);
+  for (size_t i = 0; i < op->in.n; i++)
+    if (!(all[i] = anfi_traced_to_node(b->t, in[i]))) return NULL;
+  const anfi_attrs *attrs = anfi_host_attrs(b->to->module, h);
+  anf_node *call = anfi_apply(b->to, anfi_host_op(h), attrs, op->in.n, all);
+  if (anfi_host_op(h) == ANF_OP_HostEffect && op->types.n) anfi_add_effect(b->to, call);
+  return anfi_sh_results(b, op, call);
+}
+
 const anfi_traced *anfi_sh_operation(anfi_sh_build *b, anfi_sh_scope *s, const anfi_sh_op *op,
                                      const anfi_traced *const *in) {
   anf_graph *f = template_of(b->model, op);
+  const anfi_host *h = f ? NULL : host_of(b->model, op);
+  if (h) return call_host(b, op, h, in);
   if (!f) return anfi_sh_refuse(b, op, "a name that no template has");
   if (b->lifted && !is_elementwise(op))
     return anfi_sh_refuse(

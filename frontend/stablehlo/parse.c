@@ -435,6 +435,13 @@ static bool alias(anfi_sh_text *r) {
   return v != NULL;
 }
 
+/* sdy.mesh @name = <[], device_ids=[0]> {..}: names devices, which shardings speak of; they change no value. */
+static bool mesh(anfi_sh_text *r) {
+  if (!anfi_sh_expect(r, "@") || !anfi_sh_word(r)) return anfi_sh_wants(r, "the name of a mesh");
+  if (!anfi_sh_expect(r, "=") || !anfi_sh_skip(r)) return false;
+  return !anfi_sh_sees(r, "{") || anfi_sh_skip(r);
+}
+
 static bool module_head(anfi_sh_text *r) {
   if (anfi_sh_takes(r, "@") && !(anfi_sh_sees(r, "\"") ? anfi_sh_quoted(r) : anfi_sh_word(r)))
     return anfi_sh_wants(r, "the name of a module");
@@ -450,6 +457,7 @@ bool anfi_sh_read(anfi_sh_model *m, const char *text, size_t len) {
     if (anfi_sh_takes(&r, "func.func") || anfi_sh_takes(&r, "func")) good = function(&r);
     else if (!open && anfi_sh_takes(&r, "module")) open = good = module_head(&r);
     else if (anfi_sh_takes(&r, "#")) good = alias(&r);
+    else if (open && anfi_sh_takes(&r, "sdy.mesh")) good = mesh(&r);
     else if (open && anfi_sh_takes(&r, "}")) open = false;
     else if (anfi_sh_takes(&r, "loc")) good = anfi_sh_skip(&r);
     else good = anfi_sh_wants(&r, "a function");

@@ -31,9 +31,9 @@ def _is_named_tuple(x: Any) -> bool:
 
 
 def field_names(kind: Any) -> tuple[str, ...] | None:
-    """The fields of a dataclass or named tuple; None for other classes."""
+    """The fields of a dataclass or named tuple; None for other classes, and for those that a library takes apart in its own way."""
     own = getattr(kind, "_anfora_names", None)
-    if own is not None or kind in REGISTERED:
+    if own is not None or kind in REGISTERED or any(of(kind) for of in FOREIGN):
         return own
     if dataclasses.is_dataclass(kind):
         return tuple(f.name for f in dataclasses.fields(kind))
@@ -51,6 +51,7 @@ class Node:
 
 REGISTERED: dict[type, Node] = {}
 OTHERS: list[Callable] = []  # each gives a Node for an object of a class that another library takes apart, else None
+FOREIGN: list[Callable] = []  # each tells whether a class is a dataclass that another library takes apart otherwise than by its fields
 _KINDS: dict[Any, type] = {}  # (class, names of the parts, what is constant) -> the class in programs
 
 

@@ -537,6 +537,108 @@ def test_objects_that_jax_takes_apart():
     same(part.args, (x,))
 
 
+def test_dataclasses_with_an_own_init():
+    """As Equinox's modules are: JAX makes them without their __init__, and numbers of Python that are static are constants."""
+    need_jax()
+
+    @dataclasses.dataclass(init=False)
+    class Linear:
+        w: Any
+        b: Any
+        size: int = dataclasses.field(metadata={"static": True})
+
+        def __init__(self, m, n):
+            self.w, self.b, self.size = np.ones((m, n)) / m, None, n
+
+        def __call__(self, x):
+            return jnp.broadcast_to(x @ self.w, (len(x), self.size))
+
+    @dataclasses.dataclass(init=False)
+    class Net:
+        layers: Any
+
+        def __init__(self, *sizes):
+            self.layers = [Linear(m, n) for m, n in zip(sizes, sizes[1:])]
+
+        def __call__(self, x):
+            for layer in self.layers:
+                x = jnp.tanh(layer(x))
+            return x
+
+    def register(kind, parts, constants):
+        def unflatten(constant, values):
+            x = object.__new__(kind)
+            vars(x).update(zip((*parts, *constants), (*values, *constant)))
+            return x
+        jax.tree_util.register_pytree_node(kind, lambda x: ([getattr(x, n) for n in parts], tuple(getattr(x, n) for n in constants)), unflatten)
+    register(Linear, ("w", "b"), ("size",))
+    register(Net, ("layers",), ())
+
+    def step(net, x):
+        value, g = jax.value_and_grad(lambda n: jnp.sum(n(x) ** 2))(net)
+        return jax.tree.map(lambda p, d: p - 0.1 * d, net, g), value
+    f, net = anfora.from_jax(step), Net(3, 4, 2)
+    got = f(net, x23())
+    same(got, step(net, x23()))
+    assert type(got[0]) is Net and got[0].layers[1].size == 2 and got[0].layers[0].b is None
+    same(f(*got[:1], x23()), step(jax.tree.map(np.asarray, got[0]), x23()))
+
+
+def test_callbacks_are_operations_of_the_host():
+    """With several arguments and results, in a choice, for each lane of vmap; what one raises is raised, and only where it is called."""
+    need_jax()
+
+    def spread(x, k):
+        if k["s"] > 5:
+            raise ValueError("too large")
+        return np.sort(x) * k["s"], np.int32(3)
+
+    def f(x):
+        like = jax.ShapeDtypeStruct(x.shape, x.dtype), jax.ShapeDtypeStruct((), jnp.int32)
+        a, b = lax.cond(x[0] > 0, lambda: jax.pure_callback(spread, like, x, {"s": x[0]}), lambda: (x, jnp.int32(1)))
+        sums = jax.vmap(lambda r: jax.pure_callback(lambda q: q.sum(), like[0].update(shape=()), r, vmap_method="sequential"))(jnp.stack([x, a]))
+        return a, b, sums
+    g = anfora.from_jax(f)
+    for x in (np.array([2.0, 1.0, 3.0]), np.array([-9.0, 1.0, 3.0])):
+        same(g(x), f(x))
+    try:
+        g(np.array([9.0, 1.0, 3.0]))
+    except anfora.RunError as e:
+        assert "E0444" in str(e) and "too large" in f"{e} {e.__cause__}", e
+    else:
+        raise AssertionError("it was not raised")
+
+
+def test_callbacks_that_count():
+    """jax.debug.print and others without a result, and io_callback, are called in their order each time that the program is."""
+    need_jax()
+    from jax.experimental import io_callback
+    said = []
+
+    def f(x):
+        jax.debug.callback(lambda y, k: said.append((y.dtype, y.tolist(), k)), x, k="first")
+        n = io_callback(lambda: np.int32(len(said)), jax.ShapeDtypeStruct((), jnp.int32))
+        jax.debug.callback(lambda n: said.append(int(n)), n)
+        return lax.fori_loop(0, 2, lambda i, y: (jax.debug.callback(lambda y: said.append(float(y[0])), y), y * 2)[1], x) + n
+    g, x = anfora.from_jax(f), np.array([0.1, 3.0])
+    want = [(np.float64, [0.1, 3.0], "first"), 1, 0.1, 0.2]
+    for _ in range(2):
+        said.clear()
+        same(g(x), 4 * x + 1)
+        assert said == want, said
+    said.clear()
+    same(anfora.grad(anfora.from_jax(lambda x: jnp.sum(f(x) ** 2)))(x), 8 * (4 * x + 1))
+    assert said == want, said
+
+
+def test_linear_algebra_of_lapack_that_has_a_definition():
+    need_jax()
+    a, c, d = np.random.default_rng(1).normal(size=(3, 4, 4))
+    f = lambda a, c: (lax.linalg.ormqr(*(lambda h, t: (h.mT, t))(*jnp.linalg.qr(a, mode="raw")), c, left=False, transpose=True),  # noqa: E731
+                      lax.linalg.tridiagonal_solve(c[0], c[1] + 9, c[2], d))
+    same(anfora.from_jax(f)(a, c), f(a, c))
+
+
 def test_typed_keys_of_random_numbers():
     need_jax()
     k = jax.random.key(3)

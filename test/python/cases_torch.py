@@ -781,3 +781,52 @@ def test_quantised_graphs_of_pt2e():
         for a, b in zip(f(x), torch.compile(f, backend="anfora")(x)):
             close(a, b, 1e-5)
     assert not at.fallbacks, at.fallbacks
+
+
+def test_lists_that_are_searched_row_by_row():
+    """As in the sampling of radiance fields: a list for each row, sorted by a sorter, other sides and types; and a number in a list."""
+    need_torch()
+    lists, values = torch.rand(2, 3, 5).sort(-1)[0], torch.rand(2, 3, 4)
+    mixed, whole = torch.rand(3, 5), torch.tensor([1, 3, 5])
+    cases = [(torch.searchsorted, lists, values), (lambda s, v: torch.searchsorted(s, v, side="right", out_int32=True), lists, values),
+             (lambda s, v: torch.searchsorted(s, v, sorter=s.argsort(-1)), mixed, values[0]), (lambda s: torch.searchsorted(s[0], 0.5, sorter=s[0].argsort()), mixed),
+             (lambda s: torch.bucketize(3, s, right=True), whole), (torch.searchsorted, torch.zeros(2, 0), torch.zeros(2, 3))]
+    for f, *xs in cases:
+        torch._dynamo.reset()
+        close(f(*xs), torch.compile(f, backend="anfora")(*xs))
+    assert not at.fallbacks, at.fallbacks
+
+
+def test_attention_with_functions_of_scores():
+    """flex_attention, which eager computes on CPUs without gradients alone: heads that share keys, a mask of blocks, its sums."""
+    need_torch()
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+    document, slopes = torch.tensor([0] * 3 + [1] * 5), torch.rand(4)
+    mask = create_block_mask(lambda b, h, i, j: (i >= j) & (document[i] == document[j]), None, None, 8, 8, device="cpu")
+
+    def f(q, k, v):
+        return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: 3 * torch.tanh(s / 3) + slopes[h] * (j - i), block_mask=mask, enable_gqa=True, return_lse=True)
+    q, k, v = torch.randn(1, 4, 8, 2), torch.randn(1, 2, 8, 2), torch.randn(1, 2, 8, 2)
+    for a, b in zip(f(q, k, v), torch.compile(f, backend="anfora")(q, k, v)):
+        close(a, b, 1e-5)
+    assert not at.fallbacks, at.fallbacks
+
+
+def test_sizes_that_the_program_computes_run_in_pytorch():
+    """Numbers of elements, which Dynamo captures when it is told to, as sizes, ends of slices and masks; the parts between are compiled."""
+    need_torch()
+    layer = nn.Linear(3, 3).double()
+
+    def f(x, n, mask):
+        k = n.item()
+        torch._check(k >= 0)
+        torch._check(k <= x.size(0))
+        h = layer(x)
+        return h[:k].sum(0) * torch.ones(k, dtype=x.dtype).sum() + h[mask].square().mean()
+    x = torch.randn(5, 3, dtype=torch.float64)
+    with torch._dynamo.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True), contextlib.redirect_stderr(io.StringIO()):
+        compiled = torch.compile(f, backend="anfora", fullgraph=True)
+        for k in (2, 5):
+            want, got = ((g(x, torch.tensor(k), x[:, 0] > -k), layer.weight.grad) for g in (f, compiled))
+            close(want[0], got[0])
+    assert at.fallbacks["aten.slice.Tensor"] == 1, at.fallbacks

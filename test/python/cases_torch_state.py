@@ -10,7 +10,7 @@ if HAS_TORCH:
     import torch
     from torch import nn
     from torch.nn import functional as F
-    from anfora import CompileError
+    from anfora import CompileError, RunError
     import anfora.torch as at
 
 
@@ -215,3 +215,72 @@ def test_steps_count_as_writes():
     value = (model(x).relu() @ model.weight).sum()
     step(x, x + 1)
     raises(RuntimeError, "modified by an inplace operation", value.backward)
+
+
+def test_optimizers_that_make_their_state_in_their_first_step():
+    """Outside of PyTorch nearly all do; with another value than 0, a state in another order of memory, and rates that are factors of in-place ops."""
+    need_torch()
+
+    class Own(torch.optim.Optimizer):
+        def __init__(self, params, lr=0.1, number=False):
+            super().__init__(params, dict(lr=lr, number=number))
+
+        @torch.no_grad()
+        def step(self, closure=None):
+            for group in self.param_groups:
+                for p in group["params"]:
+                    if p.grad is None:
+                        continue
+                    state = self.state[p]
+                    if not state:
+                        state["slow"], state["count"] = p.clone().contiguous(), torch.zeros(())
+                        if group["number"]:
+                            state["turns"] = 0
+                    state["count"] += 1
+                    p.sub_(p.grad, alpha=group["lr"])
+                    state["slow"].lerp_(p, 0.5)
+                    p.add_(state["slow"] - p, alpha=0.1 / state["count"].item())
+
+    def change(m, i):
+        m[0].requires_grad_(i == 1)
+    step = same_changes(layers(nn.Tanh), lambda m, i: None, 4, optimizer=Own)
+    assert sum(map(len, step.codes.values())) == 1
+    same_changes(layers(nn.Tanh), change, 4, optimizer=Own)
+    same_changes(lambda: nn.Sequential(nn.Unflatten(1, (1, 1, 3)), nn.Conv2d(1, 2, (1, 2)), nn.Flatten(), nn.Linear(4, 2)).to(memory_format=torch.channels_last),
+                 lambda m, i: None, 3, optimizer=Own)
+
+    model = layers(nn.Tanh)().double()
+    x, y = torch.randn(4, 3).double(), torch.randn(4, 2).double()
+    optimizer = Own(model.parameters(), number=True)
+    raises(CompileError, "keeps turns in its state", lambda: at.compile_step(model, F.mse_loss, optimizer)(x, y))
+    assert not optimizer.state
+    optimizer = Own(model.parameters())
+    step = at.compile_step(model, F.mse_loss, optimizer, stop_at_nan=True)
+    raises(RunError, "", lambda: step(x * math.nan, y))
+    assert not optimizer.state
+    step(x, y)
+    assert optimizer.state[model[0].weight]["count"] == 1
+
+
+def test_optimizers_whose_steps_change_more_than_their_state_are_refused():
+    """A trace has the numbers of one step."""
+    need_torch()
+
+    class Own(torch.optim.Optimizer):
+        def __init__(self, params, change):
+            super().__init__(params, dict(lr=0.1, k=1))
+            self.change = change
+
+        @torch.no_grad()
+        def step(self, closure=None):
+            for group in self.param_groups:
+                self.change(group)
+                for p in group["params"]:
+                    p.add_(p.grad, alpha=-group["lr"] / group["k"])
+    model, x, y = nn.Linear(3, 2), torch.randn(4, 3), torch.randn(4, 2)
+    for change, name in ((lambda g: g.update(k=g["k"] + 1), "setting k"), (lambda g: g.update(lr=g["lr"] * 0.5), "setting lr"), (lambda g: g["lr"].mul_(0.5), "setting lr"),
+                         (lambda g: g.setdefault("turns", 3), "setting turns")):
+        raises(CompileError, f"changes its {name} in each step", lambda: at.compile_step(model, F.mse_loss, Own(model.parameters(), change))(x, y))
+    optimizer = Own(model.parameters(), len)
+    optimizer.state["all"]["count"] = torch.zeros(())
+    raises(CompileError, "of no parameter", lambda: at.compile_step(model, F.mse_loss, optimizer)(x, y))

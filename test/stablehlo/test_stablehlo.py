@@ -181,6 +181,10 @@ def values():
               "tensor<5xi32>"), ["[1, 2, 3]", "9"], "[9, 1, 9, 2, 9]")
     gives("half away from zero", one("stablehlo.round_nearest_afz %a : tensor<4xf64>", "%a: tensor<4xf64>", "tensor<4xf64>"),
           ["[0.5, -2.5, 0.49999999999999994, -0.2]"], "[1.0, -3.0, 0.0, -0.0]")
+    gives("shardings, which are notes", """module @m {
+  sdy.mesh @one = <[], device_ids=[0]> {stablehlo.mesh = {axes = [], device_ids = dense<0> : tensor<1xi64>}}
+  sdy.mesh @two = <["x"=1]>
+""" + one("stablehlo.add %a, %a {sdy.sharding = #sdy.sharding_per_value<[<@one, [{}]>]>} : tensor<2xf32>") + "}", ["[1.0, 2.0]"], "[2.0, 4.0]")
     gives("a splat of a megabyte", one("stablehlo.constant dense<1.5> : tensor<512x512xf32>", "", "tensor<512x512xf32>").replace(
         "  return %0 : tensor<512x512xf32>", "  %s = stablehlo.slice %0 [3:5, 7:8] : (tensor<512x512xf32>) -> tensor<2x1xf32>\n  return %s : tensor<2x1xf32>").replace(
         "-> tensor<512x512xf32> {", "-> tensor<2x1xf32> {"), [], "[[1.5], [1.5]]")
@@ -259,6 +263,7 @@ def refusals():
     refused("an op without types", function("  %0 = stablehlo.add %a, %a\n  return %0 : tensor<f32>"), "E1220", ":3:3:")
     refused("a function without an end", "func.func @main() -> tensor<f32> {", "E1220")
     refused("a text without an end", 'module @"abc', "E1220", "the end of a text")
+    refused("a mesh without a name", "module { sdy.mesh = <[]> }", "E1220", "@")
     refused("a module whose name is none", "module @? { }", "E1220", "the name of a module")
     refused("a value defined twice", function("  %0 = stablehlo.add %a, %a : tensor<f32>\n  %0 = stablehlo.multiply %a, %a : tensor<f32>\n  return %0 : tensor<f32>"),
             "E1223", ":3:3:", "%0 is defined twice")

@@ -138,7 +138,8 @@ class _Lowered:
 
     @property
     def text(self) -> str:
-        return self.core.print("ir")
+        """Without its marks of effects: of a text that has some, the calls that nobody marked would have none."""
+        return re.sub(r"^( *)effect ", r"\1", self.core.print("ir"), flags=re.M)
 
 
 class FromJax(Compiled):

@@ -3,13 +3,16 @@
 classes that are registered with JAX are records of their parts."""
 from __future__ import annotations
 
+import dataclasses
 import functools
+import inspect
 from typing import Any, Callable
 
 import jax
 import numpy as np
+from jax._src.tree_util import _registry
 
-from .._tree import OTHERS, Node, field_names, register_pytree_node, registered, taken_apart
+from .._tree import FOREIGN, OTHERS, Node, field_names, register_pytree_node, registered, taken_apart
 
 
 def is_key(x: Any) -> bool:
@@ -56,6 +59,14 @@ def kind_of(x: Any) -> tuple:
 TREE = Node(lambda x: jax.tree_util.tree_flatten(x, is_leaf=lambda y: y is not x), jax.tree_util.tree_unflatten)
 
 
+@functools.cache
+def _is_foreign(kind: Any) -> bool:
+    """A dataclass of JAX's that is not made of its fields, as most modules of Equinox: JAX knows which of these are constants."""
+    if kind not in _registry or not dataclasses.is_dataclass(kind):
+        return False
+    return list(inspect.signature(kind.__init__).parameters)[1:] != [f.name for f in dataclasses.fields(kind)]
+
+
 def _apart(x: Any) -> Node | None:
     """Objects of classes that are registered with JAX, such as modules of Equinox and Flax's FrozenDict."""
     own = isinstance(x, (type, dict, tuple, list)) or field_names(type(x)) is not None or jax.tree_util.all_leaves([x])
@@ -70,4 +81,5 @@ def with_constants(x: Any) -> tuple[type, list] | None:
 
 
 OTHERS.append(_apart)
+FOREIGN.append(_is_foreign)
 register_pytree_node(type(jax.random.key(0)), lambda k: ((jax.random.key_data(k),), _impl(k)), _made)

@@ -26,7 +26,7 @@ from jax._src.random import random_gamma_p
 from jax._src.util import Unhashable
 from jax.custom_derivatives import custom_jvp_call_p, custom_vjp_call_p
 
-from . import _values
+from . import _callbacks, _values
 
 __all__ = ["lowered"]
 
@@ -303,7 +303,7 @@ def _plainly(ctx: Any, *args: Any, **params: Any) -> Any:
 
 
 PARAMETERS_FIRST = {lax.regularized_incomplete_beta_p: 2, lax.zeta_p: 1, lax.polygamma_p: 1}  # arguments without a derivative
-VALUES = _values.values(_plainly)
+VALUES = (*_values.values(_plainly), *_callbacks.lowerings(_plainly))
 REDUCING = (lax.reduce_p, lax.reduce_window_p, lax.scatter_max_p, lax.scatter_min_p, lax.scatter_p, lax.scatter_add_p, lax.scatter_mul_p,
             lax.scatter_sub_p, lax.select_and_scatter_p)
 RULED = (lax.igamma_p, lax.igammac_p, lax.regularized_incomplete_beta_p, lax.erf_inv_p, lax.zeta_p, lax.polygamma_p, lax.abs_p, lax.max_p,

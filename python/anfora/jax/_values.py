@@ -220,6 +220,7 @@ def values(plainly: Callable) -> tuple:
     return ((linalg.cholesky_p, _cholesky), (linalg.triangular_solve_p, linalg._triangular_solve_lowering),
             (linalg.lu_p, of(linalg._lu_python)), (linalg.geqrf_p, of(_geqrf)), (linalg.householder_product_p, of(_product, False)),
             (linalg.eigh_p, _of_reals(of(_eigh), plainly)), (linalg.svd_p, _of_reals(of(_svd), plainly)),
+            (linalg.ormqr_p, of(linalg._ormqr_lowering, False)), (linalg.tridiagonal_solve_p, of(linalg._tridiagonal_solve_jax, False)),
             (lax.zeta_p, of(_zeta, False)), (lax.polygamma_p, of(_polygamma, False)))
 
 

@@ -29,6 +29,7 @@ UNQUOTED = re.compile(r'["\\\n]')  # what a text in a program has not
 
 AGAIN = torch.ops.higher_order.run_with_rng_state  # draws the numbers of a forward pass that is computed again
 TRUTHS = {torch.ops.aten.bernoulli.p}  # draw 0 and 1, which the host gives as truth values: a backward pass keeps them
+COMPUTED = {torch.ops.aten.select.int}  # take an integer that the program computes
 SCALAR = {"add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "truediv": "{} / {}", "pow": "Power({}, {})", "neg": "Neg({})",
           "sym_float": "{}", "_sym_sqrt": "Sqrt({})", "sym_sqrt": "Sqrt({})"}
 
@@ -473,6 +474,8 @@ class Writer:
         for i, a in enumerate(schema):
             x = node.args[i] if i < len(node.args) else node.kwargs.get(a.name, a.default_value)
             values["self_" if a.name == "self" else a.name] = self.argument(x)
+            if "int" in str(a.type) and node.target not in COMPUTED and any(isinstance(v, Value) for v in _listed(values.get(a.name))):
+                raise Unsupported(f"{a.name} is a number that the program computes")
         return values
 
     def _result(self, r: Any, out: Any) -> Any:

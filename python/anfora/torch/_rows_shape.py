@@ -483,14 +483,23 @@ def kthvalue(g: Any, self_: Value, k: int, dim: int, keepdim: bool) -> Any:
     return [g.reshape(g.slice(v, along(self_, dim), k - 1, k), o.shape) for v, o in zip(values, g.out)]
 
 
-@row("searchsorted.Tensor")
-def searchsorted(g: Any, sorted_sequence: Value, self_: Value, out_int32: bool, right: bool, side: Any, sorter: Any) -> Any:
-    if sorted_sequence.ndim != 1 or sorter is not None:
-        raise Unsupported("it searches several lists, or by a sorter")
-    return g.cast(g.let(f'SearchSorted({sorted_sequence}, {self_}, side="{"right" if right or side == "right" else "left"}")',
-                        torch.int64, g.out.shape), g.out.dtype)
+@row("searchsorted.Tensor", "searchsorted.Scalar")
+def searchsorted(g: Any, sorted_sequence: Value, self_: Any, out_int32: bool, right: bool, side: Any, sorter: Any) -> Any:
+    if not isinstance(self_, Value):
+        self_ = g.cast(self_, torch.float64 if isinstance(self_, float) else torch.int64)
+    lists, dtype = sorted_sequence, torch.promote_types(sorted_sequence.dtype, self_.dtype)
+    if not self_.numel or not lists.numel:
+        return f"Zeros(shape={g.out.shape}, dtype={DTYPES[g.out.dtype]})"
+    if sorter is not None:
+        lists = g.let(f"TakeAlongAxis({lists}, {sorter}, axis={max(0, lists.ndim - 1)})", lists.dtype, lists.shape)
+    lists, values = g.cast(lists, dtype), g.cast(self_, dtype)
+    search = f'SearchSorted({{}}, {{}}, side="{"right" if right or side == "right" else "left"}")'
+    if lists.ndim > 1:
+        lists, values = (g.reshape(x, (x.numel // x.shape[-1], x.shape[-1])) for x in (lists, values))
+        search = f"vmap(fn (s, v) {{{{ {search.format('s', 'v')} }}}})({{}}, {{}})"
+    return g.cast(g.let(search.format(lists, values), torch.int64, values.shape), g.out.dtype)
 
 
-@row("bucketize.Tensor")
-def bucketize(g: Any, self_: Value, boundaries: Value, out_int32: bool, right: bool) -> Any:
+@row("bucketize.Tensor", "bucketize.Scalar")
+def bucketize(g: Any, self_: Any, boundaries: Value, out_int32: bool, right: bool) -> Any:
     return searchsorted(g, boundaries, self_, out_int32, right, None, None)

@@ -189,13 +189,21 @@ def _without_onednn() -> Any:
         torch._C._set_mkldnn_enabled(before)
 
 
+def _with_negative(add: Any) -> Callable:
+    """x - a * y for a number a that is an input, on whose value PyTorch's `sub` decides in a trace."""
+    return lambda x, y, alpha=1: add(x, y, alpha=-alpha) if isinstance(alpha, torch.SymFloat) else NotImplemented
+
+
+SUBTRACTED = {torch.ops.aten.sub.Tensor: _with_negative(torch.ops.aten.add.Tensor), torch.ops.aten.sub_.Tensor: _with_negative(torch.ops.aten.add_.Tensor)}
+
+
 def _recorded(f: Callable, args: tuple, context: Any = torch.no_grad) -> Any:
     """The graph of a function of tensors as it is: it may call autograd, and write tensors in place."""
     def first(*given: Any) -> Any:
         with context():
             return f(*given)
     with torch.no_grad(), _without_onednn():
-        gm = make_fx(first, **HOW)(*args)
+        gm = make_fx(first, SUBTRACTED, **HOW)(*args)
     for n in reversed(gm.graph.nodes):  # what measures times
         if getattr(n.target, "namespace", "") == "profiler" and not n.users:
             gm.graph.erase_node(n)
@@ -299,6 +307,8 @@ def _refuse_hooks(model: torch.nn.Module, optimizer: Any, params: list, sums: bo
     from torch.nn.modules import module
     from torch.optim import optimizer as optimizers
     where = ""
+    if any(not isinstance(k, torch.Tensor) for k in optimizer.state):
+        raise refuse(f"{type(optimizer).__name__} keeps state that is of no parameter", "keep it in the state of each parameter")
     for name, m in model.named_modules():
         if m._backward_hooks or m._backward_pre_hooks:
             where = f"the module {name or type(m).__name__} has a hook of its backward pass"
@@ -342,17 +352,35 @@ def _update(optimizer: Any, groups: list, clip: Callable | None, reached: list[b
             o.state[p] = {k: v.double() if tensors and not v.dim() else v for k, v in s.items()}  # eager's numbers are doubles
         if clip is not None:
             clip(params)
-        held = own(o)
+        held, settings = own(o), [dict(g) for g in o.param_groups]
+        versions = [rate._version for rate in rates]
         with numbers_of_traces(type(o)):
             inspect.unwrap(type(optimizer).step)(o)
         for p, s in zip(params, states) if tensors else ():
             for k, v in o.state[p].items():
-                o.state[p][k] = s[k].copy_(v) if v is not s[k] else v
+                o.state[p][k] = s[k].copy_(v) if k in s and v is not s[k] else v
+        _refuse_moved(o, settings, [rate._version == v for rate, v in zip(rates, versions)])
         changed = [name for (name, v), (_, before) in zip(own(o), held) if v != before] or [name for name, _ in own(o)[len(held):]]
         if changed:
             raise refuse(f"{type(o).__name__} changes its attribute {changed[0]} in each step", "keep it in `state`, as a tensor of one number")
-        return params, [o.state[p] for p in params]
+        return params, [_kept(o, o.state[p]) for p in params]
     return update
+
+
+def _refuse_moved(optimizer: Any, settings: list, kept: list) -> None:
+    """A setting that the step itself changes, `group["k"] += 1`, would be the same in all steps; so would a rate that is not kept."""
+    for group, before, rate in zip(optimizer.param_groups, settings, kept):
+        moved = [k for k, v in group.items() if k not in before or v is not before[k] and (isinstance(v, torch.Tensor) or v != before[k])]
+        for k in moved or ([] if rate else ["lr"]):
+            raise refuse(f"{type(optimizer).__name__} changes its setting {k} in each step", "change it between steps, or keep it in `state`, as a tensor of one number")
+
+
+def _kept(optimizer: Any, state: dict) -> dict:
+    """What an optimizer keeps of a parameter, which are tensors: numbers of Python would be those of the trace in all steps."""
+    for name, x in state.items():
+        if x is not None and not isinstance(x, torch.Tensor):
+            raise refuse(f"{type(optimizer).__name__} keeps {name} in its state, which is no tensor", "keep it as a tensor of one number")
+    return {name: x for name, x in sorted(state.items()) if x is not None}
 
 
 # ---- the program ----
@@ -426,9 +454,10 @@ class _Code:
             if last and not r and any(p is b for b in begun):
                 step.optimizer.state[p] = {}
         states = [step.optimizer.state[p] for p in params]
-        self.keys = [sorted(k for k, v in s.items() if isinstance(v, torch.Tensor)) for s in states]
-        self.orders = [_order(t) for t in self._state(batch)]
+        self.keys = [sorted(_kept(step.optimizer, s)) for s in states]
+        self.begun: list = []  # (parameter, key) of states that this step makes
         update = self._optimizer(states, list(self.reached)) if last else None
+        self.orders = [_order(t) for t in self._state(batch)]
         b = Builder()
         root = b.unit(self, "step", lambda u: self._text(b, u, forward, update))
         self.program = b.program(root, self.names, "<torch step>")
@@ -546,7 +575,14 @@ class _Code:
 
         def traced(tensors: bool) -> Any:
             update = _update(step.optimizer, step.counts, step.clip, reached, self.branches, [_hooks_of(p) for p in step.params], tensors)
-            return _pure(_recorded(update, args), args, self.branches.settle)
+
+            def noted(*given: list) -> tuple:
+                nonlocal made
+                out = update(*given)
+                made = torch.utils._pytree.tree_flatten(out)[1]
+                return out
+            return _pure(_recorded(noted, args), args, self.branches.settle)
+        made: Any = None
         if inspect.signature(inspect.unwrap(type(step.optimizer).step)).parameters["closure"].default is inspect.Parameter.empty:
             raise refuse(f"{type(step.optimizer).__name__} computes the loss more than once in a step", "use torch.compile(model, backend=\"anfora\")")
         try:
@@ -560,12 +596,23 @@ class _Code:
         except GuardOnDataDependentSymNode:
             raise refuse(f"{type(step.optimizer).__name__} decides by a number of its state what to do",
                          "those of torch.optim but LBFGS and SparseAdam do not, and Lion") from None
+        self._begin(states, torch.utils._pytree.tree_unflatten([n.meta["val"] for n in gm.graph.output_node().args[0]], made)[1])
         return _Part(gm)
+
+    def _begin(self, states: list, made: list) -> None:
+        """Memory for what the optimizer's first step adds to its state."""
+        for i, (state, after) in enumerate(zip(states, made)):
+            for k in after.keys() - state.keys():
+                state[k] = torch.empty_strided(after[k].shape, after[k].stride(), dtype=after[k].dtype).zero_()
+                self.begun.append((i, k))
+            self.keys[i] = sorted(after)
 
     def holds(self, batch: tuple) -> bool:
         """Is what the trace has read of its arguments, and are the tensors that it captured, those of this call? Have the
         arguments that it writes the same order in memory?"""
-        tensors = _tensors(batch)
+        tensors, kept = _tensors(batch), self.step.optimizer.state
+        if self.last and not all(k in kept.get(p, ()) for p, keys in zip(self.step.params, self.keys) for k in keys):
+            return False
         if any(_order(tensors[i]) != order for i, order in zip(reversed(self.writes), reversed(self.orders))):
             return False
         if self.captured and any(self.step.watched.tensors().get(place) is not t for place, t in self.captured.items()):
@@ -594,6 +641,8 @@ class _Code:
     def _text(self, b: Builder, u: Any, forward: _Part, update: _Part | None) -> str:
         np, nb, ns = len(self.step.params), len(self.step.buffers), sum(map(len, self.keys))
         p, bufs, s = self._state_names()
+        places = [(i, k) for i, keys in enumerate(self.keys) for k in keys]
+        before = [name for name, place in zip(s, places) if place not in self.begun]
         rates = [f"rate{i}" for i in range(len(self.step.optimizer.param_groups))] + [f"setting{i}" for i in range(len(self.branches.values))]
         sums = [f"sum{i}" for i in range(np)] if self.summed else []
         given = [f"x{i}" for i in range(len(forward.placeholders) - np - nb)]  # frozen parameters, then the batch
@@ -624,7 +673,7 @@ class _Code:
         self.names = [*p, *bufs, *s, *sums, *written, *read, *drawn, *constants, *rates]
         head, results = self._in_order(head, [*(f"u[{i}]" for i in range(np)), *new, *(f"u[{np + i}]" for i in range(ns)), *sums, *after, "value"])
         return (f"def \ue001{u.number}\ue002({', '.join(self.names)}) {{\n{head}"
-                f"  u = {outer}({args(update, [*p, *grads, *s, *rates])})\n"
+                f"  u = {outer}({args(update, [*p, *grads, *before, *rates])})\n"
                 f"  {_many(results)}\n}}\n")
 
     def _in_order(self, head: str, results: list[str]) -> tuple[str, list[str]]:
@@ -663,6 +712,11 @@ class _Code:
                 self.bound = where
             value = self.stepper.run(*map(lent, self._inputs(batch)))
         except _core.Failure as failure:
+            of = self.step.optimizer.state
+            for i, k in self.begun:
+                of[self.step.params[i]].pop(k, None)
+                if not of[self.step.params[i]]:
+                    del of[self.step.params[i]]
             raise self.program.error(failure, RunError) from None
         torch.autograd.graph.increment_version([t for t in state if not t.is_inference()])  # autograd, and code with frozen weights, look at it
         for module, name, v in self.written:
@@ -744,8 +798,17 @@ class Step:
                 return code
         few = sum(bool(code.reads) for code in codes) < FEW
         begun = start_state(self.optimizer)
+        held = [(self.optimizer.state[p], dict(self.optimizer.state[p])) for p in self.params]
         try:
-            codes.append(self._made(batch, moving, begun, few))
+            code = self._made(batch, moving, begun, few)
+            if code.begun:
+                return code  # of one step alone
+            codes.append(code)
+        except BaseException:
+            for state, before in held:
+                for k in state.keys() - before.keys():
+                    del state[k]
+            raise
         finally:
             if not codes:
                 del self.codes[key, fixed]
@@ -796,6 +859,8 @@ def export_step(step: Step, batch: tuple, folder: str, name: str = "step") -> li
     code = step.code(batch)
     if not all(checked for *_, checked in code.reads):
         raise refuse("the step is for certain values of its arguments, which a host in C does not look at", "compute with masks and weights")
+    if code.begun:
+        raise refuse("the first step makes the optimizer's state, which a host in C only gives", "take one step before")
     if code.writes:
         raise refuse("the step writes an argument in place, which a host in C only gives", "write a clone()")
     if any(code.orders):

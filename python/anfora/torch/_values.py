@@ -12,6 +12,7 @@ from unittest import mock
 
 import torch
 import torch.nn.functional as F
+from torch._higher_order_ops.flex_attention import flex_attention, sdpa_dense
 from torch.nn.modules import batchnorm, rnn, transformer
 from torch.nn.utils.rnn import PackedSequence
 
@@ -48,9 +49,11 @@ def check_of(func: Any) -> Callable | None:
 
 
 def with_checks(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """A graph that Dynamo captured, with these checks in front."""
+    """A graph that Dynamo captured, with these checks in front, and attention with functions of scores as products and a softmax."""
     changed = False
     for n in list(gm.graph.nodes):
+        if n.target is flex_attention:
+            n.target, changed = sdpa_dense, True
         check = check_of(getattr(torch.Tensor, n.target, None) if n.op == "call_method" else n.target if n.op == "call_function" else None)
         if check is not None:
             with gm.graph.inserting_before(n):
