@@ -667,3 +667,11 @@ def test_vmap_gives_a_function_of_jax_one_lane():
     same(anfora.vmap(f, (None, 1))({"a": [2.0]}, x), x.sum(0) * 4 + 2)
     same(anfora.vmap(f, ({"a": 0, "b": None}, 0))(t, x), x.sum(1) * 3 + np.arange(4))
     same(anfora.vmap(anfora.vmap(anfora.grad(f, 1), (None, 0)), (None, 1))({"a": [2.0]}, x.reshape(2, 2, 3)), np.full((2, 2, 3), 3.0))
+
+
+def test_random_functions():
+    need_jax()
+    import random_jax
+    bad, refused = random_jax.run(1, 40, "interp")
+    assert not bad, "\n".join(bad[:2])
+    assert sum(refused.values()) < 4, refused

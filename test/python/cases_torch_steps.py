@@ -246,3 +246,29 @@ def test_values_of_one_place_have_its_slope():
     for f in (lambda y: torch.zeros(3, 5).double().scatter(1, i, y), lambda y: y.put(i, y), put, lambda y: y.index_copy(0, torch.tensor([2, 0, 2]), y * 3),
               lambda y: F.max_unpool1d(*F.max_pool1d(y, 2, 1, return_indices=True), 2, 1)):
         same_steps(lambda y, f=f: (f(y) * torch.arange(f(y).numel()).reshape(f(y).shape)).tanh().sum(), (x,), (x,))
+
+
+def test_random_steps():
+    need_torch()
+    import random_steps
+    bad, refused = random_steps.run(20, 12)
+    assert not bad, "\n".join(bad[:2])
+    assert sum(refused.values()) < 3, refused
+
+
+def test_a_state_that_begins_after_gathered_gradients_is_of_the_rate_of_then():
+    need_torch()
+    x, models = torch.randn(3, 4).double(), [nn.Linear(4, 4).double() for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    rates = [torch.optim.ASGD(m.parameters(), lr=0.1) for m in models]
+    step = at.compile_step(models[1], lambda y: y.square().mean(), rates[1], accumulate=2)
+    for i in range(4):
+        (models[0](x).square().mean() / 2).backward()
+        step(x)
+        if i % 2:
+            rates[0].step()
+            rates[0].zero_grad()
+        for o in rates:  # a scheduler that is asked after each batch
+            o.param_groups[0]["lr"] *= 0.5
+    for p, q in zip(models[0].parameters(), models[1].parameters()):
+        close(p.detach(), q.detach(), 1e-12)

@@ -181,6 +181,9 @@ def test_numbers_that_a_type_does_not_hold():
             close(f(x.clone()), torch.compile(f, backend="anfora")(x.clone()), 0)
     b = t([True, False])
     assert torch.equal(torch.compile(lambda x: x.sign(), backend="anfora")(b), b)
+    for f in (lambda x: x.all(), lambda x: torch.any(x, 0, keepdim=True)):
+        torch._dynamo.reset()
+        close(f(u), torch.compile(f, backend="anfora")(u), 0)
     with contextlib.redirect_stderr(io.StringIO()) as said:  # as PyTorch refuses them, not another number
         for f in (lambda x: x.masked_fill(x > 1, 300), lambda x: torch.where(x > 1, x, 300), lambda x: torch.full_like(x, 300), lambda x: F.threshold(x, 1, 300), lambda x: F.pad(x, (1, 1), value=300)):
             torch._dynamo.reset()

@@ -39,7 +39,7 @@ WRITES = ["{x}.add_({y})", "{x}.mul_({k})", "{x}.copy_({y})", "{x}.zero_()", "{x
           "{x}.squeeze_()", "{x}.index_fill_(0, torch.tensor([0]), {k})", "{x}.index_add_(0, torch.tensor([0]), {y})", "{x}.exp_()", "{x}.relu_()", "{x}.diagonal().fill_({k})",
           "{x}.t().mul_({k})", "{x}.view(-1)[0] = {k}", "{x}.reshape(-1)[0] = {k}", "{x}.flatten().add_({k})", "{x}.sub_({y}, alpha=2)", "{x}.addcmul_({y}, {y})", "{x}.div_({y})",
           "{x}.floor_()", "{x}.data.mul_({k})", "{x}.scatter_(0, torch.zeros_like({x}, dtype=torch.int64), {k})", "{x}[..., [0, -1]] = {k}", "{x}.transpose_(0, -1)", "{x}.lerp_({y}, 0.5)",
-          "{x}.pow_(2)", "{x}.logical_not_()", "{x}.set_({y})", "{x}[{y} > 0] += {k}", "{x}.put_(torch.tensor([0]), torch.ones(1, dtype={x}.dtype))"]
+          "{x}.pow_(2)", "{x}.logical_not_()", "{x}[{y} > 0] += {k}", "{x}.put_(torch.tensor([0]), torch.ones(1, dtype={x}.dtype))"]
 
 
 class Program:

@@ -368,7 +368,7 @@ def reduction(op: str, cast: bool, typed: bool = False) -> Any:
     def write(g: Any, self_: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
         x = g.cast(self_, g.out.dtype) if cast else self_
         r = Expr(reduced(g, op, x, dim), g.out.dtype, g.out.shape)
-        if typed:  # sums of integers have 64 bits
+        if typed:  # sums of integers have 64 bits, truths of u8 are u8 in PyTorch
             r = Expr(f"Cast({r}, dtype={DTYPES[g.out.dtype]})", g.out.dtype, g.out.shape)
         return g.reshape(g.let(f"Reshape({r}, shape={g.out.shape})", g.out.dtype, g.out.shape), g.out.shape) if keepdim else r
     return write
@@ -378,7 +378,7 @@ for _name, _op, _cast in (("sum", "Sum", True), ("sum.dim_IntList", "Sum", True)
                           ("prod.dim_int", "Prod", True), ("amax", "Max", True), ("amin", "Min", True), ("max.default", "Max", True),
                           ("min.default", "Min", True), ("any", "Any", False), ("all", "All", False),
                           ("argmax", "ArgMax", False), ("argmin", "ArgMin", False)):
-    row(_name)(reduction(_op, _cast, _op in ("Sum", "Prod")))
+    row(_name)(reduction(_op, _cast, _op in ("Sum", "Prod", "Any", "All")))
 
 
 def centred(g: Any, x: Value, dim: Any, correction: Any) -> tuple[Value, Value, float]:

@@ -797,7 +797,7 @@ class Step:
             if code.branches.values.keys() == moving.keys() and code.branches.hold(moving) and code.holds(batch):
                 return code
         few = sum(bool(code.reads) for code in codes) < FEW
-        begun = start_state(self.optimizer)
+        begun = start_state(self.optimizer) if self.gathered + 1 == self.accumulate else []
         held = [(self.optimizer.state[p], dict(self.optimizer.state[p])) for p in self.params]
         try:
             code = self._made(batch, moving, begun, few)
