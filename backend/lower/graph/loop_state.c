@@ -12,6 +12,11 @@
 #include "backend/lower/graph/loop.h"
 
 enum { LEAST_BYTES = 512, LINE = 64 };
+#ifdef ANF_HOSTILE
+enum { LEAST_GIVEN = 64 };
+#else
+enum { LEAST_GIVEN = 1 << 14 }; // bytes of a state that the caller's buffer holds
+#endif
 enum { MANY_TURNS = 256 }; // leaves: of more those that are passed on are copied
 
 static uint64_t bytes_of(const anfi_leaf *f) { return f->n * anfi_t_bytes(anfi_t_dt(f->elem)); }
@@ -296,12 +301,14 @@ static bool takes_given(const looping *l, size_t leaf) {
   return anfi_glow_takes_one(l->w, l->n, leaf, &links) && links.n == 1;
 }
 
-/* Of a loop of the entry: the caller's buffer in which the leaf is wanted, or NULL. */
+/* Of a loop of the entry: the caller's buffer in which the leaf is wanted, or NULL. A small one stays local, where nothing else
+ * may alias it; to copy it once costs less. */
 static texpr wanted_room(const looping *l, size_t leaf) {
   const glow *w = l->w;
   const texpr *to = w->to[l->n->id];
   bool entry = l->n->graph == w->todo.at[0]->g && w->self.fn == w->todo.at[0];
-  return to && entry && !w->o->nstate ? to[leaf] : NULL;
+  bool large = bytes_of(&l->leaves.at[leaf]) >= LEAST_GIVEN;
+  return to && entry && large && !w->o->nstate ? to[leaf] : NULL;
 }
 
 static void begin(looping *l, size_t i, anfi_view *given) {
