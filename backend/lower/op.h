@@ -77,6 +77,9 @@ texpr anfi_view_value(anfi_low *L, anfi_view *v);
 texpr anfi_view_force(anfi_low *L, anfi_view *v);
 /* Writes it to this buffer. */
 void anfi_view_store(anfi_low *L, anfi_view *v, texpr to);
+/* Into a larger buffer, elements from `from` on, which are v's in its order; is a part of a tensor of type t such a run? */
+void anfi_view_store_part(anfi_low *L, anfi_view *v, texpr to, texpr from);
+bool anfi_view_is_run(const anfi_view *v, const int64_t *part, const anf_type *t);
 
 /* ---- ops ---- */
 typedef struct anfi_low_op {

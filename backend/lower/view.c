@@ -416,6 +416,21 @@ void anfi_view_store(anfi_low *L, anfi_view *v, texpr to) {
   else store_each(L, v, to);
 }
 
+void anfi_view_store_part(anfi_low *L, anfi_view *v, texpr to, texpr from) {
+  uint64_t width = v->complex ? 2 : 1;
+  from = anfi_low_atom(L, anfi_ix_mulc(L, from, width));
+  anfi_view_store(L, v, anfi_low_part(L, to, anfi_lower_elem(v->dtype), from, v->n * width));
+}
+
+bool anfi_view_is_run(const anfi_view *v, const int64_t *part, const anf_type *t) {
+  size_t k = 0;
+  if (v->n < 2 || v->dtype != t->dtype) return false;
+  while (k < t->n && part[k] == 1) k++;
+  for (size_t i = k + 1; i < t->n; i++)
+    if (part[i] != t->dims[i]) return false;
+  return true;
+}
+
 texpr anfi_view_force(anfi_low *L, anfi_view *v) {
   if (v->tensor) return v->tensor;
   texpr to = anfi_low_local(L, anfi_lower_elem(v->dtype), v->n * (v->complex ? 2 : 1), "t");

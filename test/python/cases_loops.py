@@ -182,3 +182,27 @@ def test_items_of_several_shapes_stay_refused():
         assert "signatures" in str(e), e
     else:
         raise AssertionError
+
+
+def test_large_arrays_that_loops_carry_are_given():
+    """They live in the caller's buffers: given twice, with what is read of them, exchanged, after no round, and of an argument."""
+    def f(x, n):
+        z, w, given = 0.5 * x, x + 1.0, x.copy()
+        for i in range(n):
+            z[i] = w[i] * 0.5 + x[i + 1]
+            w[i + 1] = z[i] - given[i]
+            given[i:i + 3] = w[i:i + 3] * 2.0
+        u, v = x * 2.0, x * 3.0
+        for i in range(n):
+            v[i + 1] = u[i] + z[i]
+            u, v = v, u
+        s = np.sum(z * given)
+        return z, w, z, given, u, v, z[:5] + s, x
+
+    x = point(3000)
+    jitted = anfora.jit(f)
+    for n in (0, 1, 6):
+        got, want = jitted(x, np.int64(n)), f(x, n)
+        for a, b in zip(got, want):
+            assert np.allclose(a, b, rtol=1e-13), n
+        assert np.array_equal(x, point(3000))

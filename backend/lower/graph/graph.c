@@ -562,6 +562,15 @@ static tdtype return_type(const gfn *f) {
   return anfi_t_dt(f->returned < f->result.n ? f->result.at[f->returned].elem : ANF_TIR_void);
 }
 
+/* States of loops that the entry gives live in the caller's buffers from the first round on. A training step's buffers are
+ * those of its old state, which rounds may read. */
+static void want_states(glow *w, const gfn *f, const texpr *to) {
+  for (size_t i = 0; i < f->result.n && !w->o->nstate; i++) {
+    gsource s = anfi_glow_source(w->cx, (gsource){f->g->result, i});
+    if (to[i] && anfi_is_op(s.n, ANF_OP_Loop)) anfi_glow_wish(w, f->g, s.n, s.leaf, to[i]);
+  }
+}
+
 static bool lower_function(glow *w, gfn *f, bool entry) {
   anfi_low_opts o = {.fast = w->o->fast,
                      .parallel = w->o->parallel,
@@ -585,6 +594,7 @@ static bool lower_function(glow *w, gfn *f, bool entry) {
   bool traced = entry && w->o->regions;
   size_t region = traced ? anfi_glow_region_begin(w, f->g->result) : 0;
   if (traced) w->out->regions.at[region].name = w->out->entry;
+  if (entry) want_states(w, f, fr.to);
   if (!anfi_glow_body(w, f->g, arguments(w, f), fr.to, true, &v)) return false;
   if (v.n || !w->self.looped) give(w, f, &fr, v, r);
   if (traced) anfi_glow_region_end(w, region);

@@ -12,6 +12,11 @@
 #include "backend/lower/graph/loop.h"
 
 enum { LEAST_BYTES = 512, LINE = 64 };
+#ifdef ANF_HOSTILE
+enum { LEAST_GIVEN = 64 };
+#else
+enum { LEAST_GIVEN = 1 << 14 }; // bytes of a state that the caller's buffer holds
+#endif
 enum { MANY_TURNS = 256 }; // leaves: of more those that are passed on are copied
 
 static uint64_t bytes_of(const anfi_leaf *f) { return f->n * anfi_t_bytes(anfi_t_dt(f->elem)); }
@@ -296,6 +301,16 @@ static bool takes_given(const looping *l, size_t leaf) {
   return anfi_glow_takes_one(l->w, l->n, leaf, &links) && links.n == 1;
 }
 
+/* Of a loop of the entry: the caller's buffer in which the leaf is wanted, or NULL. A small one stays local, where nothing else
+ * may alias it; to copy it once costs less. */
+static texpr wanted_room(const looping *l, size_t leaf) {
+  const glow *w = l->w;
+  const texpr *to = w->to[l->n->id];
+  bool entry = l->n->graph == w->todo.at[0]->g && w->self.fn == w->todo.at[0];
+  bool large = bytes_of(&l->leaves.at[leaf]) >= LEAST_GIVEN;
+  return to && entry && large && !w->o->nstate ? to[leaf] : NULL;
+}
+
 static void begin(looping *l, size_t i, anfi_view *given) {
   glow *w = l->w;
   gplace *g = &l->place[i];
@@ -310,7 +325,10 @@ static void begin(looping *l, size_t i, anfi_view *given) {
     g->room = anfi_low_var(w->L, anfi_t_dt(f->elem), "r", anfi_t_int(w->t, anfi_t_dt(f->elem), 0));
     if (given) anfi_low_set(w->L, g->room, anfi_view_value(w->L, given));
     return;
-  case HOME_ROOM: g->room = first = anfi_low_local(w->L, f->elem, f->n, "t"); break;
+  case HOME_ROOM:
+    if (!(g->room = wanted_room(l, i))) g->room = anfi_low_local(w->L, f->elem, f->n, "t");
+    first = g->room;
+    break;
   case HOME_TURN: first = given && !g->taken ? place_at(l, i, g->at) : NULL; break;
   case HOME_STACK: first = given ? place_in(l, i, l->base) : NULL; break;
   }

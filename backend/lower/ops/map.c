@@ -606,14 +606,18 @@ static anfi_elem at_concat(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
 
 static void store_concat(anfi_low *L, const anfi_view *v, texpr to) {
   size_t axis = 0;
-  int64_t first[ANF_MAX_RANK] = {0}, dims[ANF_MAX_RANK];
+  int64_t first[ANF_MAX_RANK] = {0}, dims[ANF_MAX_RANK], stride[ANF_MAX_RANK];
   anfi_axis_in(anfi_attr_int(v->attr[0]), v->type->n, &axis);
+  anfi_dense_strides(v->type->n, v->type->dims, stride);
   for (size_t i = 0; i < v->nin; i++) {
     if (v->type->n) memcpy(dims, v->type->dims, v->type->n * sizeof *dims);
     dims[axis] = v->op == ANF_OP_Stack ? 1 : v->in[i]->type->dims[axis];
     if (!v->in[i]->n) continue;
-    store_block(L, v->in[i], anfi_type_tensor(L->cx, v->in[i]->dtype, v->type->n, dims), first, v,
-                to);
+    if (anfi_view_is_run(v->in[i], dims, v->type))
+      anfi_view_store_part(L, v->in[i], to, anfi_ix(L, (uint64_t)(first[axis] * stride[axis])));
+    else
+      store_block(L, v->in[i], anfi_type_tensor(L->cx, v->in[i]->dtype, v->type->n, dims), first, v,
+                  to);
     first[axis] += dims[axis];
   }
 }

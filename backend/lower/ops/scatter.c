@@ -142,6 +142,10 @@ bool anfi_lower_dynamic_update_slice(anfi_low *L, const anfi_low_op *q, anfi_vie
   texpr to = begin(L, q, out), start[ANF_MAX_RANK];
   for (size_t k = 0; k < t->n; k++)
     start[k] = anfi_low_clamped(L, q->in[2 + k], u->dims[k], t->dims[k]);
+  if (anfi_view_is_run(q->in[1], u->dims, t)) {
+    anfi_view_store_part(L, q->in[1], to, linear_of(L, t, start));
+    return true;
+  }
   if (!open_loops(L, &l, u->n, u->dims)) return true;
   anfi_pt p = anfi_pt_of(u->n, u->dims, l.at);
   anfi_elem e = update_at(L, q, q->in[1], &p);
