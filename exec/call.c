@@ -4,6 +4,7 @@
  * Errors and printed text come from sites of the code, in the words of the reference interpreter. A string or type is a name
  * in compiled code: a number, of the program's own first and then of the arguments'. */
 #include "backend/jit/jit.h"
+#include "base/range.h"
 #include "exec/exec.h"
 #include "runtime/rt.h"
 
@@ -309,6 +310,29 @@ static bool all_fit(const calling *c, size_t n, const anf_array *out) {
   return true;
 }
 
+static anfi_range range_of(const anfi_leaf *l, const void *at, bool written, size_t of) {
+  size_t elements = 0, bytes = anf_dtype_bytes((anf_dtype)l->type->dtype);
+  anfi_type_elements(l->type, &elements);
+  uintptr_t from = (uintptr_t)at;
+  return (anfi_range){from, from + elements * bytes, written, written, of};
+}
+
+/* Code writes results before it has read all of its arguments. The slots have the arguments. */
+static bool all_apart(const calling *c, size_t n, const anf_array *out) {
+  const anfi_leaves *param = &c->v->low.param, *result = &c->v->low.result;
+  const anfi_range *met[2];
+  anfi_range *r = ANFI_NEW_N(c->a, anfi_range, param->n + n);
+  size_t k = 0;
+  for (size_t i = 0; i < param->n; i++)
+    if (!param->at[i].scalar && !is_name(param->at[i].type))
+      r[k++] = range_of(&param->at[i], c->slot[i].ptr, false, i);
+  for (size_t i = 0; i < n; i++) r[k++] = range_of(&result->at[i], out[i].data, true, i);
+  if (!anfi_ranges_meet(r, k, met)) return true;
+  bool both = met[0]->written && met[1]->written;
+  return misfit(c, met[met[1]->written]->of,
+                both ? "it shares memory with another" : "it shares memory with an argument");
+}
+
 bool anfi_variant_run_into(anf_exec *e, anfi_variant *v, size_t n, anf_value *const *args,
                            const anf_run_opts *o, size_t nout, const anf_array *out) {
   calling c = {.cx = e->cx, .v = v, .o = o, .a = anfi_scratch(e->cx)};
@@ -317,6 +341,7 @@ bool anfi_variant_run_into(anf_exec *e, anfi_variant *v, size_t n, anf_value *co
   if (!all_fit(&c, nout, out)) return false;
   c.slot = ANFI_NEW_N(c.a, anf_generic, v->low.param.n + nout + 1);
   for (size_t i = 0; i < n; i++) put_value(&c, args[i]);
+  if (!all_apart(&c, nout, out)) return false;
   size_t returned = anfi_returned_leaf(&v->low.result);
   for (size_t i = 0; i < nout; i++)
     if (i != returned) c.slot[c.n++].ptr = out[i].data;

@@ -104,8 +104,8 @@ ANF_API anf_status anf_exec_fix(anf_exec *e, size_t i, anf_value *ANF_NULLABLE v
 ANF_API anf_status anf_exec_run(anf_exec *e, size_t n, anf_value *const *args,
                                 const anf_run_opts *o, anf_diag *d, anf_value **result);
 /* The same into the host's own buffers, which the code writes to: `out` has one for each leaf of the result, in the order of
- * its parts, dense, aligned to its elements, of the leaf's type and dims; of a weak number, i64 or f64. What they hold
- * after a failure is not said. */
+ * its parts, dense, aligned to its elements, of the leaf's type and dims; of a weak number, i64 or f64. None shares memory
+ * with another or with an argument (E0423). What they hold after a failure is not said. */
 ANF_API anf_status anf_exec_run_into(anf_exec *e, size_t n, anf_value *const *args, size_t nout,
                                      const anf_array *out, const anf_run_opts *o, anf_diag *d);
 ANF_API void anf_exec_free(anf_exec *e); // e may be NULL
