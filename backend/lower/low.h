@@ -400,7 +400,6 @@ void anfi_low_add_split_k(anfi_low *L, const anfi_mm *q, texpr sums);
 bool anfi_low_is_matvec(const anfi_mm *q);
 void anfi_low_matvec(anfi_low *L, const anfi_mm *q);
 /* weights.c: x[m, k] @ w[k, n] of a few rows, w of bytes or as it is stored */
-enum { ANFI_FEW_ROWS = 4 };
 bool anfi_low_is_few_rows(const anfi_mm *q);
 void anfi_low_weights(anfi_low *L, const anfi_mm *q);
 

@@ -2,7 +2,9 @@
 /* Sorting and searching.
  *   Sort(x)   ->   key[i] = bits of x[i], ordered as x is; order = anf_sort(key); y[i] = x[order[i]]
  * Elements become unsigned keys, of as many bits as an element has, whose order is the order wanted: -0 and 0 are one
- * key, NaN is the last in both directions. Helpers sort keys. */
+ * key, NaN is the last in both directions. Helpers sort keys.
+ *   Sort(x)[:k], ArgSort(x)[-k:]   only these k elements are found and written: nothing reads the others
+ * The last k in order are the first k of the complemented keys of the line from its end. */
 #include <math.h>
 
 #include "backend/lower/low.h"
@@ -51,9 +53,16 @@ static texpr key_of(anfi_low *L, texpr x, anf_dtype d, bool descending) {
 
 typedef struct line { // one line along the axis
   size_t outer, n, inner;
+  uint64_t m;    // elements of it that are sorted
+  bool from_end; // they are the last ones, found from the last on
   texpr order;
   anfi_loop o, i;
 } line;
+
+/* Element k of a line, from its end if that is where the order begins. */
+static texpr from_start(anfi_low *L, const line *l, texpr k) {
+  return l->from_end ? anfi_t_sub(L->t, anfi_ix(L, l->n - 1), k) : k;
+}
 
 static texpr at_line(anfi_low *L, const line *l, uint64_t n, texpr k) {
   texpr at = anfi_ix_add(L, anfi_ix_mulc(L, l->o.var, n), k);
@@ -68,10 +77,11 @@ static anfi_elem element(anfi_low *L, const line *l, const anfi_view *x, texpr k
   return anfi_view_at(L, x, &p);
 }
 
+enum { FEW = 64 }; // first elements that are found without sorting all
+
 /* The numbers of the first m in order. A few are kept in order while all pass by, which takes m steps for an
  * element at worst. */
 static texpr sorted(anfi_low *L, texpr key, size_t bytes, uint64_t n, uint64_t m) {
-  enum { FEW = 64 };
   tdtype none = anfi_t_dt(ANF_TIR_void);
   texpr order = anfi_low_local(L, ANF_TIR_index, n, "order"), count = anfi_ix(L, n), call;
   if (m < n && m <= FEW) {
@@ -91,18 +101,18 @@ static texpr sorted(anfi_low *L, texpr key, size_t bytes, uint64_t n, uint64_t m
 }
 
 /* Loops over lines, of each of which the first m are sorted. */
-static void open_lines(anfi_low *L, line *l, const anfi_view *x, size_t axis, bool descending,
-                       uint64_t m) {
+static void open_lines(anfi_low *L, line *l, const anfi_view *x, bool descending) {
   anfi_loop k;
-  anfi_split_axis(x->type, axis, &l->outer, &l->n, &l->inner);
   anfi_low_loop(L, &l->o, l->outer, "i");
   anfi_low_loop(L, &l->i, l->inner, "j");
   texpr key = anfi_low_local(L, ANF_TIR_u64, l->n, "key");
   anfi_low_loop(L, &k, l->n, "k");
-  texpr e = key_of(L, element(L, l, x, k.var).re, x->dtype, descending);
+  texpr from = anfi_low_atom(L, from_start(L, l, k.var));
+  texpr e = key_of(L, element(L, l, x, from).re, x->dtype, descending);
+  if (l->from_end) e = flip(L, e, all_bits(x->dtype));
   anfi_low_put(L, key, k.var, (anfi_elem){e, NULL}, false);
   anfi_low_loop_end(L, &k);
-  l->order = sorted(L, key, bytes_of(x->dtype), l->n, m);
+  l->order = sorted(L, key, bytes_of(x->dtype), l->n, l->m);
 }
 
 static void close_lines(anfi_low *L, line *l) {
@@ -110,17 +120,60 @@ static void close_lines(anfi_low *L, line *l) {
   anfi_low_loop_end(L, &l->o);
 }
 
-/* The first m of each line, as values, as numbers, or both. */
-static void put_lines(anfi_low *L, const line *l, const anfi_view *x, uint64_t m, texpr values,
+/* Those of each line, of `size` results, as values, as numbers, or both. */
+static void put_lines(anfi_low *L, const line *l, const anfi_view *x, uint64_t size, texpr values,
                       texpr numbers) {
   anfi_loop k;
-  anfi_low_loop(L, &k, m, "k");
-  texpr from = anfi_low_let(L, anfi_low_load(L, l->order, k.var), "from"),
-        to = at_line(L, l, m, k.var);
+  anfi_low_loop(L, &k, l->m, "k");
+  texpr from = anfi_low_let(L, from_start(L, l, anfi_low_load(L, l->order, k.var)), "from"),
+        to = at_line(L, l, size, from_start(L, l, k.var));
   if (values) anfi_low_put(L, values, to, element(L, l, x, from), false);
   if (numbers)
     anfi_low_put(L, numbers, to, (anfi_elem){anfi_t_cast(L->t, ANFI_S64, from), NULL}, false);
   anfi_low_loop_end(L, &k);
+}
+
+typedef struct range { // elements start, start + step, ... along the axis
+  size_t n;
+  int64_t start, step;
+} range;
+
+static void slice_range(const anf_node *slice, size_t axis, range *r) {
+  anf_value *at[4];
+  size_t a = 0;
+  int64_t start, step;
+  for (uint32_t k = 0; k < ANFI_LEN(at); k++)
+    at[k] = anfi_attr_value(slice->graph->module->cx, ANF_OP_Slice, slice->u.attrs, k);
+  if (!anfi_axis_in(anfi_attr_int(at[3]), slice->type->n, &a) || a != axis) return;
+  r->n = anfi_slice(r->n, at, &start, &step);
+  r->start += r->n ? start * r->step : 0;
+  r->step = r->n > 1 ? step * r->step : 1;
+}
+
+/* Chooses the elements to sort: the first or the last ones, where all users are slices that read few of them. */
+static void choose_part(const anf_node *n, size_t axis, line *l) {
+  uint64_t low = l->n, high = 0; // read: low to high - 1
+  l->m = l->n, l->from_end = false;
+  if (!n || anfi_is_result(n->graph->module, n)) return;
+  for (const anfi_use *u = n->uses; u; u = u->next) {
+    range r = {.n = l->n, .step = 1};
+    const anf_node *x = u->user;
+    if (!anfi_is_op(x, ANF_OP_Slice)) return;
+    slice_range(x, axis, &r);
+    while (!anfi_is_result(x->graph->module, x) && x->uses && !x->uses->next &&
+           anfi_is_op(x->uses->user, ANF_OP_Slice))
+      slice_range(x = x->uses->user, axis, &r);
+    if (!r.n) continue;
+    uint64_t first = (uint64_t)r.start, last = (uint64_t)(r.start + (int64_t)(r.n - 1) * r.step);
+    if (first > last) {
+      uint64_t t = first;
+      first = last, last = t;
+    }
+    low = first < low ? first : low, high = last < high ? high : last + 1;
+  }
+  if (low >= high) return;
+  uint64_t from_end = l->n - low, m = from_end < high ? from_end : high;
+  if (m <= FEW) l->m = m, l->from_end = m < high;
 }
 
 bool anfi_lower_sort(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
@@ -138,9 +191,12 @@ bool anfi_lower_sort(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   if (!out[0]->n) return true;
   anfi_axis_in(anfi_attr_int(q->attr[top ? 1 : 0]), t->n, &axis);
   anfi_view_force(L, q->in[0]);
-  uint64_t m = (uint64_t)t->dims[axis];
-  open_lines(L, &l, q->in[0], axis, descending, m);
-  put_lines(L, &l, q->in[0], m, values, numbers);
+  anfi_split_axis(q->in[0]->type, axis, &l.outer, &l.n, &l.inner);
+  uint64_t size = (uint64_t)t->dims[axis];
+  if (top) l.m = size, l.from_end = false;
+  else choose_part(q->node, axis, &l);
+  open_lines(L, &l, q->in[0], descending);
+  put_lines(L, &l, q->in[0], size, values, numbers);
   close_lines(L, &l);
   return true;
 }
