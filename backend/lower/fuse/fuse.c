@@ -160,8 +160,8 @@ bool anfi_low_widens_weights(const anf_node *n) {
   const anf_node *w = n->in[1].def;
   bool transposed = n->op == ANF_OP_Linear; // of which dot products are of one row
   if (!transposed)
-    transposed = anfi_attr_bool(
-        anfi_attr_value(n->graph->module->cx, ANF_OP_MatMul, n->u.attrs, 1));
+    transposed =
+        anfi_attr_bool(anfi_attr_value(n->graph->module->cx, ANF_OP_MatMul, n->u.attrs, 1));
   if (anfi_is_op(w, ANF_OP_Sub) && w->type && w->type->kind == ANF_TYPE_TENSOR && w->type->n == 2)
     w = w->in[0].def;
   if (!anfi_is_op(w, ANF_OP_Cast) || !w->type || w->type->dtype != ANF_F32 ||

@@ -205,7 +205,8 @@ static bool item_range(const anf_node *item, range *r) {
   r->axis = k;
   if (l.out[k].part == ANFI_PARTS) return true;
   const anfi_part *p = &s.part[l.out[k].part];
-  narrow(r, p->given[0] ? &p->v[0] : NULL, p->given[1] ? &p->v[1] : NULL, p->given[2] ? p->v[2] : 1);
+  narrow(r, p->given[0] ? &p->v[0] : NULL, p->given[1] ? &p->v[1] : NULL,
+         p->given[2] ? p->v[2] : 1);
   return true;
 }
 
