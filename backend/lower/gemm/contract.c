@@ -170,8 +170,11 @@ static void some_rows(anfi_low *L, const matmul *m, const sums *s, const texpr *
     add_steps(L, m, s, batch, row, rows, k.var, steps);
     anfi_low_loop_end(L, &k);
   }
-  for (uint64_t u = whole; u < m->inner; u++)
-    add_steps(L, m, s, batch, row, rows, anfi_ix(L, u), 1);
+  if (whole < m->inner) {
+    anfi_low_loop_range(L, &k, anfi_ix(L, whole), anfi_ix(L, m->inner), 1, "k");
+    add_steps(L, m, s, batch, row, rows, k.var, 1);
+    anfi_low_loop_end(L, &k);
+  }
   anfi_low_loop(L, &j, rows * m->cols, "j");
   anfi_elem e = rounded(s, get_sum(s, j.var), (anf_dtype)m->type->dtype);
   anfi_low_put(L, m->to, anfi_ix_add(L, base, j.var), e, s->complex);
@@ -514,14 +517,15 @@ static bool by_kernels(anfi_low *L, const matmul *whole, consumer *f) {
 }
 
 static void multiply(anfi_low *L, const matmul *m) {
-  enum { COLUMNS = 16 }; // of a product that is worth blocks
+  enum { COLUMNS = 16, LARGE = 1 << 13 }; // a product that is worth the code of blocks
   anfi_loop loop[ANF_MAX_RANK + 1];
   texpr at[ANF_MAX_RANK + 1];
   uint64_t work = m->rows * m->cols * (m->inner + 1);
   if (!anfi_low_elements(m->type)) return;
   for (size_t k = 0; k < m->nb; k++) work *= (uint64_t)m->batch[k];
   bool parallel = L->o.parallel && !L->in_parallel && work >= ANFI_PARALLEL_WORK;
-  bool blocks = m->cols >= COLUMNS && !anfi_low_complex((anf_dtype)m->type->dtype);
+  bool blocks = m->cols >= COLUMNS && m->rows * m->cols * m->inner >= LARGE &&
+                !anfi_low_complex((anf_dtype)m->type->dtype);
   uint64_t rows = blocks && m->rows >= BLOCK ? BLOCK : 1,
            steps = blocks && m->inner >= BLOCK ? BLOCK : 1, count = anfi_mm_up(m->rows, rows);
   for (size_t k = 0; k <= m->nb; k++) {
