@@ -19,9 +19,8 @@ typedef struct sums { // of a row of the result
 
 static tdtype sum_type(const anfi_low *L, anf_dtype d) {
   anf_tir_elem e = anfi_lower_elem(d);
-  if (d != ANF_BOOL && !anfi_t_is_float(anfi_t_dt(e))) // modulo 2^32 or 2^64
-    return anf_dtype_bytes(d) <= 4 ? anfi_t_dt(ANF_TIR_u32) : ANFI_S64;
-  if (!anfi_t_is_float(anfi_t_dt(e))) return ANFI_S64;
+  if (!anfi_t_is_float(anfi_t_dt(e))) // modulo 2^32 or 2^64
+    return d != ANF_BOOL && anf_dtype_bytes(d) <= 4 ? anfi_t_dt(ANF_TIR_u32) : ANFI_S64;
   return L->o.fast && e != ANF_TIR_f64 ? anfi_t_dt(ANF_TIR_f32) : ANFI_F64;
 }
 

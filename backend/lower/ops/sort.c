@@ -157,7 +157,8 @@ static void put_lines(anfi_low *L, const line *l, const anfi_view *x, uint64_t s
 
 /* ---- what is read of a sorted line ---- */
 
-typedef struct range { // elements start, start + step, ... along an axis
+enum { GONE = ANF_MAX_RANK }; // the axis after an index along it
+typedef struct range {        // elements start, start + step, ... along an axis
   size_t axis, n;
   int64_t start, step;
 } range;
@@ -197,7 +198,7 @@ static bool item_range(const anf_node *item, range *r) {
       const anfi_part *p = &s.part[l.index[i].part];
       size_t at = 0;
       if (!anfi_axis_in(p->v[0], r->n, &at)) return false;
-      *r = (range){ANF_MAX_RANK, 1, r->start + (int64_t)at * r->step, 1};
+      *r = (range){GONE, 1, r->start + (int64_t)at * r->step, 1};
       return true;
     }
   size_t k = 0;
@@ -221,7 +222,8 @@ static bool reads_part(const anf_node *n, range *r) {
 /* What a use reads, through slices of slices. */
 static bool read_by(const anf_node *user, range *r) {
   if (!reads_part(user, r)) return false;
-  while (!anfi_is_result(user->graph->module, user) && user->uses && !user->uses->next) {
+  while (r->axis != GONE && !anfi_is_result(user->graph->module, user) && user->uses &&
+         !user->uses->next) {
     range inner = *r;
     user = user->uses->user;
     if (!reads_part(user, &inner)) break;
