@@ -62,6 +62,7 @@ WEIGHTS = {
     "f32, transposed": ("f32", 1, "x @ Transpose(w)"),
     "i8": ("i8", 1, "x @ Dequantize(w, 0.01)"),
     "4 bits": ("i8", 2, "x @ Dequantize(UnpackBits(w, axis=0), 0.01)"),
+    "4 bits, groups": ("i8", 2, "x @ Reshape(Dequantize(UnpackBits(Reshape(w, (128, 16, 4096)), axis=1), Full(0.01, shape=(128, 1, 4096))), (4096, 4096))"),
 }
 
 

@@ -309,7 +309,7 @@ bool anfi_low_computes_right(const anf_node *product, bool in_place);
 /* fuse.c: may it have an epilogue? Does it multiply bytes, and sum them in i32? */
 bool anfi_low_is_product(const anf_node *n);
 bool anfi_low_is_of_bytes(const anf_node *n);
-/* fuse.c: of a product with one row, is b bytes that are widened to f32, less a zero point perhaps? They are read as bytes. */
+/* fuse.c: of a product of a few rows, is b bytes that are widened to f32, less a zero point perhaps? They are read as bytes. */
 bool anfi_low_widens_weights(const anf_node *n);
 /* fuse.c: is input i asked for its type alone? */
 bool anfi_low_asks_type(const anf_node *n, size_t i);
@@ -400,7 +400,6 @@ void anfi_low_add_split_k(anfi_low *L, const anfi_mm *q, texpr sums);
 bool anfi_low_is_matvec(const anfi_mm *q);
 void anfi_low_matvec(anfi_low *L, const anfi_mm *q);
 /* weights.c: x[m, k] @ w[k, n] of a few rows, w of bytes or as it is stored */
-enum { ANFI_FEW_ROWS = 4 };
 bool anfi_low_is_few_rows(const anfi_mm *q);
 void anfi_low_weights(anfi_low *L, const anfi_mm *q);
 

@@ -118,6 +118,8 @@ const anf_type *anfi_residual_spread_type(anf_ctx *cx, const anf_type *t, const 
 /* The range of the integers, as reals of the type that is computed in; that type, of reals of type d. */
 void anfi_quantise_range(anf_dtype code, bool wide, double *lo, double *hi);
 anf_dtype anfi_quantise_dtype(anf_dtype d);
+/* Rows of a product that reads weights of bytes as they are: more make it a product by kernels. */
+enum { ANFI_FEW_ROWS = 4 };
 /* Does it widen bytes that products read as they are? Of constants it stays, so that a weight stays one of bytes. */
 bool anfi_widens_codes(anfi_opcode op, const anf_type *from, const anf_type *to);
 

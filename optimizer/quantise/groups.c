@@ -2,12 +2,12 @@
 /* Weights with a scale for each group of steps of the sum, as of 4-bit networks. K = G groups of B steps:
  *
  *   w = Reshape(Dequantize(q, s, z), (K, N))       q: [G, B, N], s and z: [G, 1, N]
- *   x @ w   ->   Sum((X @ Cast(q, f32) - Sum(X) * z) * s, axis=0)       X = Reshape(x, (G, 1, B)), one row
+ *   x @ w   ->   Sum((X @ Cast(q, f32) - Sum(X) * z) * s, axis=0)       X: [G, M, B], of x: [M, K], few rows
  *
- * A row is bound by memory: codes are read once, as bytes, and no dequantised weight is made. The sums of a group are scaled
+ * A few rows are bound by memory: codes are read once, as bytes, and no dequantised weight is made. The sums of a group are scaled
  * after it, so that rounding is that of the group's terms. Transposed weights, q: [N, G, B], are permuted once where
  * they are constants; packed ones, q = UnpackBits(c, bits=4, axis=2), stay packed: UnpackBits(Transpose(c), axis=1).
- * Several rows multiply dequantised weights. */
+ * More rows multiply dequantised weights. */
 #include "optimizer/quantise/quantise.h"
 
 typedef struct grouped {
@@ -57,15 +57,23 @@ static void store_by_rows(quantiser *q, grouped *g) {
   g->code = by_rows(q, g->code), g->scale = by_rows(q, g->scale), g->zero = by_rows(q, g->zero);
 }
 
-/* Several rows: packed weights are dequantised in each call, by rows, which vectors do. */
+/* More than a few rows: packed weights are dequantised in each call, by rows, which vectors do. */
 static anf_node *many_rows(quantiser *q, anf_node *n, grouped *g, bool transposed) {
-  anfi_q_refuse(q, "several rows multiply weights with a scale for each group of steps");
+  anfi_q_refuse(q, "many rows multiply weights with a scale for each group of steps");
   if (!transposed || !anfi_is_op(g->code, ANF_OP_UnpackBits)) return NULL;
   store_by_rows(q, g);
   anf_node *in[3] = {g->code, g->scale, g->zero};
   anf_node *w = anfi_q_apply(q, ANF_OP_Dequantize, NULL, g->zero ? 3 : 2, in);
   if (w) w = reshaped(q, w, 2, (int64_t[]){g->groups * g->steps, g->columns});
   return w ? anfi_rewrite_matmul(&q->r, n, n->in[0].def, false, w, false) : NULL;
+}
+
+/* [M, K] as [G, M, B]. */
+static anf_node *rows_by_group(quantiser *q, const grouped *g, anf_node *x, int64_t rows) {
+  static const int64_t perm[3] = {1, 0, 2};
+  if (rows == 1) return reshaped(q, x, 3, (int64_t[]){g->groups, 1, g->steps});
+  x = reshaped(q, x, 3, (int64_t[]){rows, g->groups, g->steps});
+  return x ? anfi_q_permute(q, x, perm, 3) : NULL;
 }
 
 /* ..and the bias of Linear. */
@@ -82,12 +90,14 @@ anf_node *anfi_q_reschedule_groups(quantiser *q, anf_node *n) {
   if (n->type->dtype != ANF_F32 || n->type->n < 2 || (!linear && anfi_q_flag(n, 0)) ||
       !anfi_q_is_tensor(x) || x->type->dtype != ANF_F32 || !grouped_of(w, transposed, &g))
     return NULL;
-  if (anfi_q_count(n) > (size_t)g.columns) return biased(q, n, many_rows(q, n, &g, transposed));
-  if (g.columns < LEAST || g.groups * g.steps < LEAST || anfi_q_count(n) != (size_t)g.columns ||
-      anfi_q_count(x) != (size_t)(g.groups * g.steps))
+  size_t rows = g.columns ? anfi_q_count(n) / (size_t)g.columns : 0;
+  if (rows > ANFI_FEW_ROWS) return biased(q, n, many_rows(q, n, &g, transposed));
+  if (g.columns < LEAST || g.groups * g.steps < LEAST || !rows ||
+      anfi_q_count(n) != rows * (size_t)g.columns ||
+      anfi_q_count(x) != rows * (size_t)(g.groups * g.steps))
     return NULL;
   if (transposed) store_by_rows(q, &g);
-  anf_node *row = reshaped(q, x, 3, (int64_t[]){g.groups, 1, g.steps});
+  anf_node *row = rows_by_group(q, &g, x, (int64_t)rows);
   anf_node *codes = anfi_q_cast(q, g.code, ANF_F32);
   anf_node *y = row && codes ? anfi_rewrite_matmul(&q->r, n, row, false, codes, false) : NULL;
   if (g.zero) {

@@ -122,16 +122,13 @@ static bool store_by_rows(quantiser *q, factor *f) {
 /* One row of floats, or a few, times weights of bytes: memory bound, so bytes are read, and scales follow the product.
  *   x @ Dequantize(w, t, z)   ->   (x @ (Cast(w, f32) - z)) * t */
 static anf_node *reschedule_weights(quantiser *q, anf_node *n, bool linear) {
-  enum {
-    LEAST = 64,
-    MOST_ROWS = 4
-  }; // columns, and terms of a sum; as ANFI_FEW_ROWS of the lowering
+  enum { LEAST = 64 }; // columns, and terms of a sum
   factor b;
   anf_node *x = n->in[0].def, *w = n->in[1].def;
   uint32_t rank = n->type->n;
   size_t columns = rank > 1 ? (size_t)n->type->dims[rank - 1] : 0,
          rows = rank > 1 ? (size_t)n->type->dims[rank - 2] : 0;
-  if (n->type->dtype != ANF_F32 || !columns || !rows || rows > MOST_ROWS ||
+  if (n->type->dtype != ANF_F32 || !columns || !rows || rows > ANFI_FEW_ROWS ||
       anfi_q_count(n) != rows * columns)
     return NULL;
   if (!anfi_is_op(w, ANF_OP_Dequantize) || !anfi_q_is_tensor(w) || w->type->n != 2 ||

@@ -140,15 +140,16 @@ bool anfi_low_is_product(const anf_node *n) {
   return anfi_low_is_of_bytes(n) || anfi_low_conv_by_kernels(n);
 }
 
-/* Elements of the result for each matrix of a batch of weights: of one row, the columns. */
-static bool is_row_of(const anf_type *y, const anf_type *w) {
+/* Is y a few rows for each matrix of a batch of weights, at most so many? */
+static bool is_rows_of(const anf_type *y, const anf_type *w, size_t most) {
   size_t all = 0, want = (size_t)y->dims[y->n - 1];
   bool batch = w->n > 2 && w->n == y->n;
   for (uint32_t k = 0; batch && k + 2 < w->n; k++) {
     if (w->dims[k] < 0 || w->dims[k] != y->dims[k]) return false;
     want *= (size_t)w->dims[k];
   }
-  return (batch || w->n == 2) && anfi_type_elements(y, &all) && all == want;
+  return (batch || w->n == 2) && anfi_type_elements(y, &all) && want && all % want == 0 &&
+         all / want <= most;
 }
 
 bool anfi_low_widens_weights(const anf_node *n) {
@@ -157,10 +158,14 @@ bool anfi_low_widens_weights(const anf_node *n) {
       n->type->kind != ANF_TYPE_TENSOR || n->type->dtype != ANF_F32 || n->type->n < 1)
     return false;
   const anf_node *w = n->in[1].def;
+  bool transposed = n->op == ANF_OP_Linear; // of which dot products are of one row
+  if (!transposed)
+    transposed =
+        anfi_attr_bool(anfi_attr_value(n->graph->module->cx, ANF_OP_MatMul, n->u.attrs, 1));
   if (anfi_is_op(w, ANF_OP_Sub) && w->type && w->type->kind == ANF_TYPE_TENSOR && w->type->n == 2)
     w = w->in[0].def;
   if (!anfi_is_op(w, ANF_OP_Cast) || !w->type || w->type->dtype != ANF_F32 ||
-      !is_row_of(n->type, w->type))
+      !is_rows_of(n->type, w->type, transposed ? 1 : ANFI_FEW_ROWS))
     return false;
   const anf_type *t = w->in[0].def->type;
   return t && t->kind == ANF_TYPE_TENSOR && anfi_low_byte((anf_dtype)t->dtype) &&

@@ -142,9 +142,11 @@ anfi_row_way anfi_glow_row_way(glow *w, const growblock *b, const anf_node *n, s
   return way_of(w, &f, n, i);
 }
 
-/* A product of as many matrices as each operand has, but for a right one that they share. */
+/* A product of as many matrices as each operand has, but for a right one that they share; not one that reads weights as
+ * bytes, of which no row is made. */
 static bool is_batch(const anf_node *n) {
   if (!anfi_is_op(n, ANF_OP_MatMul) || !plain(n->type) || n->type->n < 3) return false;
+  if (anfi_low_widens_weights(n)) return false;
   frame f = {n->type->n - 2, n->type->dims, 0};
   for (size_t i = 0; i < 2; i++) {
     const anf_type *x = n->in[i].def->type;

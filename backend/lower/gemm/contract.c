@@ -19,7 +19,8 @@ typedef struct sums { // of a row of the result
 
 static tdtype sum_type(const anfi_low *L, anf_dtype d) {
   anf_tir_elem e = anfi_lower_elem(d);
-  if (!anfi_t_is_float(anfi_t_dt(e))) return ANFI_S64;
+  if (!anfi_t_is_float(anfi_t_dt(e))) // modulo 2^32 or 2^64
+    return d != ANF_BOOL && anf_dtype_bytes(d) <= 4 ? anfi_t_dt(ANF_TIR_u32) : ANFI_S64;
   return L->o.fast && e != ANF_TIR_f64 ? anfi_t_dt(ANF_TIR_f32) : ANFI_F64;
 }
 
@@ -51,11 +52,10 @@ static void set_sum(const sums *s, texpr at, anfi_elem e) {
   if (s->complex) anfi_low_put(s->L, s->im, at, (anfi_elem){e.im, NULL}, false);
 }
 
-static void add_to(const sums *s, texpr at, anfi_elem e) {
+static anfi_elem plus(const sums *s, anfi_elem a, anfi_elem b) {
   tstore *t = s->L->t;
-  e.re = anfi_t_add(t, anfi_low_load(s->L, s->re, at), e.re);
-  if (s->complex) e.im = anfi_t_add(t, anfi_low_load(s->L, s->im, at), e.im);
-  set_sum(s, at, e);
+  return (anfi_elem){anfi_low_let(s->L, anfi_t_add(t, a.re, b.re), "sum"),
+                     s->complex ? anfi_low_let(s->L, anfi_t_add(t, a.im, b.im), "sum") : NULL};
 }
 
 /* The sum, rounded to the result's type; of a bool, whether it is not 0. */
@@ -127,25 +127,54 @@ typedef struct matmul {
   anfi_prologue_way prologue; // of a
 } matmul;
 
-/* All columns of one row: the sums of its products, in order. */
-static void one_row(anfi_low *L, const matmul *m, const sums *s, const texpr *batch, texpr row,
-                    texpr base) {
-  anfi_loop j, k;
+enum { BLOCK = 4 }; // rows, and steps of their sums, whose elements of a stay in registers
+
+/* Adds `steps` products from step k on to the sums of `rows` rows. */
+static void add_steps(anfi_low *L, const matmul *m, const sums *s, const texpr *batch, texpr row,
+                      uint64_t rows, texpr k, uint64_t steps) {
+  anfi_elem x[BLOCK * BLOCK], y[BLOCK];
+  anfi_loop j;
+  for (uint64_t i = 0; i < rows * steps; i++) {
+    texpr r = anfi_ix_addc(L, row, (int64_t)(i / steps)),
+          u = anfi_ix_addc(L, k, (int64_t)(i % steps));
+    x[i] = widen(s, m->a.v, element(L, &m->a, true, m->nb, batch, r, u));
+  }
+  anfi_low_loop(L, &j, m->cols, "j");
+  for (uint64_t u = 0; u < steps; u++)
+    y[u] = widen(s, m->b.v,
+                 element(L, &m->b, false, m->nb, batch, anfi_ix_addc(L, k, (int64_t)u), j.var));
+  for (uint64_t r = 0; r < rows; r++) {
+    texpr at = anfi_low_atom(L, anfi_ix_addc(L, j.var, (int64_t)(r * m->cols)));
+    anfi_elem e = get_sum(s, at);
+    for (uint64_t u = 0; u < steps; u++) e = plus(s, e, product(s, x[r * steps + u], y[u]));
+    set_sum(s, at, e);
+  }
+  anfi_low_loop_end(L, &j);
+}
+
+/* All columns of a block of rows: the sums of its products, each in order. */
+static void some_rows(anfi_low *L, const matmul *m, const sums *s, const texpr *batch, texpr row,
+                      uint64_t rows, uint64_t steps, texpr base) {
+  anfi_loop i, j, k;
+  uint64_t whole = m->inner / steps * steps;
+  anfi_low_loop(L, &i, rows, "i");
   anfi_low_loop(L, &j, m->cols, "j");
   anfi_elem init = zero_of(s);
   if (m->bias) init = widen(s, m->bias, anfi_view_at_flat(L, m->bias, j.var));
-  set_sum(s, j.var, init);
+  set_sum(s, anfi_ix_add(L, anfi_ix_mulc(L, i.var, m->cols), j.var), init);
   anfi_low_loop_end(L, &j);
-  if (m->inner) {
-    anfi_low_loop(L, &k, m->inner, "k");
-    anfi_elem x = widen(s, m->a.v, element(L, &m->a, true, m->nb, batch, row, k.var));
-    anfi_low_loop(L, &j, m->cols, "j");
-    anfi_elem y = widen(s, m->b.v, element(L, &m->b, false, m->nb, batch, k.var, j.var));
-    add_to(s, j.var, product(s, x, y));
-    anfi_low_loop_end(L, &j);
+  anfi_low_loop_end(L, &i);
+  if (whole) {
+    anfi_low_loop_range(L, &k, anfi_ix(L, 0), anfi_ix(L, whole), steps, "k");
+    add_steps(L, m, s, batch, row, rows, k.var, steps);
     anfi_low_loop_end(L, &k);
   }
-  anfi_low_loop(L, &j, m->cols, "j");
+  if (whole < m->inner) {
+    anfi_low_loop_range(L, &k, anfi_ix(L, whole), anfi_ix(L, m->inner), 1, "k");
+    add_steps(L, m, s, batch, row, rows, k.var, 1);
+    anfi_low_loop_end(L, &k);
+  }
+  anfi_low_loop(L, &j, rows * m->cols, "j");
   anfi_elem e = rounded(s, get_sum(s, j.var), (anf_dtype)m->type->dtype);
   anfi_low_put(L, m->to, anfi_ix_add(L, base, j.var), e, s->complex);
   anfi_low_loop_end(L, &j);
@@ -487,23 +516,32 @@ static bool by_kernels(anfi_low *L, const matmul *whole, consumer *f) {
 }
 
 static void multiply(anfi_low *L, const matmul *m) {
+  enum { COLUMNS = 16, LARGE = 1 << 13 }; // a product that is worth the code of blocks
   anfi_loop loop[ANF_MAX_RANK + 1];
   texpr at[ANF_MAX_RANK + 1];
   uint64_t work = m->rows * m->cols * (m->inner + 1);
   if (!anfi_low_elements(m->type)) return;
   for (size_t k = 0; k < m->nb; k++) work *= (uint64_t)m->batch[k];
   bool parallel = L->o.parallel && !L->in_parallel && work >= ANFI_PARALLEL_WORK;
+  bool blocks = m->cols >= COLUMNS && m->rows * m->cols * m->inner >= LARGE &&
+                !anfi_low_complex((anf_dtype)m->type->dtype);
+  uint64_t rows = blocks && m->rows >= BLOCK ? BLOCK : 1,
+           steps = blocks && m->inner >= BLOCK ? BLOCK : 1, count = anfi_mm_up(m->rows, rows);
   for (size_t k = 0; k <= m->nb; k++) {
-    anfi_low_loop(L, &loop[k], k < m->nb ? (uint64_t)m->batch[k] : m->rows, "i");
+    anfi_low_loop(L, &loop[k], k < m->nb ? (uint64_t)m->batch[k] : count, "i");
     at[k] = loop[k].var;
   }
   if (parallel) anfi_low_share(loop, m->nb + 1);
+  texpr row = anfi_low_atom(L, anfi_ix_mulc(L, at[m->nb], rows));
   anfi_pt p = {0};
   for (size_t k = 0; k <= m->nb; k++)
-    anfi_pt_push(&p, at[k], k < m->nb ? (uint64_t)m->batch[k] : m->rows);
+    anfi_pt_push(&p, k < m->nb ? at[k] : row, k < m->nb ? (uint64_t)m->batch[k] : m->rows);
   texpr base = anfi_low_atom(L, anfi_ix_mulc(L, anfi_pt_linear(L, &p), m->cols));
-  sums s = new_sums(L, (anf_dtype)m->type->dtype, m->cols);
-  one_row(L, m, &s, at, at[m->nb], base);
+  anfi_sizes size = {.full = rows, .last = m->rows - (count - 1) * rows};
+  while (anfi_low_each_size(L, &size, at[m->nb], count)) {
+    sums s = new_sums(L, (anf_dtype)m->type->dtype, size.size * m->cols);
+    some_rows(L, m, &s, at, row, size.size, steps, base);
+  }
   for (size_t k = m->nb + 1; k-- > 0;) anfi_low_loop_end(L, &loop[k]);
 }
 
@@ -723,7 +761,7 @@ static void add_terms(anfi_low *L, summing *s, const sums *acc, texpr at) {
     p.re = anfi_low_atom(L, p.re);
     if (p.im) p.im = anfi_low_atom(L, p.im);
   }
-  add_to(acc, at, p);
+  set_sum(acc, at, plus(acc, get_sum(acc, at), p));
   close_labels(L, s, plan->nout, plan->nlabel);
 }
 

@@ -2,11 +2,13 @@
 /* Sorting and searching.
  *   Sort(x)   ->   key[i] = bits of x[i], ordered as x is; order = anf_sort(key); y[i] = x[order[i]]
  * Elements become unsigned keys, of as many bits as an element has, whose order is the order wanted: -0 and 0 are one
- * key, NaN is the last in both directions. Helpers sort keys. */
+ * key, NaN is the last in both directions. Helpers sort keys.
+ *   Sort(x)[:k], ArgSort(x)[-k:]   only these k elements are found and written: nothing reads the others
+ * The last k in order are the first k of the complemented keys of the line from its end. */
 #include <math.h>
 
 #include "backend/lower/low.h"
-#include "ir/ops/kernel.h"
+#include "ir/ops/array/getitem.h"
 
 #define U64 anfi_t_dt(ANF_TIR_u64)
 
@@ -49,11 +51,20 @@ static texpr key_of(anfi_low *L, texpr x, anf_dtype d, bool descending) {
   return flip(L, k, descending ? all ^ mask : mask);
 }
 
+enum { FEW = 64 }; // first elements that are found without sorting all
+
 typedef struct line { // one line along the axis
   size_t outer, n, inner;
+  uint64_t m;    // elements of it that are sorted
+  bool from_end; // they are the last ones, found from the last on
   texpr order;
   anfi_loop o, i;
 } line;
+
+/* Element k of a line, from its end if that is where the order begins. */
+static texpr from_start(anfi_low *L, const line *l, texpr k) {
+  return l->from_end ? anfi_t_sub(L->t, anfi_ix(L, l->n - 1), k) : k;
+}
 
 static texpr at_line(anfi_low *L, const line *l, uint64_t n, texpr k) {
   texpr at = anfi_ix_add(L, anfi_ix_mulc(L, l->o.var, n), k);
@@ -68,41 +79,62 @@ static anfi_elem element(anfi_low *L, const line *l, const anfi_view *x, texpr k
   return anfi_view_at(L, x, &p);
 }
 
-/* The numbers of the first m in order. A few are kept in order while all pass by, which takes m steps for an
- * element at worst. */
-static texpr sorted(anfi_low *L, texpr key, size_t bytes, uint64_t n, uint64_t m) {
-  enum { FEW = 64 };
-  tdtype none = anfi_t_dt(ANF_TIR_void);
-  texpr order = anfi_low_local(L, ANF_TIR_index, n, "order"), count = anfi_ix(L, n), call;
-  if (m < n && m <= FEW) {
-    texpr in[4] = {count, anfi_ix(L, m), key, order};
-    call = anfi_low_help(L, "anf_least", none, 4, in);
-  } else {
-    texpr in[6] = {count,
-                   anfi_ix(L, bytes),
-                   key,
-                   order,
-                   anfi_low_local(L, ANF_TIR_u64, n, "key_to"),
-                   anfi_low_local(L, ANF_TIR_index, n, "order_to")};
-    call = anfi_low_help(L, "anf_sort", none, 6, in);
-  }
-  anfi_low_add(L, anfi_t_eval(L->t, call));
-  return order;
-}
-
-/* Loops over lines, of each of which the first m are sorted. */
-static void open_lines(anfi_low *L, line *l, const anfi_view *x, size_t axis, bool descending,
-                       uint64_t m) {
+/* The keys of elements start to start + n - 1 of a line. */
+static texpr keys_of(anfi_low *L, const line *l, const anfi_view *x, bool descending, texpr start,
+                     uint64_t n) {
   anfi_loop k;
-  anfi_split_axis(x->type, axis, &l->outer, &l->n, &l->inner);
-  anfi_low_loop(L, &l->o, l->outer, "i");
-  anfi_low_loop(L, &l->i, l->inner, "j");
-  texpr key = anfi_low_local(L, ANF_TIR_u64, l->n, "key");
-  anfi_low_loop(L, &k, l->n, "k");
-  texpr e = key_of(L, element(L, l, x, k.var).re, x->dtype, descending);
+  texpr key = anfi_low_local(L, ANF_TIR_u64, n, "key");
+  anfi_low_loop(L, &k, n, "k");
+  texpr from = anfi_low_atom(L, from_start(L, l, anfi_ix_add(L, start, k.var)));
+  texpr e = key_of(L, element(L, l, x, from).re, x->dtype, descending);
+  if (l->from_end) e = flip(L, e, all_bits(x->dtype));
   anfi_low_put(L, key, k.var, (anfi_elem){e, NULL}, false);
   anfi_low_loop_end(L, &k);
-  l->order = sorted(L, key, bytes_of(x->dtype), l->n, m);
+  return key;
+}
+
+static void sort_keys(anfi_low *L, texpr key, size_t bytes, uint64_t n, texpr order) {
+  texpr in[6] = {anfi_ix(L, n),
+                 anfi_ix(L, bytes),
+                 key,
+                 order,
+                 anfi_low_local(L, ANF_TIR_u64, n, "key_to"),
+                 anfi_low_local(L, ANF_TIR_index, n, "order_to")};
+  texpr call = anfi_low_help(L, "anf_sort", anfi_t_dt(ANF_TIR_void), 6, in);
+  anfi_low_add(L, anfi_t_eval(L->t, call));
+}
+
+/* A few are kept in order while all pass by, which takes m steps for an element at worst. */
+static void pass_by(anfi_low *L, const line *l, const anfi_view *x, bool descending, texpr start,
+                    uint64_t n, texpr least) {
+  texpr key = keys_of(L, l, x, descending, start, n);
+  texpr in[6] = {anfi_ix(L, n), anfi_ix(L, l->m), start, key, least, l->order};
+  texpr call = anfi_low_help(L, "anf_least", anfi_t_dt(ANF_TIR_void), 6, in);
+  anfi_low_add(L, anfi_t_eval(L->t, call));
+}
+
+/* Loops over lines, of each of which the first m are sorted. Keys are made by blocks, which stay in cache, if that is all
+ * that reads them. */
+static void open_lines(anfi_low *L, line *l, const anfi_view *x, bool descending) {
+  enum { BLOCK = 1024 };
+  bool few = l->m < l->n && l->m <= FEW;
+  anfi_loop b;
+  anfi_low_loop(L, &l->o, l->outer, "i");
+  anfi_low_loop(L, &l->i, l->inner, "j");
+  l->order = anfi_low_local(L, ANF_TIR_index, few ? l->m : l->n, "order");
+  if (!few) {
+    texpr key = keys_of(L, l, x, descending, anfi_ix(L, 0), l->n);
+    sort_keys(L, key, bytes_of(x->dtype), l->n, l->order);
+    return;
+  }
+  texpr least = anfi_low_local(L, ANF_TIR_u64, l->m, "least");
+  uint64_t whole = l->n / BLOCK * BLOCK;
+  if (whole) {
+    anfi_low_loop_range(L, &b, anfi_ix(L, 0), anfi_ix(L, whole), BLOCK, "block");
+    pass_by(L, l, x, descending, b.var, BLOCK, least);
+    anfi_low_loop_end(L, &b);
+  }
+  if (whole < l->n) pass_by(L, l, x, descending, anfi_ix(L, whole), l->n - whole, least);
 }
 
 static void close_lines(anfi_low *L, line *l) {
@@ -110,18 +142,115 @@ static void close_lines(anfi_low *L, line *l) {
   anfi_low_loop_end(L, &l->o);
 }
 
-/* The first m of each line, as values, as numbers, or both. */
-static void put_lines(anfi_low *L, const line *l, const anfi_view *x, uint64_t m, texpr values,
+/* Those of each line, of `size` results, as values, as numbers, or both. */
+static void put_lines(anfi_low *L, const line *l, const anfi_view *x, uint64_t size, texpr values,
                       texpr numbers) {
   anfi_loop k;
-  anfi_low_loop(L, &k, m, "k");
-  texpr from = anfi_low_let(L, anfi_low_load(L, l->order, k.var), "from"),
-        to = at_line(L, l, m, k.var);
+  anfi_low_loop(L, &k, l->m, "k");
+  texpr from = anfi_low_let(L, from_start(L, l, anfi_low_load(L, l->order, k.var)), "from"),
+        to = at_line(L, l, size, from_start(L, l, k.var));
   if (values) anfi_low_put(L, values, to, element(L, l, x, from), false);
   if (numbers)
     anfi_low_put(L, numbers, to, (anfi_elem){anfi_t_cast(L->t, ANFI_S64, from), NULL}, false);
   anfi_low_loop_end(L, &k);
 }
+
+/* ---- what is read of a sorted line ---- */
+
+enum { GONE = ANF_MAX_RANK }; // the axis after an index along it
+typedef struct range {        // elements start, start + step, ... along an axis
+  size_t axis, n;
+  int64_t start, step;
+} range;
+
+static void narrow(range *r, const int64_t *from, const int64_t *to, int64_t step) {
+  int64_t start;
+  if (step == INT64_MIN) step = -INT64_MAX;
+  r->n = anfi_slice_ints(r->n, from, to, step, &start);
+  r->start += r->n ? start * r->step : 0;
+  r->step = r->n > 1 ? step * r->step : 1;
+}
+
+static bool slice_range(const anf_node *slice, range *r) {
+  anf_value *at[4];
+  size_t axis = 0;
+  for (uint32_t k = 0; k < ANFI_LEN(at); k++)
+    at[k] = anfi_attr_value(slice->graph->module->cx, ANF_OP_Slice, slice->u.attrs, k);
+  if (!anfi_axis_in(anfi_attr_int(at[3]), slice->type->n, &axis) || axis != r->axis) return true;
+  bool from = anfi_attr_given(at[0]), to = anfi_attr_given(at[1]);
+  int64_t bound[2] = {from ? anfi_attr_int(at[0]) : 0, to ? anfi_attr_int(at[1]) : 0};
+  narrow(r, from ? &bound[0] : NULL, to ? &bound[1] : NULL, anfi_attr_int(at[2]));
+  return true;
+}
+
+/* x[..] of constants. */
+static bool item_range(const anf_node *item, range *r) {
+  anf_ctx *cx = item->graph->module->cx;
+  anf_value *spec = anfi_attr_value(cx, ANF_OP_GetItem, item->u.attrs, 0);
+  const anf_type *x = item->in[0].def->type;
+  anfi_infer q = {.cx = cx, .op = ANF_OP_GetItem, .n = 1, .in = &x, .attr = &spec};
+  anfi_subscript s;
+  anfi_layout l;
+  if (!anfi_subscript_read(cx, anfi_node_loc(item), spec, 1, &s) || !anfi_layout_of(&q, &s, &l))
+    return false;
+  for (size_t i = 0; i < l.nindex; i++)
+    if (l.index[i].axis == r->axis) {
+      const anfi_part *p = &s.part[l.index[i].part];
+      size_t at = 0;
+      if (!anfi_axis_in(p->v[0], r->n, &at)) return false;
+      *r = (range){GONE, 1, r->start + (int64_t)at * r->step, 1};
+      return true;
+    }
+  size_t k = 0;
+  while (l.out[k].from != (int)r->axis) k++;
+  r->axis = k;
+  if (l.out[k].part == ANFI_PARTS) return true;
+  const anfi_part *p = &s.part[l.out[k].part];
+  narrow(r, p->given[0] ? &p->v[0] : NULL, p->given[1] ? &p->v[1] : NULL,
+         p->given[2] ? p->v[2] : 1);
+  return true;
+}
+
+/* Does it read a part that the program's text tells? */
+static bool reads_part(const anf_node *n, range *r) {
+  if (n->kind != ANFI_APPLY || n->nin != 1 || !anfi_is_tensor(n->type)) return false;
+  return n->op == ANF_OP_Slice     ? slice_range(n, r)
+         : n->op == ANF_OP_GetItem ? item_range(n, r)
+                                   : false;
+}
+
+/* What a use reads, through slices of slices. */
+static bool read_by(const anf_node *user, range *r) {
+  if (!reads_part(user, r)) return false;
+  while (r->axis != GONE && !anfi_is_result(user->graph->module, user) && user->uses &&
+         !user->uses->next) {
+    range inner = *r;
+    user = user->uses->user;
+    if (!reads_part(user, &inner)) break;
+    *r = inner;
+  }
+  return true;
+}
+
+/* Chooses the elements to sort: the first or the last ones, where all users are slices that read few of them. */
+static void choose_part(const anf_node *n, size_t axis, line *l) {
+  uint64_t low = l->n, high = 0; // read: low to high - 1
+  l->m = l->n, l->from_end = false;
+  if (!n || anfi_is_result(n->graph->module, n)) return;
+  for (const anfi_use *u = n->uses; u; u = u->next) {
+    range r = {.axis = axis, .n = l->n, .step = 1};
+    if (!read_by(u->user, &r)) return;
+    if (!r.n) continue;
+    uint64_t first = (uint64_t)r.start, last = (uint64_t)(r.start + (int64_t)(r.n - 1) * r.step);
+    uint64_t least = first < last ? first : last, most = first < last ? last : first;
+    low = least < low ? least : low, high = most < high ? high : most + 1;
+  }
+  if (low >= high) return;
+  uint64_t from_end = l->n - low, m = from_end < high ? from_end : high;
+  if (m <= FEW) l->m = m, l->from_end = m < high;
+}
+
+/* ---- ops ---- */
 
 bool anfi_lower_sort(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   bool top = q->op == ANF_OP_TopK;
@@ -138,9 +267,12 @@ bool anfi_lower_sort(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   if (!out[0]->n) return true;
   anfi_axis_in(anfi_attr_int(q->attr[top ? 1 : 0]), t->n, &axis);
   anfi_view_force(L, q->in[0]);
-  uint64_t m = (uint64_t)t->dims[axis];
-  open_lines(L, &l, q->in[0], axis, descending, m);
-  put_lines(L, &l, q->in[0], m, values, numbers);
+  anfi_split_axis(q->in[0]->type, axis, &l.outer, &l.n, &l.inner);
+  uint64_t size = (uint64_t)t->dims[axis];
+  if (top) l.m = size, l.from_end = false;
+  else choose_part(q->node, axis, &l);
+  open_lines(L, &l, q->in[0], descending);
+  put_lines(L, &l, q->in[0], size, values, numbers);
   close_lines(L, &l);
   return true;
 }
@@ -206,7 +338,9 @@ static texpr random_order(anfi_low *L, const anfi_view *seed, uint64_t n) {
   anfi_low_put(L, key, k.var, (anfi_elem){anfi_low_help(L, "anf_random_u64", U64, 2, in), NULL},
                false);
   anfi_low_loop_end(L, &k);
-  return sorted(L, key, 8, n, n);
+  texpr order = anfi_low_local(L, ANF_TIR_index, n, "order");
+  sort_keys(L, key, 8, n, order);
+  return order;
 }
 
 bool anfi_lower_permutation(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
