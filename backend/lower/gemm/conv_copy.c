@@ -101,7 +101,7 @@ static void pack_panels(const walk *w, const packing *q) {
   texpr pair = w->flipped ? add(w, mulc(w, in, co), out) : add(w, mulc(w, out, ci), in);
   t.from0 = anfi_low_atom(w->L, add(w, q->group0, mulc(w, pair, w->taps)));
   if (w->flipped) {
-    t.cols = t.from_ld = w->taps, t.to_ld = (uint64_t)-(int64_t)tap; // from the last tap on
+    t.cols = t.from_ld = w->taps, t.to_ld = (uint64_t) - (int64_t)tap; // from the last tap on
     to = anfi_ix_addc(w->L, to, (int64_t)((w->taps - 1) * tap));
   } else t.cols = q->wide * w->taps, t.from_ld = ci * w->taps, t.to_ld = p, t.inner = w->taps;
   t.to0 = anfi_low_atom(w->L, to);
@@ -218,8 +218,8 @@ static texpr source(const walk *w, const box *b, const texpr *f, const texpr *po
   return src;
 }
 
-/* Phases of all planes: those elements that lie inside. */
-static void copy_phases(const walk *w, const box *b, texpr from, bool last) {
+/* Phases of all planes of an image, to `to` on: those elements that lie inside. */
+static void copy_phases(const walk *w, const box *b, texpr from, texpr to) {
   uint64_t ci = u(w->c->ci), e[4] = {ci};
   nest f, k;
   for (size_t d = 0; d < 3; d++) e[d + 1] = b->hi[d] - b->lo[d];
@@ -229,20 +229,25 @@ static void copy_phases(const walk *w, const box *b, texpr from, bool last) {
   for (size_t d = 0; d < 3; d++) pos[d] = anfi_ix_addc(w->L, k.at[d + 1], (int64_t)b->lo[d]);
   texpr src = add(w, mulc(w, k.at[0], w->in), source(w, b, f.at, pos)),
         dst = anfi_cv_mixed(w, 3, pos, w->extent);
-  dst = last ? add(w, mulc(w, dst, ci), k.at[0]) : add(w, mulc(w, k.at[0], w->plane), dst);
+  dst = add(w, to, add(w, mulc(w, dst, ci), k.at[0]));
   dst = add(w, mulc(w, phase_number(w, b, f.at), ci * w->plane), dst);
   store(w, w->copy, dst, load(w, w->q->x, add(w, from, src)));
   anfi_cv_close(w, &k);
   anfi_cv_close(w, &f);
 }
 
-void anfi_cv_copy_input(walk *w, texpr from, bool last) {
+void anfi_cv_copy_images(walk *w, texpr from, uint64_t images) {
   box b = {0};
   uint64_t all = w->phases * u(w->c->ci) * w->plane;
   bool any = false;
-  w->copy = anfi_low_local(w->L, w->elem, all, "phases");
-  anfi_cv_fill(w, w->copy, all);
-  while (next_box(w, &b, &any)) copy_phases(w, &b, from, last);
+  anfi_loop i;
+  w->copy = anfi_low_local(w->L, w->elem, images * all, "phases");
+  anfi_cv_fill(w, w->copy, images * all);
+  anfi_low_loop(w->L, &i, images, "n");
+  texpr to = anfi_low_atom(w->L, mulc(w, i.var, all));
+  from = anfi_low_atom(w->L, add(w, from, mulc(w, i.var, u(w->c->groups * w->c->ci) * w->in)));
+  while (next_box(w, &b, &any)) copy_phases(w, &b, from, to);
+  anfi_low_loop_end(w->L, &i);
 }
 
 /* Phases of the rows from o on that `rows` holds: those that lie inside. */
