@@ -204,19 +204,19 @@ static void one_tap(const walk *w, const texpr *tap, texpr number, const place *
 /* [co][ci][taps] of one group, from the sums of all images. */
 static void transpose_weights(const walk *w, texpr group) {
   uint64_t co = u(w->c->co), ci = u(w->c->ci);
-  anfi_loop o;
-  anfi_low_loop(w->L, &o, co, "o");
-  texpr to = mulc(w, add(w, mulc(w, group, co), o.var), ci * w->taps);
+  nest k;
+  anfi_cv_open(w, &k, 1, &co, anfi_cv_parallel(w));
+  texpr to = mulc(w, add(w, mulc(w, group, co), k.at[0]), ci * w->taps);
   anfi_low_transpose(w->L, &(anfi_transposed){.elem = w->elem,
                                               .from = w->weights,
                                               .to = w->q->to,
-                                              .from0 = anfi_low_atom(w->L, mulc(w, o.var, ci)),
+                                              .from0 = anfi_low_atom(w->L, mulc(w, k.at[0], ci)),
                                               .to0 = anfi_low_atom(w->L, to),
                                               .rows = w->taps,
                                               .cols = ci,
                                               .from_ld = co * ci,
                                               .to_ld = w->taps});
-  anfi_low_loop_end(w->L, &o);
+  anfi_cv_close(w, &k);
 }
 
 /* [co][ci][taps] of one group, from the sums of each part, which are added in order. */
