@@ -318,11 +318,12 @@ const anf_node *anfi_low_given(const anf_node *n);
 /* conv.c: the question as the plans of windows ask it */
 anfi_infer anfi_low_infer(anfi_low *L, const anfi_low_op *q);
 
-/* transpose.c: to[to0 + col * to_ld + row] = from[from0 + row * from_ld + col], of no bools */
+/* transpose.c: to[to0 + col * to_ld + row] = from[from0 + row * from_ld + col], of no bools. inner, unless 0: column
+ * a * inner + b goes to the place of column b * (cols / inner) + a. */
 typedef struct anfi_transposed {
   anf_tir_elem elem;
   texpr from, to, from0, to0;
-  uint64_t rows, cols, from_ld, to_ld;
+  uint64_t rows, cols, from_ld, to_ld, inner;
 } anfi_transposed;
 void anfi_low_transpose(anfi_low *L, const anfi_transposed *q);
 

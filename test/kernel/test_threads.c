@@ -59,7 +59,12 @@ static const program programs[] = {
      "\ndef weights(a: f32[13, 8, 20, 20], c: f32[13, 16, 20, 20]) {"
      " (grad(loss, wrt=\"w\"))(a, Zeros((16, 8, 3, 3), f32), c) }",
      "weights",
-     {41600, 83200, 1152}}};
+     {41600, 83200, 1152}},
+    {"def loss(a, w, c) { Sum(Conv2D(a, w, padding=1) * c) }"
+     "\ndef many_weights(a: f32[3, 32, 6, 6], c: f32[3, 256, 6, 6]) {"
+     " (grad(loss, wrt=\"w\"))(a, Zeros((256, 32, 3, 3), f32), c) }",
+     "many_weights",
+     {3456, 27648, 73728}}};
 enum { PROGRAMS = sizeof programs / sizeof *programs, TURNS = 8 };
 
 static float *fill(size_t n, unsigned seed) {

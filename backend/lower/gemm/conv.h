@@ -105,8 +105,8 @@ typedef struct weights_at {
   uint64_t row, tap;
 } weights_at;
 weights_at anfi_cv_weights(const walk *w, texpr first, uint64_t wide, texpr channel);
-/* x by phases: [phases][channels][extent], or [phases][extent][channels] if channels are `last`. */
-void anfi_cv_copy_input(walk *w, texpr from, bool last);
+/* Some images of x by phases: [images][phases][extent][channels]. */
+void anfi_cv_copy_images(walk *w, texpr from, uint64_t images);
 /* Of `w`, with a copy of what `n` rows of results from o on read: so much of a channel's plane, next to the next
  * channel's. Where whole planes are copied, a column of a tap is a page of memory for each channel. */
 walk anfi_cv_copy_rows(const walk *w, const texpr *o, uint64_t n, texpr from);

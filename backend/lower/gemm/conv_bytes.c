@@ -381,7 +381,7 @@ static texpr by_channels(const conv_bytes *q, const block *b, texpr sums) {
   texpr to = anfi_low_local(q->L, ANF_TIR_s32, b->channels * b->plane, "transposed");
   anfi_low_transpose(q->L,
                      &(anfi_transposed){ANF_TIR_s32, sums, to, ix(q, 0), ix(q, 0),
-                                        b->rows * b->cols, b->channels, b->channels, b->plane});
+                                        b->rows * b->cols, b->channels, b->channels, b->plane, 0});
   return to;
 }
 

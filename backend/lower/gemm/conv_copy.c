@@ -63,25 +63,56 @@ void anfi_cv_begin_weights(walk *w) {
   else if (w->q->const_w) pack_constant(w);
 }
 
-/* Packs `count` blocks of `wide` input channels, from channel `first` on. */
-static void pack_blocks(const walk *w, texpr group0, uint64_t first, uint64_t count,
-                        uint64_t wide) {
+/* Blocks of `wide` input channels, `count` of them from channel `first` on: of which pack_pairs takes elements one by one, and
+ * pack_panels, for which rows of a panel lie pages apart, squares in registers. */
+typedef struct packing {
+  texpr group0;
+  uint64_t first, count, wide;
+} packing;
+
+static void pack_pairs(const walk *w, const packing *q) {
   uint64_t co = u(w->c->co), ci = u(w->c->ci), p = panel_of(w),
-           e[5] = {count, co / p, w->taps, wide, p};
+           e[5] = {q->count, co / p, w->taps, q->wide, p};
   nest k;
-  if (!count || !wide) return;
   anfi_cv_open(w, &k, 5, e, anfi_cv_parallel(w));
-  texpr in = anfi_low_atom(
-            w->L, anfi_ix_addc(w->L, add(w, mulc(w, k.at[0], wide), k.at[3]), (int64_t)first)),
+  texpr in = add(w, mulc(w, k.at[0], q->wide), k.at[3]),
         out = anfi_low_atom(w->L, add(w, mulc(w, k.at[1], p), k.at[4])),
-        pair = w->flipped ? add(w, mulc(w, in, co), out) : add(w, mulc(w, out, ci), in),
         to = anfi_cv_mixed(w, 5, k.at, e);
-  texpr from = mulc(w, pair, w->taps),
+  in = anfi_low_atom(w->L, anfi_ix_addc(w->L, in, (int64_t)q->first));
+  texpr pair = w->flipped ? add(w, mulc(w, in, co), out) : add(w, mulc(w, out, ci), in),
         tap = w->flipped ? anfi_low_atom(w->L, anfi_t_sub(w->L->t, ix(w, w->taps - 1), k.at[2]))
                          : k.at[2];
-  store(w, w->weights, anfi_ix_addc(w->L, to, (int64_t)(first * co * w->taps)),
-        load(w, w->q->w, add(w, group0, add(w, from, tap))));
+  store(w, w->weights, anfi_ix_addc(w->L, to, (int64_t)(q->first * co * w->taps)),
+        load(w, w->q->w, add(w, q->group0, add(w, mulc(w, pair, w->taps), tap))));
   anfi_cv_close(w, &k);
+}
+
+/* One panel of a block: its rows are output channels, its columns taps of input channels; flipped, a square for each of these. */
+static void pack_panels(const walk *w, const packing *q) {
+  uint64_t co = u(w->c->co), ci = u(w->c->ci), p = panel_of(w), tap = q->wide * p,
+           e[3] = {q->count, co / p, w->flipped ? q->wide : 1};
+  nest k;
+  anfi_cv_open(w, &k, 3, e, anfi_cv_parallel(w));
+  anfi_transposed t = {.elem = w->elem, .from = w->q->w, .to = w->weights, .rows = p};
+  texpr in = anfi_ix_addc(w->L, add(w, mulc(w, k.at[0], q->wide), k.at[2]), (int64_t)q->first),
+        out = mulc(w, k.at[1], p),
+        to = mulc(w, add(w, mulc(w, k.at[0], co / p), k.at[1]), w->taps * tap);
+  to = anfi_ix_addc(w->L, add(w, to, mulc(w, k.at[2], p)), (int64_t)(q->first * co * w->taps));
+  texpr pair = w->flipped ? add(w, mulc(w, in, co), out) : add(w, mulc(w, out, ci), in);
+  t.from0 = anfi_low_atom(w->L, add(w, q->group0, mulc(w, pair, w->taps)));
+  if (w->flipped) {
+    t.cols = t.from_ld = w->taps, t.to_ld = (uint64_t) - (int64_t)tap; // from the last tap on
+    to = anfi_ix_addc(w->L, to, (int64_t)((w->taps - 1) * tap));
+  } else t.cols = q->wide * w->taps, t.from_ld = ci * w->taps, t.to_ld = p, t.inner = w->taps;
+  t.to0 = anfi_low_atom(w->L, to);
+  anfi_low_transpose(w->L, &t);
+  anfi_cv_close(w, &k);
+}
+
+static void pack_blocks(const walk *w, const packing *q) {
+  if (!q->count || !q->wide) return;
+  if (w->exchanged && !(w->flipped && w->taps == 1)) pack_panels(w, q);
+  else pack_pairs(w, q);
 }
 
 void anfi_cv_group_weights(walk *w, texpr group) {
@@ -92,8 +123,8 @@ void anfi_cv_group_weights(walk *w, texpr group) {
   if (w->unpacked || w->q->const_w) return;
   w->weights0 = ix(w, 0);
   w->weights = anfi_low_local(w->L, w->elem, all, "taps");
-  pack_blocks(w, group0, 0, blocks, step);
-  pack_blocks(w, group0, blocks * step, 1, ci % step);
+  pack_blocks(w, &(packing){group0, 0, blocks, step});
+  pack_blocks(w, &(packing){group0, blocks * step, 1, ci % step});
 }
 
 weights_at anfi_cv_weights(const walk *w, texpr first, uint64_t wide, texpr channel) {
@@ -187,8 +218,8 @@ static texpr source(const walk *w, const box *b, const texpr *f, const texpr *po
   return src;
 }
 
-/* Phases of all planes: those elements that lie inside. */
-static void copy_phases(const walk *w, const box *b, texpr from, bool last) {
+/* Phases of all planes of an image, to `to` on: those elements that lie inside. */
+static void copy_phases(const walk *w, const box *b, texpr from, texpr to) {
   uint64_t ci = u(w->c->ci), e[4] = {ci};
   nest f, k;
   for (size_t d = 0; d < 3; d++) e[d + 1] = b->hi[d] - b->lo[d];
@@ -198,20 +229,25 @@ static void copy_phases(const walk *w, const box *b, texpr from, bool last) {
   for (size_t d = 0; d < 3; d++) pos[d] = anfi_ix_addc(w->L, k.at[d + 1], (int64_t)b->lo[d]);
   texpr src = add(w, mulc(w, k.at[0], w->in), source(w, b, f.at, pos)),
         dst = anfi_cv_mixed(w, 3, pos, w->extent);
-  dst = last ? add(w, mulc(w, dst, ci), k.at[0]) : add(w, mulc(w, k.at[0], w->plane), dst);
+  dst = add(w, to, add(w, mulc(w, dst, ci), k.at[0]));
   dst = add(w, mulc(w, phase_number(w, b, f.at), ci * w->plane), dst);
   store(w, w->copy, dst, load(w, w->q->x, add(w, from, src)));
   anfi_cv_close(w, &k);
   anfi_cv_close(w, &f);
 }
 
-void anfi_cv_copy_input(walk *w, texpr from, bool last) {
+void anfi_cv_copy_images(walk *w, texpr from, uint64_t images) {
   box b = {0};
   uint64_t all = w->phases * u(w->c->ci) * w->plane;
   bool any = false;
-  w->copy = anfi_low_local(w->L, w->elem, all, "phases");
-  anfi_cv_fill(w, w->copy, all);
-  while (next_box(w, &b, &any)) copy_phases(w, &b, from, last);
+  anfi_loop i;
+  w->copy = anfi_low_local(w->L, w->elem, images * all, "phases");
+  anfi_cv_fill(w, w->copy, images * all);
+  anfi_low_loop(w->L, &i, images, "n");
+  texpr to = anfi_low_atom(w->L, mulc(w, i.var, all));
+  from = anfi_low_atom(w->L, add(w, from, mulc(w, i.var, u(w->c->groups * w->c->ci) * w->in)));
+  while (next_box(w, &b, &any)) copy_phases(w, &b, from, to);
+  anfi_low_loop_end(w->L, &i);
 }
 
 /* Phases of the rows from o on that `rows` holds: those that lie inside. */

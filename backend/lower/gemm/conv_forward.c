@@ -191,7 +191,7 @@ static sum_buffer by_channels(const walk *w, const sum_buffer *sums) {
                   ix(w, 0),
                   {sums->size[0], n, ld}};
   anfi_low_transpose(w->L, &(anfi_transposed){w->elem, sums->tensor, r.tensor, sums->from, r.from,
-                                              n, sums->size[0], sums->size[2], ld});
+                                              n, sums->size[0], sums->size[2], ld, 0});
   return r;
 }
 

@@ -163,21 +163,60 @@ void anfi_cv_by_input(walk *w) {
 
 /* ---- by the weights ---- */
 
-static void one_tap(const walk *w, const texpr *tap, texpr number, const place *p) {
+/* Images whose copies stay in the second cache: a tap's sums go through memory once for all of them. */
+static uint64_t images_at_once(const walk *w) {
+  enum { BYTES = 1 << 19 };
+  uint64_t n = u(w->c->n),
+           bytes = w->phases * u(w->c->ci) * w->plane * anfi_t_bytes(anfi_t_dt(w->elem)),
+           most = BYTES / bytes;
+  return most < 1 ? 1 : most < n ? most : n;
+}
+
+/* Adds rows of `images` images, one after the other, to the sums of tap number `number`. */
+static void one_tap(const walk *w, const texpr *tap, texpr number, const place *p,
+                    uint64_t images) {
   const anfi_window *v = &w->c->win;
-  uint64_t ci = u(w->c->ci), co = u(w->c->co);
-  texpr phase, more[3];
+  uint64_t ci = u(w->c->ci), co = u(w->c->co), all = w->phases * ci * w->plane,
+           rows = images * u(v->out[1]);
+  texpr phase, more[3], ly = anfi_cv_list(w, rows), lx = anfi_cv_list(w, rows);
   anfi_loop o;
+  nest k;
   anfi_cv_split_tap(w, tap, &phase, more);
-  texpr c = at(w, w->weights, mulc(w, number, co * ci));
   anfi_low_loop(w->L, &o, u(v->out[0]), "o");
-  texpr pos = anfi_cv_mixed(w, 3, (texpr[]){add(w, o.var, more[0]), more[1], more[2]}, w->extent);
-  texpr b = mulc(w, add(w, mulc(w, phase, w->plane), pos), ci),
-        a = add(w, p->y, mulc(w, o.var, u(v->out[1] * v->out[2])));
-  uint64_t size[] = {u(v->out[1]), co, ci,           u(v->out[2]),     w->out,
-                     ci,           ci, u(v->out[2]), w->extent[2] * ci};
-  anfi_cv_product(w, at(w, w->q->y, a), at(w, w->copy, b), c, size, NULL, false, false);
+  anfi_cv_open(w, &k, 2, (uint64_t[]){images, u(v->out[1])}, false);
+  texpr pos[3] = {add(w, o.var, more[0]), add(w, k.at[1], more[1]), more[2]},
+        x = add(w, mulc(w, phase, w->plane), anfi_cv_mixed(w, 3, pos, w->extent)),
+        y = add(w, mulc(w, o.var, u(v->out[1])), k.at[1]),
+        nth = anfi_cv_mixed(w, 2, k.at, (uint64_t[]){0, u(v->out[1])});
+  x = add(w, mulc(w, k.at[0], all), mulc(w, x, ci));
+  y = add(w, add(w, p->y, mulc(w, k.at[0], u(w->c->groups) * co * w->out)),
+          mulc(w, y, u(v->out[2])));
+  nth = anfi_low_atom(w->L, nth);
+  anfi_cv_put_list(w, ly, nth, at(w, w->q->y, y));
+  anfi_cv_put_list(w, lx, nth, at(w, w->copy, x));
+  anfi_cv_close(w, &k);
+  uint64_t size[] = {1, co, ci, u(v->out[2]), w->out, ci, ci, 0, 0};
+  anfi_cv_product(w, anfi_cv_first(w, ly), anfi_cv_first(w, lx),
+                  at(w, w->weights, mulc(w, number, co * ci)), size, ix(w, rows), false, false);
   anfi_low_loop_end(w->L, &o);
+}
+
+/* [co][ci][taps] of one group, from the sums of all images. */
+static void transpose_weights(const walk *w, texpr group) {
+  uint64_t co = u(w->c->co), ci = u(w->c->ci);
+  nest k;
+  anfi_cv_open(w, &k, 1, &co, anfi_cv_parallel(w));
+  texpr to = mulc(w, add(w, mulc(w, group, co), k.at[0]), ci * w->taps);
+  anfi_low_transpose(w->L, &(anfi_transposed){.elem = w->elem,
+                                              .from = w->weights,
+                                              .to = w->q->to,
+                                              .from0 = anfi_low_atom(w->L, mulc(w, k.at[0], ci)),
+                                              .to0 = anfi_low_atom(w->L, to),
+                                              .rows = w->taps,
+                                              .cols = ci,
+                                              .from_ld = co * ci,
+                                              .to_ld = w->taps});
+  anfi_cv_close(w, &k);
 }
 
 /* [co][ci][taps] of one group, from the sums of each part, which are added in order. */
@@ -195,16 +234,18 @@ static void unpack_weights(const walk *w, texpr group, uint64_t parts) {
   anfi_cv_close(w, &k);
 }
 
-/* Adds one image's gradient to sums from `sums` on. */
-static void one_image(walk *w, texpr image, texpr group, texpr sums, bool in_parallel) {
+/* Adds the gradient of images from `image` on to sums from `sums` on. */
+static void some_images(walk *w, texpr image, uint64_t images, texpr group, texpr sums,
+                        bool in_parallel) {
   uint64_t taps[3];
   nest t;
+  if (!images) return;
   kernel_dims(w, taps);
   anfi_low_open(w->L); // the copy ends with it
   place p = anfi_cv_place(w, image, group);
-  anfi_cv_copy_input(w, p.x, true);
+  anfi_cv_copy_images(w, p.x, images);
   anfi_cv_open(w, &t, 3, taps, in_parallel);
-  one_tap(w, t.at, add(w, sums, anfi_cv_mixed(w, 3, t.at, taps)), &p);
+  one_tap(w, t.at, add(w, sums, anfi_cv_mixed(w, 3, t.at, taps)), &p, images);
   anfi_cv_close(w, &t);
   anfi_low_add(w->L, anfi_low_close(w->L));
 }
@@ -228,8 +269,18 @@ static void images_of_part(walk *w, texpr nth, uint64_t parts, texpr group) {
             L, anfi_ix_divc(L, mulc(w, anfi_low_atom(L, anfi_ix_addc(L, nth, 1)), n), parts)),
         sums = anfi_low_atom(L, mulc(w, nth, w->taps));
   anfi_low_loop_range(L, &i, first, end, 1, "n");
-  one_image(w, i.var, group, sums, anfi_cv_parallel(w) && parts == 1);
+  some_images(w, i.var, 1, group, sums, false);
   anfi_low_loop_end(L, &i);
+}
+
+static void all_images(walk *w, texpr group) {
+  uint64_t n = u(w->c->n), some = images_at_once(w), full = n / some;
+  anfi_loop i;
+  anfi_low_loop(w->L, &i, full, "n");
+  some_images(w, anfi_low_atom(w->L, mulc(w, i.var, some)), some, group, ix(w, 0),
+              anfi_cv_parallel(w));
+  anfi_low_loop_end(w->L, &i);
+  some_images(w, ix(w, full * some), n % some, group, ix(w, 0), anfi_cv_parallel(w));
 }
 
 void anfi_cv_by_weights(walk *w) {
@@ -239,11 +290,13 @@ void anfi_cv_by_weights(walk *w) {
   anfi_cv_open(w, &g, 1, &groups, false);
   w->weights = anfi_low_local(w->L, w->elem, sums, "taps");
   anfi_cv_fill(w, w->weights, sums);
-  if (w->c->n) {
-    anfi_cv_open(w, &p, 1, &parts, anfi_cv_parallel(w) && parts > 1);
+  if (w->c->n && parts == 1) all_images(w, g.at[0]);
+  else if (w->c->n) {
+    anfi_cv_open(w, &p, 1, &parts, anfi_cv_parallel(w));
     images_of_part(w, p.at[0], parts, g.at[0]);
     anfi_cv_close(w, &p);
   }
-  unpack_weights(w, g.at[0], parts);
+  if (parts == 1) transpose_weights(w, g.at[0]);
+  else unpack_weights(w, g.at[0], parts);
   anfi_cv_close(w, &g);
 }

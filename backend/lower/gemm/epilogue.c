@@ -53,7 +53,7 @@ void anfi_gemm_run_epilogue(gemm *p, texpr row, texpr col, uint64_t m, uint64_t 
 static void store_rows(anfi_low *L, const anfi_mm *q, texpr columns, texpr first, uint64_t m) {
   anfi_loop i, j;
   texpr rows = anfi_low_local(L, q->elem, m * q->n, "rows");
-  anfi_transposed t = {q->elem, columns, rows, first, anfi_ix(L, 0), q->n, m, q->m, q->n};
+  anfi_transposed t = {q->elem, columns, rows, first, anfi_ix(L, 0), q->n, m, q->m, q->n, 0};
   anfi_low_transpose(L, &t);
   anfi_low_loop(L, &i, m, "i");
   anfi_low_loop(L, &j, q->n, "j");
@@ -68,7 +68,7 @@ void anfi_gemm_store_transposed(anfi_low *L, const anfi_mm *q, texpr columns) {
   enum { ROWS = 16, PARALLEL_ELEMENTS = 1 << 15 };
   anfi_loop l;
   if (!q->bias && !q->rhs && !q->relu && !q->store_element) {
-    anfi_transposed t = {q->elem, columns, q->c, anfi_ix(L, 0), q->c0, q->n, q->m, q->m, q->ldc};
+    anfi_transposed t = {q->elem, columns, q->c, anfi_ix(L, 0), q->c0, q->n, q->m, q->m, q->ldc, 0};
     anfi_low_transpose(L, &t);
     return;
   }

@@ -30,7 +30,7 @@ void anfi_gemm_transpose_rows(gemm *p, const gemm_matrix *to, texpr row, texpr d
                               texpr k0, uint64_t kb) {
   const anfi_mm *q = p->q;
   texpr from = atom(p, offset_in_a(p, row, k0)), at = atom(p, mulc(p, down, to->ld));
-  anfi_transposed x = {p->type.a, q->a, to->tensor, from, at, kb, m, q->lda, to->ld};
+  anfi_transposed x = {p->type.a, q->a, to->tensor, from, at, kb, m, q->lda, to->ld, 0};
   anfi_low_transpose(p->L, &x);
 }
 
@@ -187,7 +187,7 @@ static void transpose_panel(gemm *p, const gemm_group *s, texpr to, texpr from, 
   const anfi_mm *q = p->q;
   anfi_loop k, j;
   if (!p->widened) {
-    anfi_transposed t = {p->type.b, q->b, s->packed, from, to, n, s->k, q->ldb, p->b.nr};
+    anfi_transposed t = {p->type.b, q->b, s->packed, from, to, n, s->k, q->ldb, p->b.nr, 0};
     anfi_low_transpose(p->L, &t);
     return;
   }

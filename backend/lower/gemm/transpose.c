@@ -23,6 +23,12 @@ static texpr from_at(const square *s, texpr row, texpr col) {
 }
 static texpr to_at(const square *s, texpr row, texpr col) {
   anfi_low *L = s->L;
+  if (s->q->inner > 1) {
+    uint64_t n = s->q->cols / s->q->inner;
+    col = anfi_low_atom(L, col);
+    col = anfi_ix_add(L, anfi_ix_mulc(L, anfi_ix_modc(L, col, s->q->inner), n),
+                      anfi_ix_divc(L, col, s->q->inner));
+  }
   texpr i = anfi_ix_add(L, anfi_ix_mulc(L, col, s->q->to_ld), row);
   return anfi_low_atom(L, anfi_ix_add(L, s->q->to0, i));
 }
