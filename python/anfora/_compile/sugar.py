@@ -34,6 +34,7 @@ from .masks import without_chosen
 from .match import has_named
 from .names import around, bound_names, own_breaks, own_jumps, read_names
 from .nonlocals import without_nonlocals
+from .peeled import Peeled, has_unbound
 
 _COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
 
@@ -301,9 +302,17 @@ def _has_sugar(n: Any) -> bool:
 def plainer(function: Any, called: Callable[[Any], tuple[bool, Any]]) -> Any:
     """The function in plainer words; itself if it has none of the others."""
     function = without_chosen(without_nonlocals(function))
-    if not any(map(_has_sugar, ast.walk(function))):
-        return function
+    if any(map(_has_sugar, ast.walk(function))):
+        whole = copy.deepcopy(function)
+        sugar = _Sugar(whole, called)
+        made = sugar.visit(whole)
+        function = made if sugar.changed else function
+    return _with_first_rounds(function, called) if has_unbound(function) else function
+
+
+def _with_first_rounds(function: Any, called: Callable[[Any], tuple[bool, Any]]) -> Any:
+    """The function with the first rounds of loops apart, where a name is None before them."""
     whole = copy.deepcopy(function)
-    sugar = _Sugar(whole, called)
-    made = sugar.visit(whole)
-    return made if sugar.changed else function
+    peeled = Peeled(_Sugar(whole, called).is_call)
+    whole.body = peeled.block(whole.body, set()) if isinstance(whole, ast.FunctionDef) else whole.body
+    return whole if peeled.changed else function
