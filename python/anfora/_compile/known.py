@@ -24,7 +24,7 @@ from .holders import Made, Unmade, unmade
 from .static import BUILTINS, operation, static_text
 from .watched import watch, watch_field
 from .._tree import REGISTERED, Shape, field_names, keystr, made_of, shape_of, tree_leaves, tree_structure, tree_unflatten, is_key
-from .._types import DType, finfo, iinfo
+from .._types import DTYPES, DType, default_float, finfo, iinfo
 
 MOST_PARTS = 1024  # of what is written out
 INDICES = ("diag_indices", "diag_indices_from", "ix_", "nonzero", "tril_indices", "triu_indices", "unravel_index")  # functions that give a tuple of indices, one for each dim
@@ -57,6 +57,7 @@ def _shifted(a: Any, b: Any) -> Any:
 
 
 _PLAIN = (bool, int, float, str, type(None))
+_NUMBERS = {bool: "bool", int: "i64", float: None, complex: "c128"}  # their element types; None: the default
 
 
 def _of_no_numbers(kind: type) -> bool:
@@ -361,6 +362,8 @@ class Knowing(Part):
         if known and isinstance(x, Said):
             return False, None
         if known and not is_array(x):
+            if node.attr == "dtype" and type(x) in _NUMBERS and module_of(self.fn).startswith("anfora."):  # an argument that is known, of one of ours
+                return True, DTYPES[_NUMBERS[type(x)] or default_float()]
             if not hasattr(x, node.attr):
                 self.refuse(node, lacking(x, node.attr))
             return True, watch_field(self.b.watched, x, node.attr, getattr(x, node.attr))
