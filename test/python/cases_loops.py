@@ -265,3 +265,35 @@ def test_names_that_are_none_before_a_loop():
         assert "f64 and none" in str(e), e
     else:
         raise AssertionError
+
+
+def nothing(x):
+    return None
+
+
+def test_parts_and_results_that_are_none():
+    """What a call gives may be None, and so may a part of a structure before a round that binds another."""
+    def of_call(x):
+        y = nothing(x)
+        if y is None:
+            return 0.5
+        return y
+
+    def of_list(x):
+        last, total = [None], 0.0
+        for v in x:
+            if last[0] is not None:
+                total += v * last[0]
+            last = [v]
+        return total
+
+    def of_dictionary(x):
+        last, total = {"a": None}, 0.0
+        for i in range(3):
+            if last["a"] is not None:
+                total += x[i] * last["a"]
+            last = {"a": x[i]}
+        return total
+    assert anfora.jit(of_call)(point(3)) == 0.5
+    for f in (of_list, of_dictionary):
+        assert abs(float(anfora.jit(f)(point(3))) - f(point(3))) < 1e-12, f.__name__

@@ -210,10 +210,21 @@ def skeleton(s: Shape) -> Shape:
     return Shape(s.kind, [skeleton(p) for p in s.parts], s.names, s.of)
 
 
+def is_none(s: Shape) -> bool:
+    return s.kind == "none" or s.kind == "static" and s.of is None
+
+
+def differs_in_none(a: Shape, b: Shape) -> bool:
+    """Whether a part is None in one of two structures alone."""
+    if is_structure(a) and is_structure(b):
+        return any(map(differs_in_none, a.parts, b.parts))
+    return is_none(a) != is_none(b)
+
+
 def tree_of(s: Shape) -> Any:
     """The structure as a tree with 0 at each leaf, as tree_structure gives it."""
     parts = [tree_of(p) for p in s.parts]
-    if s.kind == "none" or s.kind == "static" and s.of is None:
+    if is_none(s):
         return None
     if s.kind in ("dict", "object"):
         return dict(zip(s.names, parts)) if s.kind == "dict" else made_of(s.of, s.names, parts)
@@ -480,7 +491,7 @@ class Knowing(Part):
     def known_comparison(self, op: Any, left: Any, right: Any) -> tuple[bool, Any]:
         (known, a), (also, b) = self.static(left), self.static(right)
         if isinstance(op, (ast.Is, ast.IsNot)):
-            if not known and also and b is None and self.like(left) is not None:
+            if not known and also and b is None and (s := self.like(left)) is not None and not is_none(s):
                 return True, isinstance(op, ast.IsNot)
             if also and not known and getattr(b, "__name__", "") == "absent" and module_of(b).startswith("anfora."):
                 return True, isinstance(op, ast.IsNot)
