@@ -297,3 +297,15 @@ def test_parts_and_results_that_are_none():
     assert anfora.jit(of_call)(point(3)) == 0.5
     for f in (of_list, of_dictionary):
         assert abs(float(anfora.jit(f)(point(3))) - f(point(3))) < 1e-12, f.__name__
+
+    def changed(x):
+        last = [None]
+        for v in x:
+            last[0] = v if last[0] is None else last[0] + v
+        return last[0]
+    try:
+        anfora.jit(changed)(point(3))
+    except anfora.CompileError as e:
+        assert "another structure" in str(e), e
+    else:
+        raise AssertionError
