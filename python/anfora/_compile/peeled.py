@@ -96,7 +96,8 @@ class Peeled:
         if self.is_call(s.iter, builtins.range):
             return self.of_range(s)
         of = s.iter.args if self.is_call(s.iter, builtins.zip) or self.is_call(s.iter, builtins.enumerate) and len(s.iter.args) == 1 else [s.iter]
-        if not of or getattr(s.iter, "keywords", None) or not all(isinstance(a, (ast.Name, ast.Attribute, ast.Subscript)) for a in of):
+        plain = of and not getattr(s.iter, "keywords", None) and all(isinstance(a, (ast.Name, ast.Attribute, ast.Subscript)) for a in of)
+        if not plain or not self.is_call(_expression("len()"), builtins.len):
             return None
         names = [self.fresh() for _ in of]
         before = [_assign(ast.Name(n, ast.Store()), a) for n, a in zip(names, of)]
