@@ -136,6 +136,7 @@ static anfi_variant *compiled(anf_exec *e, size_t n, const anfi_arg *args) {
 
 static anfi_variant *variant(anf_exec *e, size_t n, const anfi_arg *args) {
   anfi_sig sig = {0};
+  e->interpreted = NULL;
   anfi_exec_sig(e, anfi_scratch(e->cx), n, args, &sig);
   anfi_variant *v = find(e, &sig);
   if (v) return v;
@@ -302,7 +303,6 @@ static bool fit_all(anf_exec *e, size_t n, anf_value *const *args, given *g) {
 /* NULL without an error: the call is interpreted, which must be allowed, or the function was cut into parts. */
 static anfi_variant *variant_or_none(anf_exec *e, given *g, bool may_interpret) {
   e->may_interpret = may_interpret;
-  e->interpreted = NULL;
   anfi_variant *v = variant_for(e, g->n, g->arg, g->v);
   e->may_interpret = false;
   return v;

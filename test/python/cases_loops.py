@@ -206,3 +206,129 @@ def test_large_arrays_that_loops_carry_are_given():
         for a, b in zip(got, want):
             assert np.allclose(a, b, rtol=1e-13), n
         assert np.array_equal(x, point(3000))
+
+def greatest_at(x):
+    best, at = None, 0
+    for i, v in enumerate(x):
+        if best is None or v > best:
+            best, at = v, i
+    return best * 2 + at
+
+
+def least_product(x):
+    best = None
+    for i in range(x.shape[0]):
+        for j in range(1, x.shape[0]):
+            if best is None or x[i] * x[j] < best:
+                best = x[i] * x[j]
+    return 0.0 if best is None else best
+
+
+def extent(x):
+    low = high = None
+    for v in x:
+        low = v if low is None else min(low, v)
+        high = v if high is None else max(high, v)
+    return high - low
+
+
+def steps(x):
+    before, total, i = None, 0.0, 0
+    while i < len(x):
+        if before is not None:
+            total += abs(x[i] - before) ** 1.5
+        before = x[i]
+        i += 1
+    return total
+
+
+def widest_pair(x):
+    gap = where = None
+    for a, b in zip(x, x[::-1]):
+        if gap is None or abs(a - b) > gap:
+            gap, where = abs(a - b), a
+    return gap + where
+
+
+def least_by_row(x):
+    found = []
+    for scale in (0.5, -0.5):
+        best = None
+        for v in x:
+            if best is None or v * scale < best:
+                best = v * scale
+        found.append(best)
+    return found[0] * found[1]
+
+
+def test_names_that_are_none_before_a_loop():
+    """The first round binds them, and gives them a type; without rounds they are None."""
+    for f in (greatest_at, least_product, extent, steps, widest_pair, least_by_row):
+        check(f, 9)
+        assert abs(float(anfora.jit(f)(point(1))) - f(point(1))) < 1e-12, f.__name__
+
+    def greatest(x):
+        best = None
+        for i in range(len(x)):
+            if best is None or x[i] > best:
+                best = x[i]
+        return best
+    f = anfora.jit(greatest)
+    assert f(np.zeros(0)) is None and f(np.array([1.0, 3.0, 2.0])) == 3 and f(point(0)) is None
+
+    def found(x):
+        best = None
+        for v in x:
+            if v > 0 and (best is None or v > best):
+                best = v
+        return best
+    try:
+        anfora.jit(found)(point(3))
+    except anfora.CompileError as e:
+        assert "f64 and none" in str(e), e
+    else:
+        raise AssertionError
+
+
+def nothing(x):
+    return None
+
+
+def test_parts_and_results_that_are_none():
+    """What a call gives may be None, and so may a part of a structure before a round that binds another."""
+    def of_call(x):
+        y = nothing(x)
+        if y is None:
+            return 0.5
+        return y
+
+    def of_list(x):
+        last, total = [None], 0.0
+        for v in x:
+            if last[0] is not None:
+                total += v * last[0]
+            last = [v]
+        return total
+
+    def of_dictionary(x):
+        last, total = {"a": None}, 0.0
+        for i in range(3):
+            if last["a"] is not None:
+                total += x[i] * last["a"]
+            last = {"a": x[i]}
+        return total
+    assert anfora.jit(of_call)(point(3)) == 0.5
+    for f in (of_list, of_dictionary):
+        assert abs(float(anfora.jit(f)(point(3))) - f(point(3))) < 1e-12, f.__name__
+
+    def changed(x):
+        last = [None]
+        for v in x:
+            last[0] = v if last[0] is None else last[0] + v
+        return last[0]
+    try:
+        anfora.jit(changed)(point(3))
+    except anfora.CompileError as e:
+        assert "another structure" in str(e), e
+    else:
+        raise AssertionError

@@ -159,6 +159,16 @@ def test_three_sizes_have_code_unless_it_is_asked_for():
     assert compilations(each) == 8 and not interpreted(each), each.explain()
 
 
+def test_code_after_an_interpreted_call_has_its_own_result():
+    f, each = jit(lambda x: x * 2 + 1), jit(lambda x: x * 2 + 1, interpret_after=0)
+    for dims in ((2, 2), (0, 2, 2), (3, 3), (4, 4), (5, 5), (2, 4, 4), (1, 2, 3, 4, 4), (6, 6), (1, 6, 6)):
+        for dtype in ("f4", "f8"):
+            x = onp.ones(dims, dtype)
+            same(f, each, x)
+            assert f(x).shape == dims and f(x).dtype == each(x).dtype and jnp.tanh(x).shape == dims
+    assert interpreted(f), f.explain()
+
+
 def test_a_batch_of_a_further_size_has_pieces_and_no_interpreter():
     f = jit(lambda x: jnp.exp(x) * 2)
     for n in range(3, 20):

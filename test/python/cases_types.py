@@ -80,6 +80,28 @@ def test_numbers_as_arguments():
         assert anfora.jit(f)(2.0, half).dtype == "f32", f.__code__.co_firstlineno
 
 
+def sizes(x):
+    return np.size(x) + np.size(x, 0) * np.size(x, axis=-1) + np.size([1, 2, 3])
+
+
+def reversed_order(x):
+    n = len(x)
+    order = list(range(n))
+    order[0] = n - 1
+    return x[order[0]] * len(order) + sum(x[i] for i in list(range(x.shape[0] - 1)))
+
+
+def test_functions_composed_of_operations_follow_the_same_rule():
+    half = np.array([1.0, 0.5], np.float32)
+    anp = anfora.numpy
+    for f in (lambda x: anp.round(2.5) * x, lambda x: anp.dot(2.0, 3.0) * x, lambda x: anp.polyval([1.0, 2.0], 0.5) * x):
+        assert anfora.jit(f)(half).dtype == f(anfora.asarray(half)).dtype == "f64", f.__code__.co_firstlineno
+    for f in (lambda x: anp.round(x * 2.0), lambda x: anp.clip(x, 0, 300) * 2.0, lambda x: anfora.nn.gelu(x)):
+        assert anfora.jit(f)(half).dtype == f(anfora.asarray(half)).dtype == "f32", f.__code__.co_firstlineno
+    for f in (lambda x: np.sign(-3) * x, lambda x: np.exp2(-1) * x, lambda x: np.arcsinh(-1.0) * x, sizes, reversed_order):
+        assert np.allclose(anfora.jit(f)(half), f(half)), f.__code__.co_firstlineno
+
+
 def test_classes_of_arguments():
     """Which class an argument is of is asked anew for each kind of number."""
     def kind(x):

@@ -202,7 +202,8 @@ static void into_buffers(void **state) {
   out[1].dtype = ANF_F32;
   assert_int_equal(anf_exec_run_into(e, 1, &x, 3, out, NULL, w->d), ANF_INVALID);
   expect(w->d, "E0423", "buffer 1 does not fit the result: it has another element type", "");
-  out[1] = (anf_array){.dtype = ANF_F64, .rank = 1, .dims = &three, .data = anf_value_data(x)};
+  out[1] = (anf_array){
+      .dtype = ANF_F64, .rank = 1, .dims = &three, .data = (void *)(uintptr_t)anf_value_data(x)};
   assert_int_equal(anf_exec_run_into(e, 1, &x, 3, out, NULL, w->d), ANF_INVALID);
   expect(w->d, "E0423", "buffer 1 does not fit the result: it shares memory with an argument", "");
   out[1].data = twice;

@@ -24,7 +24,7 @@ from .holders import Made, Unmade, unmade
 from .static import BUILTINS, operation, static_text
 from .watched import watch, watch_field
 from .._tree import REGISTERED, Shape, field_names, keystr, made_of, shape_of, tree_leaves, tree_structure, tree_unflatten, is_key
-from .._types import DType, finfo, iinfo
+from .._types import DTYPES, DType, default_float, finfo, iinfo
 
 MOST_PARTS = 1024  # of what is written out
 INDICES = ("diag_indices", "diag_indices_from", "ix_", "nonzero", "tril_indices", "triu_indices", "unravel_index")  # functions that give a tuple of indices, one for each dim
@@ -57,6 +57,7 @@ def _shifted(a: Any, b: Any) -> Any:
 
 
 _PLAIN = (bool, int, float, str, type(None))
+_NUMBERS = {bool: "bool", int: "i64", float: None, complex: "c128"}  # their element types; None: the default
 
 
 def _of_no_numbers(kind: type) -> bool:
@@ -209,10 +210,21 @@ def skeleton(s: Shape) -> Shape:
     return Shape(s.kind, [skeleton(p) for p in s.parts], s.names, s.of)
 
 
+def is_none(s: Shape) -> bool:
+    return s.kind == "none" or s.kind == "static" and s.of is None
+
+
+def differs_in_none(a: Shape, b: Shape) -> bool:
+    """Whether a part is None in one of two structures alone."""
+    if is_structure(a) and is_structure(b):
+        return any(map(differs_in_none, a.parts, b.parts))
+    return is_none(a) != is_none(b)
+
+
 def tree_of(s: Shape) -> Any:
     """The structure as a tree with 0 at each leaf, as tree_structure gives it."""
     parts = [tree_of(p) for p in s.parts]
-    if s.kind == "none" or s.kind == "static" and s.of is None:
+    if is_none(s):
         return None
     if s.kind in ("dict", "object"):
         return dict(zip(s.names, parts)) if s.kind == "dict" else made_of(s.of, s.names, parts)
@@ -361,6 +373,8 @@ class Knowing(Part):
         if known and isinstance(x, Said):
             return False, None
         if known and not is_array(x):
+            if node.attr == "dtype" and type(x) in _NUMBERS and module_of(self.fn).startswith("anfora."):  # an argument that is known, of one of ours
+                return True, DTYPES[_NUMBERS[type(x)] or default_float()]
             if not hasattr(x, node.attr):
                 self.refuse(node, lacking(x, node.attr))
             return True, watch_field(self.b.watched, x, node.attr, getattr(x, node.attr))
@@ -477,7 +491,7 @@ class Knowing(Part):
     def known_comparison(self, op: Any, left: Any, right: Any) -> tuple[bool, Any]:
         (known, a), (also, b) = self.static(left), self.static(right)
         if isinstance(op, (ast.Is, ast.IsNot)):
-            if not known and also and b is None and self.like(left) is not None:
+            if not known and also and b is None and (s := self.like(left)) is not None and not is_none(s):
                 return True, isinstance(op, ast.IsNot)
             if also and not known and getattr(b, "__name__", "") == "absent" and module_of(b).startswith("anfora."):
                 return True, isinstance(op, ast.IsNot)

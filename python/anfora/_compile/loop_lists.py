@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from .comprehensions import WIDENED
-from .known import ANY, Filled, Like, Part, is_structure, is_tree, skeleton
+from .known import ANY, Filled, Like, Part, is_none, is_structure, is_tree, skeleton
 from .names import bound_names, grown, items_alone, lengthened, own_jumps, position, read_by_items
 from .static import hyper_mapped, static_text
 from .._tree import Shape
@@ -119,7 +119,7 @@ class Lists(Part):
             e = self.scope.env.get(x)
             if not (isinstance(e, Like) and e.own and items_alone(node, x)):
                 continue
-            whole = e.shape.kind == "list" and e.shape.parts and not any(is_structure(s) for s in e.shape.parts)
+            whole = e.shape.kind == "list" and e.shape.parts and not any(is_structure(s) or is_none(s) for s in e.shape.parts)
             if whole:
                 items = [i.text for i in self.parts_of(self.local(x), e.shape)]
                 names = ", ".join(f"e{i}" for i in range(len(items)))

@@ -8,7 +8,7 @@ import functools
 from typing import Any
 
 from .kinds import of_several_kinds
-from .known import Item, Like, Part, is_structure
+from .known import Item, Like, Part, differs_in_none, is_structure
 from .liveness import live_after
 from .loop_lists import parts_written
 from .names import bound_names, changed_by_method, changed_in_place, grown, own_breaks, own_jumps, position
@@ -93,6 +93,7 @@ class Loops(Part):
         while True:
             s.env, s.virtual = dict(before[0]), set(before[1])
             forget()
+            held = {x: e.shape for x in names if isinstance(e := s.env.get(x), Like)}
             begin = {x: e.shape for x in names if isinstance(e := s.env.get(x), Like) and e.shape.kind in ("list", "tuple")}
             text, self.ended = write(), False
             now = {x for x, shape in begin.items() if isinstance(e := s.env.get(x), Like) and (
@@ -102,6 +103,7 @@ class Loops(Part):
             s.several |= kinds
             given = {x for x in stored if not isinstance(e := s.env.get(x), Like) or not e.own}  # a round gives it away
             stored -= given
+            mixed |= {x for x, shape in held.items() if isinstance(e := s.env.get(x), Like) and differs_in_none(shape, e.shape)}
             if not now and not mixed and not kinds and not given:
                 break
             changed |= now

@@ -19,7 +19,12 @@ _NUMBERS = (bool, int, float, complex)
 def is_numpys(w: Any, f: Any) -> bool:
     """A function of NumPy, or of anfora.numpy in a user's function: the package's own keep the types of their arrays."""
     module = module_of(f)
-    return module.split(".")[0] == "numpy" or module == "anfora.numpy" and module_of(w.fn).split(".")[0] != "anfora"
+    return module.split(".")[0] == "numpy" or _is_ours(module, f) and module_of(w.fn).split(".")[0] != "anfora"
+
+
+def _is_ours(module: str, f: Any) -> bool:
+    """A function of anfora.numpy, an operation or composed of such."""
+    return module == "anfora.numpy" or module.startswith("anfora._library.") and getattr(sys.modules.get("anfora.numpy"), f.__name__, None) is f
 
 
 def of_numpy() -> tuple[type, ...]:

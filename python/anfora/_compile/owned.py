@@ -148,6 +148,8 @@ class Owned(Part):
             self.refuse(target, "only a variable of the function changes in place",
                         "write x[i, j] = v for x[i][j] = v, x = x.at[i].set(v), or make a new tuple or dictionary")
         name = target.value.id
+        if name in self.scope.mixed:
+            self.refuse(target, f"{name} has another structure before a round than after it, and a part of it changes", "bind a number in place of None before the loop")
         why = stores.refused.get(name, (target, f"{name} comes from outside of the function, where it would change", "")) if self.is_local(name) \
             else (target, f"{name} comes from outside of the function, where it would change", f"write x = {name}.copy(), and x[...] = ...")
         if why is not None:

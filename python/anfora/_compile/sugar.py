@@ -5,6 +5,7 @@
                                                     for j in xs: ...
     for i, j in combinations(range(n), 2): ...   the same, of range(n) and range(i + 1, n)
     pairwise(x)                                 zip(x, x[1:])
+    list(range(len(x)))                         [i for i in range(len(x))]
     reversed(range(a, b))                       range(b - 1, a - 1, -1)
     x in {1, 2}                                 x in (1, 2)
     v = x[mask]                                 m = x[mask].mean()
@@ -34,6 +35,7 @@ from .masks import without_chosen
 from .match import has_named
 from .names import around, bound_names, own_breaks, own_jumps, read_names
 from .nonlocals import without_nonlocals
+from .peeled import Peeled, has_unbound
 
 _COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
 
@@ -67,6 +69,9 @@ class _Sugar(ast.NodeTransformer):
             return self.made(ast.Call(ast.Name("zip", ast.Load()), [node.args[0], rest], []), node)
         if self.is_from_keys(node):
             return self.made(self.of_keys(*node.args), node)
+        if self.is_call(node, builtins.list) and len(node.args) == 1 and not node.keywords and self.is_call(node.args[0], builtins.range) and \
+                any(map(self.is_size, node.args[0].args)):
+            return self.made(self.listed(node.args[0]), node)
         if not self.is_call(node, builtins.reversed) or len(node.args) != 1 or node.keywords or not self.is_call(node.args[0], builtins.range):
             return node
         of: Any = node.args[0]
@@ -82,6 +87,20 @@ class _Sugar(ast.NodeTransformer):
         """dict.fromkeys(keys) or dict.fromkeys(keys, v) with a name or constant."""
         return isinstance(node.func, ast.Attribute) and node.func.attr == "fromkeys" and self.is_call(ast.Call(node.func.value, node.args, []), dict) and \
             not node.keywords and (len(node.args) == 1 or len(node.args) == 2 and isinstance(node.args[1], (ast.Constant, ast.Name)))
+
+    def is_size(self, node: Any, through: bool = True) -> bool:
+        """len(x), x.shape[0] - 1 and such, or a name of it: known when types are, not before."""
+        if self.resolve(node)[0]:
+            return False
+        values = [s.value for s in ast.walk(self.function) if isinstance(s, ast.Assign) and through and any(
+            isinstance(t, ast.Name) and isinstance(node, ast.Name) and t.id == node.id for t in s.targets)]
+        return any(isinstance(n, (ast.Call, ast.Attribute, ast.Subscript)) for n in ast.walk(node)) or any(self.is_size(v, False) for v in values)
+
+    def listed(self, of: Any) -> ast.ListComp:
+        """[i for i in range(n)]"""
+        self.count += 1
+        i = f"item{self.count}__"
+        return ast.ListComp(ast.Name(i, ast.Load()), [ast.comprehension(ast.Name(i, ast.Store()), of, [], 0)])
 
     def of_keys(self, keys: Any, value: Any = ast.Constant(None)) -> ast.DictComp:
         """{k: v for k in keys}, where v is the same object for each key."""
@@ -293,7 +312,7 @@ def _template(text: str) -> ast.Module:
 def _has_sugar(n: Any) -> bool:
     if isinstance(n, ast.Call):
         name = n.func.attr if isinstance(n.func, ast.Attribute) else getattr(n.func, "id", "")
-        return name in ("combinations", "fromkeys", "ndindex", "pairwise", "product", "reversed")
+        return name in ("combinations", "fromkeys", "list", "ndindex", "pairwise", "product", "reversed")
     return isinstance(n, (ast.Global, ast.Set, ast.Try)) or isinstance(n, ast.While) and (isinstance(n.test, ast.Constant) or has_named(n.test)) or \
         isinstance(n, ast.For) and own_breaks(n.body)
 
@@ -301,9 +320,17 @@ def _has_sugar(n: Any) -> bool:
 def plainer(function: Any, called: Callable[[Any], tuple[bool, Any]]) -> Any:
     """The function in plainer words; itself if it has none of the others."""
     function = without_chosen(without_nonlocals(function))
-    if not any(map(_has_sugar, ast.walk(function))):
-        return function
+    if any(map(_has_sugar, ast.walk(function))):
+        whole = copy.deepcopy(function)
+        sugar = _Sugar(whole, called)
+        made = sugar.visit(whole)
+        function = made if sugar.changed else function
+    return _with_first_rounds(function, called) if has_unbound(function) else function
+
+
+def _with_first_rounds(function: Any, called: Callable[[Any], tuple[bool, Any]]) -> Any:
+    """The function with the first rounds of loops apart, where a name is None before them."""
     whole = copy.deepcopy(function)
-    sugar = _Sugar(whole, called)
-    made = sugar.visit(whole)
-    return made if sugar.changed else function
+    peeled = Peeled(_Sugar(whole, called).is_call)
+    whole.body = peeled.block(whole.body, set()) if isinstance(whole, ast.FunctionDef) else whole.body
+    return whole if peeled.changed else function

@@ -530,6 +530,19 @@ def rows_joined(x, /, axis=0):
     raise ValueError("concatenate: arrays of no dims cannot be joined")
 
 
+@composed
+def size(a, /, axis=None):
+    """The number of elements, or of those along an axis."""
+    if axis is None:
+        return op.size(a)
+    if isinstance(axis, tuple):
+        n = 1
+        for i in axis:
+            n = n * a.shape[i]
+        return n
+    return a.shape[axis]
+
+
 # ---- linear algebra ----
 
 @composed
