@@ -102,7 +102,7 @@ struct anf_exec {
   anfi_fixing fixing, most_fixing;
   uint64_t needed; // bits of arguments, if fixing is NEEDED
   /* its variants */
-  anfi_variant *variant; // used last first
+  anfi_variant *variant;                // used last first
   size_t nvariant, compilations, nodes; // nodes: of all that was compiled
   bool cuts;                 // in parts, where sizes depend on data and it cannot be compiled whole
   anfi_partition *partition; // its parts; NULL: it is whole
