@@ -84,15 +84,14 @@ static anf_status call_small(cli *c, anf_graph *g, anf_value **args, const anf_r
                              outcome *r, bool *done) {
   anf_text *text = ANFI_NEW(anfi_scratch(c->cx), anf_text);
   anf_run_opts o = *given;
-  bool more = false;
+  anfi_work work = {.most = SMALL};
   text->cx = c->cx;
   anfi_defer(c->cx, ANFI_ALWAYS, anfi_free_text, text);
   o.print = keep_text, o.print_user = text;
   uint64_t start = anfi_os_now_ns();
-  anf_status st =
-      anfi_run_small(g, anf_graph_param_count(g), args, &o, SMALL, c->d, &r->result, &more);
-  *done = !more;
-  if (more) return ANF_OK;
+  anf_status st = anfi_run_small(g, anf_graph_param_count(g), args, &o, &work, c->d, &r->result);
+  *done = !work.more;
+  if (work.more) return ANF_OK;
   if (text->len) given->print(given->print_user, text->text, text->len);
   if (r->result) anfi_defer(c->cx, ANFI_ALWAYS, anfi_release, r->result);
   r->run_ms = ms_since(start);

@@ -24,6 +24,15 @@ static const anfi_form *kept_form(anfi_arena *a, const anfi_form *f) {
   return r;
 }
 
+static size_t count_work_nodes(const anf_module *m) {
+  size_t k = 0;
+  for (size_t i = 0; i < m->nodes.n; i++) {
+    const anf_node *n = m->nodes.at[i];
+    k += n && (n->kind == ANFI_APPLY || n->kind == ANFI_CALL);
+  }
+  return k;
+}
+
 static void edit(void *p) {
   anfi_variant *v = (anfi_variant *)p;
   if (v->job.edit) v->job.edit(v->job.user, v);
@@ -149,6 +158,7 @@ static bool lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args, con
   if (o->tune && o->engine && anfi_tuner_open(&tuner, cx, o->engine)) lo.plans = &tuner.plans;
   anf_graph *entry = public_graph(m);
   if (entry && v->job.amend) v->job.amend(v->job.user, entry);
+  v->nodes = count_work_nodes(m);
   v->low.cx = cx;
   v->low.arena = &v->arena;
   uint64_t from = anfi_os_now_ns();
@@ -242,6 +252,7 @@ anfi_variant *anfi_variant_new(anf_exec *e, size_t n, const anfi_arg *args) {
   anfi_undefer(e->cx, &v->low); // its constants are the variant's
   free_module(&v->low);
   e->compilations++;
+  e->nodes += v->nodes;
   double ms = (double)(anfi_os_now_ns() - start) / 1e6;
   e->compile_ms += ms;
   anfi_exec_log(e, v, n, args, ms);

@@ -143,7 +143,7 @@ static anfi_variant *variant(anf_exec *e, size_t n, const anfi_arg *args) {
   bool apart = false;
   v = e->o.any_size_after ? anfi_batch_variant(e, n, args, &sig, &apart) : NULL;
   if (!v && anfi_failed(e->cx)) return NULL;
-  if (!v && !apart && e->may_interpret && (e->interpreted = anfi_seldom_ms(e, n, args, &sig)))
+  if (!v && !apart && e->may_interpret && (e->interpreted = anfi_seldom_work(e, n, args, &sig)))
     return NULL;
   if (!v && !(v = compiled(e, n, args))) return NULL;
   if (e->nvariant == e->o.max_compiled) drop_oldest(e);
@@ -336,7 +336,7 @@ static bool run(anf_exec *e, size_t n, anf_value *const *args, const anf_run_opt
   e->counts = o->max_steps || o->max_depth;
   if (e->partition) return run_partition(e, n, args, o, to);
   if (!fit_all(e, n, args, &g)) return false;
-  v = variant_or_none(e, &g, to->value && anfi_seldom_may(e));
+  v = variant_or_none(e, &g, to->value && !o->max_ms && anfi_seldom_may(e));
   if (!v && e->interpreted) {
     if (anfi_seldom_run(e, e->interpreted, n, args, o, to->value)) return true;
     v = anfi_failed(e->cx) ? NULL : variant_or_none(e, &g, false);

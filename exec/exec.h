@@ -74,6 +74,7 @@ struct anfi_variant {
   const anf_type **type; // by argument; NULL: some are functions or values
   /* code */
   anfi_lowered low;      // its module is gone
+  size_t nodes;          // operations and calls of the optimised program
   const anfi_form *form; // of the result, if it contains functions
   anfi_origins origins;  // of the functions that the form names
   anf_jit_module *code;
@@ -101,13 +102,13 @@ struct anf_exec {
   anfi_fixing fixing, most_fixing;
   uint64_t needed; // bits of arguments, if fixing is NEEDED
   /* its variants */
-  anfi_variant *variant; // used last first
-  size_t nvariant, compilations;
+  anfi_variant *variant;                // used last first
+  size_t nvariant, compilations, nodes; // nodes: of all that was compiled
   bool cuts;                 // in parts, where sizes depend on data and it cannot be compiled whole
   anfi_partition *partition; // its parts; NULL: it is whole
   anfi_batch *batch;         // which arguments have had several sizes
   anfi_seldom *seldom;       // sizes without code; NULL: none yet
-  double *interpreted;       // of the last call's sizes, if they have none: the time so far
+  uint64_t *interpreted;     // of the last call's sizes, if they have none: the work so far
   bool may_interpret;        // the current call's
   bool counts; // the current call has limits that code counts for: a variant of its own
   double compile_ms;
@@ -126,10 +127,10 @@ void anfi_trace_regions(anf_trace *t, const anfi_lowered *low);
 
 /* seldom.c: may this function's calls be interpreted? */
 bool anfi_seldom_may(const anf_exec *e);
-/* For how long sizes without code have been interpreted; NULL: they are to have code. */
-double *anfi_seldom_ms(anf_exec *e, size_t n, const anfi_arg *args, const anfi_sig *sig);
-/* False: it failed or took long, and code is to be made, or it was stopped from outside. */
-bool anfi_seldom_run(anf_exec *e, double *ms, size_t n, anf_value *const *args,
+/* The work that sizes without code have been so far; NULL: they are to have code. */
+uint64_t *anfi_seldom_work(anf_exec *e, size_t n, const anfi_arg *args, const anfi_sig *sig);
+/* False: it failed or was too much, and code is to be made, or it was stopped from outside. */
+bool anfi_seldom_run(anf_exec *e, uint64_t *work, size_t n, anf_value *const *args,
                      const anf_run_opts *o, anf_value **result);
 const anf_type *anfi_seldom_result(const anf_exec *e); // of the last call that was interpreted
 size_t anfi_seldom_calls(const anfi_seldom *s);        // that were interpreted

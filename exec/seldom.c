@@ -2,19 +2,20 @@
 /* Sizes that change from call to call, such as those of a cache that grows by a row with each token: code for a size that
  * never comes back costs more than it saves.
  *   decode(past: f32[1, 2, 4, 64]), decode(past: f32[1, 2, 5, 64]), ..   `interpret_after` sizes have code, the others not
- * Ski rental: a size is interpreted until that has taken as long as its code would take to make, the mean of what was
- * made so far; then it has code. So a size costs at most twice of what the better choice does, known beforehand. A call
- * that would take longer is stopped, and code is made for it: only functions without effects come here. One operation cannot be
- * stopped, so work that is known to take longer is not begun. */
+ * Ski rental: a size is interpreted until that has been as much work as its code would be to make; then it has code. So a size
+ * costs about twice of what the better choice does, known beforehand. A call that would be more is stopped, and code is made
+ * for it: only functions without effects come here. One operation cannot be stopped, so work that is known to be more is not
+ * begun. Both are counted, and no clock is read: the same calls always have the same bits. */
 #include "exec/exec.h"
 #include "interp/interp.h"
 
-enum { MOST_SEEN = 256, WORK_PER_MS = 1 << 19 };
+/* CODE_WORK, NODE_WORK: of the interpreter while a program is compiled, and each of its nodes (docs/lowering.md, Sizes). */
+enum { MOST_SEEN = 256, CODE_WORK = 1 << 22, NODE_WORK = 1 << 18 };
 
-/* One size, and how long it was interpreted. */
+/* One size, and what was interpreted of it. */
 typedef struct size_seen {
   uint64_t hash;
-  double ms;
+  uint64_t work;
 } size_seen;
 
 struct anfi_seldom {
@@ -79,8 +80,9 @@ bool anfi_seldom_may(const anf_exec *e) {
   return e->g && e->cuts && e->o.interpret_after && !e->job.nstate && !e->counts;
 }
 
-static double mean_ms(const anf_exec *e) {
-  return e->compilations ? e->compile_ms / (double)e->compilations : 0;
+/* Of making code for one more size, the mean of what was made so far. */
+static uint64_t code_work(const anf_exec *e) {
+  return e->compilations ? CODE_WORK + (uint64_t)NODE_WORK * e->nodes / e->compilations : 0;
 }
 
 static anfi_seldom *new_seldom(const anf_exec *e) {
@@ -99,12 +101,12 @@ static size_seen *seen_of(anfi_seldom *s, const anfi_sig *sig) {
   return one;
 }
 
-double *anfi_seldom_ms(anf_exec *e, size_t n, const anfi_arg *args, const anfi_sig *sig) {
+uint64_t *anfi_seldom_work(anf_exec *e, size_t n, const anfi_arg *args, const anfi_sig *sig) {
   if (!many_have_code(e, n, args)) return NULL;
   if (!e->seldom) e->seldom = new_seldom(e);
   if (!e->seldom->twice) return NULL;
   size_seen *s = seen_of(e->seldom, sig);
-  return s->ms < mean_ms(e) ? &s->ms : NULL;
+  return s->work < code_work(e) ? &s->work : NULL;
 }
 
 /* ---- running ---- */
@@ -117,24 +119,21 @@ static anf_diag *diag_apart(anf_ctx *cx) {
   return d;
 }
 
-bool anfi_seldom_run(anf_exec *e, double *ms, size_t n, anf_value *const *args,
+bool anfi_seldom_run(anf_exec *e, uint64_t *work, size_t n, anf_value *const *args,
                      const anf_run_opts *o, anf_value **result) {
   anf_value **all = ANFI_NEW_N(anfi_scratch(e->cx), anf_value *, n + 1);
-  anf_run_opts limited = *o;
   anf_diag *own = diag_apart(e->cx);
-  uint64_t left = (uint64_t)(mean_ms(e) - *ms) + 1, start = anfi_os_now_ns();
-  if (!o->max_ms || left < o->max_ms) limited.max_ms = left;
+  anfi_work w = {.most = code_work(e) - *work};
   for (size_t i = 0; i < n; i++) all[i] = i < e->nfixed && e->fixed[i] ? e->fixed[i] : args[i];
-  bool more;
-  anf_status st = anfi_run_small(e->g, n, all, &limited, left * WORK_PER_MS, own, result, &more);
-  *ms += (double)(anfi_os_now_ns() - start) / 1e6;
+  anf_status st = anfi_run_small(e->g, n, all, o, &w, own, result);
+  *work += w.done;
   if (st == ANF_OK) {
     const anf_type *t = anfi_value_type(e->cx, *result);
     e->seldom->result = t->functions ? NULL : t;
     return ++e->seldom->calls;
   }
   if (st == ANF_NOMEM || st == ANF_CANCELLED) return anfi_fail_as(e->cx, st);
-  return *ms = mean_ms(e), false;
+  return *work = code_work(e), false;
 }
 
 const anf_type *anfi_seldom_result(const anf_exec *e) { return e->seldom->result; }
@@ -145,7 +144,7 @@ void anfi_seldom_explain(const anf_exec *e, anf_text *out) {
   if (!e->seldom || !e->seldom->calls) return;
   anfi_putf(out,
             "Sizes change from call to call: %zu calls of %zu sizes were interpreted; one has code "
-            "when that has taken as "
-            "long as making it, %.1f ms.\n",
-            e->seldom->calls, e->seldom->nsizes, mean_ms(e));
+            "when that has been as much "
+            "work as making it, about %.1f million elements.\n",
+            e->seldom->calls, e->seldom->nsizes, (double)code_work(e) / 1e6);
 }

@@ -486,8 +486,7 @@ static bool any_function(size_t n, anf_value *const *args) {
 typedef struct besides {
   anfi_watch watch;
   void *user;
-  uint64_t max_work;
-  bool more; // set
+  anfi_work *work; // counted, and no more done than its most; or NULL
 } besides;
 
 /* The result of the rest of g; takes v. A function in it would be of a copy, and g is refused as where nothing can run before. */
@@ -511,16 +510,16 @@ static anf_value *run_graph(anf_graph *g, size_t n, anf_value *const *args, cons
   static const anf_run_opts plain = {.size = sizeof plain};
   anfi_prepared p;
   anfi_given_values given = {n, args};
-  const anf_run_opts *head = b->max_work ? NULL : o ? o : &plain;
+  const anf_run_opts *head = b->work ? NULL : o ? o : &plain;
   if (!check_given(cx, n, args) || !anfi_run_prepare(g, &given, head, &p)) return NULL;
   machine *m = new_machine(cx, o);
   m->watch = b->watch;
   m->watch_user = b->user;
-  m->max_work = b->max_work;
+  m->max_work = b->work ? b->work->most : 0;
   anfi_machine_reserve(m, 1);
   anfi_machine_push(m, anfi_value_new_fn(cx, p.g, ANF_OP_NONE, NULL, 0, 0));
   anf_value *v = finish(m, given.n, given.at);
-  b->more = m->more;
+  if (b->work) *b->work = (anfi_work){b->work->most, m->work - STEP_WORK * m->fuel, m->more};
   if (p.cut) return without_functions(g, n, args, v);
   return p.g != g ? original_result(cx, &p, v) : v;
 }
@@ -544,14 +543,12 @@ anf_status anf_run(anf_graph *g, size_t n, anf_value *const *args, const anf_run
 }
 
 anf_status anfi_run_small(anf_graph *g, size_t n, anf_value *const *args, const anf_run_opts *o,
-                          uint64_t work, anf_diag *d, anf_value **result, bool *more) {
-  besides b = {.max_work = work};
+                          anfi_work *work, anf_diag *d, anf_value **result) {
+  besides b = {.work = work};
   *result = NULL;
   ANFI_ENTRY(g->module->cx, d);
   *result = run_graph(g, n, args, o, &b);
-  anf_status st = anfi_leave(g->module->cx);
-  *more = b.more;
-  return st;
+  return anfi_leave(g->module->cx);
 }
 
 anf_status anf_run_value(anf_ctx *cx, anf_value *f, size_t n, anf_value *const *args,

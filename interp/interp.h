@@ -179,11 +179,15 @@ static inline anf_value *anfi_keep(anf_value *v) {
 /* As anf_run, inside a frame; a new reference, or NULL with an error. */
 anf_value *anfi_run_watched(anf_graph *g, size_t n, anf_value *const *args, anfi_watch watch,
                             void *user);
-/* As anf_run for a program with little work: 8 for each operation, 1 for each element that it reads or makes, of products 1
- * for each multiplication, about. Gives up with ANF_LIMIT and no finding when it is more than `work`, and sets *more. The same
- * program has the same work for the same arguments, whatever the machine. */
+/* What a run does: 8 for each operation, 1 for each element that it reads or makes, of products 1 for 8 multiplications,
+ * about. The same program does the same work for the same arguments, whatever the machine. */
+typedef struct anfi_work {
+  uint64_t most, done;
+  bool more; // there was more than `most`
+} anfi_work;
+/* As anf_run for a program with little work. Gives up with ANF_LIMIT and no finding when there is more of it. */
 anf_status anfi_run_small(anf_graph *g, size_t n, anf_value *const *args, const anf_run_opts *o,
-                          uint64_t work, anf_diag *d, anf_value **result, bool *more);
+                          anfi_work *work, anf_diag *d, anf_value **result);
 /* Ends a run that has too much work; always false. */
 bool anfi_machine_give_up(anfi_machine *m);
 bool anfi_machine_in_time(anfi_machine *m);           // false with an error: max_ms are over

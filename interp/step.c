@@ -95,8 +95,10 @@ static double multiplications(uint16_t op, size_t n, anf_value *const *in) {
   return (double)a->n * (double)b->n / (double)a->type->dims[a->type->n - 1];
 }
 
+enum { MULTIPLICATIONS = 8 }; // of a product, in the time of one element of another operation
+
 static double work_of(uint16_t op, size_t n, anf_value *const *in) {
-  double work = multiplications(op, n, in);
+  double work = multiplications(op, n, in) / MULTIPLICATIONS;
   for (size_t i = 0; i < n; i++)
     if (in[i]->kind == ANF_VALUE_TENSOR) work += (double)in[i]->n;
   return work;
@@ -176,6 +178,7 @@ static bool elementwise_step(machine *m, const frame *f, step *s) {
   }
   if (m->max_work && s->type->n && !may_work(m, s->op, s->nin, in)) return false;
   v = m->acc = anfi_value_new_tensor(m->cx, s->type);
+  m->work += v->n;
   anfi_eval q = {.cx = m->cx,
                  .op = (anfi_opcode)s->op,
                  .loc = anfi_node_loc(s->node),

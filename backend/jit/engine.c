@@ -268,7 +268,7 @@ static anfi_jit_code *recalled(anf_ctx *cx, anf_jit_engine *e, anfi_jit_id id) {
   const char *p = NULL, *bytes = NULL;
   size_t n = 0, len = 0;
   if (!anfi_jit_recall(cx, e, id, &p, &n)) return NULL;
-  anfi_jit_code *code = anfi_jit_unpack(e, p, n, &bytes, &len);
+  anfi_jit_code *code = anfi_jit_unpack(cx, e, p, n, &bytes, &len);
   if (code) anfi_defer(cx, ANFI_ALWAYS, release_code, code);
   if (code && loads(cx, e, code, bytes, len)) return code;
   anfi_warn(cx, anfi_nowhere(), ANF_W0902, e->o.cache_dir ? e->o.cache_dir : "memory");

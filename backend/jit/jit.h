@@ -253,10 +253,10 @@ anfi_jit_id anfi_jit_sum(const void *p, size_t n);
 anfi_jit_id anfi_jit_fact_id(anf_ctx *cx, const anf_jit_engine *e, const char *kind, size_t n,
                              const uint64_t *word);
 /* pack.c: a code object as bytes, with what vt->make gave; and back, without the latter, which is
- * *code_bytes then. NULL: the bytes are damaged. */
+ * *code_bytes then. NULL: the bytes are damaged, which a failed allocation is not. */
 void anfi_jit_pack(const anfi_jit_code *c, const char *code, size_t n, anf_text *out);
-anfi_jit_code *anfi_jit_unpack(anf_jit_engine *e, const char *p, size_t n, const char **code,
-                               size_t *code_bytes);
+anfi_jit_code *anfi_jit_unpack(anf_ctx *cx, anf_jit_engine *e, const char *p, size_t n,
+                               const char **code, size_t *code_bytes);
 /* cache.c: packed code by what it was made from, in memory and on disk */
 bool anfi_jit_recall(anf_ctx *cx, anf_jit_engine *e, anfi_jit_id id, const char **p, size_t *n);
 void anfi_jit_remember(anf_ctx *cx, anf_jit_engine *e, anfi_jit_id id, const char *p, size_t n);

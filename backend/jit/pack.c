@@ -41,7 +41,7 @@ void anfi_jit_pack(const anfi_jit_code *c, const char *code, size_t n, anf_text 
 typedef struct reader {
   const char *p;
   size_t left;
-  bool good;
+  bool good, nomem; // nomem: not good for want of memory
 } reader;
 
 static const char *take(reader *r, size_t n) {
@@ -64,12 +64,19 @@ static const char *take_bytes(reader *r, size_t *n) {
   *n = (size_t)len;
   return r->good ? take(r, *n) : NULL;
 }
+/* NULL: the bytes are damaged, or there is no memory, which is no fault of theirs. */
+static void *room(reader *r, size_t bytes) {
+  void *p = r->good ? anfi_jit_alloc(bytes) : NULL;
+  r->nomem |= r->good && !p;
+  r->good &= p != NULL;
+  return p;
+}
+
 static char *take_name(reader *r) {
   size_t n;
   const char *p = take_bytes(r, &n);
-  char *s = p ? (char *)anfi_jit_alloc(n + 1) : NULL;
+  char *s = p ? (char *)room(r, n + 1) : NULL;
   if (s) memcpy(s, p, n);
-  r->good &= s != NULL;
   return s;
 }
 
@@ -84,9 +91,8 @@ static void take_entry(reader *r, anfi_jit_entry *e) {
   else r->good = false;
   const char *param = take_bytes(r, &n);
   r->good &= param && n == e->n * sizeof *e->param;
-  if (r->good) e->param = (tdtype *)anfi_jit_alloc(n);
+  e->param = (tdtype *)room(r, n);
   if (e->param) memcpy(e->param, param, n);
-  r->good &= e->param != NULL;
 }
 
 static void take_global(reader *r, anf_jit_global *g) {
@@ -99,18 +105,16 @@ static void take_global(reader *r, anf_jit_global *g) {
 }
 
 /* Room for n things of which each takes eight bytes at least: no more than there can be. */
-static void *room(reader *r, uint64_t n, size_t size) {
+static void *room_for(reader *r, uint64_t n, size_t size) {
   r->good &= n <= r->left / 8;
-  void *p = r->good ? anfi_jit_alloc((size_t)n * size) : NULL;
-  r->good &= p != NULL;
-  return p;
+  return room(r, (size_t)n * size);
 }
 
 static void take_bound(reader *r, anfi_jit_code *c) {
   size_t n;
   const char *p = take_bytes(r, &n);
-  if (r->good) c->address = (anfi_jit_address *)anfi_jit_alloc(n);
-  r->good &= c->address && n % sizeof *c->address == 0;
+  c->address = (anfi_jit_address *)room(r, n);
+  r->good &= n % sizeof *c->address == 0;
   if (!r->good) return;
   memcpy(c->address, p, n);
   c->naddress = n / sizeof *c->address;
@@ -118,15 +122,14 @@ static void take_bound(reader *r, anfi_jit_code *c) {
 
 static void take_all(reader *r, anfi_jit_code *c) {
   uint64_t n = take_u64(r);
-  c->entry = (anfi_jit_entry *)room(r, n, sizeof *c->entry);
+  c->entry = (anfi_jit_entry *)room_for(r, n, sizeof *c->entry);
   for (; r->good && c->nentry < n; c->nentry++) take_entry(r, &c->entry[c->nentry]);
   n = take_u64(r);
-  c->global = (anf_jit_global *)room(r, n, sizeof *c->global);
+  c->global = (anf_jit_global *)room_for(r, n, sizeof *c->global);
   for (; r->good && c->nglobal < n; c->nglobal++) take_global(r, &c->global[c->nglobal]);
   take_bound(r, c);
   const char *image = take_bytes(r, &c->image_bytes);
-  if (image) c->image = (uint8_t *)anfi_jit_alloc(c->image_bytes);
-  r->good &= c->image != NULL;
+  c->image = (uint8_t *)room(r, c->image_bytes);
   for (size_t i = 0; r->good && i < c->nglobal; i++)
     r->good = c->global[i].offset <= c->image_bytes &&
               c->global[i].bytes <= c->image_bytes - c->global[i].offset;
@@ -136,14 +139,15 @@ static void take_all(reader *r, anfi_jit_code *c) {
   if (c->image) memcpy(c->image, image, c->image_bytes);
 }
 
-anfi_jit_code *anfi_jit_unpack(anf_jit_engine *e, const char *p, size_t n, const char **code,
-                               size_t *code_bytes) {
-  reader r = {p, n, true};
+anfi_jit_code *anfi_jit_unpack(anf_ctx *cx, anf_jit_engine *e, const char *p, size_t n,
+                               const char **code, size_t *code_bytes) {
+  reader r = {.p = p, .left = n, .good = true};
   anfi_jit_code *c = anfi_jit_code_new(e);
-  if (!c) return NULL;
+  if (!c) anfi_throw_nomem(cx);
   take_all(&r, c);
   if (r.good) *code = take_bytes(&r, code_bytes);
   if (r.good && !r.left) return c;
   anfi_jit_code_release(c);
+  if (r.nomem) anfi_throw_nomem(cx);
   return NULL;
 }

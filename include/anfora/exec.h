@@ -54,10 +54,10 @@ typedef struct anf_exec_opts {
    * from the same row of these arguments. Results must not lie in the memory of arguments then. 0: code for each size. */
   uint32_t any_size_after;
   bool any_size_only; // what cannot run so is an error (E1595), and not code for each size
-  /* When so many signatures that differ in sizes alone have code, calls of further sizes are interpreted, each until that has taken as
-   * long as its code would take to make, the mean of what was made: for a cache that grows with each call. Such results are the
-   * interpreter's, which may round sums otherwise. Functions with effects, steps, calls into buffers and calls that limit steps or depth
-   * always have code. 0: no call is interpreted. */
+  /* When so many signatures that differ in sizes alone have code, calls of further sizes are interpreted, each until that has been as
+   * much work as its code would be to make, as counted and not timed: for a cache that grows with each call. Such results are the
+   * interpreter's, which may round sums otherwise. Functions with effects, steps, calls into buffers and calls that limit steps, depth
+   * or time always have code. 0: no call is interpreted. */
   uint32_t interpret_after;
 } anf_exec_opts;
 

@@ -294,7 +294,7 @@ class Function(_core.Callable):
         return False
 
     def _seldom_plan(self, program: Program, shapes: list, statics: dict, casts: list, extra: tuple, refs: tuple, types_: list[str]) -> Any:
-        """Of a size that may be interpreted until that has taken as long as code: as soon as it is not, it has a plan as others."""
+        """Of a size that may be interpreted until that has been as much work as code: as soon as it is not, it has a plan as others."""
         e = self._exec(program, None)
 
         def run(args: tuple) -> Any:
@@ -844,7 +844,7 @@ def jit(fn: Callable | None = None, **options: Any) -> Any:
     change), ``max_compiled``, ``dynamic``: with the third size of a batch (True: the second; False: never) calls run in pieces of
     1, 2, 4 .. rows, so that no size needs code of its own; where rows are not computed apart, code is made for each size (True: an
     error); ``interpret_after`` (3; with ``dynamic=False`` 0, which is never): when so many sizes have code, calls of a further one are
-    interpreted until that has taken as long as its code would take to make. ``explain()`` tells.
+    interpreted until that has been as much work as its code would be to make. ``explain()`` tells.
 
     >>> @anfora.jit
     ... def power(x, n):

@@ -450,6 +450,56 @@ static void malformed(void **state) {
   malformed_of(ANF_JIT_CJIT);
 }
 
+/* ---- without memory ---- */
+
+static int allocations = -1; // that succeed before the one that fails; -1: all do
+
+void *aligned_alloc(size_t align, size_t bytes);
+void *aligned_alloc(size_t align, size_t bytes) {
+  void *p = NULL;
+  if (allocations == 0) return NULL;
+  if (allocations > 0) allocations--;
+  return posix_memalign(&p, align, bytes) ? NULL : p;
+}
+
+static anf_status unpacked(bench *b, const anf_text *packed, const char **p, size_t *n,
+                           anfi_jit_code **out) {
+  ANFI_ENTRY(b->cx, b->d);
+  *out = anfi_jit_unpack(b->cx, b->e, packed->text, packed->len, p, n);
+  return anfi_leave(b->cx);
+}
+
+/* Each allocation of unpacking fails once: no memory, and nothing is damaged. */
+static void without_memory(void **state) {
+  (void)state;
+  bench b = begin(ANF_JIT_LLVM, NULL);
+  anfi_jit_code *code = anfi_jit_code_new(b.e), *back = NULL;
+  const char *p, *wants[] = {"f", "g"};
+  size_t n;
+  anf_status st = ANF_NOMEM;
+  anf_text packed = {.cx = b.cx};
+  code->entry = (anfi_jit_entry *)anfi_jit_alloc(2 * sizeof *code->entry);
+  for (; code->nentry < 2; code->nentry++) {
+    code->entry[code->nentry].name = anfi_jit_strdup(wants[code->nentry]);
+    code->entry[code->nentry].param = (tdtype *)anfi_jit_alloc(sizeof(tdtype));
+  }
+  anfi_jit_pack(code, "code", 4, &packed);
+  anfi_jit_code_release(code);
+  int fails = 0;
+  for (; st == ANF_NOMEM && fails < 100; fails++) {
+    allocations = fails;
+    st = unpacked(&b, &packed, &p, &n, &back);
+    allocations = -1;
+  }
+  assert_int_equal(st, ANF_OK);
+  assert_non_null(back);
+  assert_true(fails > 8);
+  assert_int_equal(anf_diag_count(b.d), fails - 1);
+  anfi_jit_code_release(back);
+  anf_text_free(&packed);
+  end(&b);
+}
+
 /* ---- what others could have written is not run ---- */
 
 static void foreign(void **state) {
@@ -758,14 +808,14 @@ static void cancelled(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(compiled_once), cmocka_unit_test(at_once),
-      cmocka_unit_test(many_threads),  cmocka_unit_test(found_again),
-      cmocka_unit_test(told_apart),    cmocka_unit_test(damaged),
-      cmocka_unit_test(renamed),       cmocka_unit_test(no_room),
-      cmocka_unit_test(no_folder),     cmocka_unit_test(malformed),
-      cmocka_unit_test(foreign),       cmocka_unit_test(own_folder),
-      cmocka_unit_test(builds),        cmocka_unit_test(compilers),
-      cmocka_unit_test(blocks),        cmocka_unit_test(out_of_patience),
-      cmocka_unit_test(cancelled)};
+      cmocka_unit_test(compiled_once),   cmocka_unit_test(at_once),
+      cmocka_unit_test(many_threads),    cmocka_unit_test(found_again),
+      cmocka_unit_test(told_apart),      cmocka_unit_test(damaged),
+      cmocka_unit_test(renamed),         cmocka_unit_test(no_room),
+      cmocka_unit_test(no_folder),       cmocka_unit_test(malformed),
+      cmocka_unit_test(without_memory),  cmocka_unit_test(foreign),
+      cmocka_unit_test(own_folder),      cmocka_unit_test(builds),
+      cmocka_unit_test(compilers),       cmocka_unit_test(blocks),
+      cmocka_unit_test(out_of_patience), cmocka_unit_test(cancelled)};
   return cmocka_run_group_tests_name("cache", tests, NULL, NULL);
 }

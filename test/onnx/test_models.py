@@ -130,6 +130,20 @@ def refused(name, data, code, *words, also=()):
     TAP.case(f"refused: {name}", "" if good else f"status {r.returncode}: {r.stderr}")
 
 
+def ranks_by_data():
+    """A branch of two ranks by a value that data decide is interpreted; compiled it is an error that names the node."""
+    way = [graph([node(op, ["x"], k)], ins=(), outs=(k,)) for op, k in (("Identity", "a"), ("Flatten", "b"))]
+    choice = node("If", ["t"], "y", subgraph("then_branch", way[0]) + subgraph("else_branch", way[1]))
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "x.onnx")
+        with open(path, "wb") as f:
+            f.write(model(graph([choice], ins=(value("t", 9, ()), value("x")))))
+        for backend, want in (("interp", ["[[1.0], [2.0]]"]), ("llvm", ["error E0515", "(f32[2]) and (f32[2, 1])", "called here, in the node y"])):
+            r = execute([ANFORA, "run", path, "false", "[1.0, 2.0]", "--backend", backend])
+            said = r.stdout + r.stderr
+            TAP.case(f"ranks that data decide, {backend}", "" if all(w in said for w in want) else said)
+
+
 def accepted(name, data, also=()):
     r = check(data, also=also)
     TAP.case(name, "" if r.returncode == 0 else f"status {r.returncode}: {r.stderr}")
@@ -438,6 +452,7 @@ def main():
             gives(path, "llvm")
     constants()
     damaged()
+    ranks_by_data()
     tensors()
     narrow()
     draws()

@@ -138,18 +138,28 @@ def test_sizes_that_do_not_come_back_are_interpreted():
     f, each = jit(decode, interpret_after=2), jit(decode)
     decodes_as(f, each, 12)
     assert compilations(f) + interpreted(f) == 12 and compilations(f) >= 2, f.explain()
-    w, x, past = onp.eye(4, dtype="f4"), onp.ones((1, 4), "f4"), onp.ones((9, 4), "f4")
-    before, calls = compilations(f), 0
-    while compilations(f) == before and calls < 100000 and interpreted(f):  # until that has taken as long as code
+    assert compilations(f) == 2, f.explain()
+    w, x, past = onp.eye(4, dtype="f4"), onp.ones((1, 4), "f4"), onp.ones((2000, 4), "f4")
+    while compilations(f) == 2 and interpreted(f) < 1000:  # until that has been as much work as code
         same(f, each, w, past, x)
-        calls += 1
     again = interpreted(f)
     same(f, each, w, past, x)
-    assert interpreted(f) == again, f.explain()
+    assert 12 < interpreted(f) == again and compilations(f) == 3, f.explain()
     f.clear_cache()
     assert compilations(f) == 0
     decodes_as(f, each, 2)
     assert compilations(f) == 2, f.explain()
+
+
+def test_when_a_size_has_code_is_counted_and_not_timed():
+    def calls_before_code():
+        f, w, x = jit(decode, interpret_after=2), onp.eye(4, dtype="f4"), onp.ones((1, 4), "f4")
+        for n in (1, 2):
+            f(w, onp.ones((n, 4), "f4"), x)
+        while compilations(f) == 2 and interpreted(f) < 1000:
+            f(w, onp.ones((4000, 4), "f4"), x)
+        return interpreted(f)
+    assert 2 < calls_before_code() == calls_before_code() < 1000
 
 
 def test_three_sizes_have_code_unless_it_is_asked_for():
