@@ -4,7 +4,6 @@
  * Errors and printed text come from sites of the code, in the words of the reference interpreter. A string or type is a name
  * in compiled code: a number, of the program's own first and then of the arguments'. */
 #include "backend/jit/jit.h"
-#include "base/range.h"
 #include "exec/exec.h"
 #include "runtime/rt.h"
 

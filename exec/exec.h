@@ -202,4 +202,15 @@ bool anfi_variant_run_into(anf_exec *e, anfi_variant *v, size_t n, anf_value *co
 bool anfi_variant_run(anf_exec *e, anfi_variant *v, size_t n, anf_value *const *args,
                       const anf_run_opts *o, anf_value **result);
 
+/* range.c: memory that one call reads and writes */
+typedef struct anfi_range {
+  uintptr_t from, to; // bytes from..to - 1
+  bool written;
+  unsigned kind; // `kind` and `of` say to the caller whose memory it is
+  size_t of;
+} anfi_range;
+
+/* Do two of the ranges share bytes, of which one is written? Sorts them; the two go to `met`. */
+bool anfi_ranges_meet(anfi_range *r, size_t n, const anfi_range *met[2]);
+
 #endif

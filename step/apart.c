@@ -7,8 +7,6 @@
  * buffers one by one. */
 #include "step/step.h"
 
-#include "base/range.h"
-
 enum { RUNS = 1 << 16 }; // of a leaf; one with more counts as a whole
 
 typedef ANFI_VEC(anfi_range) ranges;

@@ -207,6 +207,8 @@ def test_large_arrays_that_loops_carry_are_given():
             assert np.allclose(a, b, rtol=1e-13), n
         assert np.array_equal(x, point(3000))
 
+
+
 def greatest_at(x):
     best, at = None, 0
     for i, v in enumerate(x):

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ranges of memory that must be apart, if one of two is written.
  *
- *     x, read, 0x1000 to 0x1040;  y, written, 0x1020 to 0x1030     they meet: y is written over the middle of x
+ *     x, read, 0x1000 to 0x1040;  y, written, 0x1020 to 0x1030     they meet: a write of y changes x
  *
  * Sorted by address, each is compared with those before it that end last: of all, and of those that are written. */
-#include "base/range.h"
+
+#include "exec/exec.h"
 
 #include <stdlib.h>
 
