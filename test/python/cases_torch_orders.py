@@ -65,14 +65,7 @@ def test_loops():
 
 def test_control_flow_that_no_row_has_runs_in_pytorch():
     need_torch()
-    from torch.nn.attention.flex_attention import flex_attention
-
-    def f(q, k, v):
-        return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: torch.where(i >= j, s, -float("inf"))) * 2
-    q, k, v = (torch.randn(1, 2, 8, 4) for _ in range(3))
-    with contextlib.redirect_stderr(io.StringIO()) as said:
-        close(f(q, k, v), compiled(f)(q, k, v), 1e-5)
-    assert "flex_attention" in said.getvalue() and sum(at.fallbacks.values()) == 1
+    q = torch.randn(1, 2, 8, 4)
 
     def g(x):
         return torch.cond(x.sum() > 0, lambda x: x + torch.rand_like(x) * 0, lambda x: -x, (x,)) * 2

@@ -64,7 +64,7 @@ class Compiled:
         self.gm, self.name, self.options = gm, name, options
         self.frozen = set(frozen)  # placeholders that are weights, constants of the code
         self.placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
-        self.symbolic = [n for n in self.placeholders if _is_symbolic(n.meta.get("val"))]
+        self.symbolic = any(_is_symbolic(n.meta.get("val")) for n in self.placeholders)
         self.codes: dict = {}
         self.any_size: dict = {}  # by the sizes that are not the batch's
         self.single = not isinstance(next(n for n in gm.graph.nodes if n.op == "output").args[0], (list, tuple))
@@ -104,6 +104,8 @@ def _values(placeholders: list, args: Any) -> dict:
     values: dict = {}
     for n, x in zip(placeholders, args):
         meta = n.meta.get("val")
+        if not _is_symbolic(meta):
+            continue
         pairs = zip(meta.shape, x.shape) if isinstance(meta, torch.Tensor) else [(meta, x)]
         for symbol, value in pairs:
             if isinstance(symbol, (torch.SymInt, torch.SymFloat)) and isinstance(symbol.node.expr, sympy.Symbol):
