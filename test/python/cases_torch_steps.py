@@ -251,7 +251,7 @@ def test_values_of_one_place_have_its_slope():
 def test_random_steps():
     need_torch()
     import random_steps
-    bad, refused = random_steps.run(20, 12)
+    bad, refused = random_steps.run(20, 6)
     assert not bad, "\n".join(bad[:2])
     assert sum(refused.values()) < 3, refused
 

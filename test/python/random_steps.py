@@ -40,7 +40,7 @@ LOSSES = ["F.mse_loss(y, t)", "F.cross_entropy(y.reshape(-1, 4), k.reshape(-1))"
           "torch.logsumexp(y, -1).mean()", "F.gaussian_nll_loss(y, t, torch.exp(y.detach()))", "torch.cdist(y, t).mean()", "F.poisson_nll_loss(y, t.abs())", "F.soft_margin_loss(y, t.sign())"]
 OPTIMIZERS = ["SGD(p, lr=0.05)", "SGD(p, lr=0.05, momentum=0.9)", "SGD(p, lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.01)", "Adam(p, lr=0.01)", "AdamW(p, lr=0.01)", "Adam(p, lr=0.01, amsgrad=True)", "RMSprop(p, lr=0.01)",
               "RMSprop(p, lr=0.01, momentum=0.5, centered=True)", "Adagrad(p, lr=0.05)", "Adam(p, lr=0.01, maximize=True)", "NAdam(p, lr=0.01)", "RAdam(p, lr=0.01)", "Adamax(p, lr=0.01)",
-              "Adadelta(p, lr=1.0)", "ASGD(p, lr=0.01)", "Rprop(p, lr=0.01)"]
+              "Adadelta(p, lr=1.0)", "ASGD(p, lr=0.01)"]
 
 
 class Lstm(nn.Module):
