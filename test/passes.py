@@ -80,7 +80,7 @@ REASONS = {
                                             "MatMul 1:87 stays one of floats: a scale or zero point varies along the summed axis"),
     "x @ Dequantize(w, t)": ("x: f32[64, 128], w: i8[128, 64], t: f32[64]", "MatMul 1:56 stays one of floats: one operand is not dequantised"),
     "(Cast(x, f32) * s) @ (Cast(w, f32) * 0.1)": ("x: i8[64, 128], w: i8[128, 64], s: f32", "Mul 1:63 stays one of floats: its scale may be infinite"),
-    "x @ Reshape(Dequantize(q, s), (128, 64))": ("x: f32[4, 128], q: u8[4, 32, 64], s: f32[4, 1, 64]", "MatMul 1:63 stays one of floats: several rows"),
+    "x @ Reshape(Dequantize(q, s), (128, 64))": ("x: f32[5, 128], q: u8[4, 32, 64], s: f32[4, 1, 64]", "MatMul 1:63 stays one of floats: many rows multiply weights with a scale for each group"),
     "Attention(Dequantize(q, 0.1), Dequantize(q, 0.1), Dequantize(q, 0.1))": ("q: i8[2, 4, 64, 32]", "stays one of floats: of bytes are its products alone"),
     "Conv2D(Dequantize(x, 0.1), Dequantize(w, 0.1), groups=8)": ("x: i8[1, 8, 16, 16], w: i8[8, 1, 3, 3]", "few channels a group"),
 }

@@ -163,8 +163,8 @@ def differs(want, got):
 
 def compare(want, got):
     """None, or how they differ."""
-    if isinstance(want, NotImplementedError):  # eager lacks a kernel of this type
-        return None
+    if isinstance(want, NotImplementedError) or "modified by an inplace operation" in str(want):
+        return None  # eager lacks a kernel of this type, or keeps results that are written, where compiled code computes them again
     if isinstance(want, Exception):
         return None if isinstance(got, Exception) else f"raises {type(want).__name__}: {str(want)[:200]}; compiled gives {got[0]}"
     if isinstance(got, Exception):
