@@ -131,12 +131,17 @@ class Function(_core.Callable):
                  rows: bool = False) -> Program:
         key = (unrolled, counts, picks, prints, rows, tuple((i, type(x), x) if i in self._static else (i, id(x)) for i, x in sorted(statics.items())),
                tuple((s.key(), s.numbers()) for s in shapes if s.kind != "static"))
+        typed = key + (tuple(str(p.of) for s in shapes for p in s.walk() if p.kind == "leaf"),)
+        if typed in self._programs:
+            return self._programs[typed]
         if key not in self._programs:
             b = Builder()
             b.unrolls, b.counts, b.picks, b.own_prints, b.rows = unrolled, counts, picks, prints, rows
             root, params = self._root(b, statics, shapes)
             program = b.program(root, params, f"<{self.__name__}>")
             program.statics = statics, shapes  # keeps what the key is of
+            if b.typed:
+                key = typed
             self._programs[key] = program
             if program.watched and not self._constants:
                 self._watched |= program.watched

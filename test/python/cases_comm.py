@@ -244,7 +244,7 @@ class Scaled(SGD):
             g = {k: grads[k] * state["scale"] for k in params}
             fine = anp.isfinite(anp.sum(g["a"])) & anp.isfinite(anp.sum(g["b"])) & anp.isfinite(anp.sum(g["c"]))
             new = {k: anp.where(fine, params[k] - rate * (g[k] / state["scale"]), params[k]) for k in params}
-            return new, {"scale": anp.where(fine, state["scale"], state["scale"] / 2), "skipped": state["skipped"] + anp.where(fine, 0, 1)}
+            return new, {"scale": anp.where(fine, state["scale"], state["scale"] / 2), "skipped": state["skipped"] + anp.where(fine, 0, 1).astype(np.int32)}
         return update
 
 

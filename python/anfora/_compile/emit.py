@@ -66,6 +66,7 @@ class Builder:
         self.own_prints = ""           # "alone", "batch": it has to print without Python, in lanes of a batch; see printed.py
         self.raises: dict[str, type] = {}  # exceptions that it raises, by name
         self.explains = False          # values in messages are printed before the program stops
+        self.typed = False             # what was written is for these element types and shapes alone
         self.unrolls = False           # loops over constant ranges are written out
         self.picks: frozenset = frozenset()  # places of x[mask] whose size is counted
         self.counts = False            # there is a copy of a function for each known integer that it is called with
