@@ -5,18 +5,28 @@
 
 #include "backend/jit/jit.h"
 
-static anf_jit_engine *engine(void) {
+typedef struct {
+  const char *p;
+  size_t n;
+} part;
+
+static anf_status unpack(anf_ctx *cx, part given, part *code, anfi_jit_code **out) {
   static anf_jit_engine *e;
-  if (!e) FUZZ_CHECK(anf_jit_engine_new(fuzz_ctx(), ANF_JIT_INTERP, NULL, NULL, &e) == ANF_OK);
-  return e;
+  if (!e) FUZZ_CHECK(anf_jit_engine_new(cx, ANF_JIT_INTERP, NULL, NULL, &e) == ANF_OK);
+  ANFI_ENTRY(cx, NULL);
+  *out = anfi_jit_unpack(cx, e, given.p, given.n, &code->p, &code->n);
+  return anfi_leave(cx);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  const char *p = (const char *)data, *code = NULL;
-  size_t bytes = 0;
-  anfi_jit_code *c = anfi_jit_unpack(engine(), p, size, &code, &bytes);
+  static anf_ctx *cx;
+  if (!cx) cx = fuzz_ctx();
+  part given = {(const char *)data, size}, code = {0};
+  anfi_jit_code *c = NULL;
+  anf_status st = unpack(cx, given, &code, &c);
+  FUZZ_CHECK(st == ANF_OK || st == ANF_NOMEM);
   if (!c) return 0;
-  FUZZ_CHECK(code >= p && bytes <= size - (size_t)(code - p));
+  FUZZ_CHECK(code.p >= given.p && code.n <= size - (size_t)(code.p - given.p));
   for (size_t i = 0; i < c->nentry; i++) FUZZ_CHECK(strlen(c->entry[i].name) <= size);
   for (size_t i = 0; i < c->nglobal; i++)
     FUZZ_CHECK(c->global[i].bytes <= c->image_bytes &&
