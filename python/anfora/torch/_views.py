@@ -25,7 +25,7 @@ def _chain(node: Any) -> list:
     while True:
         n = chain[-1]
         item = n.target is operator.getitem and getattr(n.args[0], "target", None) in LISTS
-        if n.op != "call_function" or not (item or n.target in VIEWS) or not _is_known(n.args[1:]):
+        if n.op != "call_function" or not (item or n.target in VIEWS) or not _is_known((n.args[1:], n.kwargs)):
             return chain
         chain.append(n.args[0])
 
@@ -47,16 +47,17 @@ def share(graph: torch.fx.Graph) -> dict[int, list]:
     users: dict = {}
     for c in chains:
         users.setdefault(c[-1], set()).add(c[0])
-    shared = {i: c for i, c in enumerate(chains) if len(c) > 1 and (c[-1].op == "placeholder" or len(users[c[-1]]) > 1)}
+    shared = {i: c for i, c in enumerate(chains)
+              if len(c) > 1 and (c[-1].op == "placeholder" or c[-1].op == "call_function" and len(users[c[-1]]) > 1)}
     if shared:
         output.args = ([shared[i][-1] if i in shared else n for i, n in enumerate(output.args[0])],)
     return {i: c[-2::-1] for i, c in shared.items()}
 
 
 def _view(x: Any, node: Any, sizes: Callable) -> Any:
-    args = tree_map(lambda a: sizes(a.meta["val"] if isinstance(a, torch.fx.Node) else a), list(node.args[1:]))
-    # memory may be in another order than the graph's, and then a view is one of fewer dims
-    return x.reshape(*args) if node.target is aten.view.default else node.target(x, *args)
+    args, words = tree_map(lambda a: sizes(a.meta["val"] if isinstance(a, torch.fx.Node) else a), (list(node.args[1:]), node.kwargs))
+    # a row-major result has the view that the graph's, with other strides, had not
+    return x.reshape(*args) if node.target is aten.view.default else node.target(x, *args, **words)
 
 
 class Shared:
