@@ -27,7 +27,7 @@ const anfi_format *anfi_format_of_input(const char *text, size_t len);
 /* The format with this ending of `path`, the file need not exist. */
 const anfi_format *anfi_format_by_ending(const char *path);
 
-/* The formats in the order of format.def; NULL behind the last. */
+/* The formats in the order of format.def; NULL after the last. */
 const anfi_format *anfi_format_at(size_t i);
 /* anf_load with options; inside a frame. NULL with an error. */
 anf_module *anfi_load_file(anf_ctx *cx, const char *path, bool weights);

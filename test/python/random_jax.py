@@ -109,7 +109,7 @@ class Program:
         return isinstance(self.scope[name], jax.Array) and not jnp.iscomplexobj(self.scope[name])
 
 
-def loss(f, count):
+def loss(f):
     """Of the outputs of a function that are floats, a sum with weights."""
     def total(*args):
         outs = [o for o in f(*args) if jnp.issubdtype(o.dtype, jnp.floating)]
@@ -129,19 +129,20 @@ def difference(program, backend="llvm"):
     """None, or (a kind, how the program differs): "differs" or "refused"."""
     exec(program.text, program.scope)
     f = program.scope["f"]
+    total, wrt = loss(f), tuple(range(len(program.made)))
     try:
-        want, slopes = jax.jit(f)(*program.made), None
-        total = loss(f, len(program.made))
-        if program.floats and any(jnp.issubdtype(o.dtype, jnp.floating) for o in want):
-            slopes = jax.jit(jax.grad(total, tuple(range(len(program.made)))))(*program.made)
-    except Exception:  # a while loop, which JAX does not differentiate, or what it does not compile
-        if "want" not in locals():
-            return None
+        want = jax.jit(f)(*program.made)
+    except Exception:  # it runs operation by operation alone
+        return None
+    try:
+        slopes = jax.jit(jax.grad(total, wrt))(*program.made) if program.floats and any(jnp.issubdtype(o.dtype, jnp.floating) for o in want) else None
+    except Exception:  # a while loop, which JAX does not differentiate
+        slopes = None
     try:
         got = anfora.jit(anfora.from_jax(f), backend=backend)(*program.made)
         d = next((f"output {i}: {d}" for i, (w, g) in enumerate(zip(want, got)) if (d := differs(w, g))), None)
         if not d and slopes is not None:
-            found = anfora.jit(anfora.grad(anfora.from_jax(total), wrt=tuple(range(len(program.made)))), backend=backend)(*program.made)
+            found = anfora.jit(anfora.grad(anfora.from_jax(total), wrt=wrt), backend=backend)(*program.made)
             known = [np.where(np.isnan(w), g, w) for w, g in zip(slopes, found)]  # JAX's is NaN where a zero meets an infinite slope
             d = next((f"gradient {i}: {d}" for i, (w, g) in enumerate(zip(known, found)) if (d := differs(w, g))), None)
     except Exception as e:

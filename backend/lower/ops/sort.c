@@ -104,7 +104,8 @@ static void sort_keys(anfi_low *L, texpr key, size_t bytes, uint64_t n, texpr or
   anfi_low_add(L, anfi_t_eval(L->t, call));
 }
 
-/* A few are kept in order while all pass by, which takes m steps for an element at worst. */
+/* Selection by insertion: a sorted list of the m best so far, into which each element goes that is better than its last; at
+ * worst m steps for an element. */
 static void pass_by(anfi_low *L, const line *l, const anfi_view *x, bool descending, texpr start,
                     uint64_t n, texpr least) {
   texpr key = keys_of(L, l, x, descending, start, n);
@@ -155,7 +156,7 @@ static void put_lines(anfi_low *L, const line *l, const anfi_view *x, uint64_t s
   anfi_low_loop_end(L, &k);
 }
 
-/* ---- what is read of a sorted line ---- */
+/* ---- parts of a sorted line that are read ---- */
 
 enum { GONE = ANF_MAX_RANK }; // the axis after an index along it
 typedef struct range {        // elements start, start + step, ... along an axis

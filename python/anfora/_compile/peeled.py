@@ -127,7 +127,7 @@ class Peeled:
 
 
 def _bind_before(first: list, loop: Any) -> None:
-    """What the first round binds stands before the loop of the others, whose place is that of the whole loop."""
+    """The first round gets places right before those of the others' loop, which are those of the whole loop."""
     nodes = [n for s in first for n in ast.walk(s)]
     targets = {id(t) for n in nodes if isinstance(n, ast.For) for t in ast.walk(n.target)}
     for n in nodes:
