@@ -88,9 +88,9 @@ static bool make_tail(const anf_exec *e, anfi_partition *p) {
   return true;
 }
 
-static anfi_partition *partition_of(anf_exec *e, bool choices, size_t n, const anfi_arg *args) {
+static anfi_partition *partition_of(anf_exec *e, anfi_cut_at at, size_t n, const anfi_arg *args) {
   anfi_cut c;
-  if (!anfi_cut_at_sizes(e->g, choices, &c)) return NULL;
+  if (!anfi_cut_at_sizes(e->g, at, &c)) return NULL;
   anfi_partition *p = (anfi_partition *)anfi_object(e->cx, sizeof *p);
   if (!p) anfi_throw_nomem(e->cx);
   p->m = c.head->module;
@@ -105,10 +105,10 @@ static anfi_partition *partition_of(anf_exec *e, bool choices, size_t n, const a
 
 anfi_partition *anfi_partition_new(anf_exec *e, size_t n, const anfi_arg *args) {
   if (!e->g || e->job.nstate || !e->cuts) return NULL;
-  anfi_partition *p = partition_of(e, false, n, args);
-  return p || anfi_failed(e->cx)
-             ? p
-             : partition_of(e, true, n, args); // two branches give different sizes
+  anfi_partition *p = NULL;
+  for (int at = ANFI_CUT_ATTRIBUTES; at <= ANFI_CUT_CHOICES && !p && !anfi_failed(e->cx); at++)
+    p = partition_of(e, (anfi_cut_at)at, n, args);
+  return p;
 }
 
 /* ---- the tail's sizes ---- */

@@ -132,10 +132,10 @@ static anf_status prepare(anf_graph *g, anfi_given_values *v, anf_diag *d, anfi_
  * than the arguments. */
 static bool find_head(anf_graph *g, anfi_given_values *v, anfi_cut *c) {
   anfi_origins origins;
-  if (anfi_cut_at_sizes(g, false, c)) return true;
+  if (anfi_cut_at_sizes(g, ANFI_CUT_ATTRIBUTES, c) && c->nmid) return true;
   if (anfi_failed(g->module->cx)) return false;
   anf_graph *made = copy_for_values(g, v, 0, &origins);
-  return made && anfi_cut_at_sizes(made, false, c);
+  return made && anfi_cut_at_sizes(made, ANFI_CUT_ATTRIBUTES, c) && c->nmid;
 }
 
 /* Runs the head; *v are the arguments of the tail then. */

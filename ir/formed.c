@@ -33,8 +33,9 @@ static uint64_t hash_of(anfi_opcode op, const anfi_attrs *a) {
   return h;
 }
 
-static bool same_attrs(const anfi_attrs *a, const anfi_attrs *b) {
-  if (a->n != b->n) return false;
+bool anfi_attrs_same(const anfi_attrs *a, const anfi_attrs *b) {
+  if (a == b) return true;
+  if (!a || !b || a->n != b->n) return false;
   for (uint32_t k = 0; k < a->n; k++) {
     const anf_value *x = a->at[k], *y = b->at[k];
     if (x == y) continue;
@@ -58,7 +59,7 @@ const anfi_attrs *anfi_attrs_hold(anf_ctx *cx, anfi_opcode op, const anfi_attrs 
   held_all *all = all_held(cx);
   uint64_t *first = anfi_map_at(&all->by_hash, hash_of(op, a));
   for (const held *h = (const held *)(uintptr_t)*first; h; h = h->same_hash)
-    if (h->op == op && same_attrs(h->attrs, a)) return h->attrs;
+    if (h->op == op && anfi_attrs_same(h->attrs, a)) return h->attrs;
   size_t bytes = sizeof *a + a->n * sizeof(anf_value *);
   anfi_attrs *copy = (anfi_attrs *)anfi_alloc(&cx->arena, bytes);
   held *h = ANFI_NEW(&cx->arena, held);

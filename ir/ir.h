@@ -659,6 +659,8 @@ bool anfi_attrs_new(anf_module *m, anfi_opcode op, anf_value *const *values, anf
 /* The same for as long as the context lives, as in function values that outlive the copy they were made in. Equal ones are
  * one. */
 const anfi_attrs *anfi_attrs_hold(anf_ctx *cx, anfi_opcode op, const anfi_attrs *a);
+/* Are they equal, but for what nodes give? */
+bool anfi_attrs_same(const anfi_attrs *a, const anfi_attrs *b);
 
 /* Does v fit the schema of attribute k? Else fails with E0205. */
 bool anfi_attr_check(anf_ctx *cx, anfi_opcode op, uint32_t k, const anf_value *v, anfi_loc loc);

@@ -49,18 +49,6 @@ static uint64_t hash_attrs(const anfi_attrs *at) {
   return h;
 }
 
-static bool same_attrs(const anfi_attrs *a, const anfi_attrs *b) {
-  if (a == b) return true;
-  if (!a || !b || a->n != b->n) return false;
-  for (uint32_t k = 0; k < a->n; k++) {
-    anf_value *x = a->at[k], *y = b->at[k];
-    if (x == y) continue;
-    if (!x || !y || x == &anfi_from_node || y == &anfi_from_node || !anfi_value_same(x, y))
-      return false;
-  }
-  return true;
-}
-
 static anf_node *equal_value(table *t, anf_node *n) {
   for (uint64_t h = anfi_value_hash(n->u.value);; h++) {
     uint64_t *at = anfi_map_at(&t->values, h);
@@ -111,7 +99,7 @@ static bool same_node(const anf_node *a, const anf_node *b) {
     return false;
   for (uint32_t i = 0; i < a->nin; i++)
     if (!same_input(a->in[i].def, b->in[i].def)) return false;
-  return a->kind != ANFI_APPLY || same_attrs(a->u.attrs, b->u.attrs);
+  return a->kind != ANFI_APPLY || anfi_attrs_same(a->u.attrs, b->u.attrs);
 }
 
 static anf_node *first_equal(table *t, anf_node *n) {

@@ -16,7 +16,7 @@
 typedef struct cut {
   anf_graph *g;
   const anf_analysis *an;
-  bool choices;        // is what data choose of the tail?
+  anfi_cut_at at;
   const uint8_t *need; // by node id: is its value needed?
   uint8_t *known;      // is its value known when code is made?
   uint8_t *late;       // is it of the tail?
@@ -44,8 +44,20 @@ static bool chosen_by_data(const cut *c, const anf_node *n) {
   return choice && !is_known(c, n->in[0].def);
 }
 
+/* x[:k] */
+static bool sliced_by_data(const cut *c, const anf_node *n) {
+  anfi_subscript s;
+  const anf_value *spec = anfi_attr_value(c->m->cx, ANF_OP_GetItem, n->u.attrs, 0);
+  if (!spec || !anfi_subscript_read(c->m->cx, anfi_node_loc(n), spec, n->nin, &s)) return false;
+  for (size_t i = 0; i < s.n; i++)
+    for (int k = 0; s.part[i].kind == ANFI_PART_SLICE && k < 3; k++)
+      if (s.part[i].given[k] == ANFI_INPUT && !is_known(c, n->in[s.part[i].v[k]].def)) return true;
+  return false;
+}
+
 static bool shapes_from_data(const cut *c, const anf_node *n) {
-  if (c->choices && chosen_by_data(c, n)) return true;
+  if (c->at >= ANFI_CUT_CHOICES && chosen_by_data(c, n)) return true;
+  if (c->at >= ANFI_CUT_SLICES && anfi_is_op(n, ANF_OP_GetItem) && sliced_by_data(c, n)) return true;
   if (n->kind == ANFI_CALL || anfi_is_op(n, ANF_OP_Partial)) return shapes_from_argument(c, n);
   for (size_t i = n->u.attrs ? anfi_arg_count(n) : n->nin; i < n->nin; i++)
     if (!is_known(c, n->in[i].def)) return true;
@@ -117,7 +129,7 @@ static bool find_cut(cut *c) {
   for (size_t k = 0; k < gi->order.n; k++) classify(c, gi->order.at[k]);
   if (!c->late[c->g->result->id]) return false;
   find_mid(c);
-  return c->mid.n > 0;
+  return true;
 }
 
 /* The first op of the tail, which says why there is one. */
@@ -180,9 +192,9 @@ static bool has_other_effects(const anf_module *m) {
   return false;
 }
 
-bool anfi_cut_at_sizes(anf_graph *g, bool choices, anfi_cut *out) {
+bool anfi_cut_at_sizes(anf_graph *g, anfi_cut_at at, anfi_cut *out) {
   *out = (anfi_cut){0};
-  cut c = {.g = closed_copy(g), .choices = choices, .a = anfi_scratch(g->module->cx)};
+  cut c = {.g = closed_copy(g), .at = at, .a = anfi_scratch(g->module->cx)};
   if (!c.g || has_other_effects(c.m = c.g->module)) return false;
   c.an = anfi_analyse(c.m);
   if (!find_cut(&c)) return false;

@@ -13,8 +13,12 @@ typedef struct anfi_cut {
   anfi_loc why;        // of the first op of the tail
 } anfi_cut;
 
-/* The parts of g, in a module of their own, the frame's. `choices`: what is chosen by data may be of several sizes, and is of the
- * tail. False: nothing comes before the first such size, the program has effects, or there is an error. */
-bool anfi_cut_at_sizes(anf_graph *g, bool choices, anfi_cut *out);
+/* What is of the tail: what has attributes of data; slices with bounds of data, too, whose sizes may be known as in x[i:i+2]; what
+ * data choose, too, which may be of several sizes. */
+typedef enum anfi_cut_at { ANFI_CUT_ATTRIBUTES, ANFI_CUT_SLICES, ANFI_CUT_CHOICES } anfi_cut_at;
+
+/* The parts of g, in a module of their own, the frame's. The head may give nothing. False: no size depends on data, the program has
+ * effects, or there is an error. */
+bool anfi_cut_at_sizes(anf_graph *g, anfi_cut_at at, anfi_cut *out);
 
 #endif

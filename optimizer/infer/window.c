@@ -5,7 +5,7 @@
  * all products cancel. */
 #include "optimizer/infer/rules.h"
 
-enum { TERMS = 8, FACTORS = 3, NODES = 32 };
+enum { TERMS = 8, FACTORS = 3, NODES = 32, READS = 4 };
 
 typedef struct {
   int64_t times;
@@ -24,8 +24,23 @@ typedef struct {
   int budget; // of nodes to visit, which bounds how deep the walk goes
 } reading;
 
+/* Do two nodes that are no arithmetic read the same, such as k[0] and k[0]? */
+static bool same_value(const anf_node *a, const anf_node *b) {
+  for (int depth = 0; a != b; depth++) {
+    bool reads = depth < READS && anfi_is_op(a, ANF_OP_GetItem) && anfi_is_op(b, ANF_OP_GetItem);
+    if (!reads || !anfi_attrs_same(a->u.attrs, b->u.attrs) || a->nin != b->nin) return false;
+    for (size_t i = 1; i < a->nin; i++)
+      if (a->in[i].def != b->in[i].def) return false;
+    a = a->in[0].def, b = b->in[0].def;
+  }
+  return true;
+}
+
 static bool same_factors(const term *a, const term *b) {
-  return a->n == b->n && memcmp(a->of, b->of, a->n * sizeof *a->of) == 0;
+  if (a->n != b->n) return false;
+  for (size_t i = 0; i < a->n; i++)
+    if (!same_value(a->of[i], b->of[i])) return false;
+  return true;
 }
 
 static bool add_term(sum *to, const term *t) {

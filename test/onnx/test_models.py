@@ -193,6 +193,7 @@ def contradictions():
             ("a scale that widens what it scales", "LayerNormalization", ["x", "s"], b"", [tensor("s", (4, 2, 3))], flat, "E1055", "LayerNormalization"),
             ("padding in two ways", "Conv", ["x", "w"], word("auto_pad", "VALID") + field(5, field(1, "pads") + field(8, 0) * 4 + field(20, 7)), [weights],
              image, "E1055", "auto_pad"),
+            ("a constant of two values", "Constant", [], integer("value_int", 1) + listed("value_ints", [1, 2]), [], flat, "E1055", "more than one"),
             ("an axis that is cut twice", "Slice", ["x", "s", "e", "a"], b"", [numbers("s", [0, 1]), numbers("e", [1, 2]), numbers("a", [1, -1])], flat,
              "E1055", "an axis twice"),
             ("an axis that is padded twice", "Pad", ["x", "s", "", "a"], b"", [numbers("s", [0, 1, 1, 1]), numbers("a", [0, -2])], flat, "E1055", "an axis twice"),
@@ -426,6 +427,29 @@ def borrowed(n=4096):
             TAP.case(f"64 MB of weights {name}", bad or ("" if megabytes < most else f"{megabytes} MB, {least} without them"))
 
 
+def forms():
+    """Forms of operators that people write seldom."""
+    far, rows = (np.float32(1000) + np.arange(8, dtype="f4").reshape(2, 4) / 64), np.arange(12, dtype="f8").reshape(3, 4)
+    by = (rows - rows.mean(1, keepdims=True)) / np.sqrt(rows.var(1, keepdims=True) + 1e-5)
+    whole = field(1, "x") + field(1, "s") + field(1, "b") + field(2, "n") + field(2, "y") + field(4, "LayerNormalization")
+    for name, nodes, inits, x, kind, want in (
+            ("a condition of several dims", [node("Compress", ["x", "c"], "y", integer("axis", 1))], [tensor("c", (2, 2), 9, b"\1\0\0\1")], far, 1, far[:, [0, 3]]),
+            ("numbers far from 0", [node("MeanVarianceNormalization", ["x"], "y", listed("axes", [1]))], [], far, 1,
+             (np.arange(4, dtype="f4") - 1.5) / np.sqrt(np.float32(1.25)) + np.zeros((2, 1), "f4")),
+            ("a bias of each row", [node("LayerNormalization", ["x", "s", "b"], "y")],
+             [tensor("s", (4,), 11, np.ones(4).tobytes()), tensor("b", (3, 4), 11, rows.tobytes())], rows, 11, by + rows),
+            ("the mean of doubles", [whole], [tensor("s", (4,), 11, np.ones(4).tobytes()), tensor("b", (4,), 11, np.zeros(4).tobytes())], rows, 11,
+             rows.mean(1, keepdims=True).astype("f4"))):
+        with tempfile.TemporaryDirectory() as folder:
+            files = [os.path.join(folder, n) for n in ("m.onnx", "x.npy", "y.npy")]
+            with open(files[0], "wb") as f:
+                f.write(model(graph(nodes, inits, ins=(value("x", kind, x.shape),))))
+            np.save(files[1], x)
+            for backend in ("interp", "llvm"):
+                r = execute([ANFORA, "run", files[0], "@" + files[1], "--backend", backend, "-o", files[2]])
+                TAP.case(f"{name}, {backend}", r.stderr if r.returncode else differs(np.load(files[2]), want))
+
+
 def mutated(rounds=300):
     """Files with bytes changed end with a status of the command, never by a signal."""
     random = np.random.default_rng(0)
@@ -457,6 +481,7 @@ def main():
     narrow()
     draws()
     no_turn()
+    forms()
     borrowed()
     mutated()
     TAP.done()

@@ -514,6 +514,21 @@ def test_conditions_that_are_numbers():
     same(lambda x: np.where(x.astype(int), x, 5.0), np.arange(3.0))
 
 
+def test_slices_with_bounds_of_an_array():
+    """A size that the numbers of an argument decide is interpreted, with a warning; x[k[0]:k[0]+2] has a size that is known."""
+    x = np.arange(6.0)
+    for f in (lambda x, k: x[k[0]:], lambda x, k: np.sin(x)[:k[0]] * 2, lambda x, k: np.cumsum(x[::k[1]]), lambda x, k: x[k[0]:k[1]]):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            for k in ([2, 3], [1, 2], [0, 6], [1, 2], [1, 2], [1, 2]):
+                same(f, x, np.array(k))
+        assert {str(w.message).split(": ")[1] for w in seen} == {"W0908"}, seen
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for i in (0, 3, -3):
+            same(lambda x, k: np.cos(x[k[0]:k[0] + 2]), x, np.array([i]))
+
+
 def test_elements_of_a_mask_that_a_size_depends_on():
     x, a = np.array([3.0, 1.0, 5.0, 0.0, 7.0]), np.arange(12.0).reshape(4, 3)
     with warnings.catch_warnings():
