@@ -58,9 +58,44 @@ static const char *const pipelines[] = {
     [ANF_JIT_O2] = "default<O2>",
     [ANF_JIT_O3] = "default<O3>"};
 
+/* Floats of 16 bits, or vectors of them, as integers; NULL for other types. */
+static LLVMTypeRef integers_of(LLVMContextRef c, LLVMTypeRef t) {
+  bool vector = ll.GetTypeKind(t) == LLVMVectorTypeKind;
+  LLVMTypeKind k = ll.GetTypeKind(vector ? ll.GetElementType(t) : t);
+  if (k != LLVMHalfTypeKind && k != LLVMBFloatTypeKind) return NULL;
+  LLVMTypeRef i = ll.IntTypeInContext(c, 16);
+  return vector ? ll.VectorType(i, ll.GetVectorSize(t)) : i;
+}
+
+/* select c, half x, half y   ->   bitcast (select c, (bitcast x), (bitcast y))
+ * Of a comparison and a select of halves LLVM makes a maximum, and calls fmaxf for it. */
+static void select_halves(LLVMContextRef c, LLVMBuilderRef b, LLVMValueRef select) {
+  LLVMTypeRef t = ll.TypeOf(select), i = integers_of(c, t);
+  if (!i) return;
+  ll.PositionBuilderBefore(b, select);
+  LLVMValueRef x = ll.BuildBitCast(b, ll.GetOperand(select, 1), i, "");
+  LLVMValueRef y = ll.BuildBitCast(b, ll.GetOperand(select, 2), i, "");
+  LLVMValueRef chosen = ll.BuildSelect(b, ll.GetOperand(select, 0), x, y, "");
+  ll.ReplaceAllUsesWith(select, ll.BuildBitCast(b, chosen, t, ""));
+  ll.InstructionEraseFromParent(select);
+}
+
+static void keep_selects(LLVMModuleRef m) {
+  LLVMContextRef c = ll.GetModuleContext(m);
+  LLVMBuilderRef b = ll.CreateBuilderInContext(c);
+  for (LLVMValueRef f = ll.GetFirstFunction(m); f; f = ll.GetNextFunction(f))
+    for (LLVMBasicBlockRef at = ll.GetFirstBasicBlock(f); at; at = ll.GetNextBasicBlock(at))
+      for (LLVMValueRef i = ll.GetFirstInstruction(at), next; i; i = next) {
+        next = ll.GetNextInstruction(i);
+        if (ll.GetInstructionOpcode(i) == LLVMSelect) select_halves(c, b, i);
+      }
+  ll.DisposeBuilder(b);
+}
+
 LLVMErrorRef anfi_ll_passes(LLVMModuleRef m, LLVMTargetMachineRef tm, anf_jit_level o) {
   LLVMPassBuilderOptionsRef opts = ll.CreatePassBuilderOptions();
   LLVMErrorRef err = pipelines[o] ? ll.RunPasses(m, pipelines[o], tm, opts) : NULL;
   ll.DisposePassBuilderOptions(opts);
+  if (!err) keep_selects(m);
   return err;
 }

@@ -153,7 +153,7 @@ class Graph:
                 inputs.append("")
                 continue
             for _ in range(r.randrange(1, 4) if option == "Variadic" else 1):
-                allowed = [t[7:-1] for t in p.types if t.startswith("tensor(") and t[7:-1] in TYPES]
+                allowed = [t[7:-1] for t in sorted(p.types) if t.startswith("tensor(") and t[7:-1] in TYPES]
                 if not allowed:
                     return None
                 first = [k for k in (self.floats, "int64", "bool", self.floats) if k in allowed]
