@@ -27,6 +27,8 @@ from .._types import default_float, dtype_name
 
 def _class(w: Any, c: Call) -> str:
     f = c.f
+    if f is type:
+        w.no_class(c.node)
     if f in (float, int, bool, complex) or dtype_name(f):
         if f is complex and len(c.args) == 2 and not c.kw:
             return f"MakeComplex{w.mark(c.node)}(f64({w.scalar(c.args[0])}), f64({w.scalar(c.args[1])}))"
@@ -664,7 +666,7 @@ BUILTINS.update({
     type: _class,
     abs: _plain("Abs"), len: _len, print: _print, divmod: _divmod, pow: _power, math.pow: _power,
     min: _fold("Minimum", "Min"), max: _fold("Maximum", "Max"), sum: _sum, round: _round, math.floor: _whole("Floor"),
-    math.ceil: _whole("Ceil"), math.trunc: _whole("Trunc"), functools.reduce: _reduce, sorted: _sorted, isinstance: _instance,
+    math.ceil: _whole("Ceil"), math.trunc: _whole("Trunc"), functools.reduce: _reduce, sorted: _sorted, isinstance: _instance, issubclass: _instance,
     all: _joined("and", "All"), any: _joined("or", "Any"), map: _map, zip: _iterator, enumerate: _iterator,
     reversed: _iterator, dataclasses.replace: _replace, tree_leaves: _leaves,
     tree_map: _tree_map, tree_reduce: _tree_reduce, tree_unflatten: _tree_unflatten,

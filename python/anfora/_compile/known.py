@@ -13,7 +13,7 @@ import inspect
 import operator
 import sys
 import types
-from typing import TYPE_CHECKING, Any, Callable, Container, Iterable
+from typing import TYPE_CHECKING, Any, Callable, Container, Iterable, NoReturn
 
 from .._errors import CompileError
 from .._names import lacking
@@ -489,6 +489,8 @@ class Knowing(Part):
         return "" if s is None else s.kind if s.kind in ("list", "tuple") else s.names[0] if s.kind == "mapped" and s.names else ""
 
     def known_comparison(self, op: Any, left: Any, right: Any) -> tuple[bool, Any]:
+        if (same := self.same_class(op, left, right)) is not None:
+            return True, same
         (known, a), (also, b) = self.static(left), self.static(right)
         if isinstance(op, (ast.Is, ast.IsNot)):
             if not known and also and b is None and (s := self.like(left)) is not None and not is_none(s):
@@ -578,6 +580,11 @@ class Knowing(Part):
             return True, tree_of(self.like(node.args[0]))
         if f is isinstance and len(node.args) == 2:
             return self.known_instance(node)
+        if f is type and len(node.args) == 1:
+            kind = self.exact_class(node.args[0])
+            return kind is not None, kind
+        if f is issubclass and len(node.args) == 2 and (of := self.type_of(node.args[0])) is not None:
+            return self.known_instance(ast.copy_location(ast.Call(node.func, [of, node.args[1]], []), node))
         if f is has_parts and len(node.args) == 1:
             known, x = self.static(node.args[0])
             return True, has_parts(x) if known else is_structure(self.like(node.args[0]))
@@ -629,6 +636,56 @@ class Knowing(Part):
             return (True, len(range(*(x for _, x in ends)))) if ends and all(k and type(x) is int for k, x in ends) else (False, None)
         s = self.like(node)
         return (True, len(s.parts)) if is_structure(s) else (False, None)
+
+    def type_of(self, node: Any) -> Any:
+        """Of type(x): x; None: it is another expression."""
+        if not isinstance(node, ast.Call) or len(node.args) != 1 or node.keywords or not isinstance(node.func, (ast.Name, ast.Attribute)):
+            return None
+        known, f = self.static(node.func)
+        return node.args[0] if known and f is type else None
+
+    def exact_class(self, node: Any) -> type | None:
+        """type(x), if it is known: not that of arrays, which any library may have, nor that of what is computed."""
+        known, x = self.static(node)
+        if known:
+            return str if isinstance(x, Said) else None if is_array(x) else type(x)
+        s = self.like(node)
+        if is_structure(s):
+            kind = {"tuple": tuple, "list": list, "dict": s.of or dict}.get(s.kind, s.of)
+            return kind.__mro__[1] if "_anfora_make" in vars(kind) else kind
+        if s is not None and s.kind == "static":
+            return type(s.of)
+        return {"int": int, "float": float}.get(s.of[0]) if s is not None and s.kind == "leaf" and not s.of[1] else None
+
+    def is_of_class(self, node: Any, kind: type) -> bool | None:
+        """Whether type(x) is a class; None: it is not known."""
+        exact, s = self.exact_class(node), self.like(node)
+        if exact is not None or s is None or s.kind != "leaf":
+            return None if exact is None else exact is kind
+        name, dims = s.of  # of an argument: an array, of whatever library, or a scalar of NumPy, a truth value or a complex number
+        if is_array_class(kind):
+            return True if dims else None
+        own = {"bool": bool, "c128": complex}.get(name) if not dims else None
+        return False if kind is not own and (kind in (bool, int, float, complex, str, tuple, list, dict, type(None)) or _of_no_numbers(kind)) else None
+
+    def same_class(self, op: Any, left: Any, right: Any) -> bool | None:
+        """type(x) is T, type(x) == T and type(x) in (T, U); None: it is another comparison, or not known."""
+        of, other = self.type_of(left), right
+        if of is None and not isinstance(op, (ast.In, ast.NotIn)):
+            of, other = self.type_of(right), left
+        if of is None or not isinstance(op, (ast.Is, ast.Eq, ast.In, ast.IsNot, ast.NotEq, ast.NotIn)):
+            return None
+        known, kinds = self.static(other)
+        kinds = kinds if isinstance(op, (ast.In, ast.NotIn)) else [kinds]
+        if not known or not isinstance(kinds, (tuple, list, set, frozenset)) or not all(isinstance(k, type) for k in kinds):
+            return None
+        found = [self.is_of_class(of, k) for k in kinds]
+        same = True if True in found else None if None in found else False
+        return None if same is None else same == isinstance(op, (ast.Is, ast.Eq, ast.In))
+
+    def no_class(self, node: Any) -> NoReturn:
+        self.refuse(node, "it is not known what class this has: arrays and numbers that are computed have none in compiled functions",
+                    "compare x.dtype or x.ndim, or pass the choice as an argument that is static")
 
     def known_instance(self, node: ast.Call) -> tuple[bool, Any]:
         """isinstance of what has a known structure. Of numbers and arrays it is not known: batches change them."""

@@ -297,6 +297,8 @@ class Writer(Knowing, Comprehensions, Loops, Lists, Owned, Matching, Sequences, 
             return "true" if test else "false"
         if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and len(node.ops) == 1 and self.static(node.comparators[0]) == (True, None):
             return f"({self.expr(node.left)} {self.mark(node)}{'==' if isinstance(node.ops[0], ast.Is) else '!='} None)"
+        if any(self.type_of(s) is not None for s in (node.left, *node.comparators)):
+            self.no_class(node)
         if any(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
             self.refuse(node, "is compares objects, which compiled functions do not have",
                         "compare numbers with ==; pass None and other choices as static arguments")
