@@ -683,7 +683,8 @@ static PyMethodDef exec_methods[] = {
     {"explain", exec_explain, METH_NOARGS, "How often it was compiled, and why each time."},
     {"check_nan", exec_check_nan, METH_VARARGS, "Fails where the first NaN is made, interpreted."},
     {"interpret", exec_interpret, METH_VARARGS, "As run, without types found before."},
-    {"run", exec_run, METH_VARARGS, "(result, its type), with values of the context: slow, and able to do all."},
+    {"run", exec_run, METH_VARARGS,
+     "(result, its type), with values of the context: slow, and able to do all."},
     {0}};
 static PyGetSetDef exec_attributes[] = {
     {"result", exec_result, NULL, "The type of the result, None if it holds functions.", NULL},

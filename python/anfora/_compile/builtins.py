@@ -25,6 +25,12 @@ from .._tree import REGISTERED, _parts as parts_of_tree, field_names, registered
 from .._types import default_float, dtype_name
 
 
+def _is_weak(w: Any, node: Any) -> bool:
+    """Whether an expression is a number of Python: what shapes tell, or an argument that is one."""
+    s = w.like(node)
+    return w.told_by_shapes(node) or s is not None and s.kind == "leaf" and s.of in (("int", ()), ("float", ()))
+
+
 def _class(w: Any, c: Call) -> str:
     f = c.f
     if f is type:
@@ -40,6 +46,11 @@ def _class(w: Any, c: Call) -> str:
         if f is bool:
             return w.truth_text(c.args[0])
         if f in (float, int, complex):
+            known, x = w.static(c.node)
+            if known:
+                return static_text(w, c.node, x)
+            if f is float and _is_weak(w, c.args[0]):  # x / float(len(x)) has the type of x
+                return f"({w.expr(c.args[0])} * 1.0)"
             return f"{dtype_name(f)}({w.scalar(c.args[0])})"
         return f"{dtype_name(f)}({w.expr(c.args[0])})"
     if f in (tuple, list):

@@ -18,6 +18,7 @@ from .augmented import Augmented
 from .bodies import Bodies
 from .branches import Branches
 from .captures import late_change
+from .classes import Classes
 from .comprehensions import Comprehensions, items_of_any
 from .containers import Containers, METHODS_OF
 from .dims import Dims
@@ -93,7 +94,7 @@ def makes_one_of(target: Any, value: Any) -> bool:
         all(isinstance(t, ast.Name) for t in target.elts) and any(makes_apart(v, target) for v in value.elts)
 
 
-class Writer(Knowing, Comprehensions, Loops, Lists, Owned, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various, Printed, Iterables):
+class Writer(Knowing, Classes, Comprehensions, Loops, Lists, Owned, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various, Printed, Iterables):
     """Writes one outermost function and those within it."""
 
     def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
