@@ -51,6 +51,15 @@ class Layer:
     def weight(self):
         return self.w
 
+    def bump(self, x):
+        x += 1
+        return 0.0
+
+    def bump_own(self):
+        w = self.w
+        w += 1
+        return w
+
     def apply(self, x):
         return np.tanh(x * self.w)
 
@@ -186,10 +195,26 @@ def outside_in_object(x):
     return v
 
 
+def changed_by_constant(x):
+    u = x * 2
+    LAYER.bump(u)
+    return u
+
+
+def changed_by_its_name(x):
+    u, f = x * 2, LAYER.bump
+    f(u)
+    return u
+
+
+def test_constants_that_methods_change():
+    refused(lambda x: LAYER.bump_own() + x, "w += 1", V)
+
+
 def test_what_changes_is_seen_elsewhere():
     for f, line in ((starred, "b[0] += 1"), (given_by_its_own, "v += 1"), (changed_by_its_own, "bump(u)"), (changed_by_method, "p.bump(u)"),
                     (changed_in_object, "p.bump_first()"), (changed_among_any, "bump_any(u)"), (outside, "v += x"), (outside_by_call, "v += x"),
-                    (outside_in_object, "v += x")):
+                    (outside_in_object, "v += x"), (changed_by_constant, "LAYER.bump(u)"), (changed_by_its_name, "f(u)")):
         refused(f, line, V)
 
 

@@ -94,9 +94,9 @@ class Aliases:
         params = [*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg))]
         self.params = {p.arg for p in params}
         self.results: frozenset = frozenset()  # places that the function's results may be
-        self.handed: dict[int, set[str]] = {}  # by the id of a call of a method that is not known: arguments that it may be given
-        self.within_added: dict[str, set[str]] = {}  # and the parameters that they change by x += v
+        self.handed: dict[int, set[str]] = {}  # by the id of a call of what is not known: names from outside and arguments that it is given
         self.within: dict[str, set[str]] = dict(within or {})  # by the names of functions within: what they pass on
+        self.within_added: dict[str, set[str]] = {}            # and their parameters that they change by x += v
         for n in ast.walk(function):
             if isinstance(n, ast.FunctionDef) and n is not function:
                 self.within[n.name] = self.passed_on(n)
@@ -185,7 +185,7 @@ class Aliases:
     def passed(self, node: ast.Call) -> set[str] | None:
         """The names that what a call gives may be: HANDED for what it is given, and names from outside. None: it may be anything that the
         function holds or is given. Methods of arrays give what is new, and most functions of libraries."""
-        from .effects import NOTHING_KNOWN, effect
+        from .effects import NOTHING_KNOWN, effect, plain
         if isinstance(node.func, ast.Lambda):
             return self.passed_on(node.func)
         if isinstance(node.func, ast.Name) and node.func.id in self.within:
@@ -195,7 +195,7 @@ class Aliases:
             return set() if self.stores.makes_new(node) else {HANDED}
         of = effect(getattr(f, "__func__", f)) if known else NOTHING_KNOWN
         if of is not NOTHING_KNOWN:
-            me = f.__func__.__code__.co_varnames[:1] if hasattr(f, "__func__") else ()
+            me = plain(f.__func__).__code__.co_varnames[:1] if hasattr(f, "__func__") else ()
             owner = roots(self.places(node.func.value)) if isinstance(node.func, ast.Attribute) and of.passed & set(me) else set()
             return {HANDED for _ in of.passed - set(me)} | {f"{n} of {f.__name__}" for n in of.outside} | owner
         return set() if isinstance(node.func, ast.Attribute) and gives_new(node.func) else None
@@ -214,8 +214,9 @@ class Aliases:
         if isinstance(node.func, ast.Name) and self.within_added.get(node.func.id):
             self.mark(node, None, self.of_all([*node.args, *(k.value for k in node.keywords)]))
             return
-        if not known and isinstance(node.func, ast.Attribute) and not gives_new(node.func):  # a method, which is known when it is written
-            own = self.of_all([node.func.value, *node.args, *(k.value for k in node.keywords)])
+        method = isinstance(node.func, ast.Attribute)
+        if (not known or hasattr(f, "__func__")) and not (method and gives_new(node.func)):  # which function this is, is known when it is written
+            own = self.of_all([node.func.value if method else node.func, *node.args, *(k.value for k in node.keywords)])
             self.handed.setdefault(id(node), set()).update(roots(own))
             self.seen_as_changed(node, None, own)
         if added:
@@ -311,14 +312,14 @@ class Aliases:
         own = self.of_Name(node.target)
         self.state[node.target.id] = Name(own)
         self.mark(node, node.target.id, own)
-        outside = {n for n in roots(own) - self.params if self.may_change(n, node)}
+        outside = {n for n in roots(own) if self.may_change(n, node)}
         if outside:
             self.found.setdefault(id(node), set()).update(outside)
 
     def may_change(self, name: str, node: Any) -> bool:
-        """Whether a name from outside may be an array, or hold one."""
+        """Whether a name is from outside, or an argument that is a constant, and may be an array or hold one."""
         known, x = self.stores.called(ast.copy_location(ast.Name(name, ast.Load()), node))
-        return not (known and (x is None or isinstance(x, (type, types.ModuleType, int, float, complex, str)) or callable(x) and hasattr(x, "__name__")))
+        return (known or name not in self.params) and not (known and (x is None or isinstance(x, (type, types.ModuleType, int, float, complex, str)) or callable(x) and hasattr(x, "__name__")))
 
     def stored(self, targets: Any) -> None:
         """x[i] = v, and arrays that a call has changed and gives back."""
@@ -334,6 +335,7 @@ class Aliases:
         self.seen_as_changed(node, name, own)
 
     def seen_as_changed(self, node: Any, name: str | None, own: frozenset) -> None:
+        """The same where the function that is called may change none of it."""
         for other, x in list(self.state.items()):
             if other != name and any(overlap(p, q) for p in own for q in x.places):
                 self.state[other] = Name(x.places, x.stale | {id(node)})
