@@ -408,14 +408,14 @@ class Function(_core.Callable):
     def _run(self, program: Program, e: Any, args: tuple, statics: dict, casts: list, shapes: list, extra: tuple) -> Any:
         try:
             values = self._values(args, statics, casts, shapes)
-            raw = e.run(*values, *extra)
+            raw, result = e.run(*values, *extra)
             if _nans.on() and _nans.has_nan(raw):
                 self._stop_at_nan(program, e, (*values, *extra))
         except _core.Failure as failure:
             raise with_values(self, program.error(failure, RunError), args) from None
-        if e.result is None:
+        if result is None:
             return _closures(raw)
-        return self._maker(e.result, shapes, program).restructure(raw)
+        return self._maker(result, shapes, program).restructure(raw)
 
     @staticmethod
     def _stop_at_nan(program: Program, e: Any, values: tuple) -> None:

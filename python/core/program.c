@@ -428,6 +428,14 @@ static bool take_compiled(exec *r) {
   return !t || (r->result = type_to(t, r->c->cx));
 }
 
+/* The type of the result; of code that is made for each call's types, of the last one: None if it holds functions. With
+ * the GIL, the context entered. */
+static PyObject *result_type(const exec *e) {
+  if (e->result) return Py_NewRef(e->result);
+  const anf_type *t = e->f ? NULL : anf_exec_result_type(e->e);
+  return t ? type_to(t, e->c->cx) : Py_NewRef(Py_None);
+}
+
 /* The exception is set if it is false. */
 static bool compile_now(program *p, making *k, PyObject *fixed) {
   PyEval_RestoreThread(core_enter(p->c));
@@ -519,9 +527,10 @@ static void exec_dealloc(PyObject *self) {
 static PyObject *exec_result(PyObject *self, void *none) {
   exec *e = (exec *)self;
   (void)none;
-  if (e->result) return Py_NewRef(e->result);
-  const anf_type *t = e->f ? NULL : anf_exec_result_type(e->e);
-  return t ? type_to(t, e->c->cx) : Py_NewRef(Py_None);
+  PyEval_RestoreThread(core_enter(e->c));
+  PyObject *r = result_type(e);
+  core_leave(e->c, PyEval_SaveThread());
+  return r;
 }
 
 static PyObject *exec_ms(PyObject *self, void *none) {
@@ -583,10 +592,20 @@ static anf_status run_fn(void *what, size_t n, anf_value *const *args, const anf
   return st;
 }
 
+/* A result and, with `typed`, its type, (value, type): of this call, as another thread's may follow when the lock is let go. */
+static PyObject *given_result(core *c, anf_value *result, PyObject *from, const exec *typed) {
+  PyObject *r = result ? value_to(c, result, from) : Py_NewRef(Py_None);
+  if (!r || !typed) return r;
+  PyObject *t = result_type(typed), *pair = t ? PyTuple_Pack(2, r, t) : NULL;
+  Py_XDECREF(t);
+  Py_DECREF(r);
+  return pair;
+}
+
 /* The arguments, a tuple of what value_of takes. The lock is held with the GIL while values are made:
  * whoever waits for it has let go of the GIL. */
 static PyObject *run_once(core *c, runner *f, void *what, PyObject *args, PyObject *from,
-                          bool *stopped) {
+                          const exec *typed, bool *stopped) {
   Py_ssize_t n = PyTuple_Size(args), done = 0;
   if (n < 0) return NULL;
   anf_value **v = (anf_value **)calloc((size_t)n + 1, sizeof *v), *result = NULL;
@@ -604,7 +623,7 @@ static PyObject *run_once(core *c, runner *f, void *what, PyObject *args, PyObje
     core_end(outer);
     PyEval_RestoreThread(ts);
     *stopped = core_interrupted(outer, st);
-    if (st == ANF_OK) r = result ? value_to(c, result, from) : Py_NewRef(Py_None);
+    if (st == ANF_OK) r = given_result(c, result, from, typed);
     else if (!*stopped) r = core_raise(c, st, d), d = NULL;
   }
   for (Py_ssize_t i = 0; i < done; i++) anf_value_release(v[i]);
@@ -616,35 +635,36 @@ static PyObject *run_once(core *c, runner *f, void *what, PyObject *args, PyObje
 }
 
 /* Again, if a signal stopped it whose handler raises nothing. */
-static PyObject *run(core *c, runner *f, void *what, PyObject *args, PyObject *from) {
+static PyObject *run(core *c, runner *f, void *what, PyObject *args, PyObject *from,
+                     const exec *typed) {
   bool stopped = false;
-  PyObject *r = run_once(c, f, what, args, from, &stopped);
+  PyObject *r = run_once(c, f, what, args, from, typed, &stopped);
   while (stopped && PyErr_CheckSignals() == 0) {
     stopped = false;
-    r = run_once(c, f, what, args, from, &stopped);
+    r = run_once(c, f, what, args, from, typed, &stopped);
   }
   return r;
 }
 
 static PyObject *exec_run(PyObject *self, PyObject *args) {
   exec *e = (exec *)self;
-  return run(e->c, run_exec, e->e, args, e->program);
+  return run(e->c, run_exec, e->e, args, e->program, e);
 }
 
 static PyObject *exec_interpret(PyObject *self, PyObject *args) {
   exec *e = (exec *)self;
-  return run(e->c, run_interpreted, e->g, args, e->program);
+  return run(e->c, run_interpreted, e->g, args, e->program, NULL);
 }
 
 static PyObject *exec_check_nan(PyObject *self, PyObject *args) {
   exec *e = (exec *)self;
-  return run(e->c, run_checked, e->g, args, e->program);
+  return run(e->c, run_checked, e->g, args, e->program, NULL);
 }
 
 static PyObject *fn_run(PyObject *self, PyObject *args) {
   fn *f = (fn *)self;
   closure k = {f->c, f->v};
-  return run(f->c, run_fn, &k, args, f->program);
+  return run(f->c, run_fn, &k, args, f->program, NULL);
 }
 
 /* explain(): how often it was compiled, and why each time */
@@ -663,7 +683,8 @@ static PyMethodDef exec_methods[] = {
     {"explain", exec_explain, METH_NOARGS, "How often it was compiled, and why each time."},
     {"check_nan", exec_check_nan, METH_VARARGS, "Fails where the first NaN is made, interpreted."},
     {"interpret", exec_interpret, METH_VARARGS, "As run, without types found before."},
-    {"run", exec_run, METH_VARARGS, "Runs with values of the context: slow, and able to do all."},
+    {"run", exec_run, METH_VARARGS,
+     "(result, its type), with values of the context: slow, and able to do all."},
     {0}};
 static PyGetSetDef exec_attributes[] = {
     {"result", exec_result, NULL, "The type of the result, None if it holds functions.", NULL},

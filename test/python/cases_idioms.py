@@ -18,6 +18,11 @@ from anfora import grad, jit, lax, nn, random, vmap
 X = np.array([1.0, 2.0, 3.0])
 
 
+class Pair(NamedTuple):
+    a: Any
+    b: Any
+
+
 def refused(words, f, *args):
     try:
         f(*args)
@@ -524,3 +529,21 @@ def test_nothing_is_printed_twice():
         assert "some paths" in str(e)
     else:
         raise AssertionError("the first round is written twice")
+
+
+def test_classes_that_are_compared():
+    def of_number(n):
+        return 1.0 if type(n) is int else 2.0 if type(n) is float else 3.0 if type(n) in (bool, str) else 4.0
+
+    def of_tree(t):
+        return 1 if type(t) is tuple else 2 if type(t) is dict else 3 if type(t) == collections.OrderedDict else 4 if type(t) == Pair else 5
+
+    def times(x, n=3):
+        assert type(n) not in (list, tuple) and issubclass(type(x), np.ndarray)
+        return type(n)(2.7) * x * len(type(n).__name__)
+    for f, values in ((of_number, (3, 3.0, np.int64(3), X, 1j)), (of_tree, ((1.0,), {"a": 1.0}, collections.OrderedDict(a=1.0), Pair(1.0, 2.0), [1.0])), (times, (X,))):
+        for x in values:
+            assert np.array_equal(jit(f)(x), f(x)), (f, x)
+    refused("it is not known what class this has", jit(of_number), True)  # a scalar of NumPy has the same type here
+    refused("it is not known what class this has", jit(lambda x: x if type(np.sum(x)) is np.float64 else -x), X)
+    refused("it is not known what class this has", vmap(lambda x: x if type(x) is np.ndarray else -x), X)

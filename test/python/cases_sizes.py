@@ -2,11 +2,12 @@
 """Batches of many sizes: how much code is made for them, and that values stay those of code for each size."""
 import os
 import tempfile
+import threading
 
 import anfora
 import anfora.numpy as jnp
 import numpy as onp
-from anfora import grad, jit, vmap
+from anfora import _nans, grad, jit, vmap
 
 rng = onp.random.default_rng(0)
 P = {"w": [(rng.normal(size=(8, 16)) / 3).astype("f4"), (rng.normal(size=(16, 3)) / 4).astype("f4")], "b": onp.ones(16, "f4")}
@@ -208,3 +209,24 @@ def test_files_take_options_as_jit_does():
             assert next(iter(options)) in str(e), e
         else:
             raise AssertionError("it was not refused")
+
+
+def test_another_thread_between_a_call_and_its_result():
+    """Code for many sizes has the result type of its last call: each call must take its own."""
+    rows = jit(lambda x: (jnp.cumsum(x), [2 * r for r in x]), interpret_after=1)
+    rows(batch(2)[:, 0])
+    on, main, sizes = _nans.on, threading.current_thread(), iter(range(9, 99))  # `on` is asked between the run and what is made of the result
+
+    def on_then_another():
+        if threading.current_thread() is main:
+            t = threading.Thread(target=rows, args=(onp.ones(next(sizes)),))
+            t.start(), t.join()
+        return on()
+    _nans.on = on_then_another
+    try:
+        for n in (4, 5, 6):
+            sums, items = rows(onp.ones(n))
+            assert sums.shape == (n,) and len(items) == n, (sums, items)
+    finally:
+        _nans.on = on
+    assert interpreted(rows), rows.explain()

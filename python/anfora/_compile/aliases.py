@@ -9,23 +9,28 @@ In the program x is bound to a new array. In Python the memory of an array chang
 
 Names are followed along the statements. Each has places of memory: a root, and the way to a part of it, so that the items of
 a tuple are apart and a row is a part of its matrix. A place that is made anew is another than the one that was made there in
-an earlier round of a loop. What a function of the program gives is taken to be new."""
+an earlier round of a loop. What a call gives may be what the results of the function may be (`results`); where the function is not known, as
+of a method of what is known when code is made only, it may be any argument, the object, or a part of these."""
 from __future__ import annotations
 
 import ast
+import types
 from typing import Any, Callable
 
 from .containers import containers_of, is_copy
-from .stores import NO_VIEW_FIELDS, Stores, given_by, whole_position
+from .._ops import METHODS
+from .stores import FRESH_METHODS, NO_VIEW_FIELDS, Stores, VIEWS, given_by, whole_position
 
 Place = tuple  # (root, step, ...): a step is an index, a field, or ANY_PART
 ANY_PART = "*"
+HANDED = ""  # no name: any argument of a call
 MOST_ROUNDS = 4  # until what is known of names in a loop stays; each round only adds
 
 SAME = {"T", "mT", "real", "imag", "flat"}  # fields that are the array in another form
 HOLDERS = {"list", "tuple", "dict", "zip", "enumerate", "reversed", "iter", "sorted"}
 PARTS = {"get", "items", "values", "pop", "setdefault"}
 GROWN = {"append", "extend", "insert", "update"}
+ARRAYS_OWN = FRESH_METHODS | VIEWS | set(METHODS) - {"conj", "conjugate"}  # of a real array it is the array
 
 
 def overlap(a: Place, b: Place) -> bool:
@@ -33,15 +38,15 @@ def overlap(a: Place, b: Place) -> bool:
     return all(x == y or ANY_PART in (x, y) for x, y in zip(a[1:], b[1:])) and a[0] == b[0]
 
 
-def passed_on(results: list, function: Any) -> set[str]:
-    """The names that results of a function are, if it does not bind them: its parameters, or from outside."""
-    bound = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    names, waiting = set(), [r for r in results if r is not None]
-    while waiting:
-        r = waiting.pop()
-        names |= {r.id} if isinstance(r, ast.Name) else set()
-        waiting += [r.body, r.orelse] if isinstance(r, ast.IfExp) else r.elts if isinstance(r, (ast.Tuple, ast.List)) else r.values if isinstance(r, ast.BoolOp) else []
-    return names - bound
+def roots(places: frozenset) -> set[str]:
+    """Of places that no function has made: the names of arguments, and from outside."""
+    return {p[0] for p in places if isinstance(p[0], str)}
+
+
+def gives_new(node: ast.Attribute) -> bool:
+    """Whether a method is one of arrays, and gives what is new, or a view, which is asked before."""
+    at = node.value.value if isinstance(node.value, ast.Subscript) else None
+    return node.attr in ARRAYS_OWN or isinstance(at, ast.Attribute) and at.attr == "at"
 
 
 class Name:
@@ -78,7 +83,7 @@ def renamed(state: dict[str, Name], other: dict[str, Name]) -> dict[str, Name]:
 class Aliases:
     """Of one function: `found` has the changes that other names see, and which names."""
 
-    def __init__(self, function: Any, stores: Stores, numbers: set[tuple] = frozenset()) -> None:  # type: ignore[assignment]
+    def __init__(self, function: Any, stores: Stores, numbers: set[tuple] = frozenset(), within: dict | None = None) -> None:  # type: ignore[assignment]
         self.stores, self.is_view, self.name_of = stores, stores.is_view, stores.library
         self.numbers = numbers                # positions of subscripts that an assertion says are numbers
         self.found: dict[int, set[str]] = {}  # by the id of the statement, call or subscript
@@ -87,14 +92,27 @@ class Aliases:
         self.added: set[str] = set()     # names from outside and arguments whose memory changes by x += v
         a = function.args
         params = [*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg))]
-        self.within: dict[str, set[str]] = {}  # by the names of functions within: what they pass on
+        self.params = {p.arg for p in params}
+        self.results: frozenset = frozenset()  # places that the function's results may be
+        self.handed: dict[int, set[str]] = {}  # by the id of a call of what is not known: names from outside and arguments that it is given
+        self.within: dict[str, set[str]] = dict(within or {})  # by the names of functions within: what they pass on
+        self.within_added: dict[str, set[str]] = {}            # and their parameters that they change by x += v
         for n in ast.walk(function):
             if isinstance(n, ast.FunctionDef) and n is not function:
-                self.within[n.name] = passed_on([r.value for r in ast.walk(n) if isinstance(r, ast.Return)], n)
+                self.within[n.name] = self.passed_on(n)
             elif isinstance(n, ast.Assign) and isinstance(n.value, ast.Lambda) and len(n.targets) == 1 and isinstance(n.targets[0], ast.Name):
-                self.within[n.targets[0].id] = passed_on([n.value.body], n.value)
+                self.within[n.targets[0].id] = self.passed_on(n.value)
         self.state = {p.arg: Name(frozenset({(p.arg,)})) for p in params}
         self.block(function.body)
+
+    def passed_on(self, function: Any) -> set[str]:
+        """The names from outside that results of a function within may be, or hold; HANDED for its parameters."""
+        params = {a.arg for a in ast.walk(function.args) if isinstance(a, ast.arg)}
+        if isinstance(function, ast.Lambda):
+            function = ast.FunctionDef(name="", args=function.args, body=[ast.copy_location(ast.Return(function.body), function.body)], decorator_list=[])
+        inner = Aliases(function, self.stores, self.numbers, self.within)
+        self.within_added[function.name] = inner.added & params
+        return {HANDED if n in params else n for n in roots(inner.results)}
 
     # ---- expressions ----
 
@@ -160,22 +178,27 @@ class Aliases:
         names, given = self.passed(node), [*node.args, *(k.value for k in node.keywords)]
         made = self.made(node)
         if names is None:
-            return made | self.of_all([*given, node.func])
-        outer = frozenset().union(*(self.state[n].places for n in names if n in self.state))
-        return made | outer | self.of_all(given) if names else made
+            return made | self.of_all([*given, node.func.value if isinstance(node.func, ast.Attribute) else node.func])
+        outer = frozenset().union(*(self.of_name(n).places for n in names if n != HANDED))
+        return made | outer | self.of_all(given) if HANDED in names else made | outer
 
     def passed(self, node: ast.Call) -> set[str] | None:
-        """The names that what a call gives may be: arguments of the function, which stand for all that it is given, or from outside. None: it
-        may be anything that the function holds or is given. A function of a library and a method give what is new."""
-        from .effects import NOTHING_KNOWN, effect
+        """The names that what a call gives may be: HANDED for what it is given, and names from outside. None: it may be anything that the
+        function holds or is given. Methods of arrays give what is new, and most functions of libraries."""
+        from .effects import NOTHING_KNOWN, effect, plain
         if isinstance(node.func, ast.Lambda):
-            return passed_on([node.func.body], node.func)
+            return self.passed_on(node.func)
         if isinstance(node.func, ast.Name) and node.func.id in self.within:
             return self.within[node.func.id]
         known, f = self.stores.called(node.func)
-        if known and (of := effect(f)) is not NOTHING_KNOWN:
-            return set(of.passed)
-        return set() if isinstance(node.func, ast.Attribute) or self.name_of(node) is not None else None
+        if self.name_of(node) is not None:
+            return set() if self.stores.makes_new(node) else {HANDED}
+        of = effect(getattr(f, "__func__", f)) if known else NOTHING_KNOWN
+        if of is not NOTHING_KNOWN:
+            me = plain(f.__func__).__code__.co_varnames[:1] if hasattr(f, "__func__") else ()
+            owner = roots(self.places(node.func.value)) if isinstance(node.func, ast.Attribute) and of.passed & set(me) else set()
+            return {HANDED for _ in of.passed - set(me)} | {f"{n} of {f.__name__}" for n in of.outside} | owner
+        return set() if isinstance(node.func, ast.Attribute) and gives_new(node.func) else None
 
     def of_Lambda(self, node: Any) -> frozenset:
         """A function sees what it captures when it is called."""
@@ -188,11 +211,19 @@ class Aliases:
         from .effects import effect, plain
         known, f = self.stores.called(node.func)
         added = effect(f).added if known else frozenset()
+        if isinstance(node.func, ast.Name) and self.within_added.get(node.func.id):
+            self.mark(node, None, self.of_all([*node.args, *(k.value for k in node.keywords)]))
+            return
+        method = isinstance(node.func, ast.Attribute)
+        if (not known or hasattr(f, "__func__")) and not (method and gives_new(node.func)):  # which function this is, is known when it is written
+            own = self.of_all([node.func.value if method else node.func, *node.args, *(k.value for k in node.keywords)])
+            self.handed.setdefault(id(node), set()).update(roots(own))
+            self.seen_as_changed(node, None, own)
         if added:
             positional = plain(f).__code__.co_varnames
             given = dict(zip(positional, node.args)) | {k.arg: k.value for k in node.keywords}
-            for name in added & given.keys():
-                self.mark(node, None, self.places(given[name]))
+            for name in added:  # *args and **kw are any argument
+                self.mark(node, None, self.places(given[name]) if name in given else self.of_all(given.values()))
 
     def of_Tuple(self, node: Any) -> frozenset:
         return self.of_all(node.elts)
@@ -252,7 +283,7 @@ class Aliases:
             if not self.stores.is_store(target):  # an item of a list, perhaps
                 self.state[target.value.id] = self.of_name(target.value.id).joined(Name(self.places(value)))
         elif isinstance(target, (ast.Tuple, ast.List)):
-            if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts):
+            if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts) and not any(isinstance(e, ast.Starred) for e in (*target.elts, *value.elts)):
                 for t, places in zip(target.elts, [self.places(v) for v in value.elts]):
                     self.bind_places(t, places)
             else:
@@ -281,6 +312,14 @@ class Aliases:
         own = self.of_Name(node.target)
         self.state[node.target.id] = Name(own)
         self.mark(node, node.target.id, own)
+        outside = {n for n in roots(own) if self.may_change(n, node)}
+        if outside:
+            self.found.setdefault(id(node), set()).update(outside)
+
+    def may_change(self, name: str, node: Any) -> bool:
+        """Whether a name is from outside, or an argument that is a constant, and may be an array or hold one."""
+        known, x = self.stores.called(ast.copy_location(ast.Name(name, ast.Load()), node))
+        return (known or name not in self.params) and not (known and (x is None or isinstance(x, (type, types.ModuleType, int, float, complex, str)) or callable(x) and hasattr(x, "__name__")))
 
     def stored(self, targets: Any) -> None:
         """x[i] = v, and arrays that a call has changed and gives back."""
@@ -292,7 +331,11 @@ class Aliases:
     def mark(self, node: Any, name: str | None, own: frozenset) -> None:
         """All names of the memory but the one by which it changes have changed."""
         if not isinstance(node, ast.Subscript):
-            self.added |= {p[0] for p in own if isinstance(p[0], str)}
+            self.added |= roots(own)
+        self.seen_as_changed(node, name, own)
+
+    def seen_as_changed(self, node: Any, name: str | None, own: frozenset) -> None:
+        """The same where the function that is called may change none of it."""
         for other, x in list(self.state.items()):
             if other != name and any(overlap(p, q) for p in own for q in x.places):
                 self.state[other] = Name(x.places, x.stale | {id(node)})
@@ -320,6 +363,11 @@ class Aliases:
             else:
                 places = self.places(node.value) if places is None else places
                 self.bind_places(t, places)
+
+    def stmt_Return(self, node: ast.Return) -> None:
+        self.read(node)
+        if node.value is not None:
+            self.results |= self.places(node.value)
 
     def stmt_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:

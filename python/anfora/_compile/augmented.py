@@ -86,11 +86,22 @@ class Augmented:
         if other is not None:
             self.refuse(change, f"{what} changes in place here, which {other} would see", f"bind {other} to a copy, x.copy()")
 
-    def unchanged(self, call: Any, f: Any, name: str, text: str) -> str:
-        """An argument that a function changes by x += v: a number, where another name would see the change of an array."""
-        other = self.seen_by(call)
-        if other is None or name not in effect(f).added:
+    def added_within(self, name: str) -> Any:
+        """The parameters that a function within changes by x += v."""
+        stores = self.stores()
+        return stores.seen.within_added.get(name, ()) if stores else ()
+
+    def unchanged(self, call: Any, added: Any, name: str, node: Any) -> str:
+        """An argument of a function that changes these by x += v: a number, where another name would see the change of an array."""
+        text = self.expr(node)
+        if name not in added:
             return text
+        stores = self.stores()
+        other = self.seen_by(call) or (min(stores.seen.handed.get(id(call), ()), default=None) if stores else None)
+        if other is None:
+            return text
+        if is_structure(self.like(node)):
+            self.refuse(call, f"{ast.unparse(call.func)} changes a part of {name} in place, by +=, which {other} would see", "write a = a + ... there")
         t, called = self.fresh(), ast.unparse(call.func)
         why = static_text(self, call, f"TypeError: {called} changes {name} in place, which {other} would see; write {name} = {name} + ... there, or copy before")
         return f"(fn ({t}) {{ {self.mark(call)}assert(len({t}.shape) == 0, {why}); {t} }})({text})"

@@ -25,8 +25,16 @@ from .._tree import REGISTERED, _parts as parts_of_tree, field_names, registered
 from .._types import default_float, dtype_name
 
 
+def _is_weak(w: Any, node: Any) -> bool:
+    """Whether an expression is a number of Python: what shapes tell, or an argument that is one."""
+    s = w.like(node)
+    return w.told_by_shapes(node) or s is not None and s.kind == "leaf" and s.of in (("int", ()), ("float", ()))
+
+
 def _class(w: Any, c: Call) -> str:
     f = c.f
+    if f is type:
+        w.no_class(c.node)
     if f in (float, int, bool, complex) or dtype_name(f):
         if f is complex and len(c.args) == 2 and not c.kw:
             return f"MakeComplex{w.mark(c.node)}(f64({w.scalar(c.args[0])}), f64({w.scalar(c.args[1])}))"
@@ -38,6 +46,11 @@ def _class(w: Any, c: Call) -> str:
         if f is bool:
             return w.truth_text(c.args[0])
         if f in (float, int, complex):
+            known, x = w.static(c.node)
+            if known:
+                return static_text(w, c.node, x)
+            if f is float and _is_weak(w, c.args[0]):  # x / float(len(x)) has the type of x
+                return f"({w.expr(c.args[0])} * 1.0)"
             return f"{dtype_name(f)}({w.scalar(c.args[0])})"
         return f"{dtype_name(f)}({w.expr(c.args[0])})"
     if f in (tuple, list):
@@ -664,7 +677,7 @@ BUILTINS.update({
     type: _class,
     abs: _plain("Abs"), len: _len, print: _print, divmod: _divmod, pow: _power, math.pow: _power,
     min: _fold("Minimum", "Min"), max: _fold("Maximum", "Max"), sum: _sum, round: _round, math.floor: _whole("Floor"),
-    math.ceil: _whole("Ceil"), math.trunc: _whole("Trunc"), functools.reduce: _reduce, sorted: _sorted, isinstance: _instance,
+    math.ceil: _whole("Ceil"), math.trunc: _whole("Trunc"), functools.reduce: _reduce, sorted: _sorted, isinstance: _instance, issubclass: _instance,
     all: _joined("and", "All"), any: _joined("or", "Any"), map: _map, zip: _iterator, enumerate: _iterator,
     reversed: _iterator, dataclasses.replace: _replace, tree_leaves: _leaves,
     tree_map: _tree_map, tree_reduce: _tree_reduce, tree_unflatten: _tree_unflatten,

@@ -35,11 +35,11 @@ class Giving:
 
 class Effect:
     """Arguments that change by x[i] = v; those that change by x += v; whether the result has memory of its own, or which
-    argument it is; arguments that it may be, or hold."""
+    argument it is; arguments that it may be, or hold, and names from outside."""
 
     def __init__(self, changed: tuple[str, ...] = (), added: frozenset = frozenset(), fresh: bool = False, returned: str | None = None,
-                 passed: frozenset = frozenset()) -> None:
-        self.changed, self.added, self.fresh, self.returned, self.passed = changed, added, fresh, returned, passed
+                 passed: frozenset = frozenset(), outside: frozenset = frozenset()) -> None:
+        self.changed, self.added, self.fresh, self.returned, self.passed, self.outside = changed, added, fresh, returned, passed, outside
 
 
 NOTHING_KNOWN = Effect()
@@ -94,7 +94,7 @@ def effect(f: Any) -> Effect:
 
 def _found(fn: types.FunctionType) -> Effect:
     from .._errors import CompileError
-    from .aliases import passed_on
+    from .aliases import roots
     from .origin import source_of
     try:
         node, _ = source_of(fn)
@@ -111,7 +111,9 @@ def _found(fn: types.FunctionType) -> Effect:
     fresh = all(v is None or _is_new(stores, v, params) for v in results)
     names = {v.id if isinstance(v, ast.Name) else "" for v in results}
     returned = names.pop() if len(names) == 1 and isinstance(node.body[-1], ast.Return) and names <= set(changed) else None
-    return Effect(changed, frozenset(stores.seen.added & set(params)) - set(changed), fresh, returned, frozenset(passed_on(results, node) & set(params)))
+    given = roots(stores.seen.results)
+    whole = {*params, *(a.arg for a in (node.args.vararg, node.args.kwarg) if a)}
+    return Effect(changed, frozenset(stores.seen.added & whole) - set(changed), fresh, returned, frozenset(given & whole), frozenset(given - whole))
 
 
 def _is_new(stores: Stores, value: Any, params: tuple[str, ...]) -> bool:

@@ -60,7 +60,7 @@ _PLAIN = (bool, int, float, str, type(None))
 _NUMBERS = {bool: "bool", int: "i64", float: None, complex: "c128"}  # their element types; None: the default
 
 
-def _of_no_numbers(kind: type) -> bool:
+def of_no_numbers(kind: type) -> bool:
     """Whether a class is one of a user, of which no number and no array is."""
     return type(kind) is type and module_of(kind).split(".")[0] not in ROOTS | {"anfora", "builtins", "numbers"} and \
         not issubclass(kind, (bool, int, float, complex))
@@ -70,22 +70,6 @@ def gives_list(f: Any) -> bool:
     """Whether meshgrid, broadcast_arrays and gradient of a library give lists; those of NumPy 2 give tuples."""
     root = module_of(f).split(".")[0]
     return root == "jax" or root == "numpy" and sys.modules["numpy"].__version__.startswith("1.")
-
-
-def is_array_class(kind: type) -> bool:
-    """Whether a class is that of all arrays of a library."""
-    return kind.__name__ in ("ndarray", "Array", "Tensor") and module_of(kind).split(".")[0] in ROOTS | {"anfora", "jaxlib"}
-
-
-def _of_leaf(of: Any, kinds: tuple) -> bool | None:
-    """isinstance of an argument that is a number of Python, or of an array, which is one of any library; None: it may be of several classes, for
-    batches change those of arrays."""
-    own = {"int": int, "float": float}.get(of[0])
-    if all(map(is_array_class, kinds)):
-        return own is None
-    if any(map(is_array_class, kinds)) and own is None:
-        return True
-    return any(issubclass(own, k) for k in kinds) if own is not None and not of[1] else None
 
 
 class Known:
@@ -489,6 +473,8 @@ class Knowing(Part):
         return "" if s is None else s.kind if s.kind in ("list", "tuple") else s.names[0] if s.kind == "mapped" and s.names else ""
 
     def known_comparison(self, op: Any, left: Any, right: Any) -> tuple[bool, Any]:
+        if (same := self.same_class(op, left, right)) is not None:
+            return True, same
         (known, a), (also, b) = self.static(left), self.static(right)
         if isinstance(op, (ast.Is, ast.IsNot)):
             if not known and also and b is None and (s := self.like(left)) is not None and not is_none(s):
@@ -576,8 +562,16 @@ class Knowing(Part):
             return (False, None) if isinstance(class_member(self.like(node.args[0]), "__len__"), types.FunctionType) else self.known_length(node.args[0])
         if f is tree_structure and len(node.args) == 1 and self.like(node.args[0]) is not None:
             return True, tree_of(self.like(node.args[0]))
+        if f in (float, int, complex) and len(node.args) == 1:
+            known, x = self.static(node.args[0])
+            return (True, f(x)) if known and type(x) in (bool, int, float) and (f is not int or x - x == 0) else (False, None)
         if f is isinstance and len(node.args) == 2:
             return self.known_instance(node)
+        if f is type and len(node.args) == 1:
+            kind = self.exact_class(node.args[0])
+            return kind is not None, kind
+        if f is issubclass and len(node.args) == 2 and (of := self.type_of(node.args[0])) is not None:
+            return self.known_instance(ast.copy_location(ast.Call(node.func, [of, node.args[1]], []), node))
         if f is has_parts and len(node.args) == 1:
             known, x = self.static(node.args[0])
             return True, has_parts(x) if known else is_structure(self.like(node.args[0]))
@@ -629,27 +623,6 @@ class Knowing(Part):
             return (True, len(range(*(x for _, x in ends)))) if ends and all(k and type(x) is int for k, x in ends) else (False, None)
         s = self.like(node)
         return (True, len(s.parts)) if is_structure(s) else (False, None)
-
-    def known_instance(self, node: ast.Call) -> tuple[bool, Any]:
-        """isinstance of what has a known structure. Of numbers and arrays it is not known: batches change them."""
-        known, x = self.static(node.args[0])
-        also, kinds = self.static(node.args[1])
-        kinds = kinds if isinstance(kinds, tuple) else (kinds,)
-        s = self.like(node.args[0])
-        if not also or not all(isinstance(k, type) for k in kinds):
-            return False, None
-        if known:
-            return True, isinstance(x, kinds)
-        if is_structure(s):
-            kind = s.of if s.kind == "object" else {"tuple": tuple, "list": list, "dict": dict}[s.kind]
-            return True, issubclass(kind, kinds)
-        if s is not None and s.kind == "static":
-            return True, isinstance(s.of, kinds)
-        if s is not None and s.kind == "leaf" and (found := _of_leaf(s.of, kinds)) is not None:
-            return True, found
-        if s is not None and s.kind == "leaf" and all(k in (tuple, list, dict, str) or field_names(k) or _of_no_numbers(k) for k in kinds):
-            return True, False
-        return False, None
 
     # ---- structures ----
 
@@ -860,7 +833,7 @@ class Knowing(Part):
             from .builtins import fields_given
             fields = fields_given(self, node, f)
             return Shape("object", [self.part_shape(x) for x in fields.values()], tuple(fields), f)
-        if known and isinstance(f, type) and f not in BUILTINS and field_names(f) is None and _of_no_numbers(f) and isinstance(how := unmade(f), Unmade):
+        if known and isinstance(f, type) and f not in BUILTINS and field_names(f) is None and of_no_numbers(f) and isinstance(how := unmade(f), Unmade):
             names = field_names(how.kind) or ()
             return self.like_of_unit(how.init, []) or Shape("object", [ANY] * len(names), names, how.kind)
         if known and f is dict and len(node.args) <= 1 and not self.is_iterator(node.args[0] if node.args else None):

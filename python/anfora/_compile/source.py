@@ -18,6 +18,7 @@ from .augmented import Augmented
 from .bodies import Bodies
 from .branches import Branches
 from .captures import late_change
+from .classes import Classes
 from .comprehensions import Comprehensions, items_of_any
 from .containers import Containers, METHODS_OF
 from .dims import Dims
@@ -93,7 +94,7 @@ def makes_one_of(target: Any, value: Any) -> bool:
         all(isinstance(t, ast.Name) for t in target.elts) and any(makes_apart(v, target) for v in value.elts)
 
 
-class Writer(Knowing, Comprehensions, Loops, Lists, Owned, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various, Printed, Iterables):
+class Writer(Knowing, Classes, Comprehensions, Loops, Lists, Owned, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various, Printed, Iterables):
     """Writes one outermost function and those within it."""
 
     def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
@@ -297,6 +298,8 @@ class Writer(Knowing, Comprehensions, Loops, Lists, Owned, Matching, Sequences, 
             return "true" if test else "false"
         if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and len(node.ops) == 1 and self.static(node.comparators[0]) == (True, None):
             return f"({self.expr(node.left)} {self.mark(node)}{'==' if isinstance(node.ops[0], ast.Is) else '!='} None)"
+        if any(self.type_of(s) is not None for s in (node.left, *node.comparators)):
+            self.no_class(node)
         if any(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
             self.refuse(node, "is compares objects, which compiled functions do not have",
                         "compare numbers with ==; pass None and other choices as static arguments")

@@ -348,7 +348,8 @@ def is_put_in(x: Any) -> bool:
 
 def call_source(w: Any, c: Call, f: Any, inner: types.FunctionType, given: tuple[str, ...] = ()) -> str:
     """A call of a Python function. Arguments that are None, texts and such are put in: there is a copy for them."""
-    parts, statics, shapes = [], {}, {}
+    from .effects import effect
+    parts, statics, shapes, added = [], {}, {}, effect(f).added
     for name, node in argument_nodes(w, c, inner).items():
         known, x = w.static(node)
         if known and (is_put_in(x) or w.b.counts and type(x) in (int, bool) or _is_settings(x)):
@@ -357,7 +358,7 @@ def call_source(w: Any, c: Call, f: Any, inner: types.FunctionType, given: tuple
         s = _like_constant(x) if known else w.like(node)
         if s is not None and s.kind not in ("leaf", "any") and s.size() <= MOST_STRUCTURE:
             shapes[name] = s
-        parts.append(w.unchanged(c.node, f, name, w.expr(node)))
+        parts.append(w.unchanged(c.node, added, name, node))
     various = f is inner and inner.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
     if given or (statics or shapes or various or inspect.isgeneratorfunction(f)) and not hasattr(f, "_emit_with"):
         from .source import emit_function
@@ -410,7 +411,8 @@ def _unknown(w: Any, c: Call) -> str:
 def bind_nested(w: Any, c: Call, args: ast.arguments, defaults: dict[str, str], name: str) -> str:
     """The values in place of the parameters of a function within, in their order."""
     named = [*args.posonlyargs, *args.args]
-    given = {p.arg: w.expr(a) for p, a in zip(named, c.args)}
+    added = w.added_within(name)
+    given = {p.arg: w.unchanged(c.node, added, p.arg, a) for p, a in zip(named, c.args)}
     rest = [w.expr(a) for a in c.args[len(named):]]
     if rest and not args.vararg:
         w.refuse(c.node, f"{name}() takes {len(named)} arguments, not {len(c.args)}")
@@ -421,7 +423,7 @@ def bind_nested(w: Any, c: Call, args: ast.arguments, defaults: dict[str, str], 
         if k in given or (k not in known and not args.kwarg):
             w.refuse(c.node, f"{name}() has no further argument {k}")
         if k in known:
-            given[k] = w.expr(v)
+            given[k] = w.unchanged(c.node, added, k, v)
         else:
             more.append((k, w.expr(v)))
     if args.kwarg:

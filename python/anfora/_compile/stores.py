@@ -46,6 +46,7 @@ VIEWS = set("""
 asarray reshape transpose permute_dims matrix_transpose ravel squeeze swapaxes moveaxis expand_dims broadcast_to flip fliplr flipud
 rot90 diagonal real imag atleast_1d atleast_2d atleast_3d asanyarray ascontiguousarray
 """.split())
+NUMBERS_OF = {"len", "float", "int", "bool", "complex", "abs", "round", "sum", "any", "all", "range", "isinstance", "print", "divmod", "pow", "type", "str", "repr", "hash", "ord", "chr"}
 NO_VIEW_FIELDS = {"shape", "ndim", "dtype", "size", "at", "itemsize", "nbytes"}
 CONTAINERS = (ast.Tuple, ast.List, ast.Dict, ast.Set, ast.Starred)
 
@@ -155,6 +156,16 @@ class Stores:
     def library(self, call: ast.Call) -> str | None:
         known, f = self.called(call.func)
         return library_name(f) if known else None
+
+    def makes_new(self, call: ast.Call) -> bool:
+        """Whether a function of a library surely gives memory of its own. Arrays of JAX and Anfora never change."""
+        f, name = self.called(call.func)[1], self.library(call)
+        root = str(getattr(f, "__module__", None) or type(f).__module__).split(".")[0]
+        if root in ("jax", "anfora"):
+            return not name.startswith("tree_")
+        if type(f).__name__ == "ufunc" or root == "math":
+            return not any(k.arg == "out" for k in call.keywords)
+        return root != "builtins" and self.is_fresh(call) or name in NUMBERS_OF
 
     # ---- where an array is made ----
 
