@@ -255,5 +255,7 @@ anf_module *anfi_sh_module(anfi_sh_model *model) {
   for (size_t i = 0; i < model->funcs.n; i++) declare(b, model->funcs.at[i]);
   for (size_t i = 0; i < model->funcs.n; i++)
     if (!define(b, model->funcs.at[i])) return NULL;
-  return anfi_failed(model->cx) ? NULL : b->m;
+  if (anfi_failed(model->cx)) return NULL;
+  anfi_find_effects(b->m, model->arena); // a called function, a branch and a body of a loop may check something
+  return b->m;
 }
