@@ -485,8 +485,6 @@ struct anf_analysis {
 };
 /* Lives until the frame is left. */
 anf_analysis *anfi_analyse(anf_module *m);
-/* effects.c: lists with each graph the calls that may have effects, in the order of their ids; those listed already stay. */
-void anfi_find_effects(anf_module *m, anfi_arena *a);
 /* ground.c: no recursion without a base case, or E0518 for each. */
 bool anfi_check_grounded(anf_module *m);
 /* reads_first.c: another order in each graph, in which arrays are read before they are overwritten. */

@@ -5,7 +5,7 @@
  * do is not known: its call has effects if any function that has is used as a value in the module. Programs without
  * effectful ops pay one look at each node. Calls that are listed already, as a text marks them, stay listed. Linear: a graph
  * is marked once, and its callers are then visited once. */
-#include "ir/ir.h"
+#include "frontend/load.h"
 
 typedef ANFI_VEC(anf_node *) nodes;
 
@@ -87,7 +87,8 @@ static void look(effects *q, anf_node *n) {
 
 /* An op that has effects, or a call that is listed. */
 static bool is_effect(const anf_node *n) {
-  return n->graph && ((n->kind == ANFI_APPLY && is_effect_op(n->op)) || n->flags & ANFI_NODE_EFFECT);
+  return n->graph &&
+         ((n->kind == ANFI_APPLY && is_effect_op(n->op)) || n->flags & ANFI_NODE_EFFECT);
 }
 
 static bool any_effect(const anf_module *m) {
