@@ -185,7 +185,8 @@ def test_backward_passes_that_are_differentiated():
     nearest, exact = (lambda x, m=m: nn.functional.interpolate(x, (4, 5), mode=m) ** 2 for m in ("nearest", "nearest-exact"))
     x = torch.randn(1, 2, 3, 7).double().requires_grad_()
     before = sum(at.fallbacks.values())
-    for f in lambda x: nn.functional.softshrink(x, 0.2) ** 3, nearest, exact:
+    soft, hard = (lambda x, f=f: f(x, 0.2) ** 3 for f in (nn.functional.softshrink, nn.functional.hardshrink))
+    for f in soft, hard, nearest, exact:
         results = []
         for g in f, torch.compile(f, backend="anfora", options={"create_graph": True}):
             slope, = torch.autograd.grad(g(x).sum(), x, create_graph=True)

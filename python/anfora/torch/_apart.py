@@ -213,7 +213,7 @@ def weight_norm_backward(grad: torch.Tensor, v: torch.Tensor, g: torch.Tensor, n
 
 # ---- backward passes that appear by their names where a gradient is differentiated ----
 
-def softshrink_backward(grad: torch.Tensor, self: torch.Tensor, lambd: float) -> torch.Tensor:
+def shrink_backward(grad: torch.Tensor, self: torch.Tensor, lambd: float) -> torch.Tensor:
     return torch.where((self >= -lambd) & (self <= lambd), torch.zeros_like(grad), grad)
 
 
@@ -230,7 +230,7 @@ def nearest_backward(exact: bool) -> Callable:
 
 
 APART: dict[Any, Callable] = {
-    aten.softshrink_backward.default: softshrink_backward,
+    aten.softshrink_backward.default: shrink_backward, aten.hardshrink_backward.default: shrink_backward,
     **{getattr(aten, f"{name}{n}d_backward").default: nearest_backward("exact" in name)
        for name in ("upsample_nearest", "_upsample_nearest_exact") for n in (1, 2, 3)},
     aten.bernoulli.default: zero_or_one, aten.multinomial.default: drawn_places,
