@@ -22,6 +22,10 @@ class Late(Exception):
     """A sample took too long."""
 
 
+class Absent(Exception):
+    """Eager itself has not the derivative of a sample."""
+
+
 def late(*_):
     raise Late("took more than its time")
 
@@ -119,7 +123,10 @@ class Runner:
             first = [x for x in first if x is not None and x.requires_grad]
             return torch.autograd.grad(first, wrt + ws, self.weights(first), allow_unused=True) if first else None
 
-        want = run(f)
+        try:
+            want = run(f)
+        except RuntimeError as e:
+            raise Absent(e) from None
         return "" if want is None else self.same(want, run(self.compiled_twice(f, len(xs))))
 
     def gradient(self, f, xs):
@@ -151,6 +158,8 @@ class Runner:
                 if not why and gradient and not self.second:
                     why = self.gradient(f, xs)
                     why = why and "gradient: " + why
+        except Absent:
+            raise
         except Exception as e:  # noqa: BLE001: whatever a sample raises is its result
             why = f"{type(e).__name__}: {e}".strip().split("\n")[0][:200]
         if not why and sum(self.backend.fallbacks.values()) != before:
@@ -182,6 +191,9 @@ class Runner:
             signal.setitimer(signal.ITIMER_REAL, 60)
             try:
                 reason = self.sample(op, sample, gradient)
+            except Absent:
+                n -= 1
+                continue
             except Late as e:
                 reason = str(e)
             finally:
