@@ -257,7 +257,6 @@ anf_module *anfi_sh_module(anfi_sh_model *model) {
   for (size_t i = 0; i < model->funcs.n; i++)
     if (!define(b, model->funcs.at[i])) return NULL;
   if (anfi_failed(model->cx)) return NULL;
-  anfi_find_effects(
-      b->m, model->arena); // a called function, a branch and a body of a loop may check something
+  anfi_find_effects(b->m, model->arena); // called functions and bodies of loops may have some
   return b->m;
 }
