@@ -34,6 +34,9 @@ anf_module *anfi_load_file(anf_ctx *cx, const char *path, bool weights);
 /* The same of standard input, which was read already; f->path is "-". */
 anf_module *anfi_load_input(anf_ctx *cx, const anfi_input *f);
 
+/* effects.c: lists with each graph the calls that may have effects, in the order of their ids; those listed already stay. */
+void anfi_find_effects(anf_module *m, anfi_arena *a);
+
 /* The readers. */
 #define ANFI_FORMAT(name, ...) anf_module *anfi_read_##name(anf_ctx *cx, const anfi_input *f);
 #include "frontend/format.def"

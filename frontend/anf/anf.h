@@ -436,6 +436,7 @@ bool anfi_anf_is_const(const anf_node *n);
 anf_node *anfi_anf_aug(lower *lw, const ast *s);
 /* lower_declared.c: the value with a declared type. */
 anf_node *anfi_anf_annotate(lower *lw, const ast *s, anf_node *v, const anf_type *t);
+bool anfi_anf_is_ir(const parser *p); // is the text a file of a printed module?
 /* lower_const.c */
 anf_node *anfi_anf_number(lower *lw, const ast *e, anf_dtype d);
 anf_node *anfi_anf_list(lower *lw, const ast *e);
@@ -453,7 +454,5 @@ const char *anfi_anf_builtin_name(size_t i); // NULL past the end
 /* lower_index.c */
 anf_node *anfi_anf_index(lower *lw, anf_node *x, const ast *index);
 anf_node *anfi_anf_field(lower *lw, anf_node *x, const ast *field);
-/* effects.c */
-void anfi_anf_effects(anf_module *m, anfi_arena *a);
 
 #endif

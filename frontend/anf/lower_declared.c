@@ -99,11 +99,14 @@ static bool never_fits(const anf_node *v, const anf_type *t) {
          !anfi_dtype_weak_becomes((anf_dtype)v->type->dtype, (anf_dtype)t->dtype);
 }
 
-static bool is_printed(const lower *lw, const ast *pattern) {
-  const char *file = lw->p->lx.file;
+bool anfi_anf_is_ir(const parser *p) {
+  const char *file = p->lx.file;
   size_t n = file ? strlen(file) : 0;
-  return (n > 3 && strcmp(file + n - 3, ".ir") == 0) ||
-         (pattern->kind == A_NAME && pattern->u.word->s[0] == '%');
+  return n > 3 && strcmp(file + n - 3, ".ir") == 0;
+}
+
+static bool is_printed(const lower *lw, const ast *pattern) {
+  return anfi_anf_is_ir(lw->p) || (pattern->kind == A_NAME && pattern->u.word->s[0] == '%');
 }
 
 anf_node *anfi_anf_annotate(lower *lw, const ast *s, anf_node *v, const anf_type *t) {

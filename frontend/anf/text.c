@@ -44,7 +44,8 @@ static anf_module *parse(anf_ctx *cx, const char *text, size_t len, const char *
   if (anfi_failed(cx)) return m;
   lower *lw = ANFI_NEW(p->a, lower);
   anfi_anf_module(lw, p, m);
-  if (!anfi_failed(cx) && !p->has_effects) anfi_anf_effects(m, p->a);
+  bool exact = p->has_effects && anfi_anf_is_ir(p); // as it was printed
+  if (!anfi_failed(cx) && !exact) anfi_find_effects(m, p->a);
   return m;
 }
 

@@ -2,6 +2,7 @@
 /* A StableHLO module as a module: a graph for each function, and its ops by flow.c and op.c.
  *   func.func public @main(%a: tensor<3xf32>) -> tensor<3xf32> { .. }    ->    def main(a: f32[3]) { .. }
  * A function with several results gives their tuple. */
+#include "frontend/load.h"
 #include "frontend/stablehlo/stablehlo.h"
 
 enum { MAX_OPS = 1 << 22 };
@@ -255,5 +256,7 @@ anf_module *anfi_sh_module(anfi_sh_model *model) {
   for (size_t i = 0; i < model->funcs.n; i++) declare(b, model->funcs.at[i]);
   for (size_t i = 0; i < model->funcs.n; i++)
     if (!define(b, model->funcs.at[i])) return NULL;
-  return anfi_failed(model->cx) ? NULL : b->m;
+  if (anfi_failed(model->cx)) return NULL;
+  anfi_find_effects(b->m, model->arena); // called functions and bodies of loops may have some
+  return b->m;
 }

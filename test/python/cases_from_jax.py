@@ -627,7 +627,13 @@ def test_callbacks_that_count():
         same(g(x), 4 * x + 1)
         assert said == want, said
     said.clear()
-    same(anfora.grad(anfora.from_jax(lambda x: jnp.sum(f(x) ** 2)))(x), 8 * (4 * x + 1))
+    total = anfora.from_jax(lambda x: jnp.sum(f(x) ** 2))
+    for slope in anfora.grad(total), anfora.jit(lambda x: anfora.grad(total)(x)):
+        said.clear()
+        same(slope(x), 8 * (4 * x + 1))
+        assert said == want, said
+    said.clear()
+    same(anfora.jvp(g, (x,), (np.ones(2),))[1], np.full(2, 4.0))
     assert said == want, said
 
 

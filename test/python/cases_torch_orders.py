@@ -179,6 +179,22 @@ def test_gradients_of_gradients():
     assert not at.fallbacks, at.fallbacks
 
 
+def test_backward_passes_that_are_differentiated():
+    """What a first derivative has taken apart keeps its name where a gradient is traced."""
+    need_torch()
+    nearest, exact = (lambda x, m=m: nn.functional.interpolate(x, (4, 5), mode=m) ** 2 for m in ("nearest", "nearest-exact"))
+    x = torch.randn(1, 2, 3, 7).double().requires_grad_()
+    before = sum(at.fallbacks.values())
+    soft, hard = (lambda x, f=f: f(x, 0.2) ** 3 for f in (nn.functional.softshrink, nn.functional.hardshrink))
+    for f in soft, hard, nearest, exact:
+        results = []
+        for g in f, torch.compile(f, backend="anfora", options={"create_graph": True}):
+            slope, = torch.autograd.grad(g(x).sum(), x, create_graph=True)
+            results.append(torch.autograd.grad((slope * torch.cos(x.detach())).sum(), x)[0])
+        close(*results)
+    assert sum(at.fallbacks.values()) == before, at.fallbacks
+
+
 def test_gradients_of_gradients_are_not_of_other_numbers():
     need_torch()
     f = torch.compile(lambda x: torch.nn.functional.dropout(x * x).sum(), backend="anfora", options={"create_graph": True})

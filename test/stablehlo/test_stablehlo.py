@@ -190,6 +190,27 @@ def values():
         "-> tensor<512x512xf32> {", "-> tensor<2x1xf32> {"), [], "[[1.5], [1.5]]")
 
 
+def checks_within():
+    """What a called function and the body of a loop check is checked, though nothing reads their results, in a derivative too."""
+    check = "stablehlo.custom_call @check.expect_eq(%y, %two) {has_side_effect = true} : (tensor<f64>, tensor<f64>) -> ()"
+    called = "  %0 = call @f(%a, %two) : (tensor<f64>, tensor<f64>) -> tensor<f64>"
+    looped = f"""  %0 = stablehlo.while(%y = %a) : tensor<f64>
+  cond {{
+    %p = stablehlo.compare LT, %y, %two : (tensor<f64>, tensor<f64>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  }} do {{
+    {check}
+    stablehlo.return %two : tensor<f64>
+  }}"""
+    for name, body, passes, fails in ("function", called, "2.0", "3.0"), ("loop", looped, "5.0", "1.5"):
+        path = file_of(function("  %two = stablehlo.constant dense<2.0> : tensor<f64>\n" + body + "\n  return %a : tensor<f64>", "%a: tensor<f64>", "tensor<f64>")
+                       + f"func.func private @f(%y: tensor<f64>, %two: tensor<f64>) -> tensor<f64> {{\n  {check}\n  return %y : tensor<f64>\n}}\n")
+        for options in ["--backend", "interp"], ["--backend", "llvm"], ["--backend", "interp", "--grad"], ["--backend", "llvm", "--grad"]:
+            good, bad = (anfora("run", path + ":main", x, *options) for x in (passes, fails))
+            wrong = good.returncode or bad.returncode != 1 or "E0442" not in bad.stderr
+            TAP.case(f"a check in a {name} {' '.join(options[1:])}", f"{good.stdout}{good.stderr}; {bad.stdout}{bad.stderr}" if wrong else "")
+
+
 # x^2 y with its own rules, whose factors 5 and 7 are wrong; %k is an integer, which has no tangent
 RULE = """
 func.func @main(%a: tensor<f64>, %k: tensor<i64>) -> tensor<f64> {
@@ -364,6 +385,7 @@ def main():
         altered(path)
     values()
     gradients()
+    checks_within()
     rules()
     refusals()
     writing()

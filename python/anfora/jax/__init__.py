@@ -138,8 +138,7 @@ class _Lowered:
 
     @property
     def text(self) -> str:
-        """Without its marks of effects: of a text that has some, the calls that nobody marked would have none."""
-        return re.sub(r"^( *)effect ", r"\1", self.core.print("ir"), flags=re.M)
+        return self.core.print("ir")
 
 
 class FromJax(Compiled):

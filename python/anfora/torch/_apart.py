@@ -6,6 +6,7 @@ from typing import Any, Callable
 
 import torch
 import torch.nn.functional as F
+from torch._decomp.decompositions import _compute_upsample_nearest_indices
 
 from ._graph import LOW
 from ._sampling import sample, sample_backward
@@ -210,7 +211,28 @@ def weight_norm_backward(grad: torch.Tensor, v: torch.Tensor, g: torch.Tensor, n
     return g / norms * (grad - v * (along / norms)), along.to(g.dtype)
 
 
+# ---- backward passes that appear by their names where a gradient is differentiated ----
+
+def shrink_backward(grad: torch.Tensor, self: torch.Tensor, lambd: float) -> torch.Tensor:
+    return torch.where((self >= -lambd) & (self <= lambd), torch.zeros_like(grad), grad)
+
+
+def nearest_backward(exact: bool) -> Callable:
+    """Of upsample_nearest: each element of the input has the sum of the adjoints of those that were read from it."""
+    def backward(grad: torch.Tensor, output_size: Any, input_size: Any, *scales: float | None) -> torch.Tensor:
+        n = len(output_size)
+        places = _compute_upsample_nearest_indices(grad.new_empty(input_size), output_size, (*scales, *[None] * (n - len(scales))), exact=exact)
+        for axis, at in zip(range(2, 2 + n), places):
+            shape = [*grad.shape[:axis], input_size[axis], *grad.shape[axis + 1:]]
+            grad = grad.new_zeros(shape).index_add(axis, at.reshape(-1), grad)
+        return grad
+    return backward
+
+
 APART: dict[Any, Callable] = {
+    aten.softshrink_backward.default: shrink_backward, aten.hardshrink_backward.default: shrink_backward,
+    **{getattr(aten, f"{name}{n}d_backward").default: nearest_backward("exact" in name)
+       for name in ("upsample_nearest", "_upsample_nearest_exact") for n in (1, 2, 3)},
     aten.bernoulli.default: zero_or_one, aten.multinomial.default: drawn_places,
     aten._weight_norm_interface_backward.default: weight_norm_backward,
     aten.median.default: median, aten.median.dim: median_of, aten.nanmedian.default: nanmedian, aten.nanmedian.dim: nanmedian_of,

@@ -31,6 +31,7 @@ from ._ctc import ctc_loss
 from ._decisions import OPEN, Decisions, by_data, refuse, settled
 from ._graph import DTYPES, Sizes, Writer, attribute
 from ._known import Known, captured, hold
+from . import _scaling as scaling
 from ._own import backward_passes, own_backward, reached_by
 from ._settings import Attributes, Branches, Watched, global_hooks, numbers, numbers_of_traces, others, own, put, python_draws
 from ._values import check_of, without_decisions
@@ -329,10 +330,11 @@ def _refuse_hooks(model: torch.nn.Module, optimizer: Any, params: list, sums: bo
         raise refuse(where, "no step would call it: put what it does into the loss, `clip` or the class of the optimizer")
 
 
-def _update(optimizer: Any, groups: list, clip: Callable | None, reached: list[bool], branches: Branches, hooks: list, tensors: bool) -> Callable:
-    """The optimizer's step as a function of (parameters, gradients, states, rates, settings); with `tensors` what it decides by numbers of
-    its state (RAdam, ASGD) is chosen by tensors."""
-    def update(params: list, grads: list, states: list, rates: list, settings: list) -> tuple:
+def _update(optimizer: Any, groups: list, clip: Callable | None, reached: list[bool], branches: Branches, hooks: list, tensors: bool,
+            scaler: tuple) -> Callable:
+    """The optimizer's step as a function of (parameters, gradients, states, rates, settings, numbers of the scaler); with `tensors` what it
+    decides by numbers of its state (RAdam, ASGD) is chosen by tensors."""
+    def update(params: list, grads: list, states: list, rates: list, settings: list, scales: list) -> tuple:
         o = object.__new__(type(optimizer))
         vars(o).update(vars(optimizer))
         o.state = collections.defaultdict(dict)
@@ -350,6 +352,10 @@ def _update(optimizer: Any, groups: list, clip: Callable | None, reached: list[b
                     raise refuse(f"a hook of a parameter's gradient gives {g!r}", "it is traced once: let it give the gradient to go on with")
             p.grad = g if has else None
             o.state[p] = {k: v.double() if tensors and not v.dim() else v for k, v in s.items()}  # eager's numbers are doubles
+        scaled = scaling.Scaled(scaler, scales) if scales else None
+        if scaled:
+            scaled.unscale(params)
+            first = [{"": p.clone(), **{k: v.clone() for k, v in s.items()}} for p, s in zip(params, states)]
         if clip is not None:
             clip(params)
         held, settings = own(o), [dict(g) for g in o.param_groups]
@@ -363,7 +369,11 @@ def _update(optimizer: Any, groups: list, clip: Callable | None, reached: list[b
         changed = [name for (name, v), (_, before) in zip(own(o), held) if v != before] or [name for name, _ in own(o)[len(held):]]
         if changed:
             raise refuse(f"{type(o).__name__} changes its attribute {changed[0]} in each step", "keep it in `state`, as a tensor of one number")
-        return params, [_kept(o, o.state[p]) for p in params]
+        kept = [_kept(o, o.state[p]) for p in params]
+        if not scaled:
+            return params, kept, []
+        chosen = [scaled.choose(before, {"": p, **s}) for before, p, s in zip(first, params, kept)]
+        return [s.pop("") for s in chosen], chosen, scaled.next()
     return update
 
 
@@ -491,13 +501,13 @@ class _Code:
         if not self.last:
             return [*self.step.buffers.values(), *more]
         return [*self.step.params, *self.step.buffers.values(),
-                *(of[p][k] for p, keys in zip(self.step.params, self.keys) for k in keys), *more]
+                *(of[p][k] for p, keys in zip(self.step.params, self.keys) for k in keys), *scaling.tensors(self.step.scaler), *more]
 
     def _inputs(self, batch: tuple) -> list:
         now = numbers(self.step.optimizer)
         rates = [torch.tensor(float(g["lr"]), dtype=torch.float64) for g in self.step.optimizer.param_groups]
         settings = [torch.tensor(now[place], dtype=torch.float64) for place in self.branches.values]
-        before, after = ([], [*rates, *settings]) if self.last else (self.step.params, [])
+        before, after = ([], [*rates, *settings]) if self.last else ([*self.step.params, *scaling.tensors(self.step.scaler)[:1]], [])
         read = [x for i, x in enumerate(_tensors(batch)) if i not in self.writes]
         return [*before, *self.step.frozen.values(), *read, *(d() for d in self.draws), *self.constants, *after]
 
@@ -571,10 +581,11 @@ class _Code:
         rates = [torch.tensor(float(g["lr"]), dtype=torch.float64) for g in step.optimizer.param_groups]
         params = [p.detach() for p in step.params]
         args = (params, [torch.zeros_like(p) for p in params], [{k: s[k] for k in keys} for s, keys in zip(states, self.keys)], rates,
-                [torch.tensor(v, dtype=torch.float64) for v in self.branches.values.values()])
+                [torch.tensor(v, dtype=torch.float64) for v in self.branches.values.values()], scaling.tensors(step.scaler))
 
         def traced(tensors: bool) -> Any:
-            update = _update(step.optimizer, step.counts, step.clip, reached, self.branches, [_hooks_of(p) for p in step.params], tensors)
+            update = _update(step.optimizer, step.counts, step.clip, reached, self.branches, [_hooks_of(p) for p in step.params], tensors,
+                             scaling.fixed(step.scaler))
 
             def noted(*given: list) -> tuple:
                 nonlocal made
@@ -651,6 +662,7 @@ class _Code:
         all_drawn, all_constants = ([n for part in (forward, update) if part for n in getattr(part, of)] for of in ("drawn", "constants"))
         drawn = [f"drawn{i}" for i in range(len(all_drawn))]
         constants = [f"constant{i}" for i in range(len(all_constants))]
+        scales = scaling.NAMES if self.step.scaler else []
         value, *new = forward.results()
 
         def args(part: _Part, names: list[str]) -> str:
@@ -658,22 +670,24 @@ class _Code:
             return ", ".join(known[n] for n in part.writer.inputs)
         inner = b.unit(forward, "forward", lambda v: forward.text(b, f"\ue001{v.number}\ue002", f"({value}, {_many(new)})"))
         loss = f"fn ({', '.join(p)}) {{ {inner}({args(forward, [*p, *bufs, *given])}) }}"
-        if self.summed:  # the loss, a part of the mean of all, and the loss itself
+        apart = self.summed or bool(scales)
+        if apart:  # a part of the mean of all, times the scale, and the loss itself
+            part = f"l / {float(self.step.accumulate)!r}" if self.summed else "l"
             loss = (f"fn ({', '.join(p)}) {{\n    (l, new) = {inner}({args(forward, [*p, *bufs, *given])})\n"
-                    f"    (l / {float(self.step.accumulate)!r}, (new, l))\n  }}")
+                    f"    ({' * '.join([part, *scales[:1]])}, (new, l))\n  }}")
         grads = [f"{sums[i]} + g[{i}]" if sums else f"g[{i}]" for i in range(np)]
-        head = (f"  (({'_, (aux, value)' if sums else 'value, aux'}), g) = value_and_grad({loss}, wrt={_many([str(i) for i in range(np)])}, "
+        head = (f"  (({'_, (aux, value)' if apart else 'value, aux'}), g) = value_and_grad({loss}, wrt={_many([str(i) for i in range(np)])}, "
                 f"has_aux=true)({', '.join(p)})\n")
         new, after = [f"aux[{i}]" for i in range(nb)], [f"aux[{nb + i}]" for i in range(len(written))]
         if update is None:
-            self.names = [*bufs, *sums, *written, *p, *read, *drawn, *constants]
+            self.names = [*bufs, *sums, *written, *p, *scales[:1], *read, *drawn, *constants]
             head, results = self._in_order(head, [*new, *grads, *after, "value"])
             return f"def \ue001{u.number}\ue002({', '.join(self.names)}) {{\n{head}  {_many(results)}\n}}\n"
         outer = b.unit(update, "update", lambda v: update.text(b, f"\ue001{v.number}\ue002", _many(update.results())))
-        self.names = [*p, *bufs, *s, *sums, *written, *read, *drawn, *constants, *rates]
-        head, results = self._in_order(head, [*(f"u[{i}]" for i in range(np)), *new, *(f"u[{np + i}]" for i in range(ns)), *sums, *after, "value"])
+        self.names = [*p, *bufs, *s, *scales, *sums, *written, *read, *drawn, *constants, *rates]
+        head, results = self._in_order(head, [*(f"u[{i}]" for i in range(np)), *new, *(f"u[{np + i}]" for i in range(ns + len(scales))), *sums, *after, "value"])
         return (f"def \ue001{u.number}\ue002({', '.join(self.names)}) {{\n{head}"
-                f"  u = {outer}({args(update, [*p, *grads, *before, *rates])})\n"
+                f"  u = {outer}({args(update, [*p, *grads, *before, *rates, *scales])})\n"
                 f"  {_many(results)}\n}}\n")
 
     def _in_order(self, head: str, results: list[str]) -> tuple[str, list[str]]:
@@ -730,11 +744,11 @@ class Step:
 
     def __init__(self, model: torch.nn.Module, loss: Callable | None, optimizer: torch.optim.Optimizer, *,
                  clip: Callable | None = None, autocast: torch.dtype | None = None, stop_at_nan: bool = False, accumulate: int = 1,
-                 **options: Any) -> None:
+                 scaler: Any = None, **options: Any) -> None:
         if type(accumulate) is not int or accumulate < 1:
             raise ValueError(f"accumulate is how many calls make one update, at least 1, not {accumulate!r}")
         self.model, self.loss, self.optimizer, self.clip, self.autocast = model, loss, optimizer, clip, autocast
-        self.stop_at_nan, self.options = stop_at_nan, _options(options)
+        self.stop_at_nan, self.scaler, self.options = stop_at_nan, scaling.enabled(scaler), _options(options)
         self.codes: dict = {}
         self.watched = Watched(model, [loss, clip])
         self.accumulate, self.gathered, self.earlier = accumulate, 0, ()
@@ -778,7 +792,7 @@ class Step:
             self.watched.add(f)
         of_model = self.watched.now(), tuple(self.names), tuple(self.frozen), hooks, global_hooks(), \
             tuple(None if t.is_contiguous() else t.stride() for t in (*self.params, *self.buffers.values()))
-        return kinds, str(spec), *of_model, last, *((others(self.optimizer), own(self.optimizer), self.earlier) if last else ())
+        return kinds, str(spec), *of_model, last, *((others(self.optimizer), own(self.optimizer), self.earlier, scaling.fixed(self.scaler)) if last else ())
 
     def _settings(self, key: tuple) -> tuple[tuple, dict]:
         """(the settings that a program is made for, those that are its inputs)"""
@@ -884,6 +898,6 @@ def compile_step(model: torch.nn.Module, loss: Callable | None, optimizer: torch
     the model itself gives it. Learning rates are read at each step, so schedulers work. ``clip``: what to do to the list
     of parameters, which have their gradients, before the update, such as
     ``lambda params: torch.nn.utils.clip_grad_norm_(params, 1.0, foreach=False)``; ``autocast``: the element type of mixed
-    precision; ``stop_at_nan``: a loss that is no number is an error and changes nothing; ``accumulate``: so many
-    calls make one update, by the mean of their gradients."""
+    precision; ``scaler``: the torch.amp.GradScaler of the loss; ``stop_at_nan``: a loss that is no number is an error and
+    changes nothing; ``accumulate``: so many calls make one update, by the mean of their gradients."""
     return Step(model, loss, optimizer, **options)

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """OpInfo, PyTorch's own table of its operations with sample inputs, compiled by Anfora and compared with eager:
 
-    opinfo.py PACKAGE [--samples N] [--only WORD] [--floor N] [--table FILE] [--skip-gradients]
+    opinfo.py PACKAGE [--samples N] [--only WORD] [--floor N] [--table FILE] [--skip-gradients | --second]
 
 Each sample is traced to ATen (make_fx for values, AOTAutograd's joint graph for gradients), compiled, and its results
-in f64 are compared with eager's, 1e-9 relative. An op passes if all its samples do without a node that PyTorch runs."""
+in f64 are compared with eager's, 1e-9 relative. An op passes if all its samples do without a node that PyTorch runs.
+--second compares derivatives of gradients, by the backend's option create_graph, of the ops that have them in OpInfo."""
 import argparse
 import collections
 import contextlib
@@ -21,6 +22,10 @@ class Late(Exception):
     """A sample took too long."""
 
 
+class Absent(Exception):
+    """Eager itself has not the derivative of a sample."""
+
+
 def late(*_):
     raise Late("took more than its time")
 
@@ -32,12 +37,12 @@ def leaves(tree):
 
 
 class Runner:
-    def __init__(self, package, samples, gradients):
+    def __init__(self, package, samples, gradients, second):
         sys.path.insert(0, package)
         import torch
         import anfora.torch._backend as backend
         self.torch, self.backend = torch, backend
-        self.samples, self.gradients = samples, gradients
+        self.samples, self.gradients, self.second = samples, gradients, second
 
     # ---- one sample ----
 
@@ -90,6 +95,40 @@ class Runner:
                 results.append(leaves(g(*[x.clone() for x in plain])))
         return self.same(*results)
 
+    def compiled_twice(self, f, n):
+        """The function of n tensors as the backend compiles a graph that it is given, with derivatives of any order."""
+        import torch.fx
+        graph = torch.fx.Graph()
+        graph.output(graph.call_function(f, tuple(graph.placeholder(f"x{i}") for i in range(n))))
+        gm = torch.fx.GraphModule({}, graph)
+        return lambda *xs: self.backend.backend(gm, list(xs), options={"create_graph": True})(*xs)
+
+    def weights(self, ys):
+        torch = self.torch
+        return [torch.cos(torch.arange(y.numel(), dtype=torch.float64)).reshape(y.shape).to(y.dtype) for y in ys]
+
+    def second_gradient(self, f, xs):
+        """Derivatives of weighted gradients, by the arguments and by the weights."""
+        torch = self.torch
+
+        def run(g):
+            inputs = [x.detach().clone().requires_grad_(x.requires_grad) for x in xs]
+            torch.manual_seed(42)
+            out = [y for y in g(*inputs) if y.requires_grad]
+            wrt = [x for x in inputs if x.requires_grad]
+            if not out or not wrt:
+                return None
+            ws = [w.requires_grad_() for w in self.weights(out)]
+            first = torch.autograd.grad(out, wrt, ws, create_graph=True, allow_unused=True)
+            first = [x for x in first if x is not None and x.requires_grad]
+            return torch.autograd.grad(first, wrt + ws, self.weights(first), allow_unused=True) if first else None
+
+        try:
+            want = run(f)
+        except RuntimeError as e:
+            raise Absent(e) from None
+        return "" if want is None else self.same(want, run(self.compiled_twice(f, len(xs))))
+
     def gradient(self, f, xs):
         torch = self.torch
 
@@ -100,8 +139,7 @@ class Runner:
             wrt = [x for x in inputs if x.requires_grad]
             if not out or not wrt:
                 return None
-            ws = [torch.cos(torch.arange(y.numel(), dtype=torch.float64)).reshape(y.shape).to(y.dtype) for y in out]
-            return torch.autograd.grad(out, wrt, ws, allow_unused=True)
+            return torch.autograd.grad(out, wrt, self.weights(out), allow_unused=True)
 
         want = run(f)
         if want is None:
@@ -116,10 +154,12 @@ class Runner:
         said = io.StringIO()
         try:
             with contextlib.redirect_stderr(said):
-                why = self.value(f, xs)
-                if not why and gradient:
+                why = self.second_gradient(f, xs) if self.second else self.value(f, xs)
+                if not why and gradient and not self.second:
                     why = self.gradient(f, xs)
                     why = why and "gradient: " + why
+        except Absent:
+            raise
         except Exception as e:  # noqa: BLE001: whatever a sample raises is its result
             why = f"{type(e).__name__}: {e}".strip().split("\n")[0][:200]
         if not why and sum(self.backend.fallbacks.values()) != before:
@@ -128,10 +168,17 @@ class Runner:
 
     # ---- ops ----
 
+    def dtype(self, op):
+        torch = self.torch
+        return next((t for t in (torch.float64, torch.float32, torch.int64, torch.bool, torch.complex128) if t in op.supported_dtypes("cpu")), None)
+
+    def is_twice(self, op):
+        """Has it second derivatives?"""
+        return op.supports_autograd and op.supports_gradgrad and self.dtype(op) is self.torch.float64
+
     def op(self, op):
         """(samples that pass, samples, the reasons of the others)"""
-        torch = self.torch
-        dtype = next((t for t in (torch.float64, torch.float32, torch.int64, torch.bool, torch.complex128) if t in op.supported_dtypes("cpu")), None)
+        torch, dtype = self.torch, self.dtype(op)
         if dtype is None:
             return 0, 0, {"no element type"}
         gradient = self.gradients and op.supports_autograd and dtype in (torch.float64, torch.float32)
@@ -144,6 +191,9 @@ class Runner:
             signal.setitimer(signal.ITIMER_REAL, 60)
             try:
                 reason = self.sample(op, sample, gradient)
+            except Absent:
+                n -= 1
+                continue
             except Late as e:
                 reason = str(e)
             finally:
@@ -164,6 +214,7 @@ def main():
     p.add_argument("--floor", type=int, default=0)
     p.add_argument("--table")
     p.add_argument("--skip-gradients", action="store_true")
+    p.add_argument("--second", action="store_true")
     a = p.parse_args()
     os.environ.setdefault("ANFORA_CACHE", "off")
     warnings.simplefilter("ignore")
@@ -173,11 +224,11 @@ def main():
         print(f"skipped: {e}")
         return 0
     signal.signal(signal.SIGALRM, late)
-    r = Runner(a.package, a.samples, not a.skip_gradients)
+    r = Runner(a.package, a.samples, not a.skip_gradients, a.second)
     names = set(a.names.split(",")) if a.names else None
     k, of = map(int, a.part.split("/"))
     results, reasons = {}, collections.Counter()
-    ops = [op for op in op_db if a.only in op.name and (names is None or op.name in names)][k::of]
+    ops = [op for op in op_db if a.only in op.name and (names is None or op.name in names) and (not a.second or r.is_twice(op))][k::of]
     for op in ops:
         name = op.name + (f".{op.variant_test_name}" if op.variant_test_name else "")
         start = time.time()

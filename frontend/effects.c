@@ -3,8 +3,9 @@
  *   f(x): print(x)           g(x): f(x); f(x)       ->   effects of f: Print;  of g: both calls of f, in order
  * A graph has effects if it holds an op that has, or calls a graph that may have. Hard case: what a computed function may
  * do is not known: its call has effects if any function that has is used as a value in the module. Programs without
- * effectful ops pay one look at each node. Linear: a graph is marked once, and its callers are then visited once. */
-#include "frontend/anf/anf.h"
+ * effectful ops pay one look at each node. Calls that are listed already, as a text marks them, stay listed. Linear: a graph
+ * is marked once, and its callers are then visited once. */
+#include "frontend/load.h"
 
 typedef ANFI_VEC(anf_node *) nodes;
 
@@ -84,9 +85,17 @@ static void look(effects *q, anf_node *n) {
   }
 }
 
+/* An op that has effects, or a call that is listed. */
+static bool is_effect(const anf_node *n) {
+  return n->graph &&
+         ((n->kind == ANFI_APPLY && is_effect_op(n->op)) || n->flags & ANFI_NODE_EFFECT);
+}
+
 static bool any_effect(const anf_module *m) {
-  for (size_t i = 0; i < m->nodes.n; i++)
-    if (m->nodes.at[i] && is_effect_op(m->nodes.at[i]->op)) return true;
+  for (size_t i = 0; i < m->nodes.n; i++) {
+    const anf_node *n = m->nodes.at[i];
+    if (n && (is_effect_op(n->op) || n->flags & ANFI_NODE_EFFECT)) return true;
+  }
   return false;
 }
 
@@ -102,17 +111,20 @@ static void spread(effects *q) {
 static void add_all(effects *q) {
   bool *has = ANFI_NEW_N(q->a, bool, q->m->nodes.n);
   for (size_t i = 0; i < q->m->graphs.n; i++)
+    if (q->m->graphs.at[i]) q->m->graphs.at[i]->effects.n = 0;
+  for (size_t i = 0; i < q->m->graphs.n; i++)
     for (size_t k = 0; q->m->graphs.at[i] && q->marked[i] && k < q->calls[i].n; k++)
       has[q->calls[i].at[k]->id] = true;
   for (size_t i = 0; q->any_escaped && i < q->unknown.n; i++) has[q->unknown.at[i]->id] = true;
   for (size_t i = 0; i < q->m->nodes.n; i++) {
     anf_node *n = q->m->nodes.at[i];
-    if (n && n->graph && (has[i] || (n->kind == ANFI_APPLY && is_effect_op(n->op))))
-      anfi_add_effect(n->graph, n);
+    if (!n || !n->graph || !(has[i] || is_effect(n))) continue;
+    n->flags &= (uint8_t)~ANFI_NODE_EFFECT;
+    anfi_add_effect(n->graph, n);
   }
 }
 
-void anfi_anf_effects(anf_module *m, anfi_arena *a) {
+void anfi_find_effects(anf_module *m, anfi_arena *a) {
   if (!any_effect(m)) return;
   effects q = {.m = m, .a = a};
   q.marked = ANFI_NEW_N(a, bool, m->graphs.n);
@@ -128,8 +140,7 @@ void anfi_anf_effects(anf_module *m, anfi_arena *a) {
     if (r) q.escapes[r->id] = true;
   }
   for (size_t i = 0; i < n; i++)
-    if (m->nodes.at[i] && m->nodes.at[i]->kind == ANFI_APPLY && is_effect_op(m->nodes.at[i]->op))
-      mark(&q, m->nodes.at[i]->graph);
+    if (m->nodes.at[i] && is_effect(m->nodes.at[i])) mark(&q, m->nodes.at[i]->graph);
   spread(&q);
   add_all(&q);
 }
