@@ -203,10 +203,10 @@ static bool has_plain_tiles(const anfi_isa *isa, const anfi_gemm *s) {
   return !anfi_dot_of(s->a, s->b, s->c) && !anfi_gemm_is_transposed(isa, s);
 }
 
-/* A call takes some 15 cycles. */
+/* A call takes some 15 cycles. Lists have several pairs of matrices. */
 static bool is_worth_a_call(const anfi_gemm *s, const anfi_cut *cut) {
   enum { WORK = 1 << 13 };
-  int64_t k = s->known[GEMM_K] ? s->size[GEMM_K] : WORK;
+  int64_t k = s->known[GEMM_K] && !s->list ? s->size[GEMM_K] : WORK;
   return (double)cut->rows * cut->columns * (double)cut->count * (double)k >= WORK;
 }
 
