@@ -112,6 +112,15 @@ anf_tir_elem anfi_widened_a(const anfi_isa *isa, anf_tir_elem a, anf_tir_elem b,
 /* Has the dot product of these types a result that is added in a second instruction, for which a register is free? */
 bool anfi_dot_adds(const anfi_isa *isa, const anfi_gemm *k);
 
+/* Tiles of one height, one below the other, in a panel of columns. Heights are balanced, so a panel has at most two. */
+typedef struct anfi_cut {
+  uint32_t rows, columns; // of a tile
+  int64_t from, count;    // first row; tiles
+} anfi_cut;
+enum { GEMM_CUTS = 4 }; // of the full panels, and of a narrower last one
+/* tile.c: how many; `lanes` sums a vector. */
+uint32_t anfi_gemm_cuts(const anfi_isa *isa, uint32_t lanes, const anfi_gemm *k, anfi_cut *out);
+
 /* Is it a product of few columns that vectors of rows do? (llvm/kernel/transposed.c) */
 bool anfi_gemm_is_transposed(const anfi_isa *isa, const anfi_gemm *k);
 /* tile.c: does it take fewer cycles with tile registers? */

@@ -101,6 +101,23 @@ uint32_t anfi_tile_rows(const anfi_isa *isa, uint64_t m, uint32_t vecs) {
   return best_rows(isa, m, vecs, false, &cost);
 }
 
+static uint32_t cuts_of_panel(const anfi_isa *isa, uint32_t lanes, int64_t m, uint32_t columns,
+                              anfi_cut *out) {
+  int64_t rows = anfi_tile_rows(isa, (uint64_t)m, (columns + lanes - 1) / lanes),
+          count = (m + rows - 1) / rows, q = m / count, more = m % count;
+  uint32_t n = 0;
+  if (more) out[n++] = (anfi_cut){(uint32_t)q + 1, columns, 0, more};
+  out[n++] = (anfi_cut){(uint32_t)q, columns, more * (q + 1), count - more};
+  return n;
+}
+
+uint32_t anfi_gemm_cuts(const anfi_isa *isa, uint32_t lanes, const anfi_gemm *k, anfi_cut *out) {
+  uint32_t width = anfi_tile_pick(isa, lanes, (uint64_t)k->m, (uint64_t)k->n).vecs * lanes,
+           rest = (uint32_t)(k->n % width), n = 0;
+  if (k->n >= width) n = cuts_of_panel(isa, lanes, k->m, width, out);
+  return rest ? n + cuts_of_panel(isa, lanes, k->m, rest, out + n) : n;
+}
+
 double anfi_tile_cost(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t n) {
   anfi_tile t;
   return m && n ? pick(isa, lanes, m, n, false, &t) : 0;

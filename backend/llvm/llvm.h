@@ -75,13 +75,16 @@ typedef struct lgen {
   bool f16c; // the target converts f16
   bool wide; // the target has vectors of 512 bits
   /* functions of the module */
-  lfunc *func;                       // by index in the module
-  const lsplit *split;               // NULL: everything is in m; else
-  uint32_t group;                    // this group is
-  anfi_map elsewhere;                // functions of other groups that are used
-  LLVMValueRef data_var;             // in memory: points to the first instance's data
-  LLVMValueRef object;               // of an object file: its anf_object
-  ANFI_VEC(struct lkernel *) kernel; // whose bodies come last: backend/kernel
+  lfunc *func;           // by index in the module
+  const lsplit *split;   // NULL: everything is in m; else
+  uint32_t group;        // this group is
+  anfi_map elsewhere;    // functions of other groups that are used
+  LLVMValueRef data_var; // in memory: points to the first instance's data
+  LLVMValueRef object;   // of an object file: its anf_object
+  /* kernels of products (kernel/call.c), whose bodies come last, and tiles of theirs; by the ids of their names */
+  anfi_strtab kernel_name, tile_name;
+  ANFI_VEC(struct lkernel *) kernel;
+  ANFI_VEC(struct ltile *) tile;
   /* the current function */
   const lfunc *now;
   LLVMValueRef stream, data; // NULL: it does not have them

@@ -64,6 +64,8 @@ lmodule *anfi_ll_module(anf_ctx *cx, const anf_jit_engine *e, const anfi_jit_low
   anfi_isa isa;
   anfi_isa_of(e->target.triple, e->target.features, &isa);
   g->wide = isa.bytes == 64;
+  anfi_strtab_init(&g->kernel_name, g->a);
+  anfi_strtab_init(&g->tile_name, g->a);
   types(g);
   ll.SetTarget(g->m, e->target.triple);
   LLVMTargetDataRef layout = ll.CreateTargetDataLayout(tm);

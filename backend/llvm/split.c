@@ -16,7 +16,7 @@ enum { UNIT = 8, PLAIN_UNIT = 16, KERNELS = 1, SMALL = 8 };
 enum {
   UNIT = 2000,        // nodes of Tensor IR that are worth a group
   PLAIN_UNIT = 20000, // of functions that are not optimised
-  KERNELS = 2,        // calls of kernels that are worth a group
+  KERNELS = 8,        // calls of kernels that are worth a group
   SMALL = 1500        // a module of fewer nodes is left whole
 };
 #endif

@@ -87,7 +87,8 @@ def test_running():
                 "def causal(q: f32[2, 4, 64, 32], k: f32[2, 4, 32, 64], v: f32[2, 4, 64, 32]) {\n"
                 "  s = q @ k\n"
                 "  Softmax(Where(Tril(OnesLike(s)) > 0.0, s, -1e9), axis=-1) @ v\n"
-                "}\n")
+                "}\n"
+                "def stem(x: f32[1, 3, 224, 224], w: f32[64, 3, 7, 7]) { Conv2D(x, w, stride=2, padding=3) }\n")
     check("--explain", anfora("run", "fused.anf:sums", "[[1,2],[3,4]]", "--explain"), out=re.compile("^296[.]14"),
           err=r"^sums\n  computed where it is read: Exp 1:19\n  computed where it is read: Mul 1:26\n  Sum 1:15\npasses of ")
     with open("attend.anf", "w", encoding="utf-8") as f:
@@ -122,6 +123,8 @@ def test_running():
               r"    computed where it is read: MatMul 19:\d+, OnesLike 20:\d+, Tril 20:\d+, Less 20:\d+\n")
     check("of those, no matrix of all scores is in memory", anfora("print", "--as", "tir", "fused.anf:attend"),
           out=re.compile(r"\A(?!.*f32 \* 32768)", re.S))
+    check("phases of a padded window are copied by one nest for each group of columns", anfora("print", "--as", "tir", "fused.anf:stem"),
+          out=re.compile(r"\A(?!(.*= x\[){5})(.*= x\[){4}", re.S))
     check("--explain of a step",
           anfora("build", "fused.anf:step", "--state", "1", "--explain"), out="",
           err=r"  one loop over 64 elements: Add 6:17, Sub 7:13\n    computed where it is read: Mul 6:11, Mul 7:19\n")

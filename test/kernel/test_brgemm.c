@@ -511,21 +511,25 @@ static int count_in_code(const product *p, int cases, const char *word) {
   return n;
 }
 
-/* Products that differ in K and the rows of A alone share the code of the sums. */
+/* Products whose tiles have one size share the code of the sums, whatever M, K, the strides are and where sums start. */
 static void shared_sums(void **state) {
   (void)state;
   for (size_t i = 0; i < ANFI_LEN(all_types); i++) {
     const types *t = &all_types[i];
+    bool alike = t->a == t->c && t->b == t->c;
     product p[6];
     for (int64_t k = 0; k < 6; k++) {
-      p[k] = (product){t, 12, 48, k + 1, 2, k + 2, 48, 48, 64, 288, .init = true};
-      if (k >= 3 && t->a == t->c && t->b == t->c) p[k].list = 2;
+      p[k] = (product){t, 18, 48, 16 + k, 2, 17 + k, 48, 48, 1024, 2048, .init = true};
+      if (k == 1) p[k].m = 36;
+      if (k == 2 && alike) p[k].init = false, p[k].ldc = 50;
+      if (k >= 3 && alike) p[k].list = 2;
     }
     seed = 1;
     run_all(t, p, 6, NULL, ANF_JIT_INTERP);
     if (t->a != ANF_TIR_f32 || t->b != t->a) continue;
-    int two = count_in_code(p, 2, "llvm.fma.v");
-    assert_true(two > 0);
+    int one = count_in_code(p, 1, "llvm.fma.v"), two = count_in_code(p, 2, "llvm.fma.v");
+    assert_true(one > 0);
+    assert_true(two < 2 * one);
     assert_int_equal(two, count_in_code(p, 3, "llvm.fma.v"));
   }
 }
@@ -570,6 +574,8 @@ static void tiles_fit_registers(void **state) {
       int64_t rows = size[k][0], cols = size[k][1];
       product p = {&all_types[of[i]], rows, cols, 64, 1, 64, cols, cols, 0, 0, .init = true};
       put_func(&text, &p, n++);
+      p.k = p.lda = 72, p.init = false; // shares its tiles with the one before
+      if (i == 0) put_func(&text, &p, n++);
     }
   assert_int_equal(anf_jit_engine_new(cx, ANF_JIT_LLVM, &o, NULL, &e), ANF_OK);
   snprintf(e->target.cpu, sizeof e->target.cpu, "sapphirerapids");

@@ -114,13 +114,47 @@ static void sum_list(const kgen *k, ktile *t, const V *row) {
 
 /* ---- tiles ---- */
 
+static V is_fresh(const kgen *k) {
+  return ll.BuildICmp(k->g->b, LLVMIntNE, k->fresh, ci(k, 0), "");
+}
+
+/* Sums start from zeros or from C, whose vectors are `at` from c. */
+static void start_sums(const kgen *k, ktile *t, V c, const V *at) {
+  int64_t fresh;
+  uint32_t n = t->rows * t->vecs;
+  LLVMTypeRef lane = anfi_kg_lane(k, k->k->c);
+  bool fixed = known(k->fresh, &fresh);
+  LLVMBasicBlockRef from[2] = {ll.GetInsertBlock(k->g->b), NULL}, after = NULL;
+  if (!fixed) {
+    from[1] = anfi_kg_block(k), after = anfi_kg_block(k);
+    ll.BuildCondBr(k->g->b, is_fresh(k), after, from[1]);
+    ll.PositionBuilderAtEnd(k->g->b, from[1]);
+  }
+  for (uint32_t i = 0; i < n; i++)
+    t->acc[i] = fixed && fresh
+                    ? ll.ConstNull(k->vec)
+                    : anfi_kg_load(k, lane, move(k, c, at[i]), k->bytes_c, tail_of(t, i % t->vecs));
+  if (fixed) return;
+  ll.BuildBr(k->g->b, after);
+  ll.PositionBuilderAtEnd(k->g->b, after);
+  for (uint32_t i = 0; i < n; i++) {
+    V in[2] = {ll.ConstNull(k->vec), t->acc[i]};
+    t->acc[i] = ll.BuildPhi(k->g->b, k->vec, "");
+    ll.AddIncoming(t->acc[i], in, from, 2);
+  }
+}
+
 /* Prefetches rows of C while a tile is computed: those of this tile if it only writes them; those of the next tile if tiles
  * start from C, as this one's had to be there before. */
 static void fetch_c(const kgen *k, const ktile *t, V c, V ldc) {
   enum { LINE = 64 };
-  uint32_t first = k->k->flags & GEMM_INIT ? 0 : t->rows;
+  int64_t fresh;
+  V next = mul(k, ldc, t->rows);
+  if (!known(k->fresh, &fresh)) next = ll.BuildSelect(k->g->b, is_fresh(k), ci(k, 0), next, "");
+  else if (fresh) next = ci(k, 0);
+  c = move(k, c, next);
   for (uint32_t r = 0; r < t->rows; r++) {
-    V row = mul(k, ldc, first + r);
+    V row = mul(k, ldc, r);
     for (uint32_t at = 0; at < t->vecs * k->lanes * k->bytes_c; at += LINE) {
       V in[] = {move(k, c, sum2(k, row, ci(k, at))), anfi_ll_i32(k->g, 1), anfi_ll_i32(k->g, 3),
                 anfi_ll_i32(k->g, 1)};
@@ -134,16 +168,13 @@ static void run_tile(const kgen *k, ktile *t) {
   bool ta = k->k->flags & GEMM_TA;
   V ldc = mul(k, k->size[GEMM_LDC], k->bytes_c),
     lda = ta ? ci(k, k->bytes_a) : mul(k, k->size[GEMM_LDA], k->bytes_a);
-  LLVMTypeRef lane = anfi_kg_lane(k, k->k->c);
   V c = move(k, k->c, t->c);
   for (uint32_t r = 0; r < t->rows; r++) row[r] = mul(k, lda, r);
   for (uint32_t i = 0; i < t->rows * t->vecs; i++) {
     V off = mul(k, ldc, i / t->vecs);
     at[i] = sum2(k, off, ci(k, (int64_t)(i % t->vecs) * k->lanes * k->bytes_c));
-    t->acc[i] = k->k->flags & GEMM_INIT
-                    ? ll.ConstNull(k->vec)
-                    : anfi_kg_load(k, lane, move(k, c, at[i]), k->bytes_c, tail_of(t, i % t->vecs));
   }
+  start_sums(k, t, c, at);
   bool biased = anfi_kg_biased(k);
   for (uint32_t j = 0; j < t->vecs && anfi_kg_tiles_sum_excess(k); j++)
     t->excess[j] = ll.ConstNull(k->vec);
@@ -159,34 +190,44 @@ static void run_tile(const kgen *k, ktile *t) {
   }
 }
 
-/* `count` tiles of one height from row m0 on, in the panel that t says. */
-static void tiles(const kgen *k, const ktile *panel, int64_t m0, uint32_t rows, int64_t count) {
-  if (!count) return;
+/* `count` tiles from row m0 on, in the panel that t says. */
+static void tiles(const kgen *k, ktile t, V m0, V count) {
   kloop l;
   bool ta = k->k->flags & GEMM_TA;
-  anfi_kg_begin(k, &l, ci(k, count), NULL);
-  ktile t = *panel;
-  t.rows = rows;
-  V m = sum2(k, ci(k, m0), mul(k, l.i, rows));
+  anfi_kg_begin(k, &l, count, NULL);
+  V m = sum2(k, m0, mul(k, l.i, t.rows));
   t.a = mul(k, ta ? m : mul2(k, m, k->size[GEMM_LDA]), k->bytes_a);
-  t.c = sum2(k, mul(k, mul2(k, m, k->size[GEMM_LDC]), k->bytes_c), mul(k, panel->col, k->bytes_c));
+  t.c = sum2(k, mul(k, mul2(k, m, k->size[GEMM_LDC]), k->bytes_c), mul(k, t.col, k->bytes_c));
   run_tile(k, &t);
   anfi_kg_end(k, &l);
 }
 
-static void panel(const kgen *k, V col, uint32_t n) {
+static ktile panel_at(const kgen *k, V col, uint32_t n) {
   ktile t = {.vecs = (n + k->lanes - 1) / k->lanes, .tail = n % k->lanes, .col = col};
-  int64_t m = k->k->m, rows = anfi_tile_rows(&k->isa, (uint64_t)m, t.vecs),
-          count = (m + rows - 1) / rows, q = m / count, more = m % count;
   t.b = mul(k, col, k->bytes_b * (k->k->flags & GEMM_VNNI ? k->dot.steps : 1));
+  return t;
+}
+
+void anfi_kg_tiles(const kgen *k, V m0, V col, V count) {
+  ktile t = panel_at(k, col, (uint32_t)k->k->n);
+  t.rows = (uint32_t)k->k->m;
+  tiles(k, t, m0, count);
+}
+
+static void panel(const kgen *k, V col, uint32_t n) {
+  anfi_cut cut[GEMM_CUTS];
+  ktile t = panel_at(k, col, n);
   anfi_kg_pack_panel(k, &t);
-  tiles(k, &t, 0, (uint32_t)q + 1, more);
-  tiles(k, &t, more * (q + 1), (uint32_t)q, count - more);
+  uint32_t ncut = anfi_gemm_cuts(&k->isa, k->lanes, k->k, cut);
+  for (uint32_t i = 0; i < ncut; i++) {
+    if (cut[i].columns != n || anfi_kernel_call_tiles(k, &cut[i], col)) continue;
+    t.rows = cut[i].rows;
+    tiles(k, t, ci(k, cut[i].from), ci(k, cut[i].count));
+  }
 }
 
 void anfi_kg_panels(kgen *k) {
   anfi_tile best = anfi_tile_pick(&k->isa, k->lanes, (uint64_t)k->k->m, (uint64_t)k->k->n);
-  uint32_t width = best.vecs * k->lanes;
   anfi_kg_alloc_panel(k, &best);
-  anfi_kg_blocks(k, k->k->n, width, panel);
+  anfi_kg_blocks(k, k->k->n, best.vecs * k->lanes, panel);
 }

@@ -16,6 +16,7 @@ typedef struct kgen {
   /* arguments */
   LLVMValueRef fn, a, b, c, len, post[3];
   LLVMValueRef size[GEMM_NSIZE]; // elements
+  LLVMValueRef fresh;            // 1: sums start from zeros, 0: from C
   /* types */
   uint32_t lanes, bytes_a, bytes_b, bytes_c;
   tdtype sum;
@@ -134,6 +135,11 @@ void anfi_kg_pack_panel(const kgen *k, ktile *t);
 bool anfi_kg_tiles_sum_excess(const kgen *k);
 /* The excess of vector j of a row of sums. */
 LLVMValueRef anfi_kg_excess(const kgen *k, const ktile *t, uint32_t j);
+
+/* gemm.c: `count` tiles of k's M rows and N columns, from row m0 and column col on. */
+void anfi_kg_tiles(const kgen *k, LLVMValueRef m0, LLVMValueRef col, LLVMValueRef count);
+/* call.c: calls the function of these tiles, if another kernel has such; false: there is none. */
+bool anfi_kernel_call_tiles(const kgen *k, const anfi_cut *cut, LLVMValueRef col);
 
 /* The three forms of a kernel. gemm.c: vectors of columns; amx.c: tile registers (anfi_tile_amx) */
 void anfi_kg_panels(kgen *k);

@@ -141,9 +141,14 @@ static uint64_t phases_along(const walk *w, size_t d) {
   return u(anfi_cv_spread(w, d) ? w->c->win.kernel[d] : w->c->win.stride[d]);
 }
 
+/* Places from one phase to the next. */
+static uint64_t apart(const walk *w, size_t d) {
+  return anfi_cv_spread(w, d) ? u(w->c->win.dilation[d]) : 1;
+}
+
 /* Where a phase starts in x with its padding before. */
 static int64_t start_of(const walk *w, size_t d, uint64_t f) {
-  return (int64_t)f * (anfi_cv_spread(w, d) ? w->c->win.dilation[d] : 1) - w->c->win.before[d];
+  return (int64_t)(f * apart(w, d)) - w->c->win.before[d];
 }
 
 /* The positions of a phase that lie in x along a dim: lo..hi. */
@@ -165,19 +170,25 @@ static bool is_read(const walk *w, size_t d, uint64_t f) {
   return false;
 }
 
-/* Neighbouring phases that lie at the same positions of x, lo..hi: one nest copies them all, so that a window of 16 x 16
- * is one nest and not 256. */
+/* Neighbouring phases that one nest copies, so that a window of 16 x 16 is one nest and not 256. Along the last dim they lie
+ * at the same positions of x, lo..hi; along others within these, and rows that are outside are skipped where they are mixed. */
 typedef struct box {
   uint64_t first[3], count[3], lo[3], hi[3];
+  bool mixed[3];
 } box;
 
 /* The next run of such phases along a dim; false: there is none. */
 static bool next_run(const walk *w, size_t d, box *b) {
   uint64_t f = b->first[d] + b->count[d], n = phases_along(w, d), lo, hi;
   while (f < n && (!is_read(w, d, f) || !span_in(w, d, f, &b->lo[d], &b->hi[d]))) f++;
-  b->first[d] = f, b->count[d] = 0;
-  for (; f < n && is_read(w, d, f) && span_in(w, d, f, &lo, &hi); f++, b->count[d]++)
-    if (lo != b->lo[d] || hi != b->hi[d]) break;
+  b->first[d] = f, b->count[d] = 0, b->mixed[d] = false;
+  for (; f < n && is_read(w, d, f) && span_in(w, d, f, &lo, &hi); f++, b->count[d]++) {
+    if (lo == b->lo[d] && hi == b->hi[d]) continue;
+    if (d == 2) break;
+    b->mixed[d] = true;
+    if (lo < b->lo[d]) b->lo[d] = lo;
+    if (hi > b->hi[d]) b->hi[d] = hi;
+  }
   return b->count[d] > 0;
 }
 
@@ -211,28 +222,61 @@ static texpr source(const walk *w, const box *b, const texpr *f, const texpr *po
   const anfi_window *v = &w->c->win;
   texpr src = ix(w, 0);
   for (size_t d = 0; d < 3; d++) {
-    texpr at = add(w, mulc(w, pos[d], u(v->stride[d])),
-                   mulc(w, f[d], anfi_cv_spread(w, d) ? u(v->dilation[d]) : 1));
+    texpr at = add(w, mulc(w, pos[d], u(v->stride[d])), mulc(w, f[d], apart(w, d)));
     src = add(w, mulc(w, src, u(v->in[d])), anfi_ix_addc(w->L, at, start_of(w, d, b->first[d])));
   }
   return src;
 }
 
+/* at: lo <= at < hi where a position of a box lies in x, of `size` numbers. */
+typedef struct inside {
+  texpr at;
+  uint64_t size, lo, hi;
+} inside;
+
+static inside inside_of(const walk *w, const box *b, size_t d, texpr f, texpr pos) {
+  const anfi_window *v = &w->c->win;
+  if (!b->mixed[d]) return (inside){pos, w->extent[d], b->lo[d], b->hi[d]};
+  uint64_t stride = u(v->stride[d]), last = b->first[d] + b->count[d] - 1;
+  f = anfi_ix_addc(w->L, f, (int64_t)b->first[d]);
+  texpr padded = add(w, mulc(w, pos, stride), mulc(w, f, apart(w, d)));
+  return (inside){anfi_low_atom(w->L, padded), (w->extent[d] - 1) * stride + last * apart(w, d) + 1,
+                  v->before[d] > 0 ? u(v->before[d]) : 0, u(v->before[d] + v->in[d])};
+}
+
+/* What is added between these runs if all are inside. */
+static void if_all(const walk *w, const inside *in, size_t n) {
+  for (size_t i = 0; i < n; i++) anfi_cv_if_inside(w, in[i].size, in[i].lo, in[i].hi);
+}
+static void end_if_all(const walk *w, const inside *in, size_t n) {
+  while (n-- > 0) anfi_cv_end_if_inside(w, in[n].at, in[n].size, in[n].lo, in[n].hi);
+}
+
 /* Phases of all planes of an image, to `to` on: those elements that lie inside. */
 static void copy_phases(const walk *w, const box *b, texpr from, texpr to) {
   uint64_t ci = u(w->c->ci), e[4] = {ci};
-  nest f, k;
+  nest f, r, k;
+  texpr pos[3];
+  inside in[2];
+  size_t n = 0;
   for (size_t d = 0; d < 3; d++) e[d + 1] = b->hi[d] - b->lo[d];
   anfi_cv_open(w, &f, 3, b->count, false);
-  anfi_cv_open(w, &k, 4, e, false);
-  texpr pos[3];
-  for (size_t d = 0; d < 3; d++) pos[d] = anfi_ix_addc(w->L, k.at[d + 1], (int64_t)b->lo[d]);
-  texpr src = add(w, mulc(w, k.at[0], w->in), source(w, b, f.at, pos)),
+  anfi_cv_open(w, &r, 3, e, false);
+  for (size_t d = 0; d < 2; d++) {
+    pos[d] = anfi_ix_addc(w->L, r.at[d + 1], (int64_t)b->lo[d]);
+    if (b->mixed[d]) in[n++] = inside_of(w, b, d, f.at[d], pos[d]);
+  }
+  if_all(w, in, n);
+  anfi_cv_open(w, &k, 1, &e[3], false);
+  pos[2] = anfi_ix_addc(w->L, k.at[0], (int64_t)b->lo[2]);
+  texpr src = add(w, mulc(w, r.at[0], w->in), source(w, b, f.at, pos)),
         dst = anfi_cv_mixed(w, 3, pos, w->extent);
-  dst = add(w, to, add(w, mulc(w, dst, ci), k.at[0]));
+  dst = add(w, to, add(w, mulc(w, dst, ci), r.at[0]));
   dst = add(w, mulc(w, phase_number(w, b, f.at), ci * w->plane), dst);
   store(w, w->copy, dst, load(w, w->q->x, add(w, from, src)));
   anfi_cv_close(w, &k);
+  end_if_all(w, in, n);
+  anfi_cv_close(w, &r);
   anfi_cv_close(w, &f);
 }
 
@@ -253,24 +297,25 @@ void anfi_cv_copy_images(walk *w, texpr from, uint64_t images) {
 /* Phases of the rows from o on that `rows` holds: those that lie inside. */
 static void copy_phase_rows(const walk *w, const walk *rows, const box *b, const texpr *o,
                             texpr from) {
-  const uint64_t *lo = b->lo, *hi = b->hi;
   nest f, r, k;
   texpr pos[3];
+  inside in[2];
   anfi_cv_open(w, &f, 3, b->count, false);
   anfi_cv_open(w, &r, 2, rows->extent, false);
   for (size_t d = 0; d < 2; d++) {
     pos[d] = anfi_low_atom(w->L, add(w, o[d], r.at[d]));
-    anfi_cv_if_inside(w, w->extent[d], lo[d], hi[d]);
+    in[d] = inside_of(w, b, d, f.at[d], pos[d]);
   }
-  anfi_cv_open(w, &k, 2, (uint64_t[]){u(w->c->ci), hi[2] - lo[2]}, false);
-  pos[2] = anfi_ix_addc(w->L, k.at[1], (int64_t)lo[2]);
+  if_all(w, in, 2);
+  anfi_cv_open(w, &k, 2, (uint64_t[]){u(w->c->ci), b->hi[2] - b->lo[2]}, false);
+  pos[2] = anfi_ix_addc(w->L, k.at[1], (int64_t)b->lo[2]);
   texpr dst = anfi_cv_mixed(w, 4, (texpr[]){k.at[0], r.at[0], r.at[1], pos[2]},
                             (uint64_t[]){0, rows->extent[0], rows->extent[1], rows->extent[2]});
   dst = add(w, mulc(w, phase_number(w, b, f.at), u(w->c->ci) * rows->plane), dst);
   texpr src = add(w, mulc(w, k.at[0], w->in), source(w, b, f.at, pos));
   store(w, rows->copy, dst, load(w, w->q->x, add(w, from, src)));
   anfi_cv_close(w, &k);
-  for (size_t d = 2; d-- > 0;) anfi_cv_end_if_inside(w, pos[d], w->extent[d], lo[d], hi[d]);
+  end_if_all(w, in, 2);
   anfi_cv_close(w, &r);
   anfi_cv_close(w, &f);
 }
