@@ -240,8 +240,9 @@ static void few_turns(void **state) {
 static void rounds_release(void **state) {
   world *w = (world *)*state;
   fixture f = {.w = w};
-  const char *text = "def inner(x) { t = 1.0; for v in x { t = Sin(t + v) }; t }\n"
-                     "def down(x: f64[100], n: i64) { for i in 0..n { x = x - 0.1 * grad(inner)(x) }; Sum(x) }\n";
+  const char *text =
+      "def inner(x) { t = 1.0; for v in x { t = Sin(t + v) }; t }\n"
+      "def down(x: f64[100], n: i64) { for i in 0..n { x = x - 0.1 * grad(inner)(x) }; Sum(x) }\n";
   assert_int_equal(anf_parse(w->cx, text, "down.anf", w->d, &f.m), ANF_OK);
   static const double data[100];
   const int64_t dims[1] = {100};

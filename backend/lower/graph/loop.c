@@ -127,7 +127,8 @@ static void open_stacks(looping *l) {
 static void move_stack(const looping *l, gstack *s, texpr p, texpr room) {
   glow *w = l->w;
   tstore *t = w->t;
-  texpr to = base_in(l, s, p, room), from = base_in(l, s, p, l->cap), i = anfi_t_var(t, ANFI_IX, "i");
+  texpr to = base_in(l, s, p, room), from = base_in(l, s, p, l->cap),
+        i = anfi_t_var(t, ANFI_IX, "i");
   if (s->before) {
     texpr n = bytes_of(l, l->cap, s->bytes);
     anfi_low_open(w->L);
@@ -186,10 +187,9 @@ static gval element(looping *l, const gstack *s) {
   for (size_t k = 0; k < v.n; k++) {
     const anfi_leaf *leaf = &s->leaves.at[k];
     texpr at = leaf_at(l, s, p, k);
-    v.at[k] =
-        anfi_glow_view(w, leaf,
-                       leaf->scalar ? anfi_glow_read(w, leaf->elem, s->base, at)
-                                    : anfi_glow_buffer_at(w, leaf, s->base, at));
+    v.at[k] = anfi_glow_view(w, leaf,
+                             leaf->scalar ? anfi_glow_read(w, leaf->elem, s->base, at)
+                                          : anfi_glow_buffer_at(w, leaf, s->base, at));
   }
   return v;
 }
@@ -205,8 +205,7 @@ static void open_record(looping *l) {
     s->record = anfi_loop_record(l, s, l->i, 0);
     for (size_t k = 0; k < s->leaves.n; k++)
       if (!s->leaves.at[k].scalar)
-        to[k] =
-            anfi_glow_buffer_at(w, &s->leaves.at[k], s->base, leaf_at(l, s, s->record, k));
+        to[k] = anfi_glow_buffer_at(w, &s->leaves.at[k], s->base, leaf_at(l, s, s->record, k));
   }
 }
 

@@ -10,15 +10,15 @@
 typedef struct gstack {
   anfi_leaves leaves;
   const anf_type *type;
-  uint64_t *at;  // by leaf: its place in the record
+  uint64_t *at;   // by leaf: its place in the record
   uint64_t bytes; // of a record
   texpr base;     // the first record
   /* of one that is written */
   uint64_t before; // bytes a round of the stacks that lie before it
-  gsource kept; // what it keeps, if that is one leaf
-  size_t state; // 1 + leaf of the state that lives in it, or 0
-  bool later;   // that leaf as the round leaves it, not as the round finds it
-  texpr record; // in a round: how far the record is from the base, and by leaf where it goes
+  gsource kept;    // what it keeps, if that is one leaf
+  size_t state;    // 1 + leaf of the state that lives in it, or 0
+  bool later;      // that leaf as the round leaves it, not as the round finds it
+  texpr record;    // in a round: how far the record is from the base, and by leaf where it goes
   const texpr *to;
 } gstack;
 

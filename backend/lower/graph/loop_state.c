@@ -475,8 +475,7 @@ gval anfi_loop_state_result(looping *l) {
     texpr e = g->room;
     if (l->same[i]) continue;
     if (g->home == HOME_TURN) e = place_at(l, i, anfi_low_let(w->L, g->at, "at"));
-    if (g->home == HOME_STACK)
-      e = place_in(l, i, l->counted ? l->rounds : l->next, 0);
+    if (g->home == HOME_STACK) e = place_in(l, i, l->counted ? l->rounds : l->next, 0);
     v.at[i] = anfi_glow_view(w, &l->leaves.at[i], e);
     v.at[i]->owned = g->linear;
   }
