@@ -10,13 +10,14 @@
 #include "ir/loop.h"
 #include "ir/ops/op.h"
 
-enum { MOST = 24, CHEAP = 4, DEEPEST = 16 };
+enum { MOST = 24, CHEAP = 4, FEW = 32 };
 
 typedef struct adding {
   anf_ctx *cx;
   anfi_arena *a;
   const anfi_map *loops;
   anf_node *call;
+  int left; // nodes that are still looked at for one index
 } adding;
 
 typedef struct span {
@@ -25,31 +26,31 @@ typedef struct span {
 
 /* ---- what an integer can be ---- */
 
-static bool span_of(const adding *q, const anf_node *x, int deep, span *s);
+static bool span_of(adding *q, const anf_node *x, span *s);
 
 /* Of a parameter: what the branch is given, an invariant of a loop, or a number that its rounds count. */
-static bool span_of_param(const adding *q, const anf_node *x, int deep, span *s) {
+static bool span_of_param(adding *q, const anf_node *x, span *s) {
   enum { LARGE = 1 << 30 };
   int64_t by, rounds;
   const anf_node *sw = q->call->in[0].def, *loop;
   for (uint32_t i = 1; i < 3; i++)
     if (x->graph == anfi_value_graph(sw->in[i].def))
-      return span_of(q, q->call->in[1 + x->u.index].def, deep + 1, s);
+      return span_of(q, q->call->in[1 + x->u.index].def, s);
   if (!(loop = anfi_loop_of_step(q->loops, x->graph))) return false;
   anfi_loop_op l = anfi_loop_parts(loop);
-  if (x->u.index < l.nw) return span_of(q, loop->in[l.first_w + x->u.index].def, deep + 1, s);
+  if (x->u.index < l.nw) return span_of(q, loop->in[l.first_w + x->u.index].def, s);
   size_t i = x->u.index - l.nw;
   if (i >= l.ns || !l.counted || !anfi_loop_counts(&l, i, &by) || l.n->kind != ANFI_VALUE)
     return false;
   if (!anfi_value_is_int(l.n->u.value, &rounds) || rounds < 1 || rounds > LARGE) return false;
   if (by > LARGE || by < -LARGE) return false;
-  if (!span_of(q, loop->in[l.first_w + l.nw + i].def, deep + 1, s)) return false;
+  if (!span_of(q, loop->in[l.first_w + l.nw + i].def, s)) return false;
   int64_t all = by * (rounds - 1);
   *(all < 0 ? &s->lo : &s->hi) += all;
   return true;
 }
 
-static bool span_of(const adding *q, const anf_node *x, int deep, span *s) {
+static bool span_of(adding *q, const anf_node *x, span *s) {
   const int64_t large = INT64_C(1) << 61;
   span b;
   bool found = false;
@@ -58,11 +59,11 @@ static bool span_of(const adding *q, const anf_node *x, int deep, span *s) {
     s->hi = s->lo;
     return found && s->lo > -large && s->hi < large;
   }
-  if (deep > DEEPEST || !x->type || x->type->kind != ANF_TYPE_TENSOR || x->type->n) return false;
-  if (x->kind == ANFI_PARAM) found = span_of_param(q, x, deep, s);
-  else if (anfi_is_op(x, ANF_OP_Cast)) found = span_of(q, x->in[0].def, deep + 1, s);
+  if (q->left-- <= 0 || !x->type || x->type->kind != ANF_TYPE_TENSOR || x->type->n) return false;
+  if (x->kind == ANFI_PARAM) found = span_of_param(q, x, s);
+  else if (anfi_is_op(x, ANF_OP_Cast)) found = span_of(q, x->in[0].def, s);
   else if (anfi_is_op(x, ANF_OP_Add) || anfi_is_op(x, ANF_OP_Sub)) {
-    found = span_of(q, x->in[0].def, deep + 1, s) && span_of(q, x->in[1].def, deep + 1, &b);
+    found = span_of(q, x->in[0].def, s) && span_of(q, x->in[1].def, &b);
     if (!found) return false;
     if (x->op == ANF_OP_Sub) b = (span){-b.hi, -b.lo};
     s->lo += b.lo, s->hi += b.hi;
@@ -71,9 +72,10 @@ static bool span_of(const adding *q, const anf_node *x, int deep, span *s) {
   return found && (d == ANF_I64 || d == ANF_INT) && s->lo > -large && s->hi < large;
 }
 
-static bool is_within(const adding *q, const anf_node *index, int64_t dim) {
+static bool is_within(adding *q, const anf_node *index, int64_t dim) {
   span s;
-  return dim > 0 && span_of(q, index, 0, &s) && s.lo >= -dim && s.hi < dim;
+  q->left = FEW;
+  return dim > 0 && span_of(q, index, &s) && s.lo >= -dim && s.hi < dim;
 }
 
 /* ---- what a side does ---- */
@@ -99,7 +101,7 @@ static bool is_add(const adding *q, const anf_node *n) {
 }
 
 /* Are all indices of an element that is read or added to within their dims? */
-static bool is_inside(const adding *q, const anf_node *n) {
+static bool is_inside(adding *q, const anf_node *n) {
   const anf_type *t = n->in[0].def->type;
   const anf_node *stack = anfi_is_op(n, ANF_OP_ScatterNd) ? n->in[1].def : NULL;
   for (uint32_t d = 0; d < t->n; d++)
@@ -135,7 +137,7 @@ static bool is_index(const adding *q, const anf_node *n) {
 }
 
 /* Does a side that has these nodes only add, read elements and compute numbers? Counts the work. */
-static bool is_side(const adding *q, const anf_graph *g, const anfi_node_vec *order, size_t *work,
+static bool is_side(adding *q, const anf_graph *g, const anfi_node_vec *order, size_t *work,
                     size_t *adds) {
   for (size_t i = 0; i < order->n; i++) {
     const anf_node *n = order->at[i];
@@ -250,6 +252,7 @@ bool anfi_branch_adds(anfi_pass *p, anfi_arena *a, const anfi_map *loops, anf_no
   anfi_map in_f, in_g;
   size_t work = 0, adds = 0;
   if (!f || !g || f == g || !f->result || !g->result || f->effects.n || g->effects.n) return false;
+  if (call->graph == f || call->graph == g) return false; // whose parameters would be which?
   if (!loops->n || call->nin != f->params.n + 1 || call->nin != g->params.n + 1) return false;
   anfi_graph_order(f, a, &of_f);
   anfi_graph_order(g, a, &of_g);
