@@ -17,7 +17,7 @@ typedef struct adding {
   anfi_arena *a;
   const anfi_map *loops;
   anf_node *call;
-  int left; // nodes that are still looked at for one index
+  int left; // nodes that may still be visited for one index
 } adding;
 
 typedef struct span {
@@ -28,6 +28,11 @@ typedef struct span {
 
 static bool span_of(adding *q, const anf_node *x, span *s);
 
+/* Does nothing but its loop refer to the step? */
+static bool is_only_step(const anf_graph *g) {
+  return g->self && g->self->uses && !g->self->uses->next;
+}
+
 /* Of a parameter: what the branch is given, an invariant of a loop, or a number that its rounds count. */
 static bool span_of_param(adding *q, const anf_node *x, span *s) {
   enum { LARGE = 1 << 30 };
@@ -36,7 +41,7 @@ static bool span_of_param(adding *q, const anf_node *x, span *s) {
   for (uint32_t i = 1; i < 3; i++)
     if (x->graph == anfi_value_graph(sw->in[i].def))
       return span_of(q, q->call->in[1 + x->u.index].def, s);
-  if (!(loop = anfi_loop_of_step(q->loops, x->graph))) return false;
+  if (!(loop = anfi_loop_of_step(q->loops, x->graph)) || !is_only_step(x->graph)) return false;
   anfi_loop_op l = anfi_loop_parts(loop);
   if (x->u.index < l.nw) return span_of(q, loop->in[l.first_w + x->u.index].def, s);
   size_t i = x->u.index - l.nw;

@@ -743,9 +743,9 @@ bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out)
   anfi_map_init(&w.forced, a);
   anfi_map_init(&w.slot, a);
   anfi_order_reads_first(w.an);
-  find_keepers(&w);
   anfi_glow_linear(&w);
   look_over(&w);
+  find_keepers(&w);
   weigh(&w);
   gfn *entry = anfi_glow_function(&w, g);
   if (!entry || !check_entry(&w, entry)) return false;
