@@ -9,7 +9,7 @@
  *
  * Hard case: while derivatives are still to be taken, sides with a product also stay. The side that was not
  * taken has the adjoint 0, and 0 * inf would be a NaN. */
-#include "optimizer/opt.h"
+#include "optimizer/branch_adds.h"
 
 enum { CHEAP = 4 };
 
@@ -19,7 +19,7 @@ static bool is_linear(const anf_node *n) {
 }
 
 /* A tensor that is not a scalar costs work in the branch that is not wanted. */
-static bool is_cheap(const anf_node *n) {
+bool anfi_is_cheap(const anf_node *n) {
   if (n->kind != ANFI_APPLY || (n->flags & ANFI_NODE_EFFECT) || !anfi_is_total(n)) return false;
   return !n->type || n->type->kind != ANF_TYPE_TENSOR || n->type->n == 0;
 }
@@ -30,7 +30,7 @@ static bool is_cheap_graph(anf_graph *g, bool derived, anfi_arena *a) {
   anfi_graph_order(g, a, &order);
   bool cheap = order.n <= CHEAP;
   for (size_t i = 0; cheap && i < order.n; i++)
-    cheap = is_cheap(order.at[i]) && (!derived || is_linear(order.at[i]));
+    cheap = anfi_is_cheap(order.at[i]) && (!derived || is_linear(order.at[i]));
   return cheap;
 }
 
@@ -77,10 +77,12 @@ static anf_node *body(anfi_arena *a, anf_graph *g, anf_node *call) {
   return anfi_copy_of(&copies, g->result);
 }
 
-static void flatten(anfi_pass *p, bool derived, anfi_arena *a, anf_node *call) {
+static void flatten(anfi_pass *p, bool derived, anfi_arena *a, const anfi_map *loops,
+                    anf_node *call) {
   anf_node *sw = call->in[0].def;
   if (!anfi_is_op(sw, ANF_OP_Switch) || (call->flags & ANFI_NODE_EFFECT) || !call->type) return;
   anf_graph *f = anfi_value_graph(sw->in[1].def), *g = anfi_value_graph(sw->in[2].def);
+  if (!derived && anfi_branch_adds(p, a, loops, call, f, g)) return;
   if (!is_cheap_graph(f, derived, a) || !is_cheap_graph(g, derived, a)) return;
   if (exchange(f, g) || copies(call, f, g) || !anfi_rewrite(p)) return;
   anf_node *branch[3] = {sw->in[0].def, body(a, f, call), body(a, g, call)};
@@ -145,9 +147,12 @@ bool anfi_opt_branch(anfi_pass *p) {
   anfi_arena *a = anfi_scratch(p->m->cx);
   size_t n = anfi_has_calls(p->m) ? p->m->nodes.n : 0;
   bool derived = n && anfi_module_has_op(p->m, ANF_OP_Derive);
+  anfi_map loops;
+  anfi_map_init(&loops, a);
+  if (n && !derived) anfi_loops_by_step(p->m, &loops);
   for (size_t i = 0; i < n; i++) {
     anf_node *c = p->m->nodes.at[i];
-    if (c && c->kind == ANFI_CALL) flatten(p, derived, a, c);
+    if (c && c->kind == ANFI_CALL) flatten(p, derived, a, &loops, c);
     if (c && anfi_is_op(c, ANF_OP_TupleGet)) pass_by(p, c);
   }
   return true;

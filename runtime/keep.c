@@ -2,7 +2,7 @@
 /* Memory for residuals of derivatives: chunks, each twice as large as the one before, filled one after the other and
  * all emptied when the next call from outside begins.
  *   p = anf_rt_keep(s, 100); q = anf_rt_keep(s, 8);   ->   q = p + 104; the next call from outside begins at p again
- * They stay the stream's, since new pages cost more than anything that is done with them; a call that needed several
+ * A round of a loop that gives no residuals releases what it has kept. Chunks stay the stream's, since new pages cost more than anything that is done with them; a call that needed several
  * is followed by one that has as much in one chunk, where a stack grows without being moved. */
 #define _DEFAULT_SOURCE
 #include "runtime/rt.h"
@@ -81,6 +81,15 @@ void *anf_rt_keep_more(anf_stream *s, void *p, uint64_t old, uint64_t bytes) {
   void *to = anf_rt_keep(s, bytes);
   if (old) memcpy(to, p, (size_t)old);
   return to;
+}
+
+void *anf_rt_keep_mark(anf_stream *s) { return s->kept.at; }
+
+/* A chunk that was begun since the mark has nothing that is older. */
+void anf_rt_keep_release(anf_stream *s, void *mark) {
+  anfi_rt_kept *k = &s->kept;
+  uintptr_t at = (uintptr_t)mark, from = (uintptr_t)k->now + RT_ALIGN;
+  if (k->now) k->at = at >= from && at <= (uintptr_t)k->end ? (char *)mark : (char *)from;
 }
 
 void anfi_rt_keep_reset(anf_stream *s) {

@@ -55,6 +55,9 @@ ANF_API void anf_rt_brgemm_list_call(anf_stream *s, void *kernel, void *a, void 
 ANF_API void *anf_rt_keep(anf_stream *s, uint64_t bytes);
 /* What was kept, with room for more: in place if it was kept last. */
 ANF_API void *anf_rt_keep_more(anf_stream *s, void *p, uint64_t old, uint64_t bytes);
+/* A mark, and the end of all that was kept since: marks are given back in reverse order. */
+ANF_API void *anf_rt_keep_mark(anf_stream *s);
+ANF_API void anf_rt_keep_release(anf_stream *s, void *mark);
 /* Stops at a site of the program's table. */
 ANF_API void anf_rt_stop(anf_stream *s, int64_t site, int64_t a, int64_t b) ANF_RT_NORETURN;
 /* Leaves of what anf_rt_print prints next. */

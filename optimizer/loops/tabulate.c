@@ -11,29 +11,23 @@
 
 enum { COSTLY = 8, TWICE = 2 };
 
-typedef struct {
-  anfi_map loops; // id of a step → the loop node that alone has it, or 0
-} tables;
-
-static void find_loops(anf_module *m, tables *t) {
+void anfi_loops_by_step(anf_module *m, anfi_map *loops) {
   for (size_t i = 0; i < m->nodes.n; i++) {
     const anf_node *n = m->nodes.at[i];
-    if (!n || !anfi_is_op(n, ANF_OP_Loop) || !n->type || !n->u.attrs) continue;
+    if (!n || !anfi_is_op(n, ANF_OP_Loop) || !n->type || !n->u.attrs || !anfi_is_used(n)) continue;
     const anf_graph *step = anfi_loop_parts(n).step;
     if (!step) continue;
-    uint64_t *at = anfi_map_at(&t->loops, step->id);
+    uint64_t *at = anfi_map_at(loops, step->id);
     *at = *at ? 1 : anfi_key(n);
   }
 }
 
-/* The loop of which g is the step; NULL: none, or several. */
-static const anf_node *loop_of(tables *t, const anf_graph *g) {
-  const uint64_t *at = anfi_map_find(&t->loops, g->id);
+const anf_node *anfi_loop_of_step(const anfi_map *loops, const anf_graph *g) {
+  const uint64_t *at = anfi_map_find(loops, g->id);
   return at && *at > 1 ? (const anf_node *)(uintptr_t)*at : NULL;
 }
 
-/* Is n one element of a parameter of its graph, with an index for each dim? */
-static bool reads_element(anf_ctx *cx, const anf_node *n) {
+bool anfi_reads_element(anf_ctx *cx, const anf_node *n) {
   const anf_node *x = n->kind == ANFI_APPLY && n->nin > 1 ? n->in[0].def : NULL;
   if (!x || x->kind != ANFI_PARAM || x->graph != n->graph || !x->type) return false;
   if (x->type->kind != ANF_TYPE_TENSOR || !x->type->n || n->nin != 1u + x->type->n) return false;
@@ -68,15 +62,16 @@ static bool goes_over(const anfi_loop_op *l, size_t i, int64_t n) {
          is_int(l->n, &rounds) && rounds == n;
 }
 
-/* Do the loops around read each element of the array at least twice? `read`: reads_element. */
-static bool is_read_often(tables *t, const anf_node *read) {
+/* Do the loops around read each element of the array at least twice? `read`: anfi_reads_element. */
+static bool is_read_often(const anfi_map *loops, const anf_node *read) {
   const anf_node *x = read->in[0].def, *index[ANF_MAX_RANK];
   const anf_type *type = x->type;
   uint32_t left = type->n;
   int64_t more = 1, rounds; // rounds of loops whose counters are no index
   for (uint32_t d = 0; d < type->n; d++) index[d] = read->in[1 + d].def;
   for (const anf_graph *g = read->graph;;) {
-    const anf_node *loop = x->kind == ANFI_PARAM && x->graph == g ? loop_of(t, g) : NULL;
+    const anf_node *loop =
+        x->kind == ANFI_PARAM && x->graph == g ? anfi_loop_of_step(loops, g) : NULL;
     if (!loop) return false;
     anfi_loop_op l = anfi_loop_parts(loop);
     bool counter = false;
@@ -102,13 +97,13 @@ static bool is_read_often(tables *t, const anf_node *read) {
   }
 }
 
-static void tabulate(anfi_pass *p, tables *t, anf_node *n) {
+static void tabulate(anfi_pass *p, const anfi_map *loops, anf_node *n) {
   const anf_node *read = n->in[0].def;
   const anf_type *x, *y = n->type;
-  if (!reads_element(p->m->cx, read) || !y || y->kind != ANF_TYPE_TENSOR || y->n) return;
+  if (!anfi_reads_element(p->m->cx, read) || !y || y->kind != ANF_TYPE_TENSOR || y->n) return;
   x = read->in[0].def->type;
   if (x->dtype != y->dtype || x->varies != y->varies || !anfi_is_total(n)) return;
-  if (!is_read_often(t, read) || !anfi_rewrite(p)) return;
+  if (!is_read_often(loops, read) || !anfi_rewrite(p)) return;
   anf_node *all = anfi_apply(n->graph, (anfi_opcode)n->op, n->u.attrs, 1,
                              (anf_node *[]){read->in[0].def}),
            *in[1 + ANF_MAX_RANK] = {all};
@@ -122,14 +117,14 @@ static void tabulate(anfi_pass *p, tables *t, anf_node *n) {
 }
 
 void anfi_opt_tabulate(anfi_pass *p, anfi_arena *a) {
-  tables t = {0};
+  anfi_map loops;
   size_t n = p->m->nodes.n;
-  anfi_map_init(&t.loops, a);
-  find_loops(p->m, &t);
+  anfi_map_init(&loops, a);
+  anfi_loops_by_step(p->m, &loops);
   for (size_t i = 0; i < n; i++) {
     anf_node *x = p->m->nodes.at[i];
     if (!x || x->kind != ANFI_APPLY || x->nin != 1) continue;
     if (anfi_op_of(x)->lower == ANFI_LOWER_POINTWISE && anfi_op_of(x)->cost >= COSTLY)
-      tabulate(p, &t, x);
+      tabulate(p, &loops, x);
   }
 }

@@ -236,6 +236,33 @@ static void few_turns(void **state) {
   assert_true(polls(*state, INT64_MAX));
 }
 
+/* Rounds that take gradients of their own release what these kept: many take as much memory as few. */
+static void rounds_release(void **state) {
+  world *w = (world *)*state;
+  fixture f = {.w = w};
+  const char *text =
+      "def inner(x) { t = 1.0; for v in x { t = Sin(t + v) }; t }\n"
+      "def down(x: f64[100], n: i64) { for i in 0..n { x = x - 0.1 * grad(inner)(x) }; Sum(x) }\n";
+  assert_int_equal(anf_parse(w->cx, text, "down.anf", w->d, &f.m), ANF_OK);
+  static const double data[100];
+  const int64_t dims[1] = {100};
+  anf_value *in[2] = {anf_value_tensor(w->cx, ANF_F64, 1, dims, data), NULL}, *out = NULL;
+  for (int i = 0; i < ENGINES; i++) f.x[i] = compiled(w, anf_module_find(f.m, "down"), kinds[i]);
+  for (int i = 1; i < ENGINES; i++) { // the first one has no stream
+    size_t peak[2];
+    for (int k = 0; k < 2; k++) {
+      in[1] = anf_value_i64(w->cx, k ? 20000 : 2);
+      assert_int_equal(run_by(&f, i, "down", 2, in, (anf_run_opts){0}, &out), ANF_OK);
+      peak[k] = anf_stream_peak_bytes(anf_stream_of_thread());
+      anf_value_release(out);
+      anf_value_release(in[1]);
+    }
+    assert_int_equal(peak[0], peak[1]);
+  }
+  anf_value_release(in[0]);
+  end(&f);
+}
+
 /* A context's limit of memory holds for what compiled code takes, too; the next run has all of it again. */
 static void memory(void **state) {
   (void)state;
@@ -270,6 +297,7 @@ static void memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(rounds_release, setup, teardown),
       cmocka_unit_test_setup_teardown(endless_loop, setup, teardown),
       cmocka_unit_test_setup_teardown(recursion, setup, teardown),
       cmocka_unit_test_setup_teardown(depth, setup, teardown),

@@ -259,6 +259,7 @@ static bool tell_results(rows *r) {
     gval v = anfi_glow_new(r->w, 1);
     texpr whole = r->whole[i - r->b->from];
     v.at[0] = whole ? anfi_view_buffer(r->w->L, n->type, whole) : NULL;
+    if (whole) v.at[0]->owned = anfi_lower_is_scalar((anfi_opcode)n->op) && !wanted_in(r, n);
     r->w->env[n->id] = v;
     good = tell_again(r, i);
   }

@@ -5,7 +5,7 @@
  * are. INVARIANT: a box is immutable, so a view reads it without a copy. */
 #include "backend/lower/graph/graph.h"
 
-enum { BUFFER_ALIGN = 64, RECORD_ALIGN = 8 };
+enum { BUFFER_ALIGN = 64 };
 
 texpr anfi_glow_keep(glow *w, texpr bytes) {
   texpr p = anfi_t_rt_call(w->t, TRT_anf_rt_keep, 1, &bytes);
@@ -38,7 +38,7 @@ static uint64_t leaf_bytes(const anfi_leaf *l) {
 }
 
 uint64_t anfi_glow_layout(const anfi_leaves *l, uint64_t from, uint64_t *at, uint64_t *align) {
-  *align = RECORD_ALIGN;
+  *align = KEPT_WORD;
   for (size_t i = 0; i < l->n; i++) {
     uint64_t own = l->at[i].scalar ? anfi_t_bytes(anfi_t_dt(l->at[i].elem)) : BUFFER_ALIGN;
     if (own > *align) *align = own;
@@ -53,7 +53,7 @@ static uint64_t box_layout(glow *w, const anfi_leaves *l, uint64_t **at) {
   uint64_t align;
   *at = ANFI_NEW_N(w->a, uint64_t, l->n + 1);
   uint64_t size = anfi_glow_layout(l, w->tagged ? BOX_FROM : 0, *at, &align);
-  return size ? size : RECORD_ALIGN;
+  return size ? size : KEPT_WORD;
 }
 
 texpr anfi_glow_tag(glow *w, const anf_type *t, bool stack) {
@@ -96,7 +96,7 @@ texpr anfi_glow_or_zeros(glow *w, texpr p, const anfi_leaves *l, const uint64_t 
   anfi_low_open(w->L);
   anfi_glow_write(w, zeros, i, anfi_t_index(t, 0));
   anfi_low_add(w->L, anfi_t_for(t, i, anfi_t_index(t, 0), anfi_t_index(t, bytes),
-                                anfi_t_index(t, RECORD_ALIGN), anfi_low_close(w->L), false, 0));
+                                anfi_t_index(t, KEPT_WORD), anfi_low_close(w->L), false, 0));
   for (size_t k = 0; k < l->n; k++)
     if (l->at[k].boxed)
       anfi_glow_write(w, zeros, anfi_t_index(t, at[k]), anfi_t_index(t, KEPT_ZERO));

@@ -138,10 +138,9 @@ typedef struct walk {
   texpr base, stride, rounds;
 } walk;
 
-static walk walk_of(const making *m, texpr stack) {
+static walk walk_of(const making *m, const form *of, texpr stack) {
   glow *w = m->w;
-  return (walk){anfi_glow_read(w, ANF_TIR_index, stack, word(m, STACK_BASE)),
-                anfi_glow_read(w, ANF_TIR_index, stack, word(m, STACK_STRIDE)),
+  return (walk){anfi_glow_read(w, ANF_TIR_index, stack, word(m, STACK_BASE)), word(m, of->size),
                 anfi_glow_read(w, ANF_TIR_index, stack, word(m, STACK_ROUNDS))};
 }
 
@@ -159,7 +158,7 @@ static texpr of_either(const making *m, walk s, texpr own, texpr other, texpr i)
 static void stack(const making *m, const form *from, const form *to, texpr tag) {
   glow *w = m->w;
   tstore *t = w->t;
-  walk a = walk_of(m, m->a), b = m->two ? walk_of(m, m->b) : a;
+  walk a = walk_of(m, from, m->a), b = m->two ? walk_of(m, from, m->b) : a;
   texpr n = a.rounds, i = anfi_t_var(t, ANFI_IX, "i");
   bool select = m->f->op == ANF_OP_ResidualSelect;
   if (select) n = anfi_low_let(w->L, anfi_t_select(t, anfi_t_lt(t, n, b.rounds), b.rounds, n), "n");
@@ -175,7 +174,6 @@ static void stack(const making *m, const form *from, const form *to, texpr tag) 
   anfi_low_add(w->L, anfi_t_for(t, i, word(m, 0), n, word(m, 1), body, false, 0));
   p = anfi_glow_keep(w, word(m, STACK_BYTES));
   anfi_glow_write(w, p, word(m, STACK_BASE), base);
-  anfi_glow_write(w, p, word(m, STACK_STRIDE), word(m, to->size));
   anfi_glow_write(w, p, word(m, STACK_ROUNDS), n);
   anfi_glow_write(w, p, word(m, KEPT_TAG), tag);
   anfi_low_set(w->L, m->result, p);

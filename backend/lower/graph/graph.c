@@ -224,6 +224,15 @@ anfi_view *anfi_glow_copied_out(glow *w, anfi_view *v) {
   return anfi_view_buffer(w->L, v->type, to);
 }
 
+/* Has the pointwise op written its result to a buffer that it made? */
+static bool has_own_buffer(const anfi_low_op *q, const anfi_view *v) {
+  if (q->inlined || !q->type->n || !anfi_lower_is_scalar(q->op)) return false;
+  if (!v->tensor || v->constant || (q->to && q->to[0])) return false;
+  for (size_t i = 0; i < q->n; i++)
+    if (q->in[i] && (q->in[i] == v || q->in[i]->tensor == v->tensor)) return false;
+  return true;
+}
+
 static bool lower_op(glow *w, anf_node *n, bool inlined, gval *out) {
   const anfi_schema *s = anfi_op_schema(w->cx, (anfi_opcode)n->op);
   size_t narg = anfi_arg_count(n);
@@ -257,6 +266,7 @@ static bool lower_op(glow *w, anf_node *n, bool inlined, gval *out) {
   if (!anfi_lower_op(w->L, &q, out->at)) return false;
   if (writes)
     out->at[0]->owned = q.over || !q.to || !q.to[0] || out->at[0]->tensor == in[0]->tensor;
+  else if (has_own_buffer(&q, out->at[0])) out->at[0]->owned = true;
   if (anfi_map_find(&w->forced, n->id)) out->at[0] = anfi_glow_copied_out(w, out->at[0]);
   return true;
 }
@@ -645,6 +655,31 @@ static void look_over(glow *w) {
   }
 }
 
+static bool is_kept_by(const glow *w, const anf_node *n) {
+  if (anfi_is_op(n, ANF_OP_Box) || walks_kept(n)) return true;
+  if (anfi_is_op(n, ANF_OP_Loop) && anfi_loop_parts(n).nout) return true;
+  if (w->zeroed && anfi_is_op(n, ANF_OP_Unbox)) return true;
+  for (uint32_t i = 0; i < n->nin; i++) {
+    const anf_graph *g = anfi_value_graph(n->in[i].def);
+    if (g && w->keeps[g->id]) return true;
+  }
+  return false;
+}
+
+/* Which graphs keep memory: a least fixpoint, as they may call themselves. */
+static void find_keepers(glow *w) {
+  w->keeps = ANFI_NEW_N(w->a, bool, w->m->graphs.n + 1);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t i = 0; i < w->an->by_scc.n; i++) {
+      const anf_graph *g = w->an->by_scc.at[i];
+      const anfi_graph_info *gi = &w->an->graphs[g->id];
+      for (size_t k = 0; k < gi->order.n && !w->keeps[g->id]; k++)
+        changed |= w->keeps[g->id] = is_kept_by(w, gi->order.at[k]);
+    }
+  }
+}
+
 /* Callees first; what a recursion comes back to counts nothing. */
 static void weigh(glow *w) {
   enum { MOST = 1 << 20 };
@@ -710,6 +745,7 @@ bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out)
   anfi_order_reads_first(w.an);
   anfi_glow_linear(&w);
   look_over(&w);
+  find_keepers(&w);
   weigh(&w);
   gfn *entry = anfi_glow_function(&w, g);
   if (!entry || !check_entry(&w, entry)) return false;

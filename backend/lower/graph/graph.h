@@ -116,6 +116,7 @@ typedef struct glow {
   /* boxes and stacks */
   bool tagged;          // boxes and stacks begin with the tag of their type: something walks them
   bool zeroed;          // boxes may be zeros, which are no record: KEPT_ZERO
+  bool *keeps;          // by graph id: may a call of it keep memory?
   anfi_map tag;         // type, or that and 1 for a stack → tag
   ANFI_VEC(gkept) tags; // by tag - 1
   ANFI_VEC(gwalk *) walks; // functions of box_walk.c
@@ -254,9 +255,9 @@ enum {
   KEPT_TAG = 0,
   BOX_FROM = 8,
   STACK_BASE = 8,
-  STACK_STRIDE = 16,
-  STACK_ROUNDS = 24,
-  STACK_BYTES = 32
+  STACK_ROUNDS = 16,
+  STACK_BYTES = 24,
+  KEPT_WORD = 8 // the size of a record is a multiple of it
 };
 /* The number of a type of residuals, from 1. */
 texpr anfi_glow_tag(glow *w, const anf_type *t, bool stack);

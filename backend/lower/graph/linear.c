@@ -143,8 +143,9 @@ static bool only_last(readers *q, const anf_node *n, size_t leaf, int deep) {
 /* Is it a value with a buffer of its own, if it is in one? */
 static bool makes_buffer(const anf_node *n) {
   if (n->kind == ANFI_PARAM || n->kind == ANFI_CALL) return true;
-  return n->kind == ANFI_APPLY && (n->op == ANF_OP_Loop || n->op == ANF_OP_Switch ||
-                                   (anfi_op_of(n)->flags & ANFI_WRITES_OVER));
+  return n->kind == ANFI_APPLY &&
+         (n->op == ANF_OP_Loop || n->op == ANF_OP_Switch ||
+          (anfi_op_of(n)->flags & ANFI_WRITES_OVER) || anfi_lower_is_scalar((anfi_opcode)n->op));
 }
 
 /* Does `use` of `last` read s, after all others? NULL: is s one leaf of the result, and of nothing else? */

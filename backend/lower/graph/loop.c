@@ -50,17 +50,18 @@ static bool is_elsewhere(const looping *l, size_t i) {
 }
 
 static void lay_out(looping *l) {
-  uint64_t align = 1, all = 1;
-  for (size_t i = 0; i < l->nx; i++) anfi_glow_layout(&l->x[i].leaves, 0, l->x[i].at, &align);
-  for (size_t i = 0; i < l->nout; i++) {
-    gstack *s = &l->out[i];
-    uint64_t size = anfi_glow_layout(&s->leaves, 0, s->at, &align);
-    if (is_elsewhere(l, i)) continue;
-    s->from = (l->stride + align - 1) / align * align;
-    l->stride = s->from + size;
-    if (align > all) all = align;
-  }
-  l->stride = (l->stride + all - 1) / all * all;
+  enum { MOST = 64 }; // what records are aligned to
+  uint64_t *align = ANFI_NEW_N(l->w->a, uint64_t, l->nx + l->nout + 1);
+  for (size_t i = 0; i < l->nx; i++)
+    l->x[i].bytes = anfi_glow_layout(&l->x[i].leaves, 0, l->x[i].at, align);
+  for (size_t i = 0; i < l->nout; i++)
+    l->out[i].bytes = anfi_glow_layout(&l->out[i].leaves, 0, l->out[i].at, &align[i]);
+  for (int aligned = 1; aligned >= 0; aligned--) // these first: so all are, whatever the rounds
+    for (size_t i = 0; i < l->nout; i++) {
+      if ((align[i] == MOST) != aligned || is_elsewhere(l, i)) continue;
+      l->out[i].before = l->bytes;
+      l->bytes += l->out[i].bytes;
+    }
 }
 
 static bool state_leaves(looping *l, anfi_leaves *out, gval *given) {
@@ -83,27 +84,71 @@ static bool state_leaves(looping *l, anfi_leaves *out, gval *given) {
 
 static texpr word(const looping *l, uint64_t v) { return anfi_t_index(l->w->t, v); }
 
-static texpr bytes_of(const looping *l, texpr rounds) {
-  return anfi_low_let(l->w->L,
-                      anfi_t_bin(l->w->t, TX_mul, index_word(l, rounds), word(l, l->stride)), "n");
+static texpr bytes_of(const looping *l, texpr rounds, uint64_t each) {
+  return anfi_low_let(l->w->L, anfi_t_bin(l->w->t, TX_mul, index_word(l, rounds), word(l, each)),
+                      "n");
+}
+
+/* Where a stack begins in the array at p that has room for so many rounds. */
+static texpr base_in(const looping *l, const gstack *s, texpr p, texpr room) {
+  if (!s->before) return p;
+  return anfi_low_let(l->w->L, anfi_t_add(l->w->t, p, bytes_of(l, room, s->before)), "base");
+}
+
+static void open_written(looping *l) {
+  glow *w = l->w;
+  texpr room = l->counted ? l->rounds : number(l, FIRST_ROUNDS);
+  if (l->counted && l->ahead) room = anfi_t_add(w->t, room, number(l, 1));
+  texpr p = anfi_glow_keep(w, bytes_of(l, room, l->bytes));
+  for (size_t i = 0; i < l->nout; i++) {
+    gstack *s = &l->out[i];
+    if (is_elsewhere(l, i)) continue;
+    s->base = base_in(l, s, p, room);
+    if (!l->counted) s->base = anfi_low_var(w->L, ANFI_IX, "base", s->base);
+  }
+  if (l->counted) return;
+  l->base = anfi_low_var(w->L, ANFI_IX, "base", p);
+  l->cap = anfi_low_var(w->L, ANFI_S64, "cap", room);
 }
 
 static void open_stacks(looping *l) {
   glow *w = l->w;
   for (size_t i = 0; i < l->nx; i++) {
     anfi_view *v = anfi_glow_value(w, l->arg[l->nw + l->ns + i].def).at[0];
-    l->x[i].base = l->x[i].stride = word(l, 0);
+    l->x[i].base = word(l, 0);
     if (!v) continue;
     texpr p = anfi_view_value(w->L, v);
     l->x[i].base = anfi_glow_read(w, ANF_TIR_index, p, word(l, STACK_BASE));
-    l->x[i].stride = anfi_glow_read(w, ANF_TIR_index, p, word(l, STACK_STRIDE));
   }
-  if (!l->nout) return;
-  texpr room = l->counted ? l->rounds : number(l, FIRST_ROUNDS);
-  if (l->counted && l->ahead) room = anfi_t_add(w->t, room, number(l, 1));
-  texpr p = anfi_glow_keep(w, bytes_of(l, room));
-  l->base = l->counted ? p : anfi_low_var(w->L, ANFI_IX, "base", p);
-  if (!l->counted) l->cap = anfi_low_var(w->L, ANFI_S64, "cap", room);
+  if (l->nout) open_written(l);
+}
+
+/* Moves the rounds of a stack to where it begins in the longer array: the last one first, as the places overlap. */
+static void move_stack(const looping *l, gstack *s, texpr p, texpr room) {
+  glow *w = l->w;
+  tstore *t = w->t;
+  texpr to = base_in(l, s, p, room), from = base_in(l, s, p, l->cap),
+        i = anfi_t_var(t, ANFI_IX, "i");
+  if (s->before) {
+    texpr n = bytes_of(l, l->cap, s->bytes);
+    anfi_low_open(w->L);
+    texpr back = anfi_t_add(t, i, word(l, KEPT_WORD));
+    texpr at = anfi_low_let(w->L, anfi_t_sub(t, n, back), "at");
+    anfi_glow_write(w, to, at, anfi_glow_read(w, ANF_TIR_u64, from, at));
+    tstmt body = anfi_low_close(w->L);
+    anfi_low_add(w->L, anfi_t_for(t, i, word(l, 0), n, word(l, KEPT_WORD), body, false, 0));
+  }
+  anfi_low_set(w->L, s->base, to);
+}
+
+/* Those that lie farthest first. */
+static void move_stacks(const looping *l, texpr p, texpr room) {
+  for (uint64_t end = l->bytes; end;) {
+    size_t i = 0;
+    while (is_elsewhere(l, i) || l->out[i].before + l->out[i].bytes != end || !l->out[i].bytes) i++;
+    move_stack(l, &l->out[i], p, room);
+    end = l->out[i].before;
+  }
 }
 
 /* if (i >= cap), for of equals LLVM keeps but one, the array is made twice as long; if a round writes into the next record, one before that */
@@ -112,36 +157,39 @@ static void make_room(looping *l) {
   if (!l->cap) return;
   anfi_low_open(w->L);
   texpr twice = anfi_low_let(w->L, anfi_t_add(w->t, l->cap, l->cap), "cap");
-  texpr in[3] = {anfi_t_cast(w->t, anfi_t_ptr(ANF_TIR_void), l->base), bytes_of(l, l->cap),
-                 bytes_of(l, twice)};
+  texpr in[3] = {anfi_t_cast(w->t, anfi_t_ptr(ANF_TIR_void), l->base),
+                 bytes_of(l, l->cap, l->bytes), bytes_of(l, twice, l->bytes)};
   texpr p = anfi_t_rt_call(w->t, TRT_anf_rt_keep_more, 3, in);
-  anfi_low_set(w->L, l->base, anfi_t_cast(w->t, ANFI_IX, p));
+  p = anfi_low_let(w->L, anfi_t_cast(w->t, ANFI_IX, p), "p");
+  anfi_low_set(w->L, l->base, p);
+  move_stacks(l, p, twice);
   anfi_low_set(w->L, l->cap, twice);
   tstmt grow = anfi_low_close(w->L);
   texpr i = l->ahead ? anfi_low_let(w->L, anfi_t_add(w->t, l->i, number(l, 1)), "i") : l->i;
   anfi_low_add(w->L, anfi_t_if(w->t, anfi_t_bin(w->t, TX_cmp_ge, i, l->cap), grow, NULL));
 }
 
-static texpr record(const looping *l, texpr base, texpr round, texpr stride) {
-  glow *w = l->w;
-  texpr at = anfi_t_bin(w->t, TX_mul, index_word(l, round), stride);
-  return anfi_low_let(w->L, anfi_t_add(w->t, base, at), "at");
+texpr anfi_loop_record(const looping *l, const gstack *s, texpr round, uint64_t more) {
+  texpr at = anfi_t_bin(l->w->t, TX_mul, index_word(l, round), word(l, s->bytes));
+  if (more) at = anfi_t_add(l->w->t, at, word(l, more * s->bytes));
+  return anfi_low_let(l->w->L, at, "at");
 }
 
-texpr anfi_loop_record(const looping *l, texpr round, uint64_t more) {
-  texpr p = record(l, l->base, round, word(l, l->stride));
-  return more ? anfi_low_let(l->w->L, anfi_t_add(l->w->t, p, word(l, more * l->stride)), "at") : p;
+/* How far leaf k of a record is from the base. */
+static texpr leaf_at(const looping *l, const gstack *s, texpr record, size_t k) {
+  return s->at[k] ? anfi_t_add(l->w->t, record, word(l, s->at[k])) : record;
 }
 
 static gval element(looping *l, const gstack *s) {
   glow *w = l->w;
   gval v = anfi_glow_new(w, s->leaves.n);
-  texpr p = record(l, s->base, l->i, s->stride);
+  texpr p = anfi_loop_record(l, s, l->i, 0);
   for (size_t k = 0; k < v.n; k++) {
     const anfi_leaf *leaf = &s->leaves.at[k];
+    texpr at = leaf_at(l, s, p, k);
     v.at[k] = anfi_glow_view(w, leaf,
-                             leaf->scalar ? anfi_glow_read(w, leaf->elem, p, word(l, s->at[k]))
-                                          : anfi_glow_buffer_at(w, leaf, p, word(l, s->at[k])));
+                             leaf->scalar ? anfi_glow_read(w, leaf->elem, s->base, at)
+                                          : anfi_glow_buffer_at(w, leaf, s->base, at));
   }
   return v;
 }
@@ -149,15 +197,15 @@ static gval element(looping *l, const gstack *s) {
 /* Points the record's buffers to the round's row. */
 static void open_record(looping *l) {
   glow *w = l->w;
-  texpr p = l->nout ? anfi_loop_record(l, l->i, 0) : NULL;
   for (size_t i = 0; i < l->nout; i++) {
     gstack *s = &l->out[i];
     texpr *to = ANFI_NEW_N(w->a, texpr, s->leaves.n + 1);
-    s->record = p;
     s->to = to;
-    for (size_t k = 0; k < s->leaves.n && !s->state; k++)
+    if (s->state) continue;
+    s->record = anfi_loop_record(l, s, l->i, 0);
+    for (size_t k = 0; k < s->leaves.n; k++)
       if (!s->leaves.at[k].scalar)
-        to[k] = anfi_glow_buffer_at(w, &s->leaves.at[k], p, word(l, s->from + s->at[k]));
+        to[k] = anfi_glow_buffer_at(w, &s->leaves.at[k], s->base, leaf_at(l, s, s->record, k));
   }
 }
 
@@ -166,20 +214,19 @@ static void push(looping *l, const gstack *s, gval v) {
   for (size_t k = 0; k < v.n && !s->state; k++) {
     const anfi_leaf *leaf = &s->leaves.at[k];
     if (leaf->scalar)
-      anfi_glow_write(w, s->record, word(l, s->from + s->at[k]), anfi_glow_atom(w, leaf, v.at[k]));
+      anfi_glow_write(w, s->base, leaf_at(l, s, s->record, k), anfi_glow_atom(w, leaf, v.at[k]));
     else if (v.at[k]) anfi_view_store(w->L, v.at[k], s->to[k]);
   }
 }
 
 static anfi_view *close_stack(looping *l, const gstack *s) {
   glow *w = l->w;
-  texpr p = anfi_glow_keep(w, word(l, STACK_BYTES)), base = l->base;
-  uint64_t from = s->from;
-  if (s->state) from = l->out[l->place[s->state - 1].slot].from + (s->later ? l->stride : 0);
-  if (from) base = anfi_low_let(w->L, anfi_t_add(w->t, base, word(l, from)), "base");
+  texpr p = anfi_glow_keep(w, word(l, STACK_BYTES)), base = s->base;
+  if (s->state) base = l->out[l->place[s->state - 1].slot].base;
+  if (s->state && s->later)
+    base = anfi_low_let(w->L, anfi_t_add(w->t, base, word(l, s->bytes)), "base");
   texpr rounds = index_word(l, l->counted ? l->rounds : l->next);
   anfi_glow_write(w, p, word(l, STACK_BASE), base);
-  anfi_glow_write(w, p, word(l, STACK_STRIDE), word(l, l->stride));
   anfi_glow_write(w, p, word(l, STACK_ROUNDS), anfi_low_let(w->L, rounds, "n"));
   if (w->tagged) anfi_glow_write(w, p, word(l, KEPT_TAG), anfi_glow_tag(w, s->type, true));
   return anfi_view_scalar(
@@ -255,6 +302,17 @@ static void number_round(looping *l) {
   }
 }
 
+/* Does a round keep memory that nothing needs after it? Then the round releases it: such loops take that of one round. */
+static bool keeps_for_itself(const looping *l) {
+  if (!l->w->keeps[l->step->id]) return false;
+  for (size_t i = 0; i < l->leaves.n; i++)
+    if (l->leaves.at[i].boxed) return false;
+  for (size_t i = 0; i < l->nout; i++)
+    for (size_t k = 0; k < l->out[i].leaves.n; k++)
+      if (l->out[i].leaves.at[k].boxed) return false;
+  return true;
+}
+
 static bool turn(looping *l) {
   glow *w = l->w;
   gval v;
@@ -262,6 +320,9 @@ static bool turn(looping *l) {
   number_round(l);
   w->turn = l->step;
   if (l->nout) make_room(l);
+  texpr mark = NULL;
+  if (keeps_for_itself(l))
+    mark = anfi_low_let(w->L, anfi_t_rt_call(w->t, TRT_anf_rt_keep_mark, 0, NULL), "mark");
   anfi_loop_state_now(l);
   open_record(l);
   const gval *args = turn_arguments(l);
@@ -279,6 +340,8 @@ static bool turn(looping *l) {
   anfi_glow_sums_round(l->sums);
   find_same(l, (gval){n, v.at + at});
   anfi_loop_state_next(l, (gval){n, v.at + at});
+  if (mark)
+    anfi_low_add(w->L, anfi_t_eval(w->t, anfi_t_rt_call(w->t, TRT_anf_rt_keep_release, 1, &mark)));
   if (l->next)
     anfi_low_set(w->L, l->next, l->reverse ? l->i : anfi_t_add(w->t, l->i, number(l, 1)));
   if (again) anfi_low_set(w->L, l->again, again);

@@ -5,20 +5,20 @@
 
 #include "backend/lower/graph/graph.h"
 
-/* A stack that the loop writes or reads: one record a round, so many bytes after the other. A loop
- * writes its stacks into one array, each at a place of its own in a record. */
+/* A stack that the loop writes or reads: one record a round, one after the other. So code knows how far apart the numbers of
+ * two rounds are, and LLVM makes vectors of them. A loop's stacks lie in one array, one after the other. */
 typedef struct gstack {
   anfi_leaves leaves;
   const anf_type *type;
-  uint64_t *at;  // by leaf: its place in the record
-  uint64_t from; // where the record lies in that of the loop that writes it
-  /* of one that is read */
-  texpr base, stride;
+  uint64_t *at;   // by leaf: its place in the record
+  uint64_t bytes; // of a record
+  texpr base;     // the first record
   /* of one that is written */
-  gsource kept; // what it keeps, if that is one leaf
-  size_t state; // 1 + leaf of the state that lives in it, or 0
-  bool later;   // that leaf as the round leaves it, not as the round finds it
-  texpr record; // in a round: the record, and by leaf where it goes
+  uint64_t before; // bytes a round of the stacks that lie before it
+  gsource kept;    // what it keeps, if that is one leaf
+  size_t state;    // 1 + leaf of the state that lives in it, or 0
+  bool later;      // that leaf as the round leaves it, not as the round finds it
+  texpr record;    // in a round: how far the record is from the base, and by leaf where it goes
   const texpr *to;
 } gstack;
 
@@ -70,9 +70,9 @@ typedef struct looping {
   texpr again, rounds; // rounds: all of them, if counted
   texpr i, next;       // the current round; the one after, as a variable of the loop
   gsums *sums;
-  /* records of stacks written */
-  texpr base, cap; // array of `out`, and how many records it has room for, if not counted
-  uint64_t stride; // of its records
+  /* stacks written */
+  texpr base, cap; // their array, and how many rounds it has room for, if not counted
+  uint64_t bytes;  // a round, of all
 } looping;
 
 /* Before anything of the loop is made: where each leaf of the state will be. */
@@ -87,7 +87,7 @@ void anfi_loop_state_wish(looping *l);
 /* Behind the loop. */
 gval anfi_loop_state_result(looping *l);
 
-/* loop.c: the record of a round, `more` rounds after the current one */
-texpr anfi_loop_record(const looping *l, texpr round, uint64_t more);
+/* loop.c: how far the record of a round is from the base, `more` rounds after `round` */
+texpr anfi_loop_record(const looping *l, const gstack *s, texpr round, uint64_t more);
 
 #endif

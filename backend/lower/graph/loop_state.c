@@ -289,10 +289,11 @@ static texpr place_at(const looping *l, size_t leaf, texpr at) {
   return anfi_glow_slot(l->w, l->place[leaf].room, f->elem, at, f->n);
 }
 
-/* The leaf in a record. */
-static texpr place_in(const looping *l, size_t leaf, texpr record) {
+/* The leaf in the record `more` rounds after `round`; NULL: in the first. */
+static texpr place_in(const looping *l, size_t leaf, texpr round, uint64_t more) {
   const gstack *s = &l->out[l->place[leaf].slot];
-  return anfi_glow_buffer_at(l->w, &l->leaves.at[leaf], record, number(l, s->from + s->at[0]));
+  texpr at = round ? anfi_loop_record(l, s, round, more) : number(l, 0);
+  return anfi_glow_buffer_at(l->w, &l->leaves.at[leaf], s->base, at);
 }
 
 /* Is the loop the last reader of the leaf's initial value? */
@@ -330,7 +331,7 @@ static void begin(looping *l, size_t i, anfi_view *given) {
     first = g->room;
     break;
   case HOME_TURN: first = given && !g->taken ? place_at(l, i, g->at) : NULL; break;
-  case HOME_STACK: first = given ? place_in(l, i, l->base) : NULL; break;
+  case HOME_STACK: first = given ? place_in(l, i, NULL, 0) : NULL; break;
   }
   if (given && first) anfi_view_store(w->L, given, first);
 }
@@ -356,8 +357,8 @@ static void now(looping *l, size_t i) {
     g->now = place_at(l, i, g->was);
     break;
   case HOME_STACK:
-    g->now = place_in(l, i, anfi_loop_record(l, l->i, 0));
-    g->to = place_in(l, i, anfi_loop_record(l, l->i, 1));
+    g->now = place_in(l, i, l->i, 0);
+    g->to = place_in(l, i, l->i, 1);
     break;
   }
 }
@@ -474,8 +475,7 @@ gval anfi_loop_state_result(looping *l) {
     texpr e = g->room;
     if (l->same[i]) continue;
     if (g->home == HOME_TURN) e = place_at(l, i, anfi_low_let(w->L, g->at, "at"));
-    if (g->home == HOME_STACK)
-      e = place_in(l, i, anfi_loop_record(l, l->counted ? l->rounds : l->next, 0));
+    if (g->home == HOME_STACK) e = place_in(l, i, l->counted ? l->rounds : l->next, 0);
     v.at[i] = anfi_glow_view(w, &l->leaves.at[i], e);
     v.at[i]->owned = g->linear;
   }

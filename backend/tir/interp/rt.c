@@ -121,6 +121,8 @@ bool anfi_im_runtime(imachine *m, const ins *i, trt f, const uint32_t *arg) {
     r[i->d] = anfi_t_mem_block(&m->mem, NULL, (size_t)v[0], true);
     return r[i->d] || anfi_im_fail(m, i->node, false, ANF_E0857, "anf_rt_keep");
   case TRT_anf_rt_keep_more: return rt_keep_more(m, i, v, &r[i->d]);
+  case TRT_anf_rt_keep_mark: r[i->d] = 0; return true; // blocks stay until the run ends
+  case TRT_anf_rt_keep_release: return true;
   case TRT_anf_rt_stop: return rt_stop(m, i, v);
   case TRT_anf_rt_put: anfi_push(m->a, &m->leaf, v[0]); return true;
   case TRT_anf_rt_put_tensor: return rt_put_tensor(m, i, v);
