@@ -204,17 +204,23 @@ static void multiply_values(const block *b, texpr y) {
 
 /* scale qᵀ: parts of queries as rows */
 static texpr copy_queries(const block *b) {
+  const attend *a = b->a;
   anfi_low *L = b->L;
-  anfi_loop r, p;
-  texpr q = anfi_low_local(L, elem_of(b->a), b->a->d * b->n, "q");
-  anfi_low_loop(L, &r, b->n, "r");
-  anfi_low_loop(L, &p, b->a->d, "p");
-  texpr i = anfi_low_atom(L, anfi_ix_add(L, b->first, r.var));
-  texpr x = anfi_attend_element(b->a, b->a->query, i, p.var, b->dt);
-  put(b, q, anfi_ix_add(L, anfi_ix_mulc(L, p.var, b->n), r.var),
-      anfi_t_mul(L->t, x, constant(b, b->a->scale)));
-  anfi_low_loop_end(L, &p);
-  anfi_low_loop_end(L, &r);
+  anfi_loop i;
+  texpr q = anfi_low_local(L, elem_of(a), a->d * b->n, "q");
+  anfi_pt from = anfi_attend_point(a, a->query, b->first, anfi_ix(L, 0));
+  anfi_low_transpose(L, &(anfi_transposed){.elem = elem_of(a),
+                                           .from = a->query->tensor,
+                                           .from0 = anfi_low_atom(L, anfi_pt_linear(L, &from)),
+                                           .from_ld = a->d,
+                                           .rows = b->n,
+                                           .cols = a->d,
+                                           .to = q,
+                                           .to0 = anfi_ix(L, 0),
+                                           .to_ld = b->n});
+  anfi_low_loop(L, &i, a->d * b->n, "i");
+  put(b, q, i.var, anfi_t_mul(L->t, get(b, q, i.var), constant(b, a->scale)));
+  anfi_low_loop_end(L, &i);
   return q;
 }
 
@@ -223,8 +229,8 @@ typedef struct pair {
   anfi_loop j, r;
   texpr at; // in scores
 } pair;
-static void open_pairs(const block *b, pair *p) {
-  anfi_low_loop_range(b->L, &p->j, anfi_ix(b->L, 0), b->keys, 1, "j");
+static void open_pairs(const block *b, texpr from, pair *p) {
+  anfi_low_loop_range(b->L, &p->j, from, b->keys, 1, "j");
   anfi_low_loop(b->L, &p->r, b->n, "r");
   p->at = anfi_low_atom(b->L, anfi_ix_add(b->L, anfi_ix_mulc(b->L, p->j.var, b->n), p->r.var));
 }
@@ -233,10 +239,11 @@ static void close_pairs(const block *b, pair *p) {
   anfi_low_loop_end(b->L, &p->j);
 }
 
+/* Without a mask all queries of the block see the keys up to its first. */
 static void mask_scores(const block *b) {
   anfi_low *L = b->L;
   pair p;
-  open_pairs(b, &p);
+  open_pairs(b, b->a->mask ? anfi_ix(L, 0) : b->first, &p);
   texpr i = anfi_low_atom(L, anfi_ix_add(L, b->first, p.r.var));
   texpr x = anfi_low_let(L, get(b, b->score, p.at), "x");
   if (b->a->mask) x = anfi_attend_masked(b->a, x, i, p.j.var, b->dt);
@@ -246,40 +253,61 @@ static void mask_scores(const block *b) {
   close_pairs(b, &p);
 }
 
+typedef texpr meeting(const block *b, texpr before, texpr score);
+
+/* to[query] = the scores of a query, met from `init` on key by key, for some queries at a time in registers. */
+static void meet_scores(const block *b, texpr to, texpr init, meeting *meet) {
+  enum { MOST = 32 };
+  anfi_low *L = b->L;
+  tstore *t = L->t;
+  anfi_loop j;
+  tdtype d = init->dtype;
+  d.lanes = MOST;
+  for (uint64_t r = 0; r < b->n; r += d.lanes) {
+    while (d.lanes > b->n - r) d.lanes /= 2;
+    texpr first = d.lanes > 1 ? anfi_t_intrin(t, TI_broadcast, d, 1, &init, (tattrs){0}) : init;
+    texpr acc = anfi_low_var(L, d, "acc", first), place = anfi_ix(L, r);
+    anfi_low_loop_range(L, &j, anfi_ix(L, 0), b->keys, 1, "j");
+    texpr at = anfi_ix_addc(L, anfi_ix_mulc(L, j.var, b->n), (int64_t)r);
+    texpr x = anfi_low_let(L, anfi_t_at(t, b->score, 1, &at, d.lanes, 0, NULL), "x");
+    anfi_low_set(L, acc, meet(b, acc, x));
+    anfi_low_loop_end(L, &j);
+    anfi_low_set(L, anfi_t_at(t, to, 1, &place, d.lanes, 0, NULL), acc);
+  }
+}
+
+/* NaN may be left aside: its exponential is NaN, whatever the greatest score is. */
+static texpr greater(const block *b, texpr top, texpr x) {
+  return anfi_t_select(b->L->t, bin(b, TX_cmp_gt, x, top), x, top);
+}
+
 /* The greatest score of each query; 0 of those that may attend to nothing, whose exponentials are 0 then. */
 static void find_greatest(const block *b) {
   anfi_low *L = b->L;
   anfi_loop r;
-  pair p;
   texpr least = constant(b, -INFINITY);
-  fill(b, b->top, b->n, least);
-  open_pairs(b, &p);
-  texpr x = anfi_low_let(L, get(b, b->score, p.at), "x"),
-        top = anfi_low_let(L, get(b, b->top, p.r.var), "top");
-  texpr more = bin(b, TX_logic_or, bin(b, TX_cmp_gt, x, top), bin(b, TX_cmp_ne, x, x));
-  put(b, b->top, p.r.var, anfi_t_select(L->t, more, x, top));
-  close_pairs(b, &p);
+  meet_scores(b, b->top, least, greater);
   anfi_low_loop(L, &r, b->n, "r");
-  top = anfi_low_let(L, get(b, b->top, r.var), "top");
+  texpr top = anfi_low_let(L, get(b, b->top, r.var), "top");
   put(b, b->top, r.var, anfi_t_select(L->t, bin(b, TX_cmp_eq, top, least), constant(b, 0), top));
   anfi_low_loop_end(L, &r);
+}
+
+static texpr sum_of(const block *b, texpr sum, texpr x) {
+  return anfi_t_add(b->L->t, sum, anfi_t_cast(b->L->t, sum->dtype, x));
 }
 
 /* Scores become exponentials; their sums. */
 static texpr add_exponentials(const block *b) {
   anfi_low *L = b->L;
   pair p;
-  open_pairs(b, &p);
+  open_pairs(b, anfi_ix(L, 0), &p);
   texpr x = anfi_t_sub(L->t, get(b, b->score, p.at), get(b, b->top, p.r.var));
   const char *exp = b->dt.elem == ANF_TIR_f32 ? "anf_exp32_fall" : "anf_exp64";
   put(b, b->score, p.at, anfi_low_help(L, exp, b->dt, 1, &x));
   close_pairs(b, &p);
   texpr sums = anfi_low_local(L, ANF_TIR_f64, b->n, "sums");
-  fill(b, sums, b->n, anfi_low_const(L, ANFI_F64, 0));
-  open_pairs(b, &p);
-  texpr e = anfi_t_cast(L->t, ANFI_F64, get(b, b->score, p.at));
-  put(b, sums, p.r.var, anfi_t_add(L->t, get(b, sums, p.r.var), e));
-  close_pairs(b, &p);
+  meet_scores(b, sums, anfi_low_const(L, ANFI_F64, 0), sum_of);
   return sums;
 }
 
