@@ -17,6 +17,7 @@ typedef struct attend {
   double scale;
   /* the current batch, if elements are narrower than f32: copies in f32, a row for each key; else NULL */
   texpr wide_key, wide_value;
+  texpr turned_value; // if there is a dot product for it: values in their type, a row for each part
   /* the current query */
   texpr at[ANF_MAX_RANK]; // of the batch, and the query
   texpr columns;          // keys: part p of key j is at p s + j
