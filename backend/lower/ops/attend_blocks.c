@@ -107,11 +107,12 @@ static texpr element_at(const block *b, texpr tensor, texpr i) {
   return anfi_t_addr(b->L->t, tensor, 1, &i);
 }
 
-static texpr widened(const attend *a, const anfi_view *x, uint64_t n) {
+/* A copy of keys or values of the current batch, of n parts. */
+static texpr copied(const attend *a, const anfi_view *x, anf_tir_elem e, uint64_t n) {
   anfi_low *L = a->L;
   anfi_loop j, p;
-  block b = {.a = a, .L = L, .dt = anfi_t_dt(ANF_TIR_f32)};
-  texpr to = anfi_low_local(L, ANF_TIR_f32, a->s * n, "wide");
+  block b = {.a = a, .L = L, .dt = anfi_t_dt(e)};
+  texpr to = anfi_low_local(L, e, a->s * n, "copy");
   anfi_low_loop(L, &j, a->s, "j");
   anfi_low_loop(L, &p, n, "p");
   put(&b, to, anfi_ix_add(L, anfi_ix_mulc(L, j.var, n), p.var),
@@ -122,14 +123,13 @@ static texpr widened(const attend *a, const anfi_view *x, uint64_t n) {
 }
 
 /* vᵀ of the current batch */
-static texpr turned(const attend *a, const anfi_view *v) {
+static texpr turned(const attend *a) {
   anfi_low *L = a->L;
   texpr to = anfi_low_local(L, stored(a), a->s * a->dv, "turned"), zero = anfi_ix(L, 0);
-  anfi_pt from = anfi_attend_point(a, v, zero, zero);
   anfi_low_transpose(L, &(anfi_transposed){.elem = stored(a),
-                                           .from = v->tensor,
-                                           .from0 = anfi_low_atom(L, anfi_pt_linear(L, &from)),
-                                           .from_ld = a->dv,
+                                           .from = a->values.tensor,
+                                           .from0 = anfi_attend_place(a, a->value, &a->values, zero),
+                                           .from_ld = a->values.ld,
                                            .rows = a->s,
                                            .cols = a->dv,
                                            .to = to,
@@ -138,25 +138,28 @@ static texpr turned(const attend *a, const anfi_view *v) {
   return to;
 }
 
-void anfi_attend_widen(attend *a) {
-  if (!is_narrow(a)) return;
-  if (has_dots(a)) {
-    a->turned_value = turned(a, a->value);
-    return;
-  }
-  a->wide_key = widened(a, a->key, a->d);
-  a->wide_value = widened(a, a->value, a->dv);
+/* Rows that are far apart in memory share few lines of the first cache, so several blocks read a copy. */
+void anfi_attend_copy(attend *a, uint64_t rows) {
+  bool dots = has_dots(a), wide = is_narrow(a) && !dots, often = a->l > rows;
+  anf_tir_elem e = dots ? stored(a) : elem_of(a);
+  if (wide || (often && a->keys.ld != a->d)) a->wide_key = copied(a, a->key, e, a->d);
+  if (dots) a->turned_value = turned(a);
+  else if (wide || (often && a->values.ld != a->dv)) a->wide_value = copied(a, a->value, e, a->dv);
 }
 
-/* The address of row `row` of the keys or values of the current batch. */
-static texpr row_of(const block *b, const anfi_view *x, texpr row) {
+static uint64_t key_ld(const attend *a) { return a->wide_key ? a->d : a->keys.ld; }
+static uint64_t value_ld(const attend *a) { return a->wide_value ? a->dv : a->values.ld; }
+
+/* The addresses of row `row` of the keys and the values of the current batch. */
+static texpr key_at(const block *b, texpr row) {
   const attend *a = b->a;
-  if (a->wide_key && x == a->key) return element_at(b, a->wide_key, anfi_ix_mulc(b->L, row, a->d));
-  if (a->wide_value && x == a->value)
-    return element_at(b, a->wide_value, anfi_ix_mulc(b->L, row, a->dv));
-  anfi_pt p = anfi_attend_point(b->a, x, row, anfi_ix(b->L, 0));
-  texpr i = anfi_low_atom(b->L, anfi_pt_linear(b->L, &p));
-  return anfi_t_addr(b->L->t, x->tensor, 1, &i);
+  if (a->wide_key) return element_at(b, a->wide_key, anfi_ix_mulc(b->L, row, a->d));
+  return element_at(b, a->keys.tensor, anfi_attend_place(a, a->key, &a->keys, row));
+}
+static texpr value_at(const block *b, texpr row) {
+  const attend *a = b->a;
+  if (a->wide_value) return element_at(b, a->wide_value, anfi_ix_mulc(b->L, row, a->dv));
+  return element_at(b, a->values.tensor, anfi_attend_place(a, a->value, &a->values, row));
 }
 
 /* size: num, m, n, k, lda, ldb, ldc, stride a, stride b; num: instead of the first, or NULL */
@@ -205,15 +208,15 @@ static void multiply_keys(const block *b, texpr q) {
   anfi_loop c;
   uint64_t whole = a->s / CHUNK * CHUNK, rest = a->s - whole;
   texpr zero = anfi_ix(L, 0), query = element_at(b, q, zero);
-  uint64_t size[] = {1, CHUNK, b->n, a->d, a->d, b->n, b->n, 0, 0};
+  uint64_t size[] = {1, CHUNK, b->n, a->d, key_ld(a), b->n, b->n, 0, 0};
   anfi_low_loop_range(L, &c, zero, b->chunks, 1, "c");
   texpr j = anfi_low_atom(L, anfi_ix_mulc(L, c.var, CHUNK));
-  product(b, row_of(b, a->key, j), query, element_at(b, b->score, anfi_ix_mulc(L, j, b->n)), size,
+  product(b, key_at(b, j), query, element_at(b, b->score, anfi_ix_mulc(L, j, b->n)), size,
           NULL, true, false);
   anfi_low_loop_end(L, &c);
   if (!open_rest(b)) return;
   size[1] = rest;
-  product(b, row_of(b, a->key, anfi_ix(L, whole)), query,
+  product(b, key_at(b, anfi_ix(L, whole)), query,
           element_at(b, b->score, anfi_ix(L, whole * b->n)), size, NULL, true, false);
   close_rest(b);
 }
@@ -227,9 +230,10 @@ static void multiply_values(const block *b, texpr y) {
   for (int k = 0; k < 2; k++) {
     texpr row = anfi_ix_mulc(L, at[k], b->n);
     x[k] = b->dots ? element_at(b, a->turned_value, at[k]) : element_at(b, b->score, row);
-    v[k] = b->dots ? element_at(b, b->weight, row) : row_of(b, a->value, at[k]);
+    v[k] = b->dots ? element_at(b, b->weight, row) : value_at(b, at[k]);
   }
-  uint64_t by_rows[] = {1, b->n, a->dv, CHUNK, b->n, a->dv, a->dv, CHUNK * b->n, CHUNK * a->dv},
+  uint64_t ld = value_ld(a),
+           by_rows[] = {1, b->n, a->dv, CHUNK, b->n, ld, a->dv, CHUNK * b->n, CHUNK * ld},
            turned[] = {1, a->dv, b->n, CHUNK, a->s, b->n, b->n, CHUNK, CHUNK * b->n},
            *size = b->dots ? turned : by_rows;
   if (whole) product(b, x[0], v[0], y, size, b->chunks, true, true);
@@ -265,11 +269,11 @@ static texpr copy_queries(const block *b) {
   anfi_low *L = b->L;
   anfi_loop i;
   texpr q = anfi_low_local(L, elem_of(a), a->d * b->n, "q");
-  anfi_pt from = anfi_attend_point(a, a->query, b->first, anfi_ix(L, 0));
+  texpr from = anfi_attend_place(a, a->query, &a->queries, b->first);
   anfi_low_transpose(L, &(anfi_transposed){.elem = elem_of(a),
-                                           .from = a->query->tensor,
-                                           .from0 = anfi_low_atom(L, anfi_pt_linear(L, &from)),
-                                           .from_ld = a->d,
+                                           .from = a->queries.tensor,
+                                           .from0 = from,
+                                           .from_ld = a->queries.ld,
                                            .rows = b->n,
                                            .cols = a->d,
                                            .to = q,
