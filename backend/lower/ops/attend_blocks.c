@@ -52,9 +52,7 @@ static uint64_t rows_for(anf_tir_elem e, uint64_t l, uint64_t s, uint64_t d, uin
   return rows < l ? rows : l;
 }
 
-uint64_t anfi_attend_rows(const attend *a) {
-  return rows_for(stored(a), a->l, a->s, a->d, a->dv);
-}
+uint64_t anfi_attend_rows(const attend *a) { return rows_for(stored(a), a->l, a->s, a->d, a->dv); }
 
 uint64_t anfi_attend_rows_of(const anf_node *n) {
   const anf_type *q = n->in[0].def->type, *k = n->in[1].def->type, *v = n->in[2].def->type;
@@ -126,15 +124,16 @@ static texpr copied(const attend *a, const anfi_view *x, anf_tir_elem e, uint64_
 static texpr turned(const attend *a) {
   anfi_low *L = a->L;
   texpr to = anfi_low_local(L, stored(a), a->s * a->dv, "turned"), zero = anfi_ix(L, 0);
-  anfi_low_transpose(L, &(anfi_transposed){.elem = stored(a),
-                                           .from = a->values.tensor,
-                                           .from0 = anfi_attend_place(a, a->value, &a->values, zero),
-                                           .from_ld = a->values.ld,
-                                           .rows = a->s,
-                                           .cols = a->dv,
-                                           .to = to,
-                                           .to0 = zero,
-                                           .to_ld = a->s});
+  anfi_low_transpose(L,
+                     &(anfi_transposed){.elem = stored(a),
+                                        .from = a->values.tensor,
+                                        .from0 = anfi_attend_place(a, a->value, &a->values, zero),
+                                        .from_ld = a->values.ld,
+                                        .rows = a->s,
+                                        .cols = a->dv,
+                                        .to = to,
+                                        .to0 = zero,
+                                        .to_ld = a->s});
   return to;
 }
 
@@ -211,13 +210,13 @@ static void multiply_keys(const block *b, texpr q) {
   uint64_t size[] = {1, CHUNK, b->n, a->d, key_ld(a), b->n, b->n, 0, 0};
   anfi_low_loop_range(L, &c, zero, b->chunks, 1, "c");
   texpr j = anfi_low_atom(L, anfi_ix_mulc(L, c.var, CHUNK));
-  product(b, key_at(b, j), query, element_at(b, b->score, anfi_ix_mulc(L, j, b->n)), size,
-          NULL, true, false);
+  product(b, key_at(b, j), query, element_at(b, b->score, anfi_ix_mulc(L, j, b->n)), size, NULL,
+          true, false);
   anfi_low_loop_end(L, &c);
   if (!open_rest(b)) return;
   size[1] = rest;
-  product(b, key_at(b, anfi_ix(L, whole)), query,
-          element_at(b, b->score, anfi_ix(L, whole * b->n)), size, NULL, true, false);
+  product(b, key_at(b, anfi_ix(L, whole)), query, element_at(b, b->score, anfi_ix(L, whole * b->n)),
+          size, NULL, true, false);
   close_rest(b);
 }
 
@@ -311,8 +310,7 @@ static void mask_scores(const block *b) {
   texpr x = anfi_low_let(L, get(b, b->score, p.at), "x");
   if (b->dots) x = anfi_low_let(L, anfi_t_mul(L->t, x, constant(b, a->scale)), "x");
   if (a->mask) x = anfi_attend_masked(a, x, i, p.j.var, b->dt);
-  if (a->causal)
-    x = anfi_t_select(L->t, bin(b, TX_cmp_lt, i, p.j.var), constant(b, -INFINITY), x);
+  if (a->causal) x = anfi_t_select(L->t, bin(b, TX_cmp_lt, i, p.j.var), constant(b, -INFINITY), x);
   put(b, b->score, p.at, x);
   close_pairs(b, &p);
 }
