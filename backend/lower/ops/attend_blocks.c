@@ -225,8 +225,8 @@ static void multiply_values(const block *b, texpr y) {
   const attend *a = b->a;
   anfi_low *L = b->L;
   uint64_t whole = a->s / CHUNK * CHUNK, rest = a->s - whole;
-  texpr x[2], v[2], at[2] = {anfi_ix(L, 0), anfi_ix(L, whole)};
-  for (int k = 0; k < 2; k++) {
+  texpr x[2] = {NULL}, v[2] = {NULL}, at[2] = {anfi_ix(L, 0), anfi_ix(L, whole)};
+  for (int k = whole ? 0 : 1; k < (rest ? 2 : 1); k++) {
     texpr row = anfi_ix_mulc(L, at[k], b->n);
     x[k] = b->dots ? element_at(b, a->turned_value, at[k]) : element_at(b, b->score, row);
     v[k] = b->dots ? element_at(b, b->weight, row) : value_at(b, at[k]);
