@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Attention of few queries to many keys, as in decoding with a cache, ours and PyTorch's scaled_dot_product_attention, and a few rows
+"""Attention, of few queries to many keys as in decoding with a cache among others, ours and PyTorch's scaled_dot_product_attention, and a few rows
 times 4096 x 4096 weights, one thread, in turn in one process: decode.py BUILD_DIR [NAME..]
 Medians in microseconds, the bytes of keys and values, or of weights, by the time, the same of a sum that reads as many bytes, and
-the largest difference of the results; PyTorch's products are of floats. It needs torch."""
+the largest difference of the results; PyTorch's products are of floats. It needs torch, and ml_dtypes for bf16."""
 import os
 import statistics
 import sys
@@ -18,7 +18,7 @@ import torch  # noqa: E402
 import anfora  # noqa: E402
 
 TURNS = 41
-# heads, queries, keys, parts of a query, element type
+# heads, queries, keys, parts of a query, element type; "in place": heads are the last dim but one, and are transposed
 SHAPES = {
     "12 x 1 to 1024, f32": (12, 1, 1024, 64, "f4"),
     "12 x 1 to 8192, f32": (12, 1, 8192, 64, "f4"),
@@ -26,6 +26,13 @@ SHAPES = {
     "12 x 1 to 1024, f16": (12, 1, 1024, 64, "f2"),
     "12 x 384 to 384, f32": (12, 384, 384, 64, "f4"),
     "12 x 384 to 384, f16": (12, 384, 384, 64, "f2"),
+    "64 x 384 to 384, f32": (64, 384, 384, 64, "f4"),
+    "64 x 384 to 384, bf16": (64, 384, 384, 64, "bf16"),
+    "64 x 384 to 384, f32, causal": (64, 384, 384, 64, "f4"),
+    "64 x 384 to 384, bf16, causal": (64, 384, 384, 64, "bf16"),
+    "64 x 384 to 384, f32, in place": (64, 384, 384, 64, "f4"),
+    "64 x 384 to 384, bf16, in place": (64, 384, 384, 64, "bf16"),
+    "16 x 1 to 2048, f32, in place": (16, 1, 2048, 128, "f4"),
 }
 
 
@@ -37,18 +44,22 @@ def clock(run):
 
 def compare(name, folder):
     heads, queries, keys, parts, dtype = SHAPES[name]
-    source = np.random.default_rng(0)
-    q, k, v = (source.standard_normal((heads, n, parts)).astype(dtype) for n in (queries, keys, keys))
+    source, transposed, causal = np.random.default_rng(0), "in place" in name, "causal" in name
+    if half := dtype == "bf16":
+        import ml_dtypes
+        dtype = ml_dtypes.bfloat16
+    q, k, v = (source.standard_normal((n, heads, parts) if transposed else (heads, n, parts)).astype(dtype) for n in (queries, keys, keys))
     path = os.path.join(folder, "attention.anf")
     with open(path, "w", encoding="utf-8") as f:
-        f.write("def main(q, k, v) { Attention(q, k, v) }\n")
+        args = ", ".join(f"Transpose({x}, (1, 0, 2))" if transposed else x for x in "qkv")
+        f.write(f"def main(q, k, v) {{ Attention({args}, causal={str(causal).lower()}) }}\n")
     ours = anfora.read(path).main
-    t = [torch.from_numpy(x) for x in (q, k, v)]
+    t = [torch.from_numpy(x.astype("f4")).bfloat16() if half else torch.from_numpy(x) for x in (q, k, v)]
+    t = [(x.transpose(0, 1) if transposed else x)[None] for x in t]
     read = np.ones(2 * k.nbytes // 4, "f4")
-    ways = [lambda: np.asarray(ours(q, k, v)), lambda: torch.nn.functional.scaled_dot_product_attention(*t).numpy(), lambda: read.sum()]
-    got, want = (way() for way in ways[:2])
-    error = np.abs(got.astype("f4") - want.astype("f4")).max()
-    if not error < (1e-5 if dtype == "f4" else 1e-2):
+    ways = [lambda: np.asarray(ours(q, k, v)), lambda: torch.nn.functional.scaled_dot_product_attention(*t, is_causal=causal), lambda: read.sum()]
+    error = np.abs(ways[0]().astype("f4") - ways[1]()[0].float().numpy()).max()
+    if not error < (1e-5 if dtype == "f4" else 4e-2 if half else 1e-2):
         sys.exit(f"{name}: wrong by {error:.1e}")
     times = [[clock(way) for way in ways] for _ in range(TURNS)]
     here, there, bound = (statistics.median(x) for x in zip(*times))

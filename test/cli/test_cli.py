@@ -92,9 +92,12 @@ def test_running():
     check("--explain", anfora("run", "fused.anf:sums", "[[1,2],[3,4]]", "--explain"), out=re.compile("^296[.]14"),
           err=r"^sums\n  computed where it is read: Exp 1:19\n  computed where it is read: Mul 1:26\n  Sum 1:15\npasses of ")
     with open("attend.anf", "w", encoding="utf-8") as f:
-        f.write("def many(q: bf16[2, 40, 16], k: bf16[2, 70, 16]) { Attention(q, k, k) }\ndef few(q: f32[2, 1, 4], k: f32[2, 7, 4]) { Attention(q, k, k) }\n")
+        f.write("def many(q: bf16[2, 40, 16], k: bf16[2, 70, 16]) { Attention(q, k, k) }\ndef few(q: f32[2, 1, 4], k: f32[2, 7, 4]) { Attention(q, k, k) }\n"
+                "def heads(q: f32[4, 20, 80], k: f32[70, 4, 80]) { h = Transpose(k, (1, 0, 2)); Attention(Exp(q), h, h) }\n")
     for name, how in (("many", "by kernels for 32 queries at a time"), ("few", "each query by itself, in double")):
         check(f"--explain of attention, {name}", anfora("build", f"attend.anf:{name}", "--explain"), out="", err=rf"^{name}\n  Attention \d:\d+, {how}\n")
+    check("attention of computed queries and of heads where they lie, by products", anfora("print", "attend.anf:heads", "--as", "tir"),
+          out=re.compile(r"(?s)tensor t: \[f32 \* 6400\](?!.*tensor t_1).*brgemm\(&k\[.*brgemm\(&scores\[0UL\], &k\["))
     check("--explain of rows",
           anfora("build", "fused.anf:rows", "--sig", "f32[8, 64], f32[64, 64]", "--explain"), out="",
           err=r"^rows\n  one loop over 8 rows: Mul 2:40, LayerNorm 2:22, Add 2:58, Softmax 2:48\n"

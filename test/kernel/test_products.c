@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Whole programs with products of bytes and of bf16, compiled for kernels with dot products and tiles, against the
  * reference interpreter: bytes exactly, bf16 within one rounding of it and the error of a sum in f32; the right operand
- * given with each call, and fixed. test_products [EVERY]: one of EVERY cases. */
+ * given with each call, and fixed; attention of bf16. test_products [EVERY]: one of EVERY cases. */
 #include "test/unit/program.h"
 
 #include <math.h>
@@ -118,9 +118,28 @@ static void pairs(void **state) {
   for (size_t i = 0; i < ANFI_LEN(p); i++) check(*state, &p[i], ANF_BF16, ANF_BF16);
 }
 
+/* Of 65 keys, more than a chunk and no pairs; of an odd part of a query; of too few queries; some keys and all of a query masked. */
+static void attention(void **state) {
+#define ATTEND(q, k, v, more) "def f(a, b) { Attention(" q ", " k ", " v more ") }"
+#define ROOM(shape)           "\ndef size(a, b) { Full(8.0, shape=" shape ") }"
+  static const program p[] = {
+      {.text = ATTEND("a[0:49, 0:20]", "a[0:65, 20:40]", "a[0:65, 100:124]", "") ROOM("(49, 24)")},
+      {.text = ATTEND("a[0:65, 0:20]", "a[0:65, 20:40]", "a[0:65, 100:124]",
+                      ", causal=true, scale=-2.5") ROOM("(65, 24)")},
+      {.text = ATTEND("a[0:17, 0:64]", "Reshape(a[:, 0:300], (300, 66))[:, 0:64]",
+                      "Reshape(a[:, 0:300], (300, 66))[:, 50:65]", "") ROOM("(17, 15)")},
+      {.text = ATTEND("a[0:33, 0:21]", "a[:, 20:41]", "a[:, 100:109]", "") ROOM("(33, 9)")},
+      {.text = ATTEND("a[0:15, 0:64]", "a[:, 20:84]", "a[:, 100:109]", "") ROOM("(15, 9)")},
+      {.text = ATTEND("a[0:33, 0:48]", "a[:, 20:68]", "a[:, 100:109]",
+                      ", (a[0:33, 0:66] > -0.5) & (a[0:33, 200:201] > 0), causal=true")
+           ROOM("(33, 9)")}};
+  for (size_t i = 0; i < ANFI_LEN(p); i++) check(*state, &p[i], ANF_BF16, ANF_BF16);
+}
+
 int main(int argc, char **argv) {
   if (argc > 1) every = strtoul(argv[1], NULL, 10);
   const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(bytes, setup, teardown),
-                                     cmocka_unit_test_setup_teardown(pairs, setup, teardown)};
+                                     cmocka_unit_test_setup_teardown(pairs, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(attention, setup, teardown)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -347,15 +347,16 @@ static bool is_static(const anf_type *t) {
   return t->n >= 2 && anfi_type_elements(t, &n) && n > 0;
 }
 
-/* Operand of a product that is a view of a tensor in memory with contiguous rows or columns: kernels read it there
- * (gemm/contract.c), and no copy is made. */
+/* Operand of a product that is a view of a tensor in memory with contiguous rows or columns, or of an Attention, with contiguous
+ * rows: kernels read it there (gemm/contract.c, ops/attend.c), and no copy of it is made, or one of a matrix at a time. */
 static bool is_strided_operand(const anf_node *user, size_t i, const anf_node *x) {
   enum { CHAIN = 4 };
   const anf_node *chain[CHAIN], *of = x;
   int64_t stride[ANF_MAX_RANK];
   int n = 0;
-  bool whole = true;
-  if (!(anfi_is_op(user, ANF_OP_MatMul) || (anfi_is_op(user, ANF_OP_Linear) && i == 1)) || i > 1)
+  bool whole = true, attends = anfi_is_op(user, ANF_OP_Attention) && i < 3;
+  if (!attends && !(anfi_is_op(user, ANF_OP_MatMul) && i < 2) &&
+      !(anfi_is_op(user, ANF_OP_Linear) && i == 1))
     return false;
   for (; n < CHAIN && has(of, ANFI_PART | ANFI_PERMUTES); of = of->in[0].def) {
     if (!of->type || of->type->kind != ANF_TYPE_TENSOR || !is_static(of->type)) return false;
@@ -368,7 +369,7 @@ static bool is_strided_operand(const anf_node *user, size_t i, const anf_node *x
     if (!strides_of(chain[--n], stride)) return false;
   const int64_t *dims = x->type->dims, *last = stride + x->type->n - 2;
   int64_t rows = dims[x->type->n - 2], cols = dims[x->type->n - 1];
-  return (last[1] == 1 && last[0] >= cols) || (last[0] == 1 && last[1] >= rows);
+  return (last[1] == 1 && last[0] >= cols) || (!attends && last[0] == 1 && last[1] >= rows);
 }
 
 bool anfi_low_is_operand(const anf_node *n) {

@@ -5,6 +5,7 @@
  * side by side, so that they are vectors: for this keys are copied with their parts as rows. What is added up in one
  * number keeps its order. Causal rows end at the query. */
 #include "backend/lower/ops/attend.h"
+#include "ir/ops/kernel.h"
 
 enum { AT_ONCE = 4 }; // parts of a query that one pass over the scores takes
 
@@ -13,20 +14,29 @@ static texpr bin(const attend *a, tkind k, texpr x, texpr y) {
   return anfi_t_bin(a->L->t, k, x, y);
 }
 
-anfi_pt anfi_attend_point(const attend *a, const anfi_view *x, texpr row, texpr col) {
+/* The index along each dim of x of element (row, col) of the matrix that belongs to the current batch. */
+static void digits(const attend *a, const anfi_view *x, texpr row, texpr col, texpr *at) {
   const anf_type *t = x->type;
   size_t r = a->q->type->n;
-  texpr at[ANF_MAX_RANK];
   for (size_t k = 0; k < t->n; k++) {
     size_t d = r - t->n + k; // dim of the result
     texpr i = d + 2 < r ? a->at[d] : d + 1 < r ? row : col;
     at[k] = t->dims[k] == 1 ? anfi_ix(a->L, 0) : i;
   }
-  return anfi_pt_of(t->n, t->dims, at);
+}
+
+texpr anfi_attend_place(const attend *a, const anfi_view *x, const attend_memory *m, texpr row) {
+  texpr at[ANF_MAX_RANK], from = anfi_ix(a->L, (uint64_t)m->base);
+  digits(a, x, row, anfi_ix(a->L, 0), at);
+  for (size_t k = 0; k < x->type->n; k++)
+    from = anfi_ix_add(a->L, from, anfi_ix_mulc(a->L, at[k], (uint64_t)m->stride[k]));
+  return anfi_low_atom(a->L, from);
 }
 
 texpr anfi_attend_element(const attend *a, const anfi_view *x, texpr row, texpr col, tdtype as) {
-  anfi_pt p = anfi_attend_point(a, x, row, col);
+  texpr at[ANF_MAX_RANK];
+  digits(a, x, row, col, at);
+  anfi_pt p = anfi_pt_of(x->type->n, x->type->dims, at);
   return anfi_low_atom(a->L, anfi_t_cast(a->L->t, as, anfi_view_at(a->L, x, &p).re));
 }
 
@@ -167,11 +177,33 @@ static const anfi_view *held(anfi_low *L, anfi_view *v) {
   return v;
 }
 
+/* Is v a slice or a permutation of a tensor in memory whose rows are contiguous there, such as heads that are transposed? */
+static bool is_strided(const anfi_view *v, attend_memory *m) {
+  const anf_type *t = v->type;
+  if (v->kind != VIEW_LAZY || v->tensor || !v->n) return false;
+  m->tensor = anfi_map_strides(v, &m->base, m->stride);
+  if (!m->tensor || m->base < 0 || m->stride[t->n - 1] != 1) return false;
+  for (size_t k = 0; k < t->n; k++)
+    if (m->stride[k] < 0) return false;
+  return m->stride[t->n - 2] >= t->dims[t->n - 1];
+}
+
+/* An operand that is in memory: where it is, or else in a tensor of its own. */
+static const anfi_view *in_memory(anfi_low *L, anfi_view *v, attend_memory *m) {
+  const anf_type *t = v->type;
+  if (!is_strided(v, m)) {
+    m->tensor = anfi_view_force(L, v), m->base = 0;
+    anfi_dense_strides(t->n, t->dims, m->stride);
+  }
+  m->ld = (uint64_t)m->stride[t->n - 2];
+  return v;
+}
+
 static void plan(attend *a, anfi_low *L, const anfi_low_op *q) {
   *a = (attend){.L = L, .q = q, .causal = anfi_attr_bool(q->attr[0])};
-  a->query = held(L, q->in[0]);
-  a->key = held(L, q->in[1]);
-  a->value = held(L, q->in[2]);
+  a->query = in_memory(L, q->in[0], &a->queries);
+  a->key = in_memory(L, q->in[1], &a->keys);
+  a->value = in_memory(L, q->in[2], &a->values);
   a->mask = q->n > 3 && q->in[3] ? held(L, q->in[3]) : NULL;
   const anf_type *tq = a->query->type, *tk = a->key->type, *tv = a->value->type;
   a->l = (uint64_t)tq->dims[tq->n - 2];
@@ -237,7 +269,7 @@ bool anfi_lower_attention(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   uint64_t rows = anfi_attend_rows(&a);
   for (size_t k = 0; k + 1 < r; k++) {
     bool last = k + 2 == r;
-    if (last && rows) anfi_attend_widen(&a);
+    if (last && rows) anfi_attend_copy(&a, rows);
     if (last && a.s && !rows) copy_keys(&a);
     anfi_low_loop(L, &loop[k], last && rows ? (a.l + rows - 1) / rows : (uint64_t)q->type->dims[k],
                   "i");
