@@ -57,7 +57,8 @@ static bool sliced_by_data(const cut *c, const anf_node *n) {
 
 static bool shapes_from_data(const cut *c, const anf_node *n) {
   if (c->at >= ANFI_CUT_CHOICES && chosen_by_data(c, n)) return true;
-  if (c->at >= ANFI_CUT_SLICES && anfi_is_op(n, ANF_OP_GetItem) && sliced_by_data(c, n)) return true;
+  if (c->at >= ANFI_CUT_SLICES && anfi_is_op(n, ANF_OP_GetItem) && sliced_by_data(c, n))
+    return true;
   if (n->kind == ANFI_CALL || anfi_is_op(n, ANF_OP_Partial)) return shapes_from_argument(c, n);
   for (size_t i = n->u.attrs ? anfi_arg_count(n) : n->nin; i < n->nin; i++)
     if (!is_known(c, n->in[i].def)) return true;
