@@ -41,7 +41,7 @@ STRINGS = {"mode": ["constant", "reflect", "edge", "wrap", "nearest", "linear", 
            "equation": ["ij,jk->ik", "bij,bjk->bik", "ii->i", "ij->ji", "i,j->ij", "...ij,...jk->...ik", "ij->", "bhwc,bkc->bhwk"], "keep_aspect_ratio_policy": ["stretch", "not_larger", "not_smaller"]}
 SMALL = {"axis": (-3, 3), "keepdims": (0, 1), "noop_with_empty_axes": (0, 1), "group": (1, 2), "hidden_size": (2, 3), "k": (-1, 2), "upper": (0, 1), "batch_dims": (0, 1),
          "num_outputs": (1, 3), "block_size": (2, 2), "blocksize": (2, 2), "num_groups": (1, 4), "size": (1, 4), "p": (1, 3), "start": (-2, 2), "end": (-1, 3), "allowzero": (0, 1),
-         "q_num_heads": (1, 4), "kv_num_heads": (1, 2), "num_heads": (1, 2), "output_height": (1, 3), "output_width": (1, 3), "sampling_ratio": (0, 2), "ignore_index": (-1, 2)}
+         "q_num_heads": (1, 4), "kv_num_heads": (1, 2), "num_heads": (1, 2), "output_height": (1, 3), "output_width": (1, 3), "sampling_ratio": (0, 2), "ignore_index": (-1, 2), "stash_type": (1, 1)}
 PER_DIM = {"kernel_shape": (1, 3), "strides": (1, 2), "dilations": (1, 2), "output_padding": (0, 1)}
 SIZES = {"axes": (-2, 2), "shape": (-1, 4), "starts": (-3, 3), "ends": (-4, 5), "steps": (-2, 2), "pads": (0, 2), "split": (1, 2), "repeats": (0, 2), "k": (0, 3), "K": (0, 3),
          "sizes": (1, 6), "axis": (-2, 2), "depth": (1, 5), "indices": (-2, 2), "size": (2, 6), "limit": (0, 6), "delta": (1, 2), "start": (0, 3), "sequence_lens": (1, 3),
