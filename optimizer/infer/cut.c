@@ -121,6 +121,21 @@ static void find_mid(cut *c) {
   }
 }
 
+/* The first op of the tail, which says why there is one. */
+static const anf_node *first_late(const cut *c) {
+  const anfi_graph_info *gi = &c->an->graphs[c->g->id];
+  size_t k = 0;
+  while (!c->late[gi->order.at[k]->id]) k++;
+  return gi->order.at[k];
+}
+
+/* A program of which nothing is compiled is no use, but for slices, which people write as they do x[mask]. */
+static bool is_worth(const cut *c) {
+  const anf_node *first = first_late(c);
+  bool slice = anfi_is_op(first, ANF_OP_GetItem) || anfi_is_op(first, ANF_OP_Slice);
+  return c->mid.n || (c->at == ANFI_CUT_SLICES && slice);
+}
+
 static bool find_cut(cut *c) {
   const anfi_graph_info *gi = &c->an->graphs[c->g->id];
   c->need = anfi_find_own_needs(anfi_infer_new(c->m));
@@ -130,15 +145,7 @@ static bool find_cut(cut *c) {
   for (size_t k = 0; k < gi->order.n; k++) classify(c, gi->order.at[k]);
   if (!c->late[c->g->result->id]) return false;
   find_mid(c);
-  return true;
-}
-
-/* The first op of the tail, which says why there is one. */
-static const anf_node *first_late(const cut *c) {
-  const anfi_graph_info *gi = &c->an->graphs[c->g->id];
-  size_t k = 0;
-  while (!c->late[gi->order.at[k]->id]) k++;
-  return gi->order.at[k];
+  return is_worth(c);
 }
 
 /* Each check stays in one part. */

@@ -17,8 +17,8 @@ typedef struct anfi_cut {
  * data choose, too, which may be of several sizes. */
 typedef enum anfi_cut_at { ANFI_CUT_ATTRIBUTES, ANFI_CUT_SLICES, ANFI_CUT_CHOICES } anfi_cut_at;
 
-/* The parts of g, in a module of their own, the frame's. The head may give nothing. False: no size depends on data, the program has
- * effects, or there is an error. */
+/* The parts of g, in a module of their own, the frame's. False: no size depends on data, nothing comes before
+ * the first that does and it is no slice's, the program has effects, or there is an error. */
 bool anfi_cut_at_sizes(anf_graph *g, anfi_cut_at at, anfi_cut *out);
 
 #endif
