@@ -61,6 +61,19 @@ def test_training_a_program():
     assert abs(float(step.params["w"]) - 2) < 0.05 and step.losses[-1] < 1e-2
 
 
+def test_sizes_that_an_array_gives():
+    """A program of a file has no static_argnums: code is made for the numbers of each call that decide sizes."""
+    m = anfora.read(written("def zeros(n: i64[2]) { Zeros((n[0], n[1]), dtype=f64) }\ndef bad(n: i64[2]) { Zeros((n[0], n[5]), dtype=f64) }\n"))
+    for shape in ((2, 3), (0, 1), (2, 3), (4, 4), (5, 1), (6, 2)):
+        assert np.asarray(m.zeros(np.array(shape))).tolist() == np.zeros(shape).tolist()
+    try:
+        m.bad(np.array([1, 2]))
+    except anfora.AnforaError as e:
+        assert "[E0404]" in str(e), e
+    else:
+        raise AssertionError("an index outside")
+
+
 def test_saved_functions():
     captured = np.ones(2)
 
