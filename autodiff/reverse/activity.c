@@ -139,8 +139,9 @@ static void note_callees(anfi_j *j, readings *all, const anfi_use *u) {
 /* Does the use take items out of an array? Otherwise notes what it passes the array to. */
 static bool reads_items(anfi_j *j, readings *all, const anfi_use *u) {
   const anf_node *n = u->user;
-  if (n->kind == ANFI_APPLY) return n->op == ANF_OP_Loop || takes_items(u);
-  if (n->kind == ANFI_CALL) note_callees(j, all, u);
+  bool call = n->kind == ANFI_CALL || anfi_is_op(n, ANF_OP_Recompute);
+  if (call) note_callees(j, all, u);
+  else if (n->kind == ANFI_APPLY) return n->op == ANF_OP_Loop || takes_items(u);
   return false;
 }
 
@@ -209,13 +210,6 @@ static bool branch_hands_on(const anf_node *n, uint32_t i) {
   return false;
 }
 
-bool anfi_j_repeated(const anfi_jspec *s) {
-  bool repeated = s->splice;
-  for (size_t i = 0; i < s->jg->g->params.n; i++)
-    repeated |= (s->constant[i] & (ANFI_J_ADDS | ANFI_J_REPEATED)) != 0;
-  return repeated;
-}
-
 /* Arguments that are constants of the callees: those that are constants here, and arrays that a recursion passes on
  * unchanged. In an iteration, callees also add to the adjoints of arrays that they read by index, and branches to those that they give. An argument passed twice
  * sums its adjoint at the first one. */
@@ -270,7 +264,7 @@ static void call_back(anfi_j *j, const anf_node *n, const bool *given) {
  * it calls, only reads items of it, its parameter i? Then the inner loop saves the items: as its invariant, the array would be
  * saved whole in each iteration around. */
 static bool is_read_of_state(anfi_j *j, const anf_node *arg, const anf_graph *step, size_t i) {
-  if (!anfi_j_repeated(j->now) || !is_array(arg)) return false;
+  if (!anfi_j_repeated(j->now) || j->now->plan.again || !is_array(arg)) return false;
   if (arg->kind == ANFI_PARAM && j->now->constant[arg->u.index] & ANFI_J_CONSTANT) return false;
   return graph_only_reads_items(j, step, (uint32_t)i);
 }
@@ -312,9 +306,11 @@ static void loop_back(anfi_j *j, const anf_node *n, const bool *useful) {
   }
   for (size_t i = 0; i < p.l.ns; i++)
     if (anfi_loop_counts(&p.l, i, &by)) constant[p.l.nw + i] = ANFI_J_CONSTANT;
+  anfi_jplan plan = j->now->plan;
+  plan.again = false;
   anfi_jspec *s;
   do {
-    s = anfi_jspec_of(j, p.l.step, p.in, given, constant, &j->now->plan, true);
+    s = anfi_jspec_of(j, p.l.step, p.in, given, constant, &plan, true);
     anfi_flow_use(&j->flow, &s->flow);
   } while (anfi_flow_merge(given, s->flow.out + p.pw, p.ps));
   use_args(j, n, p.l.first_w, loop_uses(j, n, &p, ask_back(j, n, 0, s)->flow.out, given));
@@ -352,14 +348,15 @@ anfi_jplan anfi_plan_of(const anfi_j *j, const anf_node *n, bool *arguments) {
   if (!p.rounds && !p.memory) p = j->now->plan;
   p.products = strcmp(keep, "products") == 0;
   *arguments = strcmp(keep, "arguments") == 0;
+  p.again = *arguments || j->now->plan.again;
   return p;
 }
 
 static void recompute_back(anfi_j *j, const anf_node *n, const bool *given) {
   bool arguments;
   anfi_jplan plan = anfi_plan_of(j, n, &arguments);
-  anfi_jspec *s = anfi_jspec_of(j, callee(n, 0), anfi_flow_join_args(&j->flow, n, 1), given, NULL,
-                                &plan, false);
+  anfi_jspec *s = anfi_jspec_of(j, callee(n, 0), anfi_flow_join_args(&j->flow, n, 1), given,
+                                constants(j, n), &plan, false);
   use_args(j, n, 1, ask_back(j, n, 0, s)->flow.out);
 }
 

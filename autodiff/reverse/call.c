@@ -357,7 +357,8 @@ static anf_node *backward_known(anfi_jbuild *q, const anfi_jspec *s, anf_node *c
 
 /* ▶ and ◀ one after the other, in b; `effects`: those of ▶ happen. */
 static anf_node *run_both(anfi_jbuild *q, const anfi_jspec *s, bool effects, anf_node *const *args,
-                          size_t ngiven, anf_node *const *given) {
+                          size_t ngiven, anf_node *const *given, size_t nsum,
+                          anf_node *const *sum) {
   const anf_type *const *t;
   size_t count = residual_types(q, s, &t), np = s->jg->g->params.n;
   const anf_type *value = anfi_ad_type_of(q->ad, s->jg->g->result);
@@ -365,7 +366,7 @@ static anf_node *run_both(anfi_jbuild *q, const anfi_jspec *s, bool effects, anf
   if (effects) anfi_add_effect(q->b, c);
   anf_node **residual = ANFI_NEW_N(q->j->a, anf_node *, count + 1);
   for (size_t i = 0; i < count; i++) residual[i] = anfi_ad_get(q->ad, q->b, c, i + 1);
-  return backward_known(q, s, residual, args, ngiven, given, 0, NULL);
+  return backward_known(q, s, residual, args, ngiven, given, nsum, sum);
 }
 
 static anf_node *fence(anfi_jbuild *q, anf_node *x, size_t id) {
@@ -389,9 +390,11 @@ static void backward_recompute(anfi_jbuild *q, anf_node *n, size_t ngiven, anf_n
     residual[i] = q->residual[anfi_position(q, n)][i];
     if (plan.products) residual[i] = fence(q, residual[i], n->id);
   }
+  anf_node **sum = ANFI_NEW_N(q->j->a, anf_node *, anfi_nwant(s->jg) + 1);
+  size_t nsum = sums(q, s, n, sum);
   distribute(q, n, 1, s, 0,
-             arguments ? run_both(q, s, false, args, ngiven, given)
-                       : backward_known(q, s, residual, args, ngiven, given, 0, NULL));
+             arguments ? run_both(q, s, false, args, ngiven, given, nsum, sum)
+                       : backward_known(q, s, residual, args, ngiven, given, nsum, sum));
 }
 
 /* The leaves of the rule's result are adjoints of the arguments, in order. */
@@ -425,7 +428,7 @@ static bool backward_custom_jvp(anfi_jbuild *q, anf_node *n, size_t ngiven,
   anf_node *args[3] = {anfi_primal(q, n->in[4].def), x,
                        anfi_of_leaves(q->ad, q->b, anfi_ad_type_of(q->ad, x), x, none)};
   bool good, effects = anfi_rule_effects(q->ad, n, s->jg->g, &good);
-  if (good) distribute(q, n, 6, s, 2, run_both(q, s, effects, args, ngiven, given));
+  if (good) distribute(q, n, 6, s, 2, run_both(q, s, effects, args, ngiven, given, 0, NULL));
   return good;
 }
 

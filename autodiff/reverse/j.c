@@ -60,7 +60,7 @@ static bool same_flags(const uint8_t *a, const uint8_t *b, size_t n) {
 
 static bool same_plan(const anfi_jplan *a, const anfi_jplan *b) {
   return a->products == b->products && a->tree == b->tree && a->rounds == b->rounds &&
-         a->memory == b->memory;
+         a->memory == b->memory && a->again == b->again;
 }
 
 static bool is_spec(const anfi_jspec *s, const anfi_jfamily *family, const bool *want,
@@ -99,15 +99,26 @@ static bool *mask_in(anfi_j *j, anfi_jfamily *f, const anfi_jgraph *jg, const bo
   return mask;
 }
 
+static bool any_repeated(const uint8_t *constant, size_t n) {
+  bool repeated = false;
+  for (size_t i = 0; constant && i < n; i++)
+    repeated |= (constant[i] & (ANFI_J_ADDS | ANFI_J_REPEATED)) != 0;
+  return repeated;
+}
+
+bool anfi_j_repeated(const anfi_jspec *s) {
+  return s->splice || any_repeated(s->constant, s->jg->g->params.n);
+}
+
 anfi_jspec *anfi_jspec_of(anfi_j *j, anf_graph *g, const bool *want, const bool *given,
-                          const uint8_t *constant, const anfi_jplan *plan, bool splice) {
-  static const anfi_jplan none = {0};
+                          const uint8_t *constant, const anfi_jplan *of, bool splice) {
   anfi_jgraph *jg = anfi_jgraph_of(j, g);
   anfi_jfamily *family = family_of(j, jg, want);
   bool *mask = family ? mask_in(j, family, jg, want) : NULL;
-  if (!plan) plan = &none;
+  anfi_jplan plan = of ? *of : (anfi_jplan){0};
+  plan.again &= any_repeated(constant, g->params.n); // else it makes no difference
   for (anfi_jspec *s = jg->specs; s; s = s->next)
-    if (is_spec(s, family, want, given, constant, plan, splice)) return s;
+    if (is_spec(s, family, want, given, constant, &plan, splice)) return s;
   anfi_jspec *s = ANFI_NEW(j->a, anfi_jspec);
   size_t nwant = anfi_nwant(jg);
   s->jg = jg;
@@ -119,7 +130,7 @@ anfi_jspec *anfi_jspec_of(anfi_j *j, anf_graph *g, const bool *want, const bool 
   s->given = given ? copy(j, given, jg->nresult) : NULL;
   s->constant = ANFI_NEW_N(j->a, uint8_t, g->params.n + 1);
   if (constant && g->params.n) memcpy(s->constant, constant, g->params.n);
-  s->plan = *plan;
+  s->plan = plan;
   s->splice = splice;
   s->flow.out = ANFI_NEW_N(j->a, bool, s->flow.nout + 1);
   s->next = jg->specs;

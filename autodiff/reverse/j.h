@@ -40,6 +40,7 @@ enum { ANFI_J_CONSTANT = 1, ANFI_J_ADDS = 2, ANFI_J_REPEATED = 4 }; // of a para
 typedef struct anfi_jplan {
   bool products; // save only results of products and calls, rematerialise the rest
   bool tree;     // of a loop, save one state (treeverse); else one per block
+  bool again;    // ▶ runs right before ◀, so that no loop around saves its residuals
   size_t rounds; // iterations of a block; 0: each iteration saves its residuals
   size_t memory; // budget in bytes for residuals; 0: none
 } anfi_jplan;
@@ -172,6 +173,8 @@ anfi_jgraph *anfi_jgraph_of(anfi_j *j, anf_graph *g);
 /* The spec, made and queued if new; `given`, `constant`, `plan` may be NULL. All is copied. */
 anfi_jspec *anfi_jspec_of(anfi_j *j, anf_graph *g, const bool *want, const bool *given,
                           const uint8_t *constant, const anfi_jplan *plan, bool splice);
+/* Is it a loop's step, or called by one with arrays? */
+bool anfi_j_repeated(const anfi_jspec *s);
 size_t anfi_count(anfi_j *j, const anf_node *n); // leaves of a node
 static inline size_t anfi_nwant(const anfi_jgraph *jg) { return jg->pfirst[jg->g->params.n]; }
 /* The slot of the first node's first leaf. */
@@ -192,8 +195,6 @@ const bool *anfi_useful(anfi_j *j, const anf_node *n);
 anfi_jspec *anfi_j_callee(const anfi_j *j, const anf_node *n, uint32_t branch);
 /* The number of branches of a call: those of a choice, else 0. */
 uint32_t anfi_j_branches(const anf_node *call);
-/* Is it a loop's step, or called by one with arrays? */
-bool anfi_j_repeated(const anfi_jspec *s);
 
 /* invariant.c */
 /* Are they in one recursion? After anfi_recursion_invariants of both. */

@@ -49,6 +49,12 @@ static const growth cases[] = {
      X "{ def h(v, i) { if i > 0 { v[i] * v[i-1] } else { v[i] } }; s = 0.0; for i in 0..len(x) { "
        "s = s + h(x, i) * h(x, len(x) - 1 - i) }; s }",
      0, false, 0},
+    {"checkpoints of calls",
+     X
+     "{ def h(x, i, s) { if s > 0.5 { s * 0.5 + x[i] * x[i-1] * Sin(s) } else { s + x[i] } }; "
+     "def g(x, i, s) { for j in 0..2 { s = checkpoint(h, keep=\"all\")(x, i, s) * x[i-j] }; s }; s "
+     "= 1.0; for i in 1..len(x) { if x[i] > 0.3 { s = checkpoint(g)(x, i, s) + x[i-1] } }; s }",
+     0, false, 0},
     {"tail",
      X "{ def t(i, s) { if i == len(x) { s } else { t(i + 1, s + x[i] * s * 0.001) } }; t(0, 1.0) "
        "}",
