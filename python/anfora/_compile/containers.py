@@ -149,7 +149,7 @@ class Containers(Part):
         named = sorted((n for n in ast.walk(of) if isinstance(n, ast.Name) and n.id == target.id and position(n) > position(target)), key=position)
         first = next((n for n in named if not isinstance(n.ctx, ast.Del)), None)
         if first is not None and isinstance(first.ctx, ast.Load):
-            self.refuse(first, f"{target.id} is not bound here: line {target.lineno} deletes it")
+            self.refuse(first, f"{target.id} is not bound here: line {self.place(target).line} deletes it")
 
     def store_text(self, target: ast.Subscript, text: str, indent: str, shape: Shape | None = None) -> str:
         """x[i] = what a text gives, among several targets."""

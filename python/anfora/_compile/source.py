@@ -24,6 +24,7 @@ from .containers import Containers, METHODS_OF
 from .dims import Dims
 from .effects import giving_back, resolver, with_given
 from .emit import Builder, fail, safe_name
+from .fields import with_fields
 from .._errors import CompileError, Place
 from .generators import gathering, with_gathered
 from .hints import Hints
@@ -98,7 +99,8 @@ class Writer(Knowing, Classes, Comprehensions, Loops, Lists, Owned, Matching, Se
     """Writes one outermost function and those within it."""
 
     def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
-                 shapes: dict[str, Shape], given: tuple[str, ...] = ()) -> None:
+                 shapes: dict[str, Shape], given: tuple[str, ...] = (), places: dict[int, tuple] | None = None) -> None:
+        self.places = places or {}  # of nodes that are numbered
         self.b, self.fn, self.file = builder, fn, file
         self.given = given      # parameters that the function changes and gives back
         self.statics = statics  # parameters that are known: functions and texts
@@ -133,9 +135,11 @@ class Writer(Knowing, Classes, Comprehensions, Loops, Lists, Owned, Matching, Se
     # ---- places, names ----
 
     def mark(self, node: Any) -> str:
-        return self.b.mark(self.file, node)
+        return self.b.mark(self.place(node))
 
     def place(self, node: Any) -> Place:
+        if self.places:
+            return Place(*self.places[node.lineno])
         end = node.end_col_offset + 1 if node.end_lineno == node.lineno else 10**6
         return Place(self.file, node.lineno, node.col_offset + 1, end)
 
@@ -565,7 +569,8 @@ class Writer(Knowing, Classes, Comprehensions, Loops, Lists, Owned, Matching, Se
         if isinstance(node, ast.Name):
             self.bind(node.id)
             return self.local(node.id)
-        return self.refuse(node, "fields do not change in place", "make a new object")
+        why = getattr(node, "apart", None)
+        return self.refuse(node, f"fields do not change in place{f', as {why}' if why else ''}", "make a new object")
 
     def bind_text(self, target: Any, text: str, indent: str, s: Shape | None = None) -> str:
         """Binds a target to what a text gives: a tuple or the rows of an array for several names."""
@@ -733,7 +738,7 @@ class Writer(Knowing, Classes, Comprehensions, Loops, Lists, Owned, Matching, Se
         change = self.late[key][0]
         if change is not None:
             n = change.id
-            self.refuse(change, f"the function in line {node.lineno} reads {n}, which changes here, before it is called again",
+            self.refuse(change, f"the function in line {self.place(node).line} reads {n}, which changes here, before it is called again",
                         f"give the function the value: as an argument, or as a default ({n}={n}) when it is made")
 
     parameters_of = staticmethod(lambda args: parameters(args))
@@ -829,10 +834,11 @@ def emit_function(b: Builder, fn: types.FunctionType, statics: dict[str, Any] | 
         if fn in b.gathered:
             node = gathering(node)
         node = with_gathered(node, resolver(fn))
+        node, places = with_fields(node, resolver(fn), file)
         node = giving_back(with_given(plainer(node, resolver(fn)), resolver(fn)), given)
         wish = fn.__name__ if fn.__name__.isidentifier() else "lambda_"
         unit.wish = safe_name(wish)
-        w = Writer(b, fn, file, statics, shapes, given)
+        w = Writer(b, fn, file, statics, shapes, given, places)
         text = w.write(node, f"\ue001{unit.number}\ue002", declared_types(fn))
         unit.hints, unit.likes = w.hints, w.returning_like
         return text
