@@ -23,6 +23,7 @@ from .._tree import field_names
 from .captures import CHANGING
 from .holders import Made, Unmade, unmade
 from .origin import source_of
+from .static import is_foreign
 
 _BLOCKS = ("body", "orelse", "finalbody")
 _WITHIN = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Yield, ast.YieldFrom, ast.Await, ast.Nonlocal, ast.Global, ast.Import, ast.ImportFrom)
@@ -51,6 +52,12 @@ def _start(node: Any) -> Any:
     while isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.value, ast.Name):
         node = node.value
     return node
+
+
+def bound_to_call(s: Any) -> str | None:
+    """The name that a statement binds to what a call gives."""
+    targets = s.targets if isinstance(s, ast.Assign) else [s.target] if isinstance(s, ast.AnnAssign) else []
+    return _name(targets[0]) if len(targets) == 1 and isinstance(s.value, ast.Call) else None
 
 
 def kind_of(f: Any) -> type | None:
@@ -82,31 +89,74 @@ def method_of(kind: type, name: str) -> types.FunctionType | None:
     return found if isinstance(found, types.FunctionType) else None
 
 
-def changes(nodes: list, me: str, kind: type, seen: frozenset = frozenset()) -> bool:
-    """Whether statements change the object of a name."""
-    for n in (m for s in nodes for m in ast.walk(s)):
-        if isinstance(n, (ast.Attribute, ast.Subscript)) and not isinstance(n.ctx, ast.Load) and isinstance(s := _start(n), ast.Attribute) and _name(s.value) == me:
-            return True
-        if not isinstance(n, ast.Call) or not isinstance(n.func, ast.Attribute):
-            continue
-        of = n.func.value
-        if _name(of) == me and method_changes(kind, n.func.attr, seen):
-            return True
-        if n.func.attr in CHANGING and isinstance(s := _start(of), ast.Attribute) and _name(s.value) == me:
-            return True
-    return False
+def stores_fields(node: Any, me: str) -> bool:
+    """Whether a node changes a field of the object of a name, or a list that is one."""
+    if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+        return isinstance(s := _start(node), ast.Attribute) and _name(s.value) == me
+    of = node.func if isinstance(node, ast.Call) else None
+    return isinstance(of, ast.Attribute) and of.attr in CHANGING and isinstance(s := _start(of.value), ast.Attribute) and _name(s.value) == me
 
 
-def method_changes(kind: type, name: str, seen: frozenset = frozenset()) -> bool:
-    method = method_of(kind, name)
-    if method is None or method in seen:
-        return False
+def called_of(call: ast.Call, me: str) -> str | None:
+    """The method of the object of a name that a call runs."""
+    f = call.func
+    return f.attr if isinstance(f, ast.Attribute) and _name(f.value) == me else "__call__" if _name(f) == me else None
+
+
+def changer(call: Any, me: str, kind: type, called: Callable, seen: frozenset = frozenset()) -> tuple[types.FunctionType, str] | None:
+    """The method or function that a call runs and that changes the object of a name, and its parameter that the object is."""
+    if not isinstance(call, ast.Call):
+        return None
+    if (method := called_of(call, me)) is not None:
+        f, given = method_of(kind, method), ["", *call.args]
+        at: list = [0]
+    elif any(_name(x) == me for x in (*call.args, *(k.value for k in call.keywords))):
+        from .effects import plain
+        known, f = called(call.func)
+        f, given = plain(f) if known and not is_foreign(f) else None, call.args
+        at = [i for i, x in enumerate(given) if _name(x) == me] + [k.arg for k in call.keywords if _name(k.value) == me]
+    else:
+        return None
+    if f is None or f in seen or len(at) != 1 or str(f.__module__).split(".")[0] == __name__.split(".")[0]:
+        return None
     try:
-        node, _ = source_of(method)
+        node, _ = source_of(f)
+    except CompileError:
+        return None
+    args = [a.arg for a in (*node.args.posonlyargs, *node.args.args)]
+    param = at[0] if isinstance(at[0], str) else args[at[0]] if at[0] < len(args) else None
+    from .effects import resolver
+    return (f, param) if param and isinstance(node, ast.FunctionDef) and changes(node.body, param, kind, resolver(f), seen | {f}) else None
+
+
+def changes(nodes: list, me: str, kind: type, called: Callable, seen: frozenset = frozenset()) -> bool:
+    """Whether statements change the object of a name."""
+    return any(stores_fields(n, me) or changer(n, me, kind, called, seen) is not None for s in nodes for n in ast.walk(s))
+
+
+def keeps_apart(f: types.FunctionType, at: int, kind: type, seen: frozenset = frozenset()) -> bool:
+    """Whether a function uses an object that it is given for its fields and methods alone, so that nothing else refers to it after."""
+    try:
+        node, _ = source_of(f)
     except CompileError:
         return False
-    args = [*node.args.posonlyargs, *node.args.args]
-    return bool(args) and isinstance(node, ast.FunctionDef) and changes(node.body, args[0].arg, kind, seen | {method})
+    args = [a.arg for a in (*node.args.posonlyargs, *node.args.args)]
+    if at >= len(args) or not isinstance(node, ast.FunctionDef) or any(isinstance(n, _WITHIN) for s in node.body for n in ast.walk(s)):
+        return False
+    uses = {id(n.value): n.attr for s in node.body for n in ast.walk(s) if isinstance(n, ast.Attribute) and _name(n.value) == args[at]}
+    alone = all(id(n) in uses for s in node.body for n in ast.walk(s) if _name(n) == args[at])
+    members = [inspect.getattr_static(kind, name, None) for name in set(uses.values())]
+    methods = [m for x in members if isinstance(m := x.fget if isinstance(x, property) else x, types.FunctionType) and m not in seen and m is not f]
+    return alone and all(keeps_apart(m, 0, kind, seen | {f}) for m in methods)
+
+
+def _no_names(_node: Any) -> tuple[bool, Any]:
+    return False, None
+
+
+def method_changes(kind: type, name: str) -> bool:
+    call = ast.Call(ast.Attribute(ast.Name("me", ast.Load()), name, ast.Load()), [], [])
+    return changer(call, "me", kind, _no_names) is not None
 
 
 # ---- places ----
@@ -211,12 +261,12 @@ class Objects:
         params = {p.arg for p in ast.walk(self.function) if isinstance(p, ast.arg)}
         made: dict[str, list] = {}
         for n in ast.walk(self.function):
-            if isinstance(n, ast.Assign) and len(n.targets) == 1 and isinstance(n.targets[0], ast.Name) and isinstance(n.value, ast.Call):
+            if (name := bound_to_call(n)) is not None:
                 known, f = self.called(n.value.func)
-                made.setdefault(n.targets[0].id, []).append(kind_of(f) if known else None)
+                made.setdefault(name, []).append(kind_of(f) if known else None)
         for name, kinds in made.items():
             if len(kinds) == stores[name] and len(set(kinds)) == 1 and kinds[0] is not None and name not in params and \
-                    changes(self.function.body, name, kinds[0]):
+                    changes(self.function.body, name, kinds[0], self.called):
                 out[name] = kinds[0]
         return out
 
@@ -234,16 +284,12 @@ class Objects:
         return out
 
     def statement(self, s: Any, name: str, kind: type) -> list:
-        value = getattr(s, "value", None)
-        if isinstance(s, ast.Assign) and len(s.targets) == 1 and _name(s.targets[0]) == name:
+        if bound_to_call(s) == name:
             return self.made(s, name, kind)
-        if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute) or _name(value.func.value) != name:
-            return [s]
-        method = method_of(kind, value.func.attr)
-        if method is None or not isinstance(s, (ast.Expr, ast.Assign, ast.Return)):
-            return [s]
-        if not method_changes(kind, value.func.attr) and not isinstance(s, ast.Expr):
-            return [s]
+        value = getattr(s, "value", None)
+        if not isinstance(s, (ast.Expr, ast.Assign, ast.Return)) or (found := self.runs(value, name, kind, isinstance(s, ast.Expr))) is None:
+            before = self.apart(s, name, kind)
+            return self.block([*before, s], name, kind) if before else [s]
 
         def given(place: Any, result: Any) -> list:
             if isinstance(s, ast.Expr):
@@ -252,17 +298,44 @@ class Objects:
             if isinstance(s, ast.Return):
                 return [ast.copy_location(ast.Return(result), place)]
             return [ast.copy_location(ast.Assign(copy.deepcopy(s.targets), result), place)]
-        return self.run(value, method, name, kind, given)
+        return self.run(value, found, name, kind, given)
 
-    def run(self, call: ast.Call, method: types.FunctionType, name: str, kind: type, *how: Callable) -> list:
+    def runs(self, call: Any, name: str, kind: type, alone: bool) -> tuple[types.FunctionType, str] | None:
+        """The function whose statements stand for a call: one that changes the object, and other methods that are called for nothing else."""
+        found = changer(call, name, kind, self.called)
+        if found is None and alone and isinstance(call, ast.Call) and (called := called_of(call, name)) and (method := method_of(kind, called)) is not None:
+            return method, method.__code__.co_varnames[0]
+        return found
+
+    def apart(self, s: Any, name: str, kind: type) -> list:
+        """Calls that change the object, within an expression of a statement, as statements before it: nothing before such a call in the
+        expression may be something else after it."""
+        field = "test" if isinstance(s, ast.If) else "value" if isinstance(s, (ast.Expr, ast.Assign, ast.Return, ast.AugAssign)) else None
+        value = getattr(s, field, None) if field else None
+        if value is None or isinstance(s, ast.AugAssign) and not isinstance(s.target, ast.Name) or changer(value, name, kind, self.called) and \
+                isinstance(s, (ast.Expr, ast.Assign, ast.Return)):
+            return []
+        before: list = []
+        finder = _First(name, kind, self)
+        setattr(s, field, finder.visit(value))
+        before += finder.before
+        return before
+
+    def temporary(self, call: ast.Call) -> tuple[ast.Assign, ast.Name]:
+        self.count += 1
+        t = f"given_{self.count}__"
+        return ast.copy_location(ast.Assign([ast.copy_location(ast.Name(t, ast.Store()), call)], call), call), ast.copy_location(ast.Name(t, ast.Load()), call)
+
+    def run(self, call: ast.Call, of: tuple[types.FunctionType, str], name: str, kind: type, *how: Callable) -> list:
+        method, me = of
         if method in self.running:
             raise Apart(call, f"{method.__name__} calls itself")
         self.running.append(method)
-        body = self.block(self.written(call, method, name, *how), name, kind)
+        body = self.block(self.written(call, method, me, name, *how), name, kind)
         self.running.pop()
         return body
 
-    def written(self, call: ast.Call, method: types.FunctionType, name: str, given: Callable, skipped: Callable = lambda s: False) -> list:
+    def written(self, call: ast.Call, method: types.FunctionType, me: str, name: str, given: Callable, skipped: Callable = lambda s: False) -> list:
         """The statements of a method, where self is the object of a name."""
         from .effects import resolver
         node, file = source_of(method)
@@ -273,17 +346,18 @@ class Objects:
                 any(isinstance(n, _WITHIN) for s in node.body for n in ast.walk(s)) or any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
             raise Apart(call, f"what {method.__name__} does cannot be written into the function that calls it")
         try:
-            bound = inspect.signature(method).bind(name, *call.args, **{str(k.arg): k.value for k in call.keywords})
+            of_object = called_of(call, name) is not None or method.__name__ == "__init__"
+            bound = inspect.signature(method).bind(*([name] if of_object else []), *call.args, **{str(k.arg): k.value for k in call.keywords})
         except TypeError as e:
             raise Apart(call, f"TypeError: {method.__name__}(): {e}") from None
         args = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
         names = {n: ast.Name(f"{n}_in_{method.__name__}{self.count}__", ast.Load()) for n in _own_names(node)}
         stored = {n.id for s in node.body for n in ast.walk(s) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
-        if args[0] in stored:
-            raise Apart(call, f"{method.__name__} binds {args[0]}")
-        names[args[0]] = ast.Name(name, ast.Load())
+        if me in stored:
+            raise Apart(call, f"{method.__name__} binds {me}")
+        names[me] = ast.Name(name, ast.Load())
         before: list = []
-        for p in args[1:]:
+        for p in (a for a in args if a != me):
             default = inspect.signature(method).parameters[p].default
             if p not in bound.arguments and not isinstance(default, (int, float, complex, str, tuple, type(None))):
                 raise Apart(call, f"the default of {p} is one object for all calls")
@@ -301,13 +375,12 @@ class Objects:
                 n.annotation = ast.copy_location(ast.Constant(None), n)
         return [*before, *tails(body, given)]
 
-    def made(self, s: ast.Assign, name: str, kind: type) -> list:
+    def made(self, s: Any, name: str, kind: type) -> list:
         """name = Class(...)"""
         how, call = how_made(kind), s.value
-        assert isinstance(call, ast.Call)
         if isinstance(how, Unmade):
             from .holders import _is_base_call
-            return self.run(call, how.init, name, kind, lambda _place, _result: [], _is_base_call)
+            return self.run(call, (how.init, how.init.__code__.co_varnames[0]), name, kind, lambda _place, _result: [], _is_base_call)
         if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
             raise Apart(call, "it is not known what its class is given")
         try:
@@ -338,18 +411,62 @@ class Objects:
     def variables(self, function: Any, name: str, kind: type) -> Any:
         """The function with the fields of an object as variables, and the object made of them where it is returned."""
         names = fields_of(kind)
-        made = _Variables(name, names, how_made(kind), kind)
+        made = _Variables(name, names, how_made(kind), kind, self.called)
         for n in ast.walk(function):
-            if isinstance(n, (ast.FunctionDef, ast.Lambda)) and n is not function and changes([n], name, kind):
+            if isinstance(n, (ast.FunctionDef, ast.Lambda)) and n is not function and changes([n], name, kind, self.called):
                 raise Apart(n, f"a function within changes {name}")
         made.read_returned(function.body)
         function.body = [made.visit(s) for s in function.body]
         return function
 
 
+class _First(ast.NodeTransformer):
+    """Takes the calls out of an expression that change an object, in the order in which they run."""
+
+    def __init__(self, name: str, kind: type, objects: Objects) -> None:
+        self.name, self.kind, self.objects = name, kind, objects
+        self.before: list = []
+        self.steady = True  # what has been computed before is the same after a call
+
+    def visit(self, node: Any) -> Any:
+        if isinstance(node, (ast.Name, ast.Constant, ast.Tuple, ast.List, ast.Starred, ast.expr_context, ast.operator, ast.unaryop, ast.cmpop)) or \
+                isinstance(node, (ast.BinOp, ast.UnaryOp, ast.keyword)) or isinstance(node, ast.Compare) and len(node.ops) == 1:
+            return self.generic_visit(node)
+        if isinstance(node, ast.Call):
+            return self.call(node)
+        if isinstance(node, ast.Attribute) and _name(node.value) != self.name:
+            return self.generic_visit(node)
+        if isinstance(node, ast.Subscript):
+            node = self.generic_visit(node)
+            self.steady = self.steady and (_name(node.value) or "").startswith("given_")
+            return node
+        self.steady = False
+        return node
+
+    def call(self, node: ast.Call) -> Any:
+        steady = self.steady
+        if not isinstance(node.func, ast.Attribute) or _name(node.func.value) != self.name:
+            node.func = self.visit(node.func)
+        node.args = [self.visit(a) for a in node.args]
+        node.keywords = [self.visit(k) for k in node.keywords]
+        if steady and changer(node, self.name, self.kind, self.objects.called) is not None:
+            made, t = self.objects.temporary(node)
+            self.before.append(made)
+            self.steady = True
+            return t
+        self.steady = self.steady and self.is_pure(node) and not any(_name(n) == self.name for n in ast.walk(node))
+        return node
+
+    def is_pure(self, call: ast.Call) -> bool:
+        """Whether a call is that of a function of a library, whose result nothing changes."""
+        known, f = self.objects.called(call.func)
+        return known and is_foreign(f)
+
+
 class _Variables(ast.NodeTransformer):
-    def __init__(self, name: str, names: tuple[str, ...], how: Any, kind: type) -> None:
-        self.name, self.names, self.kind = name, names, how.kind if isinstance(how, Unmade) else kind
+    def __init__(self, name: str, names: tuple[str, ...], how: Any, kind: type, called: Callable) -> None:
+        self.called = called
+        self.name, self.names, self.base, self.kind = name, names, kind, how.kind if isinstance(how, Unmade) else kind
         self.returned: set[int] = set()
 
     def read_returned(self, body: list) -> None:
@@ -376,10 +493,26 @@ class _Variables(ast.NodeTransformer):
             return new
         if not isinstance(node.ctx, ast.Load):
             raise Apart(node, f"{self.kind.__name__} has no field {node.attr} when it is made")
-        if method_changes(self.kind, node.attr):
+        if method_changes(self.base, node.attr):
             raise Apart(node, f"{node.attr} changes {self.name}, and stands within another expression: write y = {self.name}.{node.attr}(...)")
+        member = inspect.getattr_static(self.base, node.attr, None)
+        method = member.fget if isinstance(member, property) else member
+        if isinstance(method, types.FunctionType) and not keeps_apart(method, 0, self.base):
+            raise Apart(node, f"{node.attr} uses {self.name} for more than its fields")
         node.value = self.whole(node.value)
         return node
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        if _name(node.func) == self.name:
+            node.func = ast.copy_location(ast.Attribute(node.func, "__call__", ast.Load()), node.func)
+        at = [i for i, x in enumerate(node.args) if _name(x) == self.name]
+        if len(at) == 1:
+            from .effects import plain
+            known, f = self.called(node.func)
+            f = plain(f) if known and not is_foreign(f) else None
+            if f is not None and changer(node, self.name, self.base, self.called) is None and keeps_apart(f, at[0], self.base):
+                self.returned.add(id(node.args[at[0]]))
+        return self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> Any:
         if node.id != self.name:
@@ -393,7 +526,31 @@ def with_fields(function: Any, called: Callable[[Any], tuple[bool, Any]], file: 
     """The function with objects that it makes and changes as variables, and the places of its nodes by number; itself if there are none."""
     if not isinstance(function, ast.FunctionDef) or not any(isinstance(n, ast.Attribute) for n in ast.walk(function)):
         return function, {}
-    count, refused, first = 0, set(), function
+    made = _of_within(_of_one(function, called), called)
+    return (made, numbered(ast.fix_missing_locations(made), file)) if made is not function else (function, {})
+
+
+def _of_within(function: ast.FunctionDef, called: Callable) -> ast.FunctionDef:
+    """The same of the functions within."""
+    whole = copy.deepcopy(function)
+    changed = False
+    for n in [n for n in ast.walk(whole) if isinstance(n, ast.FunctionDef) and n is not whole]:
+        own = {m.arg for m in ast.walk(n) if isinstance(m, ast.arg)} | {m.id for m in ast.walk(n) if isinstance(m, ast.Name) and not isinstance(m.ctx, ast.Load)}
+
+        def within(node: Any, own: set = own) -> tuple[bool, Any]:
+            start = node
+            while isinstance(start, ast.Attribute):
+                start = start.value
+            return (False, None) if _name(start) in own else called(node)
+        made = _of_one(n, within)
+        if made is not n:
+            n.body, changed = made.body, True
+    return whole if changed else function
+
+
+def _of_one(function: ast.FunctionDef, called: Callable) -> ast.FunctionDef:
+    refused: set[str] = set()
+    count = 0
     for _ in range(MOST_ROUNDS):
         objects = Objects(function, called)
         objects.count = count
@@ -406,14 +563,14 @@ def with_fields(function: Any, called: Callable[[Any], tuple[bool, Any]], file: 
             function = objects.variables(whole, name, kind)
         except (Apart, CompileError) as why:
             function = copy.deepcopy(function)
-            _marked(function, name, kind, why)
+            _marked(function, name, kind, called, why)
             refused.add(name)
         count = objects.count
-    return (function, numbered(ast.fix_missing_locations(function), file)) if function is not first else (first, {})
+    return function
 
 
-def _marked(function: Any, name: str, kind: type, why: Any) -> None:
+def _marked(function: Any, name: str, kind: type, called: Callable, why: Any) -> None:
     """Says at all changes of an object why it does not change."""
     for n in ast.walk(function):
-        if isinstance(n, ast.Attribute) and _name(n.value) == name and (not isinstance(n.ctx, ast.Load) or method_changes(kind, n.attr)):
-            n.apart = why
+        if stores_fields(n, name) or changer(n, name, kind, called) is not None:
+            n.apart = name, why

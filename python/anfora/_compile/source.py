@@ -484,6 +484,7 @@ class Writer(Knowing, Classes, Comprehensions, Loops, Lists, Owned, Matching, Se
         return c
 
     def expr_Call(self, node: ast.Call) -> str:
+        self.no_change_of(node)
         known, f = self.static(node.func)
         return self.windowed(node) or self.reduced(node) or emit_call(self, Call(node, f if known else None, known))
 
@@ -569,8 +570,14 @@ class Writer(Knowing, Classes, Comprehensions, Loops, Lists, Owned, Matching, Se
         if isinstance(node, ast.Name):
             self.bind(node.id)
             return self.local(node.id)
-        why = getattr(node, "apart", None)
-        return self.refuse(node, f"fields do not change in place{f', as {why}' if why else ''}", "make a new object")
+        self.no_change_of(node)
+        return self.refuse(node, "fields change in the function that has made the object only", "make a new object")
+
+    def no_change_of(self, node: Any) -> None:
+        """Refuses a change of an object whose fields are no variables (fields.py)."""
+        if hasattr(node, "apart"):
+            name, why = node.apart
+            self.refuse(node, f"the fields of {name} do not change in place: {why}", "give it no other name before it has changed, or make a new object")
 
     def bind_text(self, target: Any, text: str, indent: str, s: Shape | None = None) -> str:
         """Binds a target to what a text gives: a tuple or the rows of an array for several names."""
