@@ -494,7 +494,7 @@ class _Variables(ast.NodeTransformer):
         if not isinstance(node.ctx, ast.Load):
             raise Apart(node, f"{self.kind.__name__} has no field {node.attr} when it is made")
         if method_changes(self.base, node.attr):
-            raise Apart(node, f"{node.attr} changes {self.name}, and stands within another expression: write y = {self.name}.{node.attr}(...)")
+            raise self.within(node, f"{self.name}.{node.attr}(...)")
         member = inspect.getattr_static(self.base, node.attr, None)
         method = member.fget if isinstance(member, property) else member
         if isinstance(method, types.FunctionType) and not keeps_apart(method, 0, self.base):
@@ -502,7 +502,13 @@ class _Variables(ast.NodeTransformer):
         node.value = self.whole(node.value)
         return node
 
+    @staticmethod
+    def within(node: Any, call: str) -> Apart:
+        return Apart(node, f"{call} changes it within another expression, after what it changes may have been read: write y = {call} before")
+
     def visit_Call(self, node: ast.Call) -> Any:
+        if not called_of(node, self.name) and changer(node, self.name, self.base, self.called) is not None:
+            raise self.within(node, f"{ast.unparse(node.func)}({self.name}, ...)")
         if _name(node.func) == self.name:
             node.func = ast.copy_location(ast.Attribute(node.func, "__call__", ast.Load()), node.func)
         at = [i for i, x in enumerate(node.args) if _name(x) == self.name]

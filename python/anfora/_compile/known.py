@@ -811,6 +811,7 @@ class Knowing(Part):
 
     def like_Call(self, node: ast.Call) -> Shape | None:
         """Of grad(f)(x, ...) and tree_map(f, x): the structure of x."""
+        self.no_change_of(node)
         known, f = self.static(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else (False, None)
         name, given = getattr(f, "__name__", ""), None
         if isinstance(node.func, ast.Constant) and isinstance(node.func.value, Made):
