@@ -154,13 +154,13 @@ class Containers(Part):
     def store_text(self, target: ast.Subscript, text: str, indent: str, shape: Shape | None = None) -> str:
         """x[i] = what a text gives, among several targets."""
         s = self.like(target.value)
-        if s is None or s.kind not in ("tuple", "list", "dict", "object", "stacked"):
+        if self.grid_at(target) is None and (s is None or s.kind not in ("tuple", "list", "dict", "object", "stacked")):
             return self.store_elements(target, text, indent)
         t = self.fresh()
         self.scope.names.add(t)
         if shape is not None and is_structure(shape):
             self.scope.env[t] = Like(shape)
-        return f"{indent}{t} = {text}\n" + self.store(target, ast.copy_location(ast.Name(t, ast.Load()), target), indent)
+        return f"{indent}{t} = {text}\n" + self.assign(target, ast.copy_location(ast.Name(t, ast.Load()), target), target, indent)
 
     # ---- objects ----
 

@@ -25,6 +25,7 @@ from .dims import Dims
 from .effects import giving_back, resolver, with_given
 from .emit import Builder, fail, safe_name
 from .fields import with_fields
+from .grids import Grids
 from .._errors import CompileError, Place
 from .generators import gathering, with_gathered
 from .hints import Hints
@@ -95,7 +96,7 @@ def makes_one_of(target: Any, value: Any) -> bool:
         all(isinstance(t, ast.Name) for t in target.elts) and any(makes_apart(v, target) for v in value.elts)
 
 
-class Writer(Knowing, Classes, Comprehensions, Loops, Lists, Owned, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various, Printed, Iterables):
+class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various, Printed, Iterables):
     """Writes one outermost function and those within it."""
 
     def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
@@ -123,6 +124,7 @@ class Writer(Knowing, Classes, Comprehensions, Loops, Lists, Owned, Matching, Se
         self.indent = ""
         self.flags: list[str | None] = []  # of loops with an else: what break sets
         self.filling = {}
+        self.grids: dict[tuple, tuple[int, Any]] = {}  # by function and name: how many dims such a list has
         self.shown: list = []     # values in the current message
         self.unused: Any = None  # the expression that a statement is
         self.in_loops: dict[int, tuple[Any, set[str]]] = {}  # by function: names that its loops change
@@ -388,7 +390,7 @@ class Writer(Knowing, Classes, Comprehensions, Loops, Lists, Owned, Matching, Se
     # ---- subscripts, attributes, calls ----
 
     def expr_Subscript(self, node: ast.Subscript) -> str:
-        filled = self.item_filled(node)
+        filled = self.item_filled(node) or self.grid_item(node)
         if filled is not None:
             return filled
         known, x = self.static(node)
@@ -614,7 +616,7 @@ class Writer(Knowing, Classes, Comprehensions, Loops, Lists, Owned, Matching, Se
 
     def assign(self, target: Any, value: Any, node: Any, indent: str) -> str:
         if isinstance(target, ast.Subscript):
-            return self.store(target, value, indent)
+            return self.store(target, value, indent) if self.grid_at(target) is None else self.store_grid(target, value, indent)
         if isinstance(target, ast.Name):
             return self.assign_name(target, value, node, indent)
         if makes_one_of(target, value):  # xs, n = [], 0: each list by itself, for loops to fill
@@ -631,6 +633,8 @@ class Writer(Knowing, Classes, Comprehensions, Loops, Lists, Owned, Matching, Se
     def assign_name(self, target: ast.Name, value: Any, node: Any, indent: str) -> str:
         if isinstance(value, ast.Lambda) and (value.args.defaults or any(value.args.kw_defaults) or self.takes_texts(target.id)) and self.bound_once(target.id):
             return self.lambda_named(target, value, node, indent)
+        if (text := self.grid(target, value, indent)) is not None:
+            return text
         if (made := filling(self, target, value)) is not None:
             return self.block(made, indent)
         popped = self.popped(value, indent)
