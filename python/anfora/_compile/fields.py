@@ -426,7 +426,7 @@ class _First(ast.NodeTransformer):
     def __init__(self, name: str, kind: type, objects: Objects) -> None:
         self.name, self.kind, self.objects = name, kind, objects
         self.before: list = []
-        self.steady = True  # what has been computed before is the same after a call
+        self.kept = True  # what has been computed before is the same after a call
 
     def visit(self, node: Any) -> Any:
         if isinstance(node, (ast.Name, ast.Constant, ast.Tuple, ast.List, ast.Starred, ast.expr_context, ast.operator, ast.unaryop, ast.cmpop)) or \
@@ -438,23 +438,23 @@ class _First(ast.NodeTransformer):
             return self.generic_visit(node)
         if isinstance(node, ast.Subscript):
             node = self.generic_visit(node)
-            self.steady = self.steady and (_name(node.value) or "").startswith("given_")
+            self.kept = self.kept and (_name(node.value) or "").startswith("given_")
             return node
-        self.steady = False
+        self.kept = False
         return node
 
     def call(self, node: ast.Call) -> Any:
-        steady = self.steady
+        kept = self.kept
         if not isinstance(node.func, ast.Attribute) or _name(node.func.value) != self.name:
             node.func = self.visit(node.func)
         node.args = [self.visit(a) for a in node.args]
         node.keywords = [self.visit(k) for k in node.keywords]
-        if steady and changer(node, self.name, self.kind, self.objects.called) is not None:
+        if kept and changer(node, self.name, self.kind, self.objects.called) is not None:
             made, t = self.objects.temporary(node)
             self.before.append(made)
-            self.steady = True
+            self.kept = True
             return t
-        self.steady = self.steady and self.is_pure(node) and not any(_name(n) == self.name for n in ast.walk(node))
+        self.kept = self.kept and self.is_pure(node) and not any(_name(n) == self.name for n in ast.walk(node))
         return node
 
     def is_pure(self, call: ast.Call) -> bool:

@@ -816,6 +816,9 @@ class Knowing(Part):
         name, given = getattr(f, "__name__", ""), None
         if isinstance(node.func, ast.Constant) and isinstance(node.func.value, Made):
             return Shape("object", [self.part_shape(k.value) for k in node.keywords], field_names(node.func.value.kind) or (), node.func.value.kind)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "get" and 1 <= len(node.args) <= 2 and (s := self.like(node.func.value)) is not None and s.kind == "dict":
+            known, key = self.static(node.args[0])
+            return None if not known else s.parts[s.names.index(key)] if key in s.names else self.like(node.args[1]) if len(node.args) > 1 else Shape("none")
         if isinstance(node.func, ast.Attribute) and node.func.attr == "_asdict" and (s := self.like(node.func.value)) is not None:
             return Shape("dict", s.parts, s.names)
         if (changed := self.like_replaced(node, f)) is not None:

@@ -40,6 +40,7 @@ from .loops import Loops
 from .masks import Masked
 from .match import Matching, at, has_named, named_within
 from .names import local_names
+from .nested import with_nested
 from .sugar import plainer
 from .static import Call, call_source, emit_call, hyper_mapped, static_text
 from .origin import source_of
@@ -846,7 +847,7 @@ def emit_function(b: Builder, fn: types.FunctionType, statics: dict[str, Any] | 
             node = gathering(node)
         node = with_gathered(node, resolver(fn))
         node, places = with_fields(node, resolver(fn), file)
-        node = giving_back(with_given(plainer(node, resolver(fn)), resolver(fn)), given)
+        node = giving_back(with_given(plainer(with_nested(node, resolver(fn)), resolver(fn)), resolver(fn)), given)
         wish = fn.__name__ if fn.__name__.isidentifier() else "lambda_"
         unit.wish = safe_name(wish)
         w = Writer(b, fn, file, statics, shapes, given, places)
