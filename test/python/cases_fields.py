@@ -88,6 +88,11 @@ class Walk:
             return self.s, True
         return self.s, False
 
+    def past(self, s):
+        self.steps += 1
+        if self.s > s:
+            return self.s
+
     def most(self):
         while True:
             self.s += 1
@@ -171,6 +176,17 @@ def by_functions(x):
     return y, s.n, twice(s)
 
 
+def in_rounds(x):
+    total, none = 0.0, 0
+    for v in x:
+        w = Walk(v)
+        w.step(v)
+        w.past(3.0)
+        total += w.s
+        none += w.steps
+    return total, none
+
+
 def made_anew(x):
     s = State(x[0], 2 * x)
     s = State(s.w[1], s.n)
@@ -187,7 +203,7 @@ def differentiated(x):
     return anfora.grad(f)(x[0]), anfora.vmap(f)(x)
 
 
-SAME = [counted, running, trained, walked, logged, ring, by_functions, made_anew]
+SAME = [counted, running, trained, walked, logged, ring, by_functions, in_rounds, made_anew]
 
 
 def test_as_python():

@@ -222,19 +222,19 @@ def _returns(nodes: list) -> bool:
     return any(isinstance(n, ast.Return) for s in nodes for n in ast.walk(s))
 
 
-def tails(body: list, given: Callable[[Any, Any], list]) -> list:
+def tails(body: list, place: Any, given: Callable[[Any, Any], list]) -> list:
     """The statements with each return, which must stand at the end of a way through them, as what `given` makes of its value."""
     for i, s in enumerate(body):
         rest = body[i + 1:]
         if isinstance(s, ast.Return):
             return [*body[:i], *given(s, s.value)]
         if isinstance(s, ast.If) and _returns([s]):
-            both = [tails([*copy.deepcopy(part), *copy.deepcopy(rest)], given) for part in (s.body, s.orelse)]
+            both = [tails([*copy.deepcopy(part), *copy.deepcopy(rest)], s, given) for part in (s.body, s.orelse)]
             made = ast.copy_location(ast.If(s.test, both[0] or [ast.copy_location(ast.Pass(), s)], both[1]), s)
             return [*body[:i], made]
         if _returns([s]):
-            raise Apart(s, "a method that changes fields returns within a loop")
-    return [*body, *given(body[-1], None)]
+            raise Apart(s, "what changes them returns within a loop or a context")
+    return [*body, *given(place, None)]
 
 
 class Objects:
@@ -315,11 +315,9 @@ class Objects:
         if value is None or isinstance(s, ast.AugAssign) and not isinstance(s.target, ast.Name) or changer(value, name, kind, self.called) and \
                 isinstance(s, (ast.Expr, ast.Assign, ast.Return)):
             return []
-        before: list = []
         finder = _First(name, kind, self)
         setattr(s, field, finder.visit(value))
-        before += finder.before
-        return before
+        return finder.before
 
     def temporary(self, call: ast.Call) -> tuple[ast.Assign, ast.Name]:
         self.count += 1
@@ -331,11 +329,11 @@ class Objects:
         if method in self.running:
             raise Apart(call, f"{method.__name__} calls itself")
         self.running.append(method)
-        body = self.block(self.written(call, method, me, name, *how), name, kind)
+        body = self.block(self.written(call, method, me, name, kind, *how), name, kind)
         self.running.pop()
         return body
 
-    def written(self, call: ast.Call, method: types.FunctionType, me: str, name: str, given: Callable, skipped: Callable = lambda s: False) -> list:
+    def written(self, call: ast.Call, method: types.FunctionType, me: str, name: str, kind: type, given: Callable, skipped: Callable = lambda s: False) -> list:
         """The statements of a method, where self is the object of a name."""
         from .effects import resolver
         node, file = source_of(method)
@@ -345,6 +343,8 @@ class Objects:
         if not isinstance(node, ast.FunctionDef) or node.decorator_list or node.args.vararg or node.args.kwarg or "__class__" in method.__code__.co_freevars and not skipped(node.body[0]) or \
                 any(isinstance(n, _WITHIN) for s in node.body for n in ast.walk(s)) or any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
             raise Apart(call, f"what {method.__name__} does cannot be written into the function that calls it")
+        if call.keywords and any(changer(n, name, kind, self.called) for a in (*call.args, *call.keywords) for n in ast.walk(a)):
+            raise Apart(call, "an argument changes it, and others are given by name")
         try:
             of_object = called_of(call, name) is not None or method.__name__ == "__init__"
             bound = inspect.signature(method).bind(*([name] if of_object else []), *call.args, **{str(k.arg): k.value for k in call.keywords})
@@ -373,7 +373,7 @@ class Objects:
             n.origin = file
             if isinstance(n, ast.AnnAssign):
                 n.annotation = ast.copy_location(ast.Constant(None), n)
-        return [*before, *tails(body, given)]
+        return [*before, *tails(body, call, given)]
 
     def made(self, s: Any, name: str, kind: type) -> list:
         """name = Class(...)"""
@@ -538,10 +538,12 @@ def with_fields(function: Any, called: Callable[[Any], tuple[bool, Any]], file: 
 
 def _of_within(function: ast.FunctionDef, called: Callable) -> ast.FunctionDef:
     """The same of the functions within."""
+    if not any(isinstance(n, ast.FunctionDef) and n is not function for n in ast.walk(function)):
+        return function
     whole = copy.deepcopy(function)
     changed = False
     for n in [n for n in ast.walk(whole) if isinstance(n, ast.FunctionDef) and n is not whole]:
-        own = {m.arg for m in ast.walk(n) if isinstance(m, ast.arg)} | {m.id for m in ast.walk(n) if isinstance(m, ast.Name) and not isinstance(m.ctx, ast.Load)}
+        own = _own_names(n)
 
         def within(node: Any, own: set = own) -> tuple[bool, Any]:
             start = node
