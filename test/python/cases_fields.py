@@ -110,6 +110,34 @@ class Ring:
         self.at = (self.at + 1) % 3
 
 
+class Forest:
+    def __init__(self, n):
+        self.up = np.arange(n)
+        self.count = n
+
+    def find(self, i):
+        while self.up[i] != i:
+            i = self.up[i]
+        return i
+
+    def union(self, a, b):
+        ra = self.find(a)
+        rb = self.find(b)
+        if ra != rb:
+            self.up[ra] = rb
+            self.count -= 1
+
+
+class Control:
+    def __init__(self, p, i):
+        self.p, self.i = p, i
+        self.sum = 0.0
+
+    def __call__(self, e, dt):
+        self.sum += e * dt
+        return self.p * e + self.i * self.sum
+
+
 def bump(s, x):
     s.n += x
     return s.n
@@ -176,6 +204,21 @@ def by_functions(x):
     return y, s.n, twice(s)
 
 
+def joined(x):
+    f = Forest(5)
+    for a, b in [(0, 1), (2, 3), (1, 3), (0, 2)]:
+        f.union(a, b)
+    return f.count, f.find(0) == f.find(3), f.find(4)
+
+
+def controlled(x):
+    y = 0.0
+    c = Control(1.0, 0.1)
+    for _ in range(20):
+        y += 0.1 * c(2.0 - y, 0.1)
+    return y
+
+
 def in_rounds(x):
     total, none = 0.0, 0
     for v in x:
@@ -203,7 +246,7 @@ def differentiated(x):
     return anfora.grad(f)(x[0]), anfora.vmap(f)(x)
 
 
-SAME = [counted, running, trained, walked, logged, ring, by_functions, in_rounds, made_anew]
+SAME = [counted, running, trained, walked, logged, ring, by_functions, joined, controlled, in_rounds, made_anew]
 
 
 def test_as_python():

@@ -287,7 +287,7 @@ class Objects:
         if bound_to_call(s) == name:
             return self.made(s, name, kind)
         value = getattr(s, "value", None)
-        if not isinstance(s, (ast.Expr, ast.Assign, ast.Return)) or (found := self.runs(value, name, kind, isinstance(s, ast.Expr))) is None:
+        if not isinstance(s, (ast.Expr, ast.Assign, ast.Return)) or (found := self.runs(value, name, kind)) is None:
             before = self.apart(s, name, kind)
             return self.block([*before, s], name, kind) if before else [s]
 
@@ -298,12 +298,20 @@ class Objects:
             if isinstance(s, ast.Return):
                 return [ast.copy_location(ast.Return(result), place)]
             return [ast.copy_location(ast.Assign(copy.deepcopy(s.targets), result), place)]
-        return self.run(value, found, name, kind, given)
+        if changer(value, name, kind, self.called) is not None:
+            return self.run(value, found, name, kind, given)
+        running = list(self.running)
+        try:
+            return self.run(copy.deepcopy(value), found, name, kind, given)
+        except Apart:  # it is called as it is
+            self.running = running
+            return [s]
 
-    def runs(self, call: Any, name: str, kind: type, alone: bool) -> tuple[types.FunctionType, str] | None:
-        """The function whose statements stand for a call: one that changes the object, and other methods that are called for nothing else."""
+    def runs(self, call: Any, name: str, kind: type) -> tuple[types.FunctionType, str] | None:
+        """The function whose statements stand for a call: one that changes the object, or a method, which may read what changes in place."""
         found = changer(call, name, kind, self.called)
-        if found is None and alone and isinstance(call, ast.Call) and (called := called_of(call, name)) and (method := method_of(kind, called)) is not None:
+        if found is None and isinstance(call, ast.Call) and self.count < MOST_CALLS // 4 and (called := called_of(call, name)) and \
+                (method := method_of(kind, called)) is not None:
             return method, method.__code__.co_varnames[0]
         return found
 
@@ -530,7 +538,7 @@ class _Variables(ast.NodeTransformer):
 
 def with_fields(function: Any, called: Callable[[Any], tuple[bool, Any]], file: str = "") -> tuple[Any, dict[int, tuple]]:
     """The function with objects that it makes and changes as variables, and the places of its nodes by number; itself if there are none."""
-    if not isinstance(function, ast.FunctionDef) or not any(isinstance(n, ast.Attribute) for n in ast.walk(function)):
+    if not isinstance(function, ast.FunctionDef) or not any(map(bound_to_call, ast.walk(function))):
         return function, {}
     made = _of_within(_of_one(function, called), called)
     return (made, numbered(ast.fix_missing_locations(made), file)) if made is not function else (function, {})
