@@ -327,6 +327,18 @@ def before_in_the_line(x):
     return s.n + bump(s, x[1])
 
 
+def both(a, b):
+    a.n += 1
+    b.n += 10
+    return a.n
+
+
+def before_of_another(x):
+    a = State(x[0])
+    b = State(x[1])
+    return b.n + both(a, b), b.n
+
+
 def in_comprehension(x):
     m = Mean()
     return [m.update(v) for v in x], m.n
@@ -345,7 +357,7 @@ def within(x):
 
 REFUSED = [(alias, "more than its fields"), (held, "more than its fields"), (given_back, "more than its fields"), (given_back_by_function, "more than its fields"),
            (read_later, "changes here, before it is called"), (same_list, "list"), (same_list_read, "list"), (same_array, "d would see"),
-           (argument, "x would see"), (before_in_the_line, "within another expression"), (in_comprehension, "within another expression"),
+           (argument, "x would see"), (before_in_the_line, "within another expression"), (before_of_another, "within another expression"), (in_comprehension, "within another expression"),
            (no_field, "no field other"), (within, "returns within a loop")]
 
 

@@ -442,8 +442,8 @@ class _First(ast.NodeTransformer):
             return self.generic_visit(node)
         if isinstance(node, ast.Call):
             return self.call(node)
-        if isinstance(node, ast.Attribute) and _name(node.value) != self.name:
-            return self.generic_visit(node)
+        if isinstance(node, ast.Attribute) and self.objects.called(node)[0]:
+            return node
         if isinstance(node, ast.Subscript):
             node = self.generic_visit(node)
             self.kept = self.kept and (_name(node.value) or "").startswith("given_")
@@ -453,7 +453,7 @@ class _First(ast.NodeTransformer):
 
     def call(self, node: ast.Call) -> Any:
         kept = self.kept
-        if not isinstance(node.func, ast.Attribute) or _name(node.func.value) != self.name:
+        if not isinstance(node.func, ast.Attribute) or _name(node.func.value) is None:  # else it is a method of what has the name
             node.func = self.visit(node.func)
         node.args = [self.visit(a) for a in node.args]
         node.keywords = [self.visit(k) for k in node.keywords]
