@@ -134,7 +134,7 @@ class _Nested:
         if not known or f is not collections.defaultdict or len(value.args) != 1:
             return None
         known, kind = self.called(value.args[0])
-        return kind if known and kind in _MADE else None
+        return kind if known and isinstance(kind, type) and kind in _MADE else None
 
 
 class _Rewritten(ast.NodeTransformer):
@@ -196,7 +196,7 @@ def with_nested(function: Any, called: Callable[[Any], tuple[bool, Any]]) -> Any
         return function
     names = {getattr(chain(of)[0] if isinstance(of, ast.Subscript) else of.func.value, "id", None) for n in ast.walk(function) if (of := grows(n)) is not None} | \
         {n.targets[0].id for n in ast.walk(function) if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name) and
-         isinstance(n.value, ast.Call) and called(n.value.func)[1] in (collections.defaultdict, collections.Counter)}
+         isinstance(n.value, ast.Call) and any(called(n.value.func)[1] is f for f in (collections.defaultdict, collections.Counter))}
     for name in sorted(n for n in names if n):
         of = _Nested(function, name, called)
         if of.fits():

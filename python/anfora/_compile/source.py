@@ -141,7 +141,7 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
         return self.b.mark(self.place(node))
 
     def place(self, node: Any) -> Place:
-        if self.places:
+        if node.lineno in self.places:
             return Place(*self.places[node.lineno])
         end = node.end_col_offset + 1 if node.end_lineno == node.lineno else 10**6
         return Place(self.file, node.lineno, node.col_offset + 1, end)
