@@ -71,7 +71,7 @@ def how_made(f: type) -> Any:
     """None: its fields are what it is given; an Unmade: its __init__ binds them; a text: why neither."""
     if dataclasses.is_dataclass(f):
         plain = not hasattr(f, "__post_init__") and f.__setattr__ is object.__setattr__ and f.__getattribute__ is object.__getattribute__ and \
-            f.__init__.__code__.co_filename == "<string>" and field_names(f) and all(x.init for x in dataclasses.fields(f))
+            getattr(getattr(f.__init__, "__code__", None), "co_filename", "") == "<string>" and field_names(f) and all(x.init for x in dataclasses.fields(f))
         return None if plain else "its class is not plain"
     try:
         return unmade(f)
@@ -360,7 +360,8 @@ class Objects:
             raise Apart(call, f"TypeError: {method.__name__}(): {e}") from None
         args = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
         names = {n: ast.Name(f"{n}_in_{method.__name__}{self.count}__", ast.Load()) for n in _own_names(node)}
-        stored = {n.id for s in node.body for n in ast.walk(s) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+        within = [n for s in node.body for n in ast.walk(s)]
+        stored = {n.id for n in within if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)} | {n.arg for n in within if isinstance(n, ast.arg)}
         if me in stored:
             raise Apart(call, f"{method.__name__} binds {me}")
         names[me] = ast.Name(name, ast.Load())
