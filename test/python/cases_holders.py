@@ -106,8 +106,9 @@ def shared(w):
 
 def moved(w):
     m = Moving(w)
+    other = m
     m.move(1.0)
-    return m.x
+    return other.x
 
 
 def test_refusals():

@@ -30,6 +30,8 @@ class Augmented:
             extend = ast.Call(ast.Attribute(at, "extend", ast.Load()), [node.value], [])
             return self.grow(ast.fix_missing_locations(ast.copy_location(extend, node)), indent)
         value = ast.copy_location(ast.BinOp(at, node.op, node.value), node)
+        if self.grid_at(node.target) is not None:
+            return self.assign(node.target, value, node, indent)
         if isinstance(node.target, ast.Subscript) and self.of_parts(at, value, shape):  # an item of a list or dictionary may be an array
             return self.store(node.target, value, indent, self.kept(node, self.expr(at), self.expr(value)))
         if is_structure(shape) or is_structure(self.like(value)) or self.is_number(node, at):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 import dataclasses
 import functools
 import inspect
@@ -89,6 +90,9 @@ def _class(w: Any, c: Call) -> str:
                          for n, p in zip(field_names(kind) or (), parts)])
     names = field_names(f)
     if names is None:
+        if f in (collections.defaultdict, collections.Counter):
+            w.refuse(c.node, f"a {f.__name__} that is used for more than its items, whose keys are known when the function is compiled, cannot be compiled",
+                     "use it by d[k], d[k] += x, d[k].append(x), k in d, len(d), or make a dictionary with its keys")
         how = unmade(f)
         if isinstance(how, str):
             return w.refuse(c.node, f"objects of class {f.__name__} cannot be made in a compiled function: {how}",

@@ -11,7 +11,7 @@ from .names import local_names, position
 
 _LOOPS = (ast.For, ast.While)
 _GROW = ("append", "insert", "extend")
-_CHANGES = (*_GROW, "pop", "popitem", "remove", "clear", "reverse", "sort", "update", "setdefault")  # of lists and dictionaries
+CHANGING = (*_GROW, "pop", "popitem", "remove", "clear", "reverse", "sort", "update", "setdefault")  # of lists and dictionaries
 _LAZY = ("map", "filter")
 
 
@@ -44,7 +44,7 @@ def changes(within: Any, anew: bool = True) -> list[ast.Name]:
         at: Any = n if anew and isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) else None
         if isinstance(n, ast.Subscript) and not isinstance(n.ctx, ast.Load):
             at = n.value
-        elif isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr in _CHANGES:
+        elif isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr in CHANGING:
             at = n.func.value
         if isinstance(at, ast.Name):
             found.append(at)

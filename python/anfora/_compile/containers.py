@@ -149,18 +149,18 @@ class Containers(Part):
         named = sorted((n for n in ast.walk(of) if isinstance(n, ast.Name) and n.id == target.id and position(n) > position(target)), key=position)
         first = next((n for n in named if not isinstance(n.ctx, ast.Del)), None)
         if first is not None and isinstance(first.ctx, ast.Load):
-            self.refuse(first, f"{target.id} is not bound here: line {target.lineno} deletes it")
+            self.refuse(first, f"{target.id} is not bound here: line {self.place(target).line} deletes it")
 
     def store_text(self, target: ast.Subscript, text: str, indent: str, shape: Shape | None = None) -> str:
         """x[i] = what a text gives, among several targets."""
         s = self.like(target.value)
-        if s is None or s.kind not in ("tuple", "list", "dict", "object", "stacked"):
+        if self.grid_at(target) is None and (s is None or s.kind not in ("tuple", "list", "dict", "object", "stacked")):
             return self.store_elements(target, text, indent)
         t = self.fresh()
         self.scope.names.add(t)
         if shape is not None and is_structure(shape):
             self.scope.env[t] = Like(shape)
-        return f"{indent}{t} = {text}\n" + self.store(target, ast.copy_location(ast.Name(t, ast.Load()), target), indent)
+        return f"{indent}{t} = {text}\n" + self.assign(target, ast.copy_location(ast.Name(t, ast.Load()), target), target, indent)
 
     # ---- objects ----
 

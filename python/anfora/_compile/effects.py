@@ -95,6 +95,7 @@ def effect(f: Any) -> Effect:
 def _found(fn: types.FunctionType) -> Effect:
     from .._errors import CompileError
     from .aliases import roots
+    from .fields import with_fields
     from .origin import source_of
     try:
         node, _ = source_of(fn)
@@ -103,7 +104,7 @@ def _found(fn: types.FunctionType) -> Effect:
     if not isinstance(node, ast.FunctionDef):
         return NOTHING_KNOWN
     called = resolver(fn)
-    node = with_given(node, called)
+    node = with_given(with_fields(node, called)[0], called)
     params = tuple(a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs))
     stores = Stores(node, called, params)
     changed = tuple(p for p in params if p in stores.stored and not stores.start(p))

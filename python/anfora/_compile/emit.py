@@ -81,14 +81,12 @@ class Builder:
 
     # ---- places ----
 
-    def mark(self, file: str, node: Any) -> str:
+    def mark(self, place: Place) -> str:
         """What stands for the place of a node of Python's syntax tree."""
-        line, col = node.lineno, node.col_offset + 1
-        end = node.end_col_offset + 1 if node.end_lineno == line else 10**6
-        key = (file, line, col, end)
+        key = (place.file, place.line, place.col, place.end)
         if key not in self.place_ids:
             self.place_ids[key] = len(self.places)
-            self.places.append(Place(*key))
+            self.places.append(place)
         return f"{MARK}{self.place_ids[key]}{END}"
 
     # ---- functions and arrays ----

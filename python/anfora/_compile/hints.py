@@ -10,10 +10,12 @@ from typing import Any
 from .builtins import class_made
 from .kinds import Unknown, filled_hint, joined_hints, mixed_hint, part_hint, repeated_hint, shape_hint, value_hint
 from .bodies import tried_key
-from .known import Part, Scope, gives_list, is_structure, parameters
+from .known import Part, Scope, class_member, gives_list, is_structure, parameters
 from .names import bound_names, position
 from .match import named_within
+from .holders import Made
 from .._errors import CompileError
+from .._tree import REGISTERED, field_names
 
 
 def last_before(body: list, node: ast.Name) -> Any:
@@ -187,6 +189,9 @@ class Hints(Part):
         known, f = self.static(node.func)
         if known and f in (list, sorted, tuple):
             return shape_hint(self.like(node)) or ("tuple" if f is tuple else "list", None)
+        if (fields := self.fields_of_call(node, f if known else None)) is not None:
+            hint = shape_hint(self.like(node))
+            return hint and (hint[0], [filled_hint(h, self.structure(x)) for h, x in zip(hint[1], fields)] if hint[1] is not None else None)
         if known and isinstance(f, type) and (made := class_made(self, node, f)) is not None:
             return shape_hint(self.like(node)) or (made, None)
         if known and f is dict:
@@ -197,6 +202,9 @@ class Hints(Part):
         if known and getattr(f, "__name__", "") == "gradient" and gives_list(f):
             return "list", None
         body = shape_hint(self.like_of_body(node, f if known else None))
+        if not known and isinstance(node.func, ast.Attribute):
+            f = class_member(self.like(node.func.value), node.func.attr)
+            known = isinstance(f, types.FunctionType)
         f = getattr(f, "__wrapped__", f) if known else None
         of = [u.hints for (i, _), u in self.b.by_object.items() if i == id(f)] if isinstance(f, types.FunctionType) else []
         if isinstance(node.func, ast.Name) and not known or isinstance(node.func, ast.Lambda):
@@ -206,6 +214,15 @@ class Hints(Part):
         if hint is None and not known and self.is_any_function(node.func):
             return Unknown({"list", "tuple"}), None
         return hint
+
+    def fields_of_call(self, node: ast.Call, f: Any) -> list | None:
+        """The fields of the object that a call makes, as expressions; None: it makes none, or not of what it is given."""
+        if isinstance(node.func, ast.Constant) and isinstance(node.func.value, Made):
+            return [k.value for k in node.keywords]
+        if not isinstance(f, type) or f in REGISTERED or field_names(f) is None or any(isinstance(a, ast.Starred) for a in node.args):
+            return None
+        from .builtins import fields_given
+        return list(fields_given(self, node, f).values())
 
     def is_any_function(self, node: Any) -> bool:
         """Whether nothing is known of a function: a parameter of one within, or one of several in a list."""

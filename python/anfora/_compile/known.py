@@ -811,10 +811,14 @@ class Knowing(Part):
 
     def like_Call(self, node: ast.Call) -> Shape | None:
         """Of grad(f)(x, ...) and tree_map(f, x): the structure of x."""
+        self.no_change_of(node)
         known, f = self.static(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else (False, None)
         name, given = getattr(f, "__name__", ""), None
         if isinstance(node.func, ast.Constant) and isinstance(node.func.value, Made):
             return Shape("object", [self.part_shape(k.value) for k in node.keywords], field_names(node.func.value.kind) or (), node.func.value.kind)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "get" and 1 <= len(node.args) <= 2 and (s := self.like(node.func.value)) is not None and s.kind == "dict":
+            known, key = self.static(node.args[0])
+            return None if not known else s.parts[s.names.index(key)] if key in s.names else self.like(node.args[1]) if len(node.args) > 1 else Shape("none")
         if isinstance(node.func, ast.Attribute) and node.func.attr == "_asdict" and (s := self.like(node.func.value)) is not None:
             return Shape("dict", s.parts, s.names)
         if (changed := self.like_replaced(node, f)) is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from .comprehensions import WIDENED
 from .known import ANY, Filled, Like, Part, is_none, is_structure, is_tree, skeleton
-from .names import bound_names, grown, items_alone, lengthened, own_jumps, position, read_by_items
+from .names import bound_names, chain, grown, items_alone, lengthened, own_jumps, position, read_by_items
 from .static import hyper_mapped, static_text
 from .._tree import Shape
 
@@ -113,8 +113,8 @@ class Lists(Part):
         """Lists of the function of which the rounds replace items, xs[i] = x, become arrays before the loop; nothing else may
         refer to them in it."""
         rows = Rows()
-        changed = {n.value.id for s in node.body for n in ast.walk(s)
-                   if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) and isinstance(n.value, ast.Name)}
+        changed = {of.id for s in node.body for n in ast.walk(s)
+                   if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) and isinstance(of := chain(n)[0], ast.Name)}
         for x in sorted(changed):
             e = self.scope.env.get(x)
             if not (isinstance(e, Like) and e.own and items_alone(node, x)):

@@ -109,7 +109,7 @@ class Loops(Part):
             changed |= now
             s.mixed |= mixed
         for x in sorted(x for x in begin if s.env.get(x) is None and x not in s.virtual):  # of a call, say
-            why = static_text(self, node, f"CompileError: the loop in line {node.lineno} changes how many items {x} has, which is not known before it")
+            why = static_text(self, node, f"CompileError: the loop in line {self.place(node).line} changes how many items {x} has, which is not known before it")
             text += f"{indent}{self.mark(node)}assert(len({self.local(x)}) == {len(begin[x].parts)}, {why})\n"
         forget()
         return text

@@ -70,7 +70,8 @@ class Masked:
     def counts_mask(self, node: ast.Subscript) -> bool:
         """Whether it is an x[mask] whose size is counted; of x[mask][i], which starts at the same place, the first part is."""
         within = isinstance(node.value, ast.Subscript) and self.is_mask(node.value.slice)
-        return (self.file, node.lineno, node.col_offset + 1) in self.b.picks and self.is_mask(node.slice) and not within
+        at = self.place(node)
+        return (at.file, at.line, at.col) in self.b.picks and self.is_mask(node.slice) and not within
 
     def mask_read(self, of: Any) -> Any:
         """The mask by which an expression reads elements, if there is one."""

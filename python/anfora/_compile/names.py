@@ -10,6 +10,15 @@ def position(node: Any) -> tuple[int, int]:
     return node.lineno, node.col_offset
 
 
+def chain(node: Any) -> tuple[Any, list]:
+    """Of x[i][j]: x and the indices i, j."""
+    keys: list = []
+    while isinstance(node, ast.Subscript):
+        keys.insert(0, node.slice)
+        node = node.value
+    return node, keys
+
+
 def stored_name(n: Any) -> set[str]:
     """The name that a node of the tree binds."""
     if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store):
@@ -57,7 +66,7 @@ def bound_names(nodes: list) -> set[str]:
         if isinstance(n, (ast.Import, ast.ImportFrom)):
             found |= {(a.asname or a.name).split(".")[0] for a in n.names}
         changed = n.value if isinstance(n, (ast.Subscript, ast.Attribute)) and isinstance(n.ctx, ast.Store) else grown(n)
-        if isinstance(changed, ast.Name):
+        if isinstance(changed := chain(changed)[0], ast.Name):
             found.add(changed.id)
         found |= stored_name(n)
         todo.extend(ast.iter_child_nodes(n))
@@ -90,7 +99,7 @@ def changed_in_place(body: list) -> set[str]:
     nodes = [n for s in body for n in ast.walk(s)]
     calls = [n.func for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
     items = [n for n in nodes if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)]
-    return {n.value.id for n in (*calls, *items) if isinstance(n.value, ast.Name)}
+    return {of.id for n in (*calls, *items) if isinstance(of := chain(n.value)[0], ast.Name)}
 
 
 def changed_by_method(n: Any) -> list[str]:

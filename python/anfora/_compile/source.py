@@ -24,6 +24,8 @@ from .containers import Containers, METHODS_OF
 from .dims import Dims
 from .effects import giving_back, resolver, with_given
 from .emit import Builder, fail, safe_name
+from .fields import with_fields
+from .grids import Grids
 from .._errors import CompileError, Place
 from .generators import gathering, with_gathered
 from .hints import Hints
@@ -38,6 +40,7 @@ from .loops import Loops
 from .masks import Masked
 from .match import Matching, at, has_named, named_within
 from .names import local_names
+from .nested import with_nested
 from .sugar import plainer
 from .static import Call, call_source, emit_call, hyper_mapped, static_text
 from .origin import source_of
@@ -94,11 +97,12 @@ def makes_one_of(target: Any, value: Any) -> bool:
         all(isinstance(t, ast.Name) for t in target.elts) and any(makes_apart(v, target) for v in value.elts)
 
 
-class Writer(Knowing, Classes, Comprehensions, Loops, Lists, Owned, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various, Printed, Iterables):
+class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various, Printed, Iterables):
     """Writes one outermost function and those within it."""
 
     def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
-                 shapes: dict[str, Shape], given: tuple[str, ...] = ()) -> None:
+                 shapes: dict[str, Shape], given: tuple[str, ...] = (), places: dict[int, tuple] | None = None) -> None:
+        self.places = places or {}  # of nodes that are numbered
         self.b, self.fn, self.file = builder, fn, file
         self.given = given      # parameters that the function changes and gives back
         self.statics = statics  # parameters that are known: functions and texts
@@ -121,6 +125,7 @@ class Writer(Knowing, Classes, Comprehensions, Loops, Lists, Owned, Matching, Se
         self.indent = ""
         self.flags: list[str | None] = []  # of loops with an else: what break sets
         self.filling = {}
+        self.grids: dict[tuple, tuple[int, Any]] = {}  # by function and name: how many dims such a list has
         self.shown: list = []     # values in the current message
         self.unused: Any = None  # the expression that a statement is
         self.in_loops: dict[int, tuple[Any, set[str]]] = {}  # by function: names that its loops change
@@ -133,9 +138,11 @@ class Writer(Knowing, Classes, Comprehensions, Loops, Lists, Owned, Matching, Se
     # ---- places, names ----
 
     def mark(self, node: Any) -> str:
-        return self.b.mark(self.file, node)
+        return self.b.mark(self.place(node))
 
     def place(self, node: Any) -> Place:
+        if node.lineno in self.places:
+            return Place(*self.places[node.lineno])
         end = node.end_col_offset + 1 if node.end_lineno == node.lineno else 10**6
         return Place(self.file, node.lineno, node.col_offset + 1, end)
 
@@ -384,7 +391,7 @@ class Writer(Knowing, Classes, Comprehensions, Loops, Lists, Owned, Matching, Se
     # ---- subscripts, attributes, calls ----
 
     def expr_Subscript(self, node: ast.Subscript) -> str:
-        filled = self.item_filled(node)
+        filled = self.item_filled(node) or self.grid_item(node)
         if filled is not None:
             return filled
         known, x = self.static(node)
@@ -480,6 +487,7 @@ class Writer(Knowing, Classes, Comprehensions, Loops, Lists, Owned, Matching, Se
         return c
 
     def expr_Call(self, node: ast.Call) -> str:
+        self.no_change_of(node)
         known, f = self.static(node.func)
         return self.windowed(node) or self.reduced(node) or emit_call(self, Call(node, f if known else None, known))
 
@@ -565,7 +573,14 @@ class Writer(Knowing, Classes, Comprehensions, Loops, Lists, Owned, Matching, Se
         if isinstance(node, ast.Name):
             self.bind(node.id)
             return self.local(node.id)
-        return self.refuse(node, "fields do not change in place", "make a new object")
+        self.no_change_of(node)
+        return self.refuse(node, "fields change in the function that has made the object only", "make a new object")
+
+    def no_change_of(self, node: Any) -> None:
+        """Refuses a change of an object whose fields are no variables (fields.py)."""
+        if hasattr(node, "apart"):
+            name, why = node.apart
+            self.refuse(node, f"the fields of {name} do not change in place: {why}", "give it no other name before it has changed, or make a new object")
 
     def bind_text(self, target: Any, text: str, indent: str, s: Shape | None = None) -> str:
         """Binds a target to what a text gives: a tuple or the rows of an array for several names."""
@@ -602,7 +617,7 @@ class Writer(Knowing, Classes, Comprehensions, Loops, Lists, Owned, Matching, Se
 
     def assign(self, target: Any, value: Any, node: Any, indent: str) -> str:
         if isinstance(target, ast.Subscript):
-            return self.store(target, value, indent)
+            return self.store(target, value, indent) if self.grid_at(target) is None else self.store_grid(target, value, indent)
         if isinstance(target, ast.Name):
             return self.assign_name(target, value, node, indent)
         if makes_one_of(target, value):  # xs, n = [], 0: each list by itself, for loops to fill
@@ -619,6 +634,8 @@ class Writer(Knowing, Classes, Comprehensions, Loops, Lists, Owned, Matching, Se
     def assign_name(self, target: ast.Name, value: Any, node: Any, indent: str) -> str:
         if isinstance(value, ast.Lambda) and (value.args.defaults or any(value.args.kw_defaults) or self.takes_texts(target.id)) and self.bound_once(target.id):
             return self.lambda_named(target, value, node, indent)
+        if (text := self.grid(target, value, indent)) is not None:
+            return text
         if (made := filling(self, target, value)) is not None:
             return self.block(made, indent)
         popped = self.popped(value, indent)
@@ -733,7 +750,7 @@ class Writer(Knowing, Classes, Comprehensions, Loops, Lists, Owned, Matching, Se
         change = self.late[key][0]
         if change is not None:
             n = change.id
-            self.refuse(change, f"the function in line {node.lineno} reads {n}, which changes here, before it is called again",
+            self.refuse(change, f"the function in line {self.place(node).line} reads {n}, which changes here, before it is called again",
                         f"give the function the value: as an argument, or as a default ({n}={n}) when it is made")
 
     parameters_of = staticmethod(lambda args: parameters(args))
@@ -829,10 +846,11 @@ def emit_function(b: Builder, fn: types.FunctionType, statics: dict[str, Any] | 
         if fn in b.gathered:
             node = gathering(node)
         node = with_gathered(node, resolver(fn))
-        node = giving_back(with_given(plainer(node, resolver(fn)), resolver(fn)), given)
+        node, places = with_fields(node, resolver(fn), file)
+        node = giving_back(with_given(plainer(with_nested(node, resolver(fn)), resolver(fn)), resolver(fn)), given)
         wish = fn.__name__ if fn.__name__.isidentifier() else "lambda_"
         unit.wish = safe_name(wish)
-        w = Writer(b, fn, file, statics, shapes, given)
+        w = Writer(b, fn, file, statics, shapes, given, places)
         text = w.write(node, f"\ue001{unit.number}\ue002", declared_types(fn))
         unit.hints, unit.likes = w.hints, w.returning_like
         return text
