@@ -11,7 +11,7 @@
 #include "backend/lower/gemm/plan.h"
 #include "backend/lower/ops/attend.h"
 
-enum { CHUNK = 64, WIDE_CHUNK = 16 }; // keys of one product; that are made f32 first
+enum { CHUNK = 64, WIDE_CHUNK = 16 }; // keys of one product, and where they become f32 first
 
 typedef struct block {
   const attend *a;
@@ -26,8 +26,7 @@ typedef struct block {
   texpr keys;       // that are read
   texpr score, top; // [keys][queries], [queries]
   texpr weight;     // `dots`: exponentials, [keys / 2][queries][2]
-  texpr
-      wide; // room for a chunk of keys or of values in f32, or NULL: products read them where they are
+  texpr wide;       // room for a chunk of keys or values in f32; NULL: they are read as they are
 } block;
 
 static anf_tir_elem stored(const attend *a) {
