@@ -69,6 +69,15 @@ struct anfi_view {
   void (*write_fused)(anfi_low *L, const anfi_view *v, const anfi_view *root, texpr to);
 };
 
+/* Is it computed where it is read? Until the list is closed in which it was forced, it is not. */
+static inline bool anfi_view_is_lazy(const anfi_view *v) {
+  return v->kind == VIEW_LAZY && !v->tensor;
+}
+/* Is it in memory, by its kind or since it was forced? */
+static inline bool anfi_view_in_memory(const anfi_view *v) {
+  return v->kind != VIEW_SCALAR && v->tensor;
+}
+
 typedef struct anfi_memo {
   const anfi_view *view;
   anfi_elem value;
@@ -268,6 +277,9 @@ bool anfi_low_code_at(anfi_low *L, const anfi_view *v, const anfi_pt *p, anfi_el
 
 /* host.c */
 void anfi_lower_host_declare(anfi_arena *a, tmod *m, const anfi_host *h);
+
+/* point.c: are the elements of v those of its input, in the same order, as of a Reshape? */
+bool anfi_view_is_same(const anfi_view *v);
 
 /* map.c: the buffer that v reads, where it starts and by which stride for each dim of v; or NULL. */
 texpr anfi_map_strides(const anfi_view *v, int64_t *base, int64_t *stride);

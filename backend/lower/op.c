@@ -42,10 +42,9 @@ static void settle(anfi_low *L, const anfi_low_op *q, size_t i, anfi_view *v) {
     anfi_view_store(L, v, to);
     v->tensor = to;
     v->kind = VIEW_BUFFER;
-  } else if (v->kind == VIEW_LAZY && v->n == 1 && v->type->n == 0 && !v->tensor) {
+  } else if (anfi_view_is_lazy(v) && v->n == 1 && v->type->n == 0) {
     anfi_view_settle(L, v);
-  } else if (v->kind == VIEW_LAZY && !v->tensor && (!q->inlined || L->o.no_fuse))
-    anfi_view_force(L, v);
+  } else if (anfi_view_is_lazy(v) && (!q->inlined || L->o.no_fuse)) anfi_view_force(L, v);
 }
 
 bool anfi_lower_op(anfi_low *L, const anfi_low_op *q, anfi_view **out) {

@@ -387,7 +387,7 @@ const anfi_view *anfi_view_product(anfi_low *L, const anfi_view *v) {
   anfi_push(L->a, &todo, v);
   while (todo.n) {
     v = todo.at[--todo.n];
-    if (v->kind != VIEW_LAZY || v->tensor || *anfi_map_at(&seen, v->id)) continue;
+    if (!anfi_view_is_lazy(v) || *anfi_map_at(&seen, v->id)) continue;
     if (v->write_fused) return v;
     *anfi_map_at(&seen, v->id) = 1;
     if (v->order != ORDER_POINT && v->order != ORDER_FLAT) continue;

@@ -40,6 +40,22 @@ void anfi_dense_strides(size_t rank, const int64_t *dims, int64_t *stride) {
   }
 }
 
+/* Dims of a that are one run of elements, `step` apart, are dims of b with the same product. */
+bool anfi_reshaped_strides(size_t na, const int64_t *a, const int64_t *old, size_t nb,
+                           const int64_t *b, int64_t *stride) {
+  int64_t run = 1, got = 1, step = na ? old[na - 1] : 1;
+  size_t j = nb;
+  for (size_t k = na; k-- > 0;) {
+    run *= a[k];
+    if (k && (a[k - 1] == 1 || old[k - 1] == run * step)) continue;
+    for (; j > 0 && (got < run || b[j - 1] == 1); got *= b[--j]) stride[j - 1] = got * step;
+    if (got != run) return false;
+    if (k) step = old[k - 1], run = got = 1;
+  }
+  for (; j > 0 && b[j - 1] == 1; j--) stride[j - 1] = 1;
+  return j == 0;
+}
+
 void anfi_nd_strides(anfi_nd *it, int k, size_t start, const int64_t *stride) {
   it->nop = k + 1;
   it->at[k] = start;

@@ -31,6 +31,10 @@ void anfi_nd_strides(anfi_nd *it, int k, size_t start, const int64_t *stride);
 
 /* Row-major strides of a dense array. */
 void anfi_dense_strides(size_t rank, const int64_t *dims, int64_t *stride);
+/* The strides of the elements of dims a, with strides `old`, as dims b of as many elements, more than 0; false: there are none.
+ *   a = (4, 6), old = (18, 1), b = (4, 2, 3)   ->   (18, 3, 1);   b = (24)   ->   false */
+bool anfi_reshaped_strides(size_t na, const int64_t *a, const int64_t *old, size_t nb,
+                           const int64_t *b, int64_t *stride);
 /* The product of dims[from..to). */
 size_t anfi_dims_product(const int64_t *dims, size_t from, size_t to);
 /* Copies element `from` of a to element `to` of b; both of the same dtype. */

@@ -4,6 +4,7 @@
 gradients of convolutions. contract_check.py ANFORA [EVERY]: one of EVERY cases. The bound is that of a sum of as many terms in the type, each rounded once."""
 import itertools
 import os
+import re
 import sys
 import tempfile
 
@@ -418,6 +419,41 @@ def values_that_are_not_finite(r):
         if not problem and not other and not np.allclose(got, want, 1e-5, 1e-5, equal_nan=True):
             problem = f"{got}\nfor\n{want}"
         r.tap.case("Attention to values of which some that are masked are not finite", problem or other)
+    q, k, v = r.data((2, 3, 64), "f16"), r.data((2, 70, 64), "f16"), r.data((2, 70, 24), "f16")
+    v[0, 3:66], k[1, 69] = np.nan, np.inf
+    program = "def f(q: f16[2, 3, 64], k: f16[2, 70, 64], v: f16[2, 70, 24]) { Attention(q, k, v, causal=true) }"
+    if r.is_next():
+        got, problem = r.run(program, [q, k, v])
+        want, other = r.run(program, [q, k, v], "--backend", "interp")
+        if not problem and not other and not (np.isfinite(want).any() and np.allclose(got, want, 1e-2, 1e-2, equal_nan=True)):
+            problem = f"{got}\nfor\n{want}"
+        r.tap.case("Attention of few queries of f16 to values and keys that are not finite", problem or other)
+
+
+# Slices of one product and its bias that are heads; what reads them
+FUSED = {
+    "slices, then heads": [f"Transpose(Reshape(Slice(y, start={i * 96}, stop={i * 96 + 96}, axis=2), (2, 37, 6, 16)), (0, 2, 1, 3))" for i in range(3)],
+    "heads, then slices": [f"Squeeze(Slice(Transpose(Reshape(y, (2, 37, 3, 6, 16)), (2, 0, 3, 1, 4)), start={i}, stop={i + 1}, axis=0), (0,))" for i in range(3)],
+}
+
+
+def heads_of_one_product(r):
+    """They are read where they are: the product is the one array that is not of a block of queries."""
+    x, w, b = r.data((2, 37, 32)), r.data((32, 288)) * np.float32(0.2), r.data((288,))
+    y = x.astype("f8") @ w.astype("f8") + b
+    q, k, v = y.reshape(2, 37, 3, 6, 16).transpose(2, 0, 3, 1, 4)
+    want = attend(q, k, v, np.ones((37, 37), bool), 0, 0.25)
+    for name, heads in FUSED.items():
+        for way in ("Attention({}, {}, {})", "Softmax({} @ Transpose({}, (0, 1, 3, 2)) * 0.25) @ {}"):
+            program = f"def f(x: f32[2, 37, 32], w: f32[32, 288], b: f32[288]) {{\n  y = x @ w + b\n  {way.format(*heads)}\n}}\n"
+            r.case(f"Heads of one product: {name}, {way[:9]}", program, [x, w, b], want, np.full(want.shape, np.abs(v).max() * 4), 37 + 16 + 32, "f32")
+            if way[0] == "A" and r.is_next():
+                path = os.path.join(r.folder, "p.anf")
+                with open(path, "w", encoding="utf-8") as f:
+                    f.write(program)
+                tir = execute([r.anfora, "print", "--as", "tir", path + ":f"])
+                arrays = re.findall(r"tensor (t(?:_\d+)?):", tir.stdout)
+                r.tap.case(f"Heads of one product: {name}: no copies", "" if len(arrays) == 1 else f"{arrays} {tir.stderr}")
 
 
 def main():
@@ -434,6 +470,7 @@ def main():
         strided(r)
         attention(r)
         values_that_are_not_finite(r)
+        heads_of_one_product(r)
         r.tap.done()
 
 

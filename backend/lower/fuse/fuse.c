@@ -300,7 +300,7 @@ static bool ends_epilogue(const anf_node *n) {
   return false;
 }
 
-/* Does it have a buffer that it shares with nobody's nest? `whole`: all of it is read */
+/* Does it have a buffer that it shares with nobody's nest? `whole`: most of it is read */
 static bool is_in_memory(const anf_node *n, bool whole) {
   while (keeps_memory(n)) n = n->in[0].def;
   if (!n->type || n->type->kind != ANF_TYPE_TENSOR || n->kind == ANFI_VALUE) return false;
@@ -312,20 +312,23 @@ static bool is_view(const anf_node *n) {
   return has(n, ANFI_PART | ANFI_PERMUTES) || keeps_memory(n);
 }
 
-/* Strides of a slice, transposition or exchange of axes of what has these strides. */
+/* Strides of a slice, transposition, exchange of axes or reshape of what has these strides. */
 static bool strides_of(const anf_node *x, int64_t *stride) {
+  const anf_type *from = x->in[0].def->type;
   anf_ctx *cx = x->graph->module->cx;
   anf_value *at[4] = {NULL};
   size_t rank = x->type->n, perm[ANF_MAX_RANK], a = 0, b = 0;
   int64_t old[ANF_MAX_RANK], start, step;
   uint32_t nattr = anfi_op_schema(cx, (anfi_opcode)x->op)->nattr;
-  memcpy(old, stride, rank * sizeof *old);
+  memcpy(old, stride, from->n * sizeof *old);
+  if (keeps_memory(x))
+    return anfi_reshaped_strides(from->n, from->dims, old, rank, x->type->dims, stride);
   for (uint32_t k = 0; k < nattr && k < 4; k++)
     if (!(at[k] = anfi_attr_value(cx, (anfi_opcode)x->op, x->u.attrs, k))) return false;
   switch (x->op) {
   case ANF_OP_Slice:
     if (!anfi_axis_in(anfi_attr_int(at[3]), rank, &a)) return false;
-    anfi_slice((size_t)x->in[0].def->type->dims[a], at, &start, &step);
+    anfi_slice((size_t)from->dims[a], at, &start, &step);
     stride[a] *= step;
     return step > 0;
   case ANF_OP_Transpose:
@@ -344,26 +347,42 @@ static bool strides_of(const anf_node *x, int64_t *stride) {
 
 static bool is_static(const anf_type *t) {
   size_t n;
-  return t->n >= 2 && anfi_type_elements(t, &n) && n > 0;
+  return t && t->kind == ANF_TYPE_TENSOR && t->n >= 1 && anfi_type_elements(t, &n) && n > 0;
+}
+
+static size_t uses_of(const anf_node *x) {
+  enum { MANY = 16 };
+  size_t n = 0;
+  for (const anfi_use *u = x->uses; u && n < MANY; u = u->next) n++;
+  return n;
+}
+
+/* Do `readers` such as x read all of `of`, as three slices of heads of one product do? */
+static bool is_mostly_read(const anf_node *x, const anf_node *of, size_t readers) {
+  size_t part, all;
+  return anfi_type_elements(x->type, &part) && anfi_type_elements(of->type, &all) &&
+         part >= all / readers;
 }
 
 /* Operand of a product that is a view of a tensor in memory with contiguous rows or columns, or of an Attention, with contiguous
  * rows: kernels read it there (gemm/contract.c, ops/attend.c), and no copy of it is made, or one of a matrix at a time. */
 static bool is_strided_operand(const anf_node *user, size_t i, const anf_node *x) {
-  enum { CHAIN = 4 };
+  enum { CHAIN = 6 };
+  size_t n = 0, readers = 1;
   const anf_node *chain[CHAIN], *of = x;
   int64_t stride[ANF_MAX_RANK];
-  int n = 0;
-  bool whole = true, attends = anfi_is_op(user, ANF_OP_Attention) && i < 3;
+  bool moved = false, attends = anfi_is_op(user, ANF_OP_Attention) && i < 3;
   if (!attends && !(anfi_is_op(user, ANF_OP_MatMul) && i < 2) &&
       !(anfi_is_op(user, ANF_OP_Linear) && i == 1))
     return false;
-  for (; n < CHAIN && has(of, ANFI_PART | ANFI_PERMUTES); of = of->in[0].def) {
-    if (!of->type || of->type->kind != ANF_TYPE_TENSOR || !is_static(of->type)) return false;
-    whole &= has(of, ANFI_PERMUTES);
+  for (; n < CHAIN && is_view(of); of = of->in[0].def) {
+    if (!is_static(of->type)) return false;
+    moved |= !keeps_memory(of);
     chain[n++] = of;
+    readers *= uses_of(of->in[0].def);
   }
-  if (!n || !is_in_memory(of, whole) || !is_static(of->type)) return false;
+  if (!moved || x->type->n < 2 || !is_static(of->type)) return false;
+  if (!is_in_memory(of, is_mostly_read(x, of, readers))) return false;
   anfi_dense_strides(of->type->n, of->type->dims, stride);
   while (n)
     if (!strides_of(chain[--n], stride)) return false;
@@ -407,8 +426,9 @@ static void note_use(plan *p, const anf_node *user, uint32_t user_index, size_t 
   note_state(p, &want, x, anfi_hash_mix(want.nest - 1, 1), bits);
   if (!found) return;
   place *to = &p->at[found - 1];
-  want.below = to->below | (inside && (u->operand || u->below) && is_view(x));
-  if (inside && (u->operand || u->below) && !is_view(x)) to->split = true; // it is memory
+  bool of_operand = inside && (u->operand || u->below), view = of_operand && is_view(x);
+  want.below = to->below | view;
+  if (of_operand && !view) to->split = true; // it is memory
   bool left = i == 0 && !to->nest && !is_strided_operand(user, i, x) &&
               anfi_low_prologue(user, p->in_place) != PROLOGUE_NONE;
   if (left || (i == 1 && !to->nest && anfi_low_computes_right(user, p->in_place))) {
@@ -426,7 +446,7 @@ static void note_use(plan *p, const anf_node *user, uint32_t user_index, size_t 
   }
   bool broadcast = map && !same_points(user, x) && grows(user, x) &&
                    anfi_op[x->kind == ANFI_APPLY ? x->op : 0].cost > CHEAP;
-  want.split = to->split | (inside && u->again && !is_spread(x) && !is_counted(x));
+  want.split = to->split | (inside && u->again && !view && !is_spread(x) && !is_counted(x));
   want.again = to->again | (inside && u->again);
   to->split = want.split;
   if ((!map && !once) || broadcast || (inside && is_operand_of_bytes(p, user)) ||
@@ -434,6 +454,7 @@ static void note_use(plan *p, const anf_node *user, uint32_t user_index, size_t 
       p->nodes[want.nest - 1] >= MAX_NODES)
     to->split = true;
   else if (!to->nest) *to = want;
+  else if (view && to->below) to->again = true; // a view of memory
   else if (to->nest != want.nest || to->points != want.points) read_by_two(p, to, x);
   else {
     to->plain &= want.plain;

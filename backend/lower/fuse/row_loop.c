@@ -44,7 +44,7 @@ static anfi_view *strided_matrix(rows *r, const anfi_view *all, const anf_type *
   anfi_low *L = r->w->L;
   int64_t base = 0, stride[ANF_MAX_RANK];
   size_t lead = r->b->nlead;
-  if (!r->b->batch || t->n != lead + 2 || all->kind != VIEW_LAZY || !all->n) return NULL;
+  if (!r->b->batch || t->n != lead + 2 || !anfi_view_is_lazy(all) || !all->n) return NULL;
   texpr tensor = anfi_map_strides(all, &base, stride), batch[ANF_MAX_RANK];
   uint64_t height = (uint64_t)t->dims[lead], cols = (uint64_t)t->dims[lead + 1];
   for (size_t k = 0; tensor && k < t->n; k++)
@@ -277,7 +277,7 @@ static size_t pack_shared(rows *r) {
     anfi_view *b = anfi_glow_value(w, n->in[1].def).at[0];
     bool ta = anfi_attr_bool(anfi_attr_value(w->cx, ANF_OP_MatMul, n->u.attrs, 0));
     bool tb = anfi_attr_bool(anfi_attr_value(w->cx, ANF_OP_MatMul, n->u.attrs, 1));
-    if (!b || !b->tensor || ta || tb || b->kind != VIEW_BUFFER) continue;
+    if (!b || !anfi_view_in_memory(b) || ta || tb) continue;
     anfi_mm q = {.elem = anfi_lower_elem((anf_dtype)n->type->dtype), .b = b->tensor};
     q.m = (uint64_t)n->type->dims[n->type->n - 2];
     q.k = q.lda = (uint64_t)t->dims[0], q.n = q.ldb = q.ldc = (uint64_t)t->dims[1];

@@ -246,7 +246,7 @@ static uint64_t leading(const matrix *x, uint64_t rows, uint64_t cols) {
 static void strided_matrix(matrix *x) {
   const anf_type *t = x->v->type;
   int64_t base = 0, stride[ANF_MAX_RANK];
-  if (x->vector || x->v->kind != VIEW_LAZY || x->v->tensor || t->n < 2) return;
+  if (x->vector || !anfi_view_is_lazy(x->v) || t->n < 2) return;
   texpr tensor = anfi_map_strides(x->v, &base, stride);
   int64_t rows = t->dims[t->n - 2], cols = t->dims[t->n - 1];
   int64_t down = stride[t->n - 2], along = stride[t->n - 1];
@@ -291,7 +291,7 @@ static bool suits(const anfi_view *v, anf_dtype d, uint64_t n) {
 /* Takes an addition of a buffer of n elements off v. A vector must lie along the columns. */
 static bool take_sum(const anfi_view **v, uint64_t n, bool vector, texpr *to) {
   const anfi_view *x = *v;
-  if (x->op != ANF_OP_Add || x->kind != VIEW_LAZY || x->tensor || x->nin != 2) return false;
+  if (x->op != ANF_OP_Add || !anfi_view_is_lazy(x) || x->nin != 2) return false;
   for (size_t k = 0; k < 2; k++) {
     const anfi_view *y = x->in[k], *rest = x->in[1 - k];
     if (!suits(y, x->dtype, n) || rest->n != x->n || rest->dtype != x->dtype) continue;
@@ -309,7 +309,7 @@ static bool in_registers(anfi_low *L, anfi_mm *q, const consumer *f) {
   anfi_mm x = *q;
   bool plain = q->elem == ANF_TIR_f32 || q->elem == ANF_TIR_f64; // else rounded in between
   if (!plain && !anfi_low_gemm_rounds(L, q)) return false;
-  if (v->kind == VIEW_LAZY && v->op == ANF_OP_Relu && v->nin == 1) x.relu = true, v = v->in[0];
+  if (anfi_view_is_lazy(v) && v->op == ANF_OP_Relu && v->nin == 1) x.relu = true, v = v->in[0];
   if (v->n != f->root->n) return false;
   take_sum(&v, v->n, false, &x.rhs);
   if (!x.bias && v != f->product) take_sum(&v, f->cols, true, &x.bias);
@@ -377,7 +377,7 @@ static anfi_mm sizes_of(const matmul *m) {
 
 /* x, if v is Cast(x) from bytes to i32 and has no buffer; else NULL. */
 static anfi_view *bytes_of(const anfi_view *v) {
-  if (v->op != ANF_OP_Cast || v->kind != VIEW_LAZY || v->tensor || v->nin != 1) return NULL;
+  if (v->op != ANF_OP_Cast || !anfi_view_is_lazy(v) || v->nin != 1) return NULL;
   anf_dtype d = v->in[0]->dtype;
   return v->dtype == ANF_I32 && anfi_low_byte(d) ? v->in[0] : NULL;
 }
@@ -406,7 +406,7 @@ static void take_packed(matmul *m) {
   const anfi_view *b = m->b.v;
   size_t axis;
   m->bits = 8;
-  if (b->op != ANF_OP_UnpackBits || b->kind != VIEW_LAZY || b->tensor || m->b.transposed) return;
+  if (b->op != ANF_OP_UnpackBits || !anfi_view_is_lazy(b) || m->b.transposed) return;
   if (!anfi_axis_in(anfi_attr_int(b->attr[1]), b->type->n, &axis) || axis + 2 != b->type->n) return;
   m->bits = (unsigned)anfi_attr_int(b->attr[0]);
   m->b.v = b->in[0];
@@ -425,11 +425,10 @@ static void take_weights(matmul *m) {
   uint64_t most = m->b.transposed ? 1 : ANFI_FEW_ROWS; // dot products are of one row
   if (!m->rows || m->rows > most || (m->b.nbatch ? !each : !single) || m->b.vector ||
       m->type->dtype != ANF_F32 || m->a.v->dtype != ANF_F32 ||
-      m->inner < (each ? LEAST_OF_BATCH : LEAST) || m->cols < LEAST || b->kind != VIEW_LAZY ||
-      b->tensor)
+      m->inner < (each ? LEAST_OF_BATCH : LEAST) || m->cols < LEAST || !anfi_view_is_lazy(b))
     return;
   if (b->op == ANF_OP_Sub && b->nin == 2) zero = b->in[1], b = b->in[0];
-  bool cast = b->op == ANF_OP_Cast && b->kind == VIEW_LAZY && !b->tensor && b->nin == 1;
+  bool cast = b->op == ANF_OP_Cast && anfi_view_is_lazy(b) && b->nin == 1;
   if (!cast || b->dtype != ANF_F32 || !anfi_low_byte(b->in[0]->dtype) || b->n != m->b.v->n) return;
   if (zero && (zero->dtype != ANF_F32 || !is_by_column(m, zero))) return;
   m->weights = true;
@@ -461,7 +460,7 @@ static void one_product(anfi_low *L, anfi_mm *q, consumer *f) {
 /* Is a still to be computed, as the plan says? */
 static anfi_prologue_way prologue_of(const anfi_low *L, const matmul *m) {
   const matrix *a = &m->a;
-  bool open = a->v->kind == VIEW_LAZY && !a->v->tensor && !a->tensor && !a->vector;
+  bool open = anfi_view_is_lazy(a->v) && !a->tensor && !a->vector;
   if (!m->node || !open || m->bytes || m->weights || L->o.no_fuse || !all_of_them(m, a))
     return PROLOGUE_NONE;
   return anfi_low_prologue(m->node, false);
@@ -470,7 +469,7 @@ static anfi_prologue_way prologue_of(const anfi_low *L, const matmul *m) {
 /* Is b? */
 static bool computes_right(const anfi_low *L, const matmul *m) {
   const matrix *b = &m->b;
-  bool open = b->v->kind == VIEW_LAZY && !b->v->tensor && !b->tensor && !b->vector;
+  bool open = anfi_view_is_lazy(b->v) && !b->tensor && !b->vector;
   return m->node && open && !m->bytes && !m->weights && !m->prologue && !m->nb && !b->transposed &&
          !L->o.no_fuse && anfi_low_computes_right(m->node, false);
 }
@@ -590,7 +589,7 @@ static bool complex_by_kernels(anfi_low *L, const matmul *whole) {
 
 /* An operand that is read more than once must not be computed each time. */
 static anfi_view *held(anfi_low *L, anfi_view *v) {
-  if (v->kind == VIEW_LAZY && !v->tensor) anfi_view_force(L, v);
+  if (anfi_view_is_lazy(v)) anfi_view_force(L, v);
   return v;
 }
 

@@ -535,7 +535,7 @@ static void take_types(conv_bytes *q) {
 }
 
 static anfi_view *bytes_of(const anfi_view *v) {
-  if (v->op != ANF_OP_Cast || v->kind != VIEW_LAZY || v->tensor || v->nin != 1) return NULL;
+  if (v->op != ANF_OP_Cast || !anfi_view_is_lazy(v) || v->nin != 1) return NULL;
   return v->dtype == ANF_I32 && anfi_low_byte(v->in[0]->dtype) ? v->in[0] : NULL;
 }
 

@@ -85,8 +85,7 @@ static void find(transposing *c) {
   anfi_push(L->a, &todo, c->root);
   while (todo.n) {
     const anfi_view *v = todo.at[--todo.n];
-    if (v->kind != VIEW_LAZY || v->tensor || v->n != c->root->n || *anfi_map_at(&seen, v->id))
-      continue;
+    if (!anfi_view_is_lazy(v) || v->n != c->root->n || *anfi_map_at(&seen, v->id)) continue;
     *anfi_map_at(&seen, v->id) = 1;
     if (v->order == ORDER_OWN) take(c, v);
     else if (v->order == ORDER_FLAT) anfi_push(L->a, &todo, (const anfi_view *)v->in[0]);

@@ -433,7 +433,7 @@ static gval passed(glow *w, const anf_node *n, uint32_t i) {
 /* Does v, which the call gives, stay as it is when the inputs with bits in `written` are overwritten? */
 static bool is_apart(const site *s, const anfi_view *v, uint64_t written, bool inlined) {
   if (v->owned) return true;
-  if (v->kind != VIEW_BUFFER) return v->kind == VIEW_SCALAR;
+  if (!anfi_view_in_memory(v)) return v->kind == VIEW_SCALAR;
   for (size_t i = 0; i < s->n; i++)
     for (size_t k = 0; k < s->args[i].n; k++)
       if (s->args[i].at[k] && s->args[i].at[k]->tensor == v->tensor)

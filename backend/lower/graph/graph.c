@@ -146,7 +146,7 @@ size_t anfi_glow_first_leaf(anf_ctx *cx, const anf_node *n) {
  *   y = StopGradient(x @ w + b); Sum(y * z, axis=1)   ->   the product is stored before the sum reads it */
 static gval passed_on(glow *w, const anf_node *n, gval v, bool inlined) {
   anfi_view *x = n->type->kind == ANF_TYPE_TENSOR && !inlined ? v.at[0] : NULL;
-  if (x && x->kind == VIEW_LAZY && !x->tensor) anfi_view_force(w->L, x);
+  if (x && anfi_view_is_lazy(x)) anfi_view_force(w->L, x);
   return v;
 }
 

@@ -180,7 +180,7 @@ static const anfi_view *held(anfi_low *L, anfi_view *v) {
 /* Is v a slice or a permutation of a tensor in memory whose rows are contiguous there, such as heads that are transposed? */
 static bool is_strided(const anfi_view *v, attend_memory *m) {
   const anf_type *t = v->type;
-  if (v->kind != VIEW_LAZY || v->tensor || !v->n) return false;
+  if (!anfi_view_is_lazy(v) || !v->n) return false;
   m->tensor = anfi_map_strides(v, &m->base, m->stride);
   if (!m->tensor || m->base < 0 || m->stride[t->n - 1] != 1) return false;
   for (size_t k = 0; k < t->n; k++)

@@ -5,11 +5,13 @@
  * are read as they lie, or as copies in f32. Scores of a block stay in the cache (Dao et al., FlashAttention). Sums of exponentials are
  * double. A causal block reads keys up to its last query, CHUNK at a time.
  * Where there is a dot product of bf16, keys of bf16 are read as they are, exponentials are rounded to bf16, and sᵀ v is made
- * as (vᵀ s)ᵀ: pairs of parts of a query, and of keys of a score, lie together then (VNNI layout). */
+ * as (vᵀ s)ᵀ: pairs of parts of a query, and of keys of a score, lie together then (VNNI layout).
+ * Else narrow keys and values become f32 before they are multiplied: all of them once where several blocks read them, a
+ * chunk at a time where one does, as in decoding. */
 #include "backend/lower/gemm/plan.h"
 #include "backend/lower/ops/attend.h"
 
-enum { CHUNK = 64 }; // keys of one product
+enum { CHUNK = 64, WIDE_CHUNK = 16 }; // keys of one product, and where they become f32 first
 
 typedef struct block {
   const attend *a;
@@ -17,12 +19,14 @@ typedef struct block {
   tdtype dt;
   bool dots;        // are products of bf16?
   uint64_t n;       // queries
+  uint64_t chunk;   // keys of one product
   texpr first;      // the first of them
   texpr chunks;     // of keys that are read, whole ones
   texpr has_rest;   // are those after the last whole chunk read? NULL: there are none, or always
   texpr keys;       // that are read
   texpr score, top; // [keys][queries], [queries]
   texpr weight;     // `dots`: exponentials, [keys / 2][queries][2]
+  texpr wide;       // room for a chunk of keys or values in f32; NULL: they are read as they are
 } block;
 
 static anf_tir_elem stored(const attend *a) {
@@ -137,26 +141,46 @@ static texpr turned(const attend *a) {
   return to;
 }
 
-/* Rows that are far apart in memory share few lines of the first cache, so several blocks read a copy. */
+/* Several blocks read a copy of narrow elements, and of rows that are far apart in memory, which share few lines of the first cache. */
 void anfi_attend_copy(attend *a, uint64_t rows) {
   bool dots = has_dots(a), wide = is_narrow(a) && !dots, often = a->l > rows;
   anf_tir_elem e = dots ? stored(a) : elem_of(a);
-  if (wide || (often && a->keys.ld != a->d)) a->wide_key = copied(a, a->key, e, a->d);
+  if (often && (wide || a->keys.ld != a->d)) a->wide_key = copied(a, a->key, e, a->d);
   if (dots) a->turned_value = turned(a);
-  else if (wide || (often && a->values.ld != a->dv)) a->wide_value = copied(a, a->value, e, a->dv);
+  else if (often && (wide || a->values.ld != a->dv)) a->wide_value = copied(a, a->value, e, a->dv);
 }
 
-static uint64_t key_ld(const attend *a) { return a->wide_key ? a->d : a->keys.ld; }
-static uint64_t value_ld(const attend *a) { return a->wide_value ? a->dv : a->values.ld; }
+static uint64_t key_ld(const block *b) {
+  return b->wide || b->a->wide_key ? b->a->d : b->a->keys.ld;
+}
+static uint64_t value_ld(const block *b) {
+  return b->wide || b->a->wide_value ? b->a->dv : b->a->values.ld;
+}
 
-/* The addresses of row `row` of the keys and the values of the current batch. */
-static texpr key_at(const block *b, texpr row) {
+/* n rows of x from `row` on, in the room for a chunk. */
+static texpr widened(const block *b, const anfi_view *x, texpr row, uint64_t n, uint64_t parts) {
+  anfi_low *L = b->L;
+  anfi_loop j, p;
+  anfi_low_loop(L, &j, n, "j");
+  texpr from = anfi_low_atom(L, anfi_ix_add(L, row, j.var));
+  anfi_low_loop(L, &p, parts, "p");
+  put(b, b->wide, anfi_ix_add(L, anfi_ix_mulc(L, j.var, parts), p.var),
+      anfi_attend_element(b->a, x, from, p.var, b->dt));
+  anfi_low_loop_end(L, &p);
+  anfi_low_loop_end(L, &j);
+  return element_at(b, b->wide, anfi_ix(L, 0));
+}
+
+/* The addresses of n rows, from `row` on, of the keys and the values of the current batch. */
+static texpr keys_at(const block *b, texpr row, uint64_t n) {
   const attend *a = b->a;
+  if (b->wide) return widened(b, a->key, row, n, a->d);
   if (a->wide_key) return element_at(b, a->wide_key, anfi_ix_mulc(b->L, row, a->d));
   return element_at(b, a->keys.tensor, anfi_attend_place(a, a->key, &a->keys, row));
 }
-static texpr value_at(const block *b, texpr row) {
+static texpr values_at(const block *b, texpr row, uint64_t n) {
   const attend *a = b->a;
+  if (b->wide) return widened(b, a->value, row, n, a->dv);
   if (a->wide_value) return element_at(b, a->wide_value, anfi_ix_mulc(b->L, row, a->dv));
   return element_at(b, a->values.tensor, anfi_attend_place(a, a->value, &a->values, row));
 }
@@ -178,21 +202,22 @@ static void product(const block *b, texpr x, texpr y, texpr to, const uint64_t *
 /* Which keys a causal block reads: chunks up to its last query. */
 static void plan_keys(block *b) {
   anfi_low *L = b->L;
-  uint64_t s = b->a->s, whole = s / CHUNK;
+  uint64_t s = b->a->s, whole = s / b->chunk;
   b->chunks = anfi_ix(L, whole), b->keys = anfi_ix(L, s);
   if (!b->a->causal) return;
   texpr end = anfi_low_atom(L, anfi_ix_addc(L, b->first, (int64_t)b->n)),
-        up = anfi_low_atom(L, anfi_ix_divc(L, anfi_ix_addc(L, end, CHUNK - 1), CHUNK));
+        up = anfi_low_atom(L,
+                           anfi_ix_divc(L, anfi_ix_addc(L, end, (int64_t)b->chunk - 1), b->chunk));
   texpr all = bin(b, TX_cmp_lt, b->chunks, up); // more than are whole
   b->chunks = anfi_low_atom(L, anfi_t_select(L->t, all, b->chunks, up));
   b->has_rest = anfi_low_atom(L, all);
-  b->keys =
-      anfi_low_atom(L, anfi_t_select(L->t, all, anfi_ix(L, s), anfi_ix_mulc(L, b->chunks, CHUNK)));
+  b->keys = anfi_low_atom(
+      L, anfi_t_select(L->t, all, anfi_ix(L, s), anfi_ix_mulc(L, b->chunks, b->chunk)));
 }
 
 /* Opens what runs if the keys after the last whole chunk are read; false if there are none. */
 static bool open_rest(const block *b) {
-  if (b->a->s % CHUNK == 0) return false;
+  if (b->a->s % b->chunk == 0) return false;
   if (b->has_rest) anfi_low_if(b->L);
   return true;
 }
@@ -205,18 +230,39 @@ static void multiply_keys(const block *b, texpr q) {
   const attend *a = b->a;
   anfi_low *L = b->L;
   anfi_loop c;
-  uint64_t whole = a->s / CHUNK * CHUNK, rest = a->s - whole;
+  uint64_t whole = a->s / b->chunk * b->chunk, rest = a->s - whole;
   texpr zero = anfi_ix(L, 0), query = element_at(b, q, zero);
-  uint64_t size[] = {1, CHUNK, b->n, a->d, key_ld(a), b->n, b->n, 0, 0};
+  uint64_t size[] = {1, b->chunk, b->n, a->d, key_ld(b), b->n, b->n, 0, 0};
   anfi_low_loop_range(L, &c, zero, b->chunks, 1, "c");
-  texpr j = anfi_low_atom(L, anfi_ix_mulc(L, c.var, CHUNK));
-  product(b, key_at(b, j), query, element_at(b, b->score, anfi_ix_mulc(L, j, b->n)), size, NULL,
-          true, false);
+  texpr j = anfi_low_atom(L, anfi_ix_mulc(L, c.var, b->chunk));
+  product(b, keys_at(b, j, b->chunk), query, element_at(b, b->score, anfi_ix_mulc(L, j, b->n)),
+          size, NULL, true, false);
   anfi_low_loop_end(L, &c);
   if (!open_rest(b)) return;
   size[1] = rest;
-  product(b, key_at(b, anfi_ix(L, whole)), query, element_at(b, b->score, anfi_ix(L, whole * b->n)),
-          size, NULL, true, false);
+  product(b, keys_at(b, anfi_ix(L, whole), rest), query,
+          element_at(b, b->score, anfi_ix(L, whole * b->n)), size, NULL, true, false);
+  close_rest(b);
+}
+
+/* y += scoreᵀ v of n keys, from `from` on */
+static void add_values(const block *b, texpr y, texpr from, uint64_t n) {
+  uint64_t dv = b->a->dv, size[] = {1, b->n, dv, n, b->n, dv, dv, 0, 0};
+  texpr values = values_at(b, from, n);
+  texpr scores = element_at(b, b->score, anfi_ix_mulc(b->L, from, b->n));
+  product(b, scores, values, element_at(b, y, anfi_ix(b->L, 0)), size, NULL, false, true);
+}
+
+/* y = scoreᵀ v, a chunk of values after the other */
+static void multiply_widened(const block *b, texpr y) {
+  anfi_loop c;
+  uint64_t rest = b->a->s % b->chunk;
+  fill(b, y, 0, b->n * b->a->dv, constant(b, 0));
+  anfi_low_loop_range(b->L, &c, anfi_ix(b->L, 0), b->chunks, 1, "c");
+  add_values(b, y, anfi_low_atom(b->L, anfi_ix_mulc(b->L, c.var, b->chunk)), b->chunk);
+  anfi_low_loop_end(b->L, &c);
+  if (!open_rest(b)) return;
+  add_values(b, y, anfi_ix(b->L, b->a->s - rest), rest);
   close_rest(b);
 }
 
@@ -224,16 +270,16 @@ static void multiply_keys(const block *b, texpr q) {
 static void multiply_values(const block *b, texpr y) {
   const attend *a = b->a;
   anfi_low *L = b->L;
-  uint64_t whole = a->s / CHUNK * CHUNK, rest = a->s - whole;
+  uint64_t whole = a->s / b->chunk * b->chunk, rest = a->s - whole;
   texpr x[2] = {NULL}, v[2] = {NULL}, at[2] = {anfi_ix(L, 0), anfi_ix(L, whole)};
   for (int k = whole ? 0 : 1; k < (rest ? 2 : 1); k++) {
     texpr row = anfi_ix_mulc(L, at[k], b->n);
     x[k] = b->dots ? element_at(b, a->turned_value, at[k]) : element_at(b, b->score, row);
-    v[k] = b->dots ? element_at(b, b->weight, row) : value_at(b, at[k]);
+    v[k] = b->dots ? element_at(b, b->weight, row) : values_at(b, at[k], 0);
   }
-  uint64_t ld = value_ld(a),
-           by_rows[] = {1, b->n, a->dv, CHUNK, b->n, ld, a->dv, CHUNK * b->n, CHUNK * ld},
-           turned[] = {1, a->dv, b->n, CHUNK, a->s, b->n, b->n, CHUNK, CHUNK * b->n},
+  uint64_t ld = value_ld(b),
+           by_rows[] = {1, b->n, a->dv, b->chunk, b->n, ld, a->dv, b->chunk * b->n, b->chunk * ld},
+           turned[] = {1, a->dv, b->n, b->chunk, a->s, b->n, b->n, b->chunk, b->chunk * b->n},
            *size = b->dots ? turned : by_rows;
   if (whole) product(b, x[0], v[0], y, size, b->chunks, true, true);
   if (!open_rest(b)) return;
@@ -477,6 +523,11 @@ void anfi_attend_block(const attend *a, texpr to, texpr first, uint64_t n) {
   b.dots = has_dots(a);
   b.score = anfi_low_local(L, elem_of(a), (a->s + b.dots) * n, "scores");
   b.top = anfi_low_local(L, elem_of(a), n, "top");
+  b.chunk = CHUNK;
+  if (is_narrow(a) && !b.dots && !a->wide_key) {
+    b.chunk = WIDE_CHUNK;
+    b.wide = anfi_low_local(L, elem_of(a), b.chunk * (a->d > a->dv ? a->d : a->dv), "wide");
+  }
   plan_keys(&b);
   multiply_keys(&b, b.dots ? pair_queries(&b) : copy_queries(&b));
   mask_scores(&b);
@@ -486,7 +537,8 @@ void anfi_attend_block(const attend *a, texpr to, texpr first, uint64_t n) {
   texpr y = narrow ? anfi_low_local(L, ANF_TIR_f32, n * a->dv, "y") : to;
   texpr from = narrow ? anfi_ix(L, 0) : start;
   texpr turned = b.dots ? anfi_low_local(L, ANF_TIR_f32, n * a->dv, "turned") : NULL;
-  multiply_values(&b, element_at(&b, b.dots ? turned : y, from));
+  if (b.wide) multiply_widened(&b, y);
+  else multiply_values(&b, element_at(&b, b.dots ? turned : y, from));
   if (b.dots) turn_back(&b, turned, y);
   divide(&b, y, from, to, start, sums);
 }

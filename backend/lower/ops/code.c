@@ -21,8 +21,6 @@ typedef struct coded {
   bool divided; // else scale is 1
 } coded;
 
-static bool is_lazy(const anfi_view *x) { return x->kind == VIEW_LAZY && !x->tensor; }
-
 static bool number_of(const anfi_view *x, double *k) {
   return x->kind == VIEW_SCALAR && anfi_s_is_number(x->value.re, k);
 }
@@ -30,7 +28,7 @@ static bool number_of(const anfi_view *x, double *k) {
 /* Reals that a Clip limits to the range of the type, or NaN: Cast(Clip(x, -128, 127), i8). */
 static bool is_limited(const anfi_view *x, anf_dtype to, coded *c) {
   double least, most;
-  if (x->op != ANF_OP_Clip || !is_lazy(x) || x->nin != 3) return false;
+  if (x->op != ANF_OP_Clip || !anfi_view_is_lazy(x) || x->nin != 3) return false;
   if (x->dtype != ANF_F32 && x->dtype != ANF_F64) return false;
   anfi_quantise_range(to, true, &least, &most);
   return number_of(x->in[1], &c->lo) && number_of(x->in[2], &c->hi) && c->lo >= least &&
@@ -49,13 +47,13 @@ static const anfi_view *round_of(const anfi_view *x, coded *c) {
   const double most = 1 << 20;
   double k;
   c->zero = 0;
-  while (is_lazy(x) && (x->op == ANF_OP_Add || x->op == ANF_OP_Sub) && x->nin == 2) {
+  while (anfi_view_is_lazy(x) && (x->op == ANF_OP_Add || x->op == ANF_OP_Sub) && x->nin == 2) {
     if (!number_of(x->in[1], &k) || !is_whole(k) || fabs(k) > most) return NULL;
     if (!anfi_same_dims(x->type, x->in[0]->type)) return NULL;
     c->zero += x->op == ANF_OP_Add ? k : -k;
     x = x->in[0];
   }
-  return is_lazy(x) && x->op == ANF_OP_Round && fabs(c->zero) <= most ? x : NULL;
+  return anfi_view_is_lazy(x) && x->op == ANF_OP_Round && fabs(c->zero) <= most ? x : NULL;
 }
 
 /* Whole numbers of 16 bits that f32 rounds to; 0, the code of NaN, is one of them. */
@@ -66,7 +64,7 @@ static bool is_coded(const anfi_view *clip, coded *c) {
   const anfi_view *round = round_of(clip->in[0], c), *div = round ? round->in[0] : NULL;
   if (!round || round->dtype != ANF_F32 || !anfi_same_dims(round->type, clip->type)) return false;
   c->x = div, c->near = round, c->scale = 1;
-  c->divided = is_lazy(div) && div->op == ANF_OP_Div && div->dtype == ANF_F32 &&
+  c->divided = anfi_view_is_lazy(div) && div->op == ANF_OP_Div && div->dtype == ANF_F32 &&
                div->in[0]->dtype == ANF_F32 && number_of(div->in[1], &c->scale) &&
                c->scale >= least && c->scale <= most && c->scale == (double)(float)c->scale;
   if (c->divided) c->x = div->in[0], c->near = div;
@@ -92,7 +90,7 @@ static double bound_of(const anfi_view *x, int depth) {
   double k;
   if (number_of(x, &k)) return isnan(k) ? INFINITY : fabs(k);
   if (x->constant && anfi_dtype_is_float(x->dtype)) return largest_constant(x->constant);
-  if (!is_lazy(x) || !depth || !x->nin) return INFINITY;
+  if (!anfi_view_is_lazy(x) || !depth || !x->nin) return INFINITY;
   if (x->op == ANF_OP_Cast)
     return anfi_dtype_is_int(x->in[0]->dtype) && anfi_dtype_is_float(x->dtype) ? 0x1p64 : INFINITY;
   double a = bound_of(x->in[0], depth - 1); // at most MOST_DEPTH deep
@@ -186,7 +184,8 @@ bool anfi_low_code_at(anfi_low *L, const anfi_view *v, const anfi_pt *p, anfi_el
   const anfi_view *x = v->in[0];
   texpr code = NULL;
   if (anfi_dtype_is_int(v->dtype)) code = code_of(L, v, p);
-  else if ((v->dtype == ANF_F32 || v->dtype == ANF_F64) && x->op == ANF_OP_Cast && is_lazy(x))
+  else if ((v->dtype == ANF_F32 || v->dtype == ANF_F64) && x->op == ANF_OP_Cast &&
+           anfi_view_is_lazy(x))
     code = code_of(L, x, p);
   *out = (anfi_elem){code ? anfi_t_cast(L->t, anfi_low_dt(v->dtype), code) : NULL, NULL};
   return code;

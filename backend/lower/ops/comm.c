@@ -55,7 +55,7 @@ static bool is_in_place(anf_comm_kind k) {
 
 static void choose_memory(anfi_low *L, const anfi_low_op *q, anf_comm_kind kind, exchange *x) {
   anfi_view *v = q->in[0];
-  bool own = q->over && v->kind == VIEW_BUFFER && v->tensor, in_place = is_in_place(kind);
+  bool own = q->over && anfi_view_in_memory(v), in_place = is_in_place(kind);
   bool wanted = q->to && q->to[0];
   if (own) x->in = v->tensor;
   if (own && in_place && !wanted) x->out = x->in;

@@ -244,6 +244,6 @@ uint32_t anfi_group_max(group *g) {
 }
 
 anfi_view *anfi_group_whole(anfi_low *L, const anfi_low_op *q, size_t i) {
-  if (q->in[i]->kind == VIEW_LAZY) anfi_view_force(L, q->in[i]);
+  if (anfi_view_is_lazy(q->in[i])) anfi_view_force(L, q->in[i]);
   return q->in[i];
 }

@@ -36,14 +36,19 @@ static anfi_elem at_affine(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
 
 texpr anfi_map_strides(const anfi_view *v, int64_t *base, int64_t *stride) {
   int64_t below[ANF_MAX_RANK];
-  if (v->at != at_affine) return NULL;
+  bool same = anfi_view_is_same(v);
+  if ((v->at != at_affine && !same) || !v->n) return NULL;
   const map *m = (const map *)v->data;
   const anf_type *t = v->in[0]->type;
   texpr tensor = v->in[0]->tensor;
   *base = 0;
   if (tensor) anfi_dense_strides(t->n, t->dims, below);
-  else if (v->in[0]->kind != VIEW_LAZY || !(tensor = anfi_map_strides(v->in[0], base, below)))
+  else if (!anfi_view_is_lazy(v->in[0]) || !(tensor = anfi_map_strides(v->in[0], base, below)))
     return NULL;
+  if (same) {
+    const anf_type *to = v->type;
+    return anfi_reshaped_strides(t->n, t->dims, below, to->n, to->dims, stride) ? tensor : NULL;
+  }
   for (size_t k = 0; k < v->type->n; k++) stride[k] = 0;
   for (size_t k = 0; k < t->n; k++) {
     *base += m->add[k] * below[k];

@@ -65,16 +65,18 @@ static anfi_elem at_same(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
   return anfi_view_at(L, v->in[0], p);
 }
 
+bool anfi_view_is_same(const anfi_view *v) { return v->at == at_same; }
+
 /* The same elements in the same order: reshapes and identities. */
 bool anfi_lower_same(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   anfi_view *x = q->in[0];
-  if (x->kind == VIEW_LAZY && !x->tensor) {
+  if (anfi_view_is_lazy(x)) {
     out[0] = anfi_view_lazy(L, q, ORDER_FLAT, at_same);
     return true;
   }
   out[0] = anfi_view_new(L, q->type, (anfi_view_kind)x->kind);
   out[0]->value = x->value;
   out[0]->tensor = x->tensor;
-  if (x->kind == VIEW_LAZY) out[0]->kind = VIEW_BUFFER;
+  if (anfi_view_in_memory(x)) out[0]->kind = VIEW_BUFFER;
   return true;
 }

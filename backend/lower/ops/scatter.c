@@ -123,7 +123,7 @@ bool anfi_lower_slice_update(anfi_low *L, const anfi_low_op *q, anfi_view **out)
   if (t->n) memcpy(dims, t->dims, t->n * sizeof *dims);
   anfi_axis_in(anfi_attr_int(q->attr[3]), t->n, &axis);
   dims[axis] = (int64_t)anfi_slice((size_t)t->dims[axis], q->attr, &start, &step);
-  if (q->in[1]->kind == VIEW_LAZY) anfi_view_force(L, q->in[1]);
+  if (anfi_view_is_lazy(q->in[1])) anfi_view_force(L, q->in[1]);
   texpr to = begin(L, q, out);
   if (!open_loops(L, &l, t->n, dims)) return true;
   anfi_pt p = anfi_pt_of(t->n, dims, l.at);
