@@ -230,6 +230,9 @@ static bool attribute(anfi_sh_text *r, anfi_sh_op *op, const char *name) {
       anfi_sh_takes(r, "#stablehlo.scatter"))
     return anfi_sh_expect(r, "<") && anfi_sh_dict(r, ">", op);
   if (strcmp(name, "window") == 0) return anfi_sh_expect(r, "{") && anfi_sh_dict(r, "}", op);
+  const char *dot = strchr(name, '.'); // mhlo.backend_config = {uplo = 76 : ui8}
+  bool configures = strcmp(dot ? dot + 1 : name, "backend_config") == 0;
+  if (configures && anfi_sh_takes(r, "{")) return anfi_sh_dict(r, "}", op);
   anf_value *v = anfi_sh_attr_value(r);
   if (!v) return false;
   if (!anfi_sh_takes(r, "x")) return anfi_sh_add(r, op, name, v), true;
