@@ -72,6 +72,7 @@ void anfi_householder(size_t m, size_t n, const double *a, double *h, double *ta
     for (size_t j = 0; j < rest; j++) work[j] = top[j]; // work = v' a of the columns after c
     for (size_t i = c + 1; i < m; i++) take_row(rest, -h[i * n + c], h + i * n + c + 1, work);
     take_row(rest, tau[c], work, top);
-    for (size_t i = c + 1; i < m; i++) take_row(rest, tau[c] * h[i * n + c], work, h + i * n + c + 1);
+    for (size_t i = c + 1; i < m; i++)
+      take_row(rest, tau[c] * h[i * n + c], work, h + i * n + c + 1);
   }
 }

@@ -132,7 +132,8 @@ bool anfi_vjp_svd(anfi_derive *q) { // @0 @1 @2: du ds dv'
 /* ---- factors by elimination and by reflections ---- */
 
 #define TURNED(x) "(SwapAxes " x " axis1=-1 axis2=-2)"
-#define DIAGONAL(x) "(Sub (Tril (OnesLike " x ")) (Tril (OnesLike " x ") k=-1))" // ones, of the shape of x
+#define DIAGONAL(x)                                                                                \
+  "(Sub (Tril (OnesLike " x ")) (Tril (OnesLike " x ") k=-1))" // ones, of the shape of x
 
 /* Rows (axis -2) or columns (-1) of x; rows and columns of zeros around it. NULL gives NULL. */
 static anf_node *part(anfi_derive *q, anf_node *x, int64_t from, int64_t to, int64_t axis) {
@@ -199,19 +200,20 @@ bool anfi_vjp_lu(anfi_derive *q) {
  * diagonal already, a reflection is no continuous function of it, and the derivative is not finite. */
 typedef struct householder {
   int64_t m, n, k;
-  anf_node *v, *v1, *u, *u1, *q, *r; // v1: the first k rows; u1: u with 1 where a last reflection of one row has 0
+  anf_node *v, *v1, *u, *u1, *q,
+      *r; // v1: the first k rows; u1: u with 1 where a last reflection of one row has 0
   anf_node *dh, *dq;
 } householder;
 
 static bool factors_of(anfi_derive *q, householder *f) {
   static const char *const formulas[] = {
-      "(Add (Tril @2 k=-1) " DIAGONAL("@2") ")",         // 3: V
-      "(Mul @1 (Triu (MatMul @3 @3 ta=true) k=1))",      // 4: with I added, the inverse of T by tau
+      "(Add (Tril @2 k=-1) " DIAGONAL("@2") ")",    // 3: V
+      "(Mul @1 (Triu (MatMul @3 @3 ta=true) k=1))", // 4: with I added, the inverse of T by tau
   };
   static const char *const products[] = {
       "(Neg (TriangularSolve @4 (Mul @1 " TURNED("@5") ") lower=false unit=true))", // 6: U
-      "(Add (MatMul @3 @6) " DIAGONAL("@3") ")",                                     // 7: Q
-      "(Triu @0)",                                                                   // 8
+      "(Add (MatMul @3 @6) " DIAGONAL("@3") ")",                                    // 7: Q
+      "(Triu @0)",                                                                  // 8
   };
   anf_node *v[9] = {anfi_derive_build0(q, "(TupleGet y index=0)"),
                     anfi_derive_build0(q, "(ExpandDims (TupleGet y index=1) axis=-1)")};
@@ -228,10 +230,10 @@ static bool factors_of(anfi_derive *q, householder *f) {
 /* The adjoint of Q as far as V and tau give it. */
 static bool adjoint_of_q(anfi_derive *q, householder *f, anf_node *dtau) {
   static const char *const formulas[] = {
-      "(Triu @4)",                                                                      // 5
-      "(Tril (Sub (MatMul @0 (Tril @3 k=-1) ta=true) (MatMul @5 @1 tb=true)) k=-1)",    // 6
-      "(Add @5 " TURNED("(TriangularSolve @2 " TURNED("@6") " lower=false)") ")",        // 7
-      "(TriangularSolve @0 @7 transpose=true unit=true)",                               // 8
+      "(Triu @4)",                                                                   // 5
+      "(Tril (Sub (MatMul @0 (Tril @3 k=-1) ta=true) (MatMul @5 @1 tb=true)) k=-1)", // 6
+      "(Add @5 " TURNED("(TriangularSolve @2 " TURNED("@6") " lower=false)") ")",    // 7
+      "(TriangularSolve @0 @7 transpose=true unit=true)",                            // 8
   };
   anf_node *dv = part(q, f->dh, 0, f->k, -1);
   anf_node *v[12] = {f->v1, f->u, f->u1, part(q, dv, 0, f->k, -2), dtau};
@@ -241,7 +243,8 @@ static bool adjoint_of_q(anfi_derive *q, householder *f, anf_node *dtau) {
     v[9] = part(q, dv, f->k, f->m, -2);
     v[10] = part(q, f->v, f->k, f->m, -2);
     if (!v[4] || !v[9] || !v[10]) return false;
-    v[11] = anfi_derive_build(q, TURNED("(TriangularSolve @2 " TURNED("@9") " lower=false)"), v, 0, NULL);
+    v[11] = anfi_derive_build(q, TURNED("(TriangularSolve @2 " TURNED("@9") " lower=false)"), v, 0,
+                              NULL);
     v[4] = v[11] ? anfi_derive_build(q, "(Sub @4 (MatMul @10 @11 ta=true))", v, 0, NULL) : NULL;
   }
   if (!v[3] || !v[4] || !in_turn(q, v, 5, ANFI_LEN(formulas), formulas)) return false;
@@ -256,9 +259,9 @@ static bool adjoint_of_q(anfi_derive *q, householder *f, anf_node *dtau) {
 /* (dQ + Q (low(m) + low(m)')) R^-T with m = R dR' - dQ' Q for the first k columns; more columns are Q' times those of a. */
 static anf_node *adjoint_of_a(anfi_derive *q, const householder *f) {
   static const char *const formulas[] = {
-      "(Sub (MatMul @2 (Triu @3) tb=true) (MatMul @1 @0 ta=true))",                            // 4
-      "(Add @1 (MatMul @0 (Add (Tril @4) " TURNED("(Tril @4 k=-1)") ")))",                     // 5
-      TURNED("(TriangularSolve @2 " TURNED("@5") " lower=false)"),                             // 6
+      "(Sub (MatMul @2 (Triu @3) tb=true) (MatMul @1 @0 ta=true))",        // 4
+      "(Add @1 (MatMul @0 (Add (Tril @4) " TURNED("(Tril @4 k=-1)") ")))", // 5
+      TURNED("(TriangularSolve @2 " TURNED("@5") " lower=false)"),         // 6
   };
   bool wide = f->n > f->k;
   anf_node *top = part(q, f->dh, 0, f->k, -2);

@@ -64,7 +64,11 @@ static bool rt_decompose(imachine *m, const ins *i, trt f, const uint64_t *v) {
                        {a * b, a * k, k, k * b, anfi_svd_work(a, b)},
                        {a * b, a * b, k, a, 0},
                        {a * b, a * b, k, b, 0}},
-         *s = size[eigh ? 0 : svd ? 1 : lu ? 2 : 3], results = svd || lu ? 3 : 2;
+         *s = size[eigh  ? 0
+                   : svd ? 1
+                   : lu  ? 2
+                         : 3],
+         results = svd || lu ? 3 : 2;
   const uint64_t *at = v + (eigh ? 1 : 2);
   for (size_t j = 0; j < n; j++) {
     p[j] = (double *)anfi_t_mem_host(&m->mem, at[j], s[j] * sizeof(double));
