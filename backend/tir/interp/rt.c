@@ -63,12 +63,9 @@ static bool rt_decompose(imachine *m, const ins *i, trt f, const uint64_t *v) {
   size_t size[4][5] = {{a * a, a, a * a, anfi_eigh_work(a), 0},
                        {a * b, a * k, k, k * b, anfi_svd_work(a, b)},
                        {a * b, a * b, k, a, 0},
-                       {a * b, a * b, k, b, 0}},
-         *s = size[eigh  ? 0
-                   : svd ? 1
-                   : lu  ? 2
-                         : 3],
-         results = svd || lu ? 3 : 2;
+                       {a * b, a * b, k, b, 0}};
+  const size_t *s = eigh ? size[0] : svd ? size[1] : lu ? size[2] : size[3];
+  const size_t results = svd || lu ? 3 : 2;
   const uint64_t *at = v + (eigh ? 1 : 2);
   for (size_t j = 0; j < n; j++) {
     p[j] = (double *)anfi_t_mem_host(&m->mem, at[j], s[j] * sizeof(double));
