@@ -388,6 +388,13 @@ void anfi_eigh(size_t n, const double *a, double *w, double *v, double *work);
 size_t anfi_svd_work(size_t m, size_t n);
 void anfi_svd(size_t m, size_t n, const double *a, double *u, double *s, double *vt, double *work);
 
+/* factor.c: of a[m, n], with k the less of m and n */
+/* Row c was exchanged with row pivots[c] of k; row i of lu is of row rows[i] of a, of m. */
+void anfi_lu(size_t m, size_t n, const double *a, double *lu, double *pivots, double *rows);
+/* R on and above the diagonal of h[m, n], below it the vectors of the reflections without their first element 1, and the k factors
+ * tau; `work` has n doubles. */
+void anfi_householder(size_t m, size_t n, const double *a, double *h, double *tau, double *work);
+
 /* os/posix.c: system calls */
 /* Reads a whole file into the arena, NUL-terminated; "-" is standard input. Fails with E03xx. */
 bool anfi_os_read(anf_ctx *cx, anfi_arena *a, const char *path, char **text, size_t *len);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions of an element that are no instructions, for compiled code (base/special.c).
+/* Functions of an element that are no instructions, for compiled code (base/special.c), and decompositions (base/eigen.c, factor.c).
  *   anf_rt_polygamma(s, 1, 1.0)   ->   pi^2 / 6 */
 #include "base/base.h"
 #include "runtime/rt.h"
@@ -28,4 +28,16 @@ void anf_rt_svd(anf_stream *s, uint64_t m, uint64_t n, void *a, void *u, void *v
   (void)s;
   anfi_svd((size_t)m, (size_t)n, (const double *)a, (double *)u, (double *)values, (double *)vt,
            (double *)work);
+}
+
+void anf_rt_lu(anf_stream *s, uint64_t m, uint64_t n, void *a, void *lu, void *pivots, void *rows) {
+  (void)s;
+  anfi_lu((size_t)m, (size_t)n, (const double *)a, (double *)lu, (double *)pivots, (double *)rows);
+}
+
+void anf_rt_householder(anf_stream *s, uint64_t m, uint64_t n, void *a, void *h, void *tau,
+                        void *work) {
+  (void)s;
+  anfi_householder((size_t)m, (size_t)n, (const double *)a, (double *)h, (double *)tau,
+                   (double *)work);
 }

@@ -129,6 +129,167 @@ bool anfi_vjp_svd(anfi_derive *q) { // @0 @1 @2: du ds dv'
   return true;
 }
 
+/* ---- factors by elimination and by reflections ---- */
+
+#define TURNED(x) "(SwapAxes " x " axis1=-1 axis2=-2)"
+#define DIAGONAL(x)                                                                                \
+  "(Sub (Tril (OnesLike " x ")) (Tril (OnesLike " x ") k=-1))" // ones, of the shape of x
+
+/* Rows (axis -2) or columns (-1) of x; rows and columns of zeros around it. NULL gives NULL. */
+static anf_node *part(anfi_derive *q, anf_node *x, int64_t from, int64_t to, int64_t axis) {
+  if (!x) return NULL;
+  anf_value *v[3] = {anfi_derive_int(q, from), NULL, NULL};
+  v[1] = anfi_derive_int(q, to);
+  v[2] = anfi_derive_int(q, axis);
+  return anfi_derive_build(q, "(Slice @0 start=$0 stop=$1 axis=$2)", &x, 3, v);
+}
+
+static anf_node *in_zeros(anfi_derive *q, anf_node *x, const int64_t around[4]) {
+  int64_t width[2 * ANF_MAX_RANK] = {0};
+  size_t n = 2 * (size_t)anfi_derive_type(q, 0)->n;
+  if (!x) return NULL;
+  for (size_t i = 0; i < 4; i++) width[n - 4 + i] = around[i];
+  anf_value *v = anfi_derive_ints(q, n, width);
+  return anfi_derive_build(q, "(Pad @0 pad_width=$0)", &x, 1, &v);
+}
+
+/* x and ones on the diagonal from `first` to `end`, where both are square. */
+static anf_node *with_ones(anfi_derive *q, anf_node *x, int64_t first, int64_t end) {
+  const anf_type *t = anfi_derive_type(q, 0);
+  int64_t dims[ANF_MAX_RANK];
+  for (uint32_t k = 0; k < t->n; k++) dims[k] = k + 2 < t->n ? t->dims[k] : end - first;
+  const anf_type *to = anfi_type_tensor(q->ad->m->cx, (anf_dtype)t->dtype, t->n, dims);
+  anf_node *n[2] = {x, anfi_ad_full(q->ad, q->g, to, 1)};
+  n[1] = n[1] ? anfi_derive_build(q, DIAGONAL("@1"), n, 0, NULL) : NULL;
+  n[1] = in_zeros(q, n[1], (const int64_t[4]){first, 0, first, 0});
+  return x && n[1] ? anfi_derive_build(q, "(Add @0 @1)", n, 0, NULL) : NULL;
+}
+
+/* With the rows of a in order, l u = a: l^-T (low(l' dl) + up(du u')) u^-T, in that order. A matrix that is not square has the columns
+ * or rows of a unit matrix added, which changes neither the pivots nor the rest of l and u. */
+bool anfi_vjp_lu(anfi_derive *q) {
+  static const char *const formulas[] = {
+      "(Tril @0 k=-1)",                                            // 2: dl
+      "(Add @2 (MatMul (Tril @1 k=-1) @2 ta=true))",               // 3: l' dl
+      "(MatMul (Triu @0) (Triu @1) tb=true)",                      // 4: du u'
+      "(Add (Tril @3 k=-1) (Triu @4))",                            // 5
+      "(TriangularSolve @1 @5 transpose=true unit=true)",          // 6
+      TURNED("(TriangularSolve @1 " TURNED("@6") " lower=false)"), // 7
+  };
+  static const char *const back =
+      "(TakeAlongAxis @8 (BroadcastLike (ExpandDims (ArgSort (TupleGet y "
+      "index=2) axis=-1) axis=-1) @8) axis=-2)";
+  if (!anfi_derive_static(q, 0)) return false;
+  const anf_type *t = anfi_derive_type(q, 0);
+  int64_t m = t->dims[t->n - 2], n = t->dims[t->n - 1], k = m < n ? m : n, all = m < n ? n : m;
+  anf_node *v[9] = {adjoint(q, 0), anfi_derive_build0(q, "(TupleGet y index=0)")};
+  if (m != n) {
+    const int64_t around[4] = {0, all - m, 0, all - n};
+    v[0] = in_zeros(q, v[0], around);
+    v[1] = with_ones(q, in_zeros(q, v[1], around), k, all);
+  }
+  if (!v[0] || !v[1] || !in_turn(q, v, 2, ANFI_LEN(formulas), formulas)) return false;
+  v[8] = m == n ? v[7] : part(q, part(q, v[7], 0, m, -2), 0, n, -1);
+  q->out[0] = v[8] ? anfi_derive_build(q, back, v, 0, NULL) : NULL;
+  return q->out[0] != NULL;
+}
+
+/* Householder: the product of the reflections is I - V T V', so its first k columns are Q = E + V U, where E has ones on its diagonal and
+ * U = - T V1' is upper triangular (Ballard et al., Reconstructing Householder Vectors from TSQR, 2014). V and U are the factors of
+ * Q - E, and tau is - diag(U): their adjoints give that of Q as LU's do, and Q and R that of a. Where a column is zero below its
+ * diagonal already, a reflection is no continuous function of it, and the derivative is not finite. */
+typedef struct householder {
+  int64_t m, n, k;
+  anf_node *v, *v1, *u, *u1, *q,
+      *r; // v1: the first k rows; u1: u with 1 where a last reflection of one row has 0
+  anf_node *dh, *dq;
+} householder;
+
+static bool factors_of(anfi_derive *q, householder *f) {
+  static const char *const formulas[] = {
+      "(Add (Tril @2 k=-1) " DIAGONAL("@2") ")",    // 3: V
+      "(Mul @1 (Triu (MatMul @3 @3 ta=true) k=1))", // 4: with I added, the inverse of T by tau
+  };
+  static const char *const products[] = {
+      "(Neg (TriangularSolve @4 (Mul @1 " TURNED("@5") ") lower=false unit=true))", // 6: U
+      "(Add (MatMul @3 @6) " DIAGONAL("@3") ")",                                    // 7: Q
+      "(Triu @0)",                                                                  // 8
+  };
+  anf_node *v[9] = {anfi_derive_build0(q, "(TupleGet y index=0)"),
+                    anfi_derive_build0(q, "(ExpandDims (TupleGet y index=1) axis=-1)")};
+  v[2] = part(q, v[0], 0, f->k, -1);
+  if (!v[1] || !v[2] || !in_turn(q, v, 3, ANFI_LEN(formulas), formulas)) return false;
+  v[5] = part(q, v[3], 0, f->k, -2);
+  if (!v[5] || !in_turn(q, v, 6, ANFI_LEN(products), products)) return false;
+  f->v = v[3], f->v1 = v[5], f->u = v[6], f->q = v[7];
+  f->u1 = f->m == f->k && f->k ? with_ones(q, f->u, f->k - 1, f->k) : f->u;
+  f->r = part(q, v[8], 0, f->k, -2);
+  return f->u1 && f->r;
+}
+
+/* The adjoint of Q as far as V and tau give it. */
+static bool adjoint_of_q(anfi_derive *q, householder *f, anf_node *dtau) {
+  static const char *const formulas[] = {
+      "(Triu @4)",                                                                   // 5
+      "(Tril (Sub (MatMul @0 (Tril @3 k=-1) ta=true) (MatMul @5 @1 tb=true)) k=-1)", // 6
+      "(Add @5 " TURNED("(TriangularSolve @2 " TURNED("@6") " lower=false)") ")",    // 7
+      "(TriangularSolve @0 @7 transpose=true unit=true)",                            // 8
+  };
+  anf_node *dv = part(q, f->dh, 0, f->k, -1);
+  anf_node *v[12] = {f->v1, f->u, f->u1, part(q, dv, 0, f->k, -2), dtau};
+  bool tall = f->m > f->k;
+  v[4] = anfi_derive_build(q, "(Neg (Mul " DIAGONAL("@1") " (ExpandDims @4 axis=-1)))", v, 0, NULL);
+  if (tall) {
+    v[9] = part(q, dv, f->k, f->m, -2);
+    v[10] = part(q, f->v, f->k, f->m, -2);
+    if (!v[4] || !v[9] || !v[10]) return false;
+    v[11] = anfi_derive_build(q, TURNED("(TriangularSolve @2 " TURNED("@9") " lower=false)"), v, 0,
+                              NULL);
+    v[4] = v[11] ? anfi_derive_build(q, "(Sub @4 (MatMul @10 @11 ta=true))", v, 0, NULL) : NULL;
+  }
+  if (!v[3] || !v[4] || !in_turn(q, v, 5, ANFI_LEN(formulas), formulas)) return false;
+  f->dq = v[8];
+  if (!tall) return true;
+  v[8] = in_zeros(q, v[8], (const int64_t[4]){0, f->m - f->k, 0, 0});
+  v[11] = in_zeros(q, v[11], (const int64_t[4]){f->k, 0, 0, 0});
+  f->dq = v[8] && v[11] ? anfi_derive_build(q, "(Add @8 @11)", v, 0, NULL) : NULL;
+  return f->dq != NULL;
+}
+
+/* (dQ + Q (low(m) + low(m)')) R^-T with m = R dR' - dQ' Q for the first k columns; more columns are Q' times those of a. */
+static anf_node *adjoint_of_a(anfi_derive *q, const householder *f) {
+  static const char *const formulas[] = {
+      "(Sub (MatMul @2 (Triu @3) tb=true) (MatMul @1 @0 ta=true))",        // 4
+      "(Add @1 (MatMul @0 (Add (Tril @4) " TURNED("(Tril @4 k=-1)") ")))", // 5
+      TURNED("(TriangularSolve @2 " TURNED("@5") " lower=false)"),         // 6
+  };
+  bool wide = f->n > f->k;
+  anf_node *top = part(q, f->dh, 0, f->k, -2);
+  anf_node *v[10] = {f->q, f->dq, part(q, f->r, 0, f->k, -1), part(q, top, 0, f->k, -1)};
+  if (wide) {
+    v[7] = part(q, f->r, f->k, f->n, -1);
+    v[8] = part(q, top, f->k, f->n, -1);
+    if (!v[7] || !v[8]) return NULL;
+    v[1] = anfi_derive_build(q, "(Add @1 (MatMul @0 (MatMul @7 @8 tb=true)))", v, 0, NULL);
+  }
+  if (!v[1] || !v[2] || !v[3] || !in_turn(q, v, 4, ANFI_LEN(formulas), formulas)) return NULL;
+  if (!wide) return v[6];
+  v[9] = anfi_derive_build(q, "(MatMul @0 @8)", v, 0, NULL);
+  v[6] = in_zeros(q, v[6], (const int64_t[4]){0, 0, 0, f->n - f->k});
+  v[9] = in_zeros(q, v[9], (const int64_t[4]){0, 0, f->k, 0});
+  return v[6] && v[9] ? anfi_derive_build(q, "(Add @6 @9)", v, 0, NULL) : NULL;
+}
+
+bool anfi_vjp_householder(anfi_derive *q) {
+  if (!anfi_derive_static(q, 0)) return false;
+  const anf_type *t = anfi_derive_type(q, 0);
+  householder f = {.m = t->dims[t->n - 2], .n = t->dims[t->n - 1], .dh = adjoint(q, 0)};
+  f.k = f.m < f.n ? f.m : f.n;
+  anf_node *dtau = adjoint(q, 1);
+  if (!f.dh || !dtau || !factors_of(q, &f) || !adjoint_of_q(q, &f, dtau)) return false;
+  return (q->out[0] = adjoint_of_a(q, &f)) != NULL;
+}
+
 /* The sum over k of w^(j k) dy[k] with the conjugate of w; of a real input the real part. */
 bool anfi_vjp_fft(anfi_derive *q) {
   anf_dtype d = (anf_dtype)anfi_derive_type(q, 0)->dtype;

@@ -230,6 +230,10 @@ static bool attribute(anfi_sh_text *r, anfi_sh_op *op, const char *name) {
       anfi_sh_takes(r, "#stablehlo.scatter"))
     return anfi_sh_expect(r, "<") && anfi_sh_dict(r, ">", op);
   if (strcmp(name, "window") == 0) return anfi_sh_expect(r, "{") && anfi_sh_dict(r, "}", op);
+  bool calls =
+      strcmp(op->name->s, "stablehlo.custom_call") == 0; // backend_config = {uplo = 76 : ui8}
+  bool configures = strcmp(name, "backend_config") == 0 || strcmp(name, "mhlo.backend_config") == 0;
+  if (calls && configures && anfi_sh_takes(r, "{")) return anfi_sh_dict(r, "}", op);
   anf_value *v = anfi_sh_attr_value(r);
   if (!v) return false;
   if (!anfi_sh_takes(r, "x")) return anfi_sh_add(r, op, name, v), true;

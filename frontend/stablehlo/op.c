@@ -15,15 +15,28 @@ static const char *short_name(const anfi_sh_op *op) {
 
 static bool starts(const char *s, const char *with) { return strncmp(s, with, strlen(with)) == 0; }
 
-/* custom_call @check.expect_eq  ->  check_expect_eq_ */
+/* A function of LAPACK, without the letter of its element type: lapack_dpotrf_ffi  ->  potrf */
+static const char *lapack_name(anfi_arena *a, const char *s) {
+  size_t n = strlen(s), head = strlen("lapack_"), tail = strlen("_ffi");
+  bool is = starts(s, "lapack_") && n > head + tail + 1 && strcmp(s + n - tail, "_ffi") == 0;
+  if (!is || !strchr("sdcz", s[head])) return NULL;
+  return anfi_strndup(a, s + head + 1, n - head - tail - 1);
+}
+
+/* custom_call @check.expect_eq  ->  call_check_expect_eq_;  @lapack_dpotrf_ffi  ->  lapack_potrf_ */
+static anf_graph *template_of_call(anfi_trace *t, const char *symbol) {
+  const char *lapack = lapack_name(t->arena, symbol);
+  if (lapack) return anfi_trace_find(t, anfi_sprintf(t->arena, "lapack_%s_", lapack));
+  char *name = anfi_sprintf(t->arena, "call_%s_", symbol);
+  for (char *p = name; *p; p++)
+    if (*p == '.') *p = '_';
+  return anfi_trace_find(t, name);
+}
+
 static anf_graph *template_of(const anfi_sh_model *m, const anfi_sh_op *op) {
   anfi_trace *t = m->t;
-  if (strcmp(op->name->s, "stablehlo.custom_call") == 0) {
-    char *name = op->symbol ? anfi_sprintf(t->arena, "call_%s_", op->symbol->s) : NULL;
-    for (char *p = name; p && *p; p++)
-      if (*p == '.') *p = '_';
-    return name ? anfi_trace_find(t, name) : NULL;
-  }
+  if (strcmp(op->name->s, "stablehlo.custom_call") == 0)
+    return op->symbol ? template_of_call(t, op->symbol->s) : NULL;
   bool ours = starts(op->name->s, "stablehlo.") || starts(op->name->s, "chlo.") ||
               starts(op->name->s, "mhlo.");
   return ours ? anfi_trace_find(t, anfi_sprintf(t->arena, "%s_", short_name(op))) : NULL;

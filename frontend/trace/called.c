@@ -12,7 +12,10 @@ extern const unsigned char anfi_templates_called[];
 extern const size_t anfi_templates_called_len;
 
 static bool has_function(const anf_node *n) {
-  return n && (anfi_is_op(n, ANF_OP_Eigh) || anfi_is_op(n, ANF_OP_Svd)) && anfi_is_used(n);
+  static const anfi_opcode ops[] = {ANF_OP_Eigh, ANF_OP_Householder, ANF_OP_Lu, ANF_OP_Svd};
+  for (size_t i = 0; n && i < ANFI_LEN(ops); i++)
+    if (anfi_is_op(n, ops[i])) return anfi_is_used(n);
+  return false;
 }
 
 static bool read_functions(anf_module *m, anf_module **part) {

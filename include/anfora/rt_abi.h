@@ -88,6 +88,11 @@ ANF_API double anf_rt_polygamma(anf_stream *s, int32_t n, double x);
 ANF_API void anf_rt_eigh(anf_stream *s, uint64_t n, void *a, void *w, void *v, void *work);
 ANF_API void anf_rt_svd(anf_stream *s, uint64_t m, uint64_t n, void *a, void *u, void *values,
                         void *vt, void *work);
+/* LU with row pivots, and QR by reflections, of a matrix of m rows and n columns. */
+ANF_API void anf_rt_lu(anf_stream *s, uint64_t m, uint64_t n, void *a, void *lu, void *pivots,
+                       void *rows);
+ANF_API void anf_rt_householder(anf_stream *s, uint64_t m, uint64_t n, void *a, void *h, void *tau,
+                                void *work);
 /* Marks of the allocator: frees all that was allocated after the mark was taken. */
 ANF_API uint64_t anf_rt_mark(anf_stream *s);
 ANF_API void anf_rt_release(anf_stream *s, uint64_t mark);

@@ -64,15 +64,37 @@ bool anfi_infer_eigh(anfi_infer *q) {
   return anfi_infer_is(q, anfi_type_tuple(q->cx, 2, items));
 }
 
-bool anfi_infer_svd(anfi_infer *q) {
-  anf_dtype d;
-  if (!anfi_infer_real(q, 0, 1, &d)) return false;
+static bool matrix(const anfi_infer *q, int64_t *m, int64_t *n, int64_t *k) {
   const anf_type *a = q->in[0];
   if (a->n < 2) return anfi_infer_fail(q, "the last two dims must be a matrix");
-  int64_t m = a->dims[a->n - 2], n = a->dims[a->n - 1], k = m < n ? m : n; // unknown if one is
+  *m = a->dims[a->n - 2], *n = a->dims[a->n - 1], *k = *m < *n ? *m : *n; // unknown if one is
+  return true;
+}
+
+bool anfi_infer_svd(anfi_infer *q) {
+  anf_dtype d;
+  int64_t m, n, k;
+  if (!anfi_infer_real(q, 0, 1, &d) || !matrix(q, &m, &n, &k)) return false;
   const anf_type *items[3] = {matrix_like(q, d, m, k), vector_like(q, d, k),
                               matrix_like(q, d, k, n)};
   return anfi_infer_is(q, anfi_type_tuple(q->cx, 3, items));
+}
+
+bool anfi_infer_lu(anfi_infer *q) {
+  anf_dtype d;
+  int64_t m, n, k;
+  if (!anfi_infer_real(q, 0, 1, &d) || !matrix(q, &m, &n, &k)) return false;
+  const anf_type *items[3] = {matrix_like(q, d, m, n), vector_like(q, ANF_I32, k),
+                              vector_like(q, ANF_I32, m)};
+  return anfi_infer_is(q, anfi_type_tuple(q->cx, 3, items));
+}
+
+bool anfi_infer_householder(anfi_infer *q) {
+  anf_dtype d;
+  int64_t m, n, k;
+  if (!anfi_infer_real(q, 0, 1, &d) || !matrix(q, &m, &n, &k)) return false;
+  const anf_type *items[2] = {matrix_like(q, d, m, n), vector_like(q, d, k)};
+  return anfi_infer_is(q, anfi_type_tuple(q->cx, 2, items));
 }
 
 /* ---- elimination ---- */
@@ -193,7 +215,7 @@ bool anfi_eval_cholesky(anfi_eval *q) {
   return anfi_store_f64(q->out, l);
 }
 
-/* ---- decompositions (base/eigen.c) ---- */
+/* ---- decompositions (base/eigen.c, base/factor.c) ---- */
 
 static double *result(anfi_eval *q, size_t i) {
   q->out->u.item[i] = anfi_value_new_tensor(q->cx, q->type->items[i]);
@@ -222,4 +244,33 @@ bool anfi_eval_svd(anfi_eval *q) {
     anfi_svd(m, n, a + i * m * n, u + i * m * k, s + i * k, vt + i * k * n, work);
   return anfi_store_f64(q->out->u.item[0], u) && anfi_store_f64(q->out->u.item[1], s) &&
          anfi_store_f64(q->out->u.item[2], vt);
+}
+
+static size_t matrices_of(const anf_type *t) {
+  size_t n = 1;
+  for (uint32_t k = 0; k + 2 < t->n; k++) n *= (size_t)t->dims[k];
+  return n;
+}
+
+bool anfi_eval_lu(anfi_eval *q) {
+  const anf_type *t = q->in[0]->type;
+  size_t n = order_of(t), m = (size_t)t->dims[t->n - 2], k = m < n ? m : n;
+  const double *a = anfi_load_f64(q->scratch, q->in[0]);
+  q->out = anfi_value_new_tuple(q->cx, 3);
+  double *lu = result(q, 0), *pivots = result(q, 1), *rows = result(q, 2);
+  for (size_t i = 0; i < matrices_of(t); i++)
+    anfi_lu(m, n, a + i * m * n, lu + i * m * n, pivots + i * k, rows + i * m);
+  return anfi_store_f64(q->out->u.item[0], lu) && anfi_store_f64(q->out->u.item[1], pivots) &&
+         anfi_store_f64(q->out->u.item[2], rows);
+}
+
+bool anfi_eval_householder(anfi_eval *q) {
+  const anf_type *t = q->in[0]->type;
+  size_t n = order_of(t), m = (size_t)t->dims[t->n - 2], k = m < n ? m : n;
+  const double *a = anfi_load_f64(q->scratch, q->in[0]);
+  q->out = anfi_value_new_tuple(q->cx, 2);
+  double *h = result(q, 0), *tau = result(q, 1), *work = ANFI_NEW_N(q->scratch, double, n + 1);
+  for (size_t i = 0; i < matrices_of(t); i++)
+    anfi_householder(m, n, a + i * m * n, h + i * m * n, tau + i * k, work);
+  return anfi_store_f64(q->out->u.item[0], h) && anfi_store_f64(q->out->u.item[1], tau);
 }

@@ -553,6 +553,32 @@ def svd(a):
     return (u * np.swapaxes(sign, -1, -2)).astype(kind_of(a)), s.astype(kind_of(a)), (vt * sign).astype(kind_of(a))
 
 
+def lu(a):
+    """By elimination, one matrix after another."""
+    x = wide(a)
+    (m, n), lead = x.shape[-2:], x.shape[:-2]
+    pivots, rows = np.zeros((*lead, min(m, n)), np.int32), np.zeros((*lead, m), np.int32)
+    for i in np.ndindex(lead):
+        rows[i] = np.arange(m)
+        for c in range(min(m, n)):
+            p = pivots[i][c] = c + np.argmax(abs(x[i][c:, c]))
+            for t in (x[i], rows[i]):
+                t[[c, p]] = t[[p, c]]
+            x[i][c + 1:, c] /= x[i][c, c] if x[i][c, c] else 1
+            x[i][c + 1:, c + 1:] -= np.outer(x[i][c + 1:, c], x[i][c, c + 1:])
+    return x.astype(kind_of(a)), pivots, rows
+
+
+def householder(a):
+    x = wide(a)
+    (m, n), lead = x.shape[-2:], x.shape[:-2]
+    tau = np.zeros((*lead, min(m, n)))
+    for i in np.ndindex(lead if x.size else (0,)):
+        h, tau[i] = np.linalg.qr(x[i], mode="raw")
+        x[i] = h.T
+    return x.astype(kind_of(a)), tau.astype(kind_of(a))
+
+
 def fft(x, axis, inverse):
     y = np.fft.ifft(x, axis=axis, norm="forward") if inverse else np.fft.fft(x, axis=axis)
     return y.astype(np.complex64 if x.dtype in (np.float16, np.float32, np.complex64) else np.complex128)

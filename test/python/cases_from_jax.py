@@ -645,6 +645,24 @@ def test_linear_algebra_of_lapack_that_has_a_definition():
     same(anfora.from_jax(f)(a, c), f(a, c))
 
 
+def test_files_that_call_lapack():
+    need_jax()
+    la, sla, rng = jnp.linalg, jax.scipy.linalg, np.random.default_rng(1)
+    a = rng.normal(size=(2, 3, 3))
+    a = a @ np.swapaxes(a, -1, -2) + np.eye(3)
+    tall = rng.normal(size=(4, 3))
+    cases = {"systems": (lambda a: (la.inv(a), la.cholesky(a), la.eigh(a)[1] ** 2), a),
+             "factors": (lambda a: (sla.lu(a), la.qr(a), la.svd(a, full_matrices=False)[0] ** 2), tall),
+             "zeta": (lambda x: jax.scipy.special.polygamma(2, x * x + 1), tall)}
+    for name, (f, x) in cases.items():
+        total = lambda x, f=f: sum(jnp.sum(y * jnp.cos(jnp.arange(y.size).reshape(y.shape))) for y in jax.tree.leaves(f(x)))  # noqa: E731
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, name + ".mlir")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(jax.jit(total).lower(x).as_text())
+            same(anfora.value_and_grad(anfora.read(path).main)(x), jax.jit(jax.value_and_grad(total))(x), 1e-8)
+
+
 def test_typed_keys_of_random_numbers():
     need_jax()
     k = jax.random.key(3)

@@ -211,6 +211,40 @@ def checks_within():
             TAP.case(f"a check in a {name} {' '.join(options[1:])}", f"{good.stdout}{good.stderr}; {bad.stdout}{bad.stderr}" if wrong else "")
 
 
+def lapack(name, config, operands, results):
+    """One call of LAPACK, as JAX writes it, of operands a, b, .. and all of its results."""
+    ins, outs = (", ".join(f"tensor<{t}>" for t in types) for types in (operands, results))
+    names = [f"%{c}" for c in "abc"[:len(operands)]]
+    call = (f"  %0:{len(results)} = stablehlo.custom_call @lapack_{name}_ffi({', '.join(names)}) {{backend_config = \"\", mhlo.backend_config = {{{config}}}, "
+            f"operand_layouts = [dense<[0, 1]> : tensor<2xindex>]}} : ({ins}) -> ({outs})\n")
+    values = ", ".join(f"%0#{i}" for i in range(len(results)))
+    return function(call + f"  return {values} : {outs}", ", ".join(f"{n}: tensor<{t}>" for n, t in zip(names, operands)), f"({outs})")
+
+
+def linear_algebra():
+    """Calls of LAPACK; the half of a matrix that is not read keeps what it has, and `info` tells where there is no factor."""
+    m, i = "2x2xf64", "i32"
+    potrf, getrf = (lambda uplo: lapack("dpotrf", f"uplo = {uplo} : ui8", [m], [m, i])), lapack("dgetrf", "", [m], [m, "2xi32", i])
+    gives("potrf of the lower half", potrf(76), ["[[4, 9], [2, 5]]"], "([[2.0, 9.0], [1.0, 2.0]], 0)")
+    gives("potrf of the upper half", potrf(85), ["[[4, 2], [9, 5]]"], "([[2.0, 1.0], [9.0, 2.0]], 0)")
+    gives("potrf of what has no factor", potrf(76), ["[[-1, 0], [0, 1]]"], "([[nan, 0.0], [nan, nan]], 1)")
+    gives("getrf", getrf, ["[[1, 2], [4, 4]]"], "([[4.0, 4.0], [0.25, 1.0]], [2, 2], 0)")
+    gives("getrf of a singular matrix", getrf, ["[[1, 2], [2, 4]]"], "([[2.0, 4.0], [0.5, 0.0]], [2, 2], 2)")
+    gives("getrf of a batch", lapack("sgetrf", "", ["2x1x2xf32"], ["2x1x2xf32", "2x1xi32", "2xi32"]), ["[[[1, 2]], [[0, 4]]]"], "([[[1.0, 2.0]], [[0.0, 4.0]]], [[1], [1]], [0, 1])")
+    gives("trsm from the right", lapack("dtrsm", "diag = 85 : ui8, side = 82 : ui8, trans_x = 84 : ui8, uplo = 85 : ui8", [m, "1x2xf64"], ["1x2xf64"]).replace("%0#0", "%0"),
+          ["[[7, 2], [9, 7]]", "[[5, 1]]"], "[[3.0, 1.0]]")
+    gives("geqrf", lapack("dgeqrf", "", ["2x1xf64"], ["2x1xf64", "1xf64"]), ["[[3], [4]]"], "([[-5.0], [0.5]], [1.6])")
+    gives("orgqr", lapack("dorgqr", "", [m, "1xf64"], [m]).replace("%0#0", "%0"), ["[[-5, 7], [0.5, 7]]", "[1.6]"], "[[-0.6000000000000001, -0.8], [-0.8, 0.6]]")
+    gives("gesdd with whole bases", lapack("dgesdd", "mode = 65 : ui8", ["2x1xf64"], ["2x1xf64", "1xf64", m, "1x1xf64", i]), ["[[0], [2]]"],
+          "([[0.0], [2.0]], [2.0], [[-0.0, -1.0], [1.0, 0.0]], [[1.0]], 0)")
+    text = lapack("dsyevd", "mode = 86 : ui8, uplo = 76 : ui8", [m], [m, "2xf64", i])
+    gives("syevd of the lower half", text.replace("return %0#0, %0#1, %0#2 : tensor<2x2xf64>, tensor<2xf64>, tensor<i32>", "return %0#1 : tensor<2xf64>")
+          .replace("-> (tensor<2x2xf64>, tensor<2xf64>, tensor<i32>) {\n", "-> tensor<2xf64> {\n"), ["[[1, 9], [0, 3]]"], "[1.0, 3.0]")
+    refused("a triangle that is none", potrf(90), "E1055", "a triangle that is not L or U")
+    refused("a setting that is not known", lapack("dgetrf", "extra = 1 : i32", [m], [m, "2xi32", i]), "E1224", "the attribute extra")
+    refused("matrices of complex numbers", lapack("zgetrf", "", ["2x2xcomplex<f64>"], ["2x2xcomplex<f64>", "2xi32", i]), "E0506")
+
+
 # x^2 y with its own rules, whose factors 5 and 7 are wrong; %k is an integer, which has no tangent
 RULE = """
 func.func @main(%a: tensor<f64>, %k: tensor<i64>) -> tensor<f64> {
@@ -386,6 +420,7 @@ def main():
     values()
     gradients()
     checks_within()
+    linear_algebra()
     rules()
     refusals()
     writing()

@@ -135,33 +135,52 @@ static void put_item(anfi_low *L, const anfi_low_op *q, size_t r, texpr from, te
   anfi_low_put_part(L, &one, from, to, i, n);
 }
 
-/* Eigh, Svd. */
+typedef struct decomposition {
+  trt function;
+  uint64_t size[3], work; // elements of each result, and of scratch memory
+} decomposition;
+
+static decomposition decomposition_of(anfi_opcode op, uint64_t m, uint64_t n) {
+  uint64_t k = m < n ? m : n;
+  switch (op) {
+  case ANF_OP_Eigh: return (decomposition){TRT_anf_rt_eigh, {n, n * n}, anfi_eigh_work(n)};
+  case ANF_OP_Householder: return (decomposition){TRT_anf_rt_householder, {m * n, k}, n};
+  case ANF_OP_Lu: return (decomposition){TRT_anf_rt_lu, {m * n, k, m}, 0};
+  default: return (decomposition){TRT_anf_rt_svd, {m * k, k, k * n}, anfi_svd_work(m, n)};
+  }
+}
+
+static uint64_t matrices_of(const anf_type *t) {
+  uint64_t n = 1;
+  for (uint32_t k = 0; k + 2 < t->n; k++) n *= (uint64_t)t->dims[k];
+  return n;
+}
+
+/* Eigh, Householder, Lu, Svd. */
 bool anfi_lower_decomposition(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   const anf_type *t = q->in[0]->type;
-  uint64_t n = order_of(t), m = (uint64_t)t->dims[t->n - 2], k = m < n ? m : n;
-  bool eigh = q->op == ANF_OP_Eigh;
-  uint64_t size[3] = {eigh ? n : m * k, eigh ? n * n : k, k * n};
-  uint32_t results = eigh ? 2 : 3, c = 0;
+  uint64_t n = order_of(t), m = (uint64_t)t->dims[t->n - 2], elements = 0;
+  decomposition d = decomposition_of((anfi_opcode)q->op, m, n);
+  uint32_t results = q->type->n, c = 0;
   texpr to[3], part[3], in[7];
   anfi_loop l;
   for (size_t r = 0; r < results; r++) {
     to[r] = anfi_low_result(L, q, r, q->type->items[r]);
     out[r] = anfi_view_of_result(L, q->type->items[r], to[r]);
+    elements += out[r]->n;
   }
-  if (!k || !q->in[0]->n) return true;
+  if (!elements) return true;
   anfi_view_force(L, q->in[0]);
-  anfi_low_loop(L, &l, q->in[0]->n / (m * n), "i");
+  anfi_low_loop(L, &l, matrices_of(t), "i");
   texpr a = matrix(L, q->in[0], l.var, m * n);
-  for (size_t r = 0; r < results; r++) part[r] = new_array(L, size[r]);
-  texpr work = new_array(L, eigh ? anfi_eigh_work(n) : anfi_svd_work(m, n));
-  if (!eigh) in[c++] = anfi_ix(L, m);
+  for (size_t r = 0; r < results; r++) part[r] = new_array(L, d.size[r]);
+  if (q->op != ANF_OP_Eigh) in[c++] = anfi_ix(L, m);
   in[c++] = anfi_ix(L, n);
   in[c++] = address(L, a);
   for (size_t r = 0; r < results; r++) in[c++] = address(L, part[r]);
-  in[c++] = address(L, work);
-  anfi_low_add(
-      L, anfi_t_eval(L->t, anfi_t_rt_call(L->t, eigh ? TRT_anf_rt_eigh : TRT_anf_rt_svd, c, in)));
-  for (size_t r = 0; r < results; r++) put_item(L, q, r, part[r], to[r], l.var, size[r]);
+  if (d.work) in[c++] = address(L, new_array(L, d.work));
+  anfi_low_add(L, anfi_t_eval(L->t, anfi_t_rt_call(L->t, d.function, c, in)));
+  for (size_t r = 0; r < results; r++) put_item(L, q, r, part[r], to[r], l.var, d.size[r]);
   anfi_low_loop_end(L, &l);
   return true;
 }

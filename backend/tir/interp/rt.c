@@ -55,22 +55,28 @@ static bool rt_wrote(imachine *m, const ins *i, uint64_t ptr, const double *p, s
   return true;
 }
 
-/* The operands are memory: what is decomposed, results, scratch. */
+/* The operands are memory: what is decomposed, results, scratch if there is any. */
 static bool rt_decompose(imachine *m, const ins *i, trt f, const uint64_t *v) {
-  bool svd = f == TRT_anf_rt_svd;
   double *p[5];
-  size_t a = (size_t)v[0], b = svd ? (size_t)v[1] : a, k = a < b ? a : b, n = svd ? 5 : 4;
-  size_t size[2][5] = {{a * a, a, a * a, anfi_eigh_work(a), 0},
-                       {a * b, a * k, k, k * b, anfi_svd_work(a, b)}};
-  const uint64_t *at = v + (svd ? 2 : 1);
+  bool eigh = f == TRT_anf_rt_eigh, svd = f == TRT_anf_rt_svd, lu = f == TRT_anf_rt_lu;
+  size_t a = (size_t)v[0], b = eigh ? a : (size_t)v[1], k = a < b ? a : b, n = svd ? 5 : 4;
+  size_t size[4][5] = {{a * a, a, a * a, anfi_eigh_work(a), 0},
+                       {a * b, a * k, k, k * b, anfi_svd_work(a, b)},
+                       {a * b, a * b, k, a, 0},
+                       {a * b, a * b, k, b, 0}};
+  const size_t *s = eigh ? size[0] : svd ? size[1] : lu ? size[2] : size[3];
+  const size_t results = svd || lu ? 3 : 2;
+  const uint64_t *at = v + (eigh ? 1 : 2);
   for (size_t j = 0; j < n; j++) {
-    p[j] = (double *)anfi_t_mem_host(&m->mem, at[j], size[svd][j] * sizeof(double));
+    p[j] = (double *)anfi_t_mem_host(&m->mem, at[j], s[j] * sizeof(double));
     if (!p[j]) return anfi_im_mem_fail(m, i, IM_RANGE);
   }
-  if (svd) anfi_svd(a, b, p[0], p[1], p[2], p[3], p[4]);
-  else anfi_eigh(a, p[0], p[1], p[2], p[3]);
-  for (size_t j = 1; j + 1 < n; j++)
-    if (!rt_wrote(m, i, at[j], p[j], size[svd][j])) return false;
+  if (eigh) anfi_eigh(a, p[0], p[1], p[2], p[3]);
+  else if (svd) anfi_svd(a, b, p[0], p[1], p[2], p[3], p[4]);
+  else if (lu) anfi_lu(a, b, p[0], p[1], p[2], p[3]);
+  else anfi_householder(a, b, p[0], p[1], p[2], p[3]);
+  for (size_t j = 1; j <= results; j++)
+    if (!rt_wrote(m, i, at[j], p[j], s[j])) return false;
   return true;
 }
 
@@ -135,6 +141,8 @@ bool anfi_im_runtime(imachine *m, const ins *i, trt f, const uint32_t *arg) {
   case TRT_anf_rt_complex:
   case TRT_anf_rt_polygamma: r[i->d] = special(f, v); return true;
   case TRT_anf_rt_eigh:
+  case TRT_anf_rt_householder:
+  case TRT_anf_rt_lu:
   case TRT_anf_rt_svd: return rt_decompose(m, i, f, v);
   case TRT_anf_rt_parallel:
   case TRT_COUNT: break; // made a loop when compiled
