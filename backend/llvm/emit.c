@@ -65,7 +65,7 @@ static lplan plan_of(anf_jit_level o) { return (lplan){o, pipelines[o]}; }
 
 /* Straight-line code runs once a call: what it costs to compile is most of what it costs, and all the
  * more the longer it is. Many nests get the passes that these need. Loops and calls of the program itself, which are
- * `while` loops and functions here, have all of them: short scalar loops ran up to 2.5 times as long. */
+ * `while` loops and functions here, have all of them: scalar loops gain from them. */
 lplan anfi_ll_plan(const anf_jit_engine *e, const anfi_jit_lowered *l) {
   if (e->o.level != ANF_JIT_AUTO) return plan_of(e->o.level);
   found f = {.m = l->m};
