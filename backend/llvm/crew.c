@@ -5,9 +5,9 @@
  * only. If a thread cannot be started, or modules pile up, the caller compiles too. */
 #include "backend/llvm/llvm.h"
 
-static void make(ljob *j, const lhand *h, anf_jit_level o) {
+static void make(ljob *j, const lhand *h, const char *passes) {
   LLVMTargetMachineRef tm = j->plain ? h->plain : h->tm;
-  if (j->passes && (j->err = anfi_ll_passes(j->lm->m, tm, o))) return;
+  if (j->passes && (j->err = anfi_ll_passes(j->lm->m, tm, passes))) return;
   if (ll.TargetMachineEmitToMemoryBuffer(tm, j->lm->m, LLVMObjectFile, &j->why, &j->code))
     j->code = NULL;
   anfi_ll_module_free(j->lm);
@@ -24,7 +24,7 @@ static ljob *take(lcrew *c, bool wait) {
 
 static void *work(void *p) {
   const lworker *w = (const lworker *)p;
-  for (ljob *j; (j = take(w->crew, true));) make(j, &w->hand, w->crew->level);
+  for (ljob *j; (j = take(w->crew, true));) make(j, &w->hand, w->crew->passes);
   return NULL;
 }
 
@@ -38,8 +38,8 @@ static bool start(lworker *w) {
   return good;
 }
 
-void anfi_ll_crew_start(lcrew *c, ljob *job, anf_jit_level o, const lhand *hand, size_t nhand) {
-  *c = (lcrew){.job = job, .level = o, .started = 1};
+void anfi_ll_crew_start(lcrew *c, ljob *job, const char *passes, const lhand *hand, size_t nhand) {
+  *c = (lcrew){.job = job, .passes = passes, .started = 1};
   pthread_mutex_init(&c->lock, NULL);
   pthread_cond_init(&c->more, NULL);
   for (size_t i = 0; i < nhand; i++) c->worker[i] = (lworker){.crew = c, .hand = hand[i]};
@@ -53,7 +53,7 @@ void anfi_ll_crew_give(lcrew *c, size_t ready) {
   pthread_cond_broadcast(&c->more);
   pthread_mutex_unlock(&c->lock);
   ljob *j = many || c->started == 1 ? take(c, false) : NULL;
-  if (j) make(j, &c->worker[0].hand, c->level);
+  if (j) make(j, &c->worker[0].hand, c->passes);
 }
 
 /* No job follows: waits for the workers. */
@@ -68,7 +68,7 @@ static void join(lcrew *c) {
 }
 
 void anfi_ll_crew_end(lcrew *c) {
-  for (ljob *j; (j = take(c, false));) make(j, &c->worker[0].hand, c->level);
+  for (ljob *j; (j = take(c, false));) make(j, &c->worker[0].hand, c->passes);
   join(c);
 }
 

@@ -2,13 +2,20 @@
 /* Optimises LLVM IR. Loops over tensors arrive tiled and vectorised, so they need few passes; calls and scalar code
  * get O2.
  *   straight-line code    ->   sroa, early-cse, simplifycfg, instcombine (O1); none if it is very long (O0)
+ *   many nests of lowering alone   ->   these and passes over loops, each once (O2's machine code)
  *   a loop or a call      ->   default<O2> */
 #include "backend/llvm/llvm.h"
 
+#ifdef ANF_HOSTILE
+enum { MANY_NESTS = 8 };
+#else
+enum { MANY_NESTS = 1000 }; // statements with loops that take long to compile
+#endif
+
 typedef struct found {
   const tmod *m;
-  bool loops, calls;
-  size_t n; // statements
+  bool nests, rounds, calls; // loops of lowering, loops of the program
+  size_t n;                  // statements
 } found;
 
 /* A part of a long function is called once: it is no reason to look across calls. */
@@ -21,7 +28,8 @@ static bool is_part(const tmod *m, texpr call) {
 static bool see_stmt(tviewer *v, tstmt s) {
   found *f = (found *)v->user;
   f->n++;
-  f->loops |= s->kind == TS_for_loop || s->kind == TS_while_loop;
+  f->nests |= s->kind == TS_for_loop;
+  f->rounds |= s->kind == TS_while_loop;
   return true;
 }
 static bool see_expr(tviewer *v, texpr e) {
@@ -39,24 +47,37 @@ size_t anfi_ll_statements(const anfi_jit_lowered *l) {
   return f.n;
 }
 
-/* Straight-line code runs once a call: what it costs to compile is most of what it costs, and all the
- * more the longer it is. */
-anf_jit_level anfi_ll_level(const anf_jit_engine *e, const anfi_jit_lowered *l) {
-  if (e->o.level != ANF_JIT_AUTO) return e->o.level;
-  found f = {.m = l->m};
-  tviewer v = {.user = &f, .enter_stmt = see_stmt, .enter_expr = see_expr};
-  for (size_t i = 0; i < l->m->func.n; i++) {
-    if (l->m->func.at[i]->body) anfi_t_view_stmt(&v, l->m->func.at[i]->body);
-    if (l->need[i].recursive) return ANF_JIT_O2;
-  }
-  return f.loops || f.calls ? ANF_JIT_O2 : f.n > ANFI_T_MANY ? ANF_JIT_O0 : ANF_JIT_O1;
-}
-
 static const char *const pipelines[] = {
     [ANF_JIT_O1] =
         "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,simplifycfg)",
     [ANF_JIT_O2] = "default<O2>",
     [ANF_JIT_O3] = "default<O3>"};
+
+/* For loops that lowering has made: each pass once, and none over calls. */
+static const char nests[] =
+    "function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,"
+    "loop-mssa(loop-instsimplify,loop-simplifycfg,licm,loop-rotate,licm),simplifycfg,"
+    "instcombine<no-verify-fixpoint>,loop(loop-idiom,indvars,loop-deletion,loop-unroll-full),"
+    "sroa,gvn,instcombine<no-verify-fixpoint>,loop-vectorize,early-cse,"
+    "instcombine<no-verify-fixpoint>,simplifycfg)";
+
+static lplan plan_of(anf_jit_level o) { return (lplan){o, pipelines[o]}; }
+
+/* Straight-line code runs once a call: what it costs to compile is most of what it costs, and all the
+ * more the longer it is. Many nests get the passes that these need. Loops and calls of the program itself, which are
+ * `while` loops and functions here, have all of them: scalar loops gain from them. */
+lplan anfi_ll_plan(const anf_jit_engine *e, const anfi_jit_lowered *l) {
+  if (e->o.level != ANF_JIT_AUTO) return plan_of(e->o.level);
+  found f = {.m = l->m};
+  tviewer v = {.user = &f, .enter_stmt = see_stmt, .enter_expr = see_expr};
+  for (size_t i = 0; i < l->m->func.n; i++) {
+    if (l->m->func.at[i]->body) anfi_t_view_stmt(&v, l->m->func.at[i]->body);
+    if (l->need[i].recursive) return plan_of(ANF_JIT_O2);
+  }
+  if (f.calls || f.rounds) return plan_of(ANF_JIT_O2);
+  if (f.nests) return f.n > MANY_NESTS ? (lplan){ANF_JIT_O2, nests} : plan_of(ANF_JIT_O2);
+  return plan_of(f.n > ANFI_T_MANY ? ANF_JIT_O0 : ANF_JIT_O1);
+}
 
 /* Floats of 16 bits, or vectors of them, as integers; NULL for other types. */
 static LLVMTypeRef integers_of(LLVMContextRef c, LLVMTypeRef t) {
@@ -92,9 +113,9 @@ static void keep_selects(LLVMModuleRef m) {
   ll.DisposeBuilder(b);
 }
 
-LLVMErrorRef anfi_ll_passes(LLVMModuleRef m, LLVMTargetMachineRef tm, anf_jit_level o) {
+LLVMErrorRef anfi_ll_passes(LLVMModuleRef m, LLVMTargetMachineRef tm, const char *passes) {
   LLVMPassBuilderOptionsRef opts = ll.CreatePassBuilderOptions();
-  LLVMErrorRef err = pipelines[o] ? ll.RunPasses(m, pipelines[o], tm, opts) : NULL;
+  LLVMErrorRef err = passes ? ll.RunPasses(m, passes, tm, opts) : NULL;
   ll.DisposePassBuilderOptions(opts);
   if (!err) keep_selects(m);
   return err;

@@ -295,20 +295,20 @@ static bool emit(anf_ctx *cx, const lmodule *lm, LLVMTargetMachineRef tm, LLVMCo
 }
 
 /* All functions in one module, optimised; kernels are added after the passes, as they need none. */
-static lmodule *whole(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, anf_jit_level o,
+static lmodule *whole(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, const char *passes,
                       LLVMTargetMachineRef tm) {
   lmodule *lm = anfi_ll_module(cx, &e->base, l, tm, NULL, 0);
   if (!lm || (!l->aot && !all_known(cx, &e->base, lm))) return NULL;
-  LLVMErrorRef err = anfi_ll_passes(lm->m, tm, o);
+  LLVMErrorRef err = anfi_ll_passes(lm->m, tm, passes);
   if (err) return (void)anfi_ll_fail(cx, err), NULL;
   anfi_kernel_emit(lm->g);
   return lm;
 }
 
-static bool emit_text(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, anf_jit_level o,
+static bool emit_text(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, lplan plan,
                       LLVMCodeGenFileType form, anf_text *out) {
-  LLVMTargetMachineRef tm = borrow(cx, e, o);
-  const lmodule *lm = tm ? whole(cx, e, l, o, tm) : NULL;
+  LLVMTargetMachineRef tm = borrow(cx, e, plan.level);
+  const lmodule *lm = tm ? whole(cx, e, l, plan.passes, tm) : NULL;
   return lm && emit(cx, lm, tm, form, out);
 }
 
@@ -369,14 +369,14 @@ static size_t hands_for(anf_ctx *cx, engine *e, size_t njob, anf_jit_level o, bo
 }
 
 static bool emit_groups(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, const lsplit *s,
-                        anf_jit_level o, anf_text *out) {
+                        lplan plan, anf_text *out) {
   uint32_t n = s->groups + s->kernels;
   lhand hand[LL_THREADS] = {{0}};
-  size_t nhand = hands_for(cx, e, n, o, s->plain, hand);
+  size_t nhand = hands_for(cx, e, n, plan.level, s->plain, hand);
   if (!nhand) return false;
   ljob *job = ANFI_NEW_N(anfi_scratch(cx), ljob, n);
   lcrew *crew = ANFI_NEW(anfi_scratch(cx), lcrew);
-  anfi_ll_crew_start(crew, job, o, hand, nhand);
+  anfi_ll_crew_start(crew, job, plan.passes, hand, nhand);
   anfi_defer(cx, ANFI_ALWAYS, anfi_ll_crew_stop, crew);
   if (!build_jobs(cx, e, l, s, hand[0].tm, crew)) return false;
   anfi_ll_crew_end(crew);
@@ -391,7 +391,7 @@ static bool has_room(anf_ctx *cx, const anfi_jit_lowered *l) {
 }
 
 static bool object(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l, anf_text *out) {
-  return has_room(cx, l) && emit_text(cx, (engine *)e, l, anfi_ll_level(e, l), LLVMObjectFile, out);
+  return has_room(cx, l) && emit_text(cx, (engine *)e, l, anfi_ll_plan(e, l), LLVMObjectFile, out);
 }
 
 /* Object files, each with its length before it. Debuggers get one, with everything in it. */
@@ -399,14 +399,14 @@ static bool make(anf_ctx *cx, anf_jit_engine *base, const anfi_jit_lowered *l, a
                  anf_text *out) {
   engine *e = (engine *)base;
   if (!has_room(cx, l)) return false;
-  anf_jit_level o = anfi_ll_level(base, l);
-  const lsplit *s = base->o.debug ? NULL : anfi_ll_split(cx, l, o);
+  lplan plan = anfi_ll_plan(base, l);
+  const lsplit *s = base->o.debug ? NULL : anfi_ll_split(cx, l, plan.level);
   (void)code;
-  if (s) return emit_groups(cx, e, l, s, o, out);
+  if (s) return emit_groups(cx, e, l, s, plan, out);
   uint64_t len = 0;
   size_t at = out->len;
   anfi_put(out, (const char *)&len, sizeof len);
-  if (!emit_text(cx, e, l, o, LLVMObjectFile, out)) return false;
+  if (!emit_text(cx, e, l, plan, LLVMObjectFile, out)) return false;
   len = out->len - at - sizeof len;
   memcpy(out->text + at, &len, sizeof len);
   return true;
@@ -487,11 +487,11 @@ static bool print(anf_ctx *cx, anf_jit_engine *base, const anfi_jit_lowered *l, 
   engine *e = (engine *)base;
   if (!has_room(cx, l)) return false;
   if (strcmp(form, "asm") == 0)
-    return emit_text(cx, e, l, anfi_ll_level(&e->base, l), LLVMAssemblyFile, out);
+    return emit_text(cx, e, l, anfi_ll_plan(&e->base, l), LLVMAssemblyFile, out);
   if (strcmp(form, "llvm") != 0) return false;
-  anf_jit_level o = anfi_ll_level(base, l);
-  LLVMTargetMachineRef tm = borrow(cx, e, o);
-  const lmodule *lm = tm ? whole(cx, e, l, o, tm) : NULL;
+  lplan plan = anfi_ll_plan(base, l);
+  LLVMTargetMachineRef tm = borrow(cx, e, plan.level);
+  const lmodule *lm = tm ? whole(cx, e, l, plan.passes, tm) : NULL;
   if (!lm) return false;
   char *text = ll.PrintModuleToString(lm->m);
   anfi_defer(cx, ANFI_ALWAYS, dispose_text, text);

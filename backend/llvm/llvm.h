@@ -213,8 +213,12 @@ bool anfi_ll_fail(anf_ctx *cx, LLVMErrorRef err); // takes the error; always fal
 
 /* emit.c: passes */
 size_t anfi_ll_statements(const anfi_jit_lowered *l);
-anf_jit_level anfi_ll_level(const anf_jit_engine *e, const anfi_jit_lowered *l);
-LLVMErrorRef anfi_ll_passes(LLVMModuleRef m, LLVMTargetMachineRef tm, anf_jit_level o);
+typedef struct lplan {
+  anf_jit_level level; // of machine code
+  const char *passes;  // NULL: none
+} lplan;
+lplan anfi_ll_plan(const anf_jit_engine *e, const anfi_jit_lowered *l);
+LLVMErrorRef anfi_ll_passes(LLVMModuleRef m, LLVMTargetMachineRef tm, const char *passes);
 
 /* split.c: NULL if it is better left whole */
 const lsplit *anfi_ll_split(anf_ctx *cx, const anfi_jit_lowered *l, anf_jit_level o);
@@ -241,7 +245,7 @@ typedef struct lworker {
 typedef struct lcrew {
   /* jobs */
   ljob *job;
-  anf_jit_level level;
+  const char *passes;
   pthread_mutex_t lock; // of the next three
   size_t ready, next;   // jobs that may be taken; that were
   bool over;            // there will be no more
@@ -250,7 +254,7 @@ typedef struct lcrew {
   size_t started; // workers, the caller among them
   lworker worker[LL_THREADS];
 } lcrew;
-void anfi_ll_crew_start(lcrew *c, ljob *job, anf_jit_level o, const lhand *hand, size_t nhand);
+void anfi_ll_crew_start(lcrew *c, ljob *job, const char *passes, const lhand *hand, size_t nhand);
 /* The jobs before `ready` may be taken. The caller may do one of them before it comes back. */
 void anfi_ll_crew_give(lcrew *c, size_t ready);
 void anfi_ll_crew_end(lcrew *c);    // when all that were given are done
