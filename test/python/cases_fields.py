@@ -322,6 +322,18 @@ def argument(x):
     return s.w, x
 
 
+def bound(x):
+    s = Mean()
+    f = s.update
+    f(x[0])
+    return s.mean
+
+
+def bound_for_a_map(x):
+    m = Mean()
+    return list(map(m.update, [1.0, 2.0]))
+
+
 def before_in_the_line(x):
     s = State(x[0])
     return s.n + bump(s, x[1])
@@ -358,7 +370,7 @@ def within(x):
 REFUSED = [(alias, "more than its fields"), (held, "more than its fields"), (given_back, "more than its fields"), (given_back_by_function, "more than its fields"),
            (read_later, "changes here, before it is called"), (same_list, "list"), (same_list_read, "list"), (same_array, "d would see"),
            (argument, "x would see"), (before_in_the_line, "within another expression"), (before_of_another, "within another expression"), (in_comprehension, "within another expression"),
-           (no_field, "no field other"), (within, "returns within a loop")]
+           (no_field, "no field other"), (bound, "s.update is a method"), (bound_for_a_map, "m.update is a method"), (within, "returns within a loop")]
 
 
 def test_refusals():

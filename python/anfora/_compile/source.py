@@ -455,6 +455,8 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
         if isinstance(member, property) and isinstance(member.fget, types.FunctionType):
             return call_source(self, Call(ast.copy_location(ast.Call(node, [node.value], []), node), member.fget, True),
                                member.fget, member.fget)
+        if isinstance(member, (types.FunctionType, classmethod, staticmethod)):
+            self.refuse(node, f"{ast.unparse(node)} is a method, of which compiled functions have no value", "call it where it is needed")
         of = self.limit_of(node)
         if of is not None:
             return of
