@@ -247,7 +247,7 @@ static void values_that_no_size_depends_on_are_not(void **state) {
 static void a_size_that_only_running_tells_is_refused(void **state) {
   world *w = *state;
   anf_module *m = NULL;
-  anf_exec *e = compiled(w, "def f(x) { Sum(x[Cast(Sum(x), i64):]) }", &m);
+  anf_exec *e = compiled(w, "def f(x) { print(1); Sum(x[Cast(Sum(x), i64):]) }", &m);
   anf_value *args[] = {rows(w, 3)};
   exec_fails(w, e, 1, args, "E0953");
   explained(e, w, "value", false);

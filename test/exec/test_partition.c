@@ -8,7 +8,8 @@ static const char text[] =
     "dtype=i64); (Zeros((k,)) + y[0], y) }\n"
     "def checked(x: f64[N, M]) { y = Sum(x * x, axis=1); assert(y[0] < 1000, \"early\"); "
     "k = Cast(Max(y), dtype=i64); z = Zeros((k,)); assert(z.size < 100, \"late\"); (z + y[0], y) "
-    "}\n";
+    "}\n"
+    "def sliced(x: f64[N, M]) { y = Sum(x * x, axis=1); x[Cast(y[0], dtype=i64):] }\n";
 
 typedef struct fixture {
   anf_ctx *cx;
@@ -75,6 +76,17 @@ static void runs_in_two_parts(void **state) {
 }
 
 /* A check is in the part that computes what it looks at. */
+static void slices_by_data(void **state) {
+  (void)state;
+  fixture t;
+  start_with(&t, "sliced");
+  as_interpreted(&t, 8, 0); // from row 1
+  as_interpreted(&t, 8, 1); // from row 5
+  assert_int_equal(anf_exec_compilations(t.e), 1);
+  assert_int_equal(warnings(t.d), 1);
+  finish(&t);
+}
+
 static void checks_in_both_parts(void **state) {
   (void)state;
   fixture t;
@@ -152,6 +164,7 @@ static void refuses_buffers_and_counts_arguments(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(runs_in_two_parts),
+      cmocka_unit_test(slices_by_data),
       cmocka_unit_test(checks_in_both_parts),
       cmocka_unit_test(compiles_the_rest_for_sizes_that_come_again),
       cmocka_unit_test(fixed_argument),
