@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from .._compile.source import emit_function
-from .._errors import CompileError, Finding
+from .._errors import CompileError, Finding, Place
 from .._function import Function
 
 DTYPES = {
@@ -119,28 +119,22 @@ def text_of(x: Any) -> str:
 
 # ---- places ----
 
-class Place:
-    """The line of the model's source that a node came from, as the builder of programs takes places."""
-
-    def __init__(self, line: int, text: str) -> None:
-        self.lineno = self.end_lineno = line
-        self.col_offset = len(text) - len(text.lstrip())
-        self.end_col_offset = max(self.col_offset + 1, len(text.rstrip()))
-
-
 @functools.lru_cache(4096)
-def place_of(trace: str | None) -> tuple[str, Place] | None:
+def place_of(trace: str | None) -> Place | None:
+    """The line of the model's source that a node came from."""
     found = re.findall(r'File "([^"]+)", line (\d+)', trace or "")
     if not found:
         return None
     file, line = found[-1][0], int(found[-1][1])
-    return file, Place(line, linecache.getline(file, line).rstrip("\n") or " ")
+    text = linecache.getline(file, line).rstrip() or " "
+    col = len(text) - len(text.lstrip()) + 1
+    return Place(file, line, col, max(col, len(text)) + 1)
 
 
 def describe(node: Any) -> str:
     """A node for messages: the op and where the model has it."""
     where = place_of(node.meta.get("stack_trace"))
-    return f"{node.target}" + (f" at {where[0]}:{where[1].lineno}" if where else "")
+    return f"{node.target}" + (f" at {where.file}:{where.line}" if where else "")
 
 
 def attribute(node: Any, module: Any) -> Any:
@@ -349,7 +343,7 @@ class Writer:
                 getattr(self, node.op)(node)
             except Unsupported as e:
                 place = place_of(node.meta.get("stack_trace"))
-                at = (place[0], place[1].lineno, place[1].col_offset + 1) if place else ()
+                at = (place.file, place.line, place.col) if place else ()
                 raise CompileError([Finding("", f"{node.target} is not supported: {e}", *at)], "ANF_UNSUPPORTED") from None
 
     def run_all(self) -> dict:
@@ -548,7 +542,7 @@ class Writer:
             place = place_of(node.meta.get("stack_trace"))
             left, right = line.split(" = ", 1)
             right = re.sub("\ue004(\\d+)\ue005", lambda m: emit_function(b, *self.functions[int(m[1])]), right)
-            parts.append(f"  {left} = {b.mark(*place) if place else ''}{right}\n")
+            parts.append(f"  {left} = {b.mark(place) if place else ''}{right}\n")
         parts.append(f"  ({''.join(r + ', ' for r in self.results)})\n}}\n")
         return "".join(parts)
 
