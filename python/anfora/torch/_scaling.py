@@ -66,6 +66,6 @@ class Scaled:
         count, wide = count + 1, scale.double()
         grown = (wide * growth).float()
         grows = (count == interval).logical_and(torch.isfinite(grown))
-        kept = torch.where(grows, grown, scale)
-        return [torch.where(self.skipped, (wide * backoff).float(), kept),
+        raised = torch.where(grows, grown, scale)
+        return [torch.where(self.skipped, (wide * backoff).float(), raised),
                 torch.where(self.skipped.logical_or(count == interval), torch.zeros_like(count), count)]

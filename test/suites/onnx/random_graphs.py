@@ -319,17 +319,13 @@ def same(a, b):
     return None
 
 
-def text_of(model):
-    return onnx.printer.to_text(model)
-
-
 def ours(path, arguments, backend):
     f = anfora.read(path, backend=backend).main
     got = f(*arguments)
     return [np.asarray(y) for y in (got if isinstance(got, tuple) else (got,))]
 
 
-def peers_agree(model, arguments, want):
+def referenced(model, arguments):
     """What onnx's own reference gives, or None."""
     try:
         from onnx.reference import ReferenceEvaluator
@@ -365,12 +361,12 @@ def main():
     seed, count = int(sys.argv[2]), int(sys.argv[3])
     backends = ["interp"] if sys.argv[4:] == ["interp"] else ["interp", "llvm"]
     warnings.simplefilter("ignore")
-    told, refused, wrong = collections.Counter(), collections.Counter(), 0
+    counts, refused, wrong = collections.Counter(), collections.Counter(), 0
     path = os.path.join(tempfile.mkdtemp(), "g.onnx")
     for s in range(seed, seed + count):
         found = drawn(s)
         if isinstance(found, str):
-            told[found] += 1
+            counts[found] += 1
             continue
         model, arguments, want = found
         onnx.save(model, path)
@@ -380,19 +376,19 @@ def main():
             except Exception as e:
                 text = str(e).split("\n")[0].replace(path, "")
                 refused[f"{backend}: {text[:150]}"] += 1
-                print(f"# seed {s} {backend} refuses: {text[:300]}\n{text_of(model)}", flush=True)
+                print(f"# seed {s} {backend} refuses: {text[:300]}\n{onnx.printer.to_text(model)}", flush=True)
                 continue
             why = same(got, want)
             if why:
-                reference = peers_agree(model, arguments, want)
+                reference = referenced(model, arguments)
                 judge = "no reference" if reference is None else "the reference has ours" if not same(got, reference) else \
                     "the reference has ONNX Runtime's" if not same(want, reference) else "the reference has neither"
-                told[f"{backend} differs, {judge}"] += 1
+                counts[f"{backend} differs, {judge}"] += 1
                 wrong += judge in ("the reference has ONNX Runtime's", "no reference")
-                print(f"# seed {s} {backend} differs, {judge}: {why}\n{text_of(model)}", flush=True)
+                print(f"# seed {s} {backend} differs, {judge}: {why}\n{onnx.printer.to_text(model)}", flush=True)
             else:
-                told[backend + " equal"] += 1
-    for t, n in [*told.most_common(), *refused.most_common()]:
+                counts[backend + " equal"] += 1
+    for t, n in [*counts.most_common(), *refused.most_common()]:
         print(f"{n:6} {t}")
     sys.exit(wrong > 0)
 

@@ -107,15 +107,19 @@ class Runner:
         torch = self.torch
         return [torch.cos(torch.arange(y.numel(), dtype=torch.float64)).reshape(y.shape).to(y.dtype) for y in ys]
 
+    def run(self, f, xs):
+        """Of a run with copies of xs the results and the arguments that have gradients."""
+        inputs = [x.detach().clone().requires_grad_(x.requires_grad) for x in xs]
+        self.torch.manual_seed(42)
+        out = [y for y in f(*inputs) if y.requires_grad]
+        return out, [x for x in inputs if x.requires_grad]
+
     def second_gradient(self, f, xs):
         """Derivatives of weighted gradients, by the arguments and by the weights."""
         torch = self.torch
 
         def run(g):
-            inputs = [x.detach().clone().requires_grad_(x.requires_grad) for x in xs]
-            torch.manual_seed(42)
-            out = [y for y in g(*inputs) if y.requires_grad]
-            wrt = [x for x in inputs if x.requires_grad]
+            out, wrt = self.run(g, xs)
             if not out or not wrt:
                 return None
             ws = [w.requires_grad_() for w in self.weights(out)]
@@ -133,10 +137,7 @@ class Runner:
         torch = self.torch
 
         def run(g):
-            inputs = [x.detach().clone().requires_grad_(x.requires_grad) for x in xs]
-            torch.manual_seed(42)
-            out = [y for y in g(*inputs) if y.requires_grad]
-            wrt = [x for x in inputs if x.requires_grad]
+            out, wrt = self.run(g, xs)
             if not out or not wrt:
                 return None
             return torch.autograd.grad(out, wrt, self.weights(out), allow_unused=True)
