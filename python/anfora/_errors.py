@@ -119,12 +119,14 @@ def _function_at(file: str, line: int) -> str:
 
 def _called_by_user(name: str, file: str, places: SourceMap | None) -> tuple[str, list[Place]]:
     """A function of the library, or the next one that calls it in its file, that the user's program calls: its name and the calls."""
+    from ._compile.foreign import names_of
     text, todo, seen = "".join(linecache.getlines(file)), [name], set()
     while todo:
         at = todo.pop(0)
-        found = _calls(at, places)
-        if found:
-            return at, found
+        for written in (at, *sorted(names_of(at))):
+            found = _calls(written, places)
+            if found:
+                return written, found
         seen.add(at)
         for body in re.split(r"^(?=def )", text, flags=re.M)[1:] if at else ():
             owner = body[4:].split("(")[0]

@@ -12,6 +12,7 @@ from ._library import complexes as _complexes  # noqa: F401: fills COMPOSED
 from ._library import chosen as _chosen  # noqa: F401: fills HELPERS
 from ._library import arrays as _more
 from ._library import numeric as _numeric  # noqa: F401: fills COMPOSED
+from ._library import numbers as _numbers  # noqa: F401: fills HELPERS
 from ._library.vectorized import vectorize
 from ._library.composed import COMPOSED as _COMPOSED
 from ._ops import OPS as _OPS

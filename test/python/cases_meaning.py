@@ -146,6 +146,21 @@ def test_several_lambdas_of_a_line():
     assert float(jit(EMPTY)()) == 1.0 and float(jit(FULL)()) == 2.0
 
 
+def test_functions_of_math_of_integers():
+    def f(n, k):
+        return (math.pow(n, 30) / 1e30, math.pow(n, -k), math.fmod(n, k), math.fmod(-n, k), math.hypot(n, k, 2), math.hypot(n), math.log(n, 2), math.gcd(n, 15, k), math.lcm(k, n, 4),
+                math.comb(n + 40, 30), math.perm(n, k), math.perm(k), math.factorial(n + 10), math.isqrt(n * 10 ** 17 - 1), math.frexp(n), math.nextafter(n, 11))
+    for n, k in ((10, 3), (7, 5)):
+        want, got = plain(f(n, k)), plain(jit(f)(n, k))
+        alike(want, got)
+        assert [np.asarray(x).dtype.kind for x in want] == [np.asarray(x).dtype.kind for x in got]
+    same(lambda x, y: (math.remainder(x, y), math.remainder(-x, y), math.remainder(y, x), math.pow(x, y % 3.0)), 1e16 + 6.0, 3.25)
+    same(lambda x: (math.remainder(x, math.inf), math.remainder(7.5, x), math.remainder(4.5, x)), 3.0)
+    same(lambda x, b: (math.isclose(x, math.inf), math.isclose(-math.inf, x), math.isclose(x, x + 1e-9), math.isclose(b, 1), math.floor(b), math.ceil(b), math.trunc(b), math.comb(b, b)), 2.0, True)
+    for f in (lambda n: math.factorial(n + 11), lambda n: math.comb(n * 10, 50), lambda n: math.perm(n - 20, 2), lambda n: math.isqrt(-n)):
+        refused(f, 10, say="Error: ")
+
+
 def test_functions_of_other_libraries():
     same(lambda x: (math.gamma(x), math.gamma(-x), math.lgamma(x), math.remainder(x, 3.0), math.fmod(x, 3.0)), 4.5)
     same(lambda x: (x * math.isqrt(17), x * math.comb(5, 2), x * math.prod([2, 3]), math.degrees(x)), 1.5)

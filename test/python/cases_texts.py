@@ -4,6 +4,7 @@ and must write and give the same."""
 import contextlib
 import dataclasses
 import io
+import math
 import os
 import pickle
 import subprocess
@@ -232,3 +233,69 @@ def test_texts_that_only_python_makes():
         jit(f).ir(1.0)
         with contextlib.redirect_stdout(io.StringIO()):
             anfora.vmap(lambda x, f=f: (f(x), x)[1])(np.ones(2))
+
+
+def state(n):
+    k, state = 0, "start"
+    while k < n:
+        if state == "start":
+            k, state = k + 1, "on"
+        else:
+            k, state = k + 2, "start"
+    return k, n
+
+
+def left(n):
+    found = "no"
+    while True:
+        if n == 3:
+            found = "yes"
+            break
+        n -= 1
+    return 1 if found == "no" else 2
+
+
+def function(n):
+    f = math.sin
+    for _ in range(n):
+        f = math.cos
+    return f(1.0)
+
+
+def reused(n):
+    label, total = "", 0
+    for i in range(n):
+        label = f"round {i}"
+        print(label)
+        total += i
+    label = "end"
+    print(label)
+    return total
+
+
+def grown(n):
+    digits = ""
+    while n > 0:
+        digits = str(n % 2) + digits
+        n //= 2
+    return digits
+
+
+def changed(n):
+    r = "b"
+    while n > 0:
+        r = "a"
+        n -= 1
+    return 1 if r == "b" else 2
+
+
+def test_texts_and_functions_that_loops_bind_anew():
+    for n in (0, 3, 4):
+        for f in (state, function, reused):
+            same_text(f, n)
+    same_text(left, 5)
+    refused(grown, 5, say="digits is a text that a loop makes of values")
+    try:  # compiled code compares no texts that it chose
+        same_text(changed, 3)
+    except anfora.CompileError as e:
+        assert "E0951" in str(e), e

@@ -109,7 +109,7 @@ class Program(random_programs.Program):
     def block(self, indent, n):
         for _ in range(n):
             if self.depth < 4 and self.r.random() < 0.4:
-                self.r.choice([self.halves, self.exchanged, self.listed, self.keyed, self.shadowed, self.checked, self.paired, self.nested, self.counted, self.other_name, self.said, self.longer, self.chosen, self.inner, self.asserted, self.of_two_kinds, self.lasting, self.lasting, self.around, self.ended])(indent)
+                self.r.choice([self.halves, self.exchanged, self.listed, self.keyed, self.shadowed, self.checked, self.paired, self.nested, self.counted, self.other_name, self.said, self.longer, self.chosen, self.inner, self.asserted, self.of_two_kinds, self.lasting, self.lasting, self.around, self.ended, self.labelled])(indent)
             else:
                 super().block(indent, 1)
 
@@ -408,6 +408,22 @@ class Program(random_programs.Program):
         self.line(indent, "finally:")
         self.line(indent + 1, f"{s} {self.r.choice(['+=', '-=', '='])} {self.expr('float', 1)}")
         self.names |= {s: "float"} if not self.loops else {}
+
+    def labelled(self, indent):
+        """A name of what is no number, which a loop or branch may bind anew: a text, a function, an element type, nothing."""
+        s, n, x = self.fresh(), self.fresh("n"), self.fresh()
+        one, two, use = self.r.choice([("'on'", "'off'", f"1.0 if {s} == 'on' else 2.0"), ("None", "'off'", f"1.5 if {s} is None else 2.5"), ("None", "2.5", f"0.5 if {s} is None else {s}"),
+                                       ("np.sin", "np.cos", f"{s}({self.expr('float', 1)} % 3)"), ("np.float32", "np.float64", f"np.zeros(3, {s})"), ("''", f"f'{{{n}}}'", f"1.0 if {s} == '' else 2.0")])
+        lines = self.r.choice([[f"{s} = {two}"], [f"if {self.expr('bool', 1)}:", f"  {s} = {two}"], [f"{s} = {two}", f"if {n} == 2:", "  break"], [f"if {n} == 2:", f"  {s} = {two}", "  continue"],
+                               [f"if {s} == {one}:", f"  {s} = {two}", "else:", f"  {s} = {one}"], [f"if {n} == 2:", f"  {s} = {two}", "  break"]])
+        self.line(indent, f"{s} = {one}")
+        self.line(indent, f"{n} = {self.r.choice(['2', '3', 'abs(' + self.expr('int', 0) + ') % 4'])}")
+        self.line(indent, f"while {n} > 0:")
+        self.line(indent + 1, f"{n} -= 1")
+        for t in lines:
+            self.line(indent + 1 + (len(t) - len(t.lstrip())) // 2, t.lstrip())
+        self.line(indent, f"{x} = {use}")
+        self.names |= {x: "array" if "zeros" in use else "float"} if not self.loops else {}
 
     def asserted(self, indent):
         """An assertion that may fail, with a value in its message."""

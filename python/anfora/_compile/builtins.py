@@ -430,7 +430,7 @@ def _map(w: Any, c: Call) -> str:
 
 def _whole(op: str) -> Callable:
     """floor, ceil, trunc and round of math: they give integers."""
-    return lambda w, c: f"i64({op}{w.mark(c.node)}({w.exprs(c.args)}))"
+    return lambda w, c: f"i64({op}{w.mark(c.node)}({w.exprs(c.args)} + 0))"  # of truth values, too
 
 
 def _round(w: Any, c: Call) -> str:
@@ -657,9 +657,9 @@ def _divmod(w: Any, c: Call) -> str:
 
 
 def _power(w: Any, c: Call) -> str:
-    kw = dict(c.kw) if c.f is pow else {}
+    kw = dict(c.kw)
     c.args = [*c.args, *(kw.pop(n) for n in ("base", "exp", "mod")[len(c.args):] if n in kw)]
-    if len(c.args) != 2 or kw or c.f is not pow and c.kw:
+    if len(c.args) != 2 or kw:
         w.refuse(c.node, f"{c.f.__name__}() takes a base and an exponent here", "write x ** n % m for pow(x, n, m), or a loop that multiplies and takes % m")
     return f"({w.expr(c.args[0])} {w.mark(c.node)}** {w.expr(c.args[1])})"
 
@@ -679,7 +679,7 @@ def _replace(w: Any, c: Call) -> str:
 
 BUILTINS.update({
     type: _class,
-    abs: _plain("Abs"), len: _len, print: _print, divmod: _divmod, pow: _power, math.pow: _power,
+    abs: _plain("Abs"), len: _len, print: _print, divmod: _divmod, pow: _power,
     min: _fold("Minimum", "Min"), max: _fold("Maximum", "Max"), sum: _sum, round: _round, math.floor: _whole("Floor"),
     math.ceil: _whole("Ceil"), math.trunc: _whole("Trunc"), functools.reduce: _reduce, sorted: _sorted, isinstance: _instance, issubclass: _instance,
     all: _joined("and", "All"), any: _joined("or", "Any"), map: _map, zip: _iterator, enumerate: _iterator,

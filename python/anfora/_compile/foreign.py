@@ -40,9 +40,10 @@ _NN = "relu relu6 sigmoid softplus silu elu celu selu log_softmax softmax"
 TABLE = {
     "numpy": _NUMPY,
     "numpy.linalg": _LINALG,
-    "math": """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs floor fmod gamma
-        hypot isfinite isinf isnan lgamma log log10 log1p log2 remainder=ieee_remainder sin sinh sqrt tan tanh trunc
-        degrees=rad2deg radians=deg2rad dist=distance gcd isclose=nearly_equal lcm ldexp modf""",
+    "math": """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs floor gamma
+        isfinite isinf isnan lgamma log10 log1p log2 sin sinh sqrt tan tanh trunc degrees=rad2deg radians=deg2rad dist=distance ldexp
+        modf frexp """ + " ".join(f"{n}=math_{n}" for n in (
+            "comb", "factorial", "fmod", "gcd", "hypot", "isclose", "isqrt", "lcm", "log", "nextafter", "perm", "pow", "remainder")),
     "numpy.fft": _FFT,
     "jax.numpy": _NUMPY,
     "jax.numpy.fft": _FFT,
@@ -82,6 +83,11 @@ def counterpart(f: Any) -> Any:
                 return own[names[name]]
             return HELPERS.get(names[name]) or COMPOSED.get(names[name]) or OPS.get(names[name])
     return None
+
+
+def names_of(here: str) -> set[str]:
+    """The names that libraries have for a function of this package."""
+    return {there for names in _NAMES.values() for there, name in names.items() if name == here}
 
 
 def module_of(f: Any) -> str:

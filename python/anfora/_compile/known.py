@@ -139,6 +139,7 @@ class Scope:
         self.dims: dict[str, Any] = {}  # names of numbers that shapes tell, and the expressions that do
         self.lambdas: set[str] = set()  # names of functions that are values
         self.virtual: set[str] = set()  # names that are not variables of the program: they are what `env` says
+        self.kept: set[str] = set()  # names whose values pass from a round of a loop to what comes after it: each is a variable
         self.apart: set[str] = set()  # names that were of another structure on each of two ways that met
         self.several: dict[str, Any] = {}  # names that are a list before a round of a loop and a tuple after it, say, and what is known of them
         self.mixed: set[str] = set()  # those of them that a round of a loop leaves so: nothing is known of them
@@ -304,13 +305,14 @@ class Knowing(Part):
 
     def bind_static(self, node: Any, name: str, x: Any, indent: str) -> str:
         """Binds a name to what is known: a variable if it can be one."""
-        if not _virtual_kind(x):
+        if name in self.scope.kept or not _virtual_kind(x):
             try:
                 text = f"{indent}{self.mark(node)}{self.local(name)} = {static_text(self, node, x)}\n"
                 self.bind(name, None if is_array(x) else Is(x))
                 return text
             except CompileError:
-                pass
+                if name in self.scope.kept:
+                    raise
         self.bind(name, Is(x), virtual=True)
         return ""
 

@@ -91,10 +91,13 @@ def live_after(function: Any, loop: Any, name: str) -> bool:
         around = way[k - 1][0][way[k - 1][1]] if k else None
         if not isinstance(around, (ast.For, ast.While)) or block is around.orelse:
             continue
-        if isinstance(around, ast.While) and _reads(around.test, name):
-            return True
-        if not (isinstance(around, ast.For) and _binds(around.target, name)) and _scan(around.body, name):  # in the next round
-            return True
-        if _scan(around.orelse, name):
+        if read_in_rounds(around, name) or _scan(around.orelse, name):
             return True
     return False
+
+
+def read_in_rounds(loop: Any, name: str) -> bool:
+    """Whether a round of a loop may read what the round before it bound to a name."""
+    if isinstance(loop, ast.While) and _reads(loop.test, name):
+        return True
+    return not (isinstance(loop, ast.For) and _binds(loop.target, name)) and bool(_scan(loop.body, name))

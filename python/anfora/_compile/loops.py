@@ -9,7 +9,7 @@ from typing import Any
 
 from .kinds import of_several_kinds
 from .known import Item, Like, Part, differs_in_none, is_structure
-from .liveness import live_after
+from .liveness import live_after, read_in_rounds
 from .loop_lists import parts_written
 from .names import bound_names, changed_by_method, changed_in_place, grown, own_breaks, own_jumps, position
 from .signature import enumerated, is_strict, refusal
@@ -84,6 +84,9 @@ class Loops(Part):
         stored = {x for x in names - bound_anew if isinstance(e := s.env.get(x), Like) and e.own and e.shape.parts and
                   (e.shape.kind == "dict" or e.shape.kind == "list" and x not in at_any)}
 
+        outer = s.kept
+        s.kept = outer | {x for x in names if read_in_rounds(node, x) or live_after(s.node, node, x)}
+
         def forget() -> None:
             self.forget(names, changed)
             for x in own | {x for x in stored if isinstance(s.env.get(x), Like)}:  # no other name for it
@@ -111,6 +114,7 @@ class Loops(Part):
         for x in sorted(x for x in begin if s.env.get(x) is None and x not in s.virtual):  # of a call, say
             why = static_text(self, node, f"CompileError: the loop in line {self.place(node).line} changes how many items {x} has, which is not known before it")
             text += f"{indent}{self.mark(node)}assert(len({self.local(x)}) == {len(begin[x].parts)}, {why})\n"
+        s.kept = outer
         forget()
         return text
 

@@ -142,6 +142,8 @@ class Printed(Part):
         """A name bound to a text with values in it, which is no value of the program; None: it is another thing."""
         if not isinstance(node, (ast.JoinedStr, ast.BinOp, ast.Call)) or self.static(node)[0] or not self.is_text(node):
             return None
+        if target.id in self.scope.kept:
+            self.refuse(node, f"{target.id} is a text that a loop makes of values, and is read after the round that makes it", "print it where it is made, or return the values")
         t = Binding(self, indent)
         made = ast.copy_location(self.spoken(node, t), node)
         for n in ast.walk(made):

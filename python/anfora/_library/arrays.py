@@ -256,7 +256,10 @@ def nextafter(a, b, /):
     for floats, bits in (("float64", "int64"), ("float32", "int32"), ("float16", "int16"), ("bfloat16", "int16")):
         if a.dtype == floats:
             return stepped(a, b, bits, floats)
-    raise TypeError("nextafter() is of real numbers")
+    for kind in ("complex64", "complex128"):
+        if a.dtype == kind:
+            raise TypeError("nextafter() is of real numbers")
+    return stepped(op.cast(a, "float64"), op.cast(b, "float64"), "int64", "float64")  # numbers of Python
 
 
 def stepped(a, b, bits, floats):

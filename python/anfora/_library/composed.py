@@ -946,12 +946,6 @@ def gamma(x, /):
 
 
 @helper
-def ieee_remainder(x, y, /):
-    """What is left of x without the nearest multiple of y."""
-    return x - y * op.rint(x / y)
-
-
-@helper
 def gelu_tanh(x, /, approximate=True):
     """GELU, by default as the tanh of a polynomial."""
     return op.gelu(x, approximate=approximate)

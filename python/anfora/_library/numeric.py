@@ -263,12 +263,6 @@ def distance(p, q, /):
     return op.sqrt(sum([(a - b) ** 2 for a, b in zip(p, q, strict=True)]))
 
 
-@composed
-def nearly_equal(a, b, /, rel_tol=1e-9, abs_tol=0.0):
-    """math.isclose of two numbers."""
-    return a == b or abs(a - b) <= max(rel_tol * max(abs(a), abs(b)), abs_tol)
-
-
 def nested(x):
     """How deep lists are."""
     if has_parts(x):

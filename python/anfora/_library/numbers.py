@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of Python's `math` that differ from NumPy's of the same name: floats come out where integers go in, and integers
+that have no 64 bits are refused."""
+from __future__ import annotations
+
+import math
+
+from .._ops import op
+from .arrays import nextafter
+from .composed import as_floats, helper, signbit
+from .numeric import gcd, lcm
+
+GREATEST = 2 ** 63 - 1
+
+
+@helper
+def math_pow(x, y, /):
+    """x to the power of y, a float."""
+    return as_floats(x) ** as_floats(y)
+
+
+@helper
+def math_fmod(x, y, /):
+    """What is left of x with its sign, a float."""
+    return op.fmod(as_floats(x), as_floats(y))
+
+
+@helper
+def math_remainder(x, y, /):
+    """What is left of x without the nearest multiple of y, the even one of two; it is exact."""
+    by = op.abs(as_floats(y))
+    r = op.fmod(op.abs(as_floats(x)), by + by)
+    once = r - by
+    r = op.where(r > by / 2, op.where(once >= by / 2, once - by, once), r)
+    return op.where(signbit(as_floats(x)), -r, r)
+
+
+@helper
+def math_hypot(*coordinates):
+    """The length of a vector of any number of coordinates."""
+    length = 0.0
+    for c in coordinates:
+        length = op.hypot(length, as_floats(c))
+    return length
+
+
+@helper
+def math_log(x, base=None, /):
+    """The logarithm, natural or to a base."""
+    if base is None:
+        return op.log(x)
+    return op.log(x) / op.log(base)
+
+
+@helper
+def math_nextafter(x, y, /):
+    """The float that follows x on the way to y."""
+    return nextafter(as_floats(x), as_floats(y))
+
+
+@helper
+def math_isclose(a, b, /, rel_tol=1e-9, abs_tol=0.0):
+    """Whether two numbers are equal but for a fraction of the greater one."""
+    apart = op.abs(a * 1.0 - b * 1.0)
+    return a == b or apart < math.inf and apart <= max(rel_tol * max(op.abs(a * 1.0), op.abs(b * 1.0)), abs_tol)
+
+
+@helper
+def math_gcd(*integers):
+    """The greatest common divisor of any number of integers."""
+    d = 0
+    for n in integers:
+        d = gcd(d, n)
+    return d
+
+
+@helper
+def math_lcm(*integers):
+    """The least common multiple of any number of integers."""
+    m = 1
+    for n in integers:
+        m = lcm(m, n)
+    return m
+
+
+@helper
+def math_factorial(n, /):
+    """The product of the integers from 1 to n."""
+    return math_perm(n)
+
+
+@helper
+def math_perm(n, k=None, /):
+    """The number of sequences of k of n things."""
+    assert n >= 0 and (k is None or k >= 0), "ValueError: the numbers of things must not be negative"
+    n = n + 0  # of truth values
+    k = n if k is None else k + 0
+    ways = 1
+    for i in range(min(k, n + 1)):
+        assert n == i or ways <= GREATEST // (n - i), "OverflowError: the integer has more than 64 bits"
+        ways = ways * (n - i)
+    return ways
+
+
+@helper
+def math_comb(n, k, /):
+    """The number of sets of k of n things."""
+    assert n >= 0 and k >= 0, "ValueError: the numbers of things must not be negative"
+    n, k = n + 0, k + 0  # of truth values
+    ways = 0 if k > n else 1
+    least = min(k, n - k)
+    for i in range(1, least + 1):
+        d = gcd(ways, i)
+        more = (n - least + i) // (i // d)
+        assert ways // d <= GREATEST // more, "OverflowError: the integer has more than 64 bits"
+        ways = ways // d * more
+    return ways
+
+
+@helper
+def math_isqrt(n, /):
+    """The greatest integer whose square is not above n."""
+    assert n >= 0, "ValueError: isqrt() argument must be nonnegative"
+    root = op.cast(op.sqrt(op.cast(n, "f64")), "i64")  # off by one where n has more digits than a float
+    root = op.where(root > n // op.maximum(root, 1), root - 1, root)
+    return op.where(root + 1 <= n // (root + 1), root + 1, root)
