@@ -16,7 +16,8 @@ typedef struct calling {
   anfi_arena *a;
   anf_generic *slot;
   size_t n;
-  ANFI_VEC(anf_value *) names; // of the arguments; their numbers are those after the program's
+  ANFI_VEC(anf_value *) names; // of the arguments alone; their numbers are those after the program's
+  anfi_map numbers;            // 1 + the number of each name, by its hash or the next one that is free
   bool lost;                   // what is printed, for want of memory
 } calling;
 
@@ -32,9 +33,30 @@ static void put_leaf(calling *c, const anfi_leaf *l, anf_value *v) {
   c->slot[c->n++] = l->scalar ? scalar_bits(v) : (anf_generic){.ptr = v->data};
 }
 
+static anf_value *name_at(const calling *c, size_t i) {
+  size_t own = c->v->low.names.n;
+  return i < own ? c->v->low.names.at[i] : c->names.at[i - own];
+}
+
+static uint64_t *place_of_number(calling *c, const anf_value *v) {
+  uint64_t h = anfi_value_hash(v), *at;
+  while (*(at = anfi_map_at(&c->numbers, h)) && !anfi_value_same(name_at(c, *at - 1), v)) h++;
+  return at;
+}
+
+/* Equal names have one number, by which compiled code compares them. */
 static void put_name(calling *c, anf_value *v) {
-  c->slot[c->n++] = (anf_generic){.bits = c->v->low.names.n + c->names.n};
-  anfi_push(c->a, &c->names, v);
+  size_t own = c->v->low.names.n;
+  if (!c->numbers.arena) {
+    anfi_map_init(&c->numbers, c->a);
+    for (size_t i = 0; i < own; i++) *place_of_number(c, name_at(c, i)) = i + 1;
+  }
+  uint64_t *at = place_of_number(c, v);
+  if (!*at) {
+    anfi_push(c->a, &c->names, v);
+    *at = own + c->names.n;
+  }
+  c->slot[c->n++] = (anf_generic){.bits = *at - 1};
 }
 
 /* Values and types agree: walked together, by a stack. */
@@ -62,12 +84,8 @@ typedef struct part {
 } part;
 typedef ANFI_VEC(part) values;
 
-static bool is_name(const anf_type *t) {
-  return t->kind == ANF_TYPE_STRING || t->kind == ANF_TYPE_TYPE;
-}
-
 static anf_value *new_value(calling *c, const anf_type *t) {
-  if (is_name(t)) t = anfi_type_scalar(c->cx, ANF_U64);
+  if (anfi_is_name(t)) t = anfi_type_scalar(c->cx, ANF_U64);
   switch ((anf_type_kind)t->kind) {
   case ANF_TYPE_TENSOR: return anfi_value_new_tensor(c->cx, t);
   case ANF_TYPE_TUPLE: return anfi_value_new_tuple(c->cx, t->n);
@@ -80,8 +98,8 @@ static anf_value *new_value(calling *c, const anf_type *t) {
 static void make_items(calling *c, const anf_type *t, anf_value **place, values *leaves) {
   anf_value *v = *place;
   bool nest = t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
-  if (t->kind == ANF_TYPE_TENSOR || is_name(t))
-    anfi_push(c->a, leaves, ((part){v, place, is_name(t)}));
+  if (t->kind == ANF_TYPE_TENSOR || anfi_is_name(t))
+    anfi_push(c->a, leaves, ((part){v, place, anfi_is_name(t)}));
   for (uint32_t i = 0; nest && i < t->n; i++) {
     v->u.item[i] = new_value(c, t->items[i]);
     make_items(c, t->items[i], &v->u.item[i], leaves);
@@ -102,8 +120,7 @@ static void name_leaves(const calling *c, const values *leaves) {
   for (size_t i = 0; i < leaves->n; i++) {
     const part *l = &leaves->at[i];
     if (!l->name) continue;
-    size_t k = (size_t)anfi_get_i64(l->v, 0), own = c->v->low.names.n;
-    *l->place = anf_value_retain(k < own ? c->v->low.names.at[k] : c->names.at[k - own]);
+    *l->place = anf_value_retain(name_at(c, (size_t)anfi_get_i64(l->v, 0)));
     anf_value_release(l->v);
   }
 }
@@ -303,7 +320,7 @@ static bool all_fit(const calling *c, size_t n, const anf_array *out) {
   if (c->v->form) return misfit(c, 0, "there are functions in the result");
   if (n != l->n) return misfit(c, n < l->n ? n : l->n, "there is not one for each leaf");
   for (size_t i = 0; i < n; i++) {
-    if (is_name(l->at[i].type)) return misfit(c, i, "the leaf is a string or a type");
+    if (anfi_is_name(l->at[i].type)) return misfit(c, i, "the leaf is a string or a type");
     if (!fits(c, i, l->at[i].type, &out[i])) return false;
   }
   return true;
@@ -323,7 +340,7 @@ static bool all_apart(const calling *c, size_t n, const anf_array *out) {
   anfi_range *r = ANFI_NEW_N(c->a, anfi_range, param->n + n);
   size_t k = 0;
   for (size_t i = 0; i < param->n; i++)
-    if (!param->at[i].scalar && !is_name(param->at[i].type))
+    if (!param->at[i].scalar && !anfi_is_name(param->at[i].type))
       r[k++] = range_of(&param->at[i], c->slot[i].ptr, false, i);
   for (size_t i = 0; i < n; i++) r[k++] = range_of(&result->at[i], out[i].data, true, i);
   if (!anfi_ranges_meet(r, k, met)) return true;

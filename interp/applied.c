@@ -11,7 +11,7 @@
 enum { MAX_FIXED = 64 }; // values in one argument
 
 bool anfi_may_fix_type(const anf_type *t) {
-  if (t->kind == ANF_TYPE_STRING || t->kind == ANF_TYPE_TYPE || t->kind == ANF_TYPE_NONE)
+  if (anfi_is_name(t) || t->kind == ANF_TYPE_NONE)
     return true;
   if (t->kind == ANF_TYPE_TENSOR) {
     anfi_class c = anfi_dtype_class((anf_dtype)t->dtype);

@@ -259,6 +259,9 @@ void anfi_put_type(anf_text *o, anf_ctx *cx, const anf_type *t);
 /* For messages: text that lives as long as the frame. */
 const char *anfi_type_text(anf_ctx *cx, const anf_type *t);
 const char *anfi_value_text(anf_ctx *cx, const anf_value *v);
+static inline bool anfi_is_name(const anf_type *t) { // of a constant: compiled code has its number
+  return t->kind == ANF_TYPE_STRING || t->kind == ANF_TYPE_TYPE;
+}
 static inline bool anfi_is_nest(const anf_type *t) { // a tuple or a record
   return t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
 }

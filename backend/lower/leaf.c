@@ -16,13 +16,9 @@ static bool is_boxed(const anf_type *t) {
   return t->kind == ANF_TYPE_BOX || t->kind == ANF_TYPE_STACK;
 }
 
-static bool is_name(const anf_type *t) {
-  return t->kind == ANF_TYPE_STRING || t->kind == ANF_TYPE_TYPE;
-}
-
 static bool add_leaf(anf_ctx *cx, anfi_arena *a, const anf_type *t, anfi_loc loc,
                      anfi_leaves *out) {
-  anfi_leaf l = {.boxed = is_boxed(t), .name = is_name(t)};
+  anfi_leaf l = {.boxed = is_boxed(t), .name = anfi_is_name(t)};
   if (l.boxed || l.name) t = anfi_type_scalar(cx, ANF_U64);
   l.type = t;
   l.elem = anfi_lower_elem((anf_dtype)t->dtype);
@@ -51,7 +47,7 @@ bool anfi_leaves_of(anf_ctx *cx, anfi_arena *a, const anf_type *t, anfi_loc loc,
 }
 
 size_t anfi_leaf_count(const anf_type *t) {
-  if (t->kind == ANF_TYPE_TENSOR || is_boxed(t) || is_name(t)) return 1;
+  if (t->kind == ANF_TYPE_TENSOR || is_boxed(t) || anfi_is_name(t)) return 1;
   size_t n = 0;
   for (uint32_t i = 0; anfi_is_nest(t) && i < t->n; i++) n += anfi_leaf_count(t->items[i]);
   return n;

@@ -59,8 +59,7 @@ static bool compares_values(const anfi_infer *q) {
   if (!equality || q->n != 2) return false;
   if (q->in[0]->kind == ANF_TYPE_NONE || q->in[1]->kind == ANF_TYPE_NONE) return true;
   return q->in[0]->kind == q->in[1]->kind &&
-         (q->in[0]->kind == ANF_TYPE_STRING || q->in[0]->kind == ANF_TYPE_TYPE ||
-          q->in[0]->kind == ANF_TYPE_TUPLE);
+         (anfi_is_name(q->in[0]) || q->in[0]->kind == ANF_TYPE_TUPLE);
 }
 
 bool anfi_infer_compare(anfi_infer *q) {

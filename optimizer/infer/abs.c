@@ -214,7 +214,7 @@ static const anfi_abs *join_stacks(anfi_abs_table *t, const anfi_abs *a, const a
 static const anfi_abs *join_data(anfi_abs_table *t, const anfi_abs *a, const anfi_abs *b,
                                  bool dims) {
   if (a->type == b->type) {
-    bool unit = a->type->kind == ANF_TYPE_STRING || a->type->kind == ANF_TYPE_TYPE;
+    bool unit = anfi_is_name(a->type);
     if (a->n && b->n) return join_stacks(t, a, b, dims);
     return unit && !dims ? NULL : anfi_abs_mixed(t, a->type, a->weak | b->weak);
   }

@@ -3,6 +3,7 @@
 and must give the same; what cannot be compiled must be refused at its line."""
 import collections
 import copy
+import dataclasses
 import functools
 import math
 import os
@@ -701,3 +702,25 @@ def test_kinds_of_parts_that_are_chosen():
     for f in (names, keys, rows, given, carried):
         same(f, 1.5, 3.25)
         same(f, 1.5, -3.25)
+
+
+@dataclasses.dataclass
+class Span:
+    a: float
+    b: float = 2.0
+
+    def __iter__(self):
+        yield self.b
+        yield self.a
+
+
+@dataclasses.dataclass
+class Fixed:
+    a: float
+
+
+def test_objects_have_no_items_of_their_own():
+    for f in (tuple, list, sum, lambda p: [x for x in p], lambda p: list(map(lambda x: x + 1, p)), lambda p: min(*p), lambda p: (lambda x, y: x - y)(*p)):
+        refused(lambda x, f=f: f(Span(x)), 1.5, say="__iter__ of Span")
+        refused(lambda x, f=f: f(Fixed(x)), 1.5, say="'Fixed' object has no items")
+    refused(lambda x: len(Fixed(x)), 1.5, say="'Fixed' object has no items")

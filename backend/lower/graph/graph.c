@@ -183,7 +183,7 @@ static bool arrange(glow *w, anf_node *n, bool inlined, gval *out) {
 /* Arguments that are tensors go to op.h as they are; tuples have no place there. */
 static bool argument(glow *w, anf_node *arg, anfi_view **out) {
   *out = NULL;
-  if (arg->type->kind != ANF_TYPE_TENSOR) return true;
+  if (arg->type->kind != ANF_TYPE_TENSOR && !anfi_is_name(arg->type)) return true;
   gval v = anfi_glow_value(w, arg);
   if ((*out = v.at[0])) return true;
   anfi_leaves l = {0};
@@ -380,13 +380,14 @@ static bool lower_plan(glow *w, const anf_graph *g, const gplan *p, bool tail) {
   return true;
 }
 
-/* == of tuples is an op on values of any type: it is compiled where it is known, and else not at all. */
+/* == of tuples is an op on values of any type: it is compiled where it is known, and else not at all. Strings and types are compared
+ * by their numbers. */
 static bool has_tensors(const glow *w, const anf_node *n) {
   if (n->kind != ANFI_APPLY || !anfi_lower_is_scalar((anfi_opcode)n->op)) return true;
   for (size_t i = 0; i < anfi_arg_count(n); i++) {
     const anf_node *x = n->in[i].def;
     const anf_type *t = x->kind == ANFI_VALUE ? anfi_value_type(w->cx, x->u.value) : x->type;
-    if (t && t->kind != ANF_TYPE_TENSOR)
+    if (t && t->kind != ANF_TYPE_TENSOR && !anfi_is_name(t))
       return anfi_fail(w->cx, anfi_node_loc(n), ANF_E0951,
                        n->op == ANF_OP_Equal ? "== of tuples" : "!= of tuples", "operand");
   }

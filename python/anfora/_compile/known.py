@@ -624,6 +624,7 @@ class Knowing(Part):
             ends = [self.static(a) for a in node.args]
             return (True, len(range(*(x for _, x in ends)))) if ends and all(k and type(x) is int for k, x in ends) else (False, None)
         s = self.like(node)
+        self.has_items(node, s)
         return (True, len(s.parts)) if is_structure(s) else (False, None)
 
     # ---- structures ----

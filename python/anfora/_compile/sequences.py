@@ -67,7 +67,16 @@ class Sequences(Part):
         if s.kind == "object" and hasattr(s.of, "_anfora_names") and hasattr(s.of, "_fields"):  # a named tuple some of whose fields are constant
             parts = dict(zip(s.names, self.parts_of(self.looked_at(node), s)))
             return [parts[n] if n in parts else Item(entry=Is(getattr(s.of, n))) for n in s.of._fields]
-        return self.parts_of(self.looked_at(node), s) if s.kind != "object" or issubclass(s.of, tuple) else None
+        self.has_items(node, s)
+        return self.parts_of(self.looked_at(node), s)
+
+    def has_items(self, node: Any, s: Shape | None) -> None:
+        """Refuses what goes through an object: its class says what its items are, and its fields are none."""
+        if s is None or s.kind != "object" or issubclass(s.of, tuple):
+            return
+        if hasattr(s.of, "__iter__"):
+            self.refuse(node, f"the items that __iter__ of {s.of.__name__} yields are not gone through in a compiled function", "write a method that returns them as a tuple")
+        self.refuse(node, f"TypeError: '{s.of.__name__}' object has no items", "name its fields: p.x, p.y")
 
     @staticmethod
     def parts_of(text: str, s: Shape) -> list[Item]:
