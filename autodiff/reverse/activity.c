@@ -136,11 +136,22 @@ static void note_callees(anfi_j *j, readings *all, const anfi_use *u) {
     note_reading(j, all, callee(u->user, k), input - 1);
 }
 
+/* Notes what the call of a rule passes the array to: as an argument, and its tangent. False: it is no such call. */
+static bool note_rule(anfi_j *j, readings *all, const anfi_use *u) {
+  const anfi_jrule *r = anfi_is_op(u->user, ANF_OP_Custom) ? anfi_j_rule(j, u->user) : NULL;
+  uint32_t input = input_of(u);
+  if (!r || r->effects || input < 6) return false;
+  note_reading(j, all, r->g, input - 5);
+  note_reading(j, all, r->g, (uint32_t)r->tangent + input - 6);
+  return true;
+}
+
 /* Does the use take items out of an array? Otherwise notes what it passes the array to. */
 static bool reads_items(anfi_j *j, readings *all, const anfi_use *u) {
   const anf_node *n = u->user;
   bool call = n->kind == ANFI_CALL || anfi_is_op(n, ANF_OP_Recompute);
   if (call) note_callees(j, all, u);
+  else if (note_rule(j, all, u)) return false;
   else if (n->kind == ANFI_APPLY) return n->op == ANF_OP_Loop || takes_items(u);
   return false;
 }
@@ -155,7 +166,7 @@ static bool only_reads_items(anfi_j *j, readings *all, const anfi_use *u) {
     note_callees(j, all, u);
     return true;
   }
-  if (n->op != ANF_OP_Loop) return takes_items(u);
+  if (n->op != ANF_OP_Loop) return note_rule(j, all, u) || takes_items(u);
   anfi_loop_op l = anfi_loop_parts(n);
   size_t input = input_of(u);
   bool invariant = input >= l.first_w && input < l.first_w + l.nw;
