@@ -271,11 +271,14 @@ static bool raise_result(anfi_vmap *v, const anf_graph *g, anf_graph *made, cons
   return y != NULL;
 }
 
-/* g with parameters batched as the mask says, and its results; `known`: what g calls may call it. */
+/* g with parameters batched as the mask says, and its results; `known`: to rules in it, which may call it. */
 static anf_graph *make_batched(anfi_vmap *v, anf_graph *g, const bool *in, bool known) {
+  if (!v->ad->nlanes++) anfi_map_init(&v->ad->lanes, v->ad->arena);
   batch_of q = begin(v->ad, g, in, v->size, v->name);
   if (known) *anfi_map_at(&v->ad->lanes, anfi_key(g)) = anfi_key(q.made);
-  return fill(&q) && raise_result(v, g, q.made, in, q.root->out) ? q.made : NULL;
+  bool good = fill(&q) && raise_result(v, g, q.made, in, q.root->out);
+  v->ad->nlanes--;
+  return good ? q.made : NULL;
 }
 
 /* A function whose arguments and results are all batched. A rule may call the function that it is for, so what is being made is
@@ -290,10 +293,7 @@ static anf_graph *all_batched(anfi_vmap *v, anf_graph *g) {
     mark_all(g->params.at[i]->type, at);
     at += anfi_item_count(g->params.at[i]->type);
   }
-  if (!v->ad->nlanes++) anfi_map_init(&v->ad->lanes, v->ad->arena);
-  anf_graph *made = make_batched(v, g, in, true);
-  v->ad->nlanes--;
-  return made;
+  return make_batched(v, g, in, true);
 }
 
 static bool is_batched(anfi_vmap *v, const anf_node *n) {
