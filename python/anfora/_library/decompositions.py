@@ -116,20 +116,34 @@ def tall_factors_jvp(primals, tangents):
     return (q, r), (d + op.matmul(q, w - s), op.matmul(s - w, r))
 
 
+def factors(x):
+    """Q and R, with as many columns in Q as x has rows or columns, whichever are fewer."""
+    m, n = x.shape[-2], x.shape[-1]
+    if m >= n:
+        return tall_factors(x)
+    q, r = tall_factors(x[..., :m])
+    return q, op.concat(r, op.matmul(transposed(q), x[..., m:]), axis=-1)
+
+
+def complete_factors(x):
+    """Q and R, with Q square."""
+    m, n = x.shape[-2], x.shape[-1]
+    if m <= n:
+        return factors(x)
+    r, vectors = reflections(x)
+    return all_reflected(vectors, like_eye(x, m)), r
+
+
 @decomposed
 def qr(a, /, mode="reduced"):
     """Q with orthonormal columns and R, upper triangular, whose product is a; mode is reduced, complete or r."""
     x = a * 1.0
-    m, n = x.shape[-2], x.shape[-1]
-    assert mode in ("reduced", "complete", "r"), "qr: mode is reduced, complete or r"
-    if mode == "complete" and m > n:
-        r, vectors = reflections(x)
-        return all_reflected(vectors, like_eye(x, m)), r
-    k = m if m < n else n
-    q, r = tall_factors(x[..., :k])
-    if m < n:
-        r = op.concat(r, op.matmul(transposed(q), x[..., k:]), axis=-1)
-    return r if mode == "r" else (q, r)
+    if mode == "r":
+        return factors(x)[1]
+    if mode == "complete":
+        return complete_factors(x)
+    assert mode == "reduced", "qr: mode is reduced, complete or r"
+    return factors(x)
 
 
 # ---- singular values ----
