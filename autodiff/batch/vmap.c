@@ -301,8 +301,7 @@ static bool is_batched(anfi_vmap *v, const anf_node *n) {
 }
 
 /* Marks the items of t as the input of n is batched. */
-static bool *mark_as(anfi_vmap *v, const anf_node *n, uint32_t input, const anf_type *t,
-                     bool *at) {
+static bool *mark_as(anfi_vmap *v, const anf_node *n, uint32_t input, const anf_type *t, bool *at) {
   if (is_batched(v, n->in[input].def)) mark_all(t, at);
   return at + anfi_item_count(t);
 }

@@ -309,8 +309,7 @@ static void distribute(anfi_jbuild *q, anf_node *n, size_t from, const anfi_jspe
       if (!out[l]) continue;
       anf_node *dx = anfi_ad_get(q->ad, q->b, r, item++);
       size_t p = param + i - from; // beyond all where the parameters are tuples, which have no sums
-      anf_node **outer =
-          p < s->jg->g->params.n && anfi_adds(s, p, l) ? sum_of(q, arg, l) : NULL;
+      anf_node **outer = p < s->jg->g->params.n && anfi_adds(s, p, l) ? sum_of(q, arg, l) : NULL;
       if (outer) *outer = dx;
       else anfi_add_adjoint(q, arg, l, dx);
     }
@@ -459,15 +458,14 @@ static bool backward_custom_jvp(anfi_jbuild *q, anf_node *n, const anfi_jrule *r
   if (!r->effects) {
     anf_node **sum = ANFI_NEW_N(q->j->a, anf_node *, anfi_nwant(s->jg) + 1);
     size_t nsum = sums(q, s, r->tangent, n, 6, sum);
-    distribute(q, n, 6, s, r->tangent,
-               backward_known(q, s, q->residual[anfi_position(q, n)], args, ngiven, given, nsum,
-                              sum));
+    distribute(
+        q, n, 6, s, r->tangent,
+        backward_known(q, s, q->residual[anfi_position(q, n)], args, ngiven, given, nsum, sum));
     return true;
   }
   bool good;
   anfi_rule_effects(q->ad, n, r->g, &good);
-  if (good)
-    distribute(q, n, 6, s, r->tangent, run_both(q, s, true, args, ngiven, given, 0, NULL));
+  if (good) distribute(q, n, 6, s, r->tangent, run_both(q, s, true, args, ngiven, given, 0, NULL));
   return good;
 }
 

@@ -147,7 +147,8 @@ typedef struct anfi_jrecursion {
 
 /* The rule of a CustomJvp, as reverse mode calls it. */
 typedef struct anfi_jrule {
-  anf_graph *g;   // (data, arguments.., tangents..), or (data, (arguments..), (tangents..)) with effects
+  anf_graph
+      *g; // (data, arguments.., tangents..), or (data, (arguments..), (tangents..)) with effects
   size_t tangent; // its first parameter of tangents
   bool effects;   // ▶ and ◀ both run in the backward sweep
 } anfi_jrule;
@@ -167,7 +168,7 @@ typedef struct anfi_j {
   /* specs */
   ANFI_VEC(anfi_jspec *) done;
   anfi_jfamily *families;
-  anfi_map rules; // by graph: the anfi_jrule of a rule
+  anfi_map rules;   // by graph: the anfi_jrule of a rule
   size_t abandoned; // specs entered in vain
   size_t trying;    // open specs with ANFI_RESIDUALS_NONE
   /* the spec being visited */

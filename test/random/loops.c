@@ -349,7 +349,8 @@ char *generate_loops(uint64_t seed, size_t size) {
   put(&m,
       "(x: f64[N]) {\n  put = fn (k) { fn (b, e) { b = Where(false, Reshape(e, b.shape[1:]), b); "
       "IndexWrite(b, k, CastLike(e, b), axis=0) } }\n"
-      "  rule = custom_jvp(fn (v, i) { v[i] * Sin(v[len(v)-1-i]) }, fn (p, q) { (v, i) = p; (d, e) = q; j = "
+      "  rule = custom_jvp(fn (v, i) { v[i] * Sin(v[len(v)-1-i]) }, fn (p, q) { (v, i) = p; (d, e) "
+      "= q; j = "
       "len(v)-1-i; (v[i] * Sin(v[j]), d[i] * Sin(v[j]) + v[i] * Cos(v[j]) * d[j]) })\n"
       "  z = 0.3 * x\n  l = (0.0 * x, 0.0 * x)\n  s = 0.3\n  t = 0.7\n");
   m.i = "i";

@@ -385,9 +385,10 @@ static const growth cases[] = {
        "= IndexWrite(z, i-1, z[i] * x[i], mode=\"min\") } }; Sum(z * z) }",
      0, true, 0},
     {"a rule of custom_jvp that reads arrays",
-     X "{ def h(v, i) { v[i] * v[i-1] }; r = custom_jvp(h, fn (p, t) { (v, i) = p; (d, e) = t; "
-       "(h(v, i), d[i] * v[i-1] + v[i] * d[i-1]) }); z = 0.3 * x; s = 0.3; for i in 1..len(x) { s = "
-       "0.5 * s + r(z, i) + r(x, i); z = IndexWrite(z, i, 0.5 * s) }; s }",
+     X
+     "{ def h(v, i) { v[i] * v[i-1] }; r = custom_jvp(h, fn (p, t) { (v, i) = p; (d, e) = t; "
+     "(h(v, i), d[i] * v[i-1] + v[i] * d[i-1]) }); z = 0.3 * x; s = 0.3; for i in 1..len(x) { s = "
+     "0.5 * s + r(z, i) + r(x, i); z = IndexWrite(z, i, 0.5 * s) }; s }",
      0, true, 0},
 };
 
