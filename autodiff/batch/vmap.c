@@ -271,19 +271,14 @@ static bool raise_result(anfi_vmap *v, const anf_graph *g, anf_graph *made, cons
   return y != NULL;
 }
 
-static anf_graph *make_all_batched(anfi_vmap *v, anf_graph *g) {
-  size_t n = 0;
-  for (size_t i = 0; i < g->params.n; i++)
-    n += anfi_item_count(anfi_ad_type_of(v->ad, g->params.at[i]));
-  bool *in = ANFI_NEW_N(v->ad->arena, bool, n + 1), *at = in;
-  for (size_t i = 0; i < g->params.n; i++) {
-    const anf_type *t = anfi_ad_type_of(v->ad, g->params.at[i]);
-    mark_all(t, at);
-    at += anfi_item_count(t);
-  }
+/* g with parameters batched as the mask says, and its results; `known`: to rules in it, which may call it. */
+static anf_graph *make_batched(anfi_vmap *v, anf_graph *g, const bool *in, bool known) {
+  if (!v->ad->nlanes++) anfi_map_init(&v->ad->lanes, v->ad->arena);
   batch_of q = begin(v->ad, g, in, v->size, v->name);
-  *anfi_map_at(&v->ad->lanes, anfi_key(g)) = anfi_key(q.made);
-  return fill(&q) && raise_result(v, g, q.made, in, q.root->out) ? q.made : NULL;
+  if (known) *anfi_map_at(&v->ad->lanes, anfi_key(g)) = anfi_key(q.made);
+  bool good = fill(&q) && raise_result(v, g, q.made, in, q.root->out);
+  v->ad->nlanes--;
+  return good ? q.made : NULL;
 }
 
 /* A function whose arguments and results are all batched. A rule may call the function that it is for, so what is being made is
@@ -291,28 +286,65 @@ static anf_graph *make_all_batched(anfi_vmap *v, anf_graph *g) {
 static anf_graph *all_batched(anfi_vmap *v, anf_graph *g) {
   const uint64_t *known = v->ad->nlanes ? anfi_map_find(&v->ad->lanes, anfi_key(g)) : NULL;
   if (known) return (anf_graph *)(uintptr_t)*known;
-  if (!v->ad->nlanes++) anfi_map_init(&v->ad->lanes, v->ad->arena);
-  anf_graph *made = make_all_batched(v, g);
-  v->ad->nlanes--;
-  return made;
+  size_t n = 0;
+  for (size_t i = 0; i < g->params.n; i++) n += anfi_item_count(g->params.at[i]->type);
+  bool *in = ANFI_NEW_N(v->ad->arena, bool, n + 1), *at = in;
+  for (size_t i = 0; i < g->params.n; i++) {
+    mark_all(g->params.at[i]->type, at);
+    at += anfi_item_count(g->params.at[i]->type);
+  }
+  return make_batched(v, g, in, true);
 }
 
-/* Custom(f, fwd, bwd, fdata, fwddata, bwddata, args..): the batches of all three, with all arguments batched, so that what
- * the forward rule saves and the gradients that the backward rule gives are batched too. */
+static bool is_batched(anfi_vmap *v, const anf_node *n) {
+  return anfi_flow_any(anfi_flow_mask(&v->f, n), anfi_item_count(anfi_ad_type_of(v->ad, n)));
+}
+
+/* Marks the items of t as the input of n is batched. */
+static bool *mark_as(anfi_vmap *v, const anf_node *n, uint32_t input, const anf_type *t, bool *at) {
+  if (is_batched(v, n->in[input].def)) mark_all(t, at);
+  return at + anfi_item_count(t);
+}
+
+/* Of kind jvp: f or its rule (which takes tuples of the arguments and of their tangents), with those arguments batched that are so,
+ * and their tangents. The adjoint of another one is the sum over the lanes. */
+static anf_graph *batched_as(anfi_vmap *v, const anf_node *n, uint32_t which) {
+  anf_graph *g = anfi_value_graph(n->in[which].def);
+  size_t count = 0;
+  for (size_t i = 0; i < g->params.n; i++) count += anfi_item_count(g->params.at[i]->type);
+  bool *in = ANFI_NEW_N(v->ad->arena, bool, count + 1),
+       *at = mark_as(v, n, which + 3, g->params.at[0]->type, in);
+  for (uint32_t i = 1; i < g->params.n; i++) {
+    const anf_type *t = g->params.at[i]->type;
+    if (which != 1) at = mark_as(v, n, i + 5, t, at);
+    for (uint32_t k = 0; which == 1 && k < t->n; k++) at = mark_as(v, n, k + 6, t->items[k], at);
+  }
+  return make_batched(v, g, in, false);
+}
+
+/* Are those arguments batched that are so, and no others? Within a rule, all are, as the rule may call its function. */
+static bool is_batched_as(anfi_vmap *v, const anf_node *n) {
+  const anf_value *kind = anfi_attr_value(v->ad->m->cx, ANF_OP_Custom, n->u.attrs, 0);
+  bool some = false;
+  for (uint32_t i = 6; i < n->nin; i++) some |= is_batched(v, n->in[i].def);
+  return some && !v->ad->nlanes && strcmp(kind->u.text, "jvp") == 0;
+}
+
+/* Custom(f, fwd, bwd, fdata, fwddata, bwddata, args..): the batches of all three, of kind vjp with all arguments batched, so
+ * that what the forward rule saves and the gradients that the backward rule gives are batched too. */
 static anf_node *custom_of(anfi_vmap *v, const anf_node *n, anf_node **in) {
-  bool any = false;
-  for (uint32_t i = 3; i < n->nin; i++)
-    any |= anfi_flow_any(anfi_flow_mask(&v->f, n->in[i].def),
-                         anfi_item_count(anfi_ad_type_of(v->ad, n->in[i].def)));
+  bool any = false, exact = is_batched_as(v, n);
+  for (uint32_t i = 3; i < n->nin; i++) any |= is_batched(v, n->in[i].def);
   for (uint32_t i = 0; i < 3; i++) any |= anfi_vmap_is_named(v, anfi_value_graph(n->in[i].def));
   for (uint32_t i = 0; any && i < n->nin; i++) {
     const anf_type *t = anfi_ad_type_of(v->ad, n->in[i].def);
     bool *want = i < 3 ? NULL : ANFI_NEW_N(v->ad->arena, bool, anfi_item_count(t) + 1);
     const anf_node *at = v->ad->at;
     if (i < 3) {
-      anf_graph *g = all_batched(v, anfi_value_graph(n->in[i].def));
+      anf_graph *old = anfi_value_graph(n->in[i].def),
+                *g = exact ? batched_as(v, n, i) : all_batched(v, old);
       in[i] = g ? anfi_graph_value(g) : NULL;
-    } else {
+    } else if (!exact || is_batched(v, n->in[i].def)) {
       mark_all(t, want);
       in[i] = anfi_vmap_raise(v, &v->b, in[i], t, anfi_flow_mask(&v->f, n->in[i].def), want);
     }

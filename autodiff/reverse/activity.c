@@ -136,11 +136,22 @@ static void note_callees(anfi_j *j, readings *all, const anfi_use *u) {
     note_reading(j, all, callee(u->user, k), input - 1);
 }
 
+/* Notes what the call of a rule passes the array to: as an argument, and its tangent. False: it is no such call. */
+static bool note_rule(anfi_j *j, readings *all, const anfi_use *u) {
+  const anfi_jrule *r = anfi_is_op(u->user, ANF_OP_Custom) ? anfi_j_rule(j, u->user) : NULL;
+  uint32_t input = input_of(u);
+  if (!r || r->effects || input < 6) return false;
+  note_reading(j, all, r->g, input - 5);
+  note_reading(j, all, r->g, (uint32_t)r->tangent + input - 6);
+  return true;
+}
+
 /* Does the use take items out of an array? Otherwise notes what it passes the array to. */
 static bool reads_items(anfi_j *j, readings *all, const anfi_use *u) {
   const anf_node *n = u->user;
   bool call = n->kind == ANFI_CALL || anfi_is_op(n, ANF_OP_Recompute);
   if (call) note_callees(j, all, u);
+  else if (note_rule(j, all, u)) return false;
   else if (n->kind == ANFI_APPLY) return n->op == ANF_OP_Loop || takes_items(u);
   return false;
 }
@@ -155,7 +166,7 @@ static bool only_reads_items(anfi_j *j, readings *all, const anfi_use *u) {
     note_callees(j, all, u);
     return true;
   }
-  if (n->op != ANF_OP_Loop) return takes_items(u);
+  if (n->op != ANF_OP_Loop) return note_rule(j, all, u) || takes_items(u);
   anfi_loop_op l = anfi_loop_parts(n);
   size_t input = input_of(u);
   bool invariant = input >= l.first_w && input < l.first_w + l.nw;
@@ -187,17 +198,22 @@ static bool is_used_after(anfi_j *j, const anf_node *n, const anf_node *x) {
   return x == n->graph->result;
 }
 
+/* Does one of the graphs, or what it passes the array to, read items of it? */
+static bool any_reads_items(anfi_j *j, readings *all) {
+  enum { MOST = 64 };
+  for (size_t at = 0; at < all->n && at < MOST; at++)
+    for (const anfi_use *u = all->at[at].g->params.at[all->at[at].param]->uses; u; u = u->next)
+      if (reads_items(j, all, u)) return true;
+  return false;
+}
+
 /* Does a callee read input i of n, an array, by index? Then it adds to the array's adjoint so far, in place. */
 static bool callee_reads_items(anfi_j *j, const anf_node *n, uint32_t i) {
-  enum { MOST = 64 };
   uint32_t branches = anfi_j_branches(n);
   readings all = {0};
   for (uint32_t k = branches ? 1 : 0; k <= branches; k++)
     note_reading(j, &all, callee(n, k), i - 1);
-  for (size_t at = 0; at < all.n && at < MOST; at++)
-    for (const anfi_use *u = all.at[at].g->params.at[all.at[at].param]->uses; u; u = u->next)
-      if (reads_items(j, &all, u)) return true;
-  return false;
+  return any_reads_items(j, &all);
 }
 
 /* Does a branch of n give input i as it is? Then it alone adds to the array's adjoint. */
@@ -318,22 +334,46 @@ static void loop_back(anfi_j *j, const anf_node *n, const bool *useful) {
 
 /* ---- calls with rules of their own ---- */
 
-static bool is_jvp_rule(anfi_j *j, const anf_node *n) {
-  return strcmp(anfi_attr_value(j->cx, ANF_OP_Custom, n->u.attrs, 0)->u.text, "jvp") == 0;
+/* As `constants`, of the parameters of a rule: data, arguments, tangents. The tangents are zeros, so that none is a constant. */
+static uint8_t *rule_constants(anfi_j *j, const anf_node *n, const anfi_jrule *r) {
+  uint8_t *c = ANFI_NEW_N(j->a, uint8_t, r->g->params.n);
+  bool repeated = anfi_j_repeated(j->now), sums = !(j->cx->without & ANFI_WITHOUT_SUMS);
+  for (uint32_t i = 4; i < n->nin; i++) {
+    const anf_node *arg = n->in[i].def;
+    if (i == 5) continue;
+    uint8_t is = arg->kind == ANFI_PARAM ? j->now->constant[arg->u.index] : 0;
+    c[i == 4 ? 0 : i - 5] = is & ANFI_J_CONSTANT;
+    if (i == 4 || !repeated || !is_array(arg)) continue;
+    uint32_t t = (uint32_t)r->tangent + i - 6;
+    readings all = {0};
+    note_reading(j, &all, r->g, t);
+    bool adds = sums && (is & ANFI_J_ADDS || is_used_after(j, n, arg)) && any_reads_items(j, &all);
+    for (uint32_t k = 6; k < i; k++) adds &= n->in[k].def != arg;
+    c[t] = adds ? ANFI_J_ADDS : ANFI_J_REPEATED;
+    if (!c[i - 5]) c[i - 5] = ANFI_J_REPEATED;
+  }
+  return c;
 }
 
 /* The rule of a CustomJvp is linear in the tangents, so its pullback for them is the pullback of the call. */
 static void custom_back(anfi_j *j, const anf_node *n, const bool *given) {
-  for (uint32_t i = 3; i < n->nin; i++) use_all(j, n->in[i].def);
-  if (!is_jvp_rule(j, n)) return;
-  anf_graph *rule = anfi_value_graph(n->in[1].def);
-  anfi_jgraph *jg = anfi_jgraph_of(j, rule);
-  size_t ny = anfi_ad_leaves(rule->result->type->items[0]);
+  const anfi_jrule *r = anfi_j_rule(j, n);
+  for (uint32_t i = 3; i < (r ? 6 : n->nin); i++) use_all(j, n->in[i].def);
+  if (!r) return;
+  anfi_jgraph *jg = anfi_jgraph_of(j, r->g);
+  size_t ny = anfi_ad_leaves(r->g->result->type->items[0]), first = jg->pfirst[r->tangent];
   bool *want = ANFI_NEW_N(j->a, bool, anfi_nwant(jg) + 1),
-       *dy = ANFI_NEW_N(j->a, bool, jg->nresult + 1);
-  for (size_t i = jg->pfirst[2]; i < jg->pfirst[3]; i++) want[i] = true;
+       *dy = ANFI_NEW_N(j->a, bool, jg->nresult + 1), *at = want + first;
+  for (uint32_t i = 6; i < n->nin; i++) {
+    size_t k = anfi_count(j, n->in[i].def);
+    if (k) memcpy(at, anfi_varied(j, n->in[i].def), k * sizeof *at);
+    at += k;
+  }
   if (jg->nresult > ny) memcpy(dy + ny, given, jg->nresult - ny);
-  ask_back(j, n, 0, anfi_jspec_of(j, rule, want, dy, NULL, &j->now->plan, false));
+  const uint8_t *constant = r->effects ? NULL : rule_constants(j, n, r);
+  anfi_jspec *s =
+      ask_back(j, n, 0, anfi_jspec_of(j, r->g, want, dy, constant, &j->now->plan, false));
+  use_args(j, n, 6, s->flow.out + first);
 }
 
 static size_t size_attr(const anfi_j *j, const anf_node *n, uint32_t k) {

@@ -168,6 +168,11 @@ static void forward_known(anfi_jbuild *q, anf_node *n) {
                     count);
 }
 
+static anf_node *zero_like(anfi_jbuild *q, anf_graph *g, anf_node *x) {
+  anf_node **none = ANFI_NEW_N(q->j->a, anf_node *, anfi_count(q->j, x) + 1);
+  return anfi_of_leaves(q->ad, g, anfi_ad_type_of(q->ad, x), x, none);
+}
+
 static bool copy_rule(anfi_jbuild *q, anf_node *n) {
   anf_node *c = anfi_apply(q->f, (anfi_opcode)n->op, n->u.attrs, n->nin, anfi_primal_args(q, n, 0));
   c->type = n->type;
@@ -176,9 +181,31 @@ static bool copy_rule(anfi_jbuild *q, anf_node *n) {
   return true;
 }
 
-static bool is_vjp_rule(const anfi_jbuild *q, const anf_node *n) {
-  const anf_value *kind = anfi_attr_value(q->j->cx, ANF_OP_Custom, n->u.attrs, 0);
-  return strcmp(kind->u.text, "vjp") == 0;
+/* Arguments of the rule of a CustomJvp: data, primals, tangents of zeros, which are nodes of g. */
+static anf_node **rule_args(anfi_jbuild *q, anf_graph *g, const anf_node *n, const anfi_jrule *r) {
+  size_t na = n->nin - 6u;
+  anf_node **a = ANFI_NEW_N(q->j->a, anf_node *, 2 * na + 3), **x = anfi_primal_args(q, n, 6);
+  a[0] = anfi_primal(q, n->in[4].def);
+  if (r->effects) {
+    a[1] = anfi_ad_tuple(q->ad, g, na, x);
+    a[2] = zero_like(q, g, a[1]);
+    return a;
+  }
+  for (size_t i = 0; i < na; i++) {
+    a[1 + i] = x[i];
+    a[r->tangent + i] = zero_like(q, g, x[i]);
+  }
+  return a;
+}
+
+/* ▶ of the rule, for its residuals. */
+static void forward_rule(anfi_jbuild *q, anf_node *n, const anfi_jrule *r) {
+  const anfi_jspec *s = anfi_j_callee(q->j, n, 0);
+  const anf_type *const *t;
+  size_t count = residual_types(q, s, &t);
+  anf_node *c = anfi_ad_call(q->ad, q->f, s->fwd, with_residuals(q, r->g->result->type, count, t),
+                             r->g->params.n, rule_args(q, q->f, n, r));
+  project_residuals(q, n, c, count);
 }
 
 /* Custom(f, fwd, bwd, fdata, fwddata, bwddata, args..) */
@@ -187,7 +214,9 @@ static bool forward_custom(anfi_jbuild *q, anf_node *n) {
     if (anfi_flow_any(anfi_varied(q->j, n->in[i].def), anfi_count(q->j, n->in[i].def)))
       return anfi_fail(q->j->cx, anfi_node_loc(n), ANF_E0701,
                        anfi_value_graph(n->in[0].def)->name->s);
-  if (!is_vjp_rule(q, n)) return copy_rule(q, n);
+  const anfi_jrule *r = anfi_j_rule(q->j, n);
+  if (r && !r->effects) forward_rule(q, n, r);
+  if (r) return copy_rule(q, n);
   anf_node **args = anfi_primal_args(q, n, 5);
   args[0] = anfi_primal(q, n->in[4].def);
   anf_graph *fwd = anfi_value_graph(n->in[1].def);
@@ -236,11 +265,12 @@ static anf_node *first_sum(anfi_jbuild *q, anf_node *arg, size_t k) {
   return anfi_zero_leaf(q->ad, q->b, all[k]->type, all[k]);
 }
 
-/* Sums so far of the arguments of n whose adjoints the callee adds to. */
-static size_t sums(anfi_jbuild *q, const anfi_jspec *s, const anf_node *n, anf_node **out) {
+/* Sums so far of the arguments of n whose adjoints the callee adds to: its inputs from `from` on, parameters of s from `param` on. */
+static size_t sums(anfi_jbuild *q, const anfi_jspec *s, size_t param, const anf_node *n,
+                   size_t from, anf_node **out) {
   size_t count = 0;
-  for (size_t i = 0; i < s->jg->g->params.n; i++) {
-    anf_node *arg = n->in[i + 1].def;
+  for (size_t i = param; i < s->jg->g->params.n; i++) {
+    anf_node *arg = n->in[i - param + from].def;
     for (size_t k = 0; k < s->jg->pfirst[i + 1] - s->jg->pfirst[i]; k++) {
       if (!anfi_adds(s, i, k)) continue;
       anf_node **outer = sum_of(q, arg, k);
@@ -278,7 +308,8 @@ static void distribute(anfi_jbuild *q, anf_node *n, size_t from, const anfi_jspe
     for (size_t l = 0; l < k; l++) {
       if (!out[l]) continue;
       anf_node *dx = anfi_ad_get(q->ad, q->b, r, item++);
-      anf_node **outer = !param && anfi_adds(s, i - from, l) ? sum_of(q, arg, l) : NULL;
+      size_t p = param + i - from; // beyond all where the parameters are tuples, which have no sums
+      anf_node **outer = p < s->jg->g->params.n && anfi_adds(s, p, l) ? sum_of(q, arg, l) : NULL;
       if (outer) *outer = dx;
       else anfi_add_adjoint(q, arg, l, dx);
     }
@@ -324,7 +355,7 @@ static void backward_choice(anfi_jbuild *q, anf_node *n, size_t ngiven, anf_node
   for (uint32_t k = 1; k <= s.branches; k++)
     for (size_t i = 0; i < np; i++) passed[i] |= anfi_is_passed(anfi_j_callee(q->j, n, k), i);
   anf_node **sum = ANFI_NEW_N(q->j->a, anf_node *, anfi_nwant(first->jg) + 1);
-  size_t nsum = sums(q, first, n, sum);
+  size_t nsum = sums(q, first, 0, n, 1, sum);
   anf_graph **branch = ANFI_NEW_N(q->j->a, anf_graph *, s.branches + 1u);
   for (uint32_t k = 1; k <= s.branches; k++)
     branch[k] = backward_branch(q, &s, n, k, passed, ngiven, given, nsum, sum);
@@ -391,7 +422,7 @@ static void backward_recompute(anfi_jbuild *q, anf_node *n, size_t ngiven, anf_n
     if (plan.products) residual[i] = fence(q, residual[i], n->id);
   }
   anf_node **sum = ANFI_NEW_N(q->j->a, anf_node *, anfi_nwant(s->jg) + 1);
-  size_t nsum = sums(q, s, n, sum);
+  size_t nsum = sums(q, s, 0, n, 1, sum);
   distribute(q, n, 1, s, 0,
              arguments ? run_both(q, s, false, args, ngiven, given, nsum, sum)
                        : backward_known(q, s, residual, args, ngiven, given, nsum, sum));
@@ -419,31 +450,38 @@ static bool backward_custom_vjp(anfi_jbuild *q, anf_node *n, anf_node *const *le
   return good;
 }
 
-/* rule(data, (primals), (tangents)) is linear in the tangents: ◀ for them, at zero. */
-static bool backward_custom_jvp(anfi_jbuild *q, anf_node *n, size_t ngiven,
+/* A rule is linear in the tangents: ◀ for them, at zero. */
+static bool backward_custom_jvp(anfi_jbuild *q, anf_node *n, const anfi_jrule *r, size_t ngiven,
                                 anf_node *const *given) {
   const anfi_jspec *s = anfi_j_callee(q->j, n, 0);
-  anf_node *x = anfi_ad_tuple(q->ad, q->b, n->nin - 6u, anfi_primal_args(q, n, 6));
-  anf_node **none = ANFI_NEW_N(q->j->a, anf_node *, anfi_count(q->j, x) + 1);
-  anf_node *args[3] = {anfi_primal(q, n->in[4].def), x,
-                       anfi_of_leaves(q->ad, q->b, anfi_ad_type_of(q->ad, x), x, none)};
-  bool good, effects = anfi_rule_effects(q->ad, n, s->jg->g, &good);
-  if (good) distribute(q, n, 6, s, 2, run_both(q, s, effects, args, ngiven, given, 0, NULL));
+  anf_node **args = rule_args(q, q->b, n, r);
+  if (!r->effects) {
+    anf_node **sum = ANFI_NEW_N(q->j->a, anf_node *, anfi_nwant(s->jg) + 1);
+    size_t nsum = sums(q, s, r->tangent, n, 6, sum);
+    distribute(
+        q, n, 6, s, r->tangent,
+        backward_known(q, s, q->residual[anfi_position(q, n)], args, ngiven, given, nsum, sum));
+    return true;
+  }
+  bool good;
+  anfi_rule_effects(q->ad, n, r->g, &good);
+  if (good) distribute(q, n, 6, s, r->tangent, run_both(q, s, true, args, ngiven, given, 0, NULL));
   return good;
 }
 
 bool anfi_backward_call(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
   size_t k = anfi_count(q->j, n);
   anf_node **given = ANFI_NEW_N(q->j->a, anf_node *, k + 1);
-  if (anfi_is_op(n, ANF_OP_Custom) && is_vjp_rule(q, n)) return backward_custom_vjp(q, n, leaf);
+  const anfi_jrule *rule = anfi_is_op(n, ANF_OP_Custom) ? anfi_j_rule(q->j, n) : NULL;
+  if (anfi_is_op(n, ANF_OP_Custom) && !rule) return backward_custom_vjp(q, n, leaf);
   size_t ngiven = anfi_given_list(q, anfi_useful(q->j, n), anfi_primal(q, n), leaf, given);
-  if (anfi_is_op(n, ANF_OP_Custom)) return backward_custom_jvp(q, n, ngiven, given);
+  if (rule) return backward_custom_jvp(q, n, rule, ngiven, given);
   if (anfi_is_op(n, ANF_OP_Recompute)) backward_recompute(q, n, ngiven, given);
   else if (anfi_j_branches(n)) backward_choice(q, n, ngiven, given);
   else {
     const anfi_jspec *s = anfi_j_callee(q->j, n, 0);
     anf_node **sum = ANFI_NEW_N(q->j->a, anf_node *, anfi_nwant(s->jg) + 1);
-    size_t nsum = sums(q, s, n, sum);
+    size_t nsum = sums(q, s, 0, n, 1, sum);
     distribute(q, n, 1, s, 0,
                backward_known(q, s, q->residual[anfi_position(q, n)], anfi_primal_args(q, n, 1),
                               ngiven, given, nsum, sum));

@@ -273,6 +273,7 @@ static anfi_j *driver(anfi_ad *ad) {
                                  .spec = anfi_j_forward_spec,
                                  .visit = anfi_j_visit};
   anfi_flow_init(&j->flow, ad, &rules);
+  anfi_map_init(&j->rules, j->a);
   return j;
 }
 

@@ -28,6 +28,7 @@
  *   pullback.c   signatures of ▶ and ◀
  *   residual.c   residuals: saved or rematerialised
  *   call.c, loop.c, blocks.c   calls and branches; loops; checkpointed loops
+ *   rule.c       rules of custom_jvp
  *   invariant.c  parameters that are invariant in a recursion */
 #ifndef ANFI_J_H
 #define ANFI_J_H
@@ -144,6 +145,14 @@ typedef struct anfi_jrecursion {
   bool *param; // by parameter: invariant; NULL: the graph is in no recursion
 } anfi_jrecursion;
 
+/* The rule of a CustomJvp, as reverse mode calls it. */
+typedef struct anfi_jrule {
+  anf_graph
+      *g; // (data, arguments.., tangents..), or (data, (arguments..), (tangents..)) with effects
+  size_t tangent; // its first parameter of tangents
+  bool effects;   // ▶ and ◀ both run in the backward sweep
+} anfi_jrule;
+
 /* The driver of reverse mode; lives as long as an anfi_ad. */
 typedef struct anfi_j {
   anfi_flow flow; // activity analysis; its specs are anfi_jspec's
@@ -159,6 +168,7 @@ typedef struct anfi_j {
   /* specs */
   ANFI_VEC(anfi_jspec *) done;
   anfi_jfamily *families;
+  anfi_map rules;   // by graph: the anfi_jrule of a rule
   size_t abandoned; // specs entered in vain
   size_t trying;    // open specs with ANFI_RESIDUALS_NONE
   /* the spec being visited */
@@ -195,6 +205,9 @@ const bool *anfi_useful(anfi_j *j, const anf_node *n);
 anfi_jspec *anfi_j_callee(const anfi_j *j, const anf_node *n, uint32_t branch);
 /* The number of branches of a call: those of a choice, else 0. */
 uint32_t anfi_j_branches(const anf_node *call);
+
+/* rule.c: the rule of a Custom of kind jvp; NULL: it is of kind vjp. */
+const anfi_jrule *anfi_j_rule(anfi_j *j, const anf_node *n);
 
 /* invariant.c */
 /* Are they in one recursion? After anfi_recursion_invariants of both. */

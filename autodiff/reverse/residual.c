@@ -30,18 +30,6 @@ static bool is_of(const anf_node *n, const anf_graph *g) {
 
 /* ---- which nodes ---- */
 
-/* The item of a tuple is saved, not the tuple: projections of values of f move into f. */
-static void move_gets(anfi_jbuild *q, anfi_node_vec *b) {
-  size_t left = 0;
-  for (size_t i = 0; i < b->n; i++) {
-    anf_node *n = b->at[i];
-    bool get = anfi_is_op(n, ANF_OP_TupleGet) || anfi_is_op(n, ANF_OP_RecordGet);
-    if (get && is_of(n->in[0].def, q->f)) anfi_move(n, q->f);
-    else b->at[left++] = n;
-  }
-  b->n = left;
-}
-
 static bool is_small(const anf_type *t, const anf_type *than) {
   size_t a, b;
   if (t->kind != ANF_TYPE_TENSOR || than->kind != ANF_TYPE_TENSOR) return false;
@@ -99,16 +87,43 @@ static bool is_state(const selection *c, const anf_node *x) {
   return s->how == ANFI_RESIDUALS_BOX_ARGS && fixed && !fixed[x->u.index];
 }
 
+/* A few elements of the array x? */
+static bool takes_few(const anf_node *n, const anf_node *x) {
+  enum { TIMES = 8 };
+  size_t few, all;
+  if (n->kind != ANFI_APPLY || anfi_op_of(n)->lower != ANFI_LOWER_INDEX_MAP) return false;
+  return x->type && x->type->kind == ANF_TYPE_TENSOR && n->type &&
+         n->type->kind == ANF_TYPE_TENSOR && anfi_type_elements(n->type, &few) &&
+         anfi_type_elements(x->type, &all) && few * TIMES <= all;
+}
+
 /* A few elements of an array that callers pass again, though it is no invariant of a loop or recursion around them: it would be
  * saved in each iteration or call, so the elements are saved. */
 static bool is_read_of_state(const selection *c, const anf_node *n) {
-  enum { TIMES = 8 };
   const anf_node *x = n->nin ? n->in[0].def : NULL;
-  size_t few, all;
-  if (!x || !is_state(c, x) || anfi_op_of(n)->lower != ANFI_LOWER_INDEX_MAP) return false;
-  return x->type->kind == ANF_TYPE_TENSOR && n->type->kind == ANF_TYPE_TENSOR &&
-         anfi_type_elements(n->type, &few) && anfi_type_elements(x->type, &all) &&
-         few * TIMES <= all;
+  return x && is_state(c, x) && takes_few(n, x);
+}
+
+/* Does n of b take a few elements of an array that would be saved, at places that f knows? */
+static bool is_read_of_saved(const selection *c, const anf_node *n) {
+  const anf_node *x = n->nin ? n->in[0].def : NULL;
+  if (!x || !is_of(x, c->q->f) || (x->kind == ANFI_PARAM && !is_state(c, x))) return false;
+  for (uint32_t i = 1; i < n->nin; i++)
+    if (n->in[i].def->kind != ANFI_VALUE && !is_of(n->in[i].def, c->q->f)) return false;
+  return takes_few(n, x);
+}
+
+/* The item of a tuple is saved, not the tuple, and elements of an array, not the array: projections and reads of values of f
+ * move into f. */
+static void move_reads(const selection *c, anfi_node_vec *b) {
+  size_t left = 0;
+  for (size_t i = 0; i < b->n; i++) {
+    anf_node *n = b->at[i];
+    bool get = anfi_is_op(n, ANF_OP_TupleGet) || anfi_is_op(n, ANF_OP_RecordGet);
+    if ((get && is_of(n->in[0].def, c->q->f)) || is_read_of_saved(c, n)) anfi_move(n, c->q->f);
+    else b->at[left++] = n;
+  }
+  b->n = left;
 }
 
 /* Numbers that do not change in the loop around, or that it counts: ◀ has them. */
@@ -312,7 +327,7 @@ bool anfi_j_close(anfi_jbuild *q) {
   anfi_node_vec b = {0};
   c.base = q->base;
   anfi_graph_order(q->b, a, &b);
-  move_gets(q, &b);
+  move_reads(&c, &b);
   c.in_pullback = ANFI_NEW_N(a, anf_node *, q->ad->m->nodes.n - c.base);
   ids k = {.n = q->ad->m->nodes.n - c.base};
   k.saved = ANFI_NEW_N(a, bool, k.n);

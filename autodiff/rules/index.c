@@ -85,6 +85,33 @@ static bool add(anfi_derive *q) {
   return !anfi_derive_wants(q, 2) || (q->out[2] = read_at(q, q->dy[0])) != NULL;
 }
 
+/* Where each place has at most one update, the adjoint of x changes at those places alone: y[i] = r * u with r = x[i]
+ *   dx = dy with dx[i] = dy[i] * u;  du = dy[i] * r
+ * so that a loop of such writes takes no work of the size of x in a round. */
+static bool multiply_apart(anfi_derive *q) {
+  anf_node *in[2] = {read_at(q, q->dy[0]), NULL};
+  anf_node *old = anfi_derive_wants(q, 2) ? read_at(q, q->in[0]) : NULL;
+  anf_node *d = in[0] ? anfi_derive_build(q, "(Mul @0 (Conj updates))", in, 0, NULL) : NULL;
+  if (!d || !(q->out[0] = write_at(q, q->dy[0], d, "update"))) return false;
+  if (!anfi_derive_wants(q, 2)) return true;
+  in[1] = old;
+  return old && (q->out[2] = anfi_derive_build(q, "(Mul @0 (Conj @1))", in, 0, NULL));
+}
+
+/* Of x[i] and u, that which is the extreme gets dy[i], both get a half where they are equal, NaN nothing. */
+static bool extreme_apart(anfi_derive *q) {
+  anf_node *in[4] = {read_at(q, q->in[0]), read_at(q, q->y), read_at(q, q->dy[0]), NULL};
+  if (!in[0] || !in[1] || !in[2]) return false;
+  in[3] = anfi_derive_build(
+      q, "(SafeDiv @2 (Add (CastLike (Equal @0 @1) dy) (CastLike (Equal updates @1) dy)))", in, 0,
+      NULL);
+  if (!in[3]) return false;
+  anf_node *d = anfi_derive_build(q, "(Where (Equal @0 @1) @3 0)", in, 0, NULL);
+  if (!d || !(q->out[0] = write_at(q, q->dy[0], d, "update"))) return false;
+  q->out[2] = anfi_derive_build(q, "(Where (Equal updates @1) @3 0)", in, 0, NULL);
+  return q->out[2] != NULL;
+}
+
 /* The extreme's dy is shared by all that are equal to it. */
 static bool extreme(anfi_derive *q) {
   anf_node *in[3] = {read_at(q, q->y), NULL, NULL};
@@ -130,8 +157,10 @@ static bool multiply(anfi_derive *q) {
 bool anfi_vjp_write(anfi_derive *q) {
   const anf_value *mode = anfi_derive_attr(q, "mode");
   if (anfi_attr_is(mode, "add")) return add(q);
-  if (anfi_attr_is(mode, "mul")) return multiply(q);
-  return anfi_attr_is(mode, "update") ? update(q) : extreme(q);
+  if (anfi_attr_is(mode, "update")) return update(q);
+  bool many = may_collide(q);
+  if (anfi_attr_is(mode, "mul")) return many ? multiply(q) : multiply_apart(q);
+  return many ? extreme(q) : extreme_apart(q);
 }
 
 /* ---- reads ---- */

@@ -71,7 +71,19 @@ static void put_condition(maker *m, int depth) {
   }
 }
 
+/* Of x or z, by a rule, or checkpointed. */
+static void put_rule(maker *m) {
+  if (below(m, 4) == 0) put(m, "checkpoint(rule)(x, ");
+  else put(m, !m->inside && below(m, 2) ? "rule(z, " : "rule(x, ");
+  put_index(m);
+  put(m, ")");
+}
+
 static void put_call(maker *m, int depth) {
+  if (below(m, 4) == 0) {
+    put_rule(m);
+    return;
+  }
   put(m, "h%u(x, ", below(m, (unsigned)m->functions));
   put_index(m);
   put(m, ", fn (a) { a * ");
@@ -135,7 +147,9 @@ static void put_write(maker *m) {
   put_index(m);
   put(m, ", 0.5 * ");
   put_number(m, 2);
-  put(m, below(m, 3) ? "); " : ", mode=\"add\"); ");
+  static const char *const modes[] = {"add", "mul", "max", "min"};
+  if (below(m, 2)) put(m, "); ");
+  else put(m, ", mode=\"%s\"); ", modes[below(m, 4)]);
 }
 
 static void put_swap(maker *m) {
@@ -335,6 +349,9 @@ char *generate_loops(uint64_t seed, size_t size) {
   put(&m,
       "(x: f64[N]) {\n  put = fn (k) { fn (b, e) { b = Where(false, Reshape(e, b.shape[1:]), b); "
       "IndexWrite(b, k, CastLike(e, b), axis=0) } }\n"
+      "  rule = custom_jvp(fn (v, i) { v[i] * Sin(v[len(v)-1-i]) }, fn (p, q) { (v, i) = p; (d, e) "
+      "= q; j = "
+      "len(v)-1-i; (v[i] * Sin(v[j]), d[i] * Sin(v[j]) + v[i] * Cos(v[j]) * d[j]) })\n"
       "  z = 0.3 * x\n  l = (0.0 * x, 0.0 * x)\n  s = 0.3\n  t = 0.7\n");
   m.i = "i";
   put_function(&m);

@@ -379,6 +379,17 @@ static const growth cases[] = {
      X "{ z = 0.3 * x; s = 0.5; for i in 1..len(x) { if x[i] > 0.3 { for j in 0..3 { s = 0.8 * s + "
        "0.1 * z[(i + j) % len(x)] * Tanh(s) } }; z = IndexWrite(z, i, s) }; s + Sum(z * z) }",
      0, true, 0},
+    {"products and extremes at a place",
+     X "{ z = 0.7 * x; for i in 1..len(x) { z = IndexWrite(z, i, x[i-1] * z[i-1] + 0.5, "
+       "mode=\"mul\"); if x[i] > 0.5 { z = IndexWrite(z, i, 0.9 * z[i-1], mode=\"max\") } else { z "
+       "= IndexWrite(z, i-1, z[i] * x[i], mode=\"min\") } }; Sum(z * z) }",
+     0, true, 0},
+    {"a rule of custom_jvp that reads arrays",
+     X
+     "{ def h(v, i) { v[i] * v[i-1] }; r = custom_jvp(h, fn (p, t) { (v, i) = p; (d, e) = t; "
+     "(h(v, i), d[i] * v[i-1] + v[i] * d[i-1]) }); z = 0.3 * x; s = 0.3; for i in 1..len(x) { s = "
+     "0.5 * s + r(z, i) + r(x, i); z = IndexWrite(z, i, 0.5 * s) }; s }",
+     0, true, 0},
 };
 
 /* ---- one program ---- */

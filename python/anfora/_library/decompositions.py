@@ -8,7 +8,7 @@ from typing import Any
 
 from .composed import Composed, into
 from .._ops import op
-from .._transform import custom_vjp, stop_gradient
+from .._transform import custom_jvp, custom_vjp, stop_gradient
 
 TABLE: dict[str, Composed] = {}
 decomposed = into(TABLE, lists=True)
@@ -96,19 +96,54 @@ def all_reflected(vectors, q):
     return q
 
 
+@custom_jvp
+def tall_factors(a):
+    """Q and R of a matrix with at least as many rows as columns."""
+    n = a.shape[-1]
+    r, vectors = reflections(a)
+    return all_reflected(vectors, like_eye(a, a.shape[-2])[..., :n]), r[..., :n, :]
+
+
+@tall_factors.defjvp
+def tall_factors_jvp(primals, tangents):
+    """With d = da R^-1 and s = Q^T d, whose part below the diagonal is that of the skew w: dQ = d + Q (w - s), dR = (s - w) R. The
+    reflections have none where a column is zero below its diagonal: the sign of R jumps there, which is constant here."""
+    (a,), (da,) = primals, tangents
+    q, r = tall_factors(a)
+    d = transposed(op.triangular_solve(r, transposed(da), lower=False, transpose=True))
+    s = op.matmul(transposed(q), d)
+    w = op.tril(s, -1) - transposed(op.tril(s, -1))
+    return (q, r), (d + op.matmul(q, w - s), op.matmul(s - w, r))
+
+
+def factors(x):
+    """Q and R, with as many columns in Q as x has rows or columns, whichever are fewer."""
+    m, n = x.shape[-2], x.shape[-1]
+    if m >= n:
+        return tall_factors(x)
+    q, r = tall_factors(x[..., :m])
+    return q, op.concat(r, op.matmul(transposed(q), x[..., m:]), axis=-1)
+
+
+def complete_factors(x):
+    """Q and R, with Q square."""
+    m, n = x.shape[-2], x.shape[-1]
+    if m <= n:
+        return factors(x)
+    r, vectors = reflections(x)
+    return all_reflected(vectors, like_eye(x, m)), r
+
+
 @decomposed
 def qr(a, /, mode="reduced"):
     """Q with orthonormal columns and R, upper triangular, whose product is a; mode is reduced, complete or r."""
     x = a * 1.0
-    m, n = x.shape[-2], x.shape[-1]
-    k = m if m < n else n
-    r, vectors = reflections(x)
     if mode == "r":
-        return r[..., :k, :]
+        return factors(x)[1]
     if mode == "complete":
-        return all_reflected(vectors, like_eye(x, m)), r
+        return complete_factors(x)
     assert mode == "reduced", "qr: mode is reduced, complete or r"
-    return all_reflected(vectors, like_eye(x, m)[..., :k]), r[..., :k, :]
+    return factors(x)
 
 
 # ---- singular values ----
