@@ -19,7 +19,7 @@ from .comprehensions import items_of_any
 from .._errors import CompileError
 from .._ops import COMPOSED, OPS, accept, literal
 from .holders import unmade
-from .numbers import typed
+from .numbers import as_float, typed
 from .static import BUILTINS, BY_NAME, Call, attribute, call_source, hyper_mapped, operation, replaced, rows_of, stacked, static_text
 from .windows import call as library_call
 from .._tree import REGISTERED, _parts as parts_of_tree, field_names, registered, tree_leaves, tree_map, tree_reduce, tree_unflatten
@@ -43,15 +43,18 @@ def _class(w: Any, c: Call) -> str:
             w.refuse(c.node, f"{f.__name__}() takes one argument here")
         known, x = w.static(c.args[0])
         if known and isinstance(x, str) and f in (float, int):
-            return static_text(w, c.node, f(x))
+            try:
+                return static_text(w, c.node, f(x))
+            except ValueError as error:
+                return w.raising(c.node, error, f"{f(0)}")
         if f is bool:
             return w.truth_text(c.args[0])
         if f in (float, int, complex):
             known, x = w.static(c.node)
             if known:
                 return static_text(w, c.node, x)
-            if f is float and _is_weak(w, c.args[0]):  # x / float(len(x)) has the type of x
-                return f"({w.expr(c.args[0])} * 1.0)"
+            if f is not complex:  # weak: x / float(s) has the type of x
+                return f"Cast{w.mark(c.node)}({w.scalar(c.args[0])}, dtype={f.__name__})"
             return f"{dtype_name(f)}({w.scalar(c.args[0])})"
         return f"{dtype_name(f)}({w.expr(c.args[0])})"
     if f in (tuple, list):
@@ -430,12 +433,12 @@ def _map(w: Any, c: Call) -> str:
 
 def _whole(op: str) -> Callable:
     """floor, ceil, trunc and round of math: they give integers."""
-    return lambda w, c: f"i64({op}{w.mark(c.node)}({w.exprs(c.args)}))"
+    return lambda w, c: f"Cast({op}{w.mark(c.node)}({w.exprs(c.args)}), dtype=int)"
 
 
 def _round(w: Any, c: Call) -> str:
     if len(c.args) == 1 and not c.kw:
-        return f"i64(Round{w.mark(c.node)}({w.expr(c.args[0])}))"
+        return f"Cast(Round{w.mark(c.node)}({w.expr(c.args[0])}), dtype=int)"
     known, n = w.static(c.args[1]) if len(c.args) == 2 else (False, None)
     if not known or not isinstance(n, int):
         return w.refuse(c.node, "how many digits round keeps must be a constant")
@@ -661,7 +664,8 @@ def _power(w: Any, c: Call) -> str:
     c.args = [*c.args, *(kw.pop(n) for n in ("base", "exp", "mod")[len(c.args):] if n in kw)]
     if len(c.args) != 2 or kw or c.f is not pow and c.kw:
         w.refuse(c.node, f"{c.f.__name__}() takes a base and an exponent here", "write x ** n % m for pow(x, n, m), or a loop that multiplies and takes % m")
-    return f"({w.expr(c.args[0])} {w.mark(c.node)}** {w.expr(c.args[1])})"
+    base, exponent = map(as_float, c.args) if c.f is math.pow else c.args
+    return f"({w.expr(base)} {w.mark(c.node)}** {w.expr(exponent)})"
 
 
 def _iterator(w: Any, c: Call) -> str:

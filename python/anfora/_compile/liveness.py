@@ -77,11 +77,11 @@ def _way(block: list, loop: Any) -> list | None:
 
 
 def live_after(function: Any, loop: Any, name: str) -> bool:
-    """Whether what a loop of a function binds to a name may be read after it. True where it is not known where the loop stands."""
+    """Whether what a loop or assignment of a function binds to a name may be read after it. True where it is not known where it stands."""
     if any(isinstance(n, _FUNCTIONS) and n is not function and position(n) < position(loop) and _reads(n, name) for n in ast.walk(function)):
         return True
     way = _way(function.body, loop) if isinstance(function.body, list) else None
-    if way is None or _scan(loop.orelse, name):
+    if way is None or _scan(getattr(loop, "orelse", []), name):
         return True
     for k in reversed(range(len(way))):
         block, i = way[k]

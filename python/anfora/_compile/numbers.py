@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import sys
+import types
 from typing import Any
 
 from .foreign import module_of
@@ -14,6 +15,8 @@ from .._types import DTYPES, default_float
 _ARGUMENTS = {"where": slice(1, None), "select": slice(1, None), "full": slice(1, 2), "clip": slice(0, 1), "repeat": slice(0, 1), "broadcast_to": slice(0, 1),
               "expand_dims": slice(0, 1), "full_like": slice(0, 0)}  # those whose types the result takes; of others all
 _NUMBERS = (bool, int, float, complex)
+_OF_FLOATS = set("""acos acosh asin asinh atan atan2 atanh cbrt copysign cos cosh erf erfc exp exp2 expm1 fabs fmod gamma hypot lgamma log log10 log1p
+    log2 remainder sin sinh sqrt tan tanh degrees radians""".split())  # of math
 
 
 def is_numpys(w: Any, f: Any) -> bool:
@@ -51,8 +54,38 @@ def is_number(w: Any, node: Any, seen: frozenset = frozenset()) -> bool:
     if isinstance(node, ast.Subscript):
         return w.gives_dims(node.value)
     if isinstance(node, ast.Call):
-        return w.static(node.func)[1] in (len, float, int, bool) and w.static(node.func)[0]
+        return gives_number(w, node)
     return isinstance(node, ast.Attribute) and node.attr in ("ndim", "size") or w.gives_dims(node)
+
+
+def gives_number(w: Any, node: ast.Call) -> bool:
+    """Whether a call gives a number of Python: of such a class, of a function of math, round(x), x.item()."""
+    known, f = w.static(node.func)
+    if not known:
+        return isinstance(node.func, ast.Attribute) and node.func.attr == "item" and not node.args
+    return f in (len, float, int, bool) or f is round and len(node.args) == 1 or isinstance(f, types.BuiltinFunctionType) and module_of(f) == "math"
+
+
+def takes_floats(c: Any) -> bool:
+    """Whether a call is of a function of math that takes floats of Python and gives one."""
+    return module_of(c.f) == "math" and c.f.__name__ in _OF_FLOATS and not c.kw
+
+
+def as_float(node: Any) -> ast.Call:
+    """float(x), whatever the name float is bound to."""
+    return ast.fix_missing_locations(ast.copy_location(ast.Call(ast.Constant(float), [node], []), node))
+
+
+def of_floats(c: Any, found: Any) -> Any:
+    """The call of an operation in place of a function of math: of doubles, as math computes."""
+    args = list(map(as_float, c.args))
+    return type(c)(ast.copy_location(ast.Call(c.node.func, args, []), c.node), found, True)
+
+
+def log_of_base(c: Any) -> ast.BinOp:
+    """math.log(x, b), which Python too computes by two logarithms."""
+    of_x, of_base = (ast.Call(ast.Constant(c.f), [a], []) for a in c.args)
+    return ast.fix_missing_locations(ast.copy_location(ast.BinOp(of_x, ast.Div(), of_base), c.node))
 
 
 def is_weak(s: Any) -> bool:

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import ast
+import operator
 import re
 import string
 from typing import Any
 
 from .explain import CLOSE, OPEN
 from .known import Part, Said, is_structure
+from .numbers import is_number
 from .static import static_text
 
 
@@ -22,6 +24,8 @@ def type_named(node: Any) -> Any:
     for name in reversed(TYPES):
         made = ast.IfExp(ast.Compare(node, [ast.Eq()], [ast.Constant(name)]), ast.Constant(name), made)
     return ast.fix_missing_locations(ast.copy_location(made, node))
+
+_DIVISIONS = {ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod}
 
 
 class Raises(Part):
@@ -40,6 +44,23 @@ class Raises(Part):
         self.shown = []
         why = static_text(self, node, self.raised(node.exc))
         return f"{self.shown_values(indent)}{indent}{self.mark(node)}assert(false, {why})\n{indent}while true {{ }}\n"
+
+    def raising(self, node: Any, error: Exception, text: str) -> str:
+        """An expression that raises where it is reached, with the text of its value for the type."""
+        self.noted(type(error))
+        why = static_text(self, node, f"{type(error).__name__}: {error}")
+        return f"(fn () {{ {self.mark(node)}assert(false, {why}); {text} }})()"
+
+    def zero_division(self, node: ast.BinOp) -> Exception | None:
+        """What a division of a number of Python by a known zero raises; of an array it gives inf or nan."""
+        known, divisor = self.static(node.right)
+        if not known or type(divisor) not in (int, float, bool) or divisor != 0 or node.op.__class__ not in _DIVISIONS or not is_number(self, node.left):
+            return None
+        known, x = self.static(node.left)
+        try:
+            return _DIVISIONS[type(node.op)](x if known else 1.0, divisor)
+        except ZeroDivisionError as error:
+            return error
 
     def shown_values(self, indent: str) -> str:
         """Statements that print the values of a message, in a program that explains."""

@@ -50,6 +50,7 @@ from .raises import Raises
 from .sequences import Sequences
 from .stores import Stores, whole_position
 from .truths import Truths
+from .unread import Unread
 from .various import Various, takes_any
 from .windows import Windowed
 from .windows import call as library_call
@@ -97,7 +98,7 @@ def makes_one_of(target: Any, value: Any) -> bool:
         all(isinstance(t, ast.Name) for t in target.elts) and any(makes_apart(v, target) for v in value.elts)
 
 
-class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various, Printed, Iterables):
+class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various, Printed, Iterables, Unread):
     """Writes one outermost function and those within it."""
 
     def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
@@ -128,6 +129,7 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
         self.grids: dict[tuple, tuple[int, Any]] = {}  # by function and name: how many dims such a list has
         self.shown: list = []     # values in the current message
         self.unused: Any = None  # the expression that a statement is
+        self.read_in: dict[int, tuple] = {}  # by function: names that it reads, and those that it binds more than once
         self.in_loops: dict[int, tuple[Any, set[str]]] = {}  # by function: names that its loops change
         self.assigned = {}
         self.stores_of: dict[int, tuple[Any, Any]] = {}  # by function: how often it binds each name
@@ -203,6 +205,8 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
         known, x = self.static(node)
         if known and isinstance(x, (str, tuple, int, float)):
             return static_text(self, node, x)
+        if (error := self.zero_division(node)) is not None:
+            return self.raising(node, error, f"{self.expr(node.left)} * 1.0 / 0.0")
         if isinstance(node.op, ast.Div):  # as Python divides: a large integer is the number nearest to it
             large = [self.large(e) for e in sides]
             if any(large):
@@ -519,7 +523,7 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
         text = method(node, indent)
         before += "".join(self.before)
         self.before, self.indent = outer
-        return before + text
+        return before + text + self.after_unread(node, text, indent)
 
     def stmt_With(self, node: ast.With, indent: str) -> str:
         """Contexts that change no value: their body alone."""
@@ -543,7 +547,7 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
             return changed
         grows = self.grow(node.value, indent)
         self.unused = node.value
-        return grows if grows is not None else f"{indent}{self.expr(node.value)}\n"
+        return grows if grows is not None else self.stands_alone(node.value, indent)
 
     def stmt_Import(self, node: ast.Import, _indent: str) -> str:
         for a in node.names:

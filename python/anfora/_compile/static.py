@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import math
 import os
 import types
 from typing import Any, Callable
@@ -165,6 +166,10 @@ def _emit_call(w: Any, c: Call) -> str:
     found = f if isinstance(f, Op) else counterpart(f)
     if found is not None and not hasattr(found, "_emit_call") and not isinstance(found, Op):  # of what is known
         return static_text(w, c.node, w.static(c.node)[1])
+    if f is math.log and len(c.args) == 2:
+        return w.expr(numbers.log_of_base(c))
+    if found is not None and numbers.takes_floats(c):
+        return f"Cast{w.mark(c.node)}({_emit_call(w, numbers.of_floats(c, found))}, dtype=float)"
     if found is not None:
         renamed = ARGUMENTS.get(module_of(f).split(".")[0], {})
         c.kw = {renamed.get(k, k): v for k, v in c.kw.items()}
@@ -688,7 +693,8 @@ def _method(w: Any, c: Call, node: ast.Attribute) -> str:
     if name in ("copy", "block_until_ready") and not c.args:
         return w.expr(node.value)
     if name == "item" and not c.args:
-        return w.scalar(node.value)
+        from .._library.composed import HELPERS
+        return HELPERS["item"]._emit_call(w, w.applied(c.node, [node.value], {}))
     if name in ELSEWHERE and (w.like(node.value) is None or w.like(node.value).kind in ("leaf", "any")):
         w.refuse(c.node, f"arrays have no method {name} here", ELSEWHERE[name])
     if name in CHANGES:
