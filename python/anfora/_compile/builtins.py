@@ -20,7 +20,7 @@ from .._errors import CompileError
 from .._ops import COMPOSED, OPS, accept, literal
 from .holders import unmade
 from .numbers import as_float, typed
-from .static import BUILTINS, BY_NAME, Call, attribute, call_source, hyper_mapped, operation, replaced, rows_of, stacked, static_text
+from .static import BUILTINS, BY_NAME, Call, _like_constant, attribute, call_source, hyper_mapped, operation, replaced, rows_of, stacked, static_text
 from .windows import call as library_call
 from .._tree import REGISTERED, _parts as parts_of_tree, field_names, registered, tree_leaves, tree_map, tree_reduce, tree_unflatten
 from .._types import default_float, dtype_name
@@ -566,12 +566,33 @@ def _stacked(w: Any, node: Any) -> str:
         elt = ast.Call(ast.Constant(array), [node.elt], [])
         node = ast.copy_location(ast.ListComp(ast.fix_missing_locations(ast.copy_location(elt, node.elt)), node.generators), node)
     if w.is_mapped(node):
-        return stacked(w, node, node, 0)
+        return stacked(w, node, _arrays_of(w, node), 0)
     texts = items_of(w, node) if isinstance(node, ast.ListComp) or isinstance(node, ast.Name) and w.like(node) is not None and \
         w.like(node).kind in ("tuple", "list") else None
     if texts:
-        return f"Stack{w.mark(node)}({', '.join(texts)})"
+        parts = getattr(w.like(node), "parts", ())
+        rows = [_row(w, t, s) for t, s in zip(texts, parts)] if len(parts) == len(texts) else texts
+        return f"Stack{w.mark(node)}({', '.join(rows)})"
     return w.expr(node) if _is_one(w, node) else f"{_made_array(w)}{w.mark(node)}({w.expr(node)})"
+
+
+def _row(w: Any, text: str, s: Any) -> str:
+    """An item of a list that is to be an array: of a tuple or list an array, too."""
+    s = _like_constant(s.of) or s if s.kind == "static" else s
+    if s.kind not in ("tuple", "list") or not s.parts:
+        return text
+    t = w.fresh()
+    return f"(fn ({t}) {{ Stack({', '.join(_row(w, f'{t}[{i}]', p) for i, p in enumerate(s.parts))}) }})({text})"
+
+
+def _arrays_of(w: Any, node: Any) -> Any:
+    """A list of which only the types tell how many items it has; items that are tuples or lists are made arrays."""
+    of = getattr(w.like(node), "of", None)
+    if not isinstance(node, ast.Name) or getattr(of, "kind", "") not in ("tuple", "list"):
+        return node
+    item = ast.Name(w.fresh(), ast.Store())
+    elt = ast.Call(ast.Constant(array), [ast.Name(item.id, ast.Load())], [])
+    return ast.fix_missing_locations(ast.copy_location(ast.ListComp(elt, [ast.comprehension(item, node, [], 0)]), node))
 
 
 def _spread(w: Any, node: Any) -> str:
