@@ -316,7 +316,11 @@ def _sum_of_all(w: Any, c: Call) -> str:
     if texts is None and w.is_mapped(c.args[0]):
         return folded(w, c.node, c.args[0], start[0] if start else "0", "{s} + {e}", "")
     if texts is None:  # of an array: its rows
-        text = f"Sum{w.mark(c.node)}({w.expr(c.args[0])}, axis=0)"
+        of, t, e, total = w.expr(c.args[0]), w.fresh(), w.fresh(), w.fresh()
+        text = f"Sum{w.mark(c.node)}({of}, axis=0)"
+        if isinstance(c.args[0], ast.Call):  # what a function yields may be a tuple
+            rows = f"{total} = 0; for {e} in {t} {{ {total} = {total} + {e} }}; {total}"
+            text = f"multitype(fn ({t}: tuple) {{ {rows} }}, fn ({t}) {{ Sum{w.mark(c.node)}({t}, axis=0) }}){w.mark(c.node)}({of})"
         return f"({start[0]} + {text})" if start else text
     return "(" + f" {w.mark(c.node)}+ ".join([*(start or ["0"]), *texts]) + ")"  # from 0 on: truth values are counted
 
