@@ -461,8 +461,12 @@ def yielded(x):
         yield i * x
 
 
+def sums(x):
+    return sum(yielded(x)), sum(yielded(x[0])), sum(x.reshape(3, 1))
+
+
 def test_arrays_of_lists_of_tuples():
     x = np.array([1.0, 0.5, 2.0])
-    for f in (orbit, counted, lambda x: (sum(yielded(x)), sum(yielded(x[0])), sum(x.reshape(3, 1)))):
+    for f in (orbit, counted, sums):
         for want, got in zip(f(x), jit(f)(x)):
             assert np.allclose(want, got) and np.shape(want) == np.shape(got)
