@@ -20,7 +20,7 @@ from .._errors import CompileError
 from .._ops import COMPOSED, OPS, accept, literal
 from .holders import unmade
 from .numbers import as_float, typed
-from .static import BUILTINS, BY_NAME, Call, _like_constant, attribute, call_source, hyper_mapped, operation, replaced, rows_of, stacked, static_text
+from .static import BUILTINS, BY_NAME, Call, _like_constant, _no_counterpart, attribute, call_source, hyper_mapped, is_foreign, operation, replaced, rows_of, stacked, static_text
 from .windows import call as library_call
 from .._tree import REGISTERED, _parts as parts_of_tree, field_names, registered, tree_leaves, tree_map, tree_reduce, tree_unflatten
 from .._types import default_float, dtype_name
@@ -39,7 +39,10 @@ def _class(w: Any, c: Call) -> str:
     if f in (float, int, bool, complex) or dtype_name(f):
         if f is complex and len(c.args) == 2 and not c.kw:
             return f"MakeComplex{w.mark(c.node)}(f64({w.scalar(c.args[0])}), f64({w.scalar(c.args[1])}))"
-        if len(c.args) != 1:
+        if len(c.args) != 1 or c.kw:
+            given = [w.static(a) for a in c.args]
+            if f is int and len(given) == 2 and all(known for known, _ in given):  # int("ff", 16)
+                return static_text(w, c.node, int(*(x for _, x in given)))
             w.refuse(c.node, f"{f.__name__}() takes one argument here")
         known, x = w.static(c.args[0])
         if known and isinstance(x, str) and f in (float, int):
@@ -48,7 +51,7 @@ def _class(w: Any, c: Call) -> str:
             except ValueError as error:
                 return w.raising(c.node, error, f"{f(0)}")
         if f is bool:
-            return w.truth_text(c.args[0])
+            return static_text(w, c.node, bool(x)) if known and isinstance(x, (str, tuple, list, dict, type(None))) else w.truth_text(c.args[0])
         if f in (float, int, complex):
             known, x = w.static(c.node)
             if known:
@@ -96,6 +99,8 @@ def _class(w: Any, c: Call) -> str:
         if f in (collections.defaultdict, collections.Counter):
             w.refuse(c.node, f"a {f.__name__} that is used for more than its items, whose keys are known when the function is compiled, cannot be compiled",
                      "use it by d[k], d[k] += x, d[k].append(x), k in d, len(d), or make a dictionary with its keys")
+        if is_foreign(f) or f is collections.deque:
+            return _no_counterpart(w, c.node, f)
         how = unmade(f)
         if isinstance(how, str):
             return w.refuse(c.node, f"objects of class {f.__name__} cannot be made in a compiled function: {how}",

@@ -43,6 +43,7 @@ TABLE = {
     "math": """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs floor fmod gamma
         hypot isfinite isinf isnan lgamma log log10 log1p log2 remainder=ieee_remainder sin sinh sqrt tan tanh trunc
         degrees=rad2deg radians=deg2rad dist=distance gcd isclose=nearly_equal lcm ldexp modf""",
+    "cmath": "cos cosh exp log phase=angle sin sinh sqrt tan tanh",
     "numpy.fft": _FFT,
     "jax.numpy": _NUMPY,
     "jax.numpy.fft": _FFT,

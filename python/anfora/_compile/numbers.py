@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 import sys
 import types
-from typing import Any
+from typing import Any, Callable
 
 from .foreign import module_of
 from .._types import DTYPES, default_float
@@ -66,20 +66,32 @@ def gives_number(w: Any, node: ast.Call) -> bool:
     return f in (len, float, int, bool) or f is round and len(node.args) == 1 or isinstance(f, types.BuiltinFunctionType) and module_of(f) == "math"
 
 
-def takes_floats(c: Any) -> bool:
-    """Whether a call is of a function of math that takes floats of Python and gives one."""
-    return module_of(c.f) == "math" and c.f.__name__ in _OF_FLOATS and not c.kw
+def is_inverse(w: Any, node: ast.BinOp) -> bool:
+    """Whether a power is of a number of Python by a known negative integer."""
+    known, x = w.static(node.right)
+    return known and type(x) is int and x < 0 and is_number(w, node.left)
+
+
+def takes_numbers(c: Any) -> bool:
+    """Whether a call is of a function of math or cmath that takes numbers of Python and gives one, of their class."""
+    return not c.kw and (module_of(c.f) == "math" and c.f.__name__ in _OF_FLOATS or module_of(c.f) == "cmath")
+
+
+def of_class(kind: type, node: Any) -> ast.Call:
+    """float(x), whatever the name float is bound to."""
+    return ast.fix_missing_locations(ast.copy_location(ast.Call(ast.Constant(kind), [node], []), node))
 
 
 def as_float(node: Any) -> ast.Call:
-    """float(x), whatever the name float is bound to."""
-    return ast.fix_missing_locations(ast.copy_location(ast.Call(ast.Constant(float), [node], []), node))
+    return of_class(float, node)
 
 
-def of_floats(c: Any, found: Any) -> Any:
-    """The call of an operation in place of a function of math: of doubles, as math computes."""
-    args = list(map(as_float, c.args))
-    return type(c)(ast.copy_location(ast.Call(c.node.func, args, []), c.node), found, True)
+def of_numbers(w: Any, c: Any, found: Any, emit: Callable) -> str:
+    """An operation in place of a function of math or cmath: of doubles, as they compute. A float that it gives has no type."""
+    kind = complex if module_of(c.f) == "cmath" else float
+    args = [of_class(kind, a) for a in c.args]
+    text = emit(w, type(c)(ast.copy_location(ast.Call(c.node.func, args, []), c.node), found, True))
+    return text if kind is complex and c.f.__name__ != "phase" else f"Cast{w.mark(c.node)}({text}, dtype=float)"
 
 
 def log_of_base(c: Any) -> ast.BinOp:

@@ -41,6 +41,7 @@ from .masks import Masked
 from .match import Matching, at, has_named, named_within
 from .names import local_names
 from .nested import with_nested
+from .numbers import is_inverse
 from .sugar import plainer
 from .static import Call, call_source, emit_call, hyper_mapped, static_text
 from .origin import source_of
@@ -222,6 +223,8 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
         own = self.own_operator(node, node.left, METHODS_OF.get(type(node.op), ""), [node.right])
         if own is not None:
             return own
+        if isinstance(node.op, ast.Pow) and is_inverse(self, node):  # 2 ** -1 of Python is a float, and of an array an error
+            return f"(Cast({self.expr(node.left)}, dtype=float) {self.mark(node)}** {self.expr(node.right)})"
         times = self.repeated(node)
         if times is not None:
             t = self.fresh()
