@@ -144,3 +144,13 @@ def test_numbers_of_python_that_are_computed_have_no_type():
         anfora.jit(lambda x: x * int(np.sum(x)))(np.array([200, 100], np.uint8))
     except anfora.RunError as e:
         assert "E0561" in str(e)  # 300 is no u8
+
+
+def test_truth_values_beside_numbers_are_integers():
+    """True * 2.5 is a float of Python, which takes the type of the array that it meets; a comparison of arrays is an array of truth values."""
+    half = np.array([1.5, 0.5, -2.0], np.float32)
+    for f in (lambda y: float(y[0]) * True * y, lambda y: (float(y[0]) > 0) * 2.0 * y, lambda y: 0.5 * (int(y[0]) > 1) * y, lambda y: (1 + (len(y) > 1)) * y):
+        got = np.asarray(anfora.jit(f)(half))
+        assert got.dtype == np.float32 and np.array_equal(got, np.asarray(f(half), np.float32))
+    assert anfora.jit(lambda y: (y > 0) * 2.0)(half).dtype == "f64"
+    assert anfora.jit(lambda y: np.sum([float(v) for v in y]) * y)(half).dtype == "f64"

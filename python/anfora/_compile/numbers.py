@@ -45,6 +45,8 @@ def is_number(w: Any, node: Any, seen: frozenset = frozenset()) -> bool:
         return is_weak(w.like(node)) or w.is_bound_to(node, lambda v, names: is_number(w, v, names), seen)
     if isinstance(node, (ast.List, ast.Tuple)):
         return bool(node.elts) and all(is_number(w, e, seen) for e in node.elts)
+    if isinstance(node, (ast.ListComp, ast.GeneratorExp)):  # of other items names are of another scope
+        return isinstance(node.elt, ast.Call) and gives_number(w, node.elt)
     if isinstance(node, ast.BinOp):
         return is_number(w, node.left, seen) and is_number(w, node.right, seen)
     if isinstance(node, ast.IfExp):
@@ -64,6 +66,19 @@ def gives_number(w: Any, node: ast.Call) -> bool:
     if not known:
         return isinstance(node.func, ast.Attribute) and node.func.attr == "item" and not node.args
     return f in (len, float, int, bool) or f is round and len(node.args) == 1 or isinstance(f, types.BuiltinFunctionType) and module_of(f) == "math"
+
+
+def is_truth_of_numbers(w: Any, node: Any) -> bool:
+    """Whether an expression is True or False of Python, which is 1 or 0 beside a number: a comparison of arrays is an array."""
+    if isinstance(node, ast.Compare):
+        return all(is_number(w, s) for s in (node.left, *node.comparators))
+    return type(w.static(node)[1]) is bool or isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+
+
+def factor(w: Any, node: Any, other: Any) -> str:
+    """A side of an arithmetic operation: a truth value beside a number of Python is an integer."""
+    text = w.expr(node)
+    return f"Cast({text}, dtype=int)" if is_truth_of_numbers(w, node) and is_number(w, other) and not is_truth_of_numbers(w, other) else text
 
 
 def is_inverse(w: Any, node: ast.BinOp) -> bool:

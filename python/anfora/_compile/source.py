@@ -41,7 +41,7 @@ from .masks import Masked
 from .match import Matching, at, has_named, named_within
 from .names import local_names
 from .nested import with_nested
-from .numbers import is_inverse
+from .numbers import factor, is_inverse
 from .sugar import plainer
 from .static import Call, call_source, emit_call, hyper_mapped, static_text
 from .origin import source_of
@@ -62,6 +62,7 @@ _BINARY = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
     ast.MatMult: "@", ast.LShift: "<<", ast.RShift: ">>", ast.BitOr: "|", ast.BitXor: "^", ast.BitAnd: "&",
 }
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 _COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 _PROPERTIES = {"T": "Transpose", "real": "Real", "imag": "Imag"}  # of arrays
 _UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~", ast.Not: "not "}
@@ -236,7 +237,8 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
             return f"TupleConcat({self.looked_at(node.left)}, {self.looked_at(node.right)})"
         if isinstance(node.op, ast.Add) and all(map(self.is_truth, sides)):
             return self.truths_added(node)
-        return f"({self.expr(node.left)} {self.mark(node)}{_BINARY[type(node.op)]} {self.expr(node.right)})"
+        left, right = (factor(self, a, b) if isinstance(node.op, _ARITHMETIC) else self.expr(a) for a, b in (sides, sides[::-1]))
+        return f"({left} {self.mark(node)}{_BINARY[type(node.op)]} {right})"
 
     def no_list_of_rows(self, node: ast.BinOp) -> None:
         """xs + ys and xs * 2 make longer lists in Python; of a list that a loop filled, an array, they would add and multiply."""
