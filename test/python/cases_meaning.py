@@ -5,10 +5,12 @@ import cmath
 import collections
 import copy
 import functools
+import importlib.util
 import math
 import os
 import subprocess
 import sys
+import tempfile
 import warnings
 
 import anfora
@@ -704,3 +706,14 @@ def test_numbers_as_python_has_them():
         a[0], a[2] = a[2], a[0]
         return a, b, 3 in a, [v * x for v in a]
     same(ranges, 2.0)
+
+
+def test_names_that_are_bound_many_times():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "long.py")
+        with open(path, "w") as f:
+            f.write("def f(x):\n    y = x\n" + "    x = x * 0.5 + y\n    y = x - y\n    x = x + y\n" * 60 + "    return x, y\n")
+        spec = importlib.util.spec_from_file_location("long", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        same(module.f, V)

@@ -15,7 +15,7 @@ from typing import Any
 
 from .emit import END, MARK
 from .known import Part
-from .liveness import live_after
+from .liveness import functions_within, live_after
 from .names import chain
 
 _MARKS = f"(?:{MARK}[0-9]+{END})*"
@@ -23,6 +23,8 @@ _MARKS = f"(?:{MARK}[0-9]+{END})*"
 
 class Unread(Part):
     """The part of the writer for values that nothing reads."""
+
+    read_in: dict[int, tuple]
 
     def typed_once(self, node: Any, text: str, indent: str) -> str:
         """A statement that finds the type of what the text gives."""
@@ -45,9 +47,9 @@ class Unread(Part):
         if not isinstance(of, ast.FunctionDef) or name.endswith("__"):  # names of ours
             return False
         if id(of) not in self.read_in:
-            self.read_in[id(of)] = of, *_read(of)
-        _, read, again = self.read_in[id(of)]
-        return name not in read or name in again and not live_after(of, statement, name)
+            self.read_in[id(of)] = of, functions_within(of), *_read(of)
+        _, within, read, again = self.read_in[id(of)]
+        return name not in read or name in again and not live_after(of, statement, name, within)
 
 
 def touched(node: Any) -> list[ast.Name]:
