@@ -177,11 +177,12 @@ def test_divisions_of_numbers_by_zero():
         n = 0
         return x + 5 % n
 
-    for f in (number, whole):
+    for f, kind in ((number, ZeroDivisionError), (whole, ZeroDivisionError), (lambda x: x * 0.0 ** -1, ZeroDivisionError), (lambda x: x * (1 << -1), ValueError),
+                    (lambda x: x + int("abc"), ValueError)):
         try:
             anfora.jit(f)(X)
-        except ZeroDivisionError as e:
-            assert "cases_unread.py" in str(e)
+        except kind as e:
+            assert isinstance(e, anfora.AnforaError) and "cases_unread.py" in str(e)
         else:
             raise AssertionError(f.__name__)
     with np.errstate(all="ignore"):

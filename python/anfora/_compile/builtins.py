@@ -403,6 +403,8 @@ def _literally(text: str) -> str:
 def reduced(w: Any, c: Call, texts: list[str]) -> str:
     f = w.expr(c.args[0])
     texts = [w.expr(c.args[2]), *texts] if len(c.args) == 3 else texts
+    if not texts:
+        w.refuse(c.node, "TypeError: reduce() of no items and no start")
     return functools.reduce(lambda a, b: f"({f}){w.mark(c.node)}({a}, {b})", texts)
 
 

@@ -25,7 +25,9 @@ def type_named(node: Any) -> Any:
         made = ast.IfExp(ast.Compare(node, [ast.Eq()], [ast.Constant(name)]), ast.Constant(name), made)
     return ast.fix_missing_locations(ast.copy_location(made, node))
 
-_DIVISIONS = {ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod}
+
+_RAISING = {ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow,
+            ast.LShift: operator.lshift, ast.RShift: operator.rshift}
 
 
 class Raises(Part):
@@ -51,15 +53,19 @@ class Raises(Part):
         why = static_text(self, node, f"{type(error).__name__}: {error}")
         return f"(fn () {{ {self.mark(node)}assert(false, {why}); {text} }})()"
 
-    def zero_division(self, node: ast.BinOp) -> Exception | None:
-        """What a division of a number of Python by a known zero raises; of an array it gives inf or nan."""
-        known, divisor = self.static(node.right)
-        if not known or type(divisor) not in (int, float, bool) or divisor != 0 or node.op.__class__ not in _DIVISIONS or not is_number(self, node.left):
+    def arithmetic_error(self, node: ast.BinOp) -> Exception | None:
+        """What an operation of numbers of Python raises, if that is known: 1 << -1, or n / 0. Of an array a division by 0 gives inf or nan."""
+        known, right = self.static(node.right)
+        if not known or type(node.op) not in _RAISING or type(right) not in (int, float, bool) or right > 0:
             return None
-        known, x = self.static(node.left)
+        known, left = self.static(node.left)
+        if not known and right == 0 and type(node.op) in (ast.Div, ast.FloorDiv, ast.Mod) and is_number(self, node.left):
+            left = 1.0
+        if type(left) not in (int, float, bool):
+            return None
         try:
-            return _DIVISIONS[type(node.op)](x if known else 1.0, divisor)
-        except ZeroDivisionError as error:
+            return _RAISING[type(node.op)](left, right)
+        except (ArithmeticError, ValueError) as error:
             return error
 
     def shown_values(self, indent: str) -> str:

@@ -207,8 +207,8 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
         known, x = self.static(node)
         if known and isinstance(x, (str, tuple, int, float)):
             return static_text(self, node, x)
-        if (error := self.zero_division(node)) is not None:
-            return self.raising(node, error, f"{self.expr(node.left)} * 1.0 / 0.0")
+        if isinstance(error := self.arithmetic_error(node), Exception):
+            return self.raising(node, error, f"{self.expr(node.left)} * {1 if isinstance(node.op, (ast.LShift, ast.RShift)) else 1.0}")
         if isinstance(node.op, ast.Div):  # as Python divides: a large integer is the number nearest to it
             large = [self.large(e) for e in sides]
             if any(large):
