@@ -70,7 +70,8 @@ def _initialised(s: Any, owner: type, me: str, fn: types.FunctionType, source_of
     init = _above(owner, "__init__") if isinstance(s, ast.Expr) and base_call(s.value, "__init__") else None
     if init is object.__init__ and not s.value.args and not s.value.keywords:
         return [ast.copy_location(ast.Pass(), s)]
-    if not isinstance(init, types.FunctionType) or init.__globals__ is not fn.__globals__ or init.__code__.co_filename != fn.__code__.co_filename:
+    if not isinstance(init, types.FunctionType) or init.__globals__ is not fn.__globals__ or init.__code__.co_filename != fn.__code__.co_filename or \
+            not {"__class__"}.issuperset(init.__code__.co_freevars):
         return [s]
     node, _ = source_of(init)
     given = _arguments(init, node, s.value)
@@ -79,6 +80,9 @@ def _initialised(s: Any, owner: type, me: str, fn: types.FunctionType, source_of
     own = {n.id for b in node.body for n in ast.walk(b) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     base = init.__qualname__.split(".")[-2]
     names = {n: f"{n}_of_{base}__" for n in (*own, *given)} | {node.args.args[0].arg: me}
+    outside = {n.id for b in node.body for n in ast.walk(b) if isinstance(n, ast.Name)} - names.keys()
+    if outside & {*fn.__code__.co_varnames, *fn.__code__.co_cellvars, *fn.__code__.co_freevars}:  # they would mean something else
+        return [s]
     bound = [ast.Assign([ast.Name(names[n], ast.Store())], v) for n, v in given.items()]
     body = [_Renamed(names).visit(copy.deepcopy(b)) for b in node.body]
     return [*(ast.fix_missing_locations(ast.copy_location(b, s)) for b in bound), *body]

@@ -26,12 +26,6 @@ from .._tree import REGISTERED, _parts as parts_of_tree, field_names, registered
 from .._types import default_float, dtype_name
 
 
-def _is_weak(w: Any, node: Any) -> bool:
-    """Whether an expression is a number of Python: what shapes tell, or an argument that is one."""
-    s = w.like(node)
-    return w.told_by_shapes(node) or s is not None and s.kind == "leaf" and s.of in (("int", ()), ("float", ()))
-
-
 def _class(w: Any, c: Call) -> str:
     f = c.f
     if f is type:

@@ -65,7 +65,7 @@ def nodes_of(function: Any) -> Any:
 
 
 def is_numeric(node: Any) -> bool:
-    """Whether the form of an expression tells that it gives no list, tuple or dictionary."""
+    """Whether the form of an expression tells that it gives no list, tuple or dictionary, but by an operator of a class."""
     if isinstance(node, ast.BinOp):
         if not isinstance(node.op, (ast.Add, ast.Mult, ast.BitOr)):
             return True
@@ -103,7 +103,7 @@ class Hints(Part):
             return self.structure_called(node)
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) or isinstance(node, ast.BinOp):
             if is_numeric(node):
-                return None
+                return shape_hint(self.like(node))
             sides = [node.value] if isinstance(node, ast.Subscript) else [node.left, node.right]
             return shape_hint(self.like(node)) or mixed_hint([self.structure(n) for n in sides])
         known, x = self.static(node)
