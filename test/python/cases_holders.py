@@ -177,3 +177,22 @@ def test_refusals():
             assert words in str(e), e
         else:
             raise AssertionError(words)
+
+
+class Pair:
+    def __init__(self, x):
+        self.x = x
+
+    def __truediv__(self, n):
+        return [self.x / n, (self.x, n)]
+
+    def __sub__(self, other):
+        return Pair(self.x - other.x)
+
+
+def test_results_of_operators():
+    def parts(w):
+        a, b = Pair(w), Pair(2 * w)
+        return a / 3.0, a - b
+    want, (halves, rest) = parts(W), jit(parts)(W)
+    assert type(halves) is list and type(halves[1]) is tuple and np.allclose(halves[0], want[0][0]) and type(rest) is Pair and np.allclose(rest.x, -W)

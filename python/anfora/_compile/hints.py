@@ -10,6 +10,7 @@ from typing import Any
 from .builtins import class_made
 from .kinds import Unknown, filled_hint, joined_hints, mixed_hint, part_hint, repeated_hint, shape_hint, value_hint
 from .bodies import tried_key
+from .containers import METHODS_OF
 from .known import Part, Scope, class_member, gives_list, is_structure, parameters
 from .names import bound_names, position
 from .match import named_within
@@ -102,6 +103,8 @@ class Hints(Part):
         if isinstance(node, ast.Call):
             return self.structure_called(node)
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) or isinstance(node, ast.BinOp):
+            if isinstance(node, ast.BinOp) and (own := self.structure_of_operator(node)) is not None:
+                return own
             if is_numeric(node):
                 return shape_hint(self.like(node))
             sides = [node.value] if isinstance(node, ast.Subscript) else [node.left, node.right]
@@ -203,6 +206,11 @@ class Hints(Part):
             return self.returned[name]
         self.given_by_within(name, owner, shapes)
         return self.hints_tried.get(tried_key(owner.nodes[name], shapes)) or self.returned[name]
+
+    def structure_of_operator(self, node: ast.BinOp) -> Any:
+        """Of what the left side's class says of an operator."""
+        f = class_member(self.like(node.left), METHODS_OF.get(type(node.op), ""))
+        return joined_hints([h for (i, _), u in self.b.by_object.items() if i == id(f) for h in u.hints]) if isinstance(f, types.FunctionType) else None
 
     def structure_called(self, node: ast.Call) -> Any:
         """Of what a call gives: lists of Python's own functions, and what functions of the program return."""
