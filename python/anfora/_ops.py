@@ -31,7 +31,7 @@ ALIASES = {
 
 # Arguments of the Array API standard, and of NumPy, that are no attributes. Only what they are by default may be asked for: arrays are
 # in the memory of the CPU and new ones do not change, and sorting is stable.
-MORE = {"Sort": "stable", "ArgSort": "stable", "Cast": "copy device", "Reshape": "copy order", "Flatten": "order", "Concat": "dtype", "Stack": "dtype"}
+MORE = {"Sort": "stable kind", "ArgSort": "stable kind", "Cast": "copy device", "Reshape": "copy order", "Flatten": "order", "Concat": "dtype", "Stack": "dtype"}
 MORE |= dict.fromkeys(("Zeros", "Ones", "Full", "ZerosLike", "OnesLike", "FullLike", "Eye", "Linspace", "Arange"), "device")
 # What reductions take after the array, in NumPy's order. A truth value in the third place is keepdims, or reverse.
 _FOLDS = dict.fromkeys(("Sum", "Prod"), "axis dtype out keepdims initial where") | {"Mean": "axis dtype out keepdims where"}
@@ -55,6 +55,8 @@ def accept(function: str, name: str, value: Any) -> None:
         raise TypeError(f"{function}() makes a new array: out cannot be given")
     if name == "order" and value not in (None, "C", "K", "A"):
         raise ValueError(f"{function}: order is \"C\" or \"F\", not {value!r}")
+    if name == "kind" and value not in (None, "stable", "quicksort", "mergesort", "heapsort"):
+        raise ValueError(f"{function}: kind is \"stable\", \"quicksort\", \"mergesort\" or \"heapsort\", not {value!r}")
     if name == "copy" and value not in (None, True, False):
         raise TypeError(f"{function}: copy is True, False or None, not {value!r}")
 

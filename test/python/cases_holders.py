@@ -61,6 +61,52 @@ class Registered(Linear):
         Registered.all.append(self)
 
 
+class Base:
+    def __init__(self, k, c=1.0):
+        twice = k * 2
+        self.k, self.twice = k, twice
+        self.c, self.calls = c, 0
+
+    def value(self, x):
+        return x * self.k
+
+    def run(self, x):
+        self.calls += 1
+        return self.value(x) + self.c
+
+
+class Shifted(Base):
+    def __init__(self, k, b):
+        super().__init__(k, c=b[0])
+        self.b = b
+
+    def value(self, x):
+        return super().value(x) + self.b
+
+
+class Counted(Shifted):
+    def __init__(self, k):
+        c = k + 1
+        super().__init__(c, np.ones(3))
+        self.start = c
+
+    def run(self, x):
+        self.calls += 10
+        return super().run(x) * 2
+
+
+class Left(Linear):
+    def __init__(self, w):
+        super().__init__(w)
+        self.left = w
+
+
+class Diamond(Left, Moving):
+    def __init__(self, w):
+        super().__init__(w)
+        self.both = w
+
+
 class Kept:
     def __init__(self, x, others):
         self.x = x
@@ -86,8 +132,19 @@ def repeated(w):
     return layer.norm(), layer.b, 1.0 if isinstance(layer, Linear) else 2.0
 
 
+def inherited(w):
+    x = w[0]
+    a = Shifted(2.0, x)
+    b = Counted(x[1])
+    ways = [o.value(x) for o in (Base(1.0), Shifted(2.0, x), Counted(x[1]))]
+    y = a.run(x)
+    y = b.run(y)
+    y = a.run(y)
+    return y, a.calls, b.calls, a.k, b.twice, b.start, a.c, *ways
+
+
 def test_values():
-    for f in (called, deep, repeated):
+    for f in (called, deep, repeated, inherited):
         assert all(map(np.allclose, f(W), jit(f)(W))), f
     assert np.allclose(np.asarray(grad(lambda w: Linear(w).norm())(W)), 2 * W)
 
@@ -112,11 +169,30 @@ def moved(w):
 
 
 def test_refusals():
-    for f, words in ((shared, "another name"), (moved, "do not change in place"), (lambda w: Registered(w).n, "another class"),
-                     (lambda w: Kept(w, []).x, "more than its fields")):
+    for f, words in ((shared, "another name"), (moved, "do not change in place"), (lambda w: Registered(w).n, "more than its fields"),
+                     (lambda w: Diamond(w).w, "another class"), (lambda w: Kept(w, []).x, "more than its fields")):
         try:
             jit(f)(W)
         except anfora.CompileError as e:
             assert words in str(e), e
         else:
             raise AssertionError(words)
+
+
+class Pair:
+    def __init__(self, x):
+        self.x = x
+
+    def __truediv__(self, n):
+        return [self.x / n, (self.x, n)]
+
+    def __sub__(self, other):
+        return Pair(self.x - other.x)
+
+
+def test_results_of_operators():
+    def parts(w):
+        a, b = Pair(w), Pair(2 * w)
+        return a / 3.0, a - b
+    want, (halves, rest) = parts(W), jit(parts)(W)
+    assert type(halves) is list and type(halves[1]) is tuple and np.allclose(halves[0], want[0][0]) and type(rest) is Pair and np.allclose(rest.x, -W)

@@ -438,3 +438,35 @@ def test_dictionaries_of_keys():
         return d
 
     assert jit(changed)(2.0) == changed(2.0) and jit(lambda x: sum(dict.fromkeys("aba", x).values()))(2.0) == 4
+
+
+def orbit(x):
+    history, p, v = [(0.0, 1.0)], x[0], x[1]
+    for _ in range(50):
+        p, v = p + 0.1 * v, v - 0.1 * p
+        history.append((p, v))
+    return np.array(history)
+
+
+def counted(x):
+    rows, i = [], 0
+    while i < 4:
+        rows.append([i, x[1] * i])
+        i += 1
+    return np.array(rows), np.array([(x[0], i) for i in range(3)])
+
+
+def yielded(x):
+    for i in range(4):
+        yield i * x
+
+
+def sums(x):
+    return sum(yielded(x)), sum(yielded(x[0])), sum(x.reshape(3, 1))
+
+
+def test_arrays_of_lists_of_tuples():
+    x = np.array([1.0, 0.5, 2.0])
+    for f in (orbit, counted, sums):
+        for want, got in zip(f(x), jit(f)(x)):
+            assert np.allclose(want, got) and np.shape(want) == np.shape(got)

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Python means, or a refusal: each case was once a value that was neither. Functions run compiled and as they stand,
 and must give the same; what cannot be compiled must be refused at its line."""
+import cmath
 import collections
 import copy
 import dataclasses
 import functools
+import importlib.util
 import math
 import os
 import subprocess
 import sys
+import tempfile
 import warnings
 
 import anfora
@@ -702,6 +705,34 @@ def test_kinds_of_parts_that_are_chosen():
     for f in (names, keys, rows, given, carried):
         same(f, 1.5, 3.25)
         same(f, 1.5, -3.25)
+
+
+def test_numbers_as_python_has_them():
+    same(lambda n, x: (n ** -1, (-n) ** -3, x[0] ** 2, int("ff", 16), bool(""), bool("a")), 4, V)
+    same(lambda x: (cmath.exp(1j * x[0]), cmath.sqrt(-1), cmath.phase(complex(x[0], x[1])), cmath.log(x[0] + 1j, 2), math.log(abs(x[0]) + 1, 3)), V)
+    same(lambda x: (np.argsort(x, kind="stable"), np.sort(x, kind="mergesort")), np.array([2, 1, 2, 0]))
+    refused(lambda x: np.argsort(x, kind="best"), V, say="mergesort")
+    refused(lambda x: np.vectorize(lambda v: v * 2)(x), V, say="vmap")
+    refused(lambda x: collections.deque([x]), V, say="a queue is an array")
+
+    def ranges(x):
+        a = list(range(4))
+        b = a.copy()
+        b.append(9)
+        a[0], a[2] = a[2], a[0]
+        return a, b, 3 in a, [v * x for v in a]
+    same(ranges, 2.0)
+
+
+def test_names_that_are_bound_many_times():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "long.py")
+        with open(path, "w") as f:
+            f.write("def f(x):\n    y = x\n" + "    x = x * 0.5 + y\n    y = x - y\n    x = x + y\n" * 60 + "    return x, y\n")
+        spec = importlib.util.spec_from_file_location("long", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        same(module.f, V)
 
 
 @dataclasses.dataclass

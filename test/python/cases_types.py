@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Type hints: the package and a user's program pass mypy, if it is there; what a star import gives."""
+import math
 import os
 import shutil
 import subprocess
@@ -117,3 +118,39 @@ def test_classes_of_arguments():
         assert twice(True) == 2
     except anfora.AnforaError as e:
         assert "int(a) + int(b)" in str(e)
+
+
+def test_numbers_of_python_that_are_computed_have_no_type():
+    """float(s), int(s), s.item(), round(s) and what math gives take the type of the array that they meet, and are computed in doubles."""
+    half, xs, n = np.array([1.0, 0.5, -2.0], np.float32), np.array([1.25, 2.5, 3.1]), np.array([3, 4], np.int32)
+    for f in (lambda y, x, n: y * float(np.sum(x)), lambda y, x, n: y * int(np.sum(x)), lambda y, x, n: y * x[0].item(), lambda y, x, n: y * n[0].item(),
+              lambda y, x, n: y * round(float(x[0])), lambda y, x, n: y * math.floor(x[0]), lambda y, x, n: y * math.sqrt(x[0]), lambda y, x, n: y * math.pow(x[0], 2),
+              lambda y, x, n: y * math.log(x[1], x[2]), lambda y, x, n: y * math.hypot(x[0], x[1]), lambda y, x, n: y * sum([float(v) for v in x])):
+        got = np.asarray(anfora.jit(f)(half, xs, n))
+        assert got.dtype == np.float32 and np.array_equal(got, np.asarray(f(half, xs, n), np.float32)), f.__code__.co_firstlineno
+    assert anfora.jit(lambda y, x, n: n * int(x[0]))(half, xs, n).dtype == "i32"
+    assert anfora.jit(lambda y, x, n: math.exp(y[1]))(half, xs, n) == math.exp(0.5)
+    assert anfora.jit(lambda y, x, n: y * np.sqrt(math.exp(x[0])))(half, xs, n).dtype == "f64"  # of NumPy, as above
+    slope = anfora.grad(lambda x: np.sum(half * math.exp(x[0]) * float(x[1])))(xs)
+    assert np.allclose(slope, [-0.5 * math.exp(1.25) * 2.5, -0.5 * math.exp(1.25), 0])
+
+    def total(x):
+        s = 0.0
+        for v in x:
+            s += float(v)
+        return half * s
+    assert anfora.jit(total)(xs).dtype == "f32"
+    try:
+        anfora.jit(lambda x: x * int(np.sum(x)))(np.array([200, 100], np.uint8))
+    except anfora.RunError as e:
+        assert "E0561" in str(e)  # 300 is no u8
+
+
+def test_truth_values_beside_numbers_are_integers():
+    """True * 2.5 is a float of Python, which takes the type of the array that it meets; a comparison of arrays is an array of truth values."""
+    half = np.array([1.5, 0.5, -2.0], np.float32)
+    for f in (lambda y: float(y[0]) * True * y, lambda y: (float(y[0]) > 0) * 2.0 * y, lambda y: 0.5 * (int(y[0]) > 1) * y, lambda y: (1 + (len(y) > 1)) * y):
+        got = np.asarray(anfora.jit(f)(half))
+        assert got.dtype == np.float32 and np.array_equal(got, np.asarray(f(half), np.float32))
+    assert anfora.jit(lambda y: (y > 0) * 2.0)(half).dtype == "f64"
+    assert anfora.jit(lambda y: np.sum([float(v) for v in y]) * y)(half).dtype == "f64"

@@ -19,17 +19,11 @@ from .comprehensions import items_of_any
 from .._errors import CompileError
 from .._ops import COMPOSED, OPS, accept, literal
 from .holders import unmade
-from .numbers import typed
-from .static import BUILTINS, BY_NAME, Call, attribute, call_source, hyper_mapped, operation, replaced, rows_of, stacked, static_text
+from .numbers import as_float, typed
+from .static import BUILTINS, BY_NAME, Call, _like_constant, _no_counterpart, attribute, call_source, hyper_mapped, is_foreign, operation, replaced, rows_of, stacked, static_text
 from .windows import call as library_call
 from .._tree import REGISTERED, _parts as parts_of_tree, field_names, registered, tree_leaves, tree_map, tree_reduce, tree_unflatten
 from .._types import default_float, dtype_name
-
-
-def _is_weak(w: Any, node: Any) -> bool:
-    """Whether an expression is a number of Python: what shapes tell, or an argument that is one."""
-    s = w.like(node)
-    return w.told_by_shapes(node) or s is not None and s.kind == "leaf" and s.of in (("int", ()), ("float", ()))
 
 
 def _class(w: Any, c: Call) -> str:
@@ -39,19 +33,25 @@ def _class(w: Any, c: Call) -> str:
     if f in (float, int, bool, complex) or dtype_name(f):
         if f is complex and len(c.args) == 2 and not c.kw:
             return f"MakeComplex{w.mark(c.node)}(f64({w.scalar(c.args[0])}), f64({w.scalar(c.args[1])}))"
-        if len(c.args) != 1:
+        if len(c.args) != 1 or c.kw:
+            given = [w.static(a) for a in c.args]
+            if f is int and len(given) == 2 and all(known for known, _ in given):  # int("ff", 16)
+                return static_text(w, c.node, int(*(x for _, x in given)))
             w.refuse(c.node, f"{f.__name__}() takes one argument here")
         known, x = w.static(c.args[0])
         if known and isinstance(x, str) and f in (float, int):
-            return static_text(w, c.node, f(x))
+            try:
+                return static_text(w, c.node, f(x))
+            except ValueError as error:
+                return w.raising(c.node, error, f"{f(0)}")
         if f is bool:
-            return w.truth_text(c.args[0])
+            return static_text(w, c.node, bool(x)) if known and isinstance(x, (str, tuple, list, dict, type(None))) else w.truth_text(c.args[0])
         if f in (float, int, complex):
             known, x = w.static(c.node)
             if known:
                 return static_text(w, c.node, x)
-            if f is float and _is_weak(w, c.args[0]):  # x / float(len(x)) has the type of x
-                return f"({w.expr(c.args[0])} * 1.0)"
+            if f is not complex:  # weak: x / float(s) has the type of x
+                return f"Cast{w.mark(c.node)}({w.scalar(c.args[0])}, dtype={f.__name__})"
             return f"{dtype_name(f)}({w.scalar(c.args[0])})"
         return f"{dtype_name(f)}({w.expr(c.args[0])})"
     if f in (tuple, list):
@@ -93,6 +93,8 @@ def _class(w: Any, c: Call) -> str:
         if f in (collections.defaultdict, collections.Counter):
             w.refuse(c.node, f"a {f.__name__} that is used for more than its items, whose keys are known when the function is compiled, cannot be compiled",
                      "use it by d[k], d[k] += x, d[k].append(x), k in d, len(d), or make a dictionary with its keys")
+        if is_foreign(f) or f is collections.deque:
+            return _no_counterpart(w, c.node, f)
         how = unmade(f)
         if isinstance(how, str):
             return w.refuse(c.node, f"objects of class {f.__name__} cannot be made in a compiled function: {how}",
@@ -313,7 +315,11 @@ def _sum_of_all(w: Any, c: Call) -> str:
     if texts is None and w.is_mapped(c.args[0]):
         return folded(w, c.node, c.args[0], start[0] if start else "0", "{s} + {e}", "")
     if texts is None:  # of an array: its rows
-        text = f"Sum{w.mark(c.node)}({w.expr(c.args[0])}, axis=0)"
+        of, t, e, total = w.expr(c.args[0]), w.fresh(), w.fresh(), w.fresh()
+        text = f"Sum{w.mark(c.node)}({of}, axis=0)"
+        if isinstance(c.args[0], ast.Call):  # what a function yields may be a tuple
+            rows = f"{total} = 0; for {e} in {t} {{ {total} = {total} + {e} }}; {total}"
+            text = f"multitype(fn ({t}: tuple) {{ {rows} }}, fn ({t}) {{ Sum{w.mark(c.node)}({t}, axis=0) }}){w.mark(c.node)}({of})"
         return f"({start[0]} + {text})" if start else text
     return "(" + f" {w.mark(c.node)}+ ".join([*(start or ["0"]), *texts]) + ")"  # from 0 on: truth values are counted
 
@@ -391,6 +397,8 @@ def _literally(text: str) -> str:
 def reduced(w: Any, c: Call, texts: list[str]) -> str:
     f = w.expr(c.args[0])
     texts = [w.expr(c.args[2]), *texts] if len(c.args) == 3 else texts
+    if not texts:
+        w.refuse(c.node, "TypeError: reduce() of no items and no start")
     return functools.reduce(lambda a, b: f"({f}){w.mark(c.node)}({a}, {b})", texts)
 
 
@@ -430,12 +438,12 @@ def _map(w: Any, c: Call) -> str:
 
 def _whole(op: str) -> Callable:
     """floor, ceil, trunc and round of math: they give integers."""
-    return lambda w, c: f"i64({op}{w.mark(c.node)}({w.exprs(c.args)} + 0))"  # of truth values, too
+    return lambda w, c: f"Cast({op}{w.mark(c.node)}({w.exprs(c.args)} + 0), dtype=int)"  # of truth values, too
 
 
 def _round(w: Any, c: Call) -> str:
     if len(c.args) == 1 and not c.kw:
-        return f"i64(Round{w.mark(c.node)}({w.expr(c.args[0])}))"
+        return f"Cast(Round{w.mark(c.node)}({w.expr(c.args[0])}), dtype=int)"
     known, n = w.static(c.args[1]) if len(c.args) == 2 else (False, None)
     if not known or not isinstance(n, int):
         return w.refuse(c.node, "how many digits round keeps must be a constant")
@@ -563,12 +571,33 @@ def _stacked(w: Any, node: Any) -> str:
         elt = ast.Call(ast.Constant(array), [node.elt], [])
         node = ast.copy_location(ast.ListComp(ast.fix_missing_locations(ast.copy_location(elt, node.elt)), node.generators), node)
     if w.is_mapped(node):
-        return stacked(w, node, node, 0)
+        return stacked(w, node, _arrays_of(w, node), 0)
     texts = items_of(w, node) if isinstance(node, ast.ListComp) or isinstance(node, ast.Name) and w.like(node) is not None and \
         w.like(node).kind in ("tuple", "list") else None
     if texts:
-        return f"Stack{w.mark(node)}({', '.join(texts)})"
+        parts = getattr(w.like(node), "parts", ())
+        rows = [_row(w, t, s) for t, s in zip(texts, parts)] if len(parts) == len(texts) else texts
+        return f"Stack{w.mark(node)}({', '.join(rows)})"
     return w.expr(node) if _is_one(w, node) else f"{_made_array(w)}{w.mark(node)}({w.expr(node)})"
+
+
+def _row(w: Any, text: str, s: Any) -> str:
+    """An item of a list that is to be an array: of a tuple or list an array, too."""
+    s = _like_constant(s.of) or s if s.kind == "static" else s
+    if s.kind not in ("tuple", "list") or not s.parts:
+        return text
+    t = w.fresh()
+    return f"(fn ({t}) {{ Stack({', '.join(_row(w, f'{t}[{i}]', p) for i, p in enumerate(s.parts))}) }})({text})"
+
+
+def _arrays_of(w: Any, node: Any) -> Any:
+    """A list of which only the types tell how many items it has; items that are tuples or lists are made arrays."""
+    of = getattr(w.like(node), "of", None)
+    if not isinstance(node, ast.Name) or getattr(of, "kind", "") not in ("tuple", "list"):
+        return node
+    item = ast.Name(w.fresh(), ast.Store())
+    elt = ast.Call(ast.Constant(array), [ast.Name(item.id, ast.Load())], [])
+    return ast.fix_missing_locations(ast.copy_location(ast.ListComp(elt, [ast.comprehension(item, node, [], 0)]), node))
 
 
 def _spread(w: Any, node: Any) -> str:
@@ -657,11 +686,12 @@ def _divmod(w: Any, c: Call) -> str:
 
 
 def _power(w: Any, c: Call) -> str:
-    kw = dict(c.kw)
+    kw = dict(c.kw) if c.f is pow else {}
     c.args = [*c.args, *(kw.pop(n) for n in ("base", "exp", "mod")[len(c.args):] if n in kw)]
-    if len(c.args) != 2 or kw:
+    if len(c.args) != 2 or kw or c.f is not pow and c.kw:
         w.refuse(c.node, f"{c.f.__name__}() takes a base and an exponent here", "write x ** n % m for pow(x, n, m), or a loop that multiplies and takes % m")
-    return f"({w.expr(c.args[0])} {w.mark(c.node)}** {w.expr(c.args[1])})"
+    base, exponent = map(as_float, c.args) if c.f is math.pow else c.args
+    return f"({w.expr(base)} {w.mark(c.node)}** {w.expr(exponent)})"
 
 
 def _iterator(w: Any, c: Call) -> str:
@@ -679,7 +709,7 @@ def _replace(w: Any, c: Call) -> str:
 
 BUILTINS.update({
     type: _class,
-    abs: _plain("Abs"), len: _len, print: _print, divmod: _divmod, pow: _power,
+    abs: _plain("Abs"), len: _len, print: _print, divmod: _divmod, pow: _power, math.pow: _power,
     min: _fold("Minimum", "Min"), max: _fold("Maximum", "Max"), sum: _sum, round: _round, math.floor: _whole("Floor"),
     math.ceil: _whole("Ceil"), math.trunc: _whole("Trunc"), functools.reduce: _reduce, sorted: _sorted, isinstance: _instance, issubclass: _instance,
     all: _joined("and", "All"), any: _joined("or", "Any"), map: _map, zip: _iterator, enumerate: _iterator,

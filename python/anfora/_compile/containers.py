@@ -8,7 +8,7 @@ import types
 from typing import Any
 
 from .known import Like, Part, class_member, is_structure
-from .names import position
+from .names import position, stored_name
 from .static import Call, call_source
 from .._tree import Shape, is_key
 
@@ -144,8 +144,10 @@ class Containers(Part):
         return f"{indent}{self.mark(target)}{name} = {text}\n"
 
     def no_read_after(self, target: ast.Name) -> None:
-        """A name that is deleted is read no more, unless it is bound anew."""
+        """A name that is deleted was bound, and is read no more, unless it is bound anew."""
         of = self.scope.node
+        if not any(stored_name(n) or isinstance(n, ast.arg) for n in ast.walk(of) if target.id in (getattr(n, "id", ""), getattr(n, "arg", ""), getattr(n, "name", ""))):
+            self.refuse(target, f"UnboundLocalError: {target.id} is not bound here")
         named = sorted((n for n in ast.walk(of) if isinstance(n, ast.Name) and n.id == target.id and position(n) > position(target)), key=position)
         first = next((n for n in named if not isinstance(n.ctx, ast.Del)), None)
         if first is not None and isinstance(first.ctx, ast.Load):

@@ -144,8 +144,10 @@ def keeps_apart(f: types.FunctionType, at: int, kind: type, seen: frozenset = fr
     if at >= len(args) or not isinstance(node, ast.FunctionDef) or any(isinstance(n, _WITHIN) for s in node.body for n in ast.walk(s)):
         return False
     uses = {id(n.value): n.attr for s in node.body for n in ast.walk(s) if isinstance(n, ast.Attribute) and _name(n.value) == args[at]}
-    alone = all(id(n) in uses for s in node.body for n in ast.walk(s) if _name(n) == args[at])
-    members = [inspect.getattr_static(kind, name, None) for name in set(uses.values())]
+    above = [n for s in node.body for n in ast.walk(s) if isinstance(n, ast.Call) and isinstance(n.func, ast.Constant) and n.args and _name(n.args[0]) == args[at]]
+    given = {id(n.args[0]) for n in above}  # to methods of base classes
+    alone = all(id(n) in uses or id(n) in given for s in node.body for n in ast.walk(s) if _name(n) == args[at])
+    members = [*(inspect.getattr_static(kind, name, None) for name in set(uses.values())), *(n.func.value for n in above)]
     methods = [m for x in members if isinstance(m := x.fget if isinstance(x, property) else x, types.FunctionType) and m not in seen and m is not f]
     return alone and all(keeps_apart(m, 0, kind, seen | {f}) for m in methods)
 
@@ -348,7 +350,8 @@ class Objects:
         self.count += 1
         if self.count > MOST_CALLS:
             raise Apart(call, "its methods call each other, or are many")
-        if not isinstance(node, ast.FunctionDef) or node.decorator_list or node.args.vararg or node.args.kwarg or "__class__" in method.__code__.co_freevars and not skipped(node.body[0]) or \
+        if not isinstance(node, ast.FunctionDef) or node.decorator_list or node.args.vararg or node.args.kwarg or \
+                any(_name(n) in ("super", "__class__") for s in node.body if not skipped(s) for n in ast.walk(s)) or \
                 any(isinstance(n, _WITHIN) for s in node.body for n in ast.walk(s)) or any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
             raise Apart(call, f"what {method.__name__} does cannot be written into the function that calls it")
         if call.keywords and any(changer(n, name, kind, self.called) for a in (*call.args, *call.keywords) for n in ast.walk(a)):

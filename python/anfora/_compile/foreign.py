@@ -40,10 +40,11 @@ _NN = "relu relu6 sigmoid softplus silu elu celu selu log_softmax softmax"
 TABLE = {
     "numpy": _NUMPY,
     "numpy.linalg": _LINALG,
-    "math": """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs floor gamma
-        isfinite isinf isnan lgamma log10 log1p log2 sin sinh sqrt tan tanh trunc degrees=rad2deg radians=deg2rad dist=distance ldexp
-        modf frexp """ + " ".join(f"{n}=math_{n}" for n in (
-            "comb", "factorial", "fmod", "gcd", "hypot", "isclose", "isqrt", "lcm", "log", "nextafter", "perm", "pow", "remainder")),
+    "math": """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs floor fmod gamma
+        isfinite isinf isnan lgamma log log10 log1p log2 nextafter sin sinh sqrt tan tanh trunc degrees=rad2deg radians=deg2rad
+        dist=distance ldexp modf frexp """ + " ".join(f"{n}=math_{n}" for n in (
+            "comb", "factorial", "gcd", "hypot", "isclose", "isqrt", "lcm", "perm", "remainder")),
+    "cmath": "cos cosh exp log phase=angle sin sinh sqrt tan tanh",
     "numpy.fft": _FFT,
     "jax.numpy": _NUMPY,
     "jax.numpy.fft": _FFT,

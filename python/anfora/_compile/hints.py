@@ -10,6 +10,7 @@ from typing import Any
 from .builtins import class_made
 from .kinds import Unknown, filled_hint, joined_hints, mixed_hint, part_hint, repeated_hint, shape_hint, value_hint
 from .bodies import tried_key
+from .containers import METHODS_OF
 from .known import Part, Scope, class_member, gives_list, is_structure, parameters
 from .names import bound_names, position
 from .match import named_within
@@ -51,6 +52,9 @@ def paths_to(name: str, target: Any, path: tuple = ()) -> Any:
             yield from paths_to(name, e, (*path, i - len(target.elts) if stars and i > stars[0] else i))
 
 
+MOST_NAMES = 80  # names that lead from one to the other
+
+
 def nodes_of(function: Any) -> Any:
     """The nodes of a function without those of functions within it, whose names are their own."""
     waiting = list(ast.iter_child_nodes(function))
@@ -59,6 +63,21 @@ def nodes_of(function: Any) -> Any:
         yield node
         if not isinstance(node, (ast.FunctionDef, ast.Lambda, ast.ClassDef)):
             waiting += ast.iter_child_nodes(node)
+
+
+def is_numeric(node: Any) -> bool:
+    """Whether the form of an expression tells that it gives no list, tuple or dictionary, but by an operator of a class."""
+    if isinstance(node, ast.BinOp):
+        if not isinstance(node.op, (ast.Add, ast.Mult, ast.BitOr)):
+            return True
+        return any(map(is_numeric, (node.left, node.right))) if not isinstance(node.op, ast.Mult) else \
+            any(is_numeric(s) and not _is_whole(s) for s in (node.left, node.right))  # [x] * n
+    return isinstance(node, ast.UnaryOp) or isinstance(node, ast.Constant) and isinstance(node.value, (int, float, complex))
+
+
+def _is_whole(node: Any) -> bool:
+    """Whether an expression that gives a number may give an integer."""
+    return not (isinstance(node, ast.Constant) and isinstance(node.value, (float, complex)) or isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div))
 
 
 class Hints(Part):
@@ -84,6 +103,10 @@ class Hints(Part):
         if isinstance(node, ast.Call):
             return self.structure_called(node)
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) or isinstance(node, ast.BinOp):
+            if isinstance(node, ast.BinOp) and (own := self.structure_of_operator(node)) is not None:
+                return own
+            if is_numeric(node):
+                return shape_hint(self.like(node))
             sides = [node.value] if isinstance(node, ast.Subscript) else [node.left, node.right]
             return shape_hint(self.like(node)) or mixed_hint([self.structure(n) for n in sides])
         known, x = self.static(node)
@@ -114,7 +137,7 @@ class Hints(Part):
     def structure_of_name(self, node: ast.Name) -> Any:
         """Of a name of which nothing is known here: what all its bindings are that reach this place."""
         name = node.id
-        if self.scope is None or id(node) in self.asking or not hasattr(self.scope.node, "body"):
+        if self.scope is None or id(node) in self.asking or len(self.asking) > MOST_NAMES or not hasattr(self.scope.node, "body"):
             return None
         last = last_before(self.scope.node.body, node) if isinstance(self.scope.node.body, list) else None
         key = id(self.scope.node), name, last and position(last)
@@ -183,6 +206,11 @@ class Hints(Part):
             return self.returned[name]
         self.given_by_within(name, owner, shapes)
         return self.hints_tried.get(tried_key(owner.nodes[name], shapes)) or self.returned[name]
+
+    def structure_of_operator(self, node: ast.BinOp) -> Any:
+        """Of what the left side's class says of an operator."""
+        f = class_member(self.like(node.left), METHODS_OF.get(type(node.op), ""))
+        return joined_hints([h for (i, _), u in self.b.by_object.items() if i == id(f) for h in u.hints]) if isinstance(f, types.FunctionType) else None
 
     def structure_called(self, node: ast.Call) -> Any:
         """Of what a call gives: lists of Python's own functions, and what functions of the program return."""

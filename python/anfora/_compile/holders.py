@@ -13,6 +13,7 @@ import types
 from typing import Any
 
 from .._tree import REGISTERED, field_names
+from .bases import base_call
 from .names import position
 from .origin import source_of
 
@@ -104,5 +105,4 @@ def _owner(kind: type) -> type:
 
 def _is_base_call(s: Any) -> bool:
     """super().__init__()"""
-    f = s.value.func if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) else None
-    return isinstance(f, ast.Attribute) and f.attr == "__init__" and isinstance(f.value, ast.Call) and getattr(f.value.func, "id", "") == "super"
+    return isinstance(s, ast.Expr) and base_call(s.value, "__init__")

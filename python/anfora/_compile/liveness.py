@@ -76,12 +76,17 @@ def _way(block: list, loop: Any) -> list | None:
     return None
 
 
-def live_after(function: Any, loop: Any, name: str) -> bool:
-    """Whether what a loop of a function binds to a name may be read after it. True where it is not known where the loop stands."""
-    if any(isinstance(n, _FUNCTIONS) and n is not function and position(n) < position(loop) and _reads(n, name) for n in ast.walk(function)):
+def functions_within(function: Any) -> list:
+    return [n for n in ast.walk(function) if isinstance(n, _FUNCTIONS) and n is not function]
+
+
+def live_after(function: Any, loop: Any, name: str, within: list | None = None) -> bool:
+    """Whether what a loop or assignment of a function binds to a name may be read after it. True where it is not known where it stands.
+    `within`: the functions within, if they were collected."""
+    if any(position(n) < position(loop) and _reads(n, name) for n in (functions_within(function) if within is None else within)):
         return True
     way = _way(function.body, loop) if isinstance(function.body, list) else None
-    if way is None or _scan(loop.orelse, name):
+    if way is None or _scan(getattr(loop, "orelse", []), name):
         return True
     for k in reversed(range(len(way))):
         block, i = way[k]

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import ast
 import sys
-from typing import Any
+import types
+from typing import Any, Callable
 
 from .foreign import module_of
 from .._types import DTYPES, default_float
@@ -14,6 +15,8 @@ from .._types import DTYPES, default_float
 _ARGUMENTS = {"where": slice(1, None), "select": slice(1, None), "full": slice(1, 2), "clip": slice(0, 1), "repeat": slice(0, 1), "broadcast_to": slice(0, 1),
               "expand_dims": slice(0, 1), "full_like": slice(0, 0)}  # those whose types the result takes; of others all
 _NUMBERS = (bool, int, float, complex)
+_OF_FLOATS = set("""acos acosh asin asinh atan atan2 atanh cbrt copysign cos cosh erf erfc exp exp2 expm1 fabs fmod gamma hypot lgamma log log10 log1p
+    log2 nextafter remainder sin sinh sqrt tan tanh degrees radians""".split())  # of math
 
 
 def is_numpys(w: Any, f: Any) -> bool:
@@ -42,6 +45,8 @@ def is_number(w: Any, node: Any, seen: frozenset = frozenset()) -> bool:
         return is_weak(w.like(node)) or w.is_bound_to(node, lambda v, names: is_number(w, v, names), seen)
     if isinstance(node, (ast.List, ast.Tuple)):
         return bool(node.elts) and all(is_number(w, e, seen) for e in node.elts)
+    if isinstance(node, (ast.ListComp, ast.GeneratorExp)):  # of other items names are of another scope
+        return isinstance(node.elt, ast.Call) and gives_number(w, node.elt)
     if isinstance(node, ast.BinOp):
         return is_number(w, node.left, seen) and is_number(w, node.right, seen)
     if isinstance(node, ast.IfExp):
@@ -51,8 +56,63 @@ def is_number(w: Any, node: Any, seen: frozenset = frozenset()) -> bool:
     if isinstance(node, ast.Subscript):
         return w.gives_dims(node.value)
     if isinstance(node, ast.Call):
-        return w.static(node.func)[1] in (len, float, int, bool) and w.static(node.func)[0]
+        return gives_number(w, node)
     return isinstance(node, ast.Attribute) and node.attr in ("ndim", "size") or w.gives_dims(node)
+
+
+def gives_number(w: Any, node: ast.Call) -> bool:
+    """Whether a call gives a number of Python: of such a class, of a function of math, round(x), x.item()."""
+    known, f = w.static(node.func)
+    if not known:
+        return isinstance(node.func, ast.Attribute) and node.func.attr == "item" and not node.args
+    return f in (len, float, int, bool) or f is round and len(node.args) == 1 or isinstance(f, types.BuiltinFunctionType) and module_of(f) == "math"
+
+
+def is_truth_of_numbers(w: Any, node: Any) -> bool:
+    """Whether an expression is True or False of Python, which is 1 or 0 beside a number: a comparison of arrays is an array."""
+    if isinstance(node, ast.Compare):
+        return all(is_number(w, s) for s in (node.left, *node.comparators))
+    return type(w.static(node)[1]) is bool or isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+
+
+def factor(w: Any, node: Any, other: Any) -> str:
+    """A side of an arithmetic operation: a truth value beside a number of Python is an integer."""
+    text = w.expr(node)
+    return f"Cast({text}, dtype=int)" if is_truth_of_numbers(w, node) and is_number(w, other) and not is_truth_of_numbers(w, other) else text
+
+
+def is_inverse(w: Any, node: ast.BinOp) -> bool:
+    """Whether a power is of a number of Python by a known negative integer."""
+    known, x = w.static(node.right)
+    return known and type(x) is int and x < 0 and is_number(w, node.left)
+
+
+def takes_numbers(c: Any) -> bool:
+    """Whether a call is of a function of math or cmath that takes numbers of Python and gives one, of their class."""
+    return not c.kw and (module_of(c.f) == "math" and c.f.__name__ in _OF_FLOATS or module_of(c.f) == "cmath")
+
+
+def of_class(kind: type, node: Any) -> ast.Call:
+    """float(x), whatever the name float is bound to."""
+    return ast.fix_missing_locations(ast.copy_location(ast.Call(ast.Constant(kind), [node], []), node))
+
+
+def as_float(node: Any) -> ast.Call:
+    return of_class(float, node)
+
+
+def of_numbers(w: Any, c: Any, found: Any, emit: Callable) -> str:
+    """An operation in place of a function of math or cmath: of doubles, as they compute. A float that it gives has no type."""
+    kind = complex if module_of(c.f) == "cmath" else float
+    args = [of_class(kind, a) for a in c.args]
+    text = emit(w, type(c)(ast.copy_location(ast.Call(c.node.func, args, []), c.node), found, True))
+    return text if kind is complex and c.f.__name__ != "phase" else f"Cast{w.mark(c.node)}({text}, dtype=float)"
+
+
+def log_of_base(c: Any) -> ast.BinOp:
+    """math.log(x, b), which Python too computes by two logarithms."""
+    of_x, of_base = (ast.Call(ast.Constant(c.f), [a], []) for a in c.args)
+    return ast.fix_missing_locations(ast.copy_location(ast.BinOp(of_x, ast.Div(), of_base), c.node))
 
 
 def is_weak(s: Any) -> bool:

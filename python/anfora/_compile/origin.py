@@ -12,6 +12,7 @@ import types
 from typing import Any
 
 from .._errors import CompileError, Finding
+from .bases import with_bases
 from .names import position
 
 _PARSED: dict[str, tuple[tuple, ast.Module]] = {}
@@ -96,7 +97,7 @@ def source_of(fn: types.FunctionType) -> tuple[Any, str]:
         if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
             first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
             if first == code.co_firstlineno:
-                return node, file
+                return with_bases(fn, node, source_of), file
         elif isinstance(node, ast.Lambda) and code.co_name == "<lambda>" and node.lineno == code.co_firstlineno:
             found.append(node)
     # several in one line, or one in another: the innermost that all the code is within

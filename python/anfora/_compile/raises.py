@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import ast
+import operator
 import re
 import string
 from typing import Any
 
 from .explain import CLOSE, OPEN
 from .known import Part, Said, is_structure
+from .numbers import is_number
 from .static import static_text
 
 
@@ -22,6 +24,10 @@ def type_named(node: Any) -> Any:
     for name in reversed(TYPES):
         made = ast.IfExp(ast.Compare(node, [ast.Eq()], [ast.Constant(name)]), ast.Constant(name), made)
     return ast.fix_missing_locations(ast.copy_location(made, node))
+
+
+_RAISING = {ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow,
+            ast.LShift: operator.lshift, ast.RShift: operator.rshift}
 
 
 class Raises(Part):
@@ -40,6 +46,27 @@ class Raises(Part):
         self.shown = []
         why = static_text(self, node, self.raised(node.exc))
         return f"{self.shown_values(indent)}{indent}{self.mark(node)}assert(false, {why})\n{indent}while true {{ }}\n"
+
+    def raising(self, node: Any, error: Exception, text: str) -> str:
+        """An expression that raises where it is reached, with the text of its value for the type."""
+        self.noted(type(error))
+        why = static_text(self, node, f"{type(error).__name__}: {error}")
+        return f"(fn () {{ {self.mark(node)}assert(false, {why}); {text} }})()"
+
+    def arithmetic_error(self, node: ast.BinOp) -> Exception | None:
+        """What an operation of numbers of Python raises, if that is known: 1 << -1, or n / 0. Of an array a division by 0 gives inf or nan."""
+        known, right = self.static(node.right)
+        if not known or type(node.op) not in _RAISING or type(right) not in (int, float, bool) or right > 0:
+            return None
+        known, left = self.static(node.left)
+        if not known and right == 0 and type(node.op) in (ast.Div, ast.FloorDiv, ast.Mod) and is_number(self, node.left):
+            left = 1.0
+        if type(left) not in (int, float, bool):
+            return None
+        try:
+            return _RAISING[type(node.op)](left, right)
+        except (ArithmeticError, ValueError) as error:
+            return error
 
     def shown_values(self, indent: str) -> str:
         """Statements that print the values of a message, in a program that explains."""

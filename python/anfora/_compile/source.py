@@ -41,6 +41,7 @@ from .masks import Masked
 from .match import Matching, at, has_named, named_within
 from .names import local_names
 from .nested import with_nested
+from .numbers import factor, is_inverse
 from .sugar import plainer
 from .static import Call, call_source, emit_call, hyper_mapped, static_text
 from .origin import source_of
@@ -50,6 +51,7 @@ from .raises import Raises
 from .sequences import Sequences
 from .stores import Stores, whole_position
 from .truths import Truths
+from .unread import Unread
 from .various import Various, takes_any
 from .windows import Windowed
 from .windows import call as library_call
@@ -60,6 +62,7 @@ _BINARY = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
     ast.MatMult: "@", ast.LShift: "<<", ast.RShift: ">>", ast.BitOr: "|", ast.BitXor: "^", ast.BitAnd: "&",
 }
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 _COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 _PROPERTIES = {"T": "Transpose", "real": "Real", "imag": "Imag"}  # of arrays
 _UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~", ast.Not: "not "}
@@ -97,7 +100,7 @@ def makes_one_of(target: Any, value: Any) -> bool:
         all(isinstance(t, ast.Name) for t in target.elts) and any(makes_apart(v, target) for v in value.elts)
 
 
-class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various, Printed, Iterables):
+class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various, Printed, Iterables, Unread):
     """Writes one outermost function and those within it."""
 
     def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
@@ -128,6 +131,7 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
         self.grids: dict[tuple, tuple[int, Any]] = {}  # by function and name: how many dims such a list has
         self.shown: list = []     # values in the current message
         self.unused: Any = None  # the expression that a statement is
+        self.read_in: dict[int, tuple] = {}  # by function: names that it reads, and those that it binds more than once
         self.in_loops: dict[int, tuple[Any, set[str]]] = {}  # by function: names that its loops change
         self.assigned = {}
         self.stores_of: dict[int, tuple[Any, Any]] = {}  # by function: how often it binds each name
@@ -203,6 +207,8 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
         known, x = self.static(node)
         if known and isinstance(x, (str, tuple, int, float)):
             return static_text(self, node, x)
+        if isinstance(error := self.arithmetic_error(node), Exception):
+            return self.raising(node, error, f"{self.expr(node.left)} * {1 if isinstance(node.op, (ast.LShift, ast.RShift)) else 1.0}")
         if isinstance(node.op, ast.Div):  # as Python divides: a large integer is the number nearest to it
             large = [self.large(e) for e in sides]
             if any(large):
@@ -218,6 +224,8 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
         own = self.own_operator(node, node.left, METHODS_OF.get(type(node.op), ""), [node.right])
         if own is not None:
             return own
+        if isinstance(node.op, ast.Pow) and is_inverse(self, node):  # 2 ** -1 of Python is a float, and of an array an error
+            return f"(Cast({self.expr(node.left)}, dtype=float) {self.mark(node)}** {self.expr(node.right)})"
         times = self.repeated(node)
         if times is not None:
             t = self.fresh()
@@ -229,7 +237,8 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
             return f"TupleConcat({self.looked_at(node.left)}, {self.looked_at(node.right)})"
         if isinstance(node.op, ast.Add) and all(map(self.is_truth, sides)):
             return self.truths_added(node)
-        return f"({self.expr(node.left)} {self.mark(node)}{_BINARY[type(node.op)]} {self.expr(node.right)})"
+        left, right = (factor(self, a, b) if isinstance(node.op, _ARITHMETIC) else self.expr(a) for a, b in (sides, sides[::-1]))
+        return f"({left} {self.mark(node)}{_BINARY[type(node.op)]} {right})"
 
     def no_list_of_rows(self, node: ast.BinOp) -> None:
         """xs + ys and xs * 2 make longer lists in Python; of a list that a loop filled, an array, they would add and multiply."""
@@ -519,7 +528,7 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
         text = method(node, indent)
         before += "".join(self.before)
         self.before, self.indent = outer
-        return before + text
+        return before + text + self.after_unread(node, text, indent)
 
     def stmt_With(self, node: ast.With, indent: str) -> str:
         """Contexts that change no value: their body alone."""
@@ -543,7 +552,7 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
             return changed
         grows = self.grow(node.value, indent)
         self.unused = node.value
-        return grows if grows is not None else f"{indent}{self.expr(node.value)}\n"
+        return grows if grows is not None else self.stands_alone(node.value, indent)
 
     def stmt_Import(self, node: ast.Import, _indent: str) -> str:
         for a in node.names:

@@ -4,8 +4,11 @@ calls of them."""
 from __future__ import annotations
 
 import ast
+import cmath
+import collections
 import functools
 import inspect
+import math
 import os
 import types
 from typing import Any, Callable
@@ -165,6 +168,10 @@ def _emit_call(w: Any, c: Call) -> str:
     found = f if isinstance(f, Op) else counterpart(f)
     if found is not None and not hasattr(found, "_emit_call") and not isinstance(found, Op):  # of what is known
         return static_text(w, c.node, w.static(c.node)[1])
+    if f in (math.log, cmath.log) and len(c.args) == 2:
+        return w.expr(numbers.log_of_base(c))
+    if found is not None and numbers.takes_numbers(c):
+        return numbers.of_numbers(w, c, found, _emit_call)
     if found is not None:
         renamed = ARGUMENTS.get(module_of(f).split(".")[0], {})
         c.kw = {renamed.get(k, k): v for k, v in c.kw.items()}
@@ -276,6 +283,10 @@ def _no_counterpart(w: Any, node: Any, f: Any) -> str:
         hint = "use anfora.random with a key: random numbers of a compiled function come from its arguments"
     elif of == "time":
         hint = "take the time outside, and give it as an argument"
+    elif f is collections.deque:
+        hint = "a queue is an array and two numbers: queue[last] = x; last += 1; then x = queue[first]; first += 1"
+    elif name == "numpy.vectorize":
+        hint = "make it outside of the compiled function, or write vmap(f)(x)"
     return w.refuse(node, f"{name} cannot be called in a compiled function", hint)
 
 
@@ -688,7 +699,8 @@ def _method(w: Any, c: Call, node: ast.Attribute) -> str:
     if name in ("copy", "block_until_ready") and not c.args:
         return w.expr(node.value)
     if name == "item" and not c.args:
-        return w.scalar(node.value)
+        from .._library.composed import HELPERS
+        return HELPERS["item"]._emit_call(w, w.applied(c.node, [node.value], {}))
     if name in ELSEWHERE and (w.like(node.value) is None or w.like(node.value).kind in ("leaf", "any")):
         w.refuse(c.node, f"arrays have no method {name} here", ELSEWHERE[name])
     if name in CHANGES:

@@ -6,6 +6,7 @@
     for i, j in combinations(range(n), 2): ...   the same, of range(n) and range(i + 1, n)
     pairwise(x)                                 zip(x, x[1:])
     list(range(len(x)))                         [i for i in range(len(x))]
+    list(range(3))                              [0, 1, 2]
     reversed(range(a, b))                       range(b - 1, a - 1, -1)
     x in {1, 2}                                 x in (1, 2)
     v = x[mask]                                 m = x[mask].mean()
@@ -37,6 +38,7 @@ from .names import around, bound_names, own_breaks, own_jumps, read_names
 from .nonlocals import without_nonlocals
 from .peeled import Peeled, has_unbound
 
+MOST_WRITTEN = 64  # items of list(range(n)) that are written out
 _COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
 
 
@@ -72,6 +74,8 @@ class _Sugar(ast.NodeTransformer):
         if self.is_call(node, builtins.list) and len(node.args) == 1 and not node.keywords and self.is_call(node.args[0], builtins.range) and \
                 any(map(self.is_size, node.args[0].args)):
             return self.made(self.listed(node.args[0]), node)
+        if self.is_call(node, builtins.list) and len(node.args) == 1 and not node.keywords and (items := self.written_range(node.args[0])):
+            return self.made(ast.List([ast.Constant(i) for i in items], ast.Load()), node)
         if not self.is_call(node, builtins.reversed) or len(node.args) != 1 or node.keywords or not self.is_call(node.args[0], builtins.range):
             return node
         of: Any = node.args[0]
@@ -159,6 +163,14 @@ class _Sugar(ast.NodeTransformer):
     def read_outside(self, names: set[str], loop: ast.For) -> bool:
         inside = {id(n) for n in ast.walk(loop)}
         return any(isinstance(n, ast.Name) and n.id in names and isinstance(n.ctx, ast.Load) and id(n) not in inside for n in ast.walk(self.function))
+
+    def written_range(self, node: Any) -> range | None:
+        """A range of a few numbers that stand there: list(range(3)) is [0, 1, 2]."""
+        if not self.is_call(node, builtins.range) or node.keywords or not 1 <= len(node.args) <= 3 or \
+                not all(isinstance(a, ast.Constant) and type(a.value) is int for a in node.args) or len(node.args) == 3 and node.args[2].value == 0:
+            return None
+        found = range(*(a.value for a in node.args))
+        return found if len(found) <= MOST_WRITTEN else None
 
     def visit_For(self, node: ast.For) -> Any:
         self.generic_visit(node)

@@ -917,6 +917,18 @@ def element_kind(x, /):
     return len(KINDS)
 
 
+@helper
+def item(x, /):
+    """x.item(): a number of Python of the kind of x."""
+    for name in KINDS[3]:
+        if x.dtype == name:
+            return float(x)
+    for name in KINDS[1] + KINDS[2]:
+        if x.dtype == name:
+            return int(x)
+    return op.reshape(x, ())
+
+
 @Known
 def ten_to(n: int) -> float:
     """A power of ten."""

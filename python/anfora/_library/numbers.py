@@ -1,61 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of Python's `math` that differ from NumPy's of the same name: floats come out where integers go in, and integers
-that have no 64 bits are refused."""
+"""Functions of Python's `math` that NumPy has not, or with other arguments. Integers that have no 64 bits are refused."""
 from __future__ import annotations
 
 import math
 
 from .._ops import op
-from .arrays import nextafter
-from .composed import as_floats, helper, signbit
+from .composed import helper, signbit
 from .numeric import gcd, lcm
 
 GREATEST = 2 ** 63 - 1
 
 
 @helper
-def math_pow(x, y, /):
-    """x to the power of y, a float."""
-    return as_floats(x) ** as_floats(y)
-
-
-@helper
-def math_fmod(x, y, /):
-    """What is left of x with its sign, a float."""
-    return op.fmod(as_floats(x), as_floats(y))
-
-
-@helper
 def math_remainder(x, y, /):
     """What is left of x without the nearest multiple of y, the even one of two; it is exact."""
-    by = op.abs(as_floats(y))
-    r = op.fmod(op.abs(as_floats(x)), by + by)
+    by = op.abs(y)
+    r = op.fmod(op.abs(x), by + by)
     once = r - by
     r = op.where(r > by / 2, op.where(once >= by / 2, once - by, once), r)
-    return op.where(signbit(as_floats(x)), -r, r)
+    return op.where(signbit(x), -r, r)
 
 
 @helper
 def math_hypot(*coordinates):
     """The length of a vector of any number of coordinates."""
-    length = 0.0
-    for c in coordinates:
-        length = op.hypot(length, as_floats(c))
+    if len(coordinates) == 1:
+        return op.abs(coordinates[0])
+    length = coordinates[0]
+    for c in coordinates[1:]:
+        length = op.hypot(length, c)
     return length
-
-
-@helper
-def math_log(x, base=None, /):
-    """The logarithm, natural or to a base."""
-    if base is None:
-        return op.log(x)
-    return op.log(x) / op.log(base)
-
-
-@helper
-def math_nextafter(x, y, /):
-    """The float that follows x on the way to y."""
-    return nextafter(as_floats(x), as_floats(y))
 
 
 @helper

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values that nothing reads: Python computes them, so what raises there is an error, and no code remains of the others."""
+import anfora
+import anfora.numpy as anp
+import numpy as np
+
+X = np.arange(3.0)
+
+
+def add(a, b):
+    return a + b
+
+
+def method(x):
+    x.nope(1)
+    return x
+
+
+def attribute(x):
+    y = x.nope
+    return x
+
+
+def index(x):
+    x[7]
+    return x
+
+
+def shapes(x):
+    x + np.ones(5)
+    return x
+
+
+def axis(x):
+    np.sum(x, axis=3)
+    return x
+
+
+def reshaped(x):
+    y = x.reshape(7)
+    return x
+
+
+def text_and_number(x):
+    "s" + 1
+    return x
+
+
+def length(x):
+    len(5)
+    return x
+
+
+def argument(x):
+    def first(u, v):
+        return u
+    first(x, x[7])
+    return x
+
+
+def comprehension(x):
+    y = [v.nope for v in x]
+    return x
+
+
+def overwritten(x):
+    y = x[7]
+    y = x[1]
+    return y
+
+
+def several(x):
+    y, z = x[7], 2
+    return x * z
+
+
+def both(x):
+    y = z = x[7]
+    return x
+
+
+def added(x):
+    y = 1.0
+    y += x[7]
+    return x
+
+
+def items(x):
+    y = np.zeros(3)
+    y[1] = 2
+    y[7] = 1
+    return x
+
+
+def listed(x):
+    y = []
+    y.append(x[7])
+    return x
+
+
+def listed_in_a_loop(x):
+    y = []
+    for _ in range(3):
+        y.append(x[7])
+    return x
+
+
+def in_a_loop(x):
+    for i in range(3):
+        x[i] @ x
+    return x
+
+
+def within(x):
+    def g(v):
+        t = v[7]
+        return v
+    return g(x)
+
+
+def divided(x):
+    y = 1 / 0
+    return x
+
+
+def deleted(x):
+    del y
+    return x
+
+
+RAISE = (method, attribute, index, shapes, axis, reshaped, text_and_number, length, argument, comprehension, overwritten, several, both, added, items, listed,
+         listed_in_a_loop, in_a_loop, within, divided, deleted)
+
+
+def test_what_raises_is_an_error_at_its_line():
+    for f in RAISE:
+        for g in (f, anfora.jit(f, backend="interp")):
+            try:
+                g(X)
+            except anfora.AnforaError as e:
+                first = f.__code__.co_firstlineno
+                assert e.findings[0].file == __file__ and first < e.findings[0].line < first + 5, e
+            except Exception:
+                assert g is f
+                continue
+            else:
+                raise AssertionError(f.__name__)
+
+
+def ways(x):
+    if x.shape[0] == 3:
+        return x
+    x.nope(1)
+    return x[7]
+
+
+def in_its_branch(x):
+    return x if x[0] == 0 else x * (1 // 0)
+
+
+def chosen(x, how="sum"):
+    if how == "max":
+        y = x.nope
+    return np.sum(x)
+
+
+def test_what_is_not_reached_does_not_raise():
+    for f in (ways, in_its_branch, chosen):
+        assert np.array_equal(anfora.jit(f)(X), f(X))
+
+
+def test_divisions_of_numbers_by_zero():
+    def number(x):
+        return x * (float(x[0]) / 0)
+
+    def whole(x):
+        n = 0
+        return x + 5 % n
+
+    for f, kind in ((number, ZeroDivisionError), (whole, ZeroDivisionError), (lambda x: x * 0.0 ** -1, ZeroDivisionError), (lambda x: x * (1 << -1), ValueError),
+                    (lambda x: x + int("abc"), ValueError)):
+        try:
+            anfora.jit(f)(X)
+        except kind as e:
+            assert isinstance(e, anfora.AnforaError) and "cases_unread.py" in str(e)
+        else:
+            raise AssertionError(f.__name__)
+    with np.errstate(all="ignore"):
+        assert np.array_equal(anfora.jit(lambda x: x / 0)(X), X / 0, equal_nan=True)
+
+
+def loss(x):
+    total, rest = np.sum(x * x), np.exp(x) @ np.ones((3, 3))
+    np.sin(x)
+    unread = rest
+    return total
+
+
+def test_no_code_remains():
+    """Derivatives and batches are those of the function without what nothing reads."""
+    assert np.array_equal(anfora.grad(loss)(X), 2 * X)
+    assert np.array_equal(anfora.vmap(anfora.grad(loss))(np.ones((2, 3))), 2 * np.ones((2, 3)))
+    f = anfora.jit(lambda x: anp.tanh(x @ np.ones((3, 2))))
+
+    @anfora.jit
+    def g(x):
+        n, d = x.shape
+        h = x @ np.ones((3, 2))
+        np.exp(h)
+        unread = np.sum(h)
+        return anp.tanh(h)
+    for n in range(1, 20):
+        assert np.array_equal(f(np.ones((n, 3))), g(np.ones((n, 3))))
+    assert f.explain().splitlines()[0] == g.explain().splitlines()[0]  # a code for any number of rows
