@@ -156,11 +156,11 @@ class _Stops(torch.overrides.TorchFunctionMode):
         check = check_of(func)
         if check is not None:
             check(*args, **(kwargs or {}))
+        if func == torch.Tensor.data.__set__:
+            return self.give_memory(*args)
         run = functools.partial(self.known.run, func)
         if self.own:
             return run(args, kwargs or {})
-        if func == torch.Tensor.data.__set__:
-            return self.give_memory(*args)
         in_place = name in INDEXED or (name.endswith("_") and not name.endswith("__") and name not in FLAGS)
         before = args[0].clone() if in_place and not torch.is_grad_enabled() and _is_real(args[0]) else None
         detached = [(x, x._version) for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor) and any(_same_memory(x, v) for v in self.views)]
@@ -865,6 +865,7 @@ class Step:
         few = sum(bool(code.reads) for code in codes) < FEW
         begun = start_state(self.optimizer) if self.gathered + 1 == self.accumulate else []
         held = [(self.optimizer.state[p], dict(self.optimizer.state[p])) for p in self.params]
+        again = False
         try:
             code = self._made(batch, moving, begun, few)
             if code.begun:
@@ -877,13 +878,14 @@ class Step:
             if not isinstance(e, _Writes):
                 raise
             self.kept.update(e.names)
+            again = True
         finally:
             if not codes:
                 del self.codes[key, fixed]
             for p in self.params:  # as eager's optimizer has none where it keeps nothing
                 if p in self.optimizer.state and not self.optimizer.state[p]:
                     del self.optimizer.state[p]
-        return codes[-1] if codes else self.code(batch)
+        return self.code(batch) if again else codes[-1]
 
     def _made(self, batch: tuple, moving: dict, begun: list, few: bool) -> _Code:
         """A new program; if there are many already, one that is for any number of true elements in masks."""
