@@ -536,30 +536,36 @@ def test_steps_for_hosts_in_c():
     include = os.path.join(os.path.dirname(__file__), "../../include")
     if not shutil.which("cc") or not runtimes:
         raise Skip("there is no C compiler, or no runtime library in the build")
-    model = nn.Linear(3, 1).double()
-    start = [p.detach().clone() for p in model.parameters()]
-    step = at.compile_step(model, nn.functional.mse_loss, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
-    x, y = torch.randn(4, 3).double(), torch.randn(4, 1).double()
-    with tempfile.TemporaryDirectory() as folder:
-        header, object_ = at.export_step(step, (x, y), folder, "line")
-        main = os.path.join(folder, "main.c")
-        with open(main, "w", encoding="utf-8") as f:
-            f.write('#include <string.h>\n#include "line.h"\n'
-                    "double run(const double *x, const double *y, double *w, double *b) {\n"
-                    "  static line_state s;\n  line_out out;\n"
-                    "  memcpy(s.p_weight, w, sizeof s.p_weight), memcpy(s.p_bias, b, sizeof s.p_bias);\n"
-                    "  if (line_run(0, &s, x, y, 0.1, &out) != ANF_OK) return -1;\n"
-                    "  memcpy(w, s.p_weight, sizeof s.p_weight), memcpy(b, s.p_bias, sizeof s.p_bias);\n"
-                    "  return out.out;\n}\n")
-        library = os.path.join(folder, "line.so")
-        subprocess.run(["cc", "-shared", "-fPIC", "-I", include, main, object_, "-o", library, runtimes[0],
-                        "-Wl,-rpath," + os.path.dirname(runtimes[0]), "-lm"], check=True)
-        run = ctypes.CDLL(library).run
-        run.restype = ctypes.c_double
-        losses = [run(*(ctypes.c_void_p(t.data_ptr()) for t in (x, y, *start))) for _ in range(3)]
-    assert losses == [step(x, y) for _ in range(3)]
-    for p, q in zip(start, model.parameters()):
-        assert torch.equal(p, q)
+    for scaler, state, scale in ((None, "", "0"), (torch.amp.GradScaler("cpu", init_scale=4.0, growth_interval=2), "= {.scaler_scale = 4}", "s.scaler_scale")):
+        model = nn.Linear(3, 1).double()
+        start = [p.detach().clone() for p in model.parameters()]
+        step = at.compile_step(model, nn.functional.mse_loss, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), scaler=scaler)
+        x, y = torch.randn(4, 4, 3).double(), torch.randn(4, 1).double()
+        if scaler:
+            x[1, 0, 0] = float("inf")  # a step that is left out
+        with tempfile.TemporaryDirectory() as folder:
+            header, object_ = at.export_step(step, (x[0], y), folder, "line")
+            main = os.path.join(folder, "main.c")
+            with open(main, "w", encoding="utf-8") as f:
+                f.write('#include <string.h>\n#include "line.h"\n'
+                        f"static line_state s{state};\n"
+                        f"double scale(void) {{ return {scale}; }}\n"
+                        "double run(const double *x, const double *y, double *w, double *b) {\n"
+                        "  line_out out;\n"
+                        "  memcpy(s.p_weight, w, sizeof s.p_weight), memcpy(s.p_bias, b, sizeof s.p_bias);\n"
+                        "  if (line_run(0, &s, x, y, 0.1, &out) != ANF_OK) return -1;\n"
+                        "  memcpy(w, s.p_weight, sizeof s.p_weight), memcpy(b, s.p_bias, sizeof s.p_bias);\n"
+                        "  return out.out;\n}\n")
+            library = os.path.join(folder, "line.so")
+            subprocess.run(["cc", "-shared", "-fPIC", "-I", include, main, object_, "-o", library, runtimes[0],
+                            "-Wl,-rpath," + os.path.dirname(runtimes[0]), "-lm"], check=True)
+            compiled = ctypes.CDLL(library)
+            compiled.run.restype = compiled.scale.restype = ctypes.c_double
+            losses = [compiled.run(*(ctypes.c_void_p(t.data_ptr()) for t in (one, y, *start))) for one in x]
+        assert losses == [step(one, y) for one in x]
+        for p, q in zip(start, model.parameters()):
+            assert torch.equal(p, q) and torch.isfinite(p).all()
+        assert compiled.scale() == (scaler.get_scale() if scaler else 0)
 
 
 def test_heads_that_share_keys():

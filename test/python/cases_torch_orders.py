@@ -101,6 +101,21 @@ def test_checkpoints_that_drop():
     assert not at.fallbacks
 
 
+def test_checkpoints_of_batch_norm():
+    """The running statistics move once, as in all backends of PyTorch; eager's second pass moves them again."""
+    need_torch()
+    from torch.utils.checkpoint import checkpoint
+    net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Tanh()).double()
+    x, found, before = torch.randn(5, 4).double(), [], {k: v.clone() for k, v in net.state_dict().items()}
+    for f in (net, compiled(lambda x: checkpoint(net, x, use_reentrant=False))):
+        net.load_state_dict(before)
+        net.zero_grad()
+        f(x).square().sum().backward()
+        found.append([*(p.grad.clone() for p in net.parameters()), *(b.clone() for b in net.buffers())])
+    for a, b in zip(*found):
+        close(a, b)
+
+
 def test_ops_that_are_taken_apart():
     need_torch()
     from torch.nn import functional

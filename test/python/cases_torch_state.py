@@ -195,11 +195,57 @@ def test_arguments_that_a_step_cannot_write_are_refused():
 
     class Grows(nn.Linear):
         def forward(self, x):
-            self.weight.add_(1)
+            with torch.no_grad():
+                self.weight.add_(1)
             return super().forward(x)
     grows = Grows(3, 3)
-    grows.weight.requires_grad_(False)
-    raises(CompileError, "writes its parameter weight", at.compile_step(grows, F.mse_loss, torch.optim.SGD([grows.bias], lr=0.1)), x, x.clone())
+    raises(CompileError, "writes its parameter weight", at.compile_step(grows, F.mse_loss, torch.optim.SGD(grows.parameters(), lr=0.1)), x, x.clone())
+
+
+if HAS_TORCH:
+    class Followed(nn.Module):
+        """Weights that follow the trained ones, in the ways that models write them."""
+
+        def __init__(self, how):
+            super().__init__()
+            self.trained, self.slow, self.how = nn.Linear(3, 2), nn.Linear(3, 2).requires_grad_(False), how
+            self.register_buffer("sum", torch.zeros(2))
+
+        def forward(self, x):
+            with torch.no_grad():
+                for fast, slow in zip(self.trained.parameters(), self.slow.parameters()):
+                    self.how(fast, slow)
+                before = self.sum.detach()
+                self.sum.data = before * 0.9 + self.slow(x).mean(0)
+                self.sum.data.mul_(0.5)
+                self.sum.detach()[:1].add_(1)
+            return self.trained(x) * (self.slow(x) + self.sum - before)
+
+    def gives(fast, slow):
+        slow.data = slow.data * 0.9 + fast.data * 0.1
+
+    def in_place(fast, slow):
+        slow.data.mul_(0.9).add_(fast.data, alpha=0.1)
+
+
+def test_models_write_parameters_that_are_not_trained():
+    need_torch()
+    for how in (gives, in_place, lambda fast, slow: slow.lerp_(fast, 0.1), lambda fast, slow: slow.copy_(slow + fast)):
+        same_changes(lambda how=how: Followed(how), lambda m, i: None)
+    for word, how in (("memory of another", lambda fast, slow: setattr(slow, "data", fast.data)),
+                      ("memory of another", lambda fast, slow: setattr(slow, "data", fast.data[:1])),
+                      ("no buffer", lambda fast, slow: setattr(fast, "data", slow.data * 2)),
+                      ("detached tensor", lambda fast, slow: fast.data[0].mul_(2)),
+                      ("detached tensor", lambda fast, slow: torch.mul(fast.data, 2, out=fast.data)),
+                      ("detached tensor", lambda fast, slow: torch._foreach_mul_([fast.data], 2))):
+        m = Followed(how)
+        raises(CompileError, word, at.compile_step(m, F.mse_loss, torch.optim.SGD(m.parameters(), lr=0.1)), torch.ones(4, 3), torch.ones(4, 2))
+
+
+def test_steps_of_models_with_statistics_of_instances():
+    need_torch()
+    same_changes(lambda: nn.Sequential(nn.Unflatten(1, (1, 3)), nn.InstanceNorm1d(1, affine=True, track_running_stats=True), nn.Flatten(), nn.Linear(3, 2)),
+                 lambda m, i: m.train(i != 1), 4)
 
 
 def test_steps_count_as_writes():

@@ -191,6 +191,25 @@ def test_numbers_that_a_type_does_not_hold():
     assert said.getvalue().count("300 is no u8") + said.getvalue().count("300.0 is no u8") == 5, said.getvalue()
 
 
+def test_types_that_eager_refuses():
+    need_torch()
+    f, d, i = torch.ones(3, 3), torch.ones(3, 3).double(), torch.ones(3, 3, dtype=torch.int64)
+    with contextlib.redirect_stderr(io.StringIO()):
+        for g, *xs in ((lambda x, y: x @ y, d, f), (lambda x, y: F.linear(x, y, y[0]), i, f), (lambda x, y: F.conv1d(x[None], y[None]), f, d),
+                       (lambda x, y: x.index_add(0, torch.tensor([0]), y[:1]), f, d), (lambda x, y: x.index_put((torch.tensor([0]),), y[0]), f, i),
+                       (lambda x, y: F.layer_norm(x, (3,), y[0]), d, f), (lambda x, y: F.batch_norm(x, y[0], y[1]), f, d),
+                       (lambda x, y: x.softmax(0) + y, i, f), (lambda x, y: x.index_select(0, y[0]), f, f), (lambda x, y: torch.lerp(x, x, 0.5) + y, i, f)):
+            torch._dynamo.reset()
+            for run in (g, torch.compile(g, backend="anfora")):
+                try:
+                    run(*xs)
+                    raise AssertionError(f"nothing was raised for {g.__code__.co_firstlineno}")
+                except RuntimeError:
+                    pass
+    half = torch.randn(2, 3).bfloat16()
+    close(F.layer_norm(half, (3,), f[0], f[1]), torch.compile(lambda x, w: F.layer_norm(x, (3,), w[0], w[1]), backend="anfora")(half, f), 2e-2)
+
+
 def test_outputs_share_memory():
     need_torch()
     x, table = torch.randn(4, 6).double(), {}

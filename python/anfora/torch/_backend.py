@@ -349,11 +349,31 @@ def _without_sums(graph: torch.fx.Graph) -> None:
     graph.eliminate_dead_code()
 
 
+def _without_statistics(graph: torch.fx.Graph) -> None:
+    """Batch norm in a checkpoint: what is computed again for the backward pass does not read the running statistics, which the forward pass has
+    written by then."""
+    functional, alone = aten._native_batch_norm_legit_functional.default, aten._native_batch_norm_legit.no_stats
+    for n in graph.find_nodes(op="call_function", target=functional):
+        input, weight, bias, _, _, training, *more = n.args
+        if not training or "recompute" not in n.meta:
+            continue
+        with graph.inserting_before(n):
+            again = graph.call_function(alone, (input, weight, bias, True, *more))
+        again.meta = {**n.meta, "val": n.meta["val"][:3]}
+        del n.meta["recompute"]
+        for item in list(n.users):
+            if item.args[1] < 3:
+                item.replace_input_with(n, again)
+            else:
+                item.meta.pop("recompute", None)
+
+
 def partition(joint: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
     from functorch.compile import min_cut_rematerialization_partition
     if joint.graph.find_nodes(op="call_function", target=flash_backward):
         _without_sums(joint.graph)
-        joint.recompile()
+    _without_statistics(joint.graph)
+    joint.recompile()
     return min_cut_rematerialization_partition(joint, inputs, **options)
 
 
@@ -367,6 +387,11 @@ def _options(options: dict | None) -> dict:
     return {**known, **(options or {})}
 
 
+def _gives_memory(gm: torch.fx.GraphModule) -> bool:
+    """Whether a graph gives a tensor another's memory (`p.data = x`): PyTorch then wants such a write, and all others, in the graph."""
+    return any(n.target in ("set_", torch.Tensor.set_, aten.shallow_copy_data_, aten.shallow_copy_data_.default) for n in gm.graph.nodes)
+
+
 def backend(gm: torch.fx.GraphModule, example_inputs: list, *, options: dict | None = None, **more: Any) -> Callable:
     """What torch.compile calls with a graph that it captured."""
     from functorch.compile import make_boxed_func
@@ -378,5 +403,5 @@ def backend(gm: torch.fx.GraphModule, example_inputs: list, *, options: dict | N
     gm = with_checks(gm)
     compiled = aot_autograd(fw_compiler=compiler("forward"), bw_compiler=compiler("backward"), inference_compiler=compiler("inference"),
                             decompositions=decompositions(), partition_fn=partition,
-                            keep_inference_input_mutations=False)
+                            keep_inference_input_mutations=_gives_memory(gm))
     return Orders(gm, compiled(gm, example_inputs), compiled) if orders else compiled(gm, example_inputs)

@@ -390,7 +390,7 @@ class Writer:
             self.given(node)
 
     def call_function(self, node: Any) -> None:
-        from ._table import RANDOM, row_of
+        from ._table import RANDOM, refuse_types, row_of
         if node.target is operator.getitem:
             if self.env[node.args[0]] is None:
                 raise Unsupported(f"its operand {node.args[0]} is not made here")
@@ -425,6 +425,7 @@ class Writer:
                 raise Unsupported("no row has it")
             self.out = self.spec(node.meta["val"])
             given = self.bound(node)
+            refuse_types(node.target._schema.name.split("::")[1], given)
             self._check_fits(given)
             self.env[node] = self._result(row(self, **given), self.out)
 

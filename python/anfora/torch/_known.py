@@ -12,6 +12,7 @@ from typing import Any, Callable
 import torch
 from torch._decomp.decompositions import one_hot
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot, set_proxy_slot
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
@@ -73,7 +74,7 @@ class _Given:
         self.place = place
 
 
-def _memory(x: torch.Tensor) -> Any:
+def memory_of(x: torch.Tensor) -> Any:
     """What tells the memory of a tensor; None for those of torch.func and others that have none."""
     try:
         return STORAGE(x)._cdata
@@ -118,15 +119,27 @@ class Known:
         """How a tensor is known; a number of the trace that is not is NONE."""
         if not isinstance(x, torch.Tensor):
             return NONE if isinstance(x, (torch.SymInt, torch.SymFloat, torch.SymBool)) else x
-        memory = _memory(x)
+        memory = memory_of(x)
         if memory is None or memory in self.written:
             return NONE
         return self.of[id(x)][1] if id(x) in self.of else NONE if isinstance(x, FakeTensor) else x
 
+    def is_given(self, x: torch.Tensor) -> bool:
+        """Whether a tensor of the trace is one of its inputs that is not trained."""
+        return isinstance(self.of.get(id(x), (None, None))[1], _Given)
+
+    def give_memory(self, x: torch.Tensor, value: torch.Tensor) -> None:
+        """x is value from now on: what is said of its memory, and the node that it is in the trace."""
+        tracer = get_proxy_mode().tracer
+        proxy = get_proxy_slot(value, tracer)
+        x.data = value
+        set_proxy_slot(x, tracer, proxy)
+        self.written.add(memory_of(value))
+
     def saw(self, func: Any, leaves: list, spec: Any, versions: list, out: Any) -> None:
         """A call of the trace, after it was made."""
         changed = [x for x, v in zip(leaves, versions) if v is not None and x._version != v]
-        self.written.update(map(_memory, changed))
+        self.written.update(map(memory_of, changed))
         results = [(i, y) for i, y in enumerate(tree_leaves(out)) if isinstance(y, torch.Tensor)]
         if changed or not results or any(word in getattr(func, "__name__", "") for word in RANDOM):
             return

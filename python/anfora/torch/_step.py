@@ -17,6 +17,7 @@ from unittest import mock
 
 import torch
 from torch._decomp.decompositions import one_hot
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils._pytree import tree_leaves
@@ -30,7 +31,7 @@ from . import _lanes as lanes
 from ._ctc import ctc_loss
 from ._decisions import OPEN, Decisions, by_data, refuse, settled
 from ._graph import DTYPES, Sizes, Writer, attribute
-from ._known import Known, captured, hold
+from ._known import Known, captured, hold, memory_of
 from . import _scaling as scaling
 from ._own import backward_passes, own_backward, reached_by
 from ._settings import Attributes, Branches, Watched, global_hooks, numbers, numbers_of_traces, others, own, put, python_draws
@@ -63,6 +64,11 @@ def _is_real(x: Any) -> bool:
     return isinstance(x, torch.Tensor) and (x.is_floating_point() or x.is_complex())
 
 
+def _same_memory(x: torch.Tensor, y: torch.Tensor) -> bool:
+    memory = memory_of(x)
+    return x is y or memory is not None and memory == memory_of(y)
+
+
 def _with_gradient_of(before: torch.Tensor, now: torch.Tensor) -> torch.Tensor:
     """The values of now with the gradient of before, which is what eager has of a tensor that is written while gradients are off."""
     zero = before - torch.ops.anfora.stop_gradient(before)
@@ -78,6 +84,7 @@ class _Stops(torch.overrides.TorchFunctionMode):
         self.known: Any = None
         self.views: list = []
         self.wanting: dict = {}  # id of a tensor to the tensor
+        self.inputs: list = []  # of the trace
         self.decisions = decisions
         self.own = 0  # > 0 in a torch.autograd.Function, whose gradient is its own
 
@@ -106,7 +113,7 @@ class _Stops(torch.overrides.TorchFunctionMode):
         if self.own:
             return out
         if torch.is_grad_enabled() and func not in DETACHING and not name.endswith("_like") and not name.startswith("new_"):
-            made = [x for x in tree_leaves(out) if _is_real(x)]
+            made = [x for x in tree_leaves(args[:1] if out is None else (out, (kwargs or {}).get("out"))) if _is_real(x)]  # None: of what writes
             if made and any(id(x) in self.wanting for x in tree_leaves((args, kwargs))):
                 self.want(made)
         return out
@@ -114,6 +121,27 @@ class _Stops(torch.overrides.TorchFunctionMode):
     def want(self, tensors: list) -> None:
         """Says of tensors that eager takes gradients through them."""
         self.wanting.update((id(x), x) for x in tensors)
+
+    def is_wanting(self, x: Any) -> bool:
+        """Whether eager takes gradients through x, or through what has its memory."""
+        return any(_same_memory(x, y) for y in self.wanting.values())
+
+    def is_untrained(self, tensors: list, out: Any) -> bool:
+        """Whether a call gives views of one of the step's inputs, which holds nothing that has a gradient: they may be written."""
+        made = [x for x in tree_leaves(out) if isinstance(x, torch.Tensor)]
+        of = next((x for x in self.inputs if tensors and _same_memory(x, tensors[0])), None)
+        return of is not None and all(_same_memory(x, of) for x in made) and not self.is_wanting(of)
+
+    def give_memory(self, x: torch.Tensor, value: torch.Tensor) -> None:
+        """x.data = value: x is another tensor from now on, in the trace as well; views of what it was stay."""
+        if not self.known.is_given(x) or self.is_wanting(x):
+            raise refuse("the model gives memory to a tensor (`.data = `) that is no buffer and no frozen parameter", "copy_ into it")
+        if value.shape != x.shape or value.dtype != x.dtype or not isinstance(value, FakeTensor) or any(_same_memory(value, y) for y in (*self.inputs, *self.views)):
+            raise refuse("the model gives a tensor (`.data = `) the memory of another of its own, or of another kind", "copy_ into it, or give a clone()")
+        if self.is_wanting(value):
+            self.views += [x, value]  # whose memory is one in eager, and may not be written here
+            value = torch.ops.anfora.stop_gradient(value)
+        self.known.give_memory(x, value)
 
     def call(self, func: Any, args: tuple, kwargs: dict | None) -> Any:
         name = getattr(func, "__name__", "")
@@ -128,20 +156,25 @@ class _Stops(torch.overrides.TorchFunctionMode):
         check = check_of(func)
         if check is not None:
             check(*args, **(kwargs or {}))
+        if func == torch.Tensor.data.__set__:
+            return self.give_memory(*args)
         run = functools.partial(self.known.run, func)
         if self.own:
             return run(args, kwargs or {})
-        in_place = name in INDEXED or func == torch.Tensor.data.__set__ or (
-            name.endswith("_") and not name.endswith("__") and name not in FLAGS)
-        if in_place and args and any(args[0] is v for v in self.views):
+        in_place = name in INDEXED or (name.endswith("_") and not name.endswith("__") and name not in FLAGS)
+        before = args[0].clone() if in_place and not torch.is_grad_enabled() and _is_real(args[0]) else None
+        detached = [(x, x._version) for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor) and any(_same_memory(x, v) for v in self.views)]
+        out = run(args, kwargs or {})
+        writes_lists = name.startswith("_foreach_") and name.endswith("_")  # whose versions a trace does not count
+        if any(x._version != version or writes_lists for x, version in detached):
             raise refuse(f"{name} writes a detached tensor in place: the tensor that it was detached from changes, too",
                          "write the tensor itself, or a clone()")
-        before = args[0].clone() if in_place and not torch.is_grad_enabled() and _is_real(args[0]) else None
-        out = run(args, kwargs or {})
         on = torch.is_grad_enabled() and name != "detach_" or name in FLAGS or func is torch._C._set_grad_enabled
         if on and func not in DETACHING:
             return out
         tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        if not in_place and self.is_untrained(tensors, out):
+            return out
         if in_place:
             if before is not None:
                 args[0].copy_(_with_gradient_of(before, args[0]))
@@ -230,6 +263,13 @@ def _lift_constants(gm: Any) -> None:
     gm.recompile()
 
 
+def _is_apart(n: Any) -> bool:
+    """Whether a node makes a tensor of its own, of which there is no view: what is written to it changes no other tensor of the graph."""
+    def is_view(m: Any) -> bool:
+        return m.op != "call_function" or getattr(m.target, "is_view", True)
+    return not is_view(n) and not any(is_view(u) for u in n.users if u.op != "output")
+
+
 def _pure(gm: Any, args: tuple, settle: Callable = lambda tensors: None) -> Any:
     """The graph without mutation: what is written in place is what it returns. `settle` says of the last argument's tensors what
     they are taken for."""
@@ -242,7 +282,7 @@ def _pure(gm: Any, args: tuple, settle: Callable = lambda tensors: None) -> Any:
             written = n.args[0]
             while written.target is torch.ops.aten.copy_.default:  # an input that is written again
                 written = written.args[0]
-            if written.op != "placeholder":
+            if written.op != "placeholder" and not _is_apart(written):
                 raise refuse(f"{n} is written in place where a value is needed")
             n.replace_all_uses_with(n.args[1])
             gm.graph.erase_node(n)
@@ -395,6 +435,13 @@ def _kept(optimizer: Any, state: dict) -> dict:
 
 # ---- the program ----
 
+class _Writes(Exception):
+    """The model writes parameters that are not trained: their names."""
+
+    def __init__(self, names: list) -> None:
+        self.names = names
+
+
 class _Part:
     """A traced graph as a function of the program."""
 
@@ -529,10 +576,12 @@ class _Code:
                     value = _call_model(step.model, step.loss, state, batch)
             finally:
                 self.written, replaced = held.undo(refuse, known)
-            changed = [x._version != v for x, v in zip((*params, *frozen, *given), versions)]
+            changed = [x._version != v or memory_of(x) in known.written for x, v in zip((*params, *frozen, *given), versions)]
             written = [n for n, c in zip((*step.names, *step.frozen), changed) if c]
-            if written:
+            if any(n in step.names for n in written):
                 raise refuse(f"the model writes its parameter {written[0]} in place", "write it outside of the step, or make it a buffer")
+            if written:
+                raise _Writes(written)
             self.writes = [i for i, c in enumerate(changed[len(params) + len(frozen):]) if c]
             if not isinstance(value, torch.Tensor) or value.dim() or not value.is_floating_point():
                 what = f"{list(value.shape)} of {value.dtype}" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"
@@ -547,6 +596,7 @@ class _Code:
 
             def first(params: list, *given: list) -> tuple:
                 nonlocal known
+                stops.inputs = [*params, *(x for of in given for x in of)]
                 known = stops.known = Known([x for of in given for x in of], [x for of in args[1:] for x in of], reading, self.counts)
                 stops.want(params)
                 with _as_eager(stops):
@@ -757,6 +807,7 @@ class Step:
         self.moving: set = set()  # settings that changed, which are inputs
         self.rewritten: set = set()  # programs after which the model has other attributes
         self.names: list = []
+        self.kept: set = set()  # names of parameters that the model writes: buffers as long as they are not trained
         self._look()
 
     def _look(self) -> None:
@@ -771,8 +822,9 @@ class Step:
             raise ValueError(f"parameter {strange[0]} of the optimizer is not one of the model")
         self.names = [names[id(p)] for p in self.params]
         mine = set(self.names)
-        self.frozen = {n: p.detach() for n, p in all_of if n not in mine}
-        self.buffers = dict(self.model.named_buffers())
+        rest = {n: p.detach() for n, p in all_of if n not in mine}
+        self.frozen = {n: p for n, p in rest.items() if n not in self.kept}
+        self.buffers = {**dict(self.model.named_buffers()), **{n: p for n, p in rest.items() if n in self.kept}}
         if trained != self.names and self.gathered:
             self.names = trained
             raise refuse("which parameters are trained changed while gradients are gathered", "change it after an update")
@@ -813,23 +865,27 @@ class Step:
         few = sum(bool(code.reads) for code in codes) < FEW
         begun = start_state(self.optimizer) if self.gathered + 1 == self.accumulate else []
         held = [(self.optimizer.state[p], dict(self.optimizer.state[p])) for p in self.params]
+        again = False
         try:
             code = self._made(batch, moving, begun, few)
             if code.begun:
                 return code  # of one step alone
             codes.append(code)
-        except BaseException:
+        except BaseException as e:
             for state, before in held:
                 for k in state.keys() - before.keys():
                     del state[k]
-            raise
+            if not isinstance(e, _Writes):
+                raise
+            self.kept.update(e.names)
+            again = True
         finally:
             if not codes:
                 del self.codes[key, fixed]
             for p in self.params:  # as eager's optimizer has none where it keeps nothing
                 if p in self.optimizer.state and not self.optimizer.state[p]:
                     del self.optimizer.state[p]
-        return codes[-1]
+        return self.code(batch) if again else codes[-1]
 
     def _made(self, batch: tuple, moving: dict, begun: list, few: bool) -> _Code:
         """A new program; if there are many already, one that is for any number of true elements in masks."""

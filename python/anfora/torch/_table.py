@@ -21,6 +21,32 @@ from ._graph import DTYPES, Dims, Expr, LOW, Unsupported, Value, number, text_of
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
+# ---- what eager refuses of types ----
+
+ONE_TYPE = {  # operands of one element type
+    "mm": "self mat2", "mv": "self vec", "dot": "self tensor", "vdot": "self other", "bmm": "self mat2", "linear": "input weight bias",
+    **dict.fromkeys(["addmm", "baddbmm", "addbmm", "addmv"], "self mat1 mat2 batch1 batch2 mat vec"), "convolution": "input weight bias",
+    **dict.fromkeys(["index_put", "_unsafe_index_put"], "self values"), "index_add": "self source", "index_copy": "self source",
+    "linalg_cross": "self other", "complex": "real imag",
+}
+NORMS = dict.fromkeys(["native_layer_norm", "native_group_norm", "_native_batch_norm_legit_functional", "_native_batch_norm_legit_no_training"],
+                      "weight bias running_mean running_var")  # are of the input's type, or of f32 beside bf16 and f16
+NO_INTEGERS = {"_softmax", "_log_softmax", "log_sigmoid", "lerp", "hypot", "var", "var_mean", "_native_batch_norm_legit_functional", "huber_loss", "_prelu_kernel"}
+
+
+def refuse_types(name: str, given: dict) -> None:
+    """Raises where eager has no kernel for the types of the operands, by their names in the schema: PyTorch then says what it says."""
+    types = {k.rstrip("_"): v.dtype for k, v in given.items() if isinstance(v, Value)}
+    of = {types[k] for k in ONE_TYPE.get(name, "").split() if k in types}
+    beside = {types[k] for k in NORMS.get(name, "").split() if k in types}
+    first = types.get("input", types.get("self"))
+    wrong = len(of) > 1 or beside and beside != {first} and not (first in LOW and beside == {torch.float32})
+    if wrong or name in NO_INTEGERS and first is not None and not (first.is_floating_point or first.is_complex):
+        raise Unsupported(f"eager has no {name} of {', '.join(DTYPES[t] for t in types.values())}")
+    if any(k in ("index", "indices") and t.is_floating_point for k, t in types.items()):
+        raise Unsupported("its index is not of integers")
+
+
 POINTWISE = {
     # of one operand
     "acos": "Acos({self})", "acosh": "Acosh({self})", "asin": "Asin({self})", "asinh": "Asinh({self})", "atan": "Atan({self})",
