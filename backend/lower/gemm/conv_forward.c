@@ -327,18 +327,16 @@ static uint64_t rows_to_share(const walk *w) {
 }
 
 static void all_rows(const walk *w, const place *p) {
-  if (w->copy && one_product(w, p)) return;
+  if (w->unpacked && one_product(w, p)) return;
   uint64_t high = u(w->c->win.out[1]), rows = rows_to_share(w), many = high / rows,
            parts = channel_parts(w, many);
   blocks(w, p, 0, rows, many, parts);
   blocks(w, p, many * rows, high % rows, high % rows ? 1 : 0, parts);
 }
 
-/* Are the rows of the only tap dense as they are, and longer than a product would copy? */
+/* Are planes of the input what the only tap reads? */
 static bool reads_in_place(const walk *w) {
-  enum { LONG = 512 };
   const anfi_window *v = &w->c->win;
-  if (w->out < LONG || w->flipped) return false;
   for (size_t d = 0; d < 3; d++)
     if (v->kernel[d] != 1 || v->stride[d] != 1 || v->before[d] || v->in[d] != v->out[d])
       return false;
@@ -412,8 +410,9 @@ static double cycles_of(const walk *w, const anfi_isa *isa) {
   uint64_t rows = rows_of(w, COLUMNS), cols = u(w->c->win.out[2]), co = u(w->c->co),
            between = w->extent[2] - cols, parts = channel_parts(w, 1), tall = co / parts,
            n = anfi_cv_lanes(rows * w->extent[2] - between);
-  double products = anfi_tile_cost(isa, lanes, tall, n), transposed = 0,
-         copied = (double)(w->phases * (1 + w->reach[0]) * (rows + w->reach[1]) * w->extent[2]);
+  double products = anfi_tile_cost(isa, lanes, tall, n), transposed = 0, copied = 0;
+  if (!w->in_place)
+    copied = (double)(w->phases * (1 + w->reach[0]) * (rows + w->reach[1]) * w->extent[2]);
   if (w->exchanged) {
     products = is_by_rows(w)
                    ? part_read(w) * (double)rows * anfi_tile_cost(isa, lanes, cols, w->panel)
@@ -443,16 +442,18 @@ static void choose_sums(walk *w) {
 }
 
 void anfi_cv_forward(walk *w) {
+  enum { LONG = 512 }; // results of a plane, from which on it is blocked as a product
   nest g, n;
-  w->unpacked = reads_in_place(w);
-  w->spread = w->unpacked ? 0 : spread_of(w);
+  w->in_place = reads_in_place(w);
+  w->unpacked = w->in_place && !w->flipped && w->out >= LONG;
+  w->spread = w->in_place ? 0 : spread_of(w);
   anfi_cv_sizes(w);
   if (!w->unpacked) {
     w->step = step_of(w);
     choose_sums(w);
   }
   place p = anfi_cv_open_images(w, w, &g, &n);
-  if (w->unpacked) w->copy = w->q->x, w->copy0 = p.x;
+  if (w->in_place) w->copy = w->q->x, w->copy0 = p.x;
   all_rows(w, &p);
   anfi_cv_close(w, &n);
   anfi_cv_close(w, &g);
