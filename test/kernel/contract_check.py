@@ -186,7 +186,9 @@ def convolutions(r):
              (1, 1, 8, 64, (6, 9), (3, 3), 1, 5, 1), (1, 1, 16, 32, (7, 20), (3, 3), 1, 12, 12),  # rows of results, taps that read padding alone
              (1, 1, 3, 40, (21, 23), (7, 7), 2, 3, 1), (1, 1, 32, 72, (20, 21), (3, 3), 1, 9, 9), (2, 2, 40, 32, (5, 5), (3, 3), 1, 1, 1), (3, 70, 1, 1, (30, 70), (3, 3), 1, 1, 1),
              (3, 2, 48, 16, (30, 30), (3, 3), 2, 1, 1), (2, 1, 8, 16, (4, 5, 6), (3, 3, 3), 1, 1, 1),  # by w: two images at once, and one; in rows of planes
-             (2, 1, 37, 64, (6, 5), (2, 2), 1, 0, 1), (2, 1, 64, 48, (5, 4), (3, 3), 1, 1, 1)]  # panels, taps that fill no square
+             (2, 1, 37, 64, (6, 5), (2, 2), 1, 0, 1), (2, 1, 64, 48, (5, 4), (3, 3), 1, 1, 1),  # panels, taps that fill no square
+             (2, 1, 16, 32, (4, 5, 6), (3, 3, 3), 1, 2, 2), (3, 1, 70, 32, (24,), (5,), 1, 8, 4), (2, 2, 16, 32, (9, 8), (2, 4), 1, 2, 2),  # by ranges of columns
+             (2, 1, 16, 32, (6, 7), (3, 5), 1, 4, 2), (2, 2, 150, 32, (13, 15), (1, 1), 1, 0, 1)]  # no tap of all columns; small planes where they lie
     for n, groups, ci, co, size, kernel, stride, padding, dilation in cases:
         x, w = r.data((n, groups * ci, *size)), r.data((groups * co, ci, *kernel))
         X, W = x.astype(np.float64), w.astype(np.float64)
