@@ -188,7 +188,8 @@ def convolutions(r):
              (3, 2, 48, 16, (30, 30), (3, 3), 2, 1, 1), (2, 1, 8, 16, (4, 5, 6), (3, 3, 3), 1, 1, 1),  # by w: two images at once, and one; in rows of planes
              (2, 1, 37, 64, (6, 5), (2, 2), 1, 0, 1), (2, 1, 64, 48, (5, 4), (3, 3), 1, 1, 1),  # panels, taps that fill no square
              (2, 1, 16, 32, (4, 5, 6), (3, 3, 3), 1, 2, 2), (3, 1, 70, 32, (24,), (5,), 1, 8, 4), (2, 2, 16, 32, (9, 8), (2, 4), 1, 2, 2),  # by ranges of columns
-             (2, 1, 16, 32, (6, 7), (3, 5), 1, 4, 2), (2, 2, 150, 32, (13, 15), (1, 1), 1, 0, 1)]  # no tap of all columns; small planes where they lie
+             (2, 1, 16, 32, (6, 7), (3, 5), 1, 4, 2), (2, 2, 150, 32, (13, 15), (1, 1), 1, 0, 1),  # no tap of all columns; small planes where they lie
+             (6, 1, 70, 40, (1, 1), (1, 1), 1, 0, 1), (1, 1, 70, 120, (1, 1), (1, 1), 1, 0, 1), (5, 1, 90, 32, (1,), (1,), 3, 1, 1)]  # images of one element; of padding
     for n, groups, ci, co, size, kernel, stride, padding, dilation in cases:
         x, w = r.data((n, groups * ci, *size)), r.data((groups * co, ci, *kernel))
         X, W = x.astype(np.float64), w.astype(np.float64)
@@ -262,7 +263,7 @@ def followed_convolutions(r):
     cases = [(2, 1, 8, 12, (9, 11), (3, 3), 1, 1), (1, 1, 16, 128, (14, 14), (3, 3), 2, 1), (1, 1, 32, 192, (14, 14), (1, 1), 1, 0),
              (2, 2, 8, 6, (8, 9), (3, 3), 1, 0), (1, 1, 3, 24, (34, 51), (16, 16), 16, 0), (3, 1, 6, 10, (40,), (5,), 3, 2),
              (1, 1, 4, 8, (5, 6, 7), (2, 3, 3), 1, 1), (1, 1, 8, 9, (6, 140), (3, 3), 1, 1), (1, 8, 1, 1, (10, 12), (3, 3), 1, 1), (2, 3, 1, 2, (9, 34), (5, 5), 2, 2),
-             (1, 2, 1, 1, (3, 6, 9), (3, 3, 3), 1, 1)]
+             (1, 2, 1, 1, (3, 6, 9), (3, 3, 3), 1, 1), (2, 1, 32, 32, (7, 8), (3, 3), 1, 1), (6, 1, 70, 40, (1, 1), (1, 1), 1, 0), (1, 1, 70, 120, (1, 1), (1, 1), 1, 0)]
     for n, groups, ci, co, size, kernel, stride, padding in cases:
         all_ = groups * co
         x, w, b = r.data((n, groups * ci, *size)), r.data((all_, ci, *kernel)), r.data((all_,))

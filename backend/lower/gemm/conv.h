@@ -77,6 +77,9 @@ bool anfi_cv_parallel(const walk *w);
 /* Of planes that are `to` and of taps that reach so far: phases, reach, extent and plane. */
 void anfi_cv_sizes(walk *w);
 
+/* Are images one element a channel, and one group? */
+bool anfi_cv_of_pixels(const walk *w);
+
 /* The image and group that results are of: where its planes start in x and in y. */
 typedef struct place {
   texpr image, x, y, ci0, co0;

@@ -349,6 +349,34 @@ static void store_point(anfi_low *L, const anfi_mm *q, texpr i, texpr j, texpr s
   store(w, q->c, add(w, q->c0, add(w, mulc(w, i, q->ldc), j)), sum);
 }
 
+static void store_pixel(anfi_low *L, const anfi_mm *q, texpr image, texpr channel, texpr sum) {
+  const walk *w = (const walk *)q->user;
+  if (w->q->bias) sum = anfi_t_add(L->t, sum, load(w, w->q->bias, channel));
+  if (w->q->root) {
+    anfi_pt at = {0};
+    anfi_pt_push(&at, image, u(w->c->n));
+    anfi_pt_push(&at, channel, u(w->c->co));
+    anfi_view_know(L, w->q->product, &at, sum);
+    sum = anfi_view_at(L, w->q->root, &at).re;
+  }
+  store(w, q->c, add(w, q->c0, add(w, mulc(w, image, q->ldc), channel)), sum);
+}
+
+/* Images of one element a channel, as squeezed ones are: [n, ci] @ [ci, co]; but one image whose channels fill panels. */
+static bool product_of_images(walk *w) {
+  if (!anfi_cv_of_pixels(w) || (w->c->n == 1 && w->c->co % ANFI_CV_PANEL == 0)) return false;
+  uint64_t ci = u(w->c->ci), co = u(w->c->co);
+  texpr zero = ix(w, 0);
+  anfi_mm q = {.elem = w->elem, .m = u(w->c->n), .n = co, .k = ci, .user = w};
+  q.a = w->q->x, q.b = w->q->w, q.c = w->q->to, q.a0 = q.b0 = q.c0 = zero;
+  q.lda = ci, q.ldb = w->flipped ? co : ci, q.ldc = co, q.tb = !w->flipped;
+  q.const_b = w->q->const_w;
+  if (w->q->bias || w->q->root) q.store_element = store_pixel;
+  if (!anfi_low_gemm_wanted(&q)) return false;
+  anfi_low_gemm(w->L, &q);
+  return true;
+}
+
 /* A window of one element over a dense plane: [co, ci] @ [ci, plane], blocked as products are. */
 static bool one_product(const walk *w, const place *p) {
   point f = {w, p};
@@ -533,6 +561,7 @@ static void choose_sums(walk *w) {
 void anfi_cv_forward(walk *w) {
   enum { LONG = 512 }; // results of a plane, from which on it is blocked as a product
   nest g, n;
+  if (product_of_images(w)) return;
   w->in_place = reads_in_place(w);
   w->unpacked = w->in_place && !w->flipped && w->out >= LONG;
   w->spread = w->in_place ? 0 : spread_of(w);
