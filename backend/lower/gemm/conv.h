@@ -22,10 +22,10 @@ typedef struct walk {
   uint64_t phases, plane;       // of the copy: how many phases, elements of one channel of one
   uint64_t step; // of a block of K: input channels, or rows of a copy that is spread along all dims
   /* ways */
-  size_t spread;  // of so many last dims the copy has a phase for each tap: conv_copy.c
-  bool in_place;  // the input is read where it is: by the only tap, or
-  bool ranged;    // taps are added by the results along the last dim that read the input through them
-  bool flipped;   // weights are read transposed, their taps from the last on
+  size_t spread; // of so many last dims the copy has a phase for each tap: conv_copy.c
+  bool in_place; // the input is read where it is: by the only tap, or
+  bool ranged;  // taps are added by the results along the last dim that read the input through them
+  bool flipped; // weights are read transposed, their taps from the last on
   bool unpacked;  // weights of one tap are read as they lie
   bool exchanged; // sums are transposed: weights are the right factor,
   uint64_t panel; // in panels of so many output channels

@@ -530,9 +530,8 @@ static double cycles_of(const walk *w, const anfi_isa *isa) {
   if (w->exchanged) {
     double row = w->ranged && w->in_place ? cost_of_ranges(w, isa, lanes)
                                           : anfi_tile_cost(isa, lanes, cols, w->panel);
-    products = is_by_rows(w)
-                   ? part_read(w) * (double)rows * row
-                   : anfi_tile_cost(isa, lanes, rows * cols, w->panel);
+    products = is_by_rows(w) ? part_read(w) * (double)rows * row
+                             : anfi_tile_cost(isa, lanes, rows * cols, w->panel);
     transposed = TRANSPOSE * (double)(rows * cols * co) / (double)u(w->c->ci);
   }
   return ((double)parts * products + (COPY * copied + transposed) / (double)(w->taps * lanes)) /
