@@ -23,7 +23,7 @@ typedef struct walk {
   uint64_t step; // of a block of K: input channels, or rows of a copy that is spread along all dims
   /* ways */
   size_t spread; // of so many last dims the copy has a phase for each tap: conv_copy.c
-  bool in_place; // the input is read where it is: by the only tap, or
+  bool in_place; // the input is read where it is: its planes by the only tap, or rows by ranges
   bool ranged;  // taps are added by the results along the last dim that read the input through them
   bool flipped; // weights are read transposed, their taps from the last on
   bool unpacked;  // weights of one tap are read as they lie

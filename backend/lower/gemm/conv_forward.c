@@ -9,8 +9,12 @@
  * are padding there: the cost model decides (choose_sums).
  *
  * A block of K is so short that weights and rows of it stay in the caches (Goto and van de Geijn, Anatomy of
- * High-Performance Matrix Multiplication). A window of one element reads the input where it is, and windows side by
- * side are windows of one element of more channels. */
+ * High-Performance Matrix Multiplication). A window of one element reads the input where it is, windows side by
+ * side are windows of one element of more channels, and of images of one element all are one product.
+ *
+ * Where some of a row's results read padding through a tap, taps are added by ranges: first those through which all results
+ * of a row read the input, then those of fewer. A range of a transposed row is a product of its own, so it reads the input
+ * where it is, and neither copies padding nor multiplies it. */
 #include "backend/lower/gemm/conv.h"
 
 enum { COLUMNS = 240, SHARED = 128 }; // of a product; where threads share rows
