@@ -302,8 +302,8 @@ texpr anfi_low_block_table(anfi_low *L, tdtype d, uint64_t n, anfi_os_block *b);
 /* reduce.c: in how many slices it reduces its input; 0: as a whole */
 uint64_t anfi_low_slices(const anf_node *n);
 
-/* reduce.c: the mean along all dims but the first two, which become 1. */
-bool anfi_lower_mean_of_planes(anfi_low *L, const anfi_low_op *q, anfi_view **out);
+/* reduce.c: Mean or Max along all dims but the first two, which become 1. */
+bool anfi_lower_reduce_planes(anfi_low *L, const anfi_low_op *q, anfi_opcode op, anfi_view **out);
 /* fuse.c: a view that products alone read, where it is in memory */
 bool anfi_low_is_operand(const anf_node *n);
 /* fuse.c: may it be computed where it is read? */

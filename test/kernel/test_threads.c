@@ -52,6 +52,10 @@ static const program programs[] = {
     {"def small(a: f32[1, 64, 7, 7], b: f32[256, 64, 3, 3]) { Relu(Conv2D(a, b, padding=1)) }",
      "small",
      {3136, 147456, 12544}},
+    {"def ranges(a: f32[1, 40, 12, 13], b: f32[64, 40, 3, 3]) {"
+     " Conv2D(a, b, padding=8, dilation=8) }",
+     "ranges",
+     {6240, 23040, 9984}},
     {"def heads(a: f32[3, 5, 70, 16], b: f32[3, 5, 100, 16]) { Attention(a, b, b, causal=true) }",
      "heads",
      {16800, 24000, 16800}},

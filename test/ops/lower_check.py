@@ -54,7 +54,8 @@ def convolutions(x):
 # of enough products for vectors, and small enough that each row is read once
 PLANES = ("f32[1,24,7,7]", "f32[2,20,5,14].", "f64[1,24,9,7].")
 WIDE = {"Conv2D": "; ".join(c for x in WINDOWS[:6] + PLANES for c in convolutions(x)),
-        "MaxPool2D": "; ".join(f"{x} {a}" for x in WINDOWS for a in POOLS),
+        "MaxPool2D": "; ".join([f"{x} {a}" for x in WINDOWS for a in POOLS] +
+                               ["f32[2,3,9,28] kernel=(9,28)", "f32[1,2,5,17]. kernel=(7,19) padding=1", "i32[1,2,5,19] kernel=(5,19)", "f16[1,2,5,19]. kernel=(5,19)"]),
         "AvgPool2D": "; ".join(f"{x} {a} {e}" for x in WINDOWS for a in POOLS
                                for e in ("", "count_include_pad=false")),
         "MaxPool1D": "f32[1,2,4] kernel=2 stride=1 dilation=9 padding=9; f32[2,3,50] kernel=3 stride=2 dilation=2 padding=1; f32[2,3,50] kernel=3 stride=1 dilation=3 padding=1",

@@ -22,8 +22,10 @@ typedef struct walk {
   uint64_t phases, plane;       // of the copy: how many phases, elements of one channel of one
   uint64_t step; // of a block of K: input channels, or rows of a copy that is spread along all dims
   /* ways */
-  size_t spread;  // of so many last dims the copy has a phase for each tap: conv_copy.c
-  bool flipped;   // weights are read transposed, their taps from the last on
+  size_t spread; // of so many last dims the copy has a phase for each tap: conv_copy.c
+  bool in_place; // the input is read where it is: its planes by the only tap, or rows by ranges
+  bool ranged;  // taps are added by the results along the last dim that read the input through them
+  bool flipped; // weights are read transposed, their taps from the last on
   bool unpacked;  // weights of one tap are read as they lie
   bool exchanged; // sums are transposed: weights are the right factor,
   uint64_t panel; // in panels of so many output channels
@@ -74,6 +76,9 @@ void anfi_cv_fill(const walk *w, texpr to, uint64_t n); // with zeros
 bool anfi_cv_parallel(const walk *w);
 /* Of planes that are `to` and of taps that reach so far: phases, reach, extent and plane. */
 void anfi_cv_sizes(walk *w);
+
+/* Are images one element a channel, and one group? */
+bool anfi_cv_of_pixels(const walk *w);
 
 /* The image and group that results are of: where its planes start in x and in y. */
 typedef struct place {

@@ -9,8 +9,12 @@
  * are padding there: the cost model decides (choose_sums).
  *
  * A block of K is so short that weights and rows of it stay in the caches (Goto and van de Geijn, Anatomy of
- * High-Performance Matrix Multiplication). A window of one element reads the input where it is, and windows side by
- * side are windows of one element of more channels. */
+ * High-Performance Matrix Multiplication). A window of one element reads the input where it is, windows side by
+ * side are windows of one element of more channels, and of images of one element all are one product.
+ *
+ * Where some of a row's results read padding through a tap, taps are added by ranges: first those through which all results
+ * of a row read the input, then those of fewer. A range of a transposed row is a product of its own, so it reads the input
+ * where it is, and neither copies padding nor multiplies it. */
 #include "backend/lower/gemm/conv.h"
 
 enum { COLUMNS = 240, SHARED = 128 }; // of a product; where threads share rows
@@ -64,15 +68,20 @@ typedef struct tap_lists {
   texpr count; // so far: a variable if it depends on the row of results
 } tap_lists;
 
-/* Taps of one row of the window, but those that no result reads the input through. */
+/* Results along the last dim that read the input through the same taps. */
+typedef struct range {
+  uint64_t lo, hi;
+} range;
+
+/* Taps of one row of the window, but those that no result reads the input through; `only`: those of a range. */
 static void put_taps(const walk *w, const block *b, tap_lists *l, uint64_t t0, uint64_t t1,
-                     bool counted) {
+                     const range *only, bool counted) {
   uint64_t e[3], lo, hi;
   kernel_dims(w, e);
   for (uint64_t t2 = 0; t2 < e[2]; t2++) {
     uint64_t tap = (t0 * e[1] + t1) * e[2] + t2;
     texpr t[3] = {ix(w, t0), ix(w, t1), ix(w, t2)}, phase, pos[3];
-    if (!readers(w, 2, t2, &lo, &hi)) continue;
+    if (!readers(w, 2, t2, &lo, &hi) || (only && (lo != only->lo || hi != only->hi))) continue;
     anfi_cv_split_tap(w, t, &phase, pos);
     for (size_t d = 0; d < 2 && !b->copied; d++) pos[d] = add(w, b->o[d], pos[d]);
     texpr col = add(w, mulc(w, phase, u(w->c->ci) * w->plane), anfi_cv_mixed(w, 3, pos, w->extent)),
@@ -85,8 +94,9 @@ static void put_taps(const walk *w, const block *b, tap_lists *l, uint64_t t0, u
   }
 }
 
-/* All taps; `at`: of the only row of results, whose taps of padding are left out, or NULL. */
-static void put_all_taps(const walk *w, const block *b, tap_lists *l, const texpr *at) {
+/* All taps, or those of a range; `at`: of the only row of results, whose taps of padding are left out, or NULL. */
+static void put_all_taps(const walk *w, const block *b, tap_lists *l, const range *only,
+                         const texpr *at) {
   const int64_t *out = w->c->win.out;
   uint64_t e[3], lo[2], hi[2];
   kernel_dims(w, e);
@@ -94,27 +104,75 @@ static void put_all_taps(const walk *w, const block *b, tap_lists *l, const texp
     for (uint64_t t1 = 0; t1 < e[1]; t1++) {
       if (!readers(w, 0, t0, &lo[0], &hi[0]) || !readers(w, 1, t1, &lo[1], &hi[1])) continue;
       for (size_t d = 0; at && d < 2; d++) anfi_cv_if_inside(w, u(out[d]), lo[d], hi[d]);
-      put_taps(w, b, l, t0, t1, at != NULL);
+      put_taps(w, b, l, t0, t1, only, at != NULL);
       for (size_t d = 2; at && d-- > 0;) anfi_cv_end_if_inside(w, at[d], u(out[d]), lo[d], hi[d]);
     }
 }
 
-/* Adds a block of K, `wide` input channels from `first` on, to sums: of all rows, or of row `row` of the block.
- * size: output channels, columns, elements from row to row of the sums. */
-static void add_taps(const walk *w, const block *b, texpr first, uint64_t wide, texpr row,
-                     texpr sums, const uint64_t *size, bool init) {
+/* The next range after `*r`, which starts as zeros: the widest first, of equal ones the first. */
+static bool next_range(const walk *w, range *r) {
+  uint64_t wide = r->hi - r->lo, lo, hi;
+  range best = {0, 0};
+  for (uint64_t t = 0; t < u(w->c->win.kernel[2]); t++) {
+    if (!readers(w, 2, t, &lo, &hi)) continue;
+    bool after = !wide || hi - lo < wide || (hi - lo == wide && lo > r->lo);
+    uint64_t n = best.hi - best.lo;
+    if (after && (hi - lo > n || (hi - lo == n && lo < best.lo))) best = (range){lo, hi};
+  }
+  *r = best;
+  return best.hi > 0;
+}
+
+/* A block of K, `wide` input channels from `first` on, of all rows of a block or of row `row` of it. */
+typedef struct k_block {
+  texpr first, row;
+  uint64_t wide;
+  bool init;
+} k_block;
+
+static tap_lists empty_lists(const walk *w, const block *b, const k_block *k) {
   tap_lists l = {anfi_cv_list(w, w->taps), anfi_cv_list(w, w->taps),
-                 anfi_cv_weights(w, first, wide, b->channel), NULL, ix(w, 0)};
-  texpr copy0 = add(w, w->copy0, mulc(w, first, w->plane)), o[2] = {b->o[0], b->o[1]};
-  if (row) {
-    copy0 = add(w, copy0, mulc(w, row, w->extent[2]));
-    o[1] = anfi_low_atom(w->L, add(w, o[1], row));
+                 anfi_cv_weights(w, k->first, k->wide, b->channel), NULL, ix(w, 0)};
+  texpr copy0 = add(w, w->copy0, mulc(w, k->first, w->plane));
+  if (k->row) {
+    copy0 = add(w, copy0, mulc(w, k->row, w->extent[2]));
     l.count = anfi_low_var(w->L, ANFI_IX, "count", l.count);
   }
   l.copy0 = anfi_low_atom(w->L, copy0);
-  put_all_taps(w, b, &l, row ? o : NULL);
-  multiply(w, wide, l.from.row, anfi_cv_first(w, l.weights), anfi_cv_first(w, l.rows), sums, size,
-           l.count, init);
+  return l;
+}
+
+/* A product for each range of a row, from the input where it is: it neither reads nor multiplies padding. */
+static void add_ranges(const walk *w, const block *b, const k_block *k, const texpr *at0,
+                       const sum_buffer *sums) {
+  const anfi_window *v = &w->c->win;
+  int64_t before = (v->before[0] * v->in[1] + v->before[1]) * v->in[2] + v->before[2];
+  bool init = k->init;
+  for (range r = {0, 0}; next_range(w, &r); init = false) {
+    uint64_t size[] = {sums->size[0], r.hi - r.lo, sums->size[2]};
+    tap_lists l = empty_lists(w, b, k);
+    l.copy0 = anfi_low_atom(w->L, anfi_ix_addc(w->L, l.copy0, (int64_t)r.lo - before));
+    put_all_taps(w, b, &l, &r, at0);
+    texpr to = at(w, sums->tensor, anfi_ix_addc(w->L, sums->from, (int64_t)(r.lo * size[2])));
+    multiply(w, k->wide, l.from.row, anfi_cv_first(w, l.weights), anfi_cv_first(w, l.rows), to,
+             size, l.count, init);
+  }
+}
+
+/* Adds a block of K to sums. Where taps are by ranges they are added in that order in every way. */
+static void add_taps(const walk *w, const block *b, const k_block *k, const sum_buffer *sums) {
+  texpr o[2] = {b->o[0], b->o[1]};
+  if (k->row) o[1] = anfi_low_atom(w->L, add(w, o[1], k->row));
+  if (w->ranged && w->in_place) {
+    add_ranges(w, b, k, o, sums);
+    return;
+  }
+  tap_lists l = empty_lists(w, b, k);
+  if (w->ranged)
+    for (range r = {0, 0}; next_range(w, &r);) put_all_taps(w, b, &l, &r, k->row ? o : NULL);
+  else put_all_taps(w, b, &l, NULL, k->row ? o : NULL);
+  multiply(w, k->wide, l.from.row, anfi_cv_first(w, l.weights), anfi_cv_first(w, l.rows),
+           at(w, sums->tensor, sums->from), sums->size, l.count, k->init);
 }
 
 /* The part of a window's rows, over all rows of results, that are not padding. */
@@ -133,16 +191,18 @@ static double part_read(const walk *w) {
 /* Has each row of results a product of its own? Transposed sums have no columns that lie between two rows, and leave
  * out what is padding of a row. */
 static bool is_by_rows(const walk *w) {
-  return w->exchanged && w->spread < 3 && (w->extent[2] != u(w->c->win.out[2]) || part_read(w) < 1);
+  if (!w->exchanged || w->spread == 3) return false;
+  return w->ranged || w->extent[2] != u(w->c->win.out[2]) || part_read(w) < 1;
 }
 
 static void add_rows(const walk *w, const block *b, texpr from, uint64_t k, const sum_buffer *sums,
                      bool init) {
-  uint64_t cols = u(w->c->win.out[2]), size[] = {sums->size[0], cols, sums->size[2]};
+  uint64_t cols = u(w->c->win.out[2]);
   anfi_loop l;
   anfi_low_loop(w->L, &l, b->rows, "row");
-  texpr to = at(w, sums->tensor, add(w, sums->from, mulc(w, l.var, cols * size[2])));
-  add_taps(w, b, from, k, l.var, to, size, init);
+  texpr to = anfi_low_atom(w->L, add(w, sums->from, mulc(w, l.var, cols * sums->size[2])));
+  sum_buffer row = {sums->tensor, to, {sums->size[0], cols, sums->size[2]}};
+  add_taps(w, b, &(k_block){from, l.var, k, init}, &row);
   anfi_low_loop_end(w->L, &l);
 }
 
@@ -152,9 +212,8 @@ static void add_one(const walk *w, const block *b, texpr from, uint64_t k, const
     add_rows(w, b, from, k, sums, init);
     return;
   }
-  texpr to = at(w, sums->tensor, sums->from);
-  if (w->spread == 3) add_column(w, b, from, k, to, sums->size, init);
-  else add_taps(w, b, from, k, NULL, to, sums->size, init);
+  if (w->spread < 3) add_taps(w, b, &(k_block){from, NULL, k, init}, sums);
+  else add_column(w, b, from, k, at(w, sums->tensor, sums->from), sums->size, init);
 }
 
 /* All blocks of K. init: sums start as zeros, else as they are. */
@@ -294,6 +353,34 @@ static void store_point(anfi_low *L, const anfi_mm *q, texpr i, texpr j, texpr s
   store(w, q->c, add(w, q->c0, add(w, mulc(w, i, q->ldc), j)), sum);
 }
 
+static void store_pixel(anfi_low *L, const anfi_mm *q, texpr image, texpr channel, texpr sum) {
+  const walk *w = (const walk *)q->user;
+  if (w->q->bias) sum = anfi_t_add(L->t, sum, load(w, w->q->bias, channel));
+  if (w->q->root) {
+    anfi_pt at = {0};
+    anfi_pt_push(&at, image, u(w->c->n));
+    anfi_pt_push(&at, channel, u(w->c->co));
+    anfi_view_know(L, w->q->product, &at, sum);
+    sum = anfi_view_at(L, w->q->root, &at).re;
+  }
+  store(w, q->c, add(w, q->c0, add(w, mulc(w, image, q->ldc), channel)), sum);
+}
+
+/* Images of one element a channel, as squeezed ones are: [n, ci] @ [ci, co]; but one image whose channels fill panels. */
+static bool product_of_images(walk *w) {
+  if (!anfi_cv_of_pixels(w) || (w->c->n == 1 && w->c->co % ANFI_CV_PANEL == 0)) return false;
+  uint64_t ci = u(w->c->ci), co = u(w->c->co);
+  texpr zero = ix(w, 0);
+  anfi_mm q = {.elem = w->elem, .m = u(w->c->n), .n = co, .k = ci, .user = w};
+  q.a = w->q->x, q.b = w->q->w, q.c = w->q->to, q.a0 = q.b0 = q.c0 = zero;
+  q.lda = ci, q.ldb = w->flipped ? co : ci, q.ldc = co, q.tb = !w->flipped;
+  q.const_b = w->q->const_w;
+  if (w->q->bias || w->q->root) q.store_element = store_pixel;
+  if (!anfi_low_gemm_wanted(&q)) return false;
+  anfi_low_gemm(w->L, &q);
+  return true;
+}
+
 /* A window of one element over a dense plane: [co, ci] @ [ci, plane], blocked as products are. */
 static bool one_product(const walk *w, const place *p) {
   point f = {w, p};
@@ -327,18 +414,16 @@ static uint64_t rows_to_share(const walk *w) {
 }
 
 static void all_rows(const walk *w, const place *p) {
-  if (w->copy && one_product(w, p)) return;
+  if (w->unpacked && one_product(w, p)) return;
   uint64_t high = u(w->c->win.out[1]), rows = rows_to_share(w), many = high / rows,
            parts = channel_parts(w, many);
   blocks(w, p, 0, rows, many, parts);
   blocks(w, p, many * rows, high % rows, high % rows ? 1 : 0, parts);
 }
 
-/* Are the rows of the only tap dense as they are, and longer than a product would copy? */
+/* Are planes of the input what the only tap reads? */
 static bool reads_in_place(const walk *w) {
-  enum { LONG = 512 };
   const anfi_window *v = &w->c->win;
-  if (w->out < LONG || w->flipped) return false;
   for (size_t d = 0; d < 3; d++)
     if (v->kernel[d] != 1 || v->stride[d] != 1 || v->before[d] || v->in[d] != v->out[d])
       return false;
@@ -397,11 +482,42 @@ static size_t spread_of(const walk *w) {
 static uint64_t step_of(const walk *w) {
   enum { TAPS_SHARE = 288, APART = 160, ONE_TAP = 128 };
   uint64_t taps = w->spread == 3 ? 1 : w->taps, all = u(w->c->ci) * w->taps / taps,
-           most = (w->taps == 1 ? ONE_TAP
-                   : w->spread  ? APART
-                                : TAPS_SHARE) /
+           most = (w->taps == 1              ? ONE_TAP
+                   : w->ranged || !w->spread ? TAPS_SHARE
+                                             : APART) /
                   taps;
   return anfi_mm_up(all, anfi_mm_up(all, most ? most : 1));
+}
+
+/* Do so many results read padding along the last dim that taps are added by ranges? With a stride of one, and a tap for which
+ * all results read the input. */
+static bool has_ranges(const walk *w) {
+  static const double LEAST = 0.96; // of what reads the input
+  const anfi_window *v = &w->c->win;
+  uint64_t sum = 0, lo, hi;
+  bool whole = false;
+  if (w->spread == 3) return false;
+  for (size_t d = 0; d < 3; d++)
+    if (v->stride[d] != 1) return false;
+  for (uint64_t t = 0; t < u(v->kernel[2]); t++)
+    if (readers(w, 2, t, &lo, &hi)) sum += hi - lo, whole |= hi - lo == u(v->out[2]);
+  return whole && (double)sum < LEAST * (double)(v->kernel[2] * v->out[2]);
+}
+
+/* Ranges of rows are read where they are. */
+static void place_ranges(walk *w) {
+  if (!w->ranged || w->spread) return;
+  w->in_place = true, w->plane = w->in;
+  for (size_t d = 0; d < 3; d++) w->extent[d] = u(w->c->win.in[d]);
+}
+
+/* Vectors of sums of the ranges of a row, of a panel of channels: their cost for a tap of the last dim. */
+static double cost_of_ranges(const walk *w, const anfi_isa *isa, uint32_t lanes) {
+  double cost = 0;
+  uint64_t lo, hi;
+  for (uint64_t t = 0; t < u(w->c->win.kernel[2]); t++)
+    if (readers(w, 2, t, &lo, &hi)) cost += anfi_tile_cost(isa, lanes, hi - lo, w->panel);
+  return cost / (double)w->c->win.kernel[2];
 }
 
 /* Cycles for a result and step of K, as the cost model has it: of the products, of the copy of the input, and of
@@ -412,12 +528,14 @@ static double cycles_of(const walk *w, const anfi_isa *isa) {
   uint64_t rows = rows_of(w, COLUMNS), cols = u(w->c->win.out[2]), co = u(w->c->co),
            between = w->extent[2] - cols, parts = channel_parts(w, 1), tall = co / parts,
            n = anfi_cv_lanes(rows * w->extent[2] - between);
-  double products = anfi_tile_cost(isa, lanes, tall, n), transposed = 0,
-         copied = (double)(w->phases * (1 + w->reach[0]) * (rows + w->reach[1]) * w->extent[2]);
+  double products = anfi_tile_cost(isa, lanes, tall, n), transposed = 0, copied = 0;
+  if (!w->in_place)
+    copied = (double)(w->phases * (1 + w->reach[0]) * (rows + w->reach[1]) * w->extent[2]);
   if (w->exchanged) {
-    products = is_by_rows(w)
-                   ? part_read(w) * (double)rows * anfi_tile_cost(isa, lanes, cols, w->panel)
-                   : anfi_tile_cost(isa, lanes, rows * cols, w->panel);
+    double row = w->ranged && w->in_place ? cost_of_ranges(w, isa, lanes)
+                                          : anfi_tile_cost(isa, lanes, cols, w->panel);
+    products = is_by_rows(w) ? part_read(w) * (double)rows * row
+                             : anfi_tile_cost(isa, lanes, rows * cols, w->panel);
     transposed = TRANSPOSE * (double)(rows * cols * co) / (double)u(w->c->ci);
   }
   return ((double)parts * products + (COPY * copied + transposed) / (double)(w->taps * lanes)) /
@@ -436,6 +554,7 @@ static void choose_sums(walk *w) {
       if (w->c->co % (int64_t)panel || (spread != w->spread && w->spread == 3)) continue;
       other.exchanged = true, other.panel = panel, other.spread = spread;
       anfi_cv_sizes(&other);
+      place_ranges(&other);
       double c = cycles_of(&other, &isa);
       if (c < least) least = c, best = other;
     }
@@ -443,16 +562,20 @@ static void choose_sums(walk *w) {
 }
 
 void anfi_cv_forward(walk *w) {
+  enum { LONG = 512 }; // results of a plane, from which on it is blocked as a product
   nest g, n;
-  w->unpacked = reads_in_place(w);
-  w->spread = w->unpacked ? 0 : spread_of(w);
+  if (product_of_images(w)) return;
+  w->in_place = reads_in_place(w);
+  w->unpacked = w->in_place && !w->flipped && w->out >= LONG;
+  w->spread = w->in_place ? 0 : spread_of(w);
   anfi_cv_sizes(w);
+  w->ranged = has_ranges(w);
   if (!w->unpacked) {
     w->step = step_of(w);
     choose_sums(w);
   }
   place p = anfi_cv_open_images(w, w, &g, &n);
-  if (w->unpacked) w->copy = w->q->x, w->copy0 = p.x;
+  if (w->in_place) w->copy = w->q->x, w->copy0 = p.x;
   all_rows(w, &p);
   anfi_cv_close(w, &n);
   anfi_cv_close(w, &g);

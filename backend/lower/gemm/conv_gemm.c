@@ -116,6 +116,12 @@ void anfi_cv_sizes(walk *w) {
   }
 }
 
+bool anfi_cv_of_pixels(const walk *w) {
+  for (size_t d = 0; d < 3; d++)
+    if (w->c->win.before[d]) return false;
+  return w->taps * w->in * w->out * u(w->c->groups) == 1;
+}
+
 enum { MOST_PHASES = 16, MOST_TAPS = 128, FEW_CHANNELS = 16, FEW = 1 << 13 };
 
 static bool plan_of(walk *w) {
@@ -128,7 +134,8 @@ static bool plan_of(walk *w) {
   if (!w->taps || !w->out || !w->in) return false;
   bool patches = w->q->way == ANFI_CONV_FORWARD && anfi_cv_of_patches(w);
   if (!patches && (w->taps > MOST_TAPS || w->phases > MOST_PHASES)) return false;
-  return c->ci * c->co >= FEW_CHANNELS && u(c->ci * c->co) * w->taps * w->out >= FEW;
+  uint64_t shared = w->q->way != ANFI_CONV_BY_WEIGHTS && anfi_cv_of_pixels(w) ? u(c->n) : 1;
+  return c->ci * c->co >= FEW_CHANNELS && u(c->ci * c->co) * w->taps * w->out * shared >= FEW;
 }
 
 bool anfi_low_conv_gemm_wanted(const anfi_conv *c, const anfi_conv_work *q) {

@@ -280,10 +280,23 @@ static bool is_mean_of_planes(const anfi_low_op *q) {
   return whole && n == 1 && q->type->dtype == x->dtype && anfi_dtype_is_float((anf_dtype)x->dtype);
 }
 
+/* Is the result one greatest element of each whole plane? */
+static bool is_greatest_of_planes(anfi_low *L, const anfi_low_op *q) {
+  const anf_type *x = q->in[0]->type;
+  anfi_infer t = anfi_low_infer(L, q);
+  anfi_pool p;
+  if (!anfi_pool_plan(&t, x->n - 2, x->dims + 2, true, &p) || volume(p.out) != 1) return false;
+  for (size_t k = 0; k < 3; k++)
+    if (p.span[k]->lo || p.span[k]->hi != p.in[k] || p.step[k] != 1) return false;
+  return true;
+}
+
 bool anfi_lower_pool(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
-  if (is_mean_of_planes(q)) return anfi_lower_mean_of_planes(L, q, out);
+  if (is_mean_of_planes(q)) return anfi_lower_reduce_planes(L, q, ANF_OP_Mean, out);
   bool greatest = q->op == ANF_OP_GlobalMaxPool || q->op == ANF_OP_MaxPool1D ||
                   q->op == ANF_OP_MaxPool2D || q->op == ANF_OP_MaxPool3D;
+  if (greatest && is_greatest_of_planes(L, q))
+    return anfi_lower_reduce_planes(L, q, ANF_OP_Max, out);
   pool p;
   anfi_loop l;
   texpr to = anfi_low_result(L, q, 0, q->type);

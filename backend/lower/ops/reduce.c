@@ -456,10 +456,10 @@ bool anfi_lower_reduce(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   return reduce(L, q, anfi_reduced_axes(q->attr[0], q->in[0]->type->n), out);
 }
 
-bool anfi_lower_mean_of_planes(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+bool anfi_lower_reduce_planes(anfi_low *L, const anfi_low_op *q, anfi_opcode op, anfi_view **out) {
   anfi_low_op one = *q;
   uint32_t mask = 0;
-  one.op = ANF_OP_Mean;
+  one.op = op;
   for (size_t k = 2; k < q->in[0]->type->n; k++) mask |= UINT32_C(1) << k;
   return reduce(L, &one, mask, out);
 }
