@@ -472,11 +472,15 @@ typedef struct anfi_claim {
 bool anfi_os_claim(const char *path, uint64_t ms, anfi_claim *out);
 void anfi_os_unclaim(void *c); // once, or again
 void anfi_os_touch(const char *path);
-/* Identifies the build of a loaded object: the one that has the address; and of the library. */
-const char *anfi_os_build_of(anfi_arena *a, uintptr_t address);
-const char *anfi_os_this_build(anfi_arena *a);
 /* The folder of the code cache: ANFORA_CACHE, or else the user's. NULL: no cache. */
 const char *anfi_os_cache_dir(anfi_arena *a);
+
+/* os/library.c: loaded objects, by an address in them */
+/* Identifies the build of the object; and of the library. */
+const char *anfi_os_build_of(anfi_arena *a, uintptr_t address);
+const char *anfi_os_this_build(anfi_arena *a);
+/* Pages of its code and constants leave memory until they are used again. */
+void anfi_os_leave_library(uintptr_t address);
 
 /* os/process.c: other programs, temporary folders, shared objects */
 /* The path of a program, looked for in PATH; NULL: there is none. */
