@@ -341,6 +341,9 @@ anf_text *anfi_text_begin(anf_ctx *cx);
 void anfi_text_done(anf_text *t);
 void anfi_put(anf_text *t, const char *s, size_t len);
 void anfi_puts(anf_text *t, const char *s);
+/* A constant of more elements than are shown to people: "4096 elements, digest 0x53f1.." */
+enum { ANFI_SHOWN_ELEMENTS = 1024 };
+void anfi_put_elided(anf_text *t, size_t n, const void *data, size_t bytes);
 void anfi_putc(anf_text *t, char c);
 void anfi_putf(anf_text *t, const char *fmt, ...) ANFI_PRINTF(2, 3);
 void anfi_put_u64(anf_text *t, uint64_t v);
