@@ -431,7 +431,7 @@ def test_elided():
     """Texts of stages show large constants by their digest, and are refused where they are read; .dat is exact."""
     numbers = ", ".join(f"{i}.5" for i in range(1025))
     with open("large.anf", "w", encoding="ascii") as f:
-        f.write(f"def f(i: i64) {{ Gather(f32[1025]([{numbers}]), i) }}")
+        f.write(f"def f(i: i64) {{ Take(f32[1025]([{numbers}]), i) }}")
     check("a large constant runs", anfora("run", "--backend", "llvm", "--dump", "elided", "large.anf", "7"), out="7.5\n")
     for form, code in (("00_parse.ir", "E0107"), (max(os.listdir("elided")), "E0802")):
         text = open(os.path.join("elided", form), encoding="utf-8").read()
