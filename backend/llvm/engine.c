@@ -459,8 +459,8 @@ static LLVMMemoryBufferRef next_object(const char **p, const char *end) {
   return ll.CreateMemoryBufferWithMemoryRangeCopy(from, len, "anfora");
 }
 
-/* After much work LLVM's pages leave memory. To use them again takes a millisecond, less than a twentieth of making
- * or linking so many bytes of code. */
+/* LLVM's pages leave memory after much work. That, and to use them again, takes a millisecond; to make so much
+ * code takes more than a hundred. */
 static bool load(anf_ctx *cx, anf_jit_engine *base, anfi_jit_code *code, const char *p, size_t n) {
   enum { MUCH = 32 << 10 };
   engine *e = (engine *)base;

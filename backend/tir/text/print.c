@@ -441,10 +441,10 @@ static void function(printer *p, tfunc f) {
 }
 
 static void image(printer *p, const tmod *m) {
+  bool whole = !p->most || m->image_size <= p->most;
   anfi_putf(p->out, "data %llu {", (unsigned long long)m->image_size);
-  if (p->most && m->image_size > p->most)
-    anfi_put_elided(p->out, m->image_size, m->image, m->image_size);
-  for (uint64_t i = 0; i < m->image_size && !(p->most && m->image_size > p->most); i++)
+  if (!whole) anfi_put_elided(p->out, m->image_size, m->image, m->image_size);
+  for (uint64_t i = 0; whole && i < m->image_size; i++)
     anfi_putf(p->out, "%s%02x", i % 40 ? "" : "\n  ", m->image[i]);
   anfi_puts(p->out, "\n}\n");
 }
