@@ -341,6 +341,9 @@ anf_text *anfi_text_begin(anf_ctx *cx);
 void anfi_text_done(anf_text *t);
 void anfi_put(anf_text *t, const char *s, size_t len);
 void anfi_puts(anf_text *t, const char *s);
+/* A constant of more elements than are shown to people: "4096 elements, digest 0x53f1.." */
+enum { ANFI_SHOWN_ELEMENTS = 1024 };
+void anfi_put_elided(anf_text *t, size_t n, const void *data, size_t bytes);
 void anfi_putc(anf_text *t, char c);
 void anfi_putf(anf_text *t, const char *fmt, ...) ANFI_PRINTF(2, 3);
 void anfi_put_u64(anf_text *t, uint64_t v);
@@ -472,11 +475,15 @@ typedef struct anfi_claim {
 bool anfi_os_claim(const char *path, uint64_t ms, anfi_claim *out);
 void anfi_os_unclaim(void *c); // once, or again
 void anfi_os_touch(const char *path);
-/* Identifies the build of a loaded object: the one that has the address; and of the library. */
-const char *anfi_os_build_of(anfi_arena *a, uintptr_t address);
-const char *anfi_os_this_build(anfi_arena *a);
 /* The folder of the code cache: ANFORA_CACHE, or else the user's. NULL: no cache. */
 const char *anfi_os_cache_dir(anfi_arena *a);
+
+/* os/library.c: loaded objects, by an address in them */
+/* Identifies the build of the object; and of the library. */
+const char *anfi_os_build_of(anfi_arena *a, uintptr_t address);
+const char *anfi_os_this_build(anfi_arena *a);
+/* Pages of its code and constants leave memory until they are used again. */
+void anfi_os_leave_library(uintptr_t address);
 
 /* os/process.c: other programs, temporary folders, shared objects */
 /* The path of a program, looked for in PATH; NULL: there is none. */

@@ -109,3 +109,7 @@ size_t anfi_utf8_len(const char *str, size_t left) {
   bool too_big = s[0] == 0xf4 && s[1] >= 0x90;
   return overlong || surrogate || too_big ? 0 : n;
 }
+
+void anfi_put_elided(anf_text *t, size_t n, const void *data, size_t bytes) {
+  anfi_putf(t, "%zu elements, digest 0x%016llx", n, (unsigned long long)anfi_hash(data, bytes, 0));
+}

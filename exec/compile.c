@@ -76,7 +76,7 @@ static void note_of_pass(void *user, anf_module *m, const char *pass, const char
 static void show_lowered(anf_ctx *cx, const anf_exec_opts *o, const tmod *m) {
   anf_text *t = anfi_text_begin(cx);
   if (!o->stage) return;
-  anfi_t_print_mod(m, t);
+  anfi_t_print_brief(m, t);
   o->stage(o->stage_user, cx, "lowered", NULL, t->text ? t->text : "");
   anfi_text_done(t);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Dumps: what each stage of a compilation made of a program, as numbered files of a folder.
- *   00_parse.ir .dat .dot   01_lift.ir ..   07_expand.ir ..   19_lowered.tir */
-#include "base/base.h"
+ *   00_parse.ir .dat .dot   01_lift.ir ..   07_expand.ir ..   19_lowered.tir
+ * The texts are for people, so large constants are elided; .dat is exact. */
+#include "ir/ir.h"
 
 #include "anfora/text.h"
 
@@ -22,7 +23,7 @@ static bool put_graphs(anf_ctx *cx, const anf_dump *d, const char *stage, anf_mo
   static const struct {
     const char *ending;
     writer *write;
-  } forms[] = {{"ir", anf_print_ir_places}, {"dat", anf_write_dat}, {"dot", dot}};
+  } forms[] = {{"ir", anfi_print_ir_brief}, {"dat", anf_write_dat}, {"dot", dot}};
   bool good = true;
   for (size_t i = 0; i < ANFI_LEN(forms) && good; i++) {
     anf_text *t = anfi_text_begin(cx);

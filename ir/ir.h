@@ -801,10 +801,10 @@ typedef struct anfi_pending {
   anfi_arena *arena;
   ANFI_VEC(anfi_piece) st;
 } anfi_pending;
-/* A constant in the exact form of programs; `names` are those of the module that it is in, or NULL.
- */
+/* A constant in the exact form of programs; `names` are those of the module that it is in, or NULL. Tensors of more than
+ * `most` elements are elided; 0: none. */
 void anfi_put_constant(anf_text *o, const anf_value *v, const anfi_names *names,
-                       anfi_pending *pending);
+                       anfi_pending *pending, size_t most);
 /* Between `quote`s ('"' or '`'), escaped. */
 void anfi_put_quoted(anf_text *o, const char *s, size_t len, char quote);
 /* A name, between backticks if it is not a plain one. */
@@ -824,6 +824,8 @@ anfi_names anfi_unique_names(anf_module *m, const anf_analysis *an, anfi_arena *
 
 /* print.c */
 void anfi_print_ir(anf_text *o, anf_module *m);
+/* With places, to be read by people: large constants are elided, so that it is refused where it is read as a module. */
+anf_status anfi_print_ir_brief(anf_module *m, anf_text *out);
 
 /* Parts of a new context. */
 void anfi_types_init(anf_ctx *cx);

@@ -13,6 +13,7 @@ typedef struct {
   anf_text *o;
   anf_ctx *cx;
   bool places;
+  size_t most; // elements of a constant that are written; 0: all
   anfi_pending pending;
   anfi_names names;
   const anf_analysis *an;
@@ -37,7 +38,7 @@ static void put_type(printer *p, const anf_type *t) {
 
 static void put_ref(printer *p, const anf_graph *g, const anf_node *n) {
   if (n->kind == ANFI_VALUE) {
-    anfi_put_constant(p->o, n->u.value, &p->names, &p->pending);
+    anfi_put_constant(p->o, n->u.value, &p->names, &p->pending, p->most);
     return;
   }
   if (n->graph && n->graph != g) {
@@ -67,7 +68,7 @@ static void put_attrs(printer *p, const anf_node *n, bool first) {
     anfi_puts(p->o, s->attr[k].name->s);
     anfi_putc(p->o, '=');
     if (at->at[k] == &anfi_from_node) put_ref(p, n->graph, n->in[next++].def);
-    else anfi_put_constant(p->o, at->at[k], &p->names, &p->pending);
+    else anfi_put_constant(p->o, at->at[k], &p->names, &p->pending, p->most);
   }
 }
 
@@ -159,21 +160,31 @@ static void put_graph(printer *p, const anf_graph *g) {
   anfi_puts(p->o, "}\n");
 }
 
-static void print_ir(anf_text *o, anf_module *m, bool places) {
+static void print_ir(anf_text *o, anf_module *m, bool places, size_t most) {
   anfi_arena *scratch = anfi_scratch(m->cx);
-  printer p = {
-      .o = o, .cx = m->cx, .places = places, .pending.arena = scratch, .an = anfi_analyse(m)};
+  printer p = {.o = o,
+               .cx = m->cx,
+               .places = places,
+               .most = most,
+               .pending.arena = scratch,
+               .an = anfi_analyse(m)};
   anfi_map_init(&p.types, scratch);
   anfi_strtab_init(&p.texts, scratch);
   p.names = anfi_unique_names(m, p.an, scratch);
   for (size_t i = 0; i < p.names.ngraph; i++) put_graph(&p, p.names.graphs[i]);
 }
 
-void anfi_print_ir(anf_text *o, anf_module *m) { print_ir(o, m, false); }
+void anfi_print_ir(anf_text *o, anf_module *m) { print_ir(o, m, false, 0); }
 
 anf_status anf_print_ir_places(anf_module *m, anf_text *out) {
   ANFI_TEXT_ENTRY(m, out);
-  print_ir(out, m, true);
+  print_ir(out, m, true, 0);
+  return anfi_leave(m->cx);
+}
+
+anf_status anfi_print_ir_brief(anf_module *m, anf_text *out) {
+  ANFI_TEXT_ENTRY(m, out);
+  print_ir(out, m, true, ANFI_SHOWN_ELEMENTS);
   return anfi_leave(m->cx);
 }
 

@@ -72,6 +72,7 @@ static void load(void) {
       complain();
       return;
     }
+  anfi_os_leave_library((uintptr_t)ll.GetVersion); // its constructors have mapped a third of it
 }
 
 bool anfi_ll_has_room(anf_ctx *cx, size_t bytes) {

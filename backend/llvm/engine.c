@@ -459,7 +459,10 @@ static LLVMMemoryBufferRef next_object(const char **p, const char *end) {
   return ll.CreateMemoryBufferWithMemoryRangeCopy(from, len, "anfora");
 }
 
+/* LLVM's pages leave memory after much work. That, and to use them again, takes a millisecond; to make so much
+ * code takes more than a hundred. */
 static bool load(anf_ctx *cx, anf_jit_engine *base, anfi_jit_code *code, const char *p, size_t n) {
+  enum { MUCH = 32 << 10 };
   engine *e = (engine *)base;
   const char *end = p + n;
   if (!is_whole(p, end) || (p == end && code->nentry)) return false;
@@ -477,7 +480,9 @@ static bool load(anf_ctx *cx, anf_jit_engine *base, anfi_jit_code *code, const c
     LLVMErrorRef err = ll.OrcLLJITAddObjectFileWithRT(e->jit, d->tracker, one);
     if (err) return anfi_ll_fail(cx, err);
   }
-  return addresses(cx, e, code);
+  bool good = addresses(cx, e, code);
+  if (n >= MUCH) anfi_os_leave_library((uintptr_t)ll.GetVersion);
+  return good;
 }
 
 static void dispose_text(void *s) { ll.DisposeMessage((char *)s); }

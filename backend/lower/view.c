@@ -143,7 +143,10 @@ static texpr global_of(anfi_low *L, const anf_value *v) {
   if (bytes < ANFI_LEAST_BORROWED)
     return global(L, anfi_t_list_copy(L->t, anfi_low_dt(d), (uint32_t)n, v->data));
   anfi_os_block *b = anfi_value_block(v); // stays the value's
-  if (b) return global(L, anfi_t_list_block(L->t, anfi_low_dt(d), (uint32_t)n, b));
+  if (b) { // inference has sampled it: its pages are not needed until code reads them
+    anfi_os_block_leave(b);
+    return global(L, anfi_t_list_block(L->t, anfi_low_dt(d), (uint32_t)n, b));
+  }
   memcpy(anfi_os_block_data(b = anfi_low_block(L, bytes)), v->data, bytes);
   return anfi_low_block_table(L, anfi_low_dt(d), n, b);
 }

@@ -425,6 +425,7 @@ uint64_t anfi_t_hash_mod(const tmod *m, anfi_arena *scratch); // with globals an
 
 /* print.c */
 void anfi_t_print_mod(const tmod *m, anf_text *out);
+void anfi_t_print_brief(const tmod *m, anf_text *out); // large constants are elided
 void anfi_t_print_func(tfunc f, anf_text *out);
 void anfi_t_print_stmt(tstmt s, anf_text *out);
 void anfi_t_print_expr(texpr e, anf_text *out);

@@ -2,13 +2,12 @@
 /* Folders of files that several processes share: written whole by renaming, listed, examined.
  *   anfi_os_put(cx, dir, "a", p, n)   ->   dir/tmp-XXXXXX, then renamed to dir/a: a reader sees all or nothing
  * A file that another process has removed meanwhile is no error. */
-#define _GNU_SOURCE // mkstemp, dl_iterate_phdr, flock
+#define _GNU_SOURCE // mkstemp, flock
 #include "base/base.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -139,71 +138,6 @@ bool anfi_os_list(anf_ctx *cx, const char *dir, const char *begin, anfi_files *o
 }
 
 void anfi_os_touch(const char *path) { utimensat(AT_FDCWD, path, NULL, 0); }
-
-/* ---- builds ---- */
-
-typedef struct build {
-  uintptr_t at; // an address in the object that is asked for
-  char *text;   // BUILD_TEXT bytes
-} build;
-enum { BUILD_TEXT = 2 * 64 + 1 };
-
-static void put_hex(char *to, const uint8_t *p, size_t n) {
-  for (size_t i = 0; i < n && 2 * i + 2 < BUILD_TEXT; i++) snprintf(to + 2 * i, 3, "%02x", p[i]);
-}
-
-/* The descriptor of the note NT_GNU_BUILD_ID among the notes of a segment */
-static bool note_of(const uint8_t *p, size_t n, char *to) {
-  ElfW(Nhdr) h;
-  for (size_t at = 0; at + sizeof h <= n;) {
-    memcpy(&h, p + at, sizeof h);
-    size_t name = at + sizeof h, desc = name + ((h.n_namesz + 3u) & ~(size_t)3),
-           end = desc + h.n_descsz;
-    if (end > n || end < at) return false;
-    if (h.n_type == NT_GNU_BUILD_ID && h.n_namesz == 4 && memcmp(p + name, "GNU", 4) == 0)
-      return put_hex(to, p + desc, h.n_descsz), true;
-    at = (end + 3) & ~(size_t)3;
-  }
-  return false;
-}
-
-static bool holds(const struct dl_phdr_info *o, const ElfW(Phdr) * h, uintptr_t at) {
-  return h->p_type == PT_LOAD && at - (o->dlpi_addr + h->p_vaddr) < h->p_memsz;
-}
-
-/* Its build-id; of an object linked without one, a hash of all that it maps and does not write. */
-static int describe(struct dl_phdr_info *o, size_t size, void *user) {
-  build *b = (build *)user;
-  bool here = false;
-  uint64_t h = 0;
-  (void)size;
-  for (size_t i = 0; i < o->dlpi_phnum; i++) here |= holds(o, &o->dlpi_phdr[i], b->at);
-  if (!here) return 0;
-  for (size_t i = 0; i < o->dlpi_phnum; i++) {
-    const ElfW(Phdr) *s = &o->dlpi_phdr[i];
-    const uint8_t *p =
-        (const uint8_t *)(o->dlpi_addr + s->p_vaddr); // NOLINT: an address of the loader's
-    if (s->p_type == PT_NOTE && note_of(p, s->p_memsz, b->text)) return 1;
-  }
-  for (size_t i = 0; i < o->dlpi_phnum; i++) {
-    const ElfW(Phdr) *s = &o->dlpi_phdr[i];
-    if (s->p_type == PT_LOAD && (s->p_flags & PF_R) && !(s->p_flags & PF_W))
-      h = anfi_hash((const void *)(o->dlpi_addr + s->p_vaddr), s->p_memsz, h);
-  }
-  snprintf(b->text, BUILD_TEXT, "hash %016llx", (unsigned long long)h);
-  return 1;
-}
-
-const char *anfi_os_build_of(anfi_arena *a, uintptr_t address) {
-  build b = {address, (char *)anfi_zalloc(a, BUILD_TEXT)};
-  dl_iterate_phdr(describe, &b);
-  return b.text;
-}
-
-const char *anfi_os_this_build(anfi_arena *a) {
-  static const char here;
-  return anfi_os_build_of(a, (uintptr_t)&here);
-}
 
 const char *anfi_os_cache_dir(anfi_arena *a) {
   const char *own = getenv("ANFORA_CACHE"), *cache = getenv("XDG_CACHE_HOME"),

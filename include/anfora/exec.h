@@ -43,7 +43,7 @@ typedef struct anf_exec_opts {
   uint32_t
       nstate; // of anf_lowered_print: number of leading parameters that are the state of a step
   /* Called with what each stage of a compilation made: "specialise" and all passes that changed something, with the
-   * graphs; "lowered", with the text of Tensor IR. anf_dump_stage (anfora/text.h) writes them to files. */
+   * graphs; "lowered", with the text of Tensor IR, large constants elided. anf_dump_stage (anfora/text.h) writes them to files. */
   void (*stage)(void *user, anf_ctx *cx, const char *stage, anf_module *m, const char *tir);
   void *stage_user;
   /* What depends on constants and fixed arguments alone is computed when code is made: results of more than 64 KiB up to so

@@ -87,7 +87,8 @@ typedef struct anf_view_opts {
 } anf_view_opts;
 ANF_API anf_status anf_write_dot(anf_module *m, const anf_view_opts *o, anf_text *out);
 
-/* Files of a folder, which is made if need be: NN_stage.ir (with places), .dat and .dot of graphs, NN_stage.tir of Tensor IR. */
+/* Files of a folder, which is made if need be: NN_stage.ir (with places), .dat and .dot of graphs, NN_stage.tir of Tensor IR.
+ * Constants of more than 1024 elements are elided in the texts; .dat is exact. */
 typedef struct anf_dump {
   size_t size;
   const char *folder;

@@ -4,6 +4,7 @@
  * The exact form says the type wherever it is not that of a literal; docs/language.md has the table. Values nest without
  * bound, so the unwritten parts are on an explicit stack. */
 #include "ir/ir.h"
+#include "ir/value/mapped.h"
 
 /* ---- names and strings ---- */
 
@@ -152,7 +153,8 @@ static void put_tensor(anf_text *o, const anf_value *v, size_t max_items, bool e
   bool typed = complex_scalar || key_scalar || (exact && !is_literal(v));
   if (typed) anfi_put_type(o, v->cx, v->type);
   if (typed && !complex_scalar) anfi_putc(o, '(');
-  put_list(o, v, max_items);
+  if (exact && max_items && v->n > max_items) anfi_put_elided(o, v->n, v->data, anfi_value_size(v));
+  else put_list(o, v, max_items);
   if (typed && !complex_scalar) anfi_putc(o, ')');
 }
 
@@ -267,6 +269,7 @@ void anfi_put_value(anf_text *o, const anf_value *v, size_t max_items) {
 }
 
 void anfi_put_constant(anf_text *o, const anf_value *v, const anfi_names *names,
-                       anfi_pending *pending) {
-  put_all(&(writer){.o = o, .exact = true, .names = names, .pending = pending}, v);
+                       anfi_pending *pending, size_t most) {
+  put_all(&(writer){.o = o, .max_items = most, .exact = true, .names = names, .pending = pending},
+          v);
 }

@@ -424,6 +424,20 @@ def test_output():
     check("the dump runs", anfora("run", "dump/00_parse.dat", "4"), out="8\n")
     check("a folder that cannot be made", anfora("check", "p.anf", env={"ANFORA_DUMP": "p.anf/dump"}), 1, err="E0301")
     test_stages()
+    test_elided()
+
+
+def test_elided():
+    """Texts of stages show large constants by their digest, and are refused where they are read; .dat is exact."""
+    numbers = ", ".join(f"{i}.5" for i in range(1025))
+    with open("large.anf", "w", encoding="ascii") as f:
+        f.write(f"def f(i: i64) {{ Take(f32[1025]([{numbers}]), i) }}")
+    check("a large constant runs", anfora("run", "--backend", "llvm", "--dump", "elided", "large.anf", "7"), out="7.5\n")
+    for form, code in (("00_parse.ir", "E0107"), (max(os.listdir("elided")), "E0802")):
+        text = open(os.path.join("elided", form), encoding="utf-8").read()
+        TAP.case(f"{form} elides it", "" if "1025 elements, digest 0x" in text and "77.5" not in text else text)
+        check(f"{form} is refused", anfora("check", f"elided/{form}"), 1, err=code)
+    check("its .dat runs", anfora("run", "elided/00_parse.dat", "7"), out="7.5\n")
 
 
 def test_stages():

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -668,6 +670,39 @@ static void test_equal_blocks(void **state) {
   anfi_os_block_release(one);
 }
 
+/* ---- loaded objects ---- */
+
+enum { TABLE_WORDS = 1 << 14, WORDS_OF_64K = 1 << 13 };
+static const uint64_t long_table[TABLE_WORDS]
+    __attribute__((aligned(1 << 16))) = {[0] = 3, [TABLE_WORDS - 1] = 5};
+
+/* Is the page of the address mapped? -1: the system does not say. It reads no constants: a page of them brings its neighbours. */
+static int is_mapped(int map, const volatile uint64_t *at, size_t page) {
+  uint64_t bits = 0;
+  ssize_t got = pread(map, &bits, sizeof bits, (off_t)((uintptr_t)at / page * sizeof bits));
+  return got == sizeof bits ? (int)(bits >> 63) : -1;
+}
+
+/* Pages of constants leave memory and come back as they were; one that was written to stays. */
+static void test_leave_library(void **state) {
+  (void)state;
+  const volatile uint64_t *table = long_table; // volatile: it is read from memory
+  volatile uint64_t *changed = (volatile uint64_t *)(uintptr_t)&table[WORDS_OF_64K];
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  assert_int_equal(table[0] + table[TABLE_WORDS - 1], 8);
+  assert_int_equal(mprotect((void *)(uintptr_t)changed, page, PROT_READ | PROT_WRITE), 0);
+  *changed = 7;
+  assert_int_equal(mprotect((void *)(uintptr_t)changed, page, PROT_READ), 0);
+  int map = open("/proc/self/pagemap", O_RDONLY), before = is_mapped(map, table, page);
+  anfi_os_leave_library((uintptr_t)table);
+  int after = is_mapped(map, table, page), kept = is_mapped(map, changed, page);
+  if (map >= 0) close(map);
+  if (before == 1) assert_int_equal(after, 0);
+  if (before == 1) assert_int_equal(kept, 1);
+  assert_int_equal(table[WORDS_OF_64K], 7);
+  assert_int_equal(table[0] + table[TABLE_WORDS - 1], 8);
+}
+
 /* ---- the context ---- */
 
 static anf_status nothing(anf_ctx *c, void *user) {
@@ -720,6 +755,7 @@ int main(void) {
       TEST(test_nearest),
       TEST(test_files),
       TEST(test_equal_blocks),
+      TEST(test_leave_library),
       TEST(test_ctx_faults),
       TEST(test_ctx_opts),
   };

@@ -15,6 +15,7 @@ typedef struct shown_name {
 
 typedef struct printer {
   anf_text *out;
+  size_t most; // elements of a list that are written; 0: all
   anfi_arena *a;
   anfi_strtab names;
   anfi_map shown;   // variable or tensor → its printed name
@@ -122,6 +123,12 @@ static void lane(printer *p, tdtype d, uint64_t bits) {
 }
 
 static void initial_list(printer *p, texpr e) {
+  if (p->most && e->u.list.n > p->most) {
+    anfi_putc(p->out, '{');
+    anfi_put_elided(p->out, e->u.list.n, e->u.list.data, anfi_t_list_bytes(e));
+    anfi_putc(p->out, '}');
+    return;
+  }
   for (uint32_t i = 0; i < e->u.list.n; i++) {
     anfi_puts(p->out, i ? ", " : "{");
     lane(p, e->dtype, anfi_t_list_lane(e, i));
@@ -433,15 +440,20 @@ static void function(printer *p, tfunc f) {
   leave_to(p, mark);
 }
 
-void anfi_t_print_mod(const tmod *m, anf_text *out) {
+static void image(printer *p, const tmod *m) {
+  bool whole = !p->most || m->image_size <= p->most;
+  anfi_putf(p->out, "data %llu {", (unsigned long long)m->image_size);
+  if (!whole) anfi_put_elided(p->out, m->image_size, m->image, m->image_size);
+  for (uint64_t i = 0; whole && i < m->image_size; i++)
+    anfi_putf(p->out, "%s%02x", i % 40 ? "" : "\n  ", m->image[i]);
+  anfi_puts(p->out, "\n}\n");
+}
+
+static void module(const tmod *m, anf_text *out, size_t most) {
   printer p;
   start(&p, out);
-  if (m->image) {
-    anfi_putf(out, "data %llu {", (unsigned long long)m->image_size);
-    for (uint64_t i = 0; i < m->image_size; i++)
-      anfi_putf(out, "%s%02x", i % 40 ? "" : "\n  ", m->image[i]);
-    anfi_puts(out, "\n}\n");
-  }
+  p.most = most;
+  if (m->image) image(&p, m);
   for (size_t i = 0; i < m->global.n; i++) {
     comment(&p, m->global.at[i]->comment);
     stmt(&p, m->global.at[i]);
@@ -452,6 +464,8 @@ void anfi_t_print_mod(const tmod *m, anf_text *out) {
     function(&p, m->func.at[i]);
   }
 }
+void anfi_t_print_mod(const tmod *m, anf_text *out) { module(m, out, 0); }
+void anfi_t_print_brief(const tmod *m, anf_text *out) { module(m, out, ANFI_SHOWN_ELEMENTS); }
 
 void anfi_t_print_func(tfunc f, anf_text *out) {
   printer p;
