@@ -11,8 +11,7 @@
 enum { MAX_FIXED = 64 }; // values in one argument
 
 bool anfi_may_fix_type(const anf_type *t) {
-  if (anfi_is_name(t) || t->kind == ANF_TYPE_NONE)
-    return true;
+  if (anfi_is_name(t) || t->kind == ANF_TYPE_NONE) return true;
   if (t->kind == ANF_TYPE_TENSOR) {
     anfi_class c = anfi_dtype_class((anf_dtype)t->dtype);
     return !t->n && c != ANFI_CLASS_FLOAT && c != ANFI_CLASS_COMPLEX && t->dtype != ANF_KEY;
