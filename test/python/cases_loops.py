@@ -328,3 +328,46 @@ def test_parts_and_results_that_are_none():
             last[0] = v if last[0] is None else last[0] + v
         return last[0]
     refused("another structure", lambda: anfora.jit(changed)(point(3)))
+
+
+def test_enumerate_of_ranges_and_zip():
+    def ranges(n, x):
+        s = 0.0
+        for i, j in enumerate(range(n, n + 5, 2), 3):
+            if j == n + 2:
+                continue
+            s += i * j
+        return s, i, j, len(range(n, 20, 3)), len(range(9, n, -2))
+
+    def zips(n, x):
+        s = 0.0
+        for i, (j, v) in enumerate(zip(range(n), x)):
+            s += i * j * v
+        for i, z in enumerate(zip(x, x[1:])):
+            s += i * z[0] * z[1]
+        return s, i, v
+
+    def nested(n, x):
+        y = np.zeros(8)
+        for i in range(n, 0, -1):
+            for k, j in enumerate(range(1, i + 1)):
+                y[j] += k * i
+        else:
+            y[0] = n
+        return y
+    for f in (ranges, zips, nested):
+        for n in (1, 3):
+            want, got = f(n, point(3)), anfora.jit(f)(n, point(3))
+            assert all(np.allclose(w, g) for w, g in zip(want, got)), (f.__name__, n, want, got)
+    try:
+        anfora.jit(bound_by_none)(0)
+    except anfora.RunError as e:
+        assert "j is not bound" in str(e), e
+    else:
+        raise AssertionError("j has a value")
+
+
+def bound_by_none(n):
+    for _, j in enumerate(range(n)):
+        pass
+    return j

@@ -670,9 +670,13 @@ def _len(w: Any, c: Call) -> str:
     known, n = w.known_length(c.args[0]) if len(c.args) == 1 else (False, 0)
     if not known and len(c.args) == 1 and isinstance(c.args[0], ast.Call) and w.static(c.args[0].func) == (True, range):
         ends = c.args[0].args
-        if len(ends) > 2 or c.args[0].keywords:
-            w.refuse(c.node, "the length of a range with a step must be known when the function is compiled")
-        return f"Maximum{w.mark(c.node)}({w.expr(ends[-1])}{f' - {w.expr(ends[0])}' if len(ends) == 2 else ''}, 0)"
+        step_known, step = w.static(ends[2]) if len(ends) == 3 else (True, 1)
+        if c.args[0].keywords or not step_known or type(step) is not int or step == 0:
+            w.refuse(c.node, "the step of a range must be known when the function is compiled")
+        count = f"{w.expr(ends[len(ends) > 1])}{f' - {w.expr(ends[0])}' if len(ends) > 1 else ''}"
+        if step != 1:
+            count = f"({count} + {step - 1 if step > 0 else step + 1}) // {step}"
+        return f"Maximum{w.mark(c.node)}({count}, 0)"
     return str(n) if known else f"len{w.mark(c.node)}({', '.join(w.looked_at(a) for a in c.args)})"
 
 

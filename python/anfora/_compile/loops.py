@@ -379,10 +379,32 @@ class Loops(Part):
             first = self.bind_text(node.target, "(" + "".join(p + ", " for p in parts).rstrip(" ") + ")", inner)
         return f"{text}{indent}{self.mark(node)}for {k} in 0..{count} {{\n{first}{self.block(node.body, inner)}{indent}}}\n"
 
+    def for_numbers(self, node: Any, over: ast.Call, start: str, indent: str) -> str:
+        """Over enumerate of a range or zip, of which no array is made."""
+        count, item = node.target.elts
+        zipped = self.static(over.func)[1] is zip
+        rows = [self.rows_of(a, indent) for a in (self.parts_given(over.args) if zipped else [over])]
+        lengths, n, low, k = [r[1] for r in rows], self.fresh(), self.fresh(), self.fresh()
+        text = "".join(r[0] for r in rows) + (self.strictly(over, lengths, indent) if zipped and is_strict(self, over) else "")
+        text += f"{indent}{n} = {functools.reduce(lambda a, b: f'Minimum({a}, {b})', lengths)}\n{indent}{low} = {start}\n"
+        apart = zipped and isinstance(item, ast.Tuple) and len(item.elts) == len(rows)
+
+        def bound(k: str, at: str) -> str:
+            parts = [r[2](k) for r in rows]
+            whole = f"({''.join(p + ', ' for p in parts).rstrip(' ')})" if zipped else parts[0]
+            items = [*zip(item.elts, parts)] if apart else [(item, whole)]
+            return self.bind_text(count, f"{low} + {k}", at) + "".join(self.bind_text(e, p, at) for e, p in items)
+        late = [x for x in ast.walk(node.target) if isinstance(x, ast.Name) and live_after(self.scope.node, node, x.id) and not self.bound_before(x.id, node)]
+        if late:
+            text += self.assert_runs(node, late[0], f"{n} > 0", indent) + bound("0", indent)
+        return f"{text}{indent}{self.mark(node)}for {k} in 0..{n} {{\n{bound(k, indent + '  ')}{self.block(node.body, indent + '  ')}{indent}}}\n"
+
     def for_enumerate(self, node: Any, indent: str) -> str:
         count, item = node.target.elts
         over_, start_ = enumerated(node.iter) or (node.iter, None)
         start = self.expr(start_) if start_ is not None else "0"
+        if isinstance(over_, ast.Call) and self.static(over_.func)[1] in (range, zip):
+            return self.for_numbers(node, over_, start, indent)
         inner = indent + "  "
         t, rows = self.fresh(), self.fresh()
         over = f"{indent}{rows} = {self.iterated(over_)}\n"
