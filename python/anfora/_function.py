@@ -221,9 +221,19 @@ class Function(_core.Callable):
         try:
             return self._plan(args)
         except AnforaError as e:
+            if isinstance(e, CompileError) and (plan := self._plan_by_value(e, args)) is not None:
+                return plan
             if any(f.code == "E0442" for f in e.findings):  # a check of shapes, which are known
                 e = with_values(self, e, args)
             raise e.with_traceback(None) from None  # what it says is about the user's lines, not about ours
+
+    def _others(self) -> list["Function"]:
+        """The functions that calls go to whose integers are constants of the code."""
+        return []
+
+    def _plan_by_value(self, error: CompileError, args: tuple) -> Any:
+        """The plan of calls whose integers are constants of the code; None: that would not mend the error."""
+        return None
 
     def _plan(self, args: tuple) -> Any:
         shapes, statics = self._shapes(args)
@@ -329,12 +339,14 @@ class Function(_core.Callable):
     def clear_cache(self) -> None:
         """Forgets all code; it is made anew when it is needed."""
         super().clear_cache()
+        for f in self._others():
+            f.clear_cache()
         self._codes.clear()
         self._sized.clear()
 
     def explain(self) -> str:
         """For which arguments code was made, and why each time; and whether one code is for batches of any size."""
-        said = [code.explain() for code in self._codes.values()]
+        said = [code.explain() for f in (self, *self._others()) for code in f._codes.values()]
         return f"{sum(n for n, _ in said)} compilations\n" + "".join(text for _, text in said)
 
     def _fixed_arguments(self, program: Program, n: int) -> list[tuple[int, Any]]:
@@ -681,6 +693,7 @@ class Jit(Function):
         super().__init__(fn.__name__, -1 if various else len(names), static=tuple(i % max(1, len(names)) for i in static), **options)
         functools.update_wrapper(self, fn)
         self._types: dict[int, TensorType] | None = None
+        self._by_value: dict[tuple, Function] = {}  # by the places of integers that are constants of the code, though nobody said so
         self._fixed = {n: Fixed(p.default) for n, p in self._signature.parameters.items()
                        if type(p.default) in (int, bool) and names.index(n) not in self._static}
 
@@ -689,6 +702,27 @@ class Jit(Function):
             return super()._optioned(options)
         statics = {} if options.keys() & {"static_argnums", "static_argnames"} else {"static_argnums": tuple(self._static)}
         return Jit(self.__wrapped__, **(self._inherited() | {"dynamic": self._dynamic} | statics | options))
+
+    def _others(self) -> list[Function]:
+        return list(self._by_value.values())
+
+    def _plan_by_value(self, error: CompileError, args: tuple) -> Any:
+        declared = self._declared()
+        numbers = [i for i, x in enumerate(args) if type(x) is int and i not in self._static and i not in declared]
+        if type(self) is not Jit or self._nparam < 0 or not numbers or not any(f.code == "E0520" for f in error.findings):
+            return None
+        known = self._by_value.get(tuple(numbers))
+        other = known or self._optioned({"static_argnums": sorted({*self._static, *numbers})})
+        try:
+            other._plan(args)
+        except CompileError:
+            return None
+        if known is None:
+            self._by_value[tuple(numbers)] = other
+            names = [n for i, n in enumerate(self._signature.parameters) if i in numbers]
+            warnings.warn(f"{self.__name__}: sizes follow from {' or '.join(names)}, so code is made for each value of {'them' if len(names) > 1 else 'it'}; "
+                          f"jit(static_argnames={names}) says that this is meant", stacklevel=3)
+        return _core.Plan(None, [], [], [], [], (), (other,), lambda args: other(*args))
 
     def _emit(self, b: Builder) -> str:
         if self._nparam < 0:

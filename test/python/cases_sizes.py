@@ -3,6 +3,7 @@
 import os
 import tempfile
 import threading
+import warnings
 
 import anfora
 import anfora.numpy as jnp
@@ -230,3 +231,32 @@ def test_another_thread_between_a_call_and_its_result():
     finally:
         _nans.on = on
     assert interpreted(rows), rows.explain()
+
+
+def test_sizes_of_integers():
+    """An integer that a size follows from is a constant of the code, with a warning."""
+    @anfora.jit
+    def f(n, x, m=2):
+        z = onp.zeros(n)
+        for i in range(n):
+            z[i] = i * x
+        return z, [i * x for i in range(m)]
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for n, x, m in ((3, 2.0, 2), (4, 2.0, 3), (3, 5.0, 2)):
+            got, want = f(n, x, m), f.__wrapped__(n, x, m)
+            onp.testing.assert_array_equal(got[0], want[0])
+            assert [float(v) for v in got[1]] == want[1]
+    assert [str(w.message) for w in said if w.category is UserWarning] == [
+        "f: sizes follow from n or m, so code is made for each value of them; jit(static_argnames=['n', 'm']) says that this is meant"], [str(w.message) for w in said]
+    assert f.explain().startswith("2 compilations"), f.explain()
+
+    @anfora.jit
+    def g(n, x):
+        return [i * 2 for i in range(int(x[0]) + n)]
+    try:
+        g(1, onp.arange(3.0))
+    except anfora.CompileError as e:
+        assert "E0520" in str(e), e
+    else:
+        raise AssertionError("a size that follows from data is none that is known")

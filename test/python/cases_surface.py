@@ -759,7 +759,7 @@ def test_changes_in_place_are_refused():
         return d
     for f, arg in ((argument, [1.0]), (alias, 1.0), (key, {"w": 2.0})):
         refused(f, (arg,), *(["changes in place"] if f is alias else ["is an argument, which the caller would see change"]))
-    refused(in_a_runtime_loop, (3,), "must be known when the program is compiled", "out.append(i)")
+    refused(in_a_runtime_loop, (np.array(3),), "must be known when the program is compiled", "out.append(i)")
 
 
 def test_raises_and_assertions_stop():
