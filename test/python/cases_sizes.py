@@ -250,13 +250,3 @@ def test_sizes_of_integers():
     assert [str(w.message) for w in said if w.category is UserWarning] == [
         "f: sizes follow from n or m, so code is made for each value of them; jit(static_argnames=['n', 'm']) says that this is meant"], [str(w.message) for w in said]
     assert f.explain().startswith("2 compilations"), f.explain()
-
-    @anfora.jit
-    def g(n, x):
-        return [i * 2 for i in range(int(x[0]) + n)]
-    try:
-        g(1, onp.arange(3.0))
-    except anfora.CompileError as e:
-        assert "E0520" in str(e), e
-    else:
-        raise AssertionError("a size that follows from data is none that is known")
