@@ -405,3 +405,20 @@ def test_long_rows_that_are_computed_when_read_are_never_whole_in_memory():
     product[3, 20000] = np.nan
     x[3, 20000] = np.nan
     assert np.isnan(np.asarray(anfora.jit(greatest)(x, y))).nonzero()[0].tolist() == [3]
+
+
+def test_large_results_take_the_memory_of_those_that_were_freed():
+    import resource
+    x = np.ones(9 << 20, np.float32)
+    twice(x), twice(x)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(3):
+        y = twice(x)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 5000  # 9,216 a call if each has new pages
+    assert (np.asarray(y[::4096]) == 2).all()
+    small = x[:(4 << 18) + 5]  # above 4 MB
+    for _ in range(2):
+        made = [twice(small) for _ in range(6)]  # more than are kept, and none is given twice
+        assert len({address(a) for a in made}) == 6 and all(address(a) % 64 == 0 for a in made)
+        del made
+    assert (np.asarray(twice(small)) == 2).all()
