@@ -32,13 +32,13 @@ void *memory_new(core *c, size_t bytes) {
     memory_drop(c);
     p = aligned_alloc(ANFI_HUGE_PAGE, whole);
   }
-  return anfi_os_huge(p, whole);
+  return anfi_os_huge(p, bytes); // and small ones for the rest
 }
 
 void memory_free(core *c, void *p, size_t bytes) {
   core_kept *k = &c->kept;
   size_t whole = whole_pages(bytes);
-  if (bytes < LARGE || whole > KEPT_MOST) {
+  if (!p || bytes < LARGE || whole > KEPT_MOST) {
     free(p);
     return;
   }

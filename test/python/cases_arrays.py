@@ -422,3 +422,25 @@ def test_large_results_take_the_memory_of_those_that_were_freed():
         assert len({address(a) for a in made}) == 6 and all(address(a) % 64 == 0 for a in made)
         del made
     assert (np.asarray(twice(small)) == 2).all()
+
+
+@jit
+def rows_of(x):
+    return x[:, None] * anp.ones((1, 256), np.float32)
+
+
+def test_large_results_that_find_no_memory_leave_nothing_behind():
+    import resource
+    x = np.ones(120 << 10, np.float32)
+    rows_of(x)
+    made = [twice(np.ones(5 << 18, np.float32)) for _ in range(4)]
+    del made  # what is kept is these, and not the result
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    with open("/proc/self/statm", encoding="ascii") as f:
+        used = int(f.read().split()[0]) * resource.getpagesize()
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (used + (60 << 20), before[1]))
+        raises(MemoryError, [], rows_of, x)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+    assert (np.asarray(rows_of(x)[::4096]) == 1).all()
