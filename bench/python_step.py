@@ -46,6 +46,9 @@ def small():
     assert np.array_equal(np.asarray(line(x)), np.full(16, 3.0))
     calls("2 x + 1 on 16 floats, from Python", lambda: line(x), 1.5)
     calls("the same in NumPy", lambda: 2.0 * x + 1.0, None)
+    for megabytes in (8, 57, 120, 300):
+        large = np.ones(megabytes * 250_000, np.float32)
+        calls(f"2 x + 1 on {megabytes} MB, from Python", lambda: line(large), None, 3)
 
     def loss(p, x, y):
         return anp.mean(anp.softmax_cross_entropy(anp.relu(x @ p["w"] + p["b"]) @ p["v"], y))

@@ -4,7 +4,7 @@
  * It lends its memory by the buffer protocol and by DLPack, and takes what lends in one of these ways without a copy. */
 #include "core.h"
 
-enum { ALIGN = 64, SMALL = 256 };
+enum { SMALL = 256 };
 
 /* ---- element types and the formats of the buffer protocol ---- */
 
@@ -75,7 +75,7 @@ static array *bare(core *c, int ndim, size_t extra) {
                  (int)ANF_MAX_RANK);
     return NULL;
   }
-  size_t items = 2 * (size_t)ndim + (extra ? (extra + ALIGN) / sizeof(Py_ssize_t) : 0);
+  size_t items = 2 * (size_t)ndim + (extra ? (extra + CORE_ALIGN) / sizeof(Py_ssize_t) : 0);
   array *a = (array *)PyType_GenericAlloc(c->array_type, (Py_ssize_t)items);
   if (a) a->c = c;
   return a;
@@ -89,10 +89,10 @@ array *array_new(core *c, anf_dtype d, int ndim, const Py_ssize_t *dims) {
   if (!a || !set_dims(a, d, ndim, dims)) goto fail;
   if (small) {
     uintptr_t at = (uintptr_t)(a->extent + 2 * (size_t)ndim);
-    a->data = (void *)((at + ALIGN - 1) / ALIGN * ALIGN);
+    a->data = (void *)((at + CORE_ALIGN - 1) / CORE_ALIGN * CORE_ALIGN);
   } else {
     a->own = true;
-    a->data = aligned_alloc(ALIGN, a->bytes / ALIGN * ALIGN + ALIGN);
+    a->data = memory_new(c, a->bytes);
     if (!a->data) {
       PyErr_NoMemory();
       goto fail;
@@ -122,7 +122,7 @@ array *array_view(core *c, anf_dtype d, int ndim, const Py_ssize_t *dims, void *
 static void dealloc(PyObject *self) {
   array *a = (array *)self;
   PyTypeObject *t = Py_TYPE(self);
-  if (a->own) free(a->data);
+  if (a->own) memory_free(a->c, a->data, a->bytes);
   if (a->release) a->release(a->lent);
   Py_XDECREF(a->owner);
   ((freefunc)PyType_GetSlot(t, Py_tp_free))(self);

@@ -230,6 +230,7 @@ static int clear_module(PyObject *m) {
   Py_CLEAR(c->children);
   Py_CLEAR(c->write);
   Py_CLEAR(c->operate);
+  memory_drop(c);
   return 0;
 }
 

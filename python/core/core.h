@@ -26,6 +26,17 @@ typedef struct garbage {
   void *what;
 } garbage;
 
+/* Freed memory of large arrays, the oldest first. */
+enum { CORE_ALIGN = 64, CORE_KEPT = 4 };
+typedef struct core_block {
+  void *at;
+  size_t bytes;
+} core_block;
+typedef struct core_kept {
+  core_block block[CORE_KEPT];
+  size_t n, bytes;
+} core_kept;
+
 typedef struct core {
   /* the context, which one thread has at a time */
   anf_ctx *cx;
@@ -43,6 +54,7 @@ typedef struct core {
   PyObject *write;    // hook: what programs print
   PyObject *operate;  // hook: (name of an operation, arguments)
   PyObject *s_dlpack, *s_compile, *s_bind, *s_failed, *s_max_version, *no_args, *max_version;
+  core_kept kept; // whoever has the GIL
 } core;
 
 /* ---- core.c ---- */
@@ -79,6 +91,11 @@ void core_end(core_call outer);
 /* Did a signal stop the call that gave `st`? Then PyErr_CheckSignals, with the GIL and without the lock, calls the
  * host's handler; if that raises nothing, the call is to be made again. */
 bool core_interrupted(core_call outer, anf_status st);
+
+/* ---- memory.c: of arrays; called with the GIL ---- */
+void *memory_new(core *c, size_t bytes); // NULL: there is none
+void memory_free(core *c, void *p, size_t bytes);
+void memory_drop(core *c); // what is kept
 
 /* ---- array.c: tensors as Python has them ---- */
 /* Of the host: dense, row-major, in memory of its own or of `owner`. */

@@ -405,3 +405,42 @@ def test_long_rows_that_are_computed_when_read_are_never_whole_in_memory():
     product[3, 20000] = np.nan
     x[3, 20000] = np.nan
     assert np.isnan(np.asarray(anfora.jit(greatest)(x, y))).nonzero()[0].tolist() == [3]
+
+
+def test_large_results_take_the_memory_of_those_that_were_freed():
+    import resource
+    x = np.ones(9 << 20, np.float32)
+    twice(x), twice(x)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(3):
+        y = twice(x)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 5000  # 9,216 a call if each has new pages
+    assert (np.asarray(y[::4096]) == 2).all()
+    small = x[:(4 << 18) + 5]  # above 4 MB
+    for _ in range(2):
+        made = [twice(small) for _ in range(6)]  # more than are kept, and none is given twice
+        assert len({address(a) for a in made}) == 6 and all(address(a) % 64 == 0 for a in made)
+        del made
+    assert (np.asarray(twice(small)) == 2).all()
+
+
+@jit
+def rows_of(x):
+    return x[:, None] * anp.ones((1, 256), np.float32)
+
+
+def test_large_results_that_find_no_memory_leave_nothing_behind():
+    import resource
+    x = np.ones(120 << 10, np.float32)
+    rows_of(x)
+    made = [twice(np.ones(5 << 18, np.float32)) for _ in range(4)]
+    del made  # what is kept is these, and not the result
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    with open("/proc/self/statm", encoding="ascii") as f:
+        used = int(f.read().split()[0]) * resource.getpagesize()
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (used + (60 << 20), before[1]))
+        raises(MemoryError, [], rows_of, x)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+    assert (np.asarray(rows_of(x)[::4096]) == 1).all()
