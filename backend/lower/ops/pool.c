@@ -250,7 +250,7 @@ static texpr last_counts(const pool *p) {
   return anfi_low_table(p->L, ANFI_F64, (uint64_t)p->p.out[2], bits);
 }
 
-/* Do windows read most elements so often that it is worth to convert them once, and stay they in the first cache? */
+/* Do windows read most elements so often that converting them once pays, and do these stay in the first cache? */
 static bool is_read_often(const anfi_pool *w, uint64_t in, uint64_t out) {
   enum { OFTEN = 3, MOST = 4096 };
   uint64_t reads = out;
