@@ -28,12 +28,21 @@ BYTES, OTHER = (SQUARE * 9).astype(np.uint8), f(1024, 1024)
 UNIT = (random.random((1024, 1024)) * 0.9 + 0.05).astype(np.float32)
 SORTED, WANTED = np.sort(f(4096)), f(65536)
 SPD, ROW, LONG, PLANE, DOUBLE = linear(256, 256), f(1024), f(1 << 20), f(512, 512) + 1j * f(512, 512), f(512, 512, dtype=np.float64)
+REALS, COMPLEX = f(1 << 20, dtype=np.float64), f(1 << 20, dtype=np.float64) + 1j * f(1 << 20, dtype=np.float64)
 # name: arguments a and b, the expression of anfora.numpy (N) and JAX, the one of PyTorch (F: its functions)
 CASES = {
     **{name: ((UNIT, OTHER)[:count], f"N.{name}({'a, b'[:3 * count - 2]})", f"torch.{torch}({'a, b'[:3 * count - 2]})")
        for name, count, torch in [("exp2", 1, "exp2"), ("log2", 1, "log2"), ("log10", 1, "log10"), ("arctan", 1, "atan"),
                                   ("arcsin", 1, "asin"), ("sinh", 1, "sinh"), ("arctanh", 1, "atanh"), ("arctan2", 2, "atan2"),
                                   ("hypot", 2, "hypot"), ("fmod", 2, "fmod"), ("mod", 2, "remainder"), ("floor_divide", 2, "floor_divide")]},
+    **{f"{name} of 2^20, f64": ((REALS,), f"N.{name}(a)", f"torch.{name}(a)") for name in ("sin", "cos", "exp", "tanh")},
+    "log of 2^20, f64": ((np.exp(REALS),), "N.log(a)", "torch.log(a)"),
+    "sin of 2^20": ((LONG,), "N.sin(a)", "torch.sin(a)"),
+    "sin of 2^20 up to 10^6": ((np.clip(LONG * 3e5, -1e6, 1e6),), "N.sin(a)", "torch.sin(a)"),
+    "sin of 2^20 up to 10^6, f64": ((np.clip(REALS * 3e5, -1e6, 1e6),), "N.sin(a)", "torch.sin(a)"),
+    "product of 2^20, c64": ((COMPLEX.astype(np.complex64),) * 2, "a * b", "a * b"),
+    "product of 2^20, c128": ((COMPLEX, COMPLEX), "a * b", "a * b"),
+    "sum of 2^20, f16": ((LONG.astype(np.float16),), "N.sum(a)", "a.sum()"),
     "argmax of rows": ((SQUARE,), "N.argmax(a, axis=1)", "a.argmax(1)"),
     "argmin of rows, i32": (((SQUARE * 9).astype(np.int32),), "N.argmin(a, axis=1)", "a.argmin(1)"),
     "max of rows, f16": ((HALF,), "N.max(a, axis=1)", "a.amax(1)"),

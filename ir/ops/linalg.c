@@ -66,6 +66,7 @@ bool anfi_infer_eigh(anfi_infer *q) {
 
 static bool matrix(const anfi_infer *q, int64_t *m, int64_t *n, int64_t *k) {
   const anf_type *a = q->in[0];
+  *m = *n = *k = 0;
   if (a->n < 2) return anfi_infer_fail(q, "the last two dims must be a matrix");
   *m = a->dims[a->n - 2], *n = a->dims[a->n - 1], *k = *m < *n ? *m : *n; // unknown if one is
   return true;

@@ -110,7 +110,7 @@ static anf_node *product_of_pair(const path *p, const uint32_t pair[2]) {
 }
 
 static anf_node *by_pair(const path *p) {
-  uint32_t pair[2], n = 1;
+  uint32_t pair[2] = {0, 1}, n = 1;
   if (p->n < 3 || !best_pair(p, pair)) return NULL;
   anf_node *in[MOST_OPERANDS] = {product_of_pair(p, pair)};
   if (!in[0]) return NULL;

@@ -231,7 +231,7 @@ static bool results(world *w, anf_graph *g, anf_value *const *args, size_t n, an
 }
 
 static bool primal(world *w, program *p, anf_value *const *args, anf_value **y) {
-  anf_value *v;
+  anf_value *v = NULL;
   if (!results(w, p->g, args, 1, &p->y, &v)) return false;
   for (size_t k = 0; k < places(p->y->type); k++)
     y[k] = anf_value_retain(p->y->type->kind == ANF_TYPE_TUPLE ? v->u.item[k] : v);

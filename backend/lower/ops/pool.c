@@ -185,8 +185,7 @@ static texpr mean(pool *p, const anfi_view *x) {
 
 typedef struct pool_rows {
   pool p;
-  const anfi_view *x;
-  texpr to, counts; // counts: of the last dim by result, in double
+  texpr from, to, counts; // counts: of the last dim by result, in double
   tdtype type;
 } pool_rows;
 
@@ -212,7 +211,7 @@ static void max_part(void *user, const anfi_slide_part *s) {
         nan = anfi_low_var(L, none->dtype, "nan", anfi_slide_all(s, anfi_low_const(L, r->type, 0)));
   texpr row = open_window_rows(&r->p);
   for (int64_t k = 0; k < s->s->taps; k++) {
-    texpr x = anfi_slide_load(s, r->x->tensor, row, k, &inside);
+    texpr x = anfi_slide_load(s, r->from, row, k, &inside);
     anfi_low_set(L, nan, anfi_t_select(t, anfi_t_bin(t, TX_cmp_ne, x, x), x, nan));
     if (inside) x = anfi_low_let(L, anfi_t_select(t, inside, x, none), "x");
     anfi_low_set(L, best, anfi_t_select(t, anfi_t_bin(t, TX_cmp_gt, x, best), x, best));
@@ -231,7 +230,7 @@ static void mean_part(void *user, const anfi_slide_part *s) {
   texpr sum = anfi_low_var(L, zero->dtype, "sum", zero);
   texpr row = open_window_rows(&r->p);
   for (int64_t k = 0; k < s->s->taps; k++) {
-    texpr x = anfi_slide_load(s, r->x->tensor, row, k, &inside);
+    texpr x = anfi_slide_load(s, r->from, row, k, &inside);
     anfi_low_set(L, sum, anfi_t_add(t, sum, anfi_t_cast(t, zero->dtype, x)));
   }
   close2(L, r->p.win);
@@ -251,14 +250,38 @@ static texpr last_counts(const pool *p) {
   return anfi_low_table(p->L, ANFI_F64, (uint64_t)p->p.out[2], bits);
 }
 
+/* Do windows read most elements so often that converting them once pays, and do these stay in the first cache? */
+static bool is_read_often(const anfi_pool *w, uint64_t in, uint64_t out) {
+  enum { OFTEN = 3, MOST = 4096 };
+  uint64_t reads = out;
+  for (size_t k = 0; k < 3; k++) reads *= w->taps[k] ? (uint64_t)w->taps[k] : 1; // 0: no such dim
+  return in <= MOST && reads >= OFTEN * in;
+}
+
+/* The plane in double. */
+static texpr widened(const pool *p, texpr x, texpr plane) {
+  anfi_low *L = p->L;
+  anfi_loop l;
+  texpr to = anfi_low_local(L, ANF_TIR_f64, p->in, "wide");
+  anfi_low_loop(L, &l, p->in, "i");
+  texpr at = anfi_ix_add(L, anfi_ix_mulc(L, plane, p->in), l.var);
+  texpr e = anfi_t_cast(L->t, ANFI_F64, anfi_low_load(L, x, at));
+  anfi_low_put(L, to, l.var, (anfi_elem){e, NULL}, false);
+  anfi_low_loop_end(L, &l);
+  return to;
+}
+
 /* A plane, row by row. False: the windows are not such. */
 static bool plane_by_rows(const pool *p, const anfi_view *x, texpr to, bool greatest, texpr plane) {
   const anfi_pool *w = &p->p;
   anfi_slide s = {w->out[2], w->in[2], w->first[2], w->stride[2], w->taps[2], w->step[2], 0};
-  pool_rows r = {*p, x, to, NULL, anfi_low_dt(x->dtype)};
+  pool_rows r = {*p, x->tensor, to, NULL, anfi_low_dt(x->dtype)};
   if (!anfi_slide_fits(&s, x->dtype)) return false;
+  bool wide = !greatest && x->dtype == ANF_F32 && is_read_often(w, p->in, p->out);
   if (!greatest) r.counts = last_counts(p);
+  if (wide) r.from = widened(p, x->tensor, plane);
   open_rows(&r.p, plane);
+  if (wide) r.p.plane = anfi_ix(p->L, 0);
   anfi_slide_row(p->L, &s, greatest ? max_part : mean_part, &r);
   close2(p->L, r.p.at);
   return true;
