@@ -17,8 +17,7 @@ enum {
   ALIGN = 64,
   STEPS = 8,
   CLASSES = 48 * STEPS,
-  MANY = 64,   // tensors that are one buffer in any case
-  LITTLE = 64, // bytes of all tensors that stay apart
+  MANY = 64,    // tensors that are one buffer in any case
   FRAME = 1024, // bytes of small tensors in a region that stay apart
 #ifdef ANF_HOSTILE
   LARGE = 1,
@@ -241,19 +240,16 @@ static void set_apart(const region *r, uint64_t limit) {
 }
 
 static uint64_t place(anfi_arena *a, region *r, event *e) {
-  uint64_t separate = 0, own = 0;
+  uint64_t separate = 0;
   size_t n = 0;
   for (size_t i = 0; i < r->lives.n; i++) {
     life *l = r->lives.at[i];
     if (l->apart) continue;
     separate += aligned(l->bytes);
-    own += l->bytes;
     if (l->from == UINT32_MAX) l->from = l->to = 0;
     e[n++] = (event){l->from, false, l};
     e[n++] = (event){l->to, true, l};
   }
-  if (own <= LITTLE)
-    return 0; // numbers that calls give, mostly: one buffer would be larger, and may not fit a frame
   qsort(e, n, sizeof *e, by_tick);
   uint64_t size = place_by_class(a, e, n), fitted = size < LARGE ? size : place_in_holes(e, n);
   if (fitted + fitted / 8 < size) {
@@ -270,8 +266,9 @@ static tstmt define(tvisitor *v, tstmt s) {
     life *l = (life *)(uintptr_t)*at;
     region *r = (region *)(uintptr_t)*anfi_map_find(&u->where, anfi_key(s->e[0]));
     texpr off = anfi_t_index(v->t, l->offset);
-    return r->buffer && !l->apart ? anfi_t_define(v->t, TL_local, s->e[0], anfi_t_addr(v->t, r->buffer, 1, &off))
-                     : s;
+    return r->buffer && !l->apart
+               ? anfi_t_define(v->t, TL_local, s->e[0], anfi_t_addr(v->t, r->buffer, 1, &off))
+               : s;
   }
   if (s->kind != TS_stmts) return s;
   uint64_t *reg = anfi_map_find(&u->region_of, anfi_key(s));
