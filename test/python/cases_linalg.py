@@ -163,6 +163,10 @@ def test_derivatives():
 
         near(anfora.grad(squared)(a), slope(lambda a: (lambda q, r: np.sum(q * cq) + np.sum(r * cr))(*np.linalg.qr(a, "complete")), a, 1e-9), 1e-4)
         near(anfora.jacfwd(squared)(a), anfora.grad(squared)(a), 1e-8)
+        if m == 5:
+            step = 1e-6 * RNG.normal(size=a.shape)
+            second = np.tensordot(np.asarray(anfora.jacfwd(anfora.grad(squared))(a)), step, 2)
+            near(second, (np.asarray(anfora.grad(squared)(a + step)) - np.asarray(anfora.grad(squared)(a - step))) / 2, 1e-7)
         a[1:, 0] = 0
         assert np.isnan(anfora.grad(squared)(a)).all()
         near(anfora.grad(lambda a: anp.sum(L.qr(a, "complete")[1] * cr))(a), anfora.grad(lambda a: anp.sum(L.qr(a)[1] * cr[:n]))(a))

@@ -98,30 +98,31 @@ def all_reflected(vectors, q):
 
 @custom_jvp
 def tall_factors(a):
-    """Q and R of a matrix with at least as many rows as columns, and the vectors of the reflections."""
+    """Q and R of a matrix with at least as many rows as columns."""
     n = a.shape[-1]
     r, vectors = reflections(a)
-    return all_reflected(vectors, like_eye(a, a.shape[-2])[..., :n]), r[..., :n, :], vectors
+    return all_reflected(vectors, like_eye(a, a.shape[-2])[..., :n]), r[..., :n, :]
 
 
 @tall_factors.defjvp
 def tall_factors_jvp(primals, tangents):
     """With d = da R^-1 and s = Q^T d, whose part below the diagonal is that of the skew w: dQ = d + Q (w - s), dR = (s - w) R. The
-    reflections have none where a column is zero below its diagonal: the sign of R jumps there, which is constant here. Nor have
-    the vectors one: whoever uses them has a rule in terms of dQ (`complement`)."""
+    reflections have none where a column is zero below its diagonal: the sign of R jumps there, which is constant here."""
     (a,), (da,) = primals, tangents
-    q, r, vectors = tall_factors(a)
+    q, r = tall_factors(a)
     d = transposed(op.triangular_solve(r, transposed(da), lower=False, transpose=True))
     s = op.matmul(transposed(q), d)
     w = op.tril(s, -1) - transposed(op.tril(s, -1))
-    return (q, r, vectors), (d + op.matmul(q, w - s), op.matmul(s - w, r), op.zeros_like(vectors))
+    return (q, r), (d + op.matmul(q, w - s), op.matmul(s - w, r))
 
 
 def factors(x):
     """Q and R, with as many columns in Q as x has rows or columns, whichever are fewer."""
     m, n = x.shape[-2], x.shape[-1]
-    q, r, _ = tall_factors(x if m >= n else x[..., :m])
-    return (q, r) if m >= n else (q, op.concat(r, op.matmul(transposed(q), x[..., m:]), axis=-1))
+    if m >= n:
+        return tall_factors(x)
+    q, r = tall_factors(x[..., :m])
+    return q, op.concat(r, op.matmul(transposed(q), x[..., m:]), axis=-1)
 
 
 def complement(vectors):
@@ -130,33 +131,29 @@ def complement(vectors):
 
 
 @custom_jvp
-def complement_of(q, vectors):
-    """The columns that make Q square, of the reflections that gave Q."""
-    return complement(vectors)
+def with_slope(q, x, slope):
+    """q, whose derivative by each element of x is larger by slope."""
+    return q
 
 
-@complement_of.defjvp
-def complement_of_jvp(primals, tangents):
-    """The product of the reflections is I - V T V^T, with T^-1 = S = I + (V^T V above the diagonal). Its columns are Q = E + Y with
-    Y = -V T V1^T (V1: the first rows of V), and the others E' + Y Z with Z = V1^-T V2^T = Y1^-T Y2^T: so their derivative is that of
-    Y Z by dY = dQ. Where a column of a is zero below its diagonal, V1 is singular and Z is NaN: the reflections jump there."""
-    (q, vectors), (dq, _) = primals, tangents
-    n = vectors.shape[-1]
-    first, below = vectors[..., :n, :], vectors[..., n:, :]
-    z = op.triangular_solve(first, transposed(below), transpose=True)
-    s = op.triu(op.matmul(transposed(vectors), vectors), 1) + like_eye(vectors, n)
-    right = transposed(dq[..., n:, :]) - op.matmul(transposed(dq[..., :n, :]), z)
-    back = op.triangular_solve(s, op.matmul(transposed(s), op.triangular_solve(first, right)), lower=False)
-    return complement(vectors), op.matmul(dq, z) + op.matmul(vectors, back)
+@with_slope.defjvp
+def with_slope_jvp(primals, tangents):
+    """A slope of 0 or NaN."""
+    (q, _, slope), (dq, dx, _) = primals, tangents
+    return q, dq + slope * op.sum(dx, (-2, -1), keepdims=True)
 
 
 def complete_factors(x):
-    """Q and R, with Q square."""
+    """Q and R, with Q square. The further columns of Q are those of the reflections, which jump where a column of x is zero below its
+    diagonal: their derivative is NaN there, never a silent zero."""
     m, n = x.shape[-2], x.shape[-1]
     if m <= n:
         return factors(x)
-    q, r, vectors = tall_factors(x)
-    rest = complement_of(q, stop_gradient(vectors))
+    q, r = tall_factors(x)
+    _, vectors = reflections(x)
+    least = op.min(op.max(op.abs(stop_gradient(vectors)), -2, keepdims=True), -1, keepdims=True)
+    slope = op.where(least == 0, op.full_like(least, float("nan")), op.zeros_like(least))
+    rest = with_slope(complement(vectors), x, slope)
     return op.concat(q, rest, axis=-1), op.concat(r, op.zeros_like(x[..., n:, :]), axis=-2)
 
 
