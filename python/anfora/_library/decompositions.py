@@ -151,8 +151,8 @@ def complete_factors(x):
         return factors(x)
     q, r = tall_factors(x)
     _, vectors = reflections(x)
-    least = op.min(op.max(op.abs(stop_gradient(vectors)), -2, keepdims=True), -1, keepdims=True)
-    slope = op.where(least == 0, op.full_like(least, float("nan")), op.zeros_like(least))
+    sizes = op.sum(op.abs(stop_gradient(vectors)), -2, keepdims=True)
+    slope = op.sum(op.where(sizes == 0, op.full_like(sizes, float("nan")), op.zeros_like(sizes)), -1, keepdims=True)
     rest = with_slope(complement(vectors), x, slope)
     return op.concat(q, rest, axis=-1), op.concat(r, op.zeros_like(x[..., n:, :]), axis=-2)
 
