@@ -399,7 +399,9 @@ bool anfi_abs_same_functions(const anfi_abs *a, const anfi_abs *b) {
   return true;
 }
 
+/* For messages: of a long tuple the first items, and of all types about as much as fits a few lines. */
 void anfi_put_abs(anf_text *o, anf_ctx *cx, const anfi_abs *a) {
+  enum { FEW = 12, FIRST = 4, MOST_TEXT = 600 };
   static const char *const open[] = {"?", "", "(", "{", "", "fn{", "box"}, *const close[] = {
                                                                                "", "",  ")", "}",
                                                                                "", "}", ""};
@@ -414,6 +416,10 @@ void anfi_put_abs(anf_text *o, anf_ctx *cx, const anfi_abs *a) {
   anfi_puts(o, open[a->kind]);
   for (uint32_t i = 0; i < a->n; i++) {
     if (i) anfi_puts(o, ", ");
+    if ((a->n > FEW && i == FIRST) || o->len > MOST_TEXT) {
+      anfi_putf(o, "and %u more", (unsigned)(a->n - i));
+      break;
+    }
     if (a->kind == ANFI_ABS_RECORD) anfi_putf(o, "%s: ", a->type->names[i]->s);
     anfi_put_abs(o, cx, a->item[i]);
   }

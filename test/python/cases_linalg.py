@@ -75,6 +75,7 @@ def test_qr_as_numpy_has_it():
         near(np.tril(r, -1), np.zeros_like(r))
         whole = [np.linalg.qr(x, mode) for x in a.reshape((-1,) + shape[-2:])]
         near(q.reshape((-1,) + q.shape[-2:]), np.stack([q for q, _ in whole]))
+    near(arrays(*L.qr(np.ones((3, 0)), "complete"))[0], np.eye(3))
     near(L.qr(np.ones((3, 2)), "r"), np.linalg.qr(np.ones((3, 2)), "r"))
 
 
@@ -152,6 +153,24 @@ def test_derivatives():
             return anp.sum(q * q * cq) + anp.sum(r * r * cr)
 
         near(anfora.grad(unsigned)(a), slope(lambda a: (lambda q, r: np.sum(q * q * cq) + np.sum(r * r * cr))(*np.linalg.qr(a)), a), 1e-6)
+    # a square Q of a high matrix: its further columns are those of the reflections, which jump at such a column. R does not
+    for a in (RNG.normal(size=(4, 2)), RNG.normal(size=(5, 4)), np.concatenate([np.eye(2) * 1.5, 1e-7 * RNG.normal(size=(2, 2))])):
+        m, n = a.shape
+        cq, cr = RNG.normal(size=(m, m)), RNG.normal(size=(m, n))
+
+        def squared(a):
+            q, r = L.qr(a, "complete")
+            return anp.sum(q * cq) + anp.sum(r * cr)
+
+        near(anfora.grad(squared)(a), slope(lambda a: (lambda q, r: np.sum(q * cq) + np.sum(r * cr))(*np.linalg.qr(a, "complete")), a, 1e-9), 1e-4)
+        near(anfora.jacfwd(squared)(a), anfora.grad(squared)(a), 1e-8)
+        if m == 5:
+            step = 1e-6 * RNG.normal(size=a.shape)
+            second = np.tensordot(np.asarray(anfora.jacfwd(anfora.grad(squared))(a)), step, 2)
+            near(second, (np.asarray(anfora.grad(squared)(a + step)) - np.asarray(anfora.grad(squared)(a - step))) / 2, 1e-7)
+        a[1:, 0] = 0
+        assert np.isnan(anfora.grad(squared)(a)).all()
+        near(anfora.grad(lambda a: anp.sum(L.qr(a, "complete")[1] * cr))(a), anfora.grad(lambda a: anp.sum(L.qr(a)[1] * cr[:n]))(a))
     # equal values: the derivative of their sum is finite
     near(anfora.grad(lambda a: anp.sum(L.svdvals(a)))(np.eye(3)), np.eye(3))
     near(anfora.grad(lambda a: anp.sum(L.eigvalsh(a)))(np.eye(2)), np.eye(2))

@@ -351,6 +351,35 @@ def plain(x):
     return {k: plain(v) for k, v in x.items()} if isinstance(x, dict) else np.round(np.asarray(x), 9).tolist()
 
 
+def chosen(x):
+    squares, signs, deep = [], [], 0.0
+    for v in x:
+        if v > 0.8:
+            squares.append(v * v)
+            signs.append((1.0, v))
+        elif v > 0.5:
+            deep += v
+            squares.append(v * 0.5)
+            signs.append((0.0, deep))
+        else:
+            squares.append(0.0)
+            signs.append((-1.0, v * 0.1))
+    total = 0.0
+    for u, v in zip(squares, squares[1:]):
+        total += u * v
+    for s, v in reversed(signs):
+        total = total * 0.9 + s * v
+    return total
+
+
+def test_each_branch_appends():
+    """The list is as long as the loop, however many rounds that are."""
+    for n in (1, 9, 200):
+        x, d = 0.5 + 0.49 * np.sin(1.7 * np.arange(n) + 0.4), np.cos(np.arange(n))
+        assert np.isclose(anfora.jit(chosen)(x), chosen(x)), n
+        assert np.isclose(anfora.jit(anfora.grad(chosen))(x) @ d, (chosen(x + 1e-6 * d) - chosen(x - 1e-6 * d)) / 2e-6), n
+
+
 def test_longer_by_values():
     """Where values tell how often, the list is refused at the loop, with what to write instead; so is what would be seen elsewhere."""
     def collatz(n):

@@ -32,6 +32,7 @@ import copy
 import itertools
 from typing import Any, Callable
 
+from .appends import with_one_append
 from .masks import without_chosen
 from .match import has_named
 from .names import around, bound_names, own_breaks, own_jumps, read_names
@@ -331,7 +332,7 @@ def _has_sugar(n: Any) -> bool:
 
 def plainer(function: Any, called: Callable[[Any], tuple[bool, Any]]) -> Any:
     """The function in plainer words; itself if it has none of the others."""
-    function = without_chosen(without_nonlocals(function))
+    function = with_one_append(without_chosen(without_nonlocals(function)))
     if any(map(_has_sugar, ast.walk(function))):
         whole = copy.deepcopy(function)
         sugar = _Sugar(whole, called)

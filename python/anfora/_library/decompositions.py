@@ -125,13 +125,36 @@ def factors(x):
     return q, op.concat(r, op.matmul(transposed(q), x[..., m:]), axis=-1)
 
 
+def complement(vectors):
+    """The columns that the product of the reflections has beyond as many as there are vectors."""
+    return all_reflected(vectors, like_eye(vectors, vectors.shape[-2])[..., vectors.shape[-1]:])
+
+
+@custom_jvp
+def with_slope(q, x, slope):
+    """q, whose derivative by each element of x is larger by slope."""
+    return q
+
+
+@with_slope.defjvp
+def with_slope_jvp(primals, tangents):
+    """A slope of 0 or NaN."""
+    (q, _, slope), (dq, dx, _) = primals, tangents
+    return q, dq + slope * op.sum(dx, (-2, -1), keepdims=True)
+
+
 def complete_factors(x):
-    """Q and R, with Q square."""
+    """Q and R, with Q square. The further columns of Q are those of the reflections, which jump where a column of x is zero below its
+    diagonal: their derivative is NaN there, never a silent zero."""
     m, n = x.shape[-2], x.shape[-1]
     if m <= n:
         return factors(x)
-    r, vectors = reflections(x)
-    return all_reflected(vectors, like_eye(x, m)), r
+    q, r = tall_factors(x)
+    _, vectors = reflections(x)
+    sizes = op.sum(op.abs(stop_gradient(vectors)), -2, keepdims=True)
+    slope = op.sum(op.where(sizes == 0, op.full_like(sizes, float("nan")), op.zeros_like(sizes)), -1, keepdims=True)
+    rest = with_slope(complement(vectors), x, slope)
+    return op.concat(q, rest, axis=-1), op.concat(r, op.zeros_like(x[..., n:, :]), axis=-2)
 
 
 @decomposed
@@ -147,13 +170,6 @@ def qr(a, /, mode="reduced"):
 
 
 # ---- singular values ----
-
-def complement(columns):
-    """Orthonormal columns beside some that are orthonormal."""
-    m, k = columns.shape[-2], columns.shape[-1]
-    _, vectors = reflections(columns)
-    return all_reflected(vectors, like_eye(columns, m)[..., k:])
-
 
 @custom_vjp
 def completed(columns):
@@ -183,9 +199,9 @@ def svd(a, /, full_matrices=True, compute_uv=True):
         return s
     m, n, k = a.shape[-2], a.shape[-1], s.shape[-1]
     if full_matrices and m > k:
-        u = op.concatenate([u, completed(complement(u))], -1)
+        u = op.concatenate([u, completed(complement(reflections(u)[1]))], -1)
     if full_matrices and n > k:
-        vt = op.concatenate([vt, transposed(completed(complement(transposed(vt))))], -2)
+        vt = op.concatenate([vt, transposed(completed(complement(reflections(transposed(vt))[1])))], -2)
     return u, s, vt
 
 

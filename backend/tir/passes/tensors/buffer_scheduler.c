@@ -17,8 +17,8 @@ enum {
   ALIGN = 64,
   STEPS = 8,
   CLASSES = 48 * STEPS,
-  MANY = 64,   // tensors that are one buffer in any case
-  LITTLE = 64, // bytes of all tensors that stay apart
+  MANY = 64,    // tensors that are one buffer in any case
+  FRAME = 1024, // bytes of small tensors in a region that stay apart
 #ifdef ANF_HOSTILE
   LARGE = 1,
   MOST_HOLES = 3
@@ -33,6 +33,7 @@ typedef struct life {
   uint64_t bytes, offset, fitted; // by classes, in holes
   uint32_t from, to;              // ticks
   uint32_t loops;                 // open at the definition
+  bool apart;
 } life;
 
 typedef struct region {
@@ -228,26 +229,34 @@ static uint64_t place_in_holes(const event *e, size_t n) {
   return h.size;
 }
 
+/* Tensors that fit a frame (`limit` bytes each) stay apart, unless they are many: LLVM keeps their elements in registers, and no part of a
+ * buffer. A loop over 8 elements of such tensors that share memory would not be vectorised, as each may alias the others. */
+static void set_apart(const region *r, uint64_t limit) {
+  uint64_t small = 0;
+  for (size_t i = 0; i < r->lives.n; i++)
+    if (r->lives.at[i]->bytes <= limit) small += aligned(r->lives.at[i]->bytes);
+  for (size_t i = 0; i < r->lives.n && small <= FRAME; i++)
+    r->lives.at[i]->apart = r->lives.at[i]->bytes <= limit;
+}
+
 static uint64_t place(anfi_arena *a, region *r, event *e) {
-  uint64_t separate = 0, own = 0;
+  uint64_t separate = 0;
   size_t n = 0;
   for (size_t i = 0; i < r->lives.n; i++) {
     life *l = r->lives.at[i];
+    if (l->apart) continue;
     separate += aligned(l->bytes);
-    own += l->bytes;
     if (l->from == UINT32_MAX) l->from = l->to = 0;
     e[n++] = (event){l->from, false, l};
     e[n++] = (event){l->to, true, l};
   }
-  if (own <= LITTLE)
-    return 0; // numbers that calls give, mostly: one buffer would be larger, and may not fit a frame
   qsort(e, n, sizeof *e, by_tick);
   uint64_t size = place_by_class(a, e, n), fitted = size < LARGE ? size : place_in_holes(e, n);
   if (fitted + fitted / 8 < size) {
     for (size_t i = 0; i < r->lives.n; i++) r->lives.at[i]->offset = r->lives.at[i]->fitted;
     size = fitted;
   }
-  return size < separate || r->lives.n > MANY ? size : 0; // sharing must save something
+  return size < separate || n > 2 * MANY ? size : 0; // sharing must save something
 }
 
 static tstmt define(tvisitor *v, tstmt s) {
@@ -257,8 +266,9 @@ static tstmt define(tvisitor *v, tstmt s) {
     life *l = (life *)(uintptr_t)*at;
     region *r = (region *)(uintptr_t)*anfi_map_find(&u->where, anfi_key(s->e[0]));
     texpr off = anfi_t_index(v->t, l->offset);
-    return r->buffer ? anfi_t_define(v->t, TL_local, s->e[0], anfi_t_addr(v->t, r->buffer, 1, &off))
-                     : s;
+    return r->buffer && !l->apart
+               ? anfi_t_define(v->t, TL_local, s->e[0], anfi_t_addr(v->t, r->buffer, 1, &off))
+               : s;
   }
   if (s->kind != TS_stmts) return s;
   uint64_t *reg = anfi_map_find(&u->region_of, anfi_key(s));
@@ -279,6 +289,7 @@ tfunc anfi_t_pass_buffer_scheduler(tpass_cx *p, tfunc f) {
   anfi_t_view_stmt(&see, f->body);
   for (size_t i = 0; i < u.regions.n; i++) {
     region *r = u.regions.at[i];
+    set_apart(r, p->opts->local_tensor_bytes);
     uint64_t size = place(p->scratch, r, ANFI_NEW_N(p->scratch, event, 2 * r->lives.n));
     if (size) r->buffer = anfi_t_tensor1(p->t, ANF_TIR_s8, "buffer", size);
   }
