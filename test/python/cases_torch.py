@@ -198,6 +198,27 @@ def test_random_numbers_are_eagers():
         close(v, w, 1e-7)
 
 
+def test_draws_that_nothing_reads_move_the_generator():
+    need_torch()
+
+    def f(x):
+        torch.rand(3), torch.empty(5).normal_(), nn.functional.dropout(x, 0.5, True)[0]
+        twice = torch.randn(2) * 2  # noqa: F841: is read, but by nothing that is given
+        return x * torch.rand(4), x + 1
+    compiled = torch.compile(f, backend="anfora")
+    for x in (torch.ones(4), torch.ones(4, requires_grad=True)):
+        torch.manual_seed(3)
+        want, after = f(x), torch.rand(2)
+        torch.manual_seed(3)
+        got, then = compiled(x), torch.rand(2)
+        assert len(got) == 2 and torch.equal(after, then), (after, then)
+        for w, g in zip(want, got):
+            close(w, g, 1e-7)
+        if x.requires_grad:
+            sum(y.sum() for y in got).backward()
+            close(x.grad, want[0].detach() + 1, 1e-6)
+
+
 def test_fallbacks_are_counted_and_named():
     need_torch()
 

@@ -110,6 +110,37 @@ def test_losses_of_probabilities_have_eagers_slope():
     close((target - other.target.detach())[-1], m.target.grad[-1], 1e-6)  # eager's is infinite where a probability is 0 or 1
 
 
+def test_logarithms_of_weights_that_are_zero():
+    """Slopes of xlogy where x is 0 are eager's, and narrow types are rounded where eager rounds them."""
+    need_torch()
+
+    class Of(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(t([0., 0., 1., 2., 0.]))
+
+        def forward(self, y):
+            return torch.xlogy(self.w, y).sum() + torch.special.xlog1py(self.w, y).sum() + torch.xlogy(self.w, 3.0).sum()
+    weights, y = [], t([2., 0., 3., .5, -1.])
+    for step_of in (at.compile_step, None):
+        m = Of()
+        o = torch.optim.SGD(m.parameters(), lr=1.0)
+        if step_of:
+            step_of(m, None, o)(y)
+        else:
+            m(y).backward()
+            o.step()
+        weights.append(m.w.detach())
+    close(weights[1], weights[0], 1e-6)
+    torch._dynamo.reset()
+    losses = torch.compile(lambda a, b: (F.kl_div(a, b, reduction="sum"), torch.special.xlog1py(b, b)), backend="anfora")
+    a, b = torch.linspace(-3, 0, 40).double(), torch.linspace(.01, .99, 40)
+    for dtype in (torch.bfloat16, torch.float16):
+        for want, got in zip((F.kl_div(a, b.to(dtype), reduction="sum"), torch.special.xlog1py(b.to(dtype), b.to(dtype))), losses(a, b.to(dtype))):
+            assert want.dtype == got.dtype
+            close(want.double(), got.double(), 1e-9)
+
+
 def test_steps_write_what_they_make_of_captured_tensors():
     need_torch()
     x, count = torch.arange(8.).double().reshape(2, 4), torch.zeros(1)

@@ -86,6 +86,17 @@ def hardswish(g: Any, self_: Value) -> Any:
     return f"Where({x} <= {number(-3, t)}, {number(0, t)}, Where({x} >= {number(3, t)}, {x}, HardSwish({x})))"
 
 
+@row("xlogy", "special_xlog1py")
+def xlogy(g: Any, self_: Any, other: Any) -> Any:
+    """x log(y), 0 where x is 0, with eager's slopes there: log(y) by x where that is a number, else 0. Eager rounds the logarithm of
+    narrow types, too."""
+    t, log1p = g.out.dtype, "log1p" in str(g.node.target)
+    x, y = g.cast(self_, t), g.cast(other, t)
+    none = f"({x} == {number(0, t)}) & (({y} <= {number(-1 if log1p else 0, t)}) | ({y} == {number(math.inf, t)}))"
+    log = g.let(f"Where({none}, {number(0, t)}, {'Log1p' if log1p else 'Log'}({y}))", t, g.out.shape)
+    return f"{x} * {log}"
+
+
 # ---- the loss of a probability ----
 
 @row("binary_cross_entropy")
