@@ -369,6 +369,21 @@ def test_steps_with_momentum():
     same_steps(lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=1e-2))
 
 
+def test_steps_with_dampening():
+    """SGD's first buffers are the gradients themselves."""
+    need_torch()
+    make = lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.5)  # noqa: E731
+    _, optimizer, step = same_steps(make)
+    assert optimizer.param_groups[0]["dampening"] == 0.5 and sum(map(len, step.codes.values())) == 1
+    m = nn.Linear(2, 2)
+    try:
+        at.compile_step(m, torch.sum, make(m.parameters()), stop_at_nan=True)(torch.ones(1, 2))
+    except CompileError as e:
+        assert "dampening" in str(e), e
+    else:
+        raise AssertionError("a first step that may be left out is not refused")
+
+
 def test_steps_with_adamw_and_clipping():
     need_torch()
     model, optimizer, step = same_steps(lambda p: torch.optim.AdamW(p, lr=1e-2, amsgrad=True),
