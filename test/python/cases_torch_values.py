@@ -141,6 +141,21 @@ def test_logarithms_of_weights_that_are_zero():
             close(want.double(), got.double(), 1e-9)
 
 
+def test_narrow_types_are_rounded_once():
+    """addcmul, addcdiv and lerp, of which optimizers are made, are computed in f32 as in eager."""
+    need_torch()
+
+    def f(a, b, c):
+        return torch.addcmul(a, b, c), torch.addcmul(a, b, c, value=3.14), torch.addcdiv(a, b, c), torch.lerp(a, b, 0.3), torch.lerp(a, b, c)
+    compiled = torch.compile(f, backend="anfora")
+    torch.manual_seed(0)
+    for dtype in (torch.bfloat16, torch.float16):
+        xs = [torch.randn(640).to(dtype) for _ in range(3)]
+        for want, got in zip(f(*xs), compiled(*xs)):
+            wrong = (want != got).double().mean()  # a sum may be contracted
+            assert want.dtype == got.dtype and wrong < 0.02, wrong
+
+
 def test_steps_write_what_they_make_of_captured_tensors():
     need_torch()
     x, count = torch.arange(8.).double().reshape(2, 4), torch.zeros(1)
