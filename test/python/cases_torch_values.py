@@ -75,6 +75,29 @@ def test_matrices():
         assert torch.equal(info(m), torch.linalg.cholesky_ex(m)[1]), m
 
 
+def test_triangular_factors():
+    """Those of LAPACK, of singular and of batched matrices too, and their gradients."""
+    need_torch()
+
+    class Of(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(t([[[1., 4, 2], [3, -1, 5], [2, 2, 7]], [[9., 1, 0], [1, 8, 2], [4, 4, 1]]]).double())
+
+        def forward(self):
+            p, l, u = torch.linalg.lu(self.w)
+            return (p @ l.sin()).sum() + (u * u).sum() + torch.linalg.lu_factor(self.w)[0].cos().sum() + torch.linalg.slogdet(self.w)[1].sum()
+    m, other = Of(), Of()
+    m().backward()
+    at.compile_step(other, None, torch.optim.SGD(other.parameters(), lr=1.0))()
+    close(m.w.detach() - m.w.grad, other.w.detach(), 1e-9)
+    for x in (m.w.detach(), torch.ones(3, 3), torch.zeros(2, 4, 3), torch.arange(30.).reshape(2, 3, 5).sin()):
+        torch._dynamo.reset()
+        for want, got in zip(torch.linalg.lu_factor_ex(x), torch.compile(torch.linalg.lu_factor_ex, backend="anfora")(x)):
+            assert want.dtype == got.dtype
+            close(want, got, 1e-5)
+
+
 def test_integers_to_negative_powers():
     need_torch()
     x = t([-1, 1, 0, 3, -1])
