@@ -319,7 +319,8 @@ def start_state(optimizer: torch.optim.Optimizer) -> list:
             p.grad = grad
         if group.get("momentum") and "dampening" in group:  # SGD makes its buffers of the first gradient
             if group["dampening"]:
-                raise refuse("the first step of SGD with dampening differs from all others, and it is exported, may be left out, or is that of some parameters alone", "take one eager step before")
+                raise refuse("the first step of SGD with dampening differs from all others, and it is exported, may be left out, or is that of "
+                             "some parameters alone", "take one eager step before")
             for p in missing:
                 optimizer.state[p]["momentum_buffer"] = torch.zeros_like(p)
     return begun
