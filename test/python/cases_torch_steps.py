@@ -272,3 +272,14 @@ def test_a_state_that_begins_after_gathered_gradients_is_of_the_rate_of_then():
             o.param_groups[0]["lr"] *= 0.5
     for p, q in zip(models[0].parameters(), models[1].parameters()):
         close(p.detach(), q.detach(), 1e-12)
+
+
+def test_embeddings_with_gradients_by_how_often_a_row_is_there():
+    need_torch()
+
+    class Words(nn.Embedding):
+        def forward(self, i):
+            return super().forward(i).square()
+    i, j = torch.tensor([[0, 1, 1, 5], [5, 5, 2, 1]]), torch.tensor([[3, 3, 3, 3], [0, 1, 2, 3]])
+    for words in ({}, {"padding_idx": 1}):
+        same_steps(torch.sum, (i,), (j,), make=lambda: Words(6, 3, scale_grad_by_freq=True, **words))  # noqa: B023

@@ -75,6 +75,29 @@ def test_matrices():
         assert torch.equal(info(m), torch.linalg.cholesky_ex(m)[1]), m
 
 
+def test_triangular_factors():
+    """Those of LAPACK, of singular and of batched matrices too, and their gradients."""
+    need_torch()
+
+    class Of(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(t([[[1., 4, 2], [3, -1, 5], [2, 2, 7]], [[9., 1, 0], [1, 8, 2], [4, 4, 1]]]).double())
+
+        def forward(self):
+            p, l, u = torch.linalg.lu(self.w)
+            return (p @ l.sin()).sum() + (u * u).sum() + torch.linalg.lu_factor(self.w)[0].cos().sum() + torch.linalg.slogdet(self.w)[1].sum()
+    m, other = Of(), Of()
+    m().backward()
+    at.compile_step(other, None, torch.optim.SGD(other.parameters(), lr=1.0))()
+    close(m.w.detach() - m.w.grad, other.w.detach(), 1e-9)
+    for x in (m.w.detach(), torch.ones(3, 3), torch.zeros(2, 4, 3), torch.arange(30.).reshape(2, 3, 5).sin()):
+        torch._dynamo.reset()
+        for want, got in zip(torch.linalg.lu_factor_ex(x), torch.compile(torch.linalg.lu_factor_ex, backend="anfora")(x)):
+            assert want.dtype == got.dtype
+            close(want, got, 1e-5)
+
+
 def test_integers_to_negative_powers():
     need_torch()
     x = t([-1, 1, 0, 3, -1])
@@ -108,6 +131,52 @@ def test_losses_of_probabilities_have_eagers_slope():
     assert math.isclose(loss, m(weight).item(), rel_tol=1e-6)
     close(y - other.w.detach(), m.w.grad, 1e-6)
     close((target - other.target.detach())[-1], m.target.grad[-1], 1e-6)  # eager's is infinite where a probability is 0 or 1
+
+
+def test_logarithms_of_weights_that_are_zero():
+    """Slopes of xlogy where x is 0 are eager's, and narrow types are rounded where eager rounds them."""
+    need_torch()
+
+    class Of(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(t([0., 0., 1., 2., 0.]))
+
+        def forward(self, y):
+            return torch.xlogy(self.w, y).sum() + torch.special.xlog1py(self.w, y).sum() + torch.xlogy(self.w, 3.0).sum()
+    weights, y = [], t([2., 0., 3., .5, -1.])
+    for step_of in (at.compile_step, None):
+        m = Of()
+        o = torch.optim.SGD(m.parameters(), lr=1.0)
+        if step_of:
+            step_of(m, None, o)(y)
+        else:
+            m(y).backward()
+            o.step()
+        weights.append(m.w.detach())
+    close(weights[1], weights[0], 1e-6)
+    torch._dynamo.reset()
+    losses = torch.compile(lambda a, b: (F.kl_div(a, b, reduction="sum"), torch.special.xlog1py(b, b)), backend="anfora")
+    a, b = torch.linspace(-3, 0, 40).double(), torch.linspace(.01, .99, 40)
+    for dtype in (torch.bfloat16, torch.float16):
+        for want, got in zip((F.kl_div(a, b.to(dtype), reduction="sum"), torch.special.xlog1py(b.to(dtype), b.to(dtype))), losses(a, b.to(dtype))):
+            assert want.dtype == got.dtype
+            close(want.double(), got.double(), 1e-9)
+
+
+def test_narrow_types_are_rounded_once():
+    """addcmul, addcdiv and lerp, of which optimizers are made, are computed in f32 as in eager."""
+    need_torch()
+
+    def f(a, b, c):
+        return torch.addcmul(a, b, c), torch.addcmul(a, b, c, value=3.14), torch.addcdiv(a, b, c), torch.lerp(a, b, 0.3), torch.lerp(a, b, c)
+    compiled = torch.compile(f, backend="anfora")
+    torch.manual_seed(0)
+    for dtype in (torch.bfloat16, torch.float16):
+        xs = [torch.randn(640).to(dtype) for _ in range(3)]
+        for want, got in zip(f(*xs), compiled(*xs)):
+            wrong = (want != got).double().mean()  # a sum may be contracted
+            assert want.dtype == got.dtype and wrong < 0.02, wrong
 
 
 def test_steps_write_what_they_make_of_captured_tensors():

@@ -87,29 +87,12 @@ def cho_solve(c_and_lower: Sequence, b, /, overwrite_b=False, check_finite=True)
 
 # ---- factors ----
 
-def eliminated(a):
-    """(the matrix with multipliers below the diagonal, the order of rows), by Gauss with the greatest pivot of each column."""
-    rows, n = a.shape[0], min(a.shape[0], a.shape[1])
-    at, across = op.arange(rows), op.arange(a.shape[1])
-    order, m = at, a * 1.0
-    for k in range(n):
-        column = op.take(m, k, 1)
-        p = op.argmax(op.where(at >= k, op.abs(column), -1.0))
-        swap = op.where(at == k, p, op.where(at == p, k, at))
-        m, order = op.take(m, swap, 0), op.take(order, swap, 0)
-        pivot = op.take(op.take(m, k, 0), k, 0)
-        by = op.where(at > k, op.take(m, k, 1) / op.where(pivot == 0, 1.0, pivot), 0.0)
-        row = op.where(across > k, op.take(m, k, 0), 0.0)
-        m = op.where((at[:, None] > k) & (across[None, :] == k), by[:, None], m - by[:, None] * row[None, :])
-    return m, order
-
-
 @matrix
 def lu(a, /, permute_l=False, overwrite_a=False, check_finite=True):
     """(P, L, U) with a = P L U; (P L, U) if permute_l."""
     if op.ndim(a) > 2:
         return vmap(lambda part: lu(part, permute_l))(a)
-    m, order = eliminated(a)
+    m, _, order = op.lu(a * 1.0)
     k = min(a.shape[0], a.shape[1])
     l = op.tril(m[:, :k], -1) + op.cast_like(op.eye(a.shape[0], k), m)  # noqa: E741
     p = op.cast_like(op.arange(a.shape[0])[:, None] == order[None, :], m)
@@ -124,14 +107,7 @@ def lu_factor(a, /, overwrite_a=False, check_finite=True):
     """(the multipliers below and U at and above the diagonal, the row that each row was exchanged with), as lu_solve takes them."""
     if op.ndim(a) > 2:
         return vmap(lambda part: lu_factor(part))(a)
-    m, order = eliminated(a)
-    n = a.shape[0]
-    at = op.arange(n)
-    rows, pivots = at, at
-    for k in range(n):
-        p = op.argmax(op.cast(rows == op.take(order, k, 0), "i64"))
-        pivots = op.where(at == k, p, pivots)
-        rows = op.take(rows, op.where(at == k, p, op.where(at == p, k, at)), 0)
+    m, pivots, _ = op.lu(a * 1.0)
     return m, op.cast(pivots, "i32")
 
 

@@ -17,6 +17,7 @@ from torch.fx.passes.split_module import split_module
 
 from .. import _core
 from ._apart import APART
+from ._draws import keep_draws
 from ._frozen import Frozen, static_inputs
 from ._graph import AGAIN, Sizes, TRUTHS, Traced, Writer, attribute, describe, drawing
 from ._orders import Orders
@@ -401,7 +402,10 @@ def backend(gm: torch.fx.GraphModule, example_inputs: list, *, options: dict | N
     def compiler(kind: str) -> Callable:
         return lambda gm, args: make_boxed_func(compile_graph(gm, kind, chosen, static_inputs() if freeze and kind == "inference" else ()))
     gm = with_checks(gm)
+    more_results = keep_draws(gm)
     compiled = aot_autograd(fw_compiler=compiler("forward"), bw_compiler=compiler("backward"), inference_compiler=compiler("inference"),
                             decompositions=decompositions(), partition_fn=partition,
                             keep_inference_input_mutations=_gives_memory(gm))
-    return Orders(gm, compiled(gm, example_inputs), compiled) if orders else compiled(gm, example_inputs)
+    run = compiled(gm, example_inputs)
+    run = Orders(gm, run, compiled) if orders else run
+    return (lambda *args: run(*args)[:-more_results]) if more_results else run

@@ -4,22 +4,8 @@ _rows_linalg.py compile them in."""
 from __future__ import annotations
 
 from .._library.decompositions import pseudo, reflections, svdvals
-from .._library.matrices import eliminated
 from .._ops import op
 from .._transform import stop_gradient
-
-
-def factors(a):
-    """(the multipliers below U, the row that each row was exchanged with from 1 on, the order of rows)"""
-    m, order = eliminated(a)
-    rows = op.arange(a.shape[0])
-    n = a.shape[0] if a.shape[0] < a.shape[1] else a.shape[1]
-    at, pivots = rows, op.arange(n)
-    for k in range(n):
-        p = op.argmax(op.cast(at == op.take(order, k, 0), "i64"))
-        pivots = op.where(op.arange(n) == k, p, pivots)
-        at = op.take(at, op.where(rows == k, p, op.where(rows == p, k, rows)), 0)
-    return m, op.cast(pivots + 1, "i32"), order
 
 
 def in_order(rows, pivots):

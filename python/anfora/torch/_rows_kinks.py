@@ -86,6 +86,17 @@ def hardswish(g: Any, self_: Value) -> Any:
     return f"Where({x} <= {number(-3, t)}, {number(0, t)}, Where({x} >= {number(3, t)}, {x}, HardSwish({x})))"
 
 
+@row("xlogy", "special_xlog1py")
+def xlogy(g: Any, self_: Any, other: Any) -> Any:
+    """x log(y), 0 where x is 0, with eager's slopes there: log(y) by x where that is a number, else 0. Eager rounds the logarithm of
+    narrow types, too."""
+    t, log1p = g.out.dtype, "log1p" in str(g.node.target)
+    x, y = g.cast(self_, t), g.cast(other, t)
+    none = f"({x} == {number(0, t)}) & (({y} <= {number(-1 if log1p else 0, t)}) | ({y} == {number(math.inf, t)}))"
+    log = g.let(f"Where({none}, {number(0, t)}, {'Log1p' if log1p else 'Log'}({y}))", t, g.out.shape)
+    return f"{x} * {log}"
+
+
 # ---- the loss of a probability ----
 
 @row("binary_cross_entropy")
@@ -182,13 +193,24 @@ def cdist_backward(g: Any, grad_output: Value, x1: Value, x2: Value, p: float, c
 
 # ---- rows that are not trained ----
 
+def over_counts(g: Any, rows: Value, indices: Value, n: int) -> Value:
+    """The rows; their gradient is divided by how often each is there."""
+    at = g.reshape(g.let(from_start(g, indices), indices.dtype, indices.shape), (indices.numel, 1))
+    ones = f"BroadcastTo(i64(1), shape={Dims((indices.numel,))})"
+    counts = g.let(f'ScatterNd(Zeros(shape={Dims((n,))}, dtype=i64), {at}, {ones}, mode="add")', torch.int64, (n,))
+    shape = Dims((*indices.shape, 1))
+    each = g.cast(g.let(f"Take({counts}, {g.reshape(at, shape)}, axis=0)", torch.int64, shape), rows.dtype)
+    x, residuals, dy = (g.fresh() for _ in range(3))
+    return g.let(f"custom_vjp(fn ({x}) {{ {x} }}, fn ({x}) {{ ({x}, ()) }}, fn ({residuals}, {dy}) {{ ({dy} / {each},) }})({rows})", rows.dtype, rows.shape)
+
+
 @row("embedding")
 def embedding(g: Any, weight: Value, indices: Value, padding_idx: int, scale_grad_by_freq: bool, sparse: bool) -> Any:
     taken = g.let(f"Take({weight}, {from_start(g, indices)}, axis=0)", g.out.dtype, g.out.shape)
     if not g.derived:
         return taken
     if scale_grad_by_freq:
-        raise Unsupported("its gradient is divided by how often an index is there")
+        taken = over_counts(g, taken, indices, weight.shape[0])
     if padding_idx < 0:
         return taken
     here = g.reshape(indices, (*indices.shape, 1))

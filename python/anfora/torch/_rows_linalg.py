@@ -168,8 +168,10 @@ def exchanges(g: Any, pivots: Value, rows: int, of: str) -> None:
 def eliminated(g: Any, a: Value) -> list:
     """(multipliers below U, the pivots, the order of rows)"""
     real(a)
-    m, n = a.shape[-2:]
-    return each(g, _matrices.factors, [(a, 2)], [(m, n), (min(m, n),), (m,)], [a.dtype, torch.int32, torch.int64])
+    made = g.let(f"Lu({a})", a.dtype, a.shape)
+    (*lead, m, n), k = a.shape, min(a.shape[-2:])
+    return [g.let(f"{made}[0]", a.dtype, a.shape), g.let(f"Cast({made}[1], dtype=i32) + i32(1)", torch.int32, (*lead, k)),
+            g.let(f"Cast({made}[2], dtype=i64)", torch.int64, (*lead, m))]
 
 
 def info(g: Any, f: Callable, factor: Value) -> Value:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ._graph import DTYPES, Dims, Expr, Unsupported, Value, number
+from ._graph import DTYPES, Dims, Expr, LOW, Unsupported, Value, number
 from ._table import row
 
 
@@ -127,10 +127,10 @@ def masked_fill(g: Any, self_: Value, mask: Value, value: Any) -> Any:
 
 @row("lerp.Scalar", "lerp.Tensor")
 def lerp(g: Any, self_: Value, end: Value, weight: Any) -> Any:
-    w = g.cast(weight, g.out.dtype)
-    one = number(1, g.out.dtype)
-    small = f"Abs({w}) < {number(0.5, g.out.dtype)}" if not g.out.dtype.is_complex else "true"
-    return f"Where({small}, {self_} + {w} * ({end} - {self_}), {end} - ({end} - {self_}) * ({one} - {w}))"
+    t = torch.float32 if g.out.dtype in LOW else g.out.dtype  # narrow types are rounded once
+    x, y, w = (g.cast(v, t) for v in (self_, end, weight))
+    small = f"Abs({w}) < {number(0.5, t)}" if not t.is_complex else "true"
+    return Expr(f"Where({small}, {x} + {w} * ({y} - {x}), {y} - ({y} - {x}) * ({number(1, t)} - {w}))", t, g.out.shape)
 
 
 @row("gelu")

@@ -319,7 +319,8 @@ def start_state(optimizer: torch.optim.Optimizer) -> list:
             p.grad = grad
         if group.get("momentum") and "dampening" in group:  # SGD makes its buffers of the first gradient
             if group["dampening"]:
-                raise refuse("the first step of SGD with dampening differs from all others", "take one eager step before")
+                raise refuse("the first step of SGD with dampening differs from all others, and it is exported, may be left out, or is that of "
+                             "some parameters alone", "take one eager step before")
             for p in missing:
                 optimizer.state[p]["momentum_buffer"] = torch.zeros_like(p)
     return begun
@@ -900,14 +901,40 @@ class Step:
                          "use torch.where or weights instead of masks that take parts, or torch.compile(model, backend=\"anfora\")")
         return code
 
+    @contextlib.contextmanager
+    def _first_of_sgd(self) -> Any:
+        """SGD's first buffers are its gradients, whatever the dampening: what a step without dampening makes of buffers of zeros. A step
+        that may leave out its update is refused instead."""
+        kept = self.optimizer.state
+        first = [(i, g) for i, g in enumerate(self.optimizer.param_groups) if g.get("dampening") and g.get("momentum") and
+                 not any(kept.get(p) for p in g["params"])]
+        if not first or self.gathered + 1 < self.accumulate or self.stop_at_nan or self.scaler is not None:
+            yield
+            return
+        dampening = [g["dampening"] for _, g in first]
+        for i, g in first:
+            g["dampening"] = 0.0
+            self.moving.add((i, "dampening", None))  # one program for all steps
+        try:
+            yield
+        except BaseException:
+            for _, g in first:
+                for p in g["params"]:
+                    kept.pop(p, None)
+            raise
+        finally:
+            for d, (_, g) in zip(dampening, first):
+                g["dampening"] = d
+
     def __call__(self, *batch: Any) -> float:
-        code = self.code(batch)
-        if code.written:
-            self.rewritten.add(code)
-            if len(self.rewritten) > FEW:
-                raise refuse(f"the model changes its attribute {code.written[0][1]} in each step, each of which would be a program",
-                             "make it a buffer, a tensor of one number")
-        value = code.run(batch)
+        with self._first_of_sgd():
+            code = self.code(batch)
+            if code.written:
+                self.rewritten.add(code)
+                if len(self.rewritten) > FEW:
+                    raise refuse(f"the model changes its attribute {code.written[0][1]} in each step, each of which would be a program",
+                                 "make it a buffer, a tensor of one number")
+            value = code.run(batch)
         if self.accumulate > 1:
             self.gathered, self.earlier = (0, ()) if code.last else (self.gathered + 1, code.reached)
             for t in self.sums if code.last else ():

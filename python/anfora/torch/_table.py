@@ -149,7 +149,8 @@ def pointwise(template: str) -> Row:
     """A row whose operands are cast to the element type of the result."""
     def write(g: Any, **args: Any) -> Any:
         out, numbers = g.out, [x for x in args.values() if isinstance(x, (int, float, complex)) and not isinstance(x, bool)]
-        low = out.dtype in LOW and any(x not in (0, 1) for x in numbers)  # PyTorch rounds the result, not the number
+        several = "{tensor1}" in template or any(x not in (0, 1) for x in numbers)
+        low = out.dtype in LOW and several  # PyTorch rounds the result, not the number nor the product
         dtype = torch.float32 if low else out.dtype
         alpha = args.pop("alpha", 1)
         if isinstance(alpha, Value) or alpha != 1:
