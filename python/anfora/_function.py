@@ -35,7 +35,7 @@ ANY_SIZE_AFTER = {None: 3, True: 2, False: 0}  # jit(dynamic=..): of a batch's s
 MANY_CHANGES = 10
 CHANGING = ("E0953", "E0511", "E0515", "E0450")  # what a loop carries changes its type
 BY_VALUE = ("E0520", "E0724")  # a size that values decide
-AS_TUPLE = ("E0512", "E0520")  # a tuple grows more often than there may be types, or its items are taken by an index that is not known
+AS_TUPLE = ("E0505", "E0512", "E0520")  # a tuple grows more often than there may be types, or its items are taken by an index that is not known
 
 
 def with_arrays(program: Program, types_: list[str]) -> list[str]:
@@ -116,7 +116,7 @@ class Function(_core.Callable):
 
     def _program(self, statics: dict[int, Any], shapes: list[Shape], unrolled: bool = False, picks: frozenset = frozenset(), prints: str = "",
                  rows: bool = False) -> Program:
-        """The function as a program; `rows`: lists that loops make longer are arrays; `picks`: the places of x[mask] that have as many elements as the mask says; `prints`: how it has to
+        """The function as a program; `rows`: lists that loops make longer, or whose index is not known, are arrays; `picks`: the places of x[mask] that have as many elements as the mask says; `prints`: how it has to
         print, if not by Python. What is refused as something is not known is tried again with copies of functions for the integers that they are
         called with: sizes and counts are known in these."""
         try:
@@ -264,7 +264,7 @@ class Function(_core.Callable):
 
     def _compiled(self, program: Program, types_: list[str], statics: dict, shapes: list) -> tuple[Program, Any]:
         """The code for arguments of these types, and the program that it is of: if shapes or types change from round to round of a loop over a constant
-        range, the one whose loops are written out; if a list that grows cannot be a tuple, the one in which it is an array; if the size of x[mask] is needed, the one that counts it; if it prints in a batch, the one
+        range, the one whose loops are written out; if a list cannot be a tuple, the one in which it is an array; if the size of x[mask] is needed, the one that counts it; if it prints in a batch, the one
         that does so without Python."""
         try:
             return program, self._exec(program, with_arrays(program, types_))

@@ -71,8 +71,8 @@ class Builder:
         self.picks: frozenset = frozenset()  # places of x[mask] whose size is counted
         self.counts = False            # there is a copy of a function for each known integer that it is called with
         self.rolled = False            # and there is one that is not
-        self.rows = False              # lists that begin with items, and that loops make longer, are arrays in these loops
-        self.grows = False             # and there is one that is a tuple
+        self.rows = False              # lists of numbers that loops make longer, or whose index is not known, are arrays there
+        self.grows = False             # and there is one that is a tuple, which may have to be an array
         self.explained = False         # and there are some
         self.checks = True             # what nothing reads is typed
         self.checked = False           # and there is some
