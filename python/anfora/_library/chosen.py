@@ -36,9 +36,11 @@ def stack_as(arrays, /, axis=0, dtype=None):
 @helper
 def counted(start, stop, step, /):
     """A range of numbers that shapes tell, as a tuple."""
-    if (stop - start) * step <= 0:
-        return ()
-    return (start, *counted(start + step, stop, step))
+    n = -((start - stop) // step)
+    if n <= 1:
+        return (start,) if n == 1 else ()
+    middle = start + n // 2 * step
+    return (*counted(start, middle, step), *counted(middle, stop, step))
 
 
 @helper
