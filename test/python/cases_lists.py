@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lists of tuples, lists and dictionaries: what loops fill, comprehensions make and functions return is what Python gives."""
+import math
 from typing import Any, NamedTuple
 
 import anfora
@@ -537,3 +538,25 @@ def paths(a, b):
 def test_equal_texts_have_one_copy_of_a_function():
     f = jit(lambda: paths("GATT", "GALT"), backend="interp")
     assert f() == paths("GATT", "GALT") and f.source().count("def ") <= 26  # 5 by 5, and the one that calls
+
+
+CHOSEN = (lambda n: sum(10 // v for v in n if v), lambda n: any(10 // v > 3 for v in n if v), lambda n: all(10 // v > 3 for v in n if v > 1),
+          lambda n: any(v > 4 for v in n if v > 0 if v < 4), lambda n: len([v for v in n if v > 0]), lambda n: math.prod(v for v in n if v > 0),
+          lambda n: math.prod(n[1:], start=2), lambda n: math.prod([2, 3]) * n, lambda n: min(v for v in n if v > 0), lambda n: max([v * 2 for v in n if v < 2]),
+          lambda n: min((v for v in n if v > 9), default=5), lambda n: max(i for i, v in enumerate(n) if v < 4),
+          lambda n: (any(v > 6 for r in n.reshape(2, 2) for v in r if v > 1), min(v for r in n.reshape(2, 2) for v in r if v > 1)))
+
+
+def test_items_that_data_choose():
+    """sum, prod, any, all, len, min and max of comprehensions with if over arrays."""
+    n = np.array([3, 0, -2, 7])
+    for f in CHOSEN:
+        assert not differs(f(n), jit(f, backend="interp")(n)), f.__code__.co_firstlineno
+    assert math.prod([1.0, 2.5]) == jit(lambda xs: math.prod(xs), backend="interp")([1.0, 2.5])
+    for f, why in ((lambda n: min(v for v in n if v > 9), "iterable argument is empty"), (lambda n: max(r for r in n.reshape(2, 2) if r[0] > 0), "order")):
+        try:
+            jit(f, backend="interp")(n)
+        except ValueError as e:
+            assert why in str(e) and "cases_lists.py" in str(e)
+        else:
+            raise AssertionError(why)
