@@ -759,6 +759,8 @@ def _divmod(w: Any, c: Call) -> str:
 def _power(w: Any, c: Call) -> str:
     kw = dict(c.kw) if c.f is pow else {}
     c.args = [*c.args, *(kw.pop(n) for n in ("base", "exp", "mod")[len(c.args):] if n in kw)]
+    if c.f is pow and len(c.args) == 3 and not kw:
+        return w.expr(library_call(c.node, "pow", c.args))
     if len(c.args) != 2 or kw or c.f is not pow and c.kw:
         w.refuse(c.node, f"{c.f.__name__}() takes a base and an exponent here", "write x ** n % m for pow(x, n, m), or a loop that multiplies and takes % m")
     base, exponent = map(as_float, c.args) if c.f is math.pow else c.args

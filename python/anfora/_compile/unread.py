@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from typing import Any
 
+from .._errors import CompileError
 from .emit import END, MARK
 from .foreign import ROOTS
 from .fields import method_of
@@ -73,9 +74,10 @@ class Unread(Part):
 
     def doubtful(self, function: Any) -> set[str]:
         """Names that a function may bind to what has no type although Python computes it, or does not compute."""
-        found = [(n, names_in(n)) for n in ast.walk(function) if isinstance(n, ast.stmt) and n is not function]
-        binds = [(reads, names, not self.is_plain(n) or not is_reached(function, n)) for n, reads in found if (names := {t.id for t in touched(n)})]
-        binds += [(set(), {n.name}, True) for n, _ in found if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
+        found, within = _statements(function), [n for n in ast.walk(function) if isinstance(n, (ast.Global, ast.Nonlocal))]
+        binds = [(names_in(n), names, not self.is_plain(n) or not is_reached(function, n)) for n in found if (names := {t.id for t in touched(n)})]
+        binds += [(set(), {n.name}, True) for n in found if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
+        binds += [(set(), set(n.names), True) for n in within]
         doubt: set[str] = set()
         while more := {x for reads, names, alone in binds if alone or reads & doubt for x in names} - doubt:
             doubt |= more
@@ -83,8 +85,11 @@ class Unread(Part):
 
     def is_plain(self, node: Any) -> bool:
         """Whether all parts of a statement or expression are computed, by nothing but functions of libraries and methods."""
-        return not any(isinstance(n, _BY_CASES) or isinstance(n, ast.Compare) and len(n.ops) > 1 or isinstance(n, ast.Call) and self.calls_own(n)
-                       for n in ast.walk(node))
+        try:
+            return not any(isinstance(n, _BY_CASES) or isinstance(n, ast.Compare) and len(n.ops) > 1 or isinstance(n, ast.Call) and self.calls_own(n)
+                           for n in ast.walk(node))
+        except CompileError:  # it is refused at its own line, if it is reached
+            return False
 
     def calls_own(self, node: ast.Call) -> bool:
         """Whether a call may be one of the user's functions, or is given one."""
@@ -95,6 +100,18 @@ class Unread(Part):
             return True
         given = [self.static(a) for a in (*node.args, *(k.value for k in node.keywords))]
         return any(k and callable(x) and not isinstance(x, type) for k, x in given)
+
+
+def _statements(function: Any) -> list:
+    """Those of a function, without those of functions and classes within."""
+    found, waiting = [], list(function.body)
+    while waiting:
+        n = waiting.pop()
+        if isinstance(n, ast.stmt):
+            found.append(n)
+        if not isinstance(n, (ast.FunctionDef, ast.ClassDef)):
+            waiting += [c for c in ast.iter_child_nodes(n) if isinstance(c, (ast.stmt, ast.ExceptHandler, ast.match_case))]
+    return found
 
 
 def names_in(node: Any) -> set[str]:
