@@ -553,7 +553,9 @@ class Function(_core.Callable):
         try:
             return program.core.model(program.start, types_, form)
         except _core.Failure as failure:
-            raise program.error(failure) from None
+            if self._needs_no_checks(program, error := program.error(failure)):
+                return self._model(form, args)
+            raise error from None
 
     def source(self, *args: Any) -> str:
         """The program that the function was written as, in Anfora's language."""
@@ -576,6 +578,8 @@ class Function(_core.Callable):
         try:
             return of(program)
         except CompileError as error:
+            if self._needs_no_checks(program, error):
+                return self.lowered(form, *args)
             if not printed_in_batch(program, error):
                 raise
         return of(self._program(statics, shapes, prints="batch"))

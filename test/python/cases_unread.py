@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values that nothing reads: Python computes them, so what raises there is an error, and no code remains of the others."""
+import tempfile
+
 import anfora
 import anfora.numpy as anp
 import numpy as np
@@ -244,3 +246,10 @@ def test_no_code_remains():
     for n in range(1, 20):
         assert np.array_equal(f(np.ones((n, 3))), g(np.ones((n, 3))))
     assert f.explain().splitlines()[0] == g.explain().splitlines()[0]  # a code for any number of rows
+
+
+def test_what_is_made_of_a_function_leaves_out_sizes_that_data_decide():
+    with tempfile.TemporaryDirectory() as folder:
+        assert anfora.jit(sized_by_data).tir(X) and anfora.jit(sized_by_data).build(f"{folder}/f", X)
+        anfora.jit(sized_by_data).save(f"{folder}/f.onnx", X)
+    assert np.array_equal(anfora.grad(lambda x: np.sum(sized_by_data(x) ** 2))(X), 2 * X)
