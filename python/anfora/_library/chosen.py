@@ -37,8 +37,10 @@ def stack_as(arrays, /, axis=0, dtype=None):
 def counted(start, stop, step, /):
     """A range of numbers that shapes tell, as a tuple."""
     n = -((start - stop) // step)
-    if n <= 1:
-        return (start,) if n == 1 else ()
+    if n <= 0:
+        return ()
+    if n == 1:
+        return (start,)
     middle = start + n // 2 * step
     return (*counted(start, middle, step), *counted(middle, stop, step))
 
