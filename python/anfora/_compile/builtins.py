@@ -762,7 +762,7 @@ def _power(w: Any, c: Call) -> str:
     if c.f is pow and len(c.args) == 3 and not kw:
         return w.expr(library_call(c.node, "pow", c.args))
     if len(c.args) != 2 or kw or c.f is not pow and c.kw:
-        w.refuse(c.node, f"{c.f.__name__}() takes a base and an exponent here", "write x ** n % m for pow(x, n, m), or a loop that multiplies and takes % m")
+        w.refuse(c.node, f"{c.f.__name__}() takes a base and an exponent here{', and a modulus' if c.f is pow else ''}")
     base, exponent = map(as_float, c.args) if c.f is math.pow else c.args
     return f"({w.expr(base)} {w.mark(c.node)}** {w.expr(exponent)})"
 
