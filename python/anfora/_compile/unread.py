@@ -51,16 +51,16 @@ class Unread(Part):
                        if re.search(f"^{indent}{_MARKS}{re.escape(self.local(n))} = ", text, re.M) and self.is_unread(n, node))
 
     def is_unread(self, name: str, statement: Any) -> bool:
-        if name.endswith("__") or not self.is_computed(statement):  # names of ours
+        of = self.scope.node
+        if name.endswith("__") or not isinstance(of, ast.FunctionDef):  # names of ours
             return False
         _, within, read, again, _ = self.facts_of_names()
-        of = self.scope.node
-        return name not in read or name in again and not live_after(of, statement, name, within)
+        return (name not in read or name in again and not live_after(of, statement, name, within)) and self.is_computed(statement)
 
     def facts_of_names(self) -> tuple:
         of = self.scope.node
         if id(of) not in self.read_in:
-            self.read_in[id(of)] = of, functions_within(of), *_read(of), self.doubtful(of)
+            self.read_in[id(of)] = of, functions_within(of), *_read(of), []
         return self.read_in[id(of)]
 
     def is_computed(self, node: Any) -> bool:
@@ -68,12 +68,15 @@ class Unread(Part):
         of, b = self.scope.node, self.b
         if not isinstance(of, ast.FunctionDef) or self.scope.outer is not None or len(b.current) != 1 or not b.checks:
             return False
-        certain = self.is_plain(node) and is_reached(of, node) and not names_in(node) & self.facts_of_names()[4]
+        certain = self.is_plain(node) and is_reached(of, node) and not names_in(node) & self.doubtful(of)
         b.checked |= certain
         return certain
 
     def doubtful(self, function: Any) -> set[str]:
         """Names that a function may bind to what has no type although Python computes it, or does not compute."""
+        facts = self.facts_of_names()[4]
+        if facts:
+            return facts[0]
         found, within = _statements(function), [n for n in ast.walk(function) if isinstance(n, (ast.Global, ast.Nonlocal))]
         binds = [(names_in(n), names, not self.is_plain(n) or not is_reached(function, n)) for n in found if (names := {t.id for t in touched(n)})]
         binds += [(set(), {n.name}, True) for n in found if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
@@ -81,6 +84,7 @@ class Unread(Part):
         doubt: set[str] = set()
         while more := {x for reads, names, alone in binds if alone or reads & doubt for x in names} - doubt:
             doubt |= more
+        facts.append(doubt)
         return doubt
 
     def is_plain(self, node: Any) -> bool:
