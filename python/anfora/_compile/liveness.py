@@ -59,7 +59,7 @@ def _scan(block: list, name: str) -> bool | None:
     return None
 
 
-def _blocks(s: Any) -> list[list]:
+def blocks_of(s: Any) -> list[list]:
     found = [getattr(s, field, None) for field in ("body", "orelse", "finalbody")]
     found += [part.body for part in (*getattr(s, "handlers", ()), *getattr(s, "cases", ()))]
     return [b for b in found if isinstance(b, list)]
@@ -70,7 +70,7 @@ def way_to(block: list, loop: Any) -> list | None:
     for i, s in enumerate(block):
         if type(s) is type(loop) and position(s) == position(loop):
             return [(block, i)]
-        for b in [] if isinstance(s, (*_FUNCTIONS, ast.ClassDef)) else _blocks(s):
+        for b in [] if isinstance(s, (*_FUNCTIONS, ast.ClassDef)) else blocks_of(s):
             if (rest := way_to(b, loop)) is not None:
                 return [(block, i), *rest]
     return None

@@ -21,7 +21,7 @@ from .foreign import ROOTS
 from .fields import method_of
 from .known import Part
 from .match import at
-from .liveness import functions_within, live_after, way_to
+from .liveness import blocks_of, functions_within, live_after, way_to
 from .names import chain
 
 _MARKS = f"(?:{MARK}[0-9]+{END})*"
@@ -77,9 +77,9 @@ class Unread(Part):
         facts = self.facts_of_names()[4]
         if facts:
             return facts[0]
-        found, within = _statements(function), [n for n in ast.walk(function) if isinstance(n, (ast.Global, ast.Nonlocal))]
-        binds = [(names_in(n), names, not self.is_plain(n) or not is_reached(function, n)) for n in found if (names := {t.id for t in touched(n)})]
-        binds += [(set(), {n.name}, True) for n in found if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
+        found, within = _statements(function.body), [n for n in ast.walk(function) if isinstance(n, (ast.Global, ast.Nonlocal))]
+        binds = [(names_in(n), names, not reached or not self.is_plain(n)) for n, reached in found if (names := {t.id for t in touched(n)})]
+        binds += [(set(), {n.name}, True) for n, _ in found if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
         binds += [(set(), set(n.names), True) for n in within]
         doubt: set[str] = set()
         while more := {x for reads, names, alone in binds if alone or reads & doubt for x in names} - doubt:
@@ -106,15 +106,17 @@ class Unread(Part):
         return any(k and callable(x) and not isinstance(x, type) for k, x in given)
 
 
-def _statements(function: Any) -> list:
-    """Those of a function, without those of functions and classes within."""
-    found, waiting = [], list(function.body)
-    while waiting:
-        n = waiting.pop()
-        if isinstance(n, ast.stmt):
-            found.append(n)
-        if not isinstance(n, (ast.FunctionDef, ast.ClassDef)):
-            waiting += [c for c in ast.iter_child_nodes(n) if isinstance(c, (ast.stmt, ast.ExceptHandler, ast.match_case))]
+def _statements(block: list, reached: bool = True) -> list[tuple[Any, bool]]:
+    """Those of a function, without those of functions and classes within, and whether `is_reached` holds of each."""
+    found = []
+    for n in block:
+        found.append((n, reached))
+        if isinstance(n, (ast.FunctionDef, ast.ClassDef)):
+            continue
+        for inner in blocks_of(n):
+            within = isinstance(n, ast.With) or isinstance(n, ast.For) and inner is n.body and _rounds(n.iter) > 0
+            found += _statements(inner, reached and within)
+        reached = reached and not any(isinstance(x, (ast.Return, ast.Break, ast.Continue)) for x in ast.walk(n))
     return found
 
 
