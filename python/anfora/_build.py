@@ -58,7 +58,9 @@ def build(f: Any, path: Any, args: tuple, sizes: Any, state: int | None) -> list
     try:
         made = _core.build_object(program.text, program.name, program.start, types_, -1 if state is None else state, name, _sizes_text(sizes))
     except _core.Failure as failure:
-        raise program.error(failure) from None
+        if f._needs_no_checks(program, error := program.error(failure)):
+            return build(f, path, args, sizes, state)
+        raise error from None
     paths = [os.path.join(folder, name + ending) for ending in (".h", ".o")]
     for where, data in zip(paths, (made[0].encode(), made[1])):
         with open(where, "wb") as file:

@@ -34,7 +34,8 @@ INTERPRET_AFTER = 3  # sizes that have code before a further one is interpreted
 ANY_SIZE_AFTER = {None: 3, True: 2, False: 0}  # jit(dynamic=..): of a batch's sizes, with which any size is run
 MANY_CHANGES = 10
 CHANGING = ("E0953", "E0511", "E0515", "E0450")  # what a loop carries changes its type
-AS_TUPLE = ("E0512", "E0520")  # a tuple grows more often than there may be types, or its items are taken by an index that is not known
+BY_VALUE = ("E0520", "E0724")  # a size that values decide
+AS_TUPLE = ("E0505", "E0512", "E0520")  # a tuple grows more often than there may be types, or its items are taken by an index that is not known
 
 
 def with_arrays(program: Program, types_: list[str]) -> list[str]:
@@ -67,6 +68,7 @@ class Function(_core.Callable):
         self._sized: dict[tuple, set] = {}  # with `interpret_after`: of each program and kind of arguments but for sizes, those that have code
         self._codes: dict[Program, Any] = {}  # of each program: whose code that for other types shares
         self._nparam, self._static = nparam, frozenset(static)
+        self._checks = True  # is what nothing reads typed?
         self._constants = False  # are captured arrays constants of the code?
         self._programs: dict = {}
         self._watched: dict = {}  # what names from outside are in the code
@@ -114,7 +116,7 @@ class Function(_core.Callable):
 
     def _program(self, statics: dict[int, Any], shapes: list[Shape], unrolled: bool = False, picks: frozenset = frozenset(), prints: str = "",
                  rows: bool = False) -> Program:
-        """The function as a program; `rows`: lists that loops make longer are arrays; `picks`: the places of x[mask] that have as many elements as the mask says; `prints`: how it has to
+        """The function as a program; `rows`: lists that loops make longer, or whose index is not known, are arrays; `picks`: the places of x[mask] that have as many elements as the mask says; `prints`: how it has to
         print, if not by Python. What is refused as something is not known is tried again with copies of functions for the integers that they are
         called with: sizes and counts are known in these."""
         try:
@@ -129,14 +131,14 @@ class Function(_core.Callable):
 
     def _written(self, statics: dict[int, Any], shapes: list[Shape], unrolled: bool, counts: bool, picks: frozenset, prints: str,
                  rows: bool = False) -> Program:
-        key = (unrolled, counts, picks, prints, rows, tuple((i, type(x), x) if i in self._static else (i, id(x)) for i, x in sorted(statics.items())),
+        key = (self._checks, unrolled, counts, picks, prints, rows, tuple((i, type(x), x) if i in self._static else (i, id(x)) for i, x in sorted(statics.items())),
                tuple((s.key(), s.numbers()) for s in shapes if s.kind != "static"))
         typed = key + (tuple(str(p.of) for s in shapes for p in s.walk() if p.kind == "leaf"),)
         if typed in self._programs:
             return self._programs[typed]
         if key not in self._programs:
             b = Builder()
-            b.unrolls, b.counts, b.picks, b.own_prints, b.rows = unrolled, counts, picks, prints, rows
+            b.unrolls, b.counts, b.picks, b.own_prints, b.rows, b.checks = unrolled, counts, picks, prints, rows, self._checks
             root, params = self._root(b, statics, shapes)
             program = b.program(root, params, f"<{self.__name__}>")
             program.statics = statics, shapes  # keeps what the key is of
@@ -175,6 +177,13 @@ class Function(_core.Callable):
                 statics[i] = x
             shapes.append(s)
         return shapes, statics
+
+    def _needs_no_checks(self, program: Program, error: CompileError) -> bool:
+        """Whether an error may be of a size that only a value which nothing reads needs: from then on these are not typed."""
+        if not self._checks or not program.checked or not any(f.code in BY_VALUE or sized_by_mask(f) for f in error.findings):
+            return False
+        self._checks = False
+        return True
 
     def _fit(self, shapes: list[Shape], statics: dict) -> list[str | None]:
         """Arguments against what the parameters declare; gives what numbers are cast to."""
@@ -265,13 +274,15 @@ class Function(_core.Callable):
 
     def _compiled(self, program: Program, types_: list[str], statics: dict, shapes: list) -> tuple[Program, Any]:
         """The code for arguments of these types, and the program that it is of: if shapes or types change from round to round of a loop over a constant
-        range, the one whose loops are written out; if a list that grows cannot be a tuple, the one in which it is an array; if the size of x[mask] is needed, the one that counts it; if it prints in a batch, the one
+        range, the one whose loops are written out; if a list cannot be a tuple, the one in which it is an array; if the size of x[mask] is needed, the one that counts it; if it prints in a batch, the one
         that does so without Python."""
         try:
             return program, self._exec(program, with_arrays(program, types_))
         except CompileError as error:
             if printed_in_batch(program, error):
                 return self._compiled(self._program(statics, shapes, prints="batch"), types_, statics, shapes)
+            if self._needs_no_checks(program, error):
+                return self._compiled(self._program(statics, shapes, prints=program.own_prints), types_, statics, shapes)
             if any(map(sized_by_mask, error.findings)):
                 return self._counting(error, statics, shapes, types_, program.own_prints)
             rows = program.grows and any(f.code in AS_TUPLE for f in error.findings)
@@ -477,6 +488,8 @@ class Function(_core.Callable):
                                  split, params)
         except _core.Failure as failure:
             error = program.error(failure)
+            if self._needs_no_checks(program, error):
+                return self._stepper(args, nstate, keep, comm, shard, split, params)
             if any(f.code in ("E1110", "E1111") for f in error.findings) or printed_in_batch(program, error):
                 return None
             raise error from None
@@ -552,7 +565,9 @@ class Function(_core.Callable):
         try:
             return program.core.model(program.start, types_, form)
         except _core.Failure as failure:
-            raise program.error(failure) from None
+            if self._needs_no_checks(program, error := program.error(failure)):
+                return self._model(form, args)
+            raise error from None
 
     def source(self, *args: Any) -> str:
         """The program that the function was written as, in Anfora's language."""
@@ -575,6 +590,8 @@ class Function(_core.Callable):
         try:
             return of(program)
         except CompileError as error:
+            if self._needs_no_checks(program, error):
+                return self.lowered(form, *args)
             if not printed_in_batch(program, error):
                 raise
         return of(self._program(statics, shapes, prints="batch"))

@@ -22,7 +22,7 @@ class _Whole:
         self.core, self.start, self.name, self.prints = core, start, start, prints
         self.hosted, self.own_prints = False, ""
         self.statics: Any = None
-        self.arrays, self.classes, self.keep, self.explains, self.rolled, self.grows, self.hints = (), [], [], False, False, False, []
+        self.arrays, self.classes, self.keep, self.explains, self.rolled, self.grows, self.checked, self.hints = (), [], [], False, False, False, False, []
         self.map = SourceMap([], [])
         self.files, self.marks = [], b""
 

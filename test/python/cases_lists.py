@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lists of tuples, lists and dictionaries: what loops fill, comprehensions make and functions return is what Python gives."""
+import math
 from typing import Any, NamedTuple
 
 import anfora
@@ -499,3 +500,92 @@ def test_arrays_of_lists_of_tuples():
     for f in (orbit, counted, sums):
         for want, got in zip(f(x), jit(f)(x)):
             assert np.allclose(want, got) and np.shape(want) == np.shape(got)
+
+
+MONTHS = [31, 28, 31, 30]
+
+
+def position(xs, x):
+    low, high = 0, len(xs) - 1
+    while low <= high:
+        middle = (low + high) // 2
+        if xs[middle] == x:
+            return middle
+        low, high = (middle + 1, high) if xs[middle] < x else (low, middle - 1)
+    return -1
+
+
+def days(n):
+    total = 0
+    for k in range(n):
+        total += MONTHS[k]
+    return total
+
+
+def corner(m, i, j):
+    return m[i][j] - m[0][j] * m[i][-1]
+
+
+def scaled(xs, i):
+    return xs[i] * np.ones(2, np.float32)
+
+
+def changed(xs, i):
+    ys = list(xs)
+    ys[0] = 9
+    return ys[i], xs[i > 0], (3, 4, 5)[-i]
+
+
+def widths(x):
+    sizes, total = [1, 2, 3], 0.0
+    for k in range(3):
+        total += np.sum(x * np.ones(sizes[k]))
+    return total
+
+
+def test_items_by_an_index_that_is_not_known():
+    """Of numbers of one class; they stay numbers of Python, and a list whose items decide sizes stays a tuple."""
+    for f, args in ((position, ([1, 3, 5, 8], 5)), (position, ([1, 3, 5, 8], 4)), (days, (3,)), (corner, ([[1, 2], [3, 4]], 1, 0)),
+                    (corner, ([[1, 2], [3, 4]], 1, -2)), (scaled, ([1.5, 2.5], -1)), (changed, ([1, 2, 5], 0)), (changed, ([1, 2, 5], 2)), (widths, (2.0,))):
+        assert not differs(f(*args), jit(f, backend="interp")(*args)), f
+    assert jit(scaled)([1.5, 2.5], 1).dtype == anfora.f32
+    assert grad(lambda xs, i: xs[i] * xs[0])([1.0, 2.0, 3.0], 1) == [2.0, 1.0, 0.0]
+    for i in (4, -5):
+        try:
+            jit(lambda xs, i: xs[i])(MONTHS, i)
+        except IndexError:
+            continue
+        raise AssertionError(i)
+
+
+def paths(a, b):
+    if len(a) == 0 or len(b) == 0:
+        return 1
+    return paths(a[:-1], b) + paths(a, b[1:]) + (a[-1] == b[0])
+
+
+def test_equal_texts_have_one_copy_of_a_function():
+    f = jit(lambda: paths("GATT", "GALT"), backend="interp")
+    assert f() == paths("GATT", "GALT") and f.source().count("def ") <= 26  # 5 by 5, and the one that calls
+
+
+CHOSEN = (lambda n: sum(10 // v for v in n if v), lambda n: any(10 // v > 3 for v in n if v), lambda n: all(10 // v > 3 for v in n if v > 1),
+          lambda n: any(v > 4 for v in n if v > 0 if v < 4), lambda n: len([v for v in n if v > 0]), lambda n: math.prod(v for v in n if v > 0),
+          lambda n: math.prod(n[1:], start=2), lambda n: math.prod([2, 3]) * n, lambda n: min(v for v in n if v > 0), lambda n: max([v * 2 for v in n if v < 2]),
+          lambda n: min((v for v in n if v > 9), default=5), lambda n: max(i for i, v in enumerate(n) if v < 4),
+          lambda n: (any(v > 6 for r in n.reshape(2, 2) for v in r if v > 1), min(v for r in n.reshape(2, 2) for v in r if v > 1)))
+
+
+def test_items_that_data_choose():
+    """sum, prod, any, all, len, min and max of comprehensions with if over arrays."""
+    n = np.array([3, 0, -2, 7])
+    for f in CHOSEN:
+        assert not differs(f(n), jit(f, backend="interp")(n)), f.__code__.co_firstlineno
+    assert math.prod([1.0, 2.5]) == jit(lambda xs: math.prod(xs), backend="interp")([1.0, 2.5])
+    for f, why in ((lambda n: min(v for v in n if v > 9), "iterable argument is empty"), (lambda n: max(r for r in n.reshape(2, 2) if r[0] > 0), "order")):
+        try:
+            jit(f, backend="interp")(n)
+        except ValueError as e:
+            assert why in str(e) and "cases_lists.py" in str(e)
+        else:
+            raise AssertionError(why)

@@ -167,6 +167,9 @@ def test_functions_of_math_of_integers():
 
 def test_functions_of_other_libraries():
     same(lambda x: (math.gamma(x), math.gamma(-x), math.lgamma(x), math.remainder(x, 3.0), math.fmod(x, 3.0)), 4.5)
+    same(lambda n, m: (pow(n, 30, 7), pow(-n, 5, m), pow(n + 10 ** 9, 10 ** 9, -m), pow(m, 0, 1), pow(2, 10, 1000)), 10, 3037000499)
+    for f in (lambda n: pow(n, 2, n - 10), lambda n: pow(n, 2, n + 10 ** 10), lambda n: pow(n, -1, 7), lambda n: pow(n, 2.0, 7)):
+        refused(f, 10, say="pow")
     same(lambda x: (x * math.isqrt(17), x * math.comb(5, 2), x * math.prod([2, 3]), math.degrees(x)), 1.5)
     same(lambda x: (np.dot(x, x), np.dot(x, 2.0), np.round(x * 1.23456, 2), np.around(x / 3, 1)), V)
     same(lambda x: np.dot(x, x), np.arange(8.0).reshape(2, 2, 2))

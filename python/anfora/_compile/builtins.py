@@ -258,6 +258,8 @@ def _fold(op: str, alone: str) -> Callable:
     """min and max: of two or more, or of the parts of one."""
     def emit(w: Any, c: Call) -> str:
         key, default = w.key_and_default(c)
+        if len(c.args) == 1 and key is None and (chosen := chosen_item(w, c, default)) is not None:
+            return chosen
         if key is not None or default is not None:
             items = w.sequence(c.args[0]) if len(c.args) == 1 else w.sequence(ast.copy_location(ast.Tuple(c.args, ast.Load()), c.node))
             if items is None and key is None:
@@ -277,6 +279,22 @@ def _fold(op: str, alone: str) -> Callable:
     return emit
 
 
+def chosen_item(w: Any, c: Call, default: Any) -> str | None:
+    """min and max of a comprehension with if, where it is not known how many items there are; None: it is known, or another thing."""
+    node = c.args[0]
+    if not isinstance(node, (ast.GeneratorExp, ast.ListComp)) or not any(g.ifs for g in node.generators) or not _never_fails(node.elt) or \
+            w.sequence(node) is not None:
+        return None
+    items = each_of(node, node.elt, ast.ListComp)
+    tests = each_of(node, ast.Call(ast.Constant(bool), [all_tests(node)], []), ast.ListComp)
+    chosen, values = (w.expr(ast.fix_missing_locations(ast.copy_location(ast.Call(ast.Constant(array), [x], []), node))) for x in (tests, items))
+    t, v, name, mark = w.fresh(), w.fresh(), c.f.__name__, w.mark(c.node)
+    rows, none = (static_text(w, c.node, f"ValueError: {why}") for why in ("rows have no order", f"{name}() iterable argument is empty"))
+    least = f"Reshape({name.capitalize()}(Where({t}, {v}, {v}[ArgMax(Cast({t}, dtype=int), axis=0)]), axis=0), ())"
+    end = f"{mark}assert(Any({t}), {none}); {least}" if default is None else f"Where(Any({t}), {least}, {w.scalar(default)})"
+    return f"(fn ({t}, {v}) {{ {mark}assert(len({v}.shape) == 1, {rows}); {end} }}){mark}({chosen}, {values})"
+
+
 def _joined(word: str, alone: str) -> Callable:
     """any and all."""
     def emit(w: Any, c: Call) -> str:
@@ -290,23 +308,54 @@ def _joined(word: str, alone: str) -> Callable:
     return emit
 
 
-def _sum(w: Any, c: Call) -> str:
-    node = c.args[0] if c.args else None
-    if not isinstance(node, (ast.GeneratorExp, ast.ListComp)) or not any(g.ifs for g in node.generators):
-        return _sum_of_all(w, c)
+def _filtered(of_all: Callable, left_out: Any, truth: bool = False) -> Callable:
+    """any, all, sum and prod of a comprehension with if: items that are left out change nothing, where it is not known how many there are."""
+    def emit(w: Any, c: Call) -> str:
+        node = c.args[0] if c.args else None
+        if not isinstance(node, (ast.GeneratorExp, ast.ListComp)) or not any(g.ifs for g in node.generators):
+            return of_all(w, c)
+        item = ast.Call(ast.Constant(bool), [node.elt], []) if truth else node.elt
+        every = with_first(c, each_of(node, ast.IfExp(all_tests(node), item, ast.Constant(left_out))))
+        return _tried(w, lambda: of_all(w, c), lambda: of_all(w, every))
+    return emit
+
+
+def _tried(w: Any, first: Callable[[], str], then: Callable[[], str]) -> str:
+    """What the first gives, or the other one where that is refused."""
     before, scope = len(w.before), w.scope
     try:
-        return _sum_of_all(w, c)
-    except CompileError:  # how many items there are is not known: those that are left out count as 0
+        return first()
+    except CompileError:
         del w.before[before:]
         w.scope = scope
+    return then()
+
+
+_NO_ERRORS = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Add, ast.Sub, ast.Mult, ast.USub, ast.expr_context)
+
+
+def _never_fails(node: Any) -> bool:
+    """Whether an item may be computed, or not, where Python would do otherwise."""
+    return all(isinstance(n, _NO_ERRORS) for n in ast.walk(node))
+
+
+def all_tests(node: Any) -> Any:
+    """The tests of a comprehension as one."""
     tests = [t for g in node.generators for t in g.ifs]
-    test = tests[0] if len(tests) == 1 else ast.copy_location(ast.BoolOp(ast.And(), tests), node)
-    item = ast.copy_location(ast.IfExp(test, node.elt, ast.copy_location(ast.Constant(0), node)), node.elt)
+    return tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)
+
+
+def each_of(node: Any, item: Any, kind: Any = None) -> Any:
+    """The comprehension without its tests, with other items."""
     every = [ast.comprehension(g.target, g.iter, [], g.is_async) for g in node.generators]
+    return ast.fix_missing_locations(ast.copy_location((kind or type(node))(item, every), node))
+
+
+def with_first(c: Call, node: Any) -> Call:
+    """The call with another first argument."""
     inner = Call(c.node, c.f, True)
-    inner.args, inner.kw = [ast.copy_location(type(node)(item, every), node), *c.args[1:]], c.kw
-    return _sum_of_all(w, inner)
+    inner.args, inner.kw = [node, *c.args[1:]], c.kw
+    return inner
 
 
 def _sum_of_all(w: Any, c: Call) -> str:
@@ -322,6 +371,19 @@ def _sum_of_all(w: Any, c: Call) -> str:
             text = f"multitype(fn ({t}: tuple) {{ {rows} }}, fn ({t}) {{ Sum{w.mark(c.node)}({t}, axis=0) }}){w.mark(c.node)}({of})"
         return f"({start[0]} + {text})" if start else text
     return "(" + f" {w.mark(c.node)}+ ".join([*(start or ["0"]), *texts]) + ")"  # from 0 on: truth values are counted
+
+
+def _product(w: Any, c: Call) -> str:
+    """math.prod"""
+    texts = items_of(w, c.args[0]) if len(c.args) == 1 else None
+    start = w.expr(c.kw["start"]) if "start" in c.kw else "1"
+    if len(c.args) != 1 or set(c.kw) - {"start"}:
+        w.refuse(c.node, "prod() takes items here, and start")
+    if texts is None and w.is_mapped(c.args[0]):
+        return folded(w, c.node, c.args[0], _literally(start), "{s} * {e}", "")
+    if texts is None:
+        return f"({start} * Reshape(Prod{w.mark(c.node)}({w.expr(c.args[0])}, axis=0), ()))"
+    return "(" + f" {w.mark(c.node)}* ".join([start, *texts]) + ")"
 
 
 def _leaves(w: Any, c: Call) -> str:
@@ -661,6 +723,15 @@ def _plain(name: str) -> Callable:
 
 
 def _len(w: Any, c: Call) -> str:
+    """The length; of a comprehension with if, of which it is not known how long it is, how many items pass."""
+    node = c.args[0] if len(c.args) == 1 else None
+    if not isinstance(node, ast.ListComp) or not any(g.ifs for g in node.generators) or not _never_fails(node.elt):
+        return _length(w, c)
+    ones = with_first(c, each_of(node, ast.IfExp(all_tests(node), ast.Constant(1), ast.Constant(0)), ast.GeneratorExp))
+    return _tried(w, lambda: _length(w, c), lambda: _sum_of_all(w, ones))
+
+
+def _length(w: Any, c: Call) -> str:
     w.not_iterator(c.args[0], "has no len()")
     own = w.own_operator(c.node, c.args[0], "__len__", [])
     if own is not None:
@@ -692,8 +763,10 @@ def _divmod(w: Any, c: Call) -> str:
 def _power(w: Any, c: Call) -> str:
     kw = dict(c.kw) if c.f is pow else {}
     c.args = [*c.args, *(kw.pop(n) for n in ("base", "exp", "mod")[len(c.args):] if n in kw)]
+    if c.f is pow and len(c.args) == 3 and not kw:
+        return w.expr(library_call(c.node, "pow", c.args))
     if len(c.args) != 2 or kw or c.f is not pow and c.kw:
-        w.refuse(c.node, f"{c.f.__name__}() takes a base and an exponent here", "write x ** n % m for pow(x, n, m), or a loop that multiplies and takes % m")
+        w.refuse(c.node, f"{c.f.__name__}() takes a base and an exponent here{', and a modulus' if c.f is pow else ''}")
     base, exponent = map(as_float, c.args) if c.f is math.pow else c.args
     return f"({w.expr(base)} {w.mark(c.node)}** {w.expr(exponent)})"
 
@@ -714,9 +787,9 @@ def _replace(w: Any, c: Call) -> str:
 BUILTINS.update({
     type: _class,
     abs: _plain("Abs"), len: _len, print: _print, divmod: _divmod, pow: _power, math.pow: _power,
-    min: _fold("Minimum", "Min"), max: _fold("Maximum", "Max"), sum: _sum, round: _round, math.floor: _whole("Floor"),
+    min: _fold("Minimum", "Min"), max: _fold("Maximum", "Max"), sum: _filtered(_sum_of_all, 0), round: _round, math.floor: _whole("Floor"),
     math.ceil: _whole("Ceil"), math.trunc: _whole("Trunc"), functools.reduce: _reduce, sorted: _sorted, isinstance: _instance, issubclass: _instance,
-    all: _joined("and", "All"), any: _joined("or", "Any"), map: _map, zip: _iterator, enumerate: _iterator,
+    all: _filtered(_joined("and", "All"), True, True), any: _filtered(_joined("or", "Any"), False, True), math.prod: _filtered(_product, 1), map: _map, zip: _iterator, enumerate: _iterator,
     reversed: _iterator, dataclasses.replace: _replace, tree_leaves: _leaves,
     tree_map: _tree_map, tree_reduce: _tree_reduce, tree_unflatten: _tree_unflatten,
 })

@@ -107,9 +107,9 @@ class Dims(Part):
         return isinstance(node, ast.BinOp) and isinstance(node.op, _WHOLE) and self.told_by_shapes(node.left) and self.told_by_shapes(node.right)
 
     def counted_by_shapes(self, node: Any) -> list | None:
-        """Start, stop and step of a range whose ends ranks tell; None: it is another thing, or ends that sizes tell, which are large."""
+        """Start, stop and step of a range whose ends ranks tell; None: it is another thing, or of ends that sizes tell or that are known, which is large."""
         if not isinstance(node, ast.Call) or self.static(node.func) != (True, range) or not 1 <= len(node.args) <= 3 or node.keywords or \
-                not all(map(self.told_by_shapes, node.args)) or any(isinstance(n, ast.Attribute) and n.attr == "size" or isinstance(n, ast.Subscript) or
+                not all(map(self.told_by_shapes, node.args)) or all(self.static(a)[0] for a in node.args) or any(isinstance(n, ast.Attribute) and n.attr == "size" or isinstance(n, ast.Subscript) or
                 isinstance(n, ast.Call) and n is not node and not self.is_shape(n.args[0]) for n in ast.walk(node)):
             return None
         zero, one = (ast.copy_location(ast.Constant(k), node) for k in (0, 1))

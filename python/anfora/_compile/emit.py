@@ -71,9 +71,11 @@ class Builder:
         self.picks: frozenset = frozenset()  # places of x[mask] whose size is counted
         self.counts = False            # there is a copy of a function for each known integer that it is called with
         self.rolled = False            # and there is one that is not
-        self.rows = False              # lists that begin with items, and that loops make longer, are arrays in these loops
-        self.grows = False             # and there is one that is a tuple
+        self.rows = False              # lists of numbers that loops make longer, or whose index is not known, are arrays there
+        self.grows = False             # and there is one that is a tuple, which may have to be an array
         self.explained = False         # and there are some
+        self.checks = True             # what nothing reads is typed
+        self.checked = False           # and there is some
         self.wholes: dict[int, tuple] = {}  # programs that were read: (text, names, the object)
         self.watched: dict[tuple, tuple] = {}  # what names from outside are: see watched.py
         self.within: set[int] = set()  # functions whose own rules are being written
@@ -213,7 +215,7 @@ class Program:
         self.arrays, self.classes, self.prints = tuple(b.arrays), b.classes, b.prints
         self.hosted, self.own_prints = b.hosted, b.own_prints
         self.keep, self.explains, self.rolled = b.keep, b.explained, b.rolled
-        self.grows = b.grows
+        self.grows, self.checked = b.grows, b.checked
         self.hints = b.units[0].hints
         self.map = SourceMap([m[:2] for m in marks], [b.places[m[2]] for m in marks])
         files = sorted({p.file for p in self.map.places})

@@ -59,19 +59,19 @@ def _scan(block: list, name: str) -> bool | None:
     return None
 
 
-def _blocks(s: Any) -> list[list]:
+def blocks_of(s: Any) -> list[list]:
     found = [getattr(s, field, None) for field in ("body", "orelse", "finalbody")]
     found += [part.body for part in (*getattr(s, "handlers", ()), *getattr(s, "cases", ()))]
     return [b for b in found if isinstance(b, list)]
 
 
-def _way(block: list, loop: Any) -> list | None:
+def way_to(block: list, loop: Any) -> list | None:
     """The blocks that a loop is in, from outside: (block, position in it, whose block it is)."""
     for i, s in enumerate(block):
         if type(s) is type(loop) and position(s) == position(loop):
             return [(block, i)]
-        for b in [] if isinstance(s, (*_FUNCTIONS, ast.ClassDef)) else _blocks(s):
-            if (rest := _way(b, loop)) is not None:
+        for b in [] if isinstance(s, (*_FUNCTIONS, ast.ClassDef)) else blocks_of(s):
+            if (rest := way_to(b, loop)) is not None:
                 return [(block, i), *rest]
     return None
 
@@ -85,7 +85,7 @@ def live_after(function: Any, loop: Any, name: str, within: list | None = None) 
     `within`: the functions within, if they were collected."""
     if any(position(n) < position(loop) and _reads(n, name) for n in (functions_within(function) if within is None else within)):
         return True
-    way = _way(function.body, loop) if isinstance(function.body, list) else None
+    way = way_to(function.body, loop) if isinstance(function.body, list) else None
     if way is None or _scan(getattr(loop, "orelse", []), name):
         return True
     for k in reversed(range(len(way))):

@@ -32,6 +32,7 @@ from .hints import Hints
 from .holders import Unmade
 from .kinds import placed
 from .known import ANY, Is, Knowing, Like, Scope, class_member, is_structure, parameters, part_entry
+from .indexed import Indexed
 from .iterables import Iterables
 from .iterators import Iterators
 from .listed import filling
@@ -100,7 +101,7 @@ def makes_one_of(target: Any, value: Any) -> bool:
         all(isinstance(t, ast.Name) for t in target.elts) and any(makes_apart(v, target) for v in value.elts)
 
 
-class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various, Printed, Iterables, Unread):
+class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various, Printed, Iterables, Indexed, Unread):
     """Writes one outermost function and those within it."""
 
     def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
@@ -406,6 +407,8 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
         known, x = self.static(node)
         if known:
             return static_text(self, node, x)
+        if (item := self.item_of_numbers(node)) is not None:
+            return item
         if (side := self.side_by_side(node)) is not None:
             return self.expr(side)
         self.not_iterator(node.value, "has no parts by index")
@@ -866,5 +869,5 @@ def emit_function(b: Builder, fn: types.FunctionType, statics: dict[str, Any] | 
         unit.hints, unit.likes = w.hints, w.returning_like
         return text
     b.keep.append((statics, shapes))
-    return b.unit(fn, "f", write, (tuple((n, id(x)) for n, x in sorted(statics.items())),
+    return b.unit(fn, "f", write, (tuple((n, type(x), x if type(x) in (str, int, bool) else id(x)) for n, x in sorted(statics.items())),
                                    tuple((n, s.key(), s.numbers()) for n, s in sorted(shapes.items())), given))

@@ -36,9 +36,13 @@ def stack_as(arrays, /, axis=0, dtype=None):
 @helper
 def counted(start, stop, step, /):
     """A range of numbers that shapes tell, as a tuple."""
-    if (stop - start) * step <= 0:
+    n = -((start - stop) // step)
+    if n <= 0:
         return ()
-    return (start, *counted(start + step, stop, step))
+    if n == 1:
+        return (start,)
+    middle = start + n // 2 * step
+    return (*counted(start, middle, step), *counted(middle, stop, step))
 
 
 @helper

@@ -98,3 +98,20 @@ def math_isqrt(n, /):
     root = op.cast(op.sqrt(op.cast(n, "f64")), "i64")  # off by one where n has more digits than a float
     root = op.where(root > n // op.maximum(root, 1), root - 1, root)
     return op.where(root + 1 <= n // (root + 1), root + 1, root)
+
+
+MOST_SQUARED = 3037000499  # the greatest integer whose square has 64 bits
+
+
+@helper
+def pow(base, exponent, modulus, /):  # noqa: A001
+    """By squares, each of which is less than the modulus."""
+    base, exponent, modulus = base | 0, exponent | 0, modulus | 0  # of integers alone
+    assert modulus != 0, "ValueError: pow() 3rd argument cannot be 0"
+    assert exponent >= 0, "CompileError: pow() of a negative exponent and a modulus is an inverse, which is not compiled"
+    assert -MOST_SQUARED <= modulus and modulus <= MOST_SQUARED, "OverflowError: the square of the modulus has more than 64 bits"
+    result, square, left = 1 % modulus, base % modulus, exponent
+    while left > 0:
+        result = result * square % modulus if left % 2 == 1 else result
+        square, left = square * square % modulus, left // 2
+    return result
