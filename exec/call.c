@@ -16,10 +16,9 @@ typedef struct calling {
   anfi_arena *a;
   anf_generic *slot;
   size_t n;
-  ANFI_VEC(anf_value *)
-      names;        // of the arguments alone; their numbers are those after the program's
-  anfi_map numbers; // 1 + the number of each name, by its hash or the next one that is free
-  bool lost;        // what is printed, for want of memory
+  ANFI_VEC(anf_value *) names; // of the arguments alone, numbered after the program's
+  anfi_map numbers;            // 1 + the number of each name, by its hash or the next free one
+  bool lost;                   // what is printed, for want of memory
 } calling;
 
 /* ---- in ---- */

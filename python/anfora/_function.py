@@ -69,6 +69,7 @@ class Function(_core.Callable):
         self._codes: dict[Program, Any] = {}  # of each program: whose code that for other types shares
         self._nparam, self._static = nparam, frozenset(static)
         self._checks = True  # is what nothing reads typed?
+        self._by_value: dict[tuple, Function] = {}  # by the places of integers that are constants of the code, though nobody said so
         self._constants = False  # are captured arrays constants of the code?
         self._programs: dict = {}
         self._watched: dict = {}  # what names from outside are in the code
@@ -236,10 +237,6 @@ class Function(_core.Callable):
                 e = with_values(self, e, args)
             raise e.with_traceback(None) from None  # what it says is about the user's lines, not about ours
 
-    def _others(self) -> list["Function"]:
-        """The functions that calls go to whose integers are constants of the code."""
-        return []
-
     def _plan_by_value(self, error: CompileError, args: tuple) -> Any:
         """The plan of calls whose integers are constants of the code; None: that would not mend the error."""
         return None
@@ -350,14 +347,14 @@ class Function(_core.Callable):
     def clear_cache(self) -> None:
         """Forgets all code; it is made anew when it is needed."""
         super().clear_cache()
-        for f in self._others():
+        for f in self._by_value.values():
             f.clear_cache()
         self._codes.clear()
         self._sized.clear()
 
     def explain(self) -> str:
         """For which arguments code was made, and why each time; and whether one code is for batches of any size."""
-        said = [code.explain() for f in (self, *self._others()) for code in f._codes.values()]
+        said = [code.explain() for f in (self, *self._by_value.values()) for code in f._codes.values()]
         return f"{sum(n for n, _ in said)} compilations\n" + "".join(text for _, text in said)
 
     def _fixed_arguments(self, program: Program, n: int) -> list[tuple[int, Any]]:
@@ -710,7 +707,6 @@ class Jit(Function):
         super().__init__(fn.__name__, -1 if various else len(names), static=tuple(i % max(1, len(names)) for i in static), **options)
         functools.update_wrapper(self, fn)
         self._types: dict[int, TensorType] | None = None
-        self._by_value: dict[tuple, Function] = {}  # by the places of integers that are constants of the code, though nobody said so
         self._fixed = {n: Fixed(p.default) for n, p in self._signature.parameters.items()
                        if type(p.default) in (int, bool) and names.index(n) not in self._static}
 
@@ -719,9 +715,6 @@ class Jit(Function):
             return super()._optioned(options)
         statics = {} if options.keys() & {"static_argnums", "static_argnames"} else {"static_argnums": tuple(self._static)}
         return Jit(self.__wrapped__, **(self._inherited() | {"dynamic": self._dynamic} | statics | options))
-
-    def _others(self) -> list[Function]:
-        return list(self._by_value.values())
 
     def _plan_by_value(self, error: CompileError, args: tuple) -> Any:
         declared = self._declared()

@@ -241,3 +241,11 @@ def test_written_for_formats_without_them():
             for q in (v[2], u, np.swapaxes(vt, -1, -2)):
                 orthonormal(q)
             near((u * s[:, None] * np.array([1, 1e200])[:, None, None]) @ vt, b * np.array([1, 1e200])[:, None, None])
+
+
+def test_factors_of_many_columns():
+    """A loop over columns of which a block of rows asks for the type of what follows it."""
+    a = np.random.default_rng(3).normal(size=(64, 60))
+    q, r = anfora.jit(lambda a: anp.linalg.qr(a))(a)
+    np.testing.assert_allclose(np.asarray(q) @ np.asarray(r), a, atol=1e-12)
+    np.testing.assert_allclose(np.abs(np.asarray(r)), np.abs(np.linalg.qr(a)[1]), atol=1e-12)

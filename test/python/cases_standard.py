@@ -138,5 +138,5 @@ def test_hints_for_users_of_other_libraries():
     refused(anfora.jit(lambda x: x.unsqueeze(0)), A, word="expand_dims")
     refused(anfora.jit(lambda x: x.detach()), A, word="stop_gradient")
     refused(anfora.jit(lambda x: x + np.random.normal(size=3)), A, word="anfora.random with a key")
-    refused(anfora.jit(lambda n: anp.zeros(n)), 3, word="static_argnums")
+    refused(anfora.jit(lambda n: anp.zeros(n)), np.array(3), word="static_argnums")
     refused(anfora.grad(lambda x: x * 2), A, word="jacrev")

@@ -184,6 +184,7 @@ static void write_products(rows *r) {
     for (size_t k = 0; k < r->p->node[i]->nin; k++) {
       anf_node *x = r->p->node[i]->in[k].def;
       if (x->type->kind != ANF_TYPE_TENSOR || anfi_map_find(&r->member, anfi_key(x))) continue;
+      if (anfi_low_asks_type(r->p->node[i], k)) continue; // it may come later
       anfi_view *v = anfi_glow_value(r->w, x).at[0];
       if (v && anfi_view_product(L, v)) anfi_view_force(L, v);
     }
@@ -198,7 +199,9 @@ static bool lower_flat(rows *r, size_t i) {
   anfi_view **in = ANFI_NEW_N(w->a, anfi_view *, n->nin + 1);
   anf_value **attr = ANFI_NEW_N(w->a, anf_value *, s->nattr + 1);
   gval out = anfi_glow_new(w, 1);
-  for (size_t k = 0; k < n->nin; k++) in[k] = anfi_glow_value(w, n->in[k].def).at[0];
+  for (size_t k = 0; k < n->nin; k++)
+    in[k] = anfi_low_asks_type(n, k) ? anfi_view_new(w->L, n->in[k].def->type, VIEW_SCALAR)
+                                     : anfi_glow_value(w, n->in[k].def).at[0];
   for (uint32_t k = 0; k < s->nattr; k++)
     attr[k] = anfi_attr_value(w->cx, (anfi_opcode)n->op, n->u.attrs, k);
   anfi_low_op q = {.op = (anfi_opcode)n->op,

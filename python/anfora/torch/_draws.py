@@ -45,7 +45,7 @@ def _draws(n: torch.fx.Node, path: tuple) -> bool:
         args, kwargs = tree_map_only(torch.Tensor, lambda x: x.detach().clone(), operands)
         try:
             (getattr(args[0], n.target) if n.op == "call_method" else n.target)(*args[n.op == "call_method":], **kwargs)
-        except Exception:  # noqa: BLE001: what it is will be told by whatever runs the graph
+        except Exception:  # noqa: BLE001: whatever runs the graph reports it
             return False
     return seen.draws
 
