@@ -98,7 +98,7 @@ static double multiplications(uint16_t op, size_t n, anf_value *const *in) {
 enum { MULTIPLICATIONS = 8 }; // of a product, in the time of one element of another operation
 
 static double work_of(uint16_t op, size_t n, anf_value *const *in) {
-  double work = multiplications(op, n, in) / MULTIPLICATIONS;
+  double work = multiplications(op, n, in) / (double)MULTIPLICATIONS;
   for (size_t i = 0; i < n; i++)
     if (in[i]->kind == ANF_VALUE_TENSOR) work += (double)in[i]->n;
   return work;
@@ -116,7 +116,7 @@ static bool may_work(machine *m, uint16_t op, size_t n, anf_value *const *in) {
 enum { LONG_WORK = 1 << 16 };
 
 static bool is_late(machine *m, uint16_t op, size_t n, anf_value *const *in) {
-  return m->end && work_of(op, n, in) > LONG_WORK && !anfi_machine_in_time(m);
+  return m->end && work_of(op, n, in) > (double)LONG_WORK && !anfi_machine_in_time(m);
 }
 
 bool anfi_machine_eval(machine *m, uint16_t op, size_t n, anf_value *const *in,

@@ -209,12 +209,25 @@ static array *other_type(PyObject *o) {
   return NULL;
 }
 
+/* A date of NumPy, which is no array, lends its bytes as those of one. */
+static bool lends_bytes(const array *a, PyObject *o) {
+  if (a->dtype != ANF_U8 || a->ndim != 1) return false;
+  PyObject *dtype = PyObject_GetAttrString(o, "dtype");
+  PyObject *size = dtype ? PyObject_GetAttrString(dtype, "itemsize") : NULL;
+  bool wide = size && PyLong_Check(size) && PyLong_AsSsize_t(size) > 1;
+  PyErr_Clear();
+  Py_XDECREF(dtype);
+  Py_XDECREF(size);
+  return wide;
+}
+
 array *array_of(core *c, PyObject *o) {
   if (array_is_one(c, o)) return (array *)Py_NewRef(o);
   bool lends = PyObject_HasAttr(o, c->s_dlpack);
   if (PyObject_CheckBuffer(o) && !PyBytes_Check(o)) {
     array *a = from_buffer(c, o); // has no bf16, of which DLPack knows
     bool no_format = !a && PyErr_ExceptionMatches(PyExc_ValueError); // a type that is not NumPy's
+    if (a && lends_bytes(a, o)) return Py_DECREF(a), other_type(o);
     if (a || (!no_format && (!lends || !PyErr_ExceptionMatches(PyExc_BufferError)))) return a;
     PyErr_Clear();
     if (no_format) return is_bf16(o) ? from_bf16(c, o) : other_type(o);

@@ -758,3 +758,20 @@ def test_objects_have_no_items_of_their_own():
         refused(lambda x, f=f: f(Span(x)), 1.5, say="__iter__ of Span")
         refused(lambda x, f=f: f(Fixed(x)), 1.5, say="'Fixed' object has no items")
     refused(lambda x: len(Fixed(x)), 1.5, say="'Fixed' object has no items")
+
+
+def test_arguments_that_numpy_writes_to():
+    same(lambda x: (np.clip(x, 0.5, 2.0), np.clip(x, None, 2.0), np.clip(x, a_min=1.0, a_max=None), x.clip(0.5, max=2.0)), V)
+    refused(lambda x, y: np.clip(x, 0.5, 2.0, y), V, np.zeros(3), say="out cannot be given")
+    refused(lambda x, y: x.clip(0.5, 2.0, y), V, np.zeros(3), say="out cannot be given")
+
+
+def test_dates_are_no_arrays():
+    for x in (np.datetime64("2020-01-01"), np.timedelta64(5, "D"), np.array(["2020-01-01"], "M8[D]")):
+        for f in (jit(lambda x: x), anp.negative, anp.asarray):
+            try:
+                got = f(x)
+            except TypeError as e:
+                assert "64[D] are not supported" in str(e), e
+            else:
+                raise AssertionError(f"{x!r} became {got!r}")

@@ -207,7 +207,7 @@ static bool has_plain_tiles(const anfi_isa *isa, const anfi_gemm *s) {
 static bool is_worth_a_call(const anfi_gemm *s, const anfi_cut *cut) {
   enum { WORK = 1 << 13 };
   int64_t k = s->known[GEMM_K] && !s->list ? s->size[GEMM_K] : WORK;
-  return (double)cut->rows * cut->columns * (double)cut->count * (double)k >= WORK;
+  return (double)cut->rows * cut->columns * (double)cut->count * (double)k >= (double)WORK;
 }
 
 static const anfi_str *tile_name(lgen *g, const anfi_gemm *s, const anfi_cut *cut) {

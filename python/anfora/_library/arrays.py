@@ -235,8 +235,9 @@ def take(x, indices, /, axis=None, mode=None, fill_value: Any = None):
 # ---- limits ----
 
 @composed
-def clip(x, min: Any = None, max: Any = None, /, a_min: Any = None, a_max: Any = None):
+def clip(x, min: Any = None, max: Any = None, /, out: Any = None, *, a_min: Any = None, a_max: Any = None):
     """Elements no smaller than min and no larger than max; None: no limit."""
+    assert out is None, "TypeError: clip() makes a new array: out cannot be given"
     if min is not None:
         x = op.maximum(x, min)
     if a_min is not None:
