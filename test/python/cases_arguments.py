@@ -165,3 +165,33 @@ def test_bfloat16_of_ml_dtypes():
         assert "float8_e5m2" in str(e)
     else:
         raise AssertionError("a type that there is not")
+
+
+X, M, A = onp.array([3.0, 1.0, 2.0]), onp.arange(6.0).reshape(2, 3) + 1, onp.arange(9.0).reshape(3, 3) + 1
+BY_PLACE = [  # arguments of NumPy that other libraries have at other places
+    lambda: onp.logspace(0, 2, 5, True), lambda: onp.logspace(0, 2, 5, False, 2.0), lambda: onp.geomspace(1.0, 8.0, 4, False), lambda: onp.linspace(0, 1, 5, True, False),
+    lambda: onp.histogram(X, 5, None, True), lambda: onp.histogram(X, 5, (0.0, 4.0), True), lambda: onp.histogram(X, 5, None, None, X), lambda: onp.histogram2d(X, X, 3, None, True)[0],
+    lambda: onp.cross(A, A[::-1] * 2, 0), lambda: onp.cross(A, A[::-1] * 2, 0, 0), lambda: onp.cross(A, A[::-1] * 2, 0, 1, 0), lambda: onp.cross(A, A[::-1] * 2, 0, 0, 0, 1),
+    lambda: onp.take(X, [0, 2], 0, None), lambda: onp.take(X, [2, 4], 0, None, "clip"), lambda: onp.choose(onp.array([0, 1, 0]), (X, X * 2), None), lambda: onp.polyfit(X, X * 2, 1, None, False),
+    lambda: onp.polyfit(X, X * 2, 1, None, False, X), lambda: onp.linalg.pinv(A[:, :2], 1e-10, False), lambda: onp.linalg.matrix_rank(A, 1e-10, True), lambda: onp.sort(X, 0, "stable"),
+    lambda: onp.argsort(X, 0, "stable"), lambda: onp.ravel(M, "C"), lambda: onp.reshape(M, (3, 2), "C"), lambda: onp.std(M, 0, None, None, 1, True), lambda: onp.round(X / 3, 1, None),
+    lambda: onp.cumsum(X, 0, onp.float32), lambda: onp.max(M, 0, None, True), lambda: onp.median(M, 0, None), lambda: onp.average(M, 0, None, False), lambda: onp.cov(M, None, True, True),
+    lambda: onp.trace(M, 0, 0, 1, None), lambda: onp.nansum(M, 0, None), lambda: onp.vander(X, 3, True), lambda: onp.trapezoid(X, None, 2.0) if hasattr(onp, "trapezoid") else X,
+    lambda: onp.clip(X, 1, 2, None), lambda: onp.matmul(A, A, None), lambda: onp.matmul(A, A, A * 0)]
+
+
+def test_arguments_by_place():
+    """NumPy's value, or a refusal: no argument is taken for another one."""
+    def alike(want, got):
+        if isinstance(want, tuple):
+            return len(want) == len(got) and all(map(alike, want, got))
+        return onp.shape(want) == onp.shape(got) and onp.allclose(want, got, 1e-6)
+    same = 0
+    for f in BY_PLACE:
+        try:
+            got = anfora.jit(f, backend="interp")()
+        except (anfora.CompileError, anfora.RunError):
+            continue
+        assert alike(f(), got), (f.__code__.co_names, f.__code__.co_consts, f(), got)
+        same += 1
+    assert same > 20, same

@@ -214,9 +214,10 @@ def searchsorted(sorted, v, /, side="left", sorter: Any = None, *, method=None):
 
 
 @composed
-def take(x, indices, /, axis=None, mode=None, fill_value: Any = None):
+def take(x, indices, /, axis=None, out: Any = None, mode=None, fill_value: Any = None):
     """Elements by index along an axis, or of the flat array. An index outside is an error; with the mode "clip" it is the nearest one
     that is not, with "wrap" it counts around, with "fill" the element is fill_value, which is NaN unless it is given."""
+    assert out is None, "TypeError: take() makes a new array: out cannot be given"
     if mode is None or mode == "raise":
         return op.take(x, indices, axis)
     rows = op.ravel(x) if axis is None else x

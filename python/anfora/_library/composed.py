@@ -377,15 +377,15 @@ def flatten_by_columns(x, /):
 
 
 @composed
-def logspace(start, stop, num=50, base=10.0):
+def logspace(start, stop, num=50, endpoint=True, base=10.0):
     """Powers whose exponents are evenly spaced."""
-    return base ** op.linspace(start, stop, num)
+    return base ** op.linspace(start, stop, num, endpoint)
 
 
 @composed
-def geomspace(start, stop, num=50):
+def geomspace(start, stop, num=50, endpoint=True):
     """Numbers of which each is the same multiple of the one before."""
-    return op.exp(op.linspace(logarithm(start), logarithm(stop), num))
+    return op.exp(op.linspace(logarithm(start), logarithm(stop), num, endpoint))
 
 
 @Known
@@ -884,8 +884,9 @@ def limit(x, name):
 
 
 @composed
-def round_(a, /, decimals=0):
+def round_(a, /, decimals=0, out: Any = None):
     """To so many places after the point, halves to even."""
+    assert out is None, "TypeError: round() makes a new array: out cannot be given"
     if decimals == 0:
         return op.rint(a)
     by = ten_to(decimals)

@@ -212,7 +212,7 @@ def svdvals(a, /):
 
 
 @decomposed
-def matrix_rank(a, /, tol=None, rtol=None):
+def matrix_rank(a, /, tol=None, *, rtol=None):
     """How many singular values are larger than tol, by default the largest times the larger dim and the rounding."""
     s = op.svd(a * 1.0)[1]
     size = a.shape[-1] if a.shape[-1] > a.shape[-2] else a.shape[-2]

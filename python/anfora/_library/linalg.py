@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from .._ops import op
-from .composed import COMPOSED, into, moveaxis
+from .composed import COMPOSED, composed, into, moveaxis
 from .decompositions import pinv as any_pinv, qr, svdvals
 
 TABLE: dict[str, Any] = {}
@@ -37,14 +37,23 @@ def vecdot(x1, x2, /, axis=-1):
 
 
 @linear
-def cross(x1, x2, /, axis=-1):
-    """The vectors that stand on two others in space."""
-    a, b = (moveaxis(x, axis, -1) if op.ndim(x) > 1 else x for x in (x1, x2))
+def cross(x1, x2, /, *, axis=-1):
+    """The vectors that stand on two others in space, along one axis."""
+    return crossed(x1, x2, axis, axis, axis)
+
+
+@composed
+def crossed(x1, x2, /, axisa=-1, axisb=-1, axisc=-1, axis=None):
+    """The vectors that stand on two others in space; each array has an axis of its own."""
+    if axis is not None:
+        return crossed(x1, x2, axis, axis, axis)
+    a = moveaxis(x1, axisa, -1) if op.ndim(x1) > 1 else x1
+    b = moveaxis(x2, axisb, -1) if op.ndim(x2) > 1 else x2
     if a.shape[-1] != 3 or b.shape[-1] != 3:
         raise ValueError(f"cross() is of vectors of 3 elements, and these have {a.shape[-1]} and {b.shape[-1]}")
     x, y = (a[..., 0], a[..., 1], a[..., 2]), (b[..., 0], b[..., 1], b[..., 2])
     found = op.stack([x[1] * y[2] - x[2] * y[1], x[2] * y[0] - x[0] * y[2], x[0] * y[1] - x[1] * y[0]], -1)
-    return moveaxis(found, -1, axis) if op.ndim(found) > 1 else found
+    return moveaxis(found, -1, axisc) if op.ndim(found) > 1 else found
 
 
 @linear
@@ -136,7 +145,7 @@ def without_inverse(x, found):
 
 
 @linear
-def pinv(x, /, rtol=None, rcond=None):
+def pinv(x, /, rtol=None, *, rcond=None):
     """The pseudo-inverse: singular values below rtol times the largest one count as 0."""
     least = rcond if rtol is None else rtol
     return any_pinv(x) if least is None else any_pinv(x, least)
@@ -171,4 +180,5 @@ def tensorinv(a, /, ind=2):
     return op.reshape(op.inverse(op.reshape(a, (n, -1))), tuple(a.shape[ind:]) + tuple(a.shape[:ind]))
 
 
-COMPOSED.update({name: TABLE[name] for name in ("norm", "slogdet", "cross", "matrix_transpose", "vecdot")})
+COMPOSED.update({name: TABLE[name] for name in ("norm", "slogdet", "matrix_transpose", "vecdot")})
+COMPOSED["cross"] = COMPOSED.pop("crossed")

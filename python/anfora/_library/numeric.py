@@ -203,8 +203,9 @@ def piecewise(x, condlist: Sequence, funclist: Sequence, /, *args):
 
 
 @composed
-def choose(a, choices: Sequence, /, mode="raise"):
+def choose(a, choices: Sequence, /, out: Any = None, mode="raise"):
     """Of each element the choice of its number; mode "raise", "clip" or "wrap" for numbers that there are not."""
+    assert out is None, "TypeError: choose() makes a new array: out cannot be given"
     n = len(choices)
     assert mode in ("raise", "clip", "wrap"), "choose: mode is raise, clip or wrap"
     if mode == "raise":
@@ -482,13 +483,13 @@ def whole(found, /, weights: Any = None, density=False):
 
 
 @composed
-def histogram(a, /, bins=10, range: Any = None, weights: Any = None, density=False):  # noqa: A002
+def histogram(a, /, bins=10, range: Any = None, *, weights: Any = None, density=False):  # noqa: A002
     """(counts, edges) of equally wide bins from the least element to the greatest, or of a range; bins may be the edges."""
     return whole(counted(op.ravel(a), histogram_bin_edges(a, bins, range), weights, density), weights, density)
 
 
 @helper
-def histogram_by_edges(a, bins, /, range: Any = None, weights: Any = None, density=False):  # noqa: A002
+def histogram_by_edges(a, bins, /, range: Any = None, *, weights: Any = None, density=False):  # noqa: A002
     """histogram of edges, or of a number of bins that a caller gives."""
     flat, given = op.ravel(a), asarray(bins)
     edges = equal_edges(flat, bins, range) if given.ndim == 0 else op.cast_like(given, flat * 1.0)
@@ -496,7 +497,7 @@ def histogram_by_edges(a, bins, /, range: Any = None, weights: Any = None, densi
 
 
 @composed
-def histogram2d(x, y, /, bins=10, range: Any = None, weights: Any = None, density=False):  # noqa: A002
+def histogram2d(x, y, /, bins=10, range: Any = None, *, weights: Any = None, density=False):  # noqa: A002
     """(counts, edges of x, edges of y)"""
     n = bins if isinstance(bins, tuple) else (bins, bins)
     xs = histogram_bin_edges(x, n[0], None if range is None else range[0])
@@ -627,7 +628,7 @@ def polydiv(u, v, /):
 
 
 @composed
-def polyfit(x, y, /, deg, rcond=None, w: Any = None):
+def polyfit(x, y, /, deg, rcond=None, *, w: Any = None):
     """The coefficients of the polynomial of this degree that is nearest to points, by least squares."""
     rows = COMPOSED["vander"](x * 1.0, deg + 1)
     right = y * 1.0
