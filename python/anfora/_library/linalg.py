@@ -39,14 +39,14 @@ def vecdot(x1, x2, /, axis=-1):
 @linear
 def cross(x1, x2, /, *, axis=-1):
     """The vectors that stand on two others in space, along one axis."""
-    return crossed(x1, x2, axis, axis, axis)
+    return cross_product(x1, x2, axis, axis, axis)
 
 
 @composed
-def crossed(x1, x2, /, axisa=-1, axisb=-1, axisc=-1, axis=None):
+def cross_product(x1, x2, /, axisa=-1, axisb=-1, axisc=-1, axis=None):
     """The vectors that stand on two others in space; each array has an axis of its own."""
     if axis is not None:
-        return crossed(x1, x2, axis, axis, axis)
+        return cross_product(x1, x2, axis, axis, axis)
     a = moveaxis(x1, axisa, -1) if op.ndim(x1) > 1 else x1
     b = moveaxis(x2, axisb, -1) if op.ndim(x2) > 1 else x2
     if a.shape[-1] != 3 or b.shape[-1] != 3:
@@ -181,4 +181,4 @@ def tensorinv(a, /, ind=2):
 
 
 COMPOSED.update({name: TABLE[name] for name in ("norm", "slogdet", "matrix_transpose", "vecdot")})
-COMPOSED["cross"] = COMPOSED.pop("crossed")
+COMPOSED["cross"] = COMPOSED.pop("cross_product")
