@@ -775,3 +775,45 @@ def test_dates_are_no_arrays():
                 assert "64[D] are not supported" in str(e), e
             else:
                 raise AssertionError(f"{x!r} became {got!r}")
+
+
+def passed(x):
+    return x
+
+
+def listed(k):
+    return [1.0 for _ in range(k)]
+
+
+def optional(x, d=None):
+    return (x, x) if d is None else (x, d, x)
+
+
+class Kept:
+    def __init__(self, x):
+        self.x = x
+
+
+def test_results_are_of_the_arguments_of_each_call():
+    def loops(z):
+        a, b, s = [z, z, z], (z, z), 0.0
+        for j in passed(b):
+            s += j
+        for j in passed(a):
+            s += j
+        return s, len(passed(b)), len(passed(a)), [len(passed(t)) for t in ((z,), (z, z, z))]
+
+    def within(z):
+        def inner():
+            return sum(v for v in passed((z, z)))
+        return inner(), sum(v for v in passed((z, z, z))), [len(v) for v in map(passed, [(z, z), (z, z, z)])]
+
+    def named(z):
+        a, b, p = passed(x=(z, z)), passed(x=(z, z, z)), ((z,),)
+        return len(a), len(b), len(passed(*p)), len(listed(k=2)), len(listed(k=3)), len(optional(z)), len(optional(z, 1.0)), len(optional(z, d=2.0)), len(optional(z))
+
+    def kept(z):
+        a, b = Kept((z, z)), Kept((z, z, z))
+        return len(a.x), len(b.x), [k for k in passed({"a": z})], [k for k in passed({"b": z, "c": z})]
+    for f in (loops, within, named, kept):
+        same(f, 1.5)

@@ -27,6 +27,10 @@ class Box:
         return self.a + self.b
 
 
+def passed(x):
+    return x
+
+
 """
 
 
@@ -65,6 +69,7 @@ class Program(random_programs.Program):
                 lambda: f"len(f'{{{self.r.randrange(99)}:0{self.r.randrange(1, 6)}d}}')", lambda: f"{'a,b,c'!r}.split(',').index({self.r.choice('abc')!r})",
                 lambda: f"(True + {self.expr('bool', d - 1)} * 2)", lambda: f"int({f()} // 1 % 9)", lambda: f"round({f()} * 2) // 2", lambda: f"int(-{f()} % 7)",
                 lambda: f"sum(1 for x in {self.expr('ints', d - 1)} if x > {e()})", lambda: f"[x for x in (3, {e()}, 5) if x != 3][-1]",
+                lambda: f"len(passed(({', '.join(e() for _ in range(self.r.randint(2, 4)))})))", lambda: f"sum(v for v in passed([{', '.join(e() for _ in range(self.r.randint(1, 3)))}]))",
                 lambda: f"int({e()} < {e()} <= {e()}) + int({e()} != {e()})", lambda: f"sum([{e()}, {e()}], {e()}) % 19",
                 lambda: f"{{1: {e()}, 2: {e()}}}[{self.r.choice([1, 2])}]", lambda: f"{{'k': {e()}}}.get({self.r.choice(['k', 'z'])!r}, {e()})", lambda: f"int(np.argmax({self.expr('array', d - 1)}))",
                 lambda: f"int({f()} > 0) - int({f()} < 0)", lambda: f"min([{e()}, {e()}, {e()}])", lambda: f"len([*{self.expr('ints', d - 1)}, {e()}])")
@@ -109,7 +114,7 @@ class Program(random_programs.Program):
     def block(self, indent, n):
         for _ in range(n):
             if self.depth < 4 and self.r.random() < 0.4:
-                self.r.choice([self.halves, self.exchanged, self.listed, self.keyed, self.shadowed, self.checked, self.paired, self.nested, self.counted, self.other_name, self.said, self.longer, self.chosen, self.inner, self.asserted, self.of_two_kinds, self.lasting, self.lasting, self.around, self.ended, self.labelled])(indent)
+                self.r.choice([self.halves, self.exchanged, self.listed, self.keyed, self.shadowed, self.checked, self.paired, self.nested, self.counted, self.other_name, self.said, self.longer, self.chosen, self.inner, self.asserted, self.of_two_kinds, self.lasting, self.lasting, self.around, self.ended, self.labelled, self.passed_on])(indent)
             else:
                 super().block(indent, 1)
 
@@ -424,6 +429,14 @@ class Program(random_programs.Program):
             self.line(indent + 1 + (len(t) - len(t.lstrip())) // 2, t.lstrip())
         self.line(indent, f"{x} = {use}")
         self.names |= {x: "array" if "zeros" in use else "float"} if not self.loops else {}
+
+    def passed_on(self, indent):
+        """A function that gives its argument, called with two structures."""
+        x, y, s = self.fresh(), self.fresh(), self.fresh()
+        items = lambda: ", ".join(self.expr("float", 1) for _ in range(self.r.randint(2, 4)))  # noqa: E731
+        self.line(indent, f"{x}, {y} = passed(({items()})), passed([{items()}])")
+        self.line(indent, f"{s} = len({x}) * 1.0 + sum(v for v in {y}) % 9.0 + {x}[-1]")
+        self.names |= {s: "float"} if not self.loops else {}
 
     def asserted(self, indent):
         """An assertion that may fail, with a value in its message."""

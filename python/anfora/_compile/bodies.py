@@ -12,7 +12,8 @@ from .._errors import CompileError
 from .known import ANY, Like, Part, is_structure, part_entry, skeleton
 from .names import local_names
 from .various import takes_any
-from .static import Call, _like_constant, argument_nodes
+from .foreign import counterpart
+from .static import Call, _like_constant, argument_nodes, is_foreign, known_of_arguments
 from .._tree import Shape, field_names
 
 MAPS_OF = ("vmap", "checkpoint")  # transforms whose results are those of the function
@@ -287,10 +288,17 @@ class Bodies(Part):
         return self.tried[key]
 
     def like_of_call(self, node: ast.Call, f: Any) -> Shape | None:
-        """What a function from outside gives; f(f(x)) asks before it is written."""
-        s = self.like_of_unit(f, [])
-        plain = isinstance(f, types.FunctionType) and not node.keywords and not any(isinstance(a, ast.Starred) for a in node.args)
-        return s if s is not None or not plain else self.like_of_unit(f, list(map(self.known_tree, node.args)))
+        """What a function from outside gives for the arguments of a call: the copy for these is written, if it is not by now."""
+        inner = getattr(f, "__wrapped__", f)
+        of_users = isinstance(inner, types.FunctionType) and not (inner.__module__ or "").startswith("anfora.")
+        if not of_users or hasattr(f, "_emit_call") or counterpart(f) is not None or is_foreign(f):
+            return self.like_of_unit(f, [])
+        from .source import emit_function
+        try:
+            unit = emit_function(self.b, inner, *known_of_arguments(self, argument_nodes(self, Call(node, f, True), inner)))
+        except CompileError:  # it is refused where it is written
+            return None
+        return alike(self.b.units[int(unit[1:-1])].likes)
 
     def like_of_unit(self, f: Any, shapes: list) -> Shape | None:
         """What a function from outside gives, which is written by now."""

@@ -842,7 +842,8 @@ class Knowing(Part):
             return Shape("object", [self.part_shape(x) for x in fields.values()], tuple(fields), f)
         if known and isinstance(f, type) and f not in BUILTINS and field_names(f) is None and of_no_numbers(f) and isinstance(how := unmade(f), Unmade):
             names = field_names(how.kind) or ()
-            return self.like_of_unit(how.init, []) or Shape("object", [ANY] * len(names), names, how.kind)
+            made = ast.copy_location(ast.Call(node.func, [ast.copy_location(ast.Constant(how), node), *node.args], node.keywords), node)
+            return self.like_of_call(made, how.init) or Shape("object", [ANY] * len(names), names, how.kind)
         if known and f is dict and len(node.args) <= 1 and not self.is_iterator(node.args[0] if node.args else None):
             return self.like_Dict(ast.Dict([*([None] if node.args else []), *(ast.Constant(k.arg) if k.arg else None for k in node.keywords)],
                                            [*node.args, *(k.value for k in node.keywords)]))

@@ -357,11 +357,10 @@ def is_put_in(x: Any) -> bool:
         not (plain or field_names(type(x)) is not None)
 
 
-def call_source(w: Any, c: Call, f: Any, inner: types.FunctionType, given: tuple[str, ...] = ()) -> str:
-    """A call of a Python function. Arguments that are None, texts and such are put in: there is a copy for them."""
-    from .effects import effect
-    parts, statics, shapes, added = [], {}, {}, effect(f).added
-    for name, node in argument_nodes(w, c, inner).items():
+def known_of_arguments(w: Any, nodes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Of the arguments of a call: those that are put in, and the structures of others. There is a copy of the function for them."""
+    statics, shapes = {}, {}
+    for name, node in nodes.items():
         known, x = w.static(node)
         if known and (is_put_in(x) or w.b.counts and type(x) in (int, bool) or _is_settings(x)):
             statics[name] = x
@@ -369,7 +368,15 @@ def call_source(w: Any, c: Call, f: Any, inner: types.FunctionType, given: tuple
         s = _like_constant(x) if known else w.like(node)
         if s is not None and s.kind not in ("leaf", "any") and s.size() <= MOST_STRUCTURE:
             shapes[name] = s
-        parts.append(w.unchanged(c.node, added, name, node))
+    return statics, shapes
+
+
+def call_source(w: Any, c: Call, f: Any, inner: types.FunctionType, given: tuple[str, ...] = ()) -> str:
+    """A call of a Python function. Arguments that are None, texts and such are put in: there is a copy for them."""
+    from .effects import effect
+    nodes, added = argument_nodes(w, c, inner), effect(f).added
+    statics, shapes = known_of_arguments(w, nodes)
+    parts = [w.unchanged(c.node, added, name, node) for name, node in nodes.items() if name not in statics]
     various = f is inner and inner.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
     if given or (statics or shapes or various or inspect.isgeneratorfunction(f)) and not hasattr(f, "_emit_with"):
         from .source import emit_function
