@@ -434,7 +434,8 @@ class Program(random_programs.Program):
         """A function that gives its argument, called with two structures."""
         x, y, s = self.fresh(), self.fresh(), self.fresh()
         items = lambda: ", ".join(self.expr("float", 1) for _ in range(self.r.randint(2, 4)))  # noqa: E731
-        self.line(indent, f"{x}, {y} = passed(({items()})), passed([{items()}])")
+        self.line(indent, f"{x} = passed(({items()}))")
+        self.line(indent, f"{y} = passed([{items()}])")
         self.line(indent, f"{s} = len({x}) * 1.0 + sum(v for v in {y}) % 9.0 + {x}[-1]")
         self.names |= {s: "float"} if not self.loops else {}
 
