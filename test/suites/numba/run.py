@@ -23,8 +23,12 @@ MODULES = ["test_" + n for n in """closure comprehension dataflow ssa loopliftin
     conditions_as_predicates chained_assign array_methods array_reductions array_manipulation usecases unpack_sequence recursion mathlib
     builtins nested_calls return_values mixed_tuple_unroller storeslice maxmin globals locals""".split()]
 CALLS, SECONDS = 12, 15  # of a function; for a call
-ALLOWED = {"list24": "whole numbers and floats of one list are floats, as docs/python.md says",
-           "np_where_3": "f32 beside i32 is f32, as docs/python.md says"}
+QUANTILES = "quantiles of infinities are infinite, where NumPy subtracts them"
+ALLOWED = {  # what docs/python.md says of numbers
+    "test_comprehension.list24": "whole numbers and floats of one list are floats", "test_mixed_tuple_unroller.foo": "the same of branches",
+    "test_array_methods.np_where_3": "f32 beside i32 is f32", "test_globals.global_npy_int_tuple": "u64 beside i8 is i64",
+    "test_builtins.max_usecase3": "the greatest of numbers and NaN is NaN", "test_builtins.min_usecase3": "so is the least"}
+ALLOWED |= {f"test_array_reductions.array_{n}_global": QUANTILES for n in ("quantile", "nanquantile", "percentile", "nanpercentile")}
 
 
 class Late(BaseException):
@@ -47,7 +51,7 @@ class Tally:
             self.same.add((name, f.__code__.co_firstlineno))
         elif what == "refused":
             self.refused.add((name, f.__code__.co_firstlineno))
-        elif f.__name__ not in ALLOWED:
+        elif name not in ALLOWED:
             self.wrong.append(name)
             print(f"{what}: {name} {text:.300}".replace("\n", " "), file=sys.__stdout__, flush=True)
 
@@ -94,7 +98,7 @@ def compared(tally, f, compiled, args, kw):
     """What Python's call gives; the other is compared with it."""
     ours = copy.deepcopy((args, kw))
     given, want, said = outcome(f, args, kw)
-    if inspect.isgenerator(want) or isinstance(want, types.FunctionType):
+    if inspect.isgenerator(want) or callable(want):
         return given, want
     gives, got, says = outcome(compiled, *ours)
     if not gives:
