@@ -289,12 +289,42 @@ static PyObject *element(anf_dtype d, const void *p) {
   }
 }
 
-static PyObject *nested(const array *a, int dim, const char *at) {
-  if (dim == a->ndim) return element(a->dtype, at);
+/* The number with the fewest digits that the type rounds to x: 0.1, where the f32 is 0.10000000149011612. */
+static double shortest(anf_dtype d, double x) {
+  enum { MOST_DIGITS = 9 };
+  for (int digits = 1; digits < MOST_DIGITS; digits++) {
+    char *s = PyOS_double_to_string(x, 'e', digits - 1, 0, NULL);
+    if (!s) break;
+    double y = PyOS_string_to_double(s, NULL, NULL);
+    PyMem_Free(s);
+    bool same = d == ANF_F32   ? (float)y == (float)x
+                : d == ANF_F16 ? anf_rt_f64_to_f16(y) == anf_rt_f64_to_f16(x)
+                               : anf_rt_f64_to_bf16(y) == anf_rt_f64_to_bf16(x);
+    if (same) return y;
+  }
+  return x;
+}
+
+/* The same as it is printed. */
+static PyObject *shown_element(anf_dtype d, const void *p) {
+  const float *f = (const float *)p;
+  switch (d) {
+  case ANF_F16:
+  case ANF_BF16: return PyFloat_FromDouble(shortest(d, small_float(d, p)));
+  case ANF_F32: return PyFloat_FromDouble(shortest(d, (double)*f));
+  case ANF_C64:
+    return PyComplex_FromDoubles(shortest(ANF_F32, (double)f[0]), shortest(ANF_F32, (double)f[1]));
+  default: return element(d, p);
+  }
+}
+
+static PyObject *nested(const array *a, int dim, const char *at,
+                        PyObject *(*of)(anf_dtype, const void *)) {
+  if (dim == a->ndim) return of(a->dtype, at);
   Py_ssize_t n = a->extent[dim], step = a->extent[a->ndim + dim];
   PyObject *list = PyList_New(n);
   for (Py_ssize_t i = 0; list && i < n; i++) {
-    PyObject *x = nested(a, dim + 1, at + i * step);
+    PyObject *x = nested(a, dim + 1, at + i * step, of);
     if (!x || PyList_SetItem(list, i, x) < 0) Py_CLEAR(list);
   }
   return list;
@@ -302,7 +332,7 @@ static PyObject *nested(const array *a, int dim, const char *at) {
 
 static PyObject *tolist(PyObject *self, PyObject *none) {
   (void)none;
-  return nested((array *)self, 0, (const char *)((array *)self)->data);
+  return nested((array *)self, 0, (const char *)((array *)self)->data, element);
 }
 
 static PyObject *item(PyObject *self, PyObject *none) {
@@ -489,7 +519,8 @@ static PyObject *represent(PyObject *self) {
   enum { SHOWN = 64 };
   const array *a = (const array *)self;
   PyObject *dims = get_shape(self, NULL);
-  PyObject *items = a->size <= SHOWN ? nested(a, 0, (const char *)a->data) : NULL, *r = NULL;
+  PyObject *r = NULL;
+  PyObject *items = a->size <= SHOWN ? nested(a, 0, (const char *)a->data, shown_element) : NULL;
   const char *name = anf_dtype_name(a->dtype);
   if (items) r = PyUnicode_FromFormat("Array(%R, %s)", items, name);
   else if (dims && !PyErr_Occurred()) r = operate("shown", self, NULL);
@@ -500,7 +531,8 @@ static PyObject *represent(PyObject *self) {
 
 /* Without dims as the number, which is how NumPy prints it too. */
 static PyObject *as_text(PyObject *self) {
-  PyObject *x = ((array *)self)->ndim ? NULL : item(self, NULL);
+  const array *a = (const array *)self;
+  PyObject *x = a->ndim ? NULL : shown_element(a->dtype, a->data);
   PyObject *r = x ? PyObject_Str(x) : PyErr_Occurred() ? NULL : represent(self);
   Py_XDECREF(x);
   return r;
@@ -621,7 +653,9 @@ static PyObject *as_numpys(PyObject *self, PyObject *args, PyObject *kw) {
 }
 
 static PyObject *formatted(PyObject *self, PyObject *spec) {
-  PyObject *x = ((array *)self)->size == 1 ? item(self, NULL) : PyObject_Str(self);
+  const array *a = (const array *)self;
+  bool number = a->size == 1 && (!a->ndim || PyUnicode_GetLength(spec) > 0);
+  PyObject *x = number ? item(self, NULL) : PyObject_Str(self);
   PyObject *r = x ? PyObject_Format(x, spec) : NULL;
   Py_XDECREF(x);
   return r;

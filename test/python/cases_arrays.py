@@ -5,6 +5,7 @@ import math
 import gc
 import os
 import re
+import subprocess
 import sys
 import threading
 import time
@@ -326,13 +327,31 @@ def test_looking_inside():
     assert svg is None or svg.startswith("<svg")
 
 
+def test_numbers_are_printed_with_the_digits_of_their_type():
+    for dtype in (np.float16, np.float32, np.float64, np.complex64):
+        for x in np.array([0.1, 2.68, 1 / 3, 1e-5, 6e4, 123.456, -0.0, np.nan, -np.inf], dtype):
+            a = anfora.asarray(x)
+            assert str(a) == "%s" % a == str(x) and f"{a}" == f"{x}" and repr(a) == f"Array({x!s}, {a.dtype})", (str(a), repr(a), x)
+            assert dtype is np.complex64 or f"{a:.5f}" == f"{x:.5f}"
+    x = anfora.asarray(np.array([0.1, 2.68], np.float32))
+    assert repr(x) == str(x) == f"{x}" == "Array([0.1, 2.68], f32)" and x.tolist() == [float(np.float32(0.1)), float(np.float32(2.68))]
+    assert repr(x[:1]) == f"{x[:1]}" == "Array([0.1], f32)" and f"{x[:1]:.2f}" == "0.10"
+
+
+def test_half_precision_without_its_package():
+    """Numbers become bf16 where NumPy has no such type."""
+    program = "import sys; sys.modules['ml_dtypes'] = None; import anfora.numpy as np; x = np.asarray([0.1, 2.0], dtype='bf16'); print(x, np.array(1.5, dtype='bf16'))"
+    r = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(anfora.__file__))})
+    assert r.stdout == "Array([0.1, 2.0], bf16) 1.5\n", r
+
+
 def test_numbers_that_come_back_are_arrays():
     twice = anfora.jit(lambda x: x * 2)
     for x, dtype in ((2.0, "float64"), (2, "int64"), (np.float32(2), "float32"), (np.int32(2), "int32"), (2j, "complex128"),
                      (np.array(2.0), "float64")):
         y = twice(x)
         assert isinstance(y, anfora.Array) and y.shape == () and y.dtype == np.dtype(dtype) and y == 2 * x, (x, y)
-        assert np.asarray(y).dtype == dtype and str(y) == str(y.item())
+        assert np.asarray(y).dtype == dtype and str(y) == str(np.asarray(y)[()])
     whole = anp.sum(np.arange(4))
     assert list(range(whole)) == list(range(6)) and [0] * 7 == [0] * (whole + 1) and f"{whole:03d}" == "006"
     truth = anp.all(np.ones(3))

@@ -18,6 +18,12 @@ def test_lists_of_numpy():
     same(lambda x: (sorted(x), sorted(x, reverse=True)[1:], sorted(x) + [1.0], isinstance(np.split(x, 3), list)), V)
 
 
+def test_what_itertools_gives_are_tuples():
+    L = [1, 2, 3]
+    same(lambda l: (list(itertools.permutations(l)), tuple(itertools.combinations(l, 2)), list(itertools.product(l, l)), list(itertools.pairwise(l))), L)
+    same(lambda l: (list(itertools.chain(l, l)), list(itertools.zip_longest(l, l[:1])), list(itertools.combinations_with_replacement(l, 2)), list(itertools.islice(l, 2))), L)
+
+
 def test_lists_that_loops_change():
     """Each was once as long as in the first round, or a tuple."""
     def inserted(x):

@@ -281,6 +281,16 @@ def test_values_in_messages():
     assert anp is not None
 
 
+def test_rounding_keeps_the_type():
+    """Of integers to integers, and of numbers of NumPy by NumPy's way."""
+    same(lambda n, x: (round(n, -1), round(n, 1), round(n), round(x, -1), round(x, 2)), 15, 2.675)
+    same(lambda n, x: (round(n, -1), round(n, 1), round(x, 2), round(x, -1)), np.int8(15), np.float32(2.675))
+    for x in (np.array([15, 25, 35, -15, 149]), np.array([15, 25, 14], np.uint8), np.array([15.25, 25.35], np.float32), np.array([15.25 + 3.14j])):
+        same(lambda x: (np.round(x), np.round(x, 1), np.around(x, -1), x.round(1), [round(v, -1) for v in x.real]), x)
+    for x in (np.array([2.0]), np.array([[0.5]])):
+        same(lambda x: (bool(x > 1), bool(x), not x, int(x), float(x)), x)
+
+
 def test_rounding():
     same(lambda x: (round(x, 1), round(x + 0.3, 1), round(x * 100, 2), round(x), round(x * 10, 0)), -1.15)
     same(lambda x: (round(x, 2), round(x, 1), round(x * 1000, -2)), 2.675)

@@ -71,6 +71,15 @@ def test_values():
     same_text(f, V, 4)
 
 
+def test_empty_dictionaries():
+    def f(d):
+        e = {}
+        print(e, {}, dict(), [e], {"a": e}, f"{e}", d, [], ())
+        return e
+    same_text(f, {})
+    same_text(f, {"b": {}})
+
+
 def test_joined():
     def f(x, g):
         print(", ".join(f"{v:.1f}" for v in x), " ".join(map(str, x)))

@@ -45,7 +45,7 @@ def _class(w: Any, c: Call) -> str:
             except ValueError as error:
                 return w.raising(c.node, error, f"{f(0)}")
         if f is bool:
-            return static_text(w, c.node, bool(x)) if known and isinstance(x, (str, tuple, list, dict, type(None))) else w.truth_text(c.args[0])
+            return static_text(w, c.node, bool(x)) if known and isinstance(x, (str, tuple, list, dict, type(None))) else f"Reshape{w.mark(c.node)}({w.truth_text(c.args[0])}, ())"
         if f in (float, int, complex):
             known, x = w.static(c.node)
             if known:
@@ -510,7 +510,11 @@ def _round(w: Any, c: Call) -> str:
     if not known or not isinstance(n, int):
         return w.refuse(c.node, "how many digits round keeps must be a constant")
     from .._library.composed import HELPERS
-    return HELPERS["round_to"]._emit_call(w, c)
+    x = w.fresh()
+    w.scope.names.add(x)
+    name = ast.copy_location(ast.Name(x, ast.Load()), c.node)
+    text = HELPERS["round_to"]._emit_call(w, Call(ast.copy_location(ast.Call(c.node.func, [name, c.args[1]], []), c.node), c.f, True))
+    return f"multitype(fn ({x}: int) {{ {x if n >= 0 else f'Cast({text}, dtype=int)'} }}, fn ({x}) {{ {text} }}){w.mark(c.node)}({w.expr(c.args[0])})"
 
 
 def _instance(w: Any, c: Call) -> str:
@@ -557,6 +561,8 @@ def _of_dtype(w: Any, text: str, node: Any) -> str:
 
 def _holds(made: Any, numbers: Any) -> bool:
     from .._ops import _numpy
+    if made.dtype == "bf16":  # a float, and NumPy may have no such type
+        return True
     a, b = _numpy().asarray(made), _numpy().asarray(numbers)
     return a.dtype.kind not in "iu" or b.dtype.kind not in "iu" or bool((a == b).all())
 

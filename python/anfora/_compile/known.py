@@ -854,6 +854,8 @@ class Knowing(Part):
             if given is not None and given.kind in ("tuple", "list", "mapped"):
                 return mapped_as(given, name) if given.kind == "mapped" else Shape(name, given.parts)
             if given is None and self.is_iterator(node.args[0]):
+                if (items := self.sequence(node.args[0])) is not None:
+                    return Shape(name, list(map(self.item_shape, items)))
                 return mapped_as(Shape("mapped", of=self.like_listed(node.args[0])), name)
         if known and (name in INDICES or name == "where" and len(node.args) == 1) and (hasattr(counterpart(f) or f, "_emit_call") or operation(f) is not None):
             return Shape("mapped", of=ANY, names=("tuple",))

@@ -358,7 +358,7 @@ class _Given:
     def structure(s: Shape | None, keys: list, parts: list) -> Any:
         if s is not None and s.kind == "object":
             return made_of(s.of, s.names, parts)
-        if keys:
+        if keys or s is not None and s.kind == "dict":
             return dict(zip(keys, parts))
         return parts if s is not None and (s.kind == "list" or s.kind == "mapped" and s.names != ("tuple",)) else tuple(parts)
 
