@@ -79,6 +79,7 @@ static json_t *element(cli *c, const anf_value *v, size_t i) {
   case ANF_C64:
     return complex_pair(c, (double)((const float *)p)[2 * i],
                         (double)((const float *)p)[2 * i + 1]);
+  case ANF_COMPLEX:
   case ANF_C128: return complex_pair(c, ((const double *)p)[2 * i], ((const double *)p)[2 * i + 1]);
   case ANF_U64:
   case ANF_KEY: return natural(c, ((const uint64_t *)p)[i]);

@@ -131,7 +131,7 @@ static void put_operand(void *user, const char *operand, const anf_pnnx_op *op,
   anf_text_free(&t);
   anf_dtype d = anf_value_dtype(v);
   statistics s = {0};
-  if (d != ANF_C64 && d != ANF_C128 && d != ANF_KEY) s = measure(v);
+  if (d != ANF_C64 && d != ANF_C128 && d != ANF_COMPLEX && d != ANF_KEY) s = measure(v);
   if (s.n) fprintf(stderr, " min %g max %g mean %g", s.min, s.max, s.sum / (double)s.n);
   if (s.bad) fprintf(stderr, " (%zu not finite)", s.bad);
   fputc('\n', stderr);

@@ -29,7 +29,7 @@ uint64_t anfi_comm_bytes(anf_dtype d) {
 }
 
 static anf_dtype real_of(anf_dtype d) {
-  return d == ANF_C64 ? ANF_F32 : d == ANF_C128 ? ANF_F64 : d;
+  return d == ANF_C64 ? ANF_F32 : d == ANF_C128 ? ANF_F64 : d == ANF_COMPLEX ? ANF_FLOAT : d;
 }
 
 static bool is_float(anf_dtype d) {

@@ -220,6 +220,10 @@ anf_dtype anfi_dtype_settle(anf_dtype d);     // weak types to i64 and f64
 int64_t anfi_dtype_file_number(anf_dtype d);
 int64_t anfi_dtype_type_id(anf_dtype d);
 bool anfi_dtype_of_file_number(int64_t number, anf_dtype *out);
+anf_dtype anfi_dtype_part(anf_dtype d);     // of a complex number: of its parts; else d
+anf_dtype anfi_dtype_of_parts(anf_dtype d); // of numbers whose parts are these
+anf_dtype anfi_dtype_asked(
+    anf_dtype d); // what x.dtype is: c128 of `complex`, as code asks which numbers have two parts
 bool anfi_dtype_parse(const char *s, size_t len, anf_dtype *out);
 /* The element type of an operation on both: a float beats an integer, the wider wins, a weak number
  * takes the other's type, f16 with bf16 gives f32. False for keys. docs/language.md has the table.

@@ -51,8 +51,8 @@ double anfi_step_number_at(anf_dtype t, const void *p) {
 /* The first element that is no finite number; 0 if there is none. */
 static double first_bad(anf_dtype t, const char *p, size_t bytes) {
   size_t size = anf_dtype_bytes(t);
-  anf_dtype part = t == ANF_C64 ? ANF_F32 : t == ANF_C128 ? ANF_F64 : t;
-  if (t == ANF_C64 || t == ANF_C128) size /= 2;
+  anf_dtype part = anfi_dtype_part(t);
+  if (part != t) size /= 2;
   if (!anfi_dtype_is_float(part)) return 0.0;
   for (size_t i = 0; i < bytes; i += size) {
     double x = anfi_step_number_at(part, p + i);
@@ -96,6 +96,7 @@ static bool has_nan(anf_dtype t, const char *p, size_t bytes) {
   case ANF_C64: return has_nan32(p, bytes / 4);
   case ANF_F64:
   case ANF_FLOAT:
+  case ANF_COMPLEX:
   case ANF_C128: return has_nan64(p, bytes / 8);
   default: return false;
   }
@@ -210,7 +211,7 @@ static void guard_tensor(guarding *k, anf_node *n) {
   const anf_type *t = n->type, *bit = anfi_type_scalar(cx, ANF_BOOL);
   anf_dtype d = (anf_dtype)t->dtype;
   int64_t leaf = k->next++;
-  if (!anfi_dtype_is_float(d) && d != ANF_C64 && d != ANF_C128) return;
+  if (!anfi_dtype_is_float(anfi_dtype_part(d))) return;
   const anf_type *bits = anfi_type_with_dtype(cx, t, ANF_BOOL);
   anf_node *fine =
       anfi_typed(anfi_apply1(k->g, k->state ? ANF_OP_IsNan : ANF_OP_IsFinite, n), bits);

@@ -10,9 +10,7 @@
 
 #include <math.h>
 
-static anf_dtype real_part(anf_dtype d) {
-  return d == ANF_C64 ? ANF_F32 : d == ANF_C128 ? ANF_F64 : d;
-}
+static anf_dtype real_part(anf_dtype d) { return anfi_dtype_part(d); }
 
 /* ---- names ---- */
 

@@ -12,8 +12,7 @@
 /* ---- types ---- */
 
 anf_tir_elem anfi_lower_elem(anf_dtype d) {
-  if (d == ANF_C64 || d == ANF_C128) return d == ANF_C64 ? ANF_TIR_f32 : ANF_TIR_f64;
-  return d == ANF_KEY ? ANF_TIR_u64 : anfi_t_elem_of(d);
+  return d == ANF_KEY ? ANF_TIR_u64 : anfi_t_elem_of(anfi_dtype_part(d));
 }
 
 bool anfi_lower_size(const anf_type *t, uint64_t *n) {

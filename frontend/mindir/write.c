@@ -63,8 +63,7 @@ const char *anfi_mi_primitive_ref(anfi_mi_writer *w, const char *op, size_t attr
 
 /* MindSpore's types have no number without an element type: it is said in a doc_string. */
 static const char *number_word(const anf_type *t) {
-  bool weak = t && anfi_is_scalar(t) && anfi_dtype_is_weak((anf_dtype)t->dtype);
-  return !weak ? NULL : t->dtype == ANF_INT ? "int" : "float";
+  return !anfi_export_is_weak(t) ? NULL : t->dtype == ANF_INT ? "int" : "float";
 }
 
 static void put_type_and_scope(anfi_mi_writer *w, const anf_node *n) {

@@ -76,7 +76,7 @@ bool anfi_export_weights(const anfi_export_form *e, const anf_graph *g, const an
 }
 
 bool anfi_export_is_weak(const anf_type *t) {
-  return t && anfi_is_scalar(t) && anfi_dtype_is_weak((anf_dtype)t->dtype);
+  return t && anfi_is_scalar(t) && (t->dtype == ANF_INT || t->dtype == ANF_FLOAT);
 }
 
 bool anfi_export_is_plain(anf_ctx *cx, const anf_node *n) {

@@ -21,8 +21,8 @@
 extern "C" {
 #endif
 
-/* Element types, in ir/value/dtype.def order. ANF_INT and ANF_FLOAT are weak: the type of a
- * number without one, which takes the other operand's type, else i64 and f64. */
+/* Element types, in ir/value/dtype.def order. ANF_INT, ANF_FLOAT and ANF_COMPLEX are weak:
+ * the type of a number without one, which takes the other operand's type, else i64, f64 and c128. */
 typedef enum anf_dtype {
   ANF_BOOL,
   ANF_I8,
@@ -39,9 +39,10 @@ typedef enum anf_dtype {
   ANF_F64,
   ANF_C64,
   ANF_C128,
-  ANF_KEY,   // a random key, 8 bytes
-  ANF_INT,   // weak i64
-  ANF_FLOAT, // weak f64
+  ANF_KEY,     // a random key, 8 bytes
+  ANF_INT,     // weak i64
+  ANF_FLOAT,   // weak f64
+  ANF_COMPLEX, // weak c128
   ANF_DTYPE_COUNT
 } anf_dtype;
 

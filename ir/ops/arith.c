@@ -31,7 +31,7 @@ bool anfi_infer_number(anfi_infer *q) {
 bool anfi_infer_abs(anfi_infer *q) {
   anf_dtype d;
   if (!anfi_infer_promoted(q, &d)) return false;
-  return anfi_infer_broadcast(q, d == ANF_C64 ? ANF_F32 : d == ANF_C128 ? ANF_F64 : d);
+  return anfi_infer_broadcast(q, anfi_dtype_part(d));
 }
 
 bool anfi_infer_make_complex(anfi_infer *q) {
@@ -39,8 +39,7 @@ bool anfi_infer_make_complex(anfi_infer *q) {
   if (!anfi_infer_promoted(q, &d)) return false;
   if (anfi_dtype_class(d) == ANFI_CLASS_COMPLEX)
     return anfi_infer_fail(q, "the parts must be real");
-  bool narrow = d == ANF_F32 || d == ANF_F16 || d == ANF_BF16;
-  return anfi_infer_broadcast(q, narrow ? ANF_C64 : ANF_C128);
+  return anfi_infer_broadcast(q, anfi_dtype_of_parts(d));
 }
 
 bool anfi_infer_where(anfi_infer *q) {

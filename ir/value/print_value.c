@@ -78,7 +78,7 @@ static void put_half(anf_text *o, uint16_t h, bool brain) {
 }
 
 static void put_complex(anf_text *o, const anf_value *v, size_t i) {
-  bool wide = v->type->dtype == ANF_C128;
+  bool wide = v->type->dtype != ANF_C64;
   anfi_putc(o, '(');
   for (size_t k = 2 * i; k < 2 * i + 2; k++) {
     if (k & 1) anfi_puts(o, ", ");
@@ -98,7 +98,8 @@ static void put_element(anf_text *o, const anf_value *v, size_t i) {
   case ANF_F64:
   case ANF_FLOAT: anfi_put_f64(o, ((const double *)p)[i]); break;
   case ANF_C64:
-  case ANF_C128: put_complex(o, v, i); break;
+  case ANF_C128:
+  case ANF_COMPLEX: put_complex(o, v, i); break;
   case ANF_U64: anfi_put_u64(o, ((const uint64_t *)p)[i]); break;
   case ANF_KEY: anfi_putf(o, "0x%016llx", (unsigned long long)((const uint64_t *)p)[i]); break;
   default: anfi_put_i64(o, anfi_get_i64(v, i)); break;

@@ -33,7 +33,7 @@ const char *anf_dtype_name(anf_dtype d) {
 size_t anf_dtype_bytes(anf_dtype d) { return (size_t)d < ANF_DTYPE_COUNT ? dtypes[d].bytes : 0; }
 anfi_class anfi_dtype_class(anf_dtype d) { return (anfi_class)dtypes[d].class; }
 bool anfi_dtype_is_float(anf_dtype d) { return dtypes[d].class == ANFI_CLASS_FLOAT; }
-bool anfi_dtype_is_weak(anf_dtype d) { return d == ANF_INT || d == ANF_FLOAT; }
+bool anfi_dtype_is_weak(anf_dtype d) { return d == ANF_INT || d == ANF_FLOAT || d == ANF_COMPLEX; }
 bool anfi_dtype_is_int(anf_dtype d) {
   return dtypes[d].class == ANFI_CLASS_SIGNED || dtypes[d].class == ANFI_CLASS_UNSIGNED;
 }
@@ -46,11 +46,21 @@ bool anfi_dtype_of_file_number(int64_t number, anf_dtype *out) {
   return false;
 }
 anf_dtype anfi_dtype_settle(anf_dtype d) {
-  return d == ANF_INT ? ANF_I64 : d == ANF_FLOAT ? ANF_F64 : d;
+  return d == ANF_INT ? ANF_I64 : d == ANF_FLOAT ? ANF_F64 : d == ANF_COMPLEX ? ANF_C128 : d;
+}
+anf_dtype anfi_dtype_asked(anf_dtype d) { return d == ANF_COMPLEX ? ANF_C128 : d; }
+anf_dtype anfi_dtype_part(anf_dtype d) {
+  return d == ANF_C64 ? ANF_F32 : d == ANF_C128 ? ANF_F64 : d == ANF_COMPLEX ? ANF_FLOAT : d;
+}
+anf_dtype anfi_dtype_of_parts(anf_dtype d) {
+  bool narrow = d == ANF_F32 || d == ANF_F16 || d == ANF_BF16;
+  return narrow ? ANF_C64 : anfi_dtype_is_weak(d) ? ANF_COMPLEX : ANF_C128;
 }
 
 bool anfi_dtype_weak_becomes(anf_dtype from, anf_dtype to) {
-  bool inexact = dtypes[to].class == ANFI_CLASS_FLOAT || dtypes[to].class == ANFI_CLASS_COMPLEX;
+  bool complex = dtypes[to].class == ANFI_CLASS_COMPLEX;
+  bool inexact = dtypes[to].class == ANFI_CLASS_FLOAT || complex;
+  if (from == ANF_COMPLEX) return complex;
   return from == ANF_INT ? anfi_dtype_is_int(to) || inexact : from == ANF_FLOAT && inexact;
 }
 bool anfi_dtype_holds(anf_dtype d, int64_t least, int64_t most) {
@@ -92,6 +102,7 @@ bool anfi_dtype_promote(anf_dtype a, anf_dtype b, anf_dtype *out) {
     *out = hi;
     if (hi == ANF_FLOAT && lo != ANF_INT) *out = ANF_F64; // a weak real with typed integers
     if (hi == ANF_INT && lo == ANF_BOOL) *out = ANF_I64;
+    if (hi == ANF_COMPLEX) *out = anfi_dtype_of_parts(lo);
     if (anfi_dtype_class(hi) == ANFI_CLASS_COMPLEX && lo == ANF_F64) *out = ANF_C128;
   } else if (dtypes[a].rank == dtypes[b].rank) *out = ANF_F32; // f16 and bf16
   else *out = dtypes[a].rank > dtypes[b].rank ? a : b;

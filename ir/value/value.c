@@ -244,6 +244,7 @@ double anfi_get_f64(const anf_value *v, size_t i) {
   case ANF_C64: return (double)((const float *)p)[i]; // complex: i counts both parts
   case ANF_F64:
   case ANF_FLOAT:
+  case ANF_COMPLEX:
   case ANF_C128: return ((const double *)p)[i];
   case ANF_U64: return (double)((const uint64_t *)p)[i];
   default: return (double)anfi_get_i64(v, i);
@@ -314,6 +315,7 @@ void anfi_set_f64(anf_value *v, size_t i, double x) {
   case ANF_C64: ((float *)p)[i] = (float)x; break;
   case ANF_F64:
   case ANF_FLOAT:
+  case ANF_COMPLEX:
   case ANF_C128: ((double *)p)[i] = x; break;
   case ANF_BOOL: ((uint8_t *)p)[i] = x != 0.0; break;
   case ANF_I8: ((int8_t *)p)[i] = (int8_t)truncate_f64(x, INT8_MIN, INT8_MAX); break;

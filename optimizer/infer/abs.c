@@ -196,7 +196,7 @@ static const anf_type *join_tensors(anf_ctx *cx, const anf_type *a, const anf_ty
 static uint8_t weak_as(const anfi_abs *a, const anf_type *type) {
   bool other = a->type->dtype != type->dtype && anfi_dtype_is_weak((anf_dtype)a->type->dtype);
   if (!other) return a->weak;
-  return a->weak | (a->type->dtype == ANF_INT ? ANFI_WEAK_INT : ANFI_WEAK_FLOAT);
+  return a->weak | anfi_weak_bit((anf_dtype)a->type->dtype);
 }
 
 /* The elements of a stack cannot be converted once they are in it. */

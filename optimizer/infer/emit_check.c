@@ -93,7 +93,7 @@ static anf_node *compare_size(anfi_emit *e, anfi_opcode op, anf_node *x, double 
   anf_ctx *cx = e->q->cx;
   if (anfi_dtype_is_int((anf_dtype)x->type->dtype)) x = as_float(e, x);
   anf_dtype d = (anf_dtype)x->type->dtype;
-  anf_dtype real = d == ANF_C64 ? ANF_F32 : d == ANF_C128 ? ANF_F64 : d;
+  anf_dtype real = anfi_dtype_part(d);
   anf_node *size =
       anfi_emit_apply(e, ANF_OP_Abs, NULL, anfi_type_with_dtype(cx, x->type, real), 1, &x);
   anf_node *in[2] = {size, anfi_emit_const(e, anfi_value_new_f64(cx, ANF_FLOAT, limit))};

@@ -29,7 +29,13 @@ typedef enum anfi_abs_kind {
 
 /* `if c { 100 } else { k }` with k: i64 is data of type i64 that may be an `int`. Both give the same as long as nothing
  * that they meet makes another type of one than of the other (ops/weak.c). */
-enum { ANFI_WEAK_INT = 1, ANFI_WEAK_FLOAT = 2 };
+enum { ANFI_WEAK_INT = 1, ANFI_WEAK_FLOAT = 2, ANFI_WEAK_COMPLEX = 4 };
+static inline uint8_t anfi_weak_bit(anf_dtype d) {
+  return d == ANF_INT ? ANFI_WEAK_INT : d == ANF_FLOAT ? ANFI_WEAK_FLOAT : ANFI_WEAK_COMPLEX;
+}
+static inline anf_dtype anfi_weak_dtype(uint8_t bit) {
+  return bit == ANFI_WEAK_INT ? ANF_INT : bit == ANFI_WEAK_FLOAT ? ANF_FLOAT : ANF_COMPLEX;
+}
 
 typedef struct anfi_abs {
   /* what it is */

@@ -19,7 +19,7 @@ def _text(t: Any) -> str:
     """A type of the core's in the words of the type of an operation."""
     if not isinstance(t, TensorType) or None in t.dims:
         raise TypeError(f"a function of the host takes and gives arrays and numbers, not {t}")
-    name = {"int": "i64", "float": "f64"}.get(t.dtype.name, t.dtype.name)
+    name = {"int": "i64", "float": "f64", "complex": "c128"}.get(t.dtype.name, t.dtype.name)
     return name + (f"[{', '.join(map(str, t.dims))}]" if t.dims else "")
 
 

@@ -20,7 +20,7 @@ from ._types import TensorType
 def _own(x: Any) -> Any:
     """A copy of an array, which nobody changes."""
     s = shape_of(x)
-    array = s.kind == "leaf" and s.of[0] not in ("int", "float", "bool")
+    array = s.kind == "leaf" and s.of[0] not in ("int", "float", "complex", "bool")
     return _core.owned(x) if array else x
 
 

@@ -23,7 +23,7 @@ from ._compile.source import declared_types, emit_function
 from ._compile.static import BUILTINS, outside
 from ._compile.various import by_number
 from ._tree import Fixed, Maker, ManyKinds, Shape, children, field_names, plain_value, shape_of, structured, type_text
-from ._types import AFFECTED, TensorType, default_float
+from ._types import AFFECTED, TensorType, number_types
 
 _core.set_hooks(children, lambda text: sys.stdout.write(text), operate)
 
@@ -209,7 +209,7 @@ class Function(_core.Callable):
         if s.kind != "leaf":
             wrong("it is no tensor")
         name, shape = s.of
-        weak = name in ("int", "float", "bool") and not shape
+        weak = name in ("int", "float", "complex", "bool") and not shape
         fits = name == want.dtype.name or (weak and (name == "int" or want.dtype.name[0] in "fbc"))
         if not fits:
             wrong("the element types differ; cast it before")
@@ -265,7 +265,7 @@ class Function(_core.Callable):
                                         hint="return an array of that type, or take its dtype outside")], "ANF_UNSUPPORTED")
         if "str" in kinds:
             return self._slow_plan(program, shapes, statics, casts, extra, refs, e)
-        numbers = {"int": "i64", "float": default_float()}
+        numbers = number_types()
         leaves = [(numbers.get(t[0], t[0]), t[1], t[0] == "float") for t in maker.leaves]
         return _core.Plan(e, casts, leaves, maker.code, maker.objects, () if self._constants else extra, refs, None)
 
@@ -377,7 +377,7 @@ class Function(_core.Callable):
         def of(t: Any) -> Any:
             if t[0] in ("tuple", "record"):
                 return tuple(map(of, t[-1]))
-            return None if t[0] == "none" else make(t[1], {"int": "i64", "float": default_float()}.get(t[0], t[0]))
+            return None if t[0] == "none" else make(t[1], number_types().get(t[0], t[0]))
         return maker.restructure(of(e.result))
 
     def _place(self) -> Place | None:
@@ -473,7 +473,7 @@ class Function(_core.Callable):
         its program; None if there can be no such step: numbers without element types, or a state whose type changes."""
         shapes, statics = self._shapes(args)
         program = self._program(statics, shapes)
-        weak = any(s.kind == "static" or s.kind == "leaf" and s.of[0] in ("int", "float") for x in shapes for s in x.walk())
+        weak = any(s.kind == "static" or s.kind == "leaf" and s.of[0] in ("int", "float", "complex") for x in shapes for s in x.walk())
         backend, fast, threads, tune = self._options
         if statics or weak or program.prints or backend == "interp":
             return None

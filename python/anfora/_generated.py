@@ -15,7 +15,7 @@ from ._function import Function, TextFunction, as_function
 from ._tree import Shape, key_of
 from ._types import DTYPES, DType, TensorType
 
-_WEAK = {name: DType(name) for name in ("int", "float", "key")}  # of a number without an element type; of a random key
+_WEAK = {name: DType(name) for name in ("int", "float", "complex", "key")}  # of a number without an element type; of a random key
 
 
 class FunctionType:
@@ -48,7 +48,7 @@ def _shape_of(t: tuple) -> Shape:
         return Shape("dict", list(map(_shape_of, t[2])), tuple(map(key_of, t[1])))
     if t[0] == "none":
         return Shape("none")
-    known = t[0] in DTYPES or t[0] in ("int", "float")
+    known = t[0] in DTYPES or t[0] in ("int", "float", "complex")
     return Shape("leaf", of=t) if known and all(d >= 0 for d in t[1]) else ANY
 
 

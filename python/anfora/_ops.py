@@ -317,7 +317,7 @@ def literal(x: Any, kind: str = "any") -> str:
     if isinstance(x, float):
         return repr(float(x))
     if isinstance(x, complex):
-        return f"c128({float(x.real)!r}, {float(x.imag)!r})"
+        return f"complex({float(x.real)!r}, {float(x.imag)!r})"
     if isinstance(x, (list, tuple)):
         return "(" + ", ".join(map(literal, x)) + ("," if len(x) == 1 else "") + ")"
     fields = x if isinstance(x, dict) else vars(x) if dataclasses.is_dataclass(x) else None

@@ -381,7 +381,7 @@ class Shape:
 
     def numbers(self) -> tuple:
         """Which leaves are numbers of Python, and of which kind: code that asks is for these alone."""
-        return tuple(p.of[0] if p.of[0] in ("int", "float", "bool") and not p.of[1] else "" for p in self.walk() if p.kind == "leaf")
+        return tuple(p.of[0] if p.of[0] in ("int", "float", "complex", "bool") and not p.of[1] else "" for p in self.walk() if p.kind == "leaf")
 
     def size(self) -> int:
         return 1 + sum(p.size() for p in self.parts)
@@ -421,7 +421,7 @@ def shape_of(x: Any) -> Shape:
     if type(x) in (int, float):
         return Shape("leaf", of=(type(x).__name__, ()))
     if type(x) is complex:
-        return Shape("leaf", of=("c128", ()))
+        return Shape("leaf", of=("complex", ()))
     if type(x) in (tuple, list):
         return Shape(type(x).__name__, [shape_of(p) for p in x])
     if isinstance(x, dict):

@@ -111,6 +111,11 @@ def default_float() -> str:
     return _defaults["float"]
 
 
+def number_types() -> dict[str, str]:
+    """The element types that numbers without one have once they are arrays."""
+    return {"int": "i64", "float": default_float(), "complex": "c64" if default_float() == "f32" else "c128"}
+
+
 def default_dtype() -> DType:
     """The element type of floats for which none is given: of zeros, ones, eye, linspace, arange of floats, random numbers and numbers of Python that
     become arrays. NumPy's, f64, unless set_default_dtype set another."""

@@ -49,9 +49,9 @@ def _ravelled(tree: Any) -> str:
         if not isinstance(t, TensorType) or None in t.dims:
             raise TypeError("the leaves are arrays of known shapes")
         begin, at = at, at + math.prod(t.dims)
-        weak = t.dtype.name in ("int", "float")
-        kinds.add({"int": "i64", "float": "f64"}.get(t.dtype.name, t.dtype.name))
-        leaves.append(f"Reshape({'i64' if t.dtype.name == 'int' else 'f64'}({text}), (1,))" if weak else f"Reshape({text}, ({math.prod(t.dims)},))")
+        settled = {"int": "i64", "float": "f64", "complex": "c128"}.get(t.dtype.name)
+        kinds.add(settled or t.dtype.name)
+        leaves.append(f"Reshape({settled}({text}), (1,))" if settled else f"Reshape({text}, ({math.prod(t.dims)},))")
         return f"Reshape(v[{begin}:{at}], ({''.join(f'{d}, ' for d in t.dims).rstrip(' ')}))"
     tree_text = rebuilt(tree, "x")
     if len(kinds) > 1:

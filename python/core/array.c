@@ -249,7 +249,7 @@ PyObject *array_number(core *c, anf_dtype d, const void *bits) {
     memcpy(&x, bits, sizeof x);
     return PyLong_FromLongLong(x);
   }
-  array *a = array_new(c, d, 0, NULL);
+  array *a = array_new(c, d == ANF_COMPLEX ? ANF_C128 : d, 0, NULL);
   if (a) memcpy(a->data, bits, a->bytes);
   return (PyObject *)a;
 }

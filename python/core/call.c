@@ -74,7 +74,7 @@ static bool read_leaf(PyObject *t, out_leaf *l) {
 }
 
 static bool is_scalar(const out_leaf *l) {
-  return !l->ndim && l->dtype != ANF_C64 && l->dtype != ANF_C128;
+  return !l->ndim && l->dtype != ANF_C64 && l->dtype != ANF_C128 && l->dtype != ANF_COMPLEX;
 }
 
 static bool read_leaves(plan *p, PyObject *list) {

@@ -45,6 +45,7 @@ static dl_type to_dl(anf_dtype d) {
   case ANF_F64:
   case ANF_FLOAT: return (dl_type){DL_FLOAT, bits, 1};
   case ANF_C64:
+  case ANF_COMPLEX:
   case ANF_C128: return (dl_type){DL_COMPLEX, bits, 1};
   default: return (dl_type){DL_UINT, bits, 1}; // random keys too: they are 64 bits
   }

@@ -81,7 +81,7 @@ static bool put_array(flat *f, const array *a) {
   for (int i = 0; i < a->ndim; i++)
     if (!word(f, (uint64_t)a->extent[i])) return false;
   anf_generic g = {.bits = 0};
-  bool complex = a->dtype == ANF_C64 || a->dtype == ANF_C128;
+  bool complex = a->dtype == ANF_C64 || a->dtype == ANF_C128 || a->dtype == ANF_COMPLEX;
   if (a->ndim || complex) g.ptr = a->data;
   else memcpy(&g, a->data, a->bytes);
   f->slot[f->n++] = g;
@@ -89,7 +89,7 @@ static bool put_array(flat *f, const array *a) {
 }
 
 static bool put_complex(flat *f, PyObject *o) {
-  array *a = array_new(f->c, ANF_C128, 0, NULL);
+  array *a = array_new(f->c, ANF_COMPLEX, 0, NULL);
   if (!a) return false;
   double *x = (double *)a->data;
   x[0] = PyComplex_RealAsDouble(o);

@@ -386,8 +386,8 @@ static texpr real_cast(anfi_low *L, texpr x, anf_dtype from, anf_dtype to) {
 anfi_elem anfi_scalar_cast(anfi_low *L, anfi_elem x, anf_dtype from, anf_dtype to) {
   if (from == to) return x;
   bool have = anfi_low_complex(from), want = anfi_low_complex(to);
-  anf_dtype part = to == ANF_C64 ? ANF_F32 : to == ANF_C128 ? ANF_F64 : to;
-  anf_dtype given = from == ANF_C64 ? ANF_F32 : from == ANF_C128 ? ANF_F64 : from;
+  anf_dtype part = anfi_dtype_part(to);
+  anf_dtype given = anfi_dtype_part(from);
   anfi_elem r = {real_cast(L, x.re, given, part), NULL};
   if (want) r.im = have ? real_cast(L, x.im, given, part) : anfi_low_const(L, anfi_low_dt(part), 0);
   else if (have && to == ANF_BOOL)

@@ -472,7 +472,8 @@ bool anfi_eval_get_field(anfi_eval *q) {
   if (strcmp(name, "T") == 0) return transposed(q);
   if (strcmp(name, "shape") == 0) q->out = anfi_value_new_ints(q->cx, x->type->n, x->type->dims);
   else if (strcmp(name, "dtype") == 0)
-    q->out = anfi_value_new_type(q->cx, anfi_type_scalar(q->cx, (anf_dtype)x->type->dtype));
+    q->out = anfi_value_new_type(
+        q->cx, anfi_type_scalar(q->cx, anfi_dtype_asked((anf_dtype)x->type->dtype)));
   else anfi_set_i64(q->out, 0, strcmp(name, "ndim") == 0 ? (int64_t)x->type->n : (int64_t)x->n);
   return true;
 }

@@ -137,7 +137,8 @@ static const anfi_abs *by_type(const anfi_applied *p) {
   if (!t || t->kind != ANF_TYPE_TENSOR) return NULL;
   if (dtype)
     return anfi_op_constant(
-        p, anfi_value_new_type(p->q->cx, anfi_type_scalar(p->q->cx, (anf_dtype)t->dtype)));
+        p, anfi_value_new_type(p->q->cx,
+                               anfi_type_scalar(p->q->cx, anfi_dtype_asked((anf_dtype)t->dtype))));
   if (rank) return anfi_op_constant(p, anfi_value_new_i64(p->q->cx, ANF_INT, t->n));
   for (uint32_t i = 0; i < t->n; i++)
     if (t->dims[i] < 0) return NULL;

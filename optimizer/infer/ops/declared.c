@@ -44,8 +44,9 @@ static outcome becomes(anf_dtype from, anf_dtype to) {
 /* `if c { 1 } else { 2.5 }` is a `float` here and may be an `int` in the interpreter. Is the choice the same for both? */
 static bool one_outcome(const anfi_abs *a, anf_dtype to) {
   outcome is = becomes((anf_dtype)a->type->dtype, to);
-  return !(a->weak & ANFI_WEAK_INT && becomes(ANF_INT, to) != is) &&
-         !(a->weak & ANFI_WEAK_FLOAT && becomes(ANF_FLOAT, to) != is);
+  for (uint8_t bit = ANFI_WEAK_INT; bit <= ANFI_WEAK_COMPLEX; bit = (uint8_t)(bit * 2))
+    if (a->weak & bit && becomes(anfi_weak_dtype(bit), to) != is) return false;
+  return true;
 }
 
 static const anfi_abs *number(anfi_fitting *f, const anfi_abs *a, const anf_type *type) {

@@ -15,7 +15,7 @@ static uint8_t weak_bits(const anfi_applied *p) {
 static const anf_type *weak_type(const anfi_applied *p, size_t i, const anf_type *t, uint8_t weak) {
   const anfi_abs *a = p->in[i];
   if (a->kind != ANFI_ABS_DATA || !(a->weak & weak)) return t;
-  return anfi_type_with_dtype(p->q->cx, t, weak == ANFI_WEAK_INT ? ANF_INT : ANF_FLOAT);
+  return anfi_type_with_dtype(p->q->cx, t, anfi_weak_dtype(weak));
 }
 
 /* Of a comparison: are the arguments compared in one type? Integers are compared exactly in any; two numbers without a type
@@ -56,9 +56,9 @@ static bool add_weak(const anfi_applied *p, const anf_type *const *t, const anf_
                 other->kind == ANF_TYPE_TENSOR && out->kind == ANF_TYPE_TENSOR &&
                 anfi_dtype_is_weak((anf_dtype)other->dtype);
   if (number) {
-    *weak |= other->dtype == ANF_INT ? ANFI_WEAK_INT : ANFI_WEAK_FLOAT;
+    *weak |= anfi_weak_bit((anf_dtype)other->dtype);
     if (anfi_dtype_weak_becomes((anf_dtype)other->dtype, (anf_dtype)out->dtype)) return true;
-    if (other->dtype == ANF_INT && out->dtype == ANF_FLOAT) return true;
+    if (anfi_dtype_is_weak((anf_dtype)out->dtype) && other->dtype < out->dtype) return true;
   }
   size_t i = 0;
   while (i + 1 < p->n && u[i] == t[i]) i++;
@@ -69,7 +69,8 @@ static bool add_weak(const anfi_applied *p, const anf_type *const *t, const anf_
 static bool prints_alike(const anfi_abs *a) {
   if (a->kind != ANFI_ABS_DATA) return true;
   bool other = (a->weak & ANFI_WEAK_INT && a->type->dtype != ANF_I64) ||
-               (a->weak & ANFI_WEAK_FLOAT && a->type->dtype != ANF_F64);
+               (a->weak & ANFI_WEAK_FLOAT && a->type->dtype != ANF_F64) ||
+               (a->weak & ANFI_WEAK_COMPLEX && a->type->dtype != ANF_C128);
   return !other;
 }
 
@@ -98,7 +99,7 @@ bool anfi_meets_branches(const anfi_applied *p, const anf_type *const *t, const 
 bool anfi_takes_one_branch(const anfi_applied *p, const anf_type *const *t) {
   if (!weak_bits(p)) return false;
   const anf_type **u = ANFI_NEW_N(p->q->arena, const anf_type *, p->n + 1);
-  for (uint8_t bit = ANFI_WEAK_INT; bit <= ANFI_WEAK_FLOAT; bit = (uint8_t)(bit * 2)) {
+  for (uint8_t bit = ANFI_WEAK_INT; bit <= ANFI_WEAK_COMPLEX; bit = (uint8_t)(bit * 2)) {
     size_t changed = p->n;
     for (size_t i = 0; i < p->n; i++)
       if ((u[i] = weak_type(p, i, t[i], bit)) != t[i]) changed = i;

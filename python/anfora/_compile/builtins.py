@@ -32,7 +32,7 @@ def _class(w: Any, c: Call) -> str:
         w.no_class(c.node)
     if f in (float, int, bool, complex) or dtype_name(f):
         if f is complex and len(c.args) == 2 and not c.kw:
-            return f"MakeComplex{w.mark(c.node)}(f64({w.scalar(c.args[0])}), f64({w.scalar(c.args[1])}))"
+            return f"MakeComplex{w.mark(c.node)}(Cast({w.scalar(c.args[0])}, dtype=float), Cast({w.scalar(c.args[1])}, dtype=float))"
         if len(c.args) != 1 or c.kw:
             given = [w.static(a) for a in c.args]
             if f is int and len(given) == 2 and all(known for known, _ in given):  # int("ff", 16)
@@ -50,9 +50,7 @@ def _class(w: Any, c: Call) -> str:
             known, x = w.static(c.node)
             if known:
                 return static_text(w, c.node, x)
-            if f is not complex:  # weak: x / float(s) has the type of x
-                return f"Cast{w.mark(c.node)}({w.scalar(c.args[0])}, dtype={f.__name__})"
-            return f"{dtype_name(f)}({w.scalar(c.args[0])})"
+            return f"Cast{w.mark(c.node)}({w.scalar(c.args[0])}, dtype={f.__name__})"  # weak: x / float(s) has the type of x
         return f"{dtype_name(f)}({w.expr(c.args[0])})"
     if f in (tuple, list):
         items = w.sequence(c.args[0]) if c.args else []

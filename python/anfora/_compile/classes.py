@@ -17,7 +17,7 @@ def is_array_class(kind: type) -> bool:
 def _of_leaf(of: Any, kinds: tuple) -> bool | None:
     """isinstance of an argument that is a number of Python, or of an array, which is one of any library; None: it may be of several classes, for
     batches change those of arrays."""
-    own = {"int": int, "float": float}.get(of[0])
+    own = {"int": int, "float": float, "complex": complex}.get(of[0])
     if all(map(is_array_class, kinds)):
         return own is None
     if any(map(is_array_class, kinds)) and own is None:
@@ -46,7 +46,7 @@ class Classes(Part):
             return kind.__mro__[1] if "_anfora_make" in vars(kind) else kind
         if s is not None and s.kind == "static":
             return type(s.of)
-        return {"int": int, "float": float}.get(s.of[0]) if s is not None and s.kind == "leaf" and not s.of[1] else None
+        return {"int": int, "float": float, "complex": complex}.get(s.of[0]) if s is not None and s.kind == "leaf" and not s.of[1] else None
 
     def is_of_class(self, node: Any, kind: type) -> bool | None:
         """Whether type(x) is a class; None: it is not known."""
@@ -56,7 +56,7 @@ class Classes(Part):
         name, dims = s.of  # of an argument: an array, of whatever library, or a scalar of NumPy, a truth value or a complex number
         if is_array_class(kind):
             return True if dims else None
-        own = {"bool": bool, "c128": complex}.get(name) if not dims else None
+        own = {"bool": bool, "complex": complex}.get(name) if not dims else None
         return False if kind is not own and (kind in (bool, int, float, complex, str, tuple, list, dict, type(None)) or of_no_numbers(kind)) else None
 
     def same_class(self, op: Any, left: Any, right: Any) -> bool | None:

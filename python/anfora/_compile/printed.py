@@ -297,7 +297,7 @@ def formatted(n: Any, fixed: dict) -> Any:
 
 _MADE: dict[Any, tuple] = {}
 _TUPLE, _RECORD, _NONE = -1, -2, -3  # in the description of values; other numbers are element types
-_KINDS = ("int", "float", *sorted(DTYPES))
+_KINDS = ("int", "float", "complex", *sorted(DTYPES))
 
 
 def _made(call: ast.Expression, t: Template) -> str:
@@ -371,7 +371,7 @@ class _Given:
         x = given[:n]
         if kind[0] == "c":
             x = x[::2] + 1j * x[1::2]
-        name = {"int": "i64", "float": "f64", "bf16": "f32"}.get(kind, kind)
+        name = {"int": "i64", "float": "f64", "complex": "c128", "bf16": "f32"}.get(kind, kind)
         return x.astype(np.dtype("?" if name == "bool" else name[0] + str(int(name[1:]) // 8))).reshape(shape)
 
 
