@@ -281,6 +281,17 @@ def test_values_in_messages():
     assert anp is not None
 
 
+def test_complex_numbers_take_the_type_of_what_they_meet():
+    def f(x, w, n):
+        return (x * 1j, 1j * x + 2, complex(x[0], n) * x, cmath.exp(1j * n) * x, w * x, np.where(x.real > 0, x, 1j), w * w, w, abs(w), w.real, w.imag, np.add(x, 1j),
+                np.exp(w), np.full(2, 1j), w.conjugate(), isinstance(w, complex), w == 2j, [w, 1j, 2.0], sum([w, w]), w + True, w / 3, x ** 2j)
+    for dtype in (np.float32, np.float64, np.complex64, np.complex128):
+        x = np.array([1.5, 0.5], dtype)
+        same(f, x, 2j, 3)
+        for mine, theirs in ((anfora.asarray(x) * 1j, x * 1j), (anfora.numpy.add(1j, x), np.add(1j, x)), (anfora.numpy.where(x.real > 0, x, 1j), np.where(x.real > 0, x, 1j))):
+            assert np.asarray(mine).dtype == theirs.dtype and np.array_equal(mine, theirs)
+
+
 def test_rounding_keeps_the_type():
     """Of integers to integers, and of numbers of NumPy by NumPy's way."""
     same(lambda n, x: (round(n, -1), round(n, 1), round(n), round(x, -1), round(x, 2)), 15, 2.675)
