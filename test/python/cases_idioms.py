@@ -232,6 +232,8 @@ def test_derivatives_by_their_names():
     made = anfora.eval_shape(lambda x, p: {"a": x @ p["w"], "b": [anp.sum(x)]}, anfora.ShapeDtypeStruct((3, 4), "float32"),
                              {"w": np.ones((4, 5), "f4")})
     assert made == {"a": anfora.ShapeDtypeStruct((3, 5), anfora.f32), "b": [anfora.ShapeDtypeStruct((), np.float32)]}
+    huge = anfora.ShapeDtypeStruct((1 << 40,), "float32")  # for which there is no memory
+    assert anfora.eval_shape(grad(lambda x: anp.sum(x * x)), huge) == huge
 
 
 def test_places_by_masks_and_by_other_operations():
