@@ -704,7 +704,7 @@ def weights_of(a, w, /, axis):
     if w.shape == a.shape:
         return w
     if axis is None:
-        raise TypeError("average: the axis has to be told where shapes of a and weights differ")
+        raise TypeError("average: shapes of a and weights differ, and no axis is given")
     for rank in RANKS:
         at = beside(rank, axis)
         if a.ndim == rank:
