@@ -684,8 +684,9 @@ def ptp(a, /, axis=None, out=None, keepdims=False):
 def average(a, /, axis=None, weights: Any = None, returned=False, keepdims=False):
     """The mean, weighted if weights are given: as many as elements, or as along the axes. `returned`: (the mean, the sum of weights)."""
     w = op.ones_like(a * 1.0) if weights is None else weights_of(a, asarray(weights) * 1.0, axis)  # products of integers would wrap
-    y = op.mean(a, axis, keepdims) if weights is None else op.sum(a * w, axis, keepdims) / op.sum(w + 0 * a, axis, keepdims)
-    return (y, op.sum(w + op.zeros_like(a), axis, keepdims=keepdims) + op.zeros_like(y)) if returned else y
+    total = op.sum(w + op.zeros_like(a), axis, keepdims)
+    y = op.mean(a, axis, keepdims) if weights is None else op.sum(a * w, axis, keepdims) / total
+    return (y, total + op.zeros_like(y)) if returned else y
 
 
 @Known
