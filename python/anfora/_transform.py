@@ -20,7 +20,7 @@ from ._compile.known import ANY, skeleton
 from ._compile.static import Call, _like_constant, argument_nodes, attribute, operation, outside, positional
 from . import _core
 from ._names import absent
-from ._tree import Fixed, Shape, in_order_of, structured, tree_leaves, tree_map
+from ._tree import Fixed, Shape, Untouched, in_order_of, structured, tree_leaves, tree_map
 from ._types import ELEMENT_TYPES, dtype_name
 
 
@@ -698,8 +698,7 @@ class ShapeDtypeStruct:
 
 def eval_shape(f: Any, *args: Any) -> Any:
     """What f would give for arguments, which may be ShapeDtypeStructs: their shapes and element types. Nothing is computed."""
-    given = tree_map(lambda x: _core.frombytes(str(x.dtype), x.shape, bytes(x.size * x.dtype.itemsize))
-                     if isinstance(x, ShapeDtypeStruct) else x, args)
+    given = tree_map(lambda x: Untouched(str(x.dtype), x.shape) if isinstance(x, ShapeDtypeStruct) else x, args)
     return as_function(f)._of(len(args))._result_types(given, ShapeDtypeStruct)
 
 

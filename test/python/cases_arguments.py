@@ -64,6 +64,14 @@ def test_statistics_in_numpys_order():
                                 np.cov(x, fweights=onp.array([1, 2, 3]), aweights=onp.array([.1, .2, .3])),
                                 np.corrcoef(x, rowvar=False), np.corrcoef(x[0], x[1])), x)
     check("average", lambda np, x: (np.average(x, 1, onp.array([1., 2, 3]), True), np.average(x, returned=True)), x)
+    a, w = onp.arange(27.0).reshape(3, 3, 3), onp.arange(9.0).reshape(3, 3)
+    for axis, dims in ((0, 1), "ij"), ((2, 0), "ki"), ((-1, 0), "ki"):
+        y, total = anp.average(a, axis, w, True)
+        assert onp.allclose(y, onp.einsum("ijk," + dims, a, w) / w.sum()) and onp.allclose(total, w.sum()), axis  # as NumPy's from 2.0 on
+    check("as many weights as elements", lambda np, a: (*np.average(a, None, a, True), *np.average(a, 1, a, True)), a)
+    check("weights of what is not finite", lambda np, a: (np.average(a, weights=onp.ones(2)), np.average(a, 0, onp.ones(2))), onp.array([onp.inf, 1.0]))
+    for axis in (None, 0):
+        refused(lambda a, w: anp.average(a, axis, w), "average", a, w)  # noqa: B023
     check("dims", lambda np, t: (np.trace(t, 1, 1, 0), np.diagonal(t, 0, 1, 2), np.ptp(t, 0, None, True), np.median(t, 0, keepdims=True)), t)
     check("equal", lambda np, x: (np.array_equal(x, x[0]), np.array_equal(x * onp.nan, x * onp.nan, equal_nan=True)), x)
 

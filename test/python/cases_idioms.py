@@ -232,6 +232,18 @@ def test_derivatives_by_their_names():
     made = anfora.eval_shape(lambda x, p: {"a": x @ p["w"], "b": [anp.sum(x)]}, anfora.ShapeDtypeStruct((3, 4), "float32"),
                              {"w": np.ones((4, 5), "f4")})
     assert made == {"a": anfora.ShapeDtypeStruct((3, 5), anfora.f32), "b": [anfora.ShapeDtypeStruct((), np.float32)]}
+    huge = anfora.ShapeDtypeStruct((1 << 40,), "float32")  # for which there is no memory
+    assert anfora.eval_shape(grad(lambda x: anp.sum(x * x)), huge) == huge
+
+
+def test_functions_that_take_any_number_may_have_names_of_the_language():
+    def partial(*xs):
+        return {"a": xs[0] * xs[1]}
+    made = anfora.eval_shape(partial, X, X)
+    assert made == {"a": anfora.ShapeDtypeStruct(X.shape, X.dtype)}
+    scan = functools.partial(anfora.lax.scan, lambda c, x: (c * x, {"b": c + x}))  # written as such a function
+    (_, value), (_, slope) = anfora.jvp(scan, (2.0, np.array([3.0, 5.0])), (1.0, np.zeros(2)))
+    assert np.allclose(value["b"], [5, 11]) and np.allclose(slope["b"], [1, 3])
 
 
 def test_places_by_masks_and_by_other_operations():

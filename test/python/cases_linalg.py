@@ -136,6 +136,8 @@ def test_derivatives():
         near(anfora.grad(ours)(a), slope(theirs, a), 1e-7)
         inverse = RNG.normal(size=(n, m))
         near(anfora.grad(lambda a: anp.sum(L.pinv(a) * inverse))(a), slope(lambda a: np.sum(np.linalg.pinv(a) * inverse), a), 1e-7)
+        _, forward = anfora.jvp(lambda a: anp.sum(L.pinv(a) * inverse), (a,), (both,))
+        near(forward, np.sum(slope(lambda a: np.sum(np.linalg.pinv(a) * inverse), a) * both), 1e-7)
         q, r = arrays(*L.qr(a))
         cq, cr = RNG.normal(size=q.shape), RNG.normal(size=r.shape)
 

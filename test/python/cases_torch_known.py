@@ -131,6 +131,30 @@ def test_draws_by_probabilities_are_eagers():
     same_steps(policy, *((rows(), torch.randn(6).double()) for _ in range(3)))
 
 
+def test_normal_numbers_of_given_means_are_eagers():
+    need_torch()
+    x, by = torch.randn(5, 8), torch.rand(8, 1) + 0.5
+
+    def f(x, by):
+        return torch.normal(x.t(), by), torch.normal(by, x.t().abs().double()), torch.normal(x, 2.0), torch.normal(x[0]), torch.normal(1.5, by), torch.rand(2)
+    torch.manual_seed(3)
+    want = f(x, by)
+    torch._dynamo.reset()
+    at.fallbacks.clear()
+    compiled = torch.compile(f, backend="anfora")
+    torch.manual_seed(3)
+    for w, g in zip(want, compiled(x, by)):
+        assert w.dtype == g.dtype and w.stride() == g.stride()
+        close(w, g, 1e-7)
+    assert not at.fallbacks, at.fallbacks
+    raises(RuntimeError, "std >= 0.0", compiled, x, -by)
+
+    def policy(y, reward):
+        d = torch.distributions.Normal(y, 0.5)
+        return -(d.log_prob(d.sample()) * reward[:, None]).sum()
+    same_steps(policy, *((rows(), torch.randn(6).double()) for _ in range(2)))
+
+
 def test_optimizers_that_decide_by_their_state():
     need_torch()
     o = torch.optim

@@ -99,7 +99,7 @@ class Builder:
         if u is None:
             if self.counts and len(self.units) == MOST_COPIES:
                 fail(None, f"{wish} and what it calls need more than {MOST_COPIES} copies", "pass the numbers as arrays")
-            u = Unit(len(self.units), safe_name(wish))
+            u = Unit(len(self.units), wish)
             self.units.append(u)
             self.by_object[id(of), variant] = u
             self.keep.append(of)
@@ -162,9 +162,10 @@ class Builder:
     def _name_units(self) -> None:
         taken = set(self.locals).union(*(n for _, n, _ in self.wholes.values())) | {f"captured{i}_" for i in range(len(self.arrays))}
         for u in self.units:
-            name, k = u.wish, 1
+            wish, k = safe_name(u.wish), 1  # the wish may be a word of the language
+            name = wish
             while name in taken:
-                name, k = f"{u.wish}_{k}", k + 1
+                name, k = f"{wish}_{k}", k + 1
             taken.add(name)
             u.name = name
 

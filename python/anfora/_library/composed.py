@@ -682,30 +682,40 @@ def ptp(a, /, axis=None, out=None, keepdims=False):
 
 @composed
 def average(a, /, axis=None, weights: Any = None, returned=False, keepdims=False):
-    """The mean, weighted if weights are given: as many as elements, or as rows along the axis. `returned`: (the mean, the sum of
-    weights)."""
-    if returned:
-        y = average(a, axis, weights, False, keepdims)
-        return y, op.sum(weights_of(a, weights, axis) + op.zeros_like(a), axis, keepdims=keepdims) + op.zeros_like(y)
-    if weights is None:
-        return op.mean(a, axis, keepdims)
-    w = asarray(weights) * 1.0  # products of integers would wrap
-    if not isinstance(axis, int):
-        return op.sum(a * w, axis, keepdims) / op.sum(w + 0 * a, axis, keepdims)
-    if w.ndim == a.ndim:
-        return op.sum(a * w, axis, keepdims) / op.sum(w + 0 * a, axis, keepdims)
-    y = op.sum(moveaxis(a, axis, -1) * w, -1) / op.sum(w)
-    return op.expand_dims(y, axis) if keepdims else y
+    """The mean, weighted if weights are given: as many as elements, or as along the axes. `returned`: (the mean, the sum of weights)."""
+    w = op.ones_like(a * 1.0) if weights is None else weights_of(a, asarray(weights) * 1.0, axis)  # products of integers would wrap
+    total = op.sum(w + op.zeros_like(a), axis, keepdims)
+    y = op.mean(a, axis, keepdims) if weights is None else op.sum(a * w, axis, keepdims) / total
+    return (y, total + op.zeros_like(y)) if returned else y
 
 
-def weights_of(a, weights, axis):
-    """The weights of average, as many as elements."""
-    if weights is None:
-        return op.ones_like(a * 1.0)
-    w = asarray(weights)
-    if w.ndim == a.ndim:
+@Known
+def beside(rank: int, axis: Any) -> tuple | None:
+    """For dims that go with some axes: their order as dims of the whole, and the dims that are missing. None if there are no such axes."""
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    if any(not -rank <= d < rank for d in axes):
+        return None
+    axes = [d % rank for d in axes]
+    return tuple(sorted(range(len(axes)), key=axes.__getitem__)), tuple(d for d in range(rank) if d not in axes)
+
+
+@helper
+def weights_of(a, w, /, axis):
+    """The weights of average with the dims of a."""
+    if w.shape == a.shape:
         return w
-    return moveaxis(op.zeros_like(moveaxis(a, axis, -1)) + w, -1, axis)
+    if axis is None:
+        raise TypeError("average: shapes of a and weights differ, and no axis is given")
+    for rank in RANKS:
+        at = beside(rank, axis)
+        if a.ndim == rank:
+            if at is None:
+                raise ValueError("average: there is no such dim")
+            order, missing = at
+            if w.ndim != len(order) or not all([w.shape[i] == a.shape[axis[i] if isinstance(axis, tuple) else axis] for i in range(len(order))]):
+                raise ValueError("average: weights are as many as elements, or as along the axes")
+            return op.expand_dims(op.transpose(w, order), missing)
+    raise ValueError("average: too many dims")
 
 
 @composed

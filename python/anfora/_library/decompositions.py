@@ -220,7 +220,7 @@ def matrix_rank(a, /, tol=None, *, rtol=None):
     return op.sum(op.cast(s > least, "i64"), -1)
 
 
-@custom_vjp
+@custom_jvp
 def pseudo(a, least):
     """The inverse by singular values above `least` times the largest."""
     u, s, vt = op.svd(a)
@@ -228,21 +228,13 @@ def pseudo(a, least):
     return (transposed(vt) * over[..., None, :]) @ transposed(u)
 
 
-def pseudo_forward(a, least):
-    """With what its derivative needs."""
-    p = pseudo(a, least)
-    return p, (a, p, least)
-
-
-def pseudo_backward(residuals, dp):
+@pseudo.defjvp
+def pseudo_jvp(primals, tangents):
     """Golub and Pereyra (1973)."""
-    a, p, least = residuals
-    pt, dpt = transposed(p), transposed(dp)
-    slope = (dpt - a @ (p @ dpt)) @ p @ pt + pt @ p @ (dpt - (dpt @ p) @ a) - pt @ dp @ pt
-    return slope, op.zeros_like(least)
-
-
-pseudo.defvjp(pseudo_forward, pseudo_backward)
+    (a, least), (da, _) = primals, tangents
+    p = pseudo(a, least)
+    pt, dat = transposed(p), transposed(da)
+    return p, p @ pt @ (dat - (dat @ a) @ p) + (dat - p @ (a @ dat)) @ pt @ p - p @ da @ p
 
 
 @decomposed

@@ -177,6 +177,20 @@ def zero_or_one(p: torch.Tensor) -> torch.Tensor:
     return (torch.rand(p.shape, dtype=of, device=p.device) < p).to(p.dtype)
 
 
+# ---- normal numbers of given means and deviations ----
+
+def normal(mean: Any, std: Any = 1.0, *, generator: Any = None) -> Any:
+    """What eager draws: numbers of the standard distribution, row by row."""
+    tensors = [x for x in (mean, std) if isinstance(x, torch.Tensor)]
+    of = tensors[0].dtype
+    if generator is not None or any(not x.is_floating_point() or x.dtype in LOW for x in tensors) or isinstance(std, float) and not std >= 0:
+        return NotImplemented
+    if isinstance(std, torch.Tensor):
+        aten._assert_async.msg((std >= 0).all(), "normal expects all elements of std >= 0.0")
+    noise = torch.randn(torch.broadcast_shapes(*(x.shape for x in tensors)), dtype=of, device=tensors[0].device)
+    return ((noise * std).to(of) + mean).to(of)
+
+
 # ---- places of given probabilities ----
 
 def drawn_places(p: torch.Tensor, n: int, replacement: bool = False, generator: Any = None) -> Any:
@@ -234,6 +248,7 @@ APART: dict[Any, Callable] = {
     **{getattr(aten, f"{name}{n}d_backward").default: nearest_backward("exact" in name)
        for name in ("upsample_nearest", "_upsample_nearest_exact") for n in (1, 2, 3)},
     aten.bernoulli.default: zero_or_one, aten.multinomial.default: drawn_places,
+    **dict.fromkeys((aten.normal.Tensor_Tensor, aten.normal.Tensor_float, aten.normal.float_Tensor), normal),
     aten._weight_norm_interface_backward.default: weight_norm_backward,
     aten.median.default: median, aten.median.dim: median_of, aten.nanmedian.default: nanmedian, aten.nanmedian.dim: nanmedian_of,
     aten._pdist_forward.default: pairs, aten._pdist_backward.default: pairs_backward,
