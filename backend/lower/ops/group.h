@@ -65,6 +65,7 @@ texpr anfi_group_least(anfi_low *L, anf_dtype d, bool greatest); // what everyth
 uint32_t anfi_group_sum(group *g);
 uint32_t anfi_group_sum_squares(group *g, uint32_t mean); // GROUP_STATES: around 0
 uint32_t anfi_group_max(group *g);                        // of reals
+texpr anfi_group_exp(const group *g, texpr x);            // of a real: straight code but for f64
 uint32_t anfi_group_top(group *g);                        // the same where NaN need not be found
 /* rows.c: the same by vectors, where anfi_rows_fit. Of the type of the elements for extremes; mean
  * NULL: 0. ROWS_TOP: the greatest, NaN left aside. */
@@ -93,5 +94,7 @@ uint32_t anfi_rows_sum_positive(group *g, texpr array);
 bool anfi_rows_sum_exp(group *g, uint32_t top);
 anfi_view *anfi_group_whole(anfi_low *L, const anfi_low_op *q,
                             size_t i); // input i, to be read twice
+/* The same with f16 and bf16 as f32, which are the same numbers. */
+anfi_view *anfi_group_floats(anfi_low *L, const anfi_low_op *q, anfi_view *x);
 
 #endif

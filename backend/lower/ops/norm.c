@@ -7,6 +7,11 @@
 static texpr math(const group *g, tintrin f, texpr x) {
   return anfi_t_intrin(g->L->t, f, x->dtype, 1, &x, (tattrs){0});
 }
+
+/* Input i, to be read in passes, in f32 at least. */
+static anfi_view *operand(anfi_low *L, const anfi_low_op *q, size_t i) {
+  return anfi_group_floats(L, q, anfi_group_whole(L, q, i));
+}
 static texpr real(const group *g, double v) { return anfi_low_const(g->L, g->real, v); }
 static texpr bin(const group *g, tkind k, texpr a, texpr b) { return anfi_t_bin(g->L->t, k, a, b); }
 
@@ -55,7 +60,7 @@ bool anfi_lower_softmax(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   texpr to;
   group g = {0};
   if (!start(L, q, out, &to)) return true;
-  const anfi_view *x = anfi_group_whole(L, q, 0);
+  const anfi_view *x = operand(L, q, 0);
   anfi_group_open(&g, L, q, x, anfi_axes_mask(q->attr[0], q->type->n));
   if (anfi_rows_one(&g)) {
     softmax_row(&g, to);
@@ -66,7 +71,7 @@ bool anfi_lower_softmax(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   uint32_t top = anfi_group_max(&g), sum = anfi_group_state(&g, g.real, real(&g, 0), "sum");
   anfi_group_begin(&g);
   texpr y = anfi_low_atom(
-      L, math(&g, TI_exp, bin(&g, TX_sub, anfi_group_real(&g), anfi_group_get(&g, top))));
+      L, anfi_group_exp(&g, bin(&g, TX_sub, anfi_group_real(&g), anfi_group_get(&g, top))));
   anfi_low_put(L, e, in_array(&g), (anfi_elem){y, NULL}, false);
   anfi_group_set(&g, sum, bin(&g, TX_add, anfi_group_get(&g, sum), y));
   anfi_group_end(&g);
@@ -85,7 +90,7 @@ static uint32_t log_sum(group *g) {
   else {
     sum = anfi_group_state(g, g->real, real(g, 0), "sum");
     anfi_group_begin(g);
-    texpr y = math(g, TI_exp, bin(g, TX_sub, anfi_group_real(g), anfi_group_get(g, top)));
+    texpr y = anfi_group_exp(g, bin(g, TX_sub, anfi_group_real(g), anfi_group_get(g, top)));
     anfi_group_set(g, sum, bin(g, TX_add, anfi_group_get(g, sum), y));
     anfi_group_end(g);
   }
@@ -104,7 +109,7 @@ bool anfi_lower_log_softmax(anfi_low *L, const anfi_low_op *q, anfi_view **out) 
   texpr to;
   group g = {0};
   if (!start(L, q, out, &to)) return true;
-  anfi_group_open(&g, L, q, anfi_group_whole(L, q, 0), anfi_axes_mask(q->attr[0], q->type->n));
+  anfi_group_open(&g, L, q, operand(L, q, 0), anfi_axes_mask(q->attr[0], q->type->n));
   uint32_t l = log_sum(&g);
   anfi_group_begin(&g);
   put(&g, to, anfi_group_linear(&g), bin(&g, TX_sub, anfi_group_real(&g), anfi_group_get(&g, l)),
@@ -157,7 +162,7 @@ static void label_loss(group *g, uint32_t l, texpr to) {
 bool anfi_lower_cross_entropy(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   texpr to;
   group g = {0};
-  anfi_view *x = anfi_group_whole(L, q, 0), *labels = q->in[1];
+  anfi_view *x = operand(L, q, 0), *labels = q->in[1];
   bool dense = anfi_dtype_is_float(labels->dtype);
   if (!start(L, q, out, &to)) return true;
   if (!anfi_group_open(&g, L, q, x, anfi_axes_mask(q->attr[0], x->type->n)))
@@ -251,7 +256,7 @@ bool anfi_lower_layer_norm(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   texpr to;
   group g = {0};
   if (!start(L, q, out, &to)) return true;
-  anfi_group_open(&g, L, q, anfi_group_whole(L, q, 0), anfi_axes_mask(q->attr[0], q->type->n));
+  anfi_group_open(&g, L, q, operand(L, q, 0), anfi_axes_mask(q->attr[0], q->type->n));
   if (!rms) anfi_rows_moments(&g);
   uint32_t mean = rms ? GROUP_STATES : mean_state(&g);
   uint32_t factor = factor_of(&g, anfi_group_sum_squares(&g, mean), anfi_attr_float(q->attr[1]));
@@ -268,7 +273,7 @@ bool anfi_lower_l2_normalize(anfi_low *L, const anfi_low_op *q, anfi_view **out)
   texpr to;
   group g = {0};
   if (!start(L, q, out, &to)) return true;
-  anfi_group_open(&g, L, q, anfi_group_whole(L, q, 0), anfi_axes_mask(q->attr[0], q->type->n));
+  anfi_group_open(&g, L, q, operand(L, q, 0), anfi_axes_mask(q->attr[0], q->type->n));
   uint32_t s = anfi_group_sum_squares(&g, GROUP_STATES);
   anfi_group_begin_each(&g);
   texpr norm = anfi_low_let(L, math(&g, TI_sqrt, anfi_group_get(&g, s)), "norm");
@@ -283,8 +288,29 @@ bool anfi_lower_l2_normalize(anfi_low *L, const anfi_low_op *q, anfi_view **out)
   return true;
 }
 
+/* A row of elements of channels, `spatial` of each. */
+static void normed_channels(group *g, uint32_t mean, uint32_t factor, uint64_t spatial,
+                            uint64_t channels, texpr to) {
+  anfi_low *L = g->L;
+  const anfi_view *scale = given(g->q, 1), *bias = given(g->q, 2);
+  uint64_t each = g->size / spatial;
+  anfi_loop c, s;
+  anfi_low_loop(L, &c, each, "c");
+  texpr first = anfi_ix_mulc(L, anfi_ix_modc(L, anfi_group_number(g), channels / each), each);
+  texpr channel = anfi_low_atom(L, anfi_ix_add(L, first, c.var));
+  anfi_low_loop(L, &s, spatial, "s");
+  g->at[g->n - 1] = anfi_low_atom(L, anfi_ix_add(L, anfi_ix_mulc(L, c.var, spatial), s.var));
+  group single = *g;
+  single.real = anfi_t_dt(ANF_TIR_f32);
+  texpr y = scaled(&single, norm_in_row(g, mean, factor), scale, bias, channel);
+  put(g, to, anfi_group_linear(g), y, g->q->type);
+  anfi_low_loop_end(L, &s);
+  anfi_low_loop_end(L, &c);
+}
+
 /* x seen as [batch * groups, the rest], whose elements are of channels. */
 bool anfi_lower_group_norm(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  enum { VECTOR = 16 };
   bool instance = q->op == ANF_OP_InstanceNorm;
   const int64_t *dims = q->type->dims;
   uint64_t groups = (uint64_t)(instance ? dims[1] : anfi_attr_int(q->attr[0])), many;
@@ -301,14 +327,19 @@ bool anfi_lower_group_norm(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   one.type = anfi_type_tensor(L->cx, q->in[0]->dtype, 2, shape);
   anfi_group_whole(L, q, 0);
   anfi_lower_same(L, &one, &flat);
-  anfi_group_open(&g, L, q, flat, 2);
+  anfi_group_open(&g, L, q, anfi_group_floats(L, q, flat), 2);
+  anfi_rows_moments(&g);
   uint32_t mean = mean_state(&g);
   uint32_t factor = factor_of(&g, anfi_group_sum_squares(&g, mean), eps);
-  anfi_group_begin(&g);
-  texpr y = standard(&g, mean, factor), at = anfi_group_linear(&g);
-  texpr channel = anfi_ix_modc(L, anfi_ix_divc(L, at, spatial), (uint64_t)dims[1]);
-  put(&g, to, at, scaled(&g, y, given(q, 1), given(q, 2), channel), q->type);
-  anfi_group_end(&g);
+  if (anfi_rows_one(&g) && spatial >= VECTOR)
+    normed_channels(&g, mean, factor, spatial, (uint64_t)dims[1], to);
+  else {
+    anfi_group_begin(&g);
+    texpr y = standard(&g, mean, factor), at = anfi_group_linear(&g);
+    texpr channel = anfi_ix_modc(L, anfi_ix_divc(L, at, spatial), (uint64_t)dims[1]);
+    put(&g, to, at, scaled(&g, y, given(q, 1), given(q, 2), channel), q->type);
+    anfi_group_end(&g);
+  }
   anfi_group_close(&g);
   return true;
 }

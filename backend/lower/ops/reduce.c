@@ -145,7 +145,7 @@ static void log_sum_exp(group *g) {
   s = anfi_group_state(g, g->real, anfi_low_const(g->L, g->real, 0), "sum");
   anfi_group_begin(g);
   texpr x = anfi_t_sub(t, anfi_group_real(g), anfi_group_get(g, top));
-  x = anfi_t_intrin(t, TI_exp, g->real, 1, &x, (tattrs){0});
+  x = anfi_group_exp(g, x);
   anfi_group_set(g, s, anfi_t_add(t, anfi_group_get(g, s), x));
   anfi_group_end(g);
 }
@@ -442,6 +442,7 @@ static bool reduce(anfi_low *L, const anfi_low_op *q, uint32_t mask, anfi_view *
   kind k = kind_of(q->op);
   anfi_view *x = k == SPREAD || k == LOG_SUM_EXP ? anfi_group_whole(L, q, 0) : q->in[0];
   slicing s;
+  if (k == LOG_SUM_EXP) x = anfi_group_floats(L, q, x);
   if (x->dtype == ANF_KEY) return false;
   texpr to = anfi_low_result(L, q, 0, q->type);
   bool sliced = is_sliced(q->op, x->type, mask, &s);
