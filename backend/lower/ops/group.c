@@ -246,7 +246,8 @@ uint32_t anfi_group_max(group *g) {
 texpr anfi_group_exp(const group *g, texpr x) {
   const char *straight = anfi_low_math_name(TI_exp, g->real);
   x = anfi_low_atom(g->L, x);
-  if (g->x->dtype != ANF_F64) return anfi_low_help(g->L, straight, g->real, 1, &x);
+  if (anfi_dtype_is_float(g->x->dtype) && g->x->dtype != ANF_F64)
+    return anfi_low_help(g->L, straight, g->real, 1, &x);
   return anfi_t_intrin(g->L->t, TI_exp, g->real, 1, &x, (tattrs){0});
 }
 

@@ -35,6 +35,14 @@ static bool start(anfi_low *L, const anfi_low_op *q, anfi_view **out, texpr *to)
 
 /* ---- softmax ---- */
 
+/* x - m of a row of f32: m is of two f32, of which the first is mostly subtracted without error. */
+static texpr less(const group *g, texpr x, texpr m) {
+  tstore *t = g->L->t;
+  texpr high = anfi_low_atom(g->L, anfi_t_cast(t, x->dtype, m));
+  texpr low = anfi_t_cast(t, x->dtype, bin(g, TX_sub, m, anfi_t_cast(t, g->real, high)));
+  return bin(g, TX_sub, bin(g, TX_sub, x, high), anfi_low_atom(g->L, low));
+}
+
 /* The array of a group has its elements in the order of the pass. */
 static texpr in_array(const group *g) {
   anfi_pt p = {0};
@@ -112,8 +120,10 @@ bool anfi_lower_log_softmax(anfi_low *L, const anfi_low_op *q, anfi_view **out) 
   anfi_group_open(&g, L, q, operand(L, q, 0), anfi_axes_mask(q->attr[0], q->type->n));
   uint32_t l = log_sum(&g);
   anfi_group_begin(&g);
-  put(&g, to, anfi_group_linear(&g), bin(&g, TX_sub, anfi_group_real(&g), anfi_group_get(&g, l)),
-      q->type);
+  texpr log = anfi_group_get(&g, l);
+  texpr y = anfi_rows_one(&g) ? less(&g, anfi_group_x(&g).re, log)
+                              : bin(&g, TX_sub, anfi_group_real(&g), log);
+  put(&g, to, anfi_group_linear(&g), y, q->type);
   anfi_group_end(&g);
   anfi_group_close(&g);
   return true;
@@ -228,16 +238,10 @@ static uint32_t mean_state(group *g) {
   return sum;
 }
 
-/* Of a row of f32: the mean is of two f32, of which the first is mostly subtracted without error. */
 static texpr norm_in_row(const group *g, uint32_t mean, uint32_t factor) {
   tstore *t = g->L->t;
   texpr x = anfi_group_x(g).re, f = anfi_t_cast(t, x->dtype, anfi_group_get(g, factor));
-  if (mean < GROUP_STATES) {
-    texpr m = anfi_group_get(g, mean);
-    texpr high = anfi_low_atom(g->L, anfi_t_cast(t, x->dtype, m));
-    texpr low = anfi_t_cast(t, x->dtype, bin(g, TX_sub, m, anfi_t_cast(t, g->real, high)));
-    x = bin(g, TX_sub, bin(g, TX_sub, x, high), anfi_low_atom(g->L, low));
-  }
+  if (mean < GROUP_STATES) x = less(g, x, anfi_group_get(g, mean));
   return bin(g, TX_mul, x, anfi_low_atom(g->L, f));
 }
 

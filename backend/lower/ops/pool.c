@@ -63,7 +63,6 @@ static void open_results(pool *p, texpr plane) {
 /* Loops over the rows of results alone: `result` is the first of a row. */
 static void open_rows(pool *p, texpr plane) {
   texpr row = plane;
-  p->plane = anfi_low_atom(p->L, anfi_ix_mulc(p->L, plane, p->in));
   for (size_t k = 0; k < 2; k++) {
     anfi_low_loop(p->L, &p->at[k], (uint64_t)p->p.out[k], "o");
     row = anfi_ix_add(p->L, anfi_ix_mulc(p->L, row, (uint64_t)p->p.out[k]), p->at[k].var);
@@ -227,18 +226,26 @@ static void max_part(void *user, const anfi_slide_part *s) {
   put_part(r, s, best);
 }
 
-/* An element that is not there adds 0, which changes no sum that starts with 0. */
+/* Of what the taps read in a row, added to `sum`, or to none. An element that is not there adds 0, which changes no sum that starts with
+ * 0. */
+static texpr sum_taps(const pool_rows *r, const anfi_slide_part *s, texpr row, texpr sum) {
+  anfi_low *L = r->p.L;
+  texpr zero = anfi_slide_all(s, anfi_low_const(L, ANFI_F64, 0)), inside;
+  if (!sum) sum = anfi_low_var(L, zero->dtype, "sum", zero);
+  for (int64_t k = 0; k < s->s->taps; k++) {
+    texpr x = anfi_slide_load(s, r->from, row, k, &inside);
+    anfi_low_set(L, sum, anfi_t_add(L->t, sum, anfi_t_cast(L->t, zero->dtype, x)));
+  }
+  return sum;
+}
+
 static void mean_part(void *user, const anfi_slide_part *s) {
   pool_rows *r = (pool_rows *)user;
   anfi_low *L = r->p.L;
   tstore *t = L->t;
-  texpr zero = anfi_slide_all(s, anfi_low_const(L, ANFI_F64, 0)), inside;
+  texpr zero = anfi_slide_all(s, anfi_low_const(L, ANFI_F64, 0));
   texpr sum = anfi_low_var(L, zero->dtype, "sum", zero);
-  texpr row = open_window_rows(&r->p);
-  for (int64_t k = 0; k < s->s->taps; k++) {
-    texpr x = anfi_slide_load(s, r->from, row, k, &inside);
-    anfi_low_set(L, sum, anfi_t_add(t, sum, anfi_t_cast(t, zero->dtype, x)));
-  }
+  sum_taps(r, s, open_window_rows(&r->p), sum);
   close2(L, r->p.win);
   texpr n = anfi_t_mul(t, entry(&r->p, r->p.count[0], 0), entry(&r->p, r->p.count[1], 1));
   n = anfi_low_atom(L, anfi_t_cast(t, ANFI_F64, anfi_t_cast(t, ANFI_S64, n)));
@@ -281,6 +288,41 @@ static texpr widened(const pool *p, texpr x, tdtype wide, texpr plane) {
   return to;
 }
 
+/* Are sums along rows, which windows share, and sums of these less work than a sum for each window? */
+static bool shares_rows(const anfi_pool *w) {
+  enum { MOST = 1 << 14 };
+  int64_t above = 1;
+  for (size_t k = 0; k < 2; k++) above *= w->taps[k] ? w->taps[k] : 1;
+  int64_t rows = w->in[0] * w->in[1], out = w->out[0] * w->out[1];
+  return rows * w->out[2] <= MOST &&
+         5 * (rows * w->taps[2] + out * above) <= 4 * out * above * w->taps[2];
+}
+
+static void across_part(void *user, const anfi_slide_part *s) {
+  pool_rows *r = (pool_rows *)user;
+  anfi_slide_put(s, r->to, r->p.result, sum_taps(r, s, r->p.plane, NULL));
+}
+
+/* Sums along the rows of a plane, of which `r` makes means then. */
+static void sum_across(pool_rows *r, anfi_slide *s) {
+  anfi_low *L = r->p.L;
+  anfi_pool *w = &r->p.p;
+  uint64_t rows = (uint64_t)(w->in[0] * w->in[1]);
+  pool_rows a = *r;
+  anfi_loop l;
+  a.to = anfi_low_local(L, ANF_TIR_f64, rows * (uint64_t)s->n, "across");
+  anfi_low_loop(L, &l, rows, "row");
+  a.p.plane = anfi_low_atom(L, anfi_ix_add(L, r->p.plane, anfi_ix_mulc(L, l.var, (uint64_t)s->in)));
+  a.p.result = anfi_low_atom(L, anfi_ix_mulc(L, l.var, (uint64_t)s->n));
+  anfi_slide_row(L, s, across_part, &a);
+  anfi_low_loop_end(L, &l);
+  *s = (anfi_slide){.n = s->n, .in = s->n, .stride = 1, .taps = 1, .step = 1};
+  w->in[2] = s->n;
+  r->from = a.to;
+  r->type = ANFI_F64;
+  r->p.plane = anfi_ix(L, 0);
+}
+
 /* A plane, row by row. False: the windows are not such. */
 static bool plane_by_rows(const pool *p, const anfi_view *x, texpr to, bool greatest, texpr plane) {
   enum { MOST_HALVES = 1 << 18 };
@@ -290,14 +332,16 @@ static bool plane_by_rows(const pool *p, const anfi_view *x, texpr to, bool grea
   bool half = anfi_t_is_half(d);
   if (!anfi_slide_fits(&s, half ? ANF_F32 : x->dtype) || (half && p->in > MOST_HALVES))
     return false;
+  bool shared = !greatest && d.elem != ANF_TIR_f64 && shares_rows(w);
   if (half) wide = anfi_t_dt(ANF_TIR_f32);
-  if (!greatest && is_read_often(w, p->in, p->out)) wide = ANFI_F64;
+  if (!greatest && !shared && is_read_often(w, p->in, p->out)) wide = ANFI_F64;
   pool_rows r = {*p, x->tensor, to, NULL, wide, d};
   bool copy = wide.elem != d.elem;
   if (!greatest) r.counts = last_counts(p, d.elem == ANF_TIR_f64);
   if (copy) r.from = widened(p, x->tensor, wide, plane);
+  r.p.plane = copy ? anfi_ix(p->L, 0) : anfi_low_atom(p->L, anfi_ix_mulc(p->L, plane, p->in));
+  if (shared) sum_across(&r, &s);
   open_rows(&r.p, plane);
-  if (copy) r.p.plane = anfi_ix(p->L, 0);
   anfi_slide_row(p->L, &s, greatest ? max_part : mean_part, &r);
   close2(p->L, r.p.at);
   return true;

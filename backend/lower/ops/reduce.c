@@ -43,6 +43,10 @@ static void add_or_mul(group *g, bool mul) {
   uint32_t s = anfi_group_state(g, d, anfi_low_const(g->L, d, mul), mul ? "prod" : "sum");
   uint32_t im = g->x->complex ? anfi_group_state(g, d, anfi_low_const(g->L, d, 0), "im") : s;
   if (!g->n) return;
+  if (!mul && anfi_rows_pairs_fit(g)) {
+    anfi_rows_sum_pairs(g, s, im);
+    return;
+  }
   anfi_group_begin(g);
   anfi_elem x = anfi_group_x(g);
   texpr a = anfi_group_get(g, s), b = anfi_t_cast(t, d, x.re);

@@ -302,6 +302,36 @@ static uint32_t start(group *g, anfi_rows_op op, uint16_t lanes, texpr *acc, con
   return i;
 }
 
+bool anfi_rows_pairs_fit(const group *g) {
+  return along(g) && g->x->dtype == ANF_C64 && g->x->tensor && g->extent[g->n - 1] >= LEAST / 2;
+}
+
+void anfi_rows_sum_pairs(group *g, uint32_t re, uint32_t im) {
+  anfi_low *L = g->L;
+  tstore *t = L->t;
+  uint64_t n = 2 * g->extent[g->n - 1], whole = n / LANES * LANES;
+  anfi_loop l;
+  texpr acc = anfi_low_var(L, wide(g->real, LANES), "acc", all(L, real(g, 0), LANES));
+  open_outer(g);
+  row r = row_of(g);
+  r.base = anfi_low_atom(L, anfi_ix_mulc(L, r.base, 2));
+  anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), LANES, "k");
+  anfi_low_set(L, acc, anfi_t_add(t, acc, part(g, ROWS_SUM, load(L, &r, l.var, LANES), NULL)));
+  anfi_low_loop_end(L, &l);
+  for (uint64_t k = whole; k < n; k++) {
+    texpr x = part(g, ROWS_SUM, load(L, &r, anfi_ix(L, k), 1), NULL), s = g->state[k % 2 ? im : re];
+    anfi_low_set(L, s, anfi_t_add(t, s, x));
+  }
+  close_outer(g);
+  texpr v = acc;
+  for (uint32_t k = LANES / 2; k >= 2; k /= 2)
+    v = anfi_low_let(L, anfi_t_add(t, anfi_low_half(L, v, 0), anfi_low_half(L, v, k)), "h");
+  for (uint32_t k = 0; k < 2; k++) {
+    texpr s = g->state[k ? im : re];
+    anfi_low_set(L, s, anfi_t_add(t, s, anfi_low_half(L, v, k)));
+  }
+}
+
 /* The sum, and the sum of squared distances to the mean m, in one pass. Squares are of distances to the
  * first element f: those to m are less by n (m - f)^2, which is never more than n times as much, so
  * double has digits enough. */
