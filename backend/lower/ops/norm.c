@@ -51,6 +51,80 @@ static texpr in_array(const group *g) {
   return anfi_pt_linear(g->L, &p);
 }
 
+/* A loop over rows of n elements; their differences to the greatest go to e. */
+static void less_than_top(group *g, texpr first, texpr rows, texpr e) {
+  anfi_low *L = g->L;
+  anfi_loop r, k;
+  anfi_low_loop_range(L, &r, anfi_ix(L, 0), rows, 1, "r");
+  g->at[0] = anfi_low_atom(L, anfi_ix_add(L, first, r.var));
+  texpr top = g->state[anfi_rows_reduce(g, ROWS_TOP, NULL, "top")];
+  top = anfi_low_let(L, anfi_t_cast(L->t, anfi_t_dt(ANF_TIR_f32), top), "m");
+  anfi_low_loop(L, &k, g->size, "k");
+  g->at[1] = k.var;
+  texpr at = anfi_ix_add(L, anfi_ix_mulc(L, r.var, g->size), k.var);
+  texpr d = anfi_t_sub(L->t, anfi_group_x(g).re, top);
+  anfi_low_put(L, e, at, (anfi_elem){d, NULL}, false);
+  anfi_low_loop_end(L, &k);
+  anfi_low_loop_end(L, &r);
+}
+
+/* Of rows of exponentials e each part of its sum. */
+static void parts_of_sums(group *g, texpr first, texpr rows, texpr e, texpr to) {
+  anfi_low *L = g->L;
+  anfi_loop r, k;
+  anfi_low_loop_range(L, &r, anfi_ix(L, 0), rows, 1, "r");
+  g->at[0] = r.var;
+  texpr sum = g->state[anfi_rows_reduce(g, ROWS_SUM, NULL, "sum")];
+  texpr part = anfi_t_cast(L->t, anfi_t_dt(ANF_TIR_f32), bin(g, TX_div, real(g, 1), sum));
+  part = anfi_low_let(L, part, "part");
+  anfi_low_loop(L, &k, g->size, "k");
+  texpr at = anfi_ix_add(L, anfi_ix_mulc(L, r.var, g->size), k.var);
+  texpr y = bin(g, TX_mul, anfi_low_load(L, e, at), part);
+  put(g, to, anfi_ix_add(L, anfi_ix_mulc(L, first, g->size), at), y, g->q->type);
+  anfi_low_loop_end(L, &k);
+  anfi_low_loop_end(L, &r);
+}
+
+/* Short rows of f32, some at a time, so that exponentials are computed by whole vectors. */
+static void softmax_short(anfi_low *L, const anfi_low_op *q, const anfi_view *x, uint64_t n,
+                          texpr to) {
+  enum { ELEMENTS = 1024 };
+  uint64_t all = x->n / n, most = ELEMENTS / n < all ? ELEMENTS / n : all;
+  tdtype f = anfi_t_dt(ANF_TIR_f32);
+  anfi_loop b, i;
+  anfi_low_loop(L, &b, (all + most - 1) / most, "block");
+  b.parallel = L->o.parallel && !L->in_parallel && x->n >= ANFI_PARALLEL_WORK;
+  texpr first = anfi_low_atom(L, anfi_ix_mulc(L, b.var, most)), rows = anfi_ix(L, most);
+  if (all % most)
+    rows = anfi_low_atom(
+        L, anfi_t_intrin2(L->t, TI_min, rows, anfi_t_sub(L->t, anfi_ix(L, all), first)));
+  texpr e = anfi_low_local(L, ANF_TIR_f32, most * n, "e");
+  int64_t dims[2] = {(int64_t)most, (int64_t)n};
+  group g = {.L = L, .q = q, .x = x, .size = n, .count = all, .n = 2, .extent = {all, n}};
+  g.inside[1] = true;
+  g.side = 2;
+  g.width = 1;
+  g.real = ANFI_F64;
+  group of = g;
+  of.x = anfi_view_buffer(L, anfi_type_tensor(L->cx, ANF_F32, 2, dims), e);
+  of.extent[0] = most;
+  less_than_top(&g, first, rows, e);
+  anfi_low_loop_range(L, &i, anfi_ix(L, 0), anfi_low_atom(L, anfi_ix_mulc(L, rows, n)), 1, "i");
+  texpr d = anfi_low_load(L, e, i.var), y = anfi_low_help(L, "anf_exp32_fall", f, 1, &d);
+  anfi_low_put(L, e, i.var, (anfi_elem){y, NULL}, false);
+  anfi_low_loop_end(L, &i);
+  parts_of_sums(&of, first, rows, e, to);
+  anfi_low_loop_end(L, &b);
+}
+
+/* The length of rows along the last axis, if they are several short ones of f32; else 0. */
+static uint64_t short_rows(const anfi_view *x, uint32_t mask) {
+  size_t rank = x->type->n;
+  uint64_t n = rank ? (uint64_t)x->type->dims[rank - 1] : 0;
+  bool last = rank && mask == UINT32_C(1) << (rank - 1);
+  return last && x->dtype == ANF_F32 && anfi_rows_short(n) && x->n > n ? n : 0;
+}
+
 /* The group is a row of f32. */
 static void softmax_row(group *g, texpr to) {
   anfi_low *L = g->L;
@@ -69,6 +143,11 @@ bool anfi_lower_softmax(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   group g = {0};
   if (!start(L, q, out, &to)) return true;
   const anfi_view *x = operand(L, q, 0);
+  uint64_t n = short_rows(x, anfi_axes_mask(q->attr[0], q->type->n));
+  if (n) {
+    softmax_short(L, q, x, n, to);
+    return true;
+  }
   anfi_group_open(&g, L, q, x, anfi_axes_mask(q->attr[0], q->type->n));
   if (anfi_rows_one(&g)) {
     softmax_row(&g, to);
@@ -360,7 +439,12 @@ static uint32_t all_but(const anfi_low_op *q) {
   return ((UINT32_C(1) << rank) - 1) & ~anfi_axes_mask(q->attr[0], rank);
 }
 
-/* Views of numbers by channel, in double: mean, root of the variance, scale, bias; or, if `joined`, mean, scale over root,
+/* What it is computed in. */
+static anf_dtype batch_type(uint8_t d) {
+  return anfi_t_is_half(anfi_low_dt((anf_dtype)d)) ? ANF_F32 : ANF_F64;
+}
+
+/* Views of numbers by channel: mean, root of the variance, scale, bias; or, if `joined`, mean, scale over root,
  * bias. They broadcast to x. */
 enum { BATCH_TABLES = 4 };
 
@@ -374,8 +458,9 @@ static void batch_tables(anfi_low *L, const anfi_low_op *q, bool joined, anfi_vi
   for (size_t k = 0; k < BATCH_TABLES; k++) {
     anfi_view_force(L, q->in[OF[k]]);
     if (joined && k == 1) continue;
-    texpr t = anfi_low_local(L, ANF_TIR_f64, (uint64_t)dims[axis], "table");
-    table[k] = anfi_view_buffer(L, anfi_type_tensor(L->cx, ANF_F64, rank, dims), t);
+    anf_dtype d = batch_type(q->type->dtype);
+    texpr t = anfi_low_local(L, anfi_lower_elem(d), (uint64_t)dims[axis], "table");
+    table[k] = anfi_view_buffer(L, anfi_type_tensor(L->cx, d, rank, dims), t);
   }
   anfi_low_loop(L, &c, (uint64_t)dims[axis], "c");
   texpr x[BATCH_TABLES], eps = anfi_low_const(L, ANFI_F64, anfi_attr_float(q->attr[1]));
@@ -384,14 +469,17 @@ static void batch_tables(anfi_low *L, const anfi_low_op *q, bool joined, anfi_vi
   x[1] = anfi_low_atom(L, anfi_t_add(L->t, x[1], eps));
   x[1] = anfi_t_intrin(L->t, TI_sqrt, ANFI_F64, 1, &x[1], (tattrs){0});
   if (joined) x[2] = anfi_t_bin(L->t, TX_div, x[2], anfi_low_atom(L, x[1]));
-  for (size_t k = 0; k < BATCH_TABLES; k++)
-    if (table[k]) anfi_low_put(L, table[k]->tensor, c.var, (anfi_elem){x[k], NULL}, false);
+  for (size_t k = 0; k < BATCH_TABLES; k++) {
+    if (!table[k]) continue;
+    x[k] = anfi_t_cast(L->t, anfi_low_dt(table[k]->dtype), x[k]);
+    anfi_low_put(L, table[k]->tensor, c.var, (anfi_elem){x[k], NULL}, false);
+  }
   anfi_low_loop_end(L, &c);
 }
 
-/* In double and rounded once; of f64 by the steps that the interpreter takes. */
+/* In double (f16 and bf16: in f32) and rounded once; of f64 by the steps that the interpreter takes. */
 static anfi_elem at_batch_norm(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
-  texpr by[BATCH_TABLES], x = anfi_view_real(L, v->in[0], p, ANFI_F64);
+  texpr by[BATCH_TABLES], x = anfi_view_real(L, v->in[0], p, anfi_low_dt(batch_type(v->dtype)));
   bool joined = v->dtype != ANF_F64;
   for (size_t k = 0; k < BATCH_TABLES; k++)
     if (v->in[k + 1])

@@ -26,6 +26,8 @@ bool anfi_rows_arg_fit(const group *g) {
          g->x->dtype != ANF_BOOL && !g->x->complex;
 }
 
+bool anfi_rows_short(uint64_t n) { return n >= SHORT && n < LEAST; }
+
 /* The type in which a maximum or minimum is compared: f32 for narrow floats. */
 static tdtype compared(const group *g) {
   tdtype d = anfi_low_dt(g->x->dtype);
