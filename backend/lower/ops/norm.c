@@ -138,6 +138,27 @@ static void softmax_row(group *g, texpr to) {
   anfi_group_end(g);
 }
 
+/* The groups are of f32, side by side. */
+static void softmax_beside(group *g, texpr to) {
+  anfi_low *L = g->L;
+  tdtype f = anfi_t_dt(ANF_TIR_f32);
+  texpr e = anfi_low_local(L, ANF_TIR_f32, g->size * g->width, "e");
+  uint32_t top = anfi_group_max(g), sum = anfi_group_state(g, g->real, real(g, 0), "sum");
+  anfi_group_begin(g);
+  texpr m = anfi_t_cast(L->t, f, anfi_group_get(g, top));
+  texpr x = anfi_low_atom(L, anfi_t_sub(L->t, anfi_group_x(g).re, m));
+  texpr y = anfi_low_let(L, anfi_low_help(L, "anf_exp32_fall", f, 1, &x), "y");
+  anfi_low_put(L, e, in_array(g), (anfi_elem){y, NULL}, false);
+  texpr s = anfi_group_get(g, sum);
+  anfi_group_set(g, sum, bin(g, TX_add, s, anfi_t_cast(L->t, g->real, y)));
+  anfi_group_end(g);
+  DERIVE(g, part, "part", bin(g, TX_div, real(g, 1), anfi_group_get(g, sum)));
+  anfi_group_begin(g);
+  texpr p = anfi_t_cast(L->t, f, anfi_group_get(g, part));
+  put(g, to, anfi_group_linear(g), bin(g, TX_mul, anfi_low_load(L, e, in_array(g)), p), g->q->type);
+  anfi_group_end(g);
+}
+
 bool anfi_lower_softmax(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   texpr to;
   group g = {0};
@@ -149,8 +170,9 @@ bool anfi_lower_softmax(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
     return true;
   }
   anfi_group_open(&g, L, q, x, anfi_axes_mask(q->attr[0], q->type->n));
-  if (anfi_rows_one(&g)) {
-    softmax_row(&g, to);
+  if (anfi_rows_one(&g) || (x->dtype == ANF_F32 && g.side < g.n)) {
+    if (g.side < g.n) softmax_beside(&g, to);
+    else softmax_row(&g, to);
     anfi_group_close(&g);
     return true;
   }
@@ -327,8 +349,10 @@ static texpr norm_in_row(const group *g, uint32_t mean, uint32_t factor) {
 /* The normalised current element: (x - mean) * factor * scale + bias. */
 static texpr normed(const group *g, uint32_t mean, uint32_t factor, const anfi_view *scale,
                     const anfi_view *bias) {
+  enum { VECTOR = 16 };
   texpr at = anfi_group_position(g);
-  if (!anfi_rows_one(g)) return scaled(g, standard(g, mean, factor), scale, bias, at);
+  if (!anfi_rows_fit(g) || g->x->dtype != ANF_F32 || g->size < VECTOR)
+    return scaled(g, standard(g, mean, factor), scale, bias, at);
   group single = *g;
   single.real = anfi_t_dt(ANF_TIR_f32);
   return scaled(&single, norm_in_row(g, mean, factor), scale, bias, at);

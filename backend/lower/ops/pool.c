@@ -186,6 +186,7 @@ typedef struct pool_rows {
   pool p;
   texpr from, to, counts; // counts: of the last dim by result, in double, or what they make of 1
   tdtype type, result;    // of `from`; of `to`
+  bool across;            // `from` has sums along rows
 } pool_rows;
 
 /* Loops over the rows of a window; gives where the row begins. */
@@ -239,14 +240,28 @@ static texpr sum_taps(const pool_rows *r, const anfi_slide_part *s, texpr row, t
   return sum;
 }
 
+/* The sums along the rows of a window. */
+static void sum_down(const pool_rows *r, const anfi_slide_part *s, texpr sum) {
+  anfi_low *L = r->p.L;
+  const anfi_pool *w = &r->p.p;
+  texpr first = anfi_low_atom(L, anfi_ix_mulc(L, r->p.at[1].var, (uint64_t)w->stride[1]));
+  for (int64_t k = 0; k < w->taps[1]; k++) {
+    texpr row = anfi_ix_addc(L, first, k * w->step[1]);
+    sum_taps(r, s, anfi_low_atom(L, anfi_ix_mulc(L, row, (uint64_t)s->s->n)), sum);
+  }
+}
+
 static void mean_part(void *user, const anfi_slide_part *s) {
   pool_rows *r = (pool_rows *)user;
   anfi_low *L = r->p.L;
   tstore *t = L->t;
   texpr zero = anfi_slide_all(s, anfi_low_const(L, ANFI_F64, 0));
   texpr sum = anfi_low_var(L, zero->dtype, "sum", zero);
-  sum_taps(r, s, open_window_rows(&r->p), sum);
-  close2(L, r->p.win);
+  if (r->across) sum_down(r, s, sum);
+  else {
+    sum_taps(r, s, open_window_rows(&r->p), sum);
+    close2(L, r->p.win);
+  }
   texpr n = anfi_t_mul(t, entry(&r->p, r->p.count[0], 0), entry(&r->p, r->p.count[1], 1));
   n = anfi_low_atom(L, anfi_t_cast(t, ANFI_F64, anfi_t_cast(t, ANFI_S64, n)));
   texpr by = anfi_t_at(t, r->counts, 1, &s->at, s->lanes, 0, NULL);
@@ -288,14 +303,22 @@ static texpr widened(const pool *p, texpr x, tdtype wide, texpr plane) {
   return to;
 }
 
+/* Rows of zeros before and after those that sums along rows are of, so that all windows have as many: there is one plane
+ * of rows. */
+static void zero_rows(const pool_rows *r, uint64_t from, uint64_t n) {
+  anfi_low *L = r->p.L;
+  anfi_loop l;
+  anfi_low_loop_range(L, &l, anfi_ix(L, from), anfi_ix(L, from + n), 1, "i");
+  anfi_low_put(L, r->to, l.var, (anfi_elem){anfi_low_const(L, ANFI_F64, 0), NULL}, false);
+  anfi_low_loop_end(L, &l);
+}
+
 /* Are sums along rows, which windows share, and sums of these less work than a sum for each window? */
 static bool shares_rows(const anfi_pool *w) {
-  enum { MOST = 1 << 14 };
-  int64_t above = 1;
-  for (size_t k = 0; k < 2; k++) above *= w->taps[k] ? w->taps[k] : 1;
-  int64_t rows = w->in[0] * w->in[1], out = w->out[0] * w->out[1];
-  return rows * w->out[2] <= MOST &&
-         5 * (rows * w->taps[2] + out * above) <= 4 * out * above * w->taps[2];
+  enum { MOST = 1 << 15 };
+  int64_t above = w->taps[1], rows = w->in[1], out = w->out[1];
+  return w->in[0] == 1 && w->out[0] == 1 && rows * w->out[2] <= MOST && w->first[1] <= 0 &&
+         rows * w->taps[2] + out * above <= out * above * w->taps[2];
 }
 
 static void across_part(void *user, const anfi_slide_part *s) {
@@ -307,20 +330,24 @@ static void across_part(void *user, const anfi_slide_part *s) {
 static void sum_across(pool_rows *r, anfi_slide *s) {
   anfi_low *L = r->p.L;
   anfi_pool *w = &r->p.p;
-  uint64_t rows = (uint64_t)(w->in[0] * w->in[1]);
+  int64_t top = -w->first[1],
+          end = (w->out[1] - 1) * w->stride[1] + (w->taps[1] - 1) * w->step[1] + 1;
+  uint64_t n = (uint64_t)s->n, below = end > top + w->in[1] ? (uint64_t)(end - top - w->in[1]) : 0;
+  uint64_t rows = (uint64_t)w->in[1], before = (uint64_t)top;
   pool_rows a = *r;
   anfi_loop l;
-  a.to = anfi_low_local(L, ANF_TIR_f64, rows * (uint64_t)s->n, "across");
+  a.to = anfi_low_local(L, ANF_TIR_f64, (before + rows + below) * n, "across");
+  zero_rows(&a, 0, before * n);
+  zero_rows(&a, (before + rows) * n, below * n);
   anfi_low_loop(L, &l, rows, "row");
   a.p.plane = anfi_low_atom(L, anfi_ix_add(L, r->p.plane, anfi_ix_mulc(L, l.var, (uint64_t)s->in)));
-  a.p.result = anfi_low_atom(L, anfi_ix_mulc(L, l.var, (uint64_t)s->n));
+  a.p.result = anfi_low_atom(L, anfi_ix_mulc(L, anfi_ix_addc(L, l.var, top), n));
   anfi_slide_row(L, s, across_part, &a);
   anfi_low_loop_end(L, &l);
   *s = (anfi_slide){.n = s->n, .in = s->n, .stride = 1, .taps = 1, .step = 1};
-  w->in[2] = s->n;
+  r->across = true;
   r->from = a.to;
   r->type = ANFI_F64;
-  r->p.plane = anfi_ix(L, 0);
 }
 
 /* A plane, row by row. False: the windows are not such. */
@@ -335,7 +362,7 @@ static bool plane_by_rows(const pool *p, const anfi_view *x, texpr to, bool grea
   bool shared = !greatest && d.elem != ANF_TIR_f64 && shares_rows(w);
   if (half) wide = anfi_t_dt(ANF_TIR_f32);
   if (!greatest && !shared && is_read_often(w, p->in, p->out)) wide = ANFI_F64;
-  pool_rows r = {*p, x->tensor, to, NULL, wide, d};
+  pool_rows r = {*p, x->tensor, to, NULL, wide, d, false};
   bool copy = wide.elem != d.elem;
   if (!greatest) r.counts = last_counts(p, d.elem == ANF_TIR_f64);
   if (copy) r.from = widened(p, x->tensor, wide, plane);
