@@ -59,6 +59,8 @@ def shaped(dims, attrs="", more="", types=("f32", "f16", "bf16")):
 # rows shorter than two vectors, of whole vectors and with a rest, and some longer ones
 SHORT = "; ".join(f"{d}[3,{n}]{s} axis=1" for d in ("f32", "f16", "bf16") for s in ("", ".") for n in (8, 11, 16, 31, 49, 63)) \
     + "; f32[2,3,5,7] axis=(2,3); f16[2,9,3,10]. axis=(1,3)"
+SHORT_PLACES = "; ".join(f"{d}[3,{n}]{s} axis=1" for d, s in (("f32", ""), ("f64", ""), ("f16", ""), ("bf16", ""), ("i8", "(0..5)"), ("i64", "(0..9)"), ("u8", "(0..3)"))
+                         for n in (8, 13, 16, 50))
 HALVES = "; ".join(f"{d}[75]" for d in ("f16", "bf16"))
 PAIRS = "; ".join(f"{d}[75] {d}[75]" for d in ("f16", "bf16"))
 NORMS = "9,10 5,33 3,64 2,77 70,16"
@@ -77,7 +79,7 @@ WIDE = {"Conv2D": "; ".join(c for x in WINDOWS[:6] + PLANES for c in convolution
         "SwapAxes": "f32[70,5,40] axis1=0 axis2=2; f64[3,70,65] axis1=-1 axis2=1",
         "Fft": "c128[3,1024].; f32[20,96].; c64[11,34]. inverse=true; f64[2,5,12]. axis=0; c128[300,6,2]. axis=1; f64[2,6000].; c64[2,4999].; f32[3,2,40]. axis=1 inverse=true; c128[1,8192]. inverse=true; f32[9,1,22].; f64[1,350].",
         "TopK": "f32[3,200] k=9; i8[4,70] k=64 largest=false; f64[5,40,3] k=40 axis=1; u8[2,300] k=65; u8[2,300] k=17",
-        "ArgMax": LONG, "ArgMin": LONG, "Max": LONG + "; " + SHORT, "Min": LONG + "; " + SHORT,
+        "ArgMax": LONG + "; " + SHORT_PLACES, "ArgMin": LONG + "; " + SHORT_PLACES, "Max": LONG + "; " + SHORT, "Min": LONG + "; " + SHORT,
         **{name: SHORT for name in ("Prod", "Mean", "Var", "Std")}, "Sum": SHORT + "; c64[3,40] axis=1; c64[2,3,77] axis=(0,2); c64[100]",
         **{name: HALVES for name in ("Round", "Floor", "Ceil", "Trunc", "Relu", "Abs", "Sqrt", "IsNan", "Sign")},
         **{name: PAIRS for name in ("Maximum", "Minimum", "Greater", "LessEqual", "Equal", "NotEqual")},

@@ -22,11 +22,12 @@ bool anfi_rows_fit(const group *g) {
 }
 
 bool anfi_rows_arg_fit(const group *g) {
-  return along(g) && g->size == g->extent[g->n - 1] && g->size >= LEAST && g->size <= INT32_MAX &&
+  return along(g) && g->size == g->extent[g->n - 1] && g->size >= SHORT && g->size <= INT32_MAX &&
          g->x->dtype != ANF_BOOL && !g->x->complex;
 }
 
 bool anfi_rows_short(uint64_t n) { return n >= SHORT && n < LEAST; }
+static uint16_t lanes_of(uint64_t n) { return n >= LEAST ? LANES : n >= FEW ? FEW : SHORT; }
 
 /* The type in which a maximum or minimum is compared: f32 for narrow floats. */
 static tdtype compared(const group *g) {
@@ -388,7 +389,7 @@ uint32_t anfi_rows_reduce(group *g, anfi_rows_op op, texpr mean, const char *nam
   texpr known = recall(g, what);
   if (!known && op == ROWS_TOP) known = recall(g, 2 * (int)ROWS_MAX);
   if (known) return anfi_group_state(g, known->dtype, known, name);
-  uint16_t lanes = n >= LEAST ? LANES : n >= FEW ? FEW : SHORT;
+  uint16_t lanes = lanes_of(n);
   uint32_t i = start(g, op, lanes, &acc, name);
   open_outer(g);
   if (n < LEAST) take_short(g, op, row_of(g), n, acc, mean);
@@ -417,6 +418,32 @@ static texpr place_of(group *g, row r, texpr best) {
   return anfi_t_cast(t, ANFI_S64, at);
 }
 
+/* The same of a short row: the least of the places in each lane, and of the lanes. */
+static texpr place_in_short(group *g, row r, texpr best, uint16_t lanes) {
+  anfi_low *L = g->L;
+  tstore *t = L->t;
+  tdtype n = wide(anfi_t_dt(ANF_TIR_s32), lanes);
+  texpr none = all(L, anfi_t_int(t, anfi_t_dt(ANF_TIR_s32), (int64_t)g->size), lanes),
+        at = anfi_low_var(L, n, "at", none);
+  best = all(L, best, lanes);
+  for (uint64_t k = 0; k < g->size; k += lanes) {
+    uint64_t from = k + lanes <= g->size ? k : g->size - lanes, places[FEW];
+    for (uint16_t i = 0; i < lanes; i++) places[i] = from + i;
+    texpr x = part(g, ROWS_MAX, load(L, &r, anfi_ix(L, from), lanes), NULL);
+    x = anfi_low_let(L, x, "x");
+    texpr hit = anfi_t_bin(t, TX_cmp_eq, x, best);
+    if (anfi_t_is_float(x->dtype))
+      hit = anfi_t_bin(t, TX_logic_or, hit, anfi_t_bin(t, TX_cmp_ne, x, x));
+    texpr here = anfi_t_select(t, hit, anfi_t_bits(t, n, lanes, places), none);
+    anfi_low_set(L, at, anfi_t_intrin2(t, TI_min, at, here));
+  }
+  texpr v = at;
+  for (uint32_t k = lanes / 2u; k >= 1; k /= 2)
+    v = anfi_low_let(L, anfi_t_intrin2(t, TI_min, anfi_low_half(L, v, 0), anfi_low_half(L, v, k)),
+                     "h");
+  return anfi_t_cast(t, ANFI_S64, v);
+}
+
 void anfi_rows_arg_before(anfi_low *L, const anfi_view *x, uint32_t mask) {
   uint64_t size = 1;
   for (size_t k = 0; k < x->type->n; k++)
@@ -429,11 +456,15 @@ void anfi_rows_arg(group *g, bool greatest) {
   anfi_rows_op op = greatest ? ROWS_MAX : ROWS_MIN;
   texpr acc;
   row r = row_of(g);
-  uint32_t i = start(g, op, LANES, &acc, "best");
-  take_row(g, op, r, g->size, acc, g->state[i], NULL);
+  bool few = anfi_rows_short(g->size);
+  uint16_t lanes = lanes_of(g->size);
+  uint32_t i = start(g, op, lanes, &acc, "best");
+  if (few) take_short(g, op, r, g->size, acc, NULL);
+  else take_row(g, op, r, g->size, acc, g->state[i], NULL);
   finish(g, op, acc, g->state[i]);
   texpr best = anfi_low_let(L, g->state[i], "best");
-  anfi_group_state(g, ANFI_S64, place_of(g, r, best), "at");
+  texpr at = few ? place_in_short(g, r, best, lanes) : place_of(g, r, best);
+  anfi_group_state(g, ANFI_S64, at, "at");
 }
 
 /* Whole vectors of four times as many floats, which meet twice before they are numbers of double. */
