@@ -65,8 +65,8 @@ texpr anfi_group_least(anfi_low *L, anf_dtype d, bool greatest); // what everyth
 uint32_t anfi_group_sum(group *g);
 uint32_t anfi_group_sum_squares(group *g, uint32_t mean); // GROUP_STATES: around 0
 uint32_t anfi_group_max(group *g);                        // of reals
-texpr anfi_group_exp(const group *g, texpr x);            // of a real: straight code for narrower floats
-uint32_t anfi_group_top(group *g);                        // the same where NaN need not be found
+texpr anfi_group_exp(const group *g, texpr x); // of a real: straight code for narrower floats
+uint32_t anfi_group_top(group *g);             // the same where NaN need not be found
 /* rows.c: the same by vectors, where anfi_rows_fit. Of the type of the elements for extremes; mean
  * NULL: 0. ROWS_TOP: the greatest, NaN left aside. */
 typedef enum anfi_rows_op {
@@ -78,7 +78,8 @@ typedef enum anfi_rows_op {
   ROWS_TOP
 } anfi_rows_op;
 bool anfi_rows_fit(const group *g);
-bool anfi_rows_short(uint64_t n); // of less than two of the longest vectors, and one of the shortest
+bool anfi_rows_short(
+    uint64_t n); // of less than two of the longest vectors, and one of the shortest
 uint32_t anfi_rows_reduce(group *g, anfi_rows_op op, texpr mean, const char *name);
 /* The sums of rows of c64 in memory, whose elements are pairs of lanes, to two states. */
 bool anfi_rows_pairs_fit(const group *g);
