@@ -78,8 +78,7 @@ typedef enum anfi_rows_op {
   ROWS_TOP
 } anfi_rows_op;
 bool anfi_rows_fit(const group *g);
-bool anfi_rows_short(
-    uint64_t n); // of less than two of the longest vectors, and one of the shortest
+bool anfi_rows_short(uint64_t n); // shorter than two of the longest vectors, not than the least
 uint32_t anfi_rows_reduce(group *g, anfi_rows_op op, texpr mean, const char *name);
 /* The sums of rows of c64 in memory, whose elements are pairs of lanes, to two states. */
 bool anfi_rows_pairs_fit(const group *g);

@@ -464,8 +464,8 @@ static uint32_t all_but(const anfi_low_op *q) {
 }
 
 /* What it is computed in. */
-static anf_dtype batch_type(uint8_t d) {
-  return anfi_t_is_half(anfi_low_dt((anf_dtype)d)) ? ANF_F32 : ANF_F64;
+static anf_dtype batch_type(anf_dtype d) {
+  return anfi_t_is_half(anfi_low_dt(d)) ? ANF_F32 : ANF_F64;
 }
 
 /* Views of numbers by channel: mean, root of the variance, scale, bias; or, if `joined`, mean, scale over root,
@@ -482,7 +482,7 @@ static void batch_tables(anfi_low *L, const anfi_low_op *q, bool joined, anfi_vi
   for (size_t k = 0; k < BATCH_TABLES; k++) {
     anfi_view_force(L, q->in[OF[k]]);
     if (joined && k == 1) continue;
-    anf_dtype d = batch_type(q->type->dtype);
+    anf_dtype d = batch_type((anf_dtype)q->type->dtype);
     texpr t = anfi_low_local(L, anfi_lower_elem(d), (uint64_t)dims[axis], "table");
     table[k] = anfi_view_buffer(L, anfi_type_tensor(L->cx, d, rank, dims), t);
   }
