@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Single ops in anfora, PyTorch and JAX: one thread, CPU time of the process, the least of seven rounds.
-peer_ops.py anfora|torch|jax [WORD..]: those whose names hold a word. Where anfora is, PYTHONPATH says."""
+peer_ops.py anfora|torch|jax|onnx [WORD..]: those whose names hold a word; onnx is ONNX Runtime, with the ops that are one node.
+Where anfora is, PYTHONPATH says."""
 import sys
 import tempfile
 import time
@@ -43,6 +44,21 @@ CASES = {
     "product of 2^20, c64": ((COMPLEX.astype(np.complex64),) * 2, "a * b", "a * b"),
     "product of 2^20, c128": ((COMPLEX, COMPLEX), "a * b", "a * b"),
     "sum of 2^20, f16": ((LONG.astype(np.float16),), "N.sum(a)", "a.sum()"),
+    **{f"{name} of 2^20, f16": ((HALF,), ours, torch)
+       for name, ours, torch in [("greater than 0", "a > 0", "a > 0"), ("maximum with 0", "N.maximum(a, 0)", "a.relu()"),
+                                 ("where a > 0", "N.where(a > 0, a, 1)", "torch.where(a > 0, a, 1)"), ("round", "N.round(a)", "a.round()"),
+                                 ("exp", "N.exp(a)", "a.exp()"), ("log", "N.log(a)", "a.log()"), ("sqrt", "N.sqrt(a)", "a.sqrt()")]},
+    "max of columns, f16": ((HALF,), "N.max(a, axis=0)", "a.amax(0)"),
+    "cumulative sum of rows, f16": ((HALF,), "N.cumsum(a, axis=1)", "a.cumsum(1)"),
+    **{f"{name} of rows, {d}": ((x,), f"nn.{name}(a)", f"a.{name}(1)") for name in ("softmax", "log_softmax")
+       for d, x in (("f32", SQUARE), ("f16", HALF))},
+    "softmax of 16384 rows of 32": ((f(16384, 32),), "nn.softmax(a)", "a.softmax(1)"),
+    "softmax of 65536 rows of 10": ((f(65536, 10),), "nn.softmax(a)", "a.softmax(1)"),
+    "softmax over 21 channels": ((f(16, 21, 784),), "nn.softmax(a, axis=1)", "a.softmax(1)"),
+    "sum of 65536 rows of 16": ((f(65536, 16),), "N.sum(a, axis=1)", "a.sum(1)"),
+    "mean of planes of 16 x 2048 x 7": ((f(16, 2048, 7, 7),), "N.mean(a, axis=(2, 3), keepdims=True)", "F.adaptive_avg_pool2d(a, 1)"),
+    "mean of planes of 16 x 2048 x 7, f16": ((f(16, 2048, 7, 7, dtype=np.float16),), "N.mean(a, axis=(2, 3), keepdims=True)", "F.adaptive_avg_pool2d(a, 1)"),
+    "sum of 2^18, c64": ((COMPLEX[:1 << 18].astype(np.complex64),), "N.sum(a)", "a.sum()"),
     "argmax of rows": ((SQUARE,), "N.argmax(a, axis=1)", "a.argmax(1)"),
     "argmin of rows, i32": (((SQUARE * 9).astype(np.int32),), "N.argmin(a, axis=1)", "a.argmin(1)"),
     "max of rows, f16": ((HALF,), "N.max(a, axis=1)", "a.amax(1)"),
@@ -64,6 +80,10 @@ CASES = {
     "max pool 2": ((IMAGES,), "N.max_pool2d(a, kernel=2)", "F.max_pool2d(a, 2)"),
     "max pool 3, stride 2": ((IMAGES,), "N.max_pool2d(a, kernel=3, stride=2, padding=1)", "F.max_pool2d(a, 3, 2, 1)"),
     "mean pool 3, stride 1": ((IMAGES,), "N.avg_pool2d(a, kernel=3, stride=1, padding=1)", "F.avg_pool2d(a, 3, 1, 1)"),
+    **{f"mean pool 3, stride {stride}, {c} x {n} x {n}": ((f(1, c, n, n),), f"N.avg_pool2d(a, kernel=3, stride={stride}, padding=1)", f"F.avg_pool2d(a, 3, {stride}, 1)")
+       for c, n, stride in ((192, 35, 1), (768, 17, 1), (256, 56, 2))},
+    "max pool 2, f16": ((IMAGES.astype(np.float16),), "N.max_pool2d(a, kernel=2)", "F.max_pool2d(a, 2)"),
+    "mean pool 3, stride 1, f16": ((IMAGES.astype(np.float16),), "N.avg_pool2d(a, kernel=3, stride=1, padding=1)", "F.avg_pool2d(a, 3, 1, 1)"),
     "depthwise 3 x 3": ((IMAGES, f(64, 1, 3, 3)), "N.conv2d(a, b, padding=1, groups=64)",
                         "F.conv2d(a, b, padding=1, groups=64)"),
     "depthwise 5 x 5, stride 2": ((IMAGES, f(64, 1, 5, 5)), "N.conv2d(a, b, stride=2, padding=2, groups=64)",
@@ -108,7 +128,7 @@ def least(run):
 def with_anfora():
     import anfora
     with tempfile.NamedTemporaryFile("w", suffix=".py") as file:  # functions are read from their source
-        file.write("import anfora.numpy as N\n")
+        file.write("import anfora.nn as nn\nimport anfora.numpy as N\n")
         for k, (args, text, _) in enumerate(CASES.values()):
             file.write(f"def f{k}({', '.join('abc'[:len(args)])}):\n    return {text}\n")
         file.flush()
@@ -156,14 +176,43 @@ def with_jax():
     import jax
     jax.config.update("jax_enable_x64", True)
     for name, (args, text, _) in CASES.items():
-        function = jax.jit(eval(f"lambda {', '.join('abc'[:len(args)])}: {text}", {"N": JaxNames(jax)}))  # pylint: disable=eval-used
+        function = jax.jit(eval(f"lambda {', '.join('abc'[:len(args)])}: {text}", {"N": JaxNames(jax), "nn": jax.nn}))  # pylint: disable=eval-used
         given = tuple(map(jax.numpy.asarray, args))
         yield name, lambda function=function, given=given: function(*given).block_until_ready()
 
 
+POOL = {"kernel_shape": [3, 3], "pads": [1] * 4, "count_include_pad": 1}
+# cases that are one node of ONNX; axes of reductions are an operand
+NODES = {**{f"{op} of rows, {d}": (name, {"axis": 1}) for op, name in (("softmax", "Softmax"), ("log_softmax", "LogSoftmax")) for d in ("f32", "f16")},
+         **{f"softmax of {n}": ("Softmax", {"axis": 1}) for n in ("16384 rows of 32", "65536 rows of 10")},
+         "softmax over 21 channels": ("Softmax", {"axis": 1}),
+         **{f"{name.lower()} of 2^20, f16": (name, {}) for name in ("Round", "Exp", "Log", "Sqrt")}, "maximum with 0 of 2^20, f16": ("Relu", {}),
+         "max of columns, f16": ("ReduceMax", {"axes": [0]}), "max of rows, f16": ("ReduceMax", {"axes": [1]}), "sum of 65536 rows of 16": ("ReduceSum", {"axes": [1]}),
+         **{f"mean of planes of 16 x 2048 x 7{d}": ("GlobalAveragePool", {}) for d in ("", ", f16")},
+         **{f"mean pool 3, stride {s}, {n}": ("AveragePool", POOL | {"strides": [s, s]}) for s, n in ((1, "192 x 35 x 35"), (1, "768 x 17 x 17"), (2, "256 x 56 x 56"))},
+         "mean pool 3, stride 1": ("AveragePool", POOL), "mean pool 3, stride 1, f16": ("AveragePool", POOL),
+         **{f"max pool 2{d}": ("MaxPool", {"kernel_shape": [2, 2], "strides": [2, 2]}) for d in ("", ", f16")}}
+
+
+def with_onnx():
+    import onnxruntime
+    from onnx import helper, numpy_helper
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    for case, (op, attrs) in NODES.items():
+        x = CASES[case][0][0]
+        t = helper.np_dtype_to_tensor_dtype(x.dtype)
+        axes = [numpy_helper.from_array(np.array(attrs["axes"]), "axes")] if "axes" in attrs else []
+        node = helper.make_node(op, ["x"] + ["axes"] * len(axes), ["y"], **{k: v for k, v in attrs.items() if k != "axes"})
+        graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", t, x.shape)], [helper.make_tensor_value_info("y", t, None)], axes)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+        yield case, lambda session=session, x=x: session.run(None, {"x": x})
+
+
 def main():
     who, words = sys.argv[1], sys.argv[2:]
-    for name, run in {"anfora": with_anfora, "torch": with_torch, "jax": with_jax}[who]():
+    for name, run in {"anfora": with_anfora, "torch": with_torch, "jax": with_jax, "onnx": with_onnx}[who]():
         if not words or any(w in name for w in words):
             print(f"{who}\t{name}\t{least(run):.0f} us", flush=True)
 

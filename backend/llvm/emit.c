@@ -79,36 +79,77 @@ lplan anfi_ll_plan(const anf_jit_engine *e, const anfi_jit_lowered *l) {
   return plan_of(f.n > ANFI_T_MANY ? ANF_JIT_O0 : ANF_JIT_O1);
 }
 
-/* Floats of 16 bits, or vectors of them, as integers; NULL for other types. */
-static LLVMTypeRef integers_of(LLVMContextRef c, LLVMTypeRef t) {
-  bool vector = ll.GetTypeKind(t) == LLVMVectorTypeKind;
-  LLVMTypeKind k = ll.GetTypeKind(vector ? ll.GetElementType(t) : t);
-  if (k != LLVMHalfTypeKind && k != LLVMBFloatTypeKind) return NULL;
-  LLVMTypeRef i = ll.IntTypeInContext(c, 16);
-  return vector ? ll.VectorType(i, ll.GetVectorSize(t)) : i;
+/* The type with other elements. */
+static LLVMTypeRef with_elements(LLVMTypeRef t, LLVMTypeRef element) {
+  return ll.GetTypeKind(t) == LLVMVectorTypeKind ? ll.VectorType(element, ll.GetVectorSize(t))
+                                                 : element;
+}
+
+static LLVMTypeKind element_kind(LLVMTypeRef t) {
+  return ll.GetTypeKind(ll.GetTypeKind(t) == LLVMVectorTypeKind ? ll.GetElementType(t) : t);
+}
+
+static void replace(LLVMValueRef old, LLVMValueRef by) {
+  ll.ReplaceAllUsesWith(old, by);
+  ll.InstructionEraseFromParent(old);
 }
 
 /* select c, half x, half y   ->   bitcast (select c, (bitcast x), (bitcast y))
  * Of a comparison and a select of halves LLVM makes a maximum, and calls fmaxf for it. */
 static void select_halves(LLVMContextRef c, LLVMBuilderRef b, LLVMValueRef select) {
-  LLVMTypeRef t = ll.TypeOf(select), i = integers_of(c, t);
-  if (!i) return;
+  LLVMTypeRef t = ll.TypeOf(select), i = with_elements(t, ll.IntTypeInContext(c, 16));
+  LLVMTypeKind k = element_kind(t);
+  if (k != LLVMHalfTypeKind && k != LLVMBFloatTypeKind) return;
   ll.PositionBuilderBefore(b, select);
   LLVMValueRef x = ll.BuildBitCast(b, ll.GetOperand(select, 1), i, "");
   LLVMValueRef y = ll.BuildBitCast(b, ll.GetOperand(select, 2), i, "");
   LLVMValueRef chosen = ll.BuildSelect(b, ll.GetOperand(select, 0), x, y, "");
-  ll.ReplaceAllUsesWith(select, ll.BuildBitCast(b, chosen, t, ""));
-  ll.InstructionEraseFromParent(select);
+  replace(select, ll.BuildBitCast(b, chosen, t, ""));
 }
 
-static void keep_selects(LLVMModuleRef m) {
+/* Operand i of an instruction before which `b` stands, widened to float. */
+static LLVMValueRef wide_operand(LLVMContextRef c, LLVMBuilderRef b, LLVMValueRef of, unsigned i) {
+  LLVMValueRef v = ll.GetOperand(of, i);
+  return ll.BuildFPExt(b, v, with_elements(ll.TypeOf(v), ll.FloatTypeInContext(c)), "");
+}
+
+/* fcmp half x, y   ->   fcmp (fpext x), (fpext y)
+ * Comparisons in float were made such ones, which are compiled lane by lane. */
+static void compare_halves(LLVMContextRef c, LLVMBuilderRef b, LLVMValueRef cmp) {
+  if (element_kind(ll.TypeOf(ll.GetOperand(cmp, 0))) != LLVMHalfTypeKind) return;
+  ll.PositionBuilderBefore(b, cmp);
+  LLVMValueRef x = wide_operand(c, b, cmp, 0), y = wide_operand(c, b, cmp, 1);
+  replace(cmp, ll.BuildFCmp(b, ll.GetFCmpPredicate(cmp), x, y, ""));
+}
+
+/* rint(half x)   ->   fptrunc (rint(fpext x)), for the same reason. */
+static void round_halves(LLVMModuleRef m, LLVMBuilderRef b, LLVMValueRef call) {
+  static const char *const names[] = {"llvm.rint", "llvm.floor", "llvm.ceil", "llvm.trunc"};
+  LLVMContextRef c = ll.GetModuleContext(m);
+  LLVMTypeRef t = ll.TypeOf(call), w = with_elements(t, ll.FloatTypeInContext(c));
+  if (element_kind(t) != LLVMHalfTypeKind) return;
+  unsigned id = ll.GetIntrinsicID(ll.GetCalledValue(call));
+  for (size_t k = 0; id && k < ANFI_LEN(names); k++) {
+    if (id != ll.LookupIntrinsicID(names[k], strlen(names[k]))) continue;
+    ll.PositionBuilderBefore(b, call);
+    LLVMValueRef x = wide_operand(c, b, call, 0), f = ll.GetIntrinsicDeclaration(m, id, &w, 1);
+    LLVMValueRef r = ll.BuildCall2(b, ll.IntrinsicGetType(c, id, &w, 1), f, &x, 1, "");
+    replace(call, ll.BuildFPTrunc(b, r, t, ""));
+    return;
+  }
+}
+
+static void lower_halves(LLVMModuleRef m) {
   LLVMContextRef c = ll.GetModuleContext(m);
   LLVMBuilderRef b = ll.CreateBuilderInContext(c);
   for (LLVMValueRef f = ll.GetFirstFunction(m); f; f = ll.GetNextFunction(f))
     for (LLVMBasicBlockRef at = ll.GetFirstBasicBlock(f); at; at = ll.GetNextBasicBlock(at))
       for (LLVMValueRef i = ll.GetFirstInstruction(at), next; i; i = next) {
         next = ll.GetNextInstruction(i);
-        if (ll.GetInstructionOpcode(i) == LLVMSelect) select_halves(c, b, i);
+        LLVMOpcode op = ll.GetInstructionOpcode(i);
+        if (op == LLVMSelect) select_halves(c, b, i);
+        else if (op == LLVMFCmp) compare_halves(c, b, i);
+        else if (op == LLVMCall) round_halves(m, b, i);
       }
   ll.DisposeBuilder(b);
 }
@@ -117,6 +158,6 @@ LLVMErrorRef anfi_ll_passes(LLVMModuleRef m, LLVMTargetMachineRef tm, const char
   LLVMPassBuilderOptionsRef opts = ll.CreatePassBuilderOptions();
   LLVMErrorRef err = passes ? ll.RunPasses(m, passes, tm, opts) : NULL;
   ll.DisposePassBuilderOptions(opts);
-  if (!err) keep_selects(m);
+  if (!err) lower_halves(m);
   return err;
 }

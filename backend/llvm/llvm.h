@@ -98,6 +98,7 @@ typedef struct lgen {
   bool checked;                // has the stack been checked on every path to here?
   uint32_t line, col;          // of the current statement
   uint64_t floats;             // counted: operations on single floats
+  uint64_t halves;             // counted: conversions of single f16
   double turns;                // of the loops in the body of the loop that is made
 } lgen;
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Builds the LLVM module of a lowered module, or of a group of its functions (split.c).
  *   func f(x: s32): s32 { .. }   ->   define internal i32 @f.body(ptr, i32) and define void @f_0wrapper(ptr, ptr, ptr) */
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "backend/kernel/kernel.h"
 #include "backend/llvm/llvm.h"
 
@@ -44,6 +47,14 @@ static bool sound(anf_ctx *cx, LLVMModuleRef m) {
   return !bad;
 }
 
+/* Remarks on loops that did not become vectors are for nobody; an error ends the program, as LLVM's own handler does. */
+static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
+  (void)user;
+  if (ll.GetDiagInfoSeverity(info) != LLVMDSError) return;
+  fprintf(stderr, "anfora: LLVM: %s\n", ll.GetDiagInfoDescription(info));
+  abort();
+}
+
 lmodule *anfi_ll_module(anf_ctx *cx, const anf_jit_engine *e, const anfi_jit_lowered *l,
                         LLVMTargetMachineRef tm, const lsplit *split, uint32_t group) {
   lmodule *lm = ANFI_NEW(anfi_scratch(cx), lmodule);
@@ -51,6 +62,7 @@ lmodule *anfi_ll_module(anf_ctx *cx, const anf_jit_engine *e, const anfi_jit_low
   anfi_defer(cx, ANFI_ALWAYS, dispose, lm);
   lm->g = g;
   lm->c = g->c = ll.ContextCreate();
+  ll.ContextSetDiagnosticHandler(g->c, on_diagnostic, NULL);
   lm->m = g->m = ll.ModuleCreateWithNameInContext(l->m->t->file ? l->m->t->file : "anfora", g->c);
   lm->b = g->b = ll.CreateBuilderInContext(g->c);
   lm->eb = g->eb = ll.CreateBuilderInContext(g->c);

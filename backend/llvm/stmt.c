@@ -111,11 +111,14 @@ static LLVMMetadataRef property(lgen *g, const char *key, const uint64_t *value)
  * makes, as each copy of an inner loop becomes vectors, a remainder and a rest. But where a turn is a long
  * chain of arithmetic, vectors of several turns are computed side by side, for a processor does not look
  * far enough ahead to find the next turn's. `back` is the jump to the start. */
-static void shape_loop(lgen *g, LLVMValueRef back, uint64_t side_by_side) {
-  LLVMMetadataRef self = ll.TemporaryMDNode(g->c, NULL, 0), // a loop's node has itself first
-      in[3] = {self, property(g, "llvm.loop.unroll.disable", NULL),
-               property(g, "llvm.loop.interleave.count", &side_by_side)},
-                  node = ll.MDNodeInContext2(g->c, in, side_by_side > 1 ? 3 : 2);
+static void shape_loop(lgen *g, LLVMValueRef back, uint64_t side_by_side, uint64_t lanes) {
+  LLVMMetadataRef self = ll.TemporaryMDNode(g->c, NULL, 0),
+                  in[4] = {self}; // a loop's node has itself first
+  size_t n = 1;
+  in[n++] = property(g, "llvm.loop.unroll.disable", NULL);
+  if (side_by_side > 1) in[n++] = property(g, "llvm.loop.interleave.count", &side_by_side);
+  if (lanes) in[n++] = property(g, "llvm.loop.vectorize.width", &lanes);
+  LLVMMetadataRef node = ll.MDNodeInContext2(g->c, in, n);
   ll.MetadataReplaceAllUsesWith(self, node);
   ll.SetMetadata(back, ll.GetMDKindIDInContext(g->c, "llvm.loop", 9),
                  ll.MetadataAsValue(g->c, node));
@@ -123,6 +126,13 @@ static void shape_loop(lgen *g, LLVMValueRef back, uint64_t side_by_side) {
 
 /* Of a turn of so many operations on floats; the longest need the registers for themselves. */
 static uint64_t vectors_at_once(uint64_t floats) { return floats < 12 ? 1 : floats <= 80 ? 4 : 2; }
+
+/* LLVM takes conversions of f16 for costlier than they are and makes vectors of four: the lanes of a whole vector of floats.
+ * 0: its choice. */
+static uint64_t lanes_of_halves(const lgen *g, uint64_t halves, int64_t turns) {
+  int64_t lanes = g->wide ? 16 : 8;
+  return halves && turns >= 2 * lanes ? (uint64_t)lanes : 0;
+}
 
 /* How many turns a loop has, if that is known; else INT64_MAX. */
 static int64_t turns_of(tstmt s) {
@@ -158,11 +168,12 @@ static void for_loop(lgen *g, tstmt s) {
   anfi_ll_block(g, head);
   LLVMValueRef i = ll.BuildPhi(g->b, t, v->u.name->s);
   anfi_ll_begin_var(g, v, t, i);
-  uint64_t floats = g->floats;
+  uint64_t floats = g->floats, halves = g->halves;
   double beside = g->turns;
   g->turns = 0;
   anfi_ll_stmt(g, s->s[0]);
   floats = g->turns > 0 ? 0 : g->floats - floats; // of a loop with none inside
+  halves = g->turns > 0 ? 0 : g->halves - halves;
   ll.BuildCondBr(g->b, ll.BuildICmp(g->b, LLVMIntEQ, i, last, ""), end, more);
   anfi_ll_block(g, more);
   LLVMValueRef next = is_signed ? ll.BuildNSWAdd(g->b, i, st, "") : ll.BuildNUWAdd(g->b, i, st, "");
@@ -170,7 +181,8 @@ static void for_loop(lgen *g, tstmt s) {
   int64_t turns = turns_of(s);
   double nest = fmax((double)turns, 1) * fmax(g->turns, 1);
   if (turns > FEW_TURNS || (g->turns > 0 && nest > NEST_TURNS))
-    shape_loop(g, back, turns < MANY_TURNS ? 1 : vectors_at_once(floats));
+    shape_loop(g, back, turns < MANY_TURNS ? 1 : vectors_at_once(floats),
+               lanes_of_halves(g, halves, turns));
   g->turns = beside + nest;
   ll.AddIncoming(i, &b, &pre, 1);
   ll.AddIncoming(i, &next, &more, 1);

@@ -142,6 +142,7 @@ static LLVMValueRef bf16_to_f32(lgen *g, LLVMValueRef v, uint32_t n) {
 
 static LLVMValueRef f16_to_f32(lgen *g, LLVMValueRef v, uint32_t n) {
   if (!g->f16c) return anfi_ll_each_lane(g, "anf_rt_f16_to_f32", g->f32, g->i16, n, 1, &v);
+  g->halves += n == 1;
   LLVMTypeRef half = anfi_ll_vector_of(ll.HalfTypeInContext(g->c), n);
   return ll.BuildFPExt(g->b, ll.BuildBitCast(g->b, v, half, ""), anfi_ll_vector_of(g->f32, n), "");
 }
@@ -158,17 +159,33 @@ static LLVMValueRef f32_to_bf16(lgen *g, LLVMValueRef v, uint32_t n) {
   return ll.BuildTrunc(g->b, r, small, "");
 }
 
+/* Rounded to odd, from which a half is rounded as if from f64: towards zero, with the last bit set if that is not exact. */
+static LLVMValueRef f64_to_odd_f32(lgen *g, LLVMValueRef v, uint32_t n) {
+  LLVMTypeRef f32 = anfi_ll_vector_of(g->f32, n), f64 = ll.TypeOf(v),
+              t = anfi_ll_vector_of(g->i32, n);
+  LLVMValueRef near = ll.BuildFPTrunc(g->b, v, f32, ""), back = ll.BuildFPExt(g->b, near, f64, "");
+  LLVMValueRef above =
+                   ll.BuildFCmp(g->b, LLVMRealOGT, anfi_ll_intrinsic(g, "llvm.fabs", f64, 1, &back),
+                                anfi_ll_intrinsic(g, "llvm.fabs", f64, 1, &v), ""),
+               other = ll.BuildFCmp(g->b, LLVMRealONE, back, v, "");
+  LLVMValueRef bits = ll.BuildBitCast(g->b, near, t, "");
+  bits = ll.BuildSub(g->b, bits, ll.BuildZExt(g->b, above, t, ""), "");
+  bits = ll.BuildOr(g->b, bits, ll.BuildZExt(g->b, other, t, ""), "");
+  return ll.BuildBitCast(g->b, bits, f32, "");
+}
+
 static LLVMValueRef to_half(lgen *g, tdtype to, tdtype from, LLVMValueRef v) {
   uint32_t n = anfi_t_total(to);
   bool bf16 = to.elem == ANF_TIR_bf16, f32 = from.elem == ANF_TIR_f32;
-  if (f32 && bf16) return f32_to_bf16(g, v, n);
-  if (f32 && g->f16c) {
-    LLVMTypeRef half = anfi_ll_vector_of(ll.HalfTypeInContext(g->c), n);
-    return ll.BuildBitCast(g->b, ll.BuildFPTrunc(g->b, v, half, ""), anfi_ll_type(g, to), "");
+  if (!bf16 && !g->f16c) {
+    if (f32) v = ll.BuildFPExt(g->b, v, anfi_ll_vector_of(g->f64, n), "");
+    return anfi_ll_each_lane(g, "anf_rt_f64_to_f16", g->i16, g->f64, n, 1, &v);
   }
-  if (f32) v = ll.BuildFPExt(g->b, v, anfi_ll_vector_of(g->f64, n), "");
-  return anfi_ll_each_lane(g, bf16 ? "anf_rt_f64_to_bf16" : "anf_rt_f64_to_f16", g->i16, g->f64, n,
-                           1, &v);
+  if (!f32) v = f64_to_odd_f32(g, v, n);
+  if (bf16) return f32_to_bf16(g, v, n);
+  LLVMTypeRef half = anfi_ll_vector_of(ll.HalfTypeInContext(g->c), n);
+  g->halves += n == 1;
+  return ll.BuildBitCast(g->b, ll.BuildFPTrunc(g->b, v, half, ""), anfi_ll_type(g, to), "");
 }
 
 /* f16 and bf16 widened to f32; `d` follows */

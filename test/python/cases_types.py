@@ -154,3 +154,19 @@ def test_truth_values_beside_numbers_are_integers():
         assert got.dtype == np.float32 and np.array_equal(got, np.asarray(f(half), np.float32))
     assert anfora.jit(lambda y: (y > 0) * 2.0)(half).dtype == "f64"
     assert anfora.jit(lambda y: np.sum([float(v) for v in y]) * y)(half).dtype == "f64"
+
+
+def test_f64_is_rounded_once_to_halves():
+    """At every midpoint of two neighbours, and a bit to either side of it, where rounding by way of f32 goes wrong."""
+    for name, last, shift in (("float16", 0x7c00, 0), ("bfloat16", 0x7f80, 16)):
+        bits = np.arange(last, dtype=np.uint32)
+        value = (bits << shift).view(np.float32) if shift else bits.astype(np.uint16).view(np.float16)
+        value = np.append(value.astype(np.float64), 65536.0 if name == "float16" else 2.0 ** 128)  # the step after the greatest
+        middle = (value[:-1] + value[1:]) / 2
+        given = np.concatenate([np.nextafter(middle, 0), middle, np.nextafter(middle, np.inf), [np.inf, 0.0, 1e-300, 1e300]])
+        want = np.concatenate([bits, bits + (bits & 1), bits + 1, [last, 0, 0, last]]).astype(np.uint16)
+        for sign in (1.0, -1.0):
+            got = np.frombuffer(anfora.jit(lambda x: x.astype(name))(given * sign).tobytes(), np.uint16)
+            wrong = np.flatnonzero(got != (want | (0x8000 if sign < 0 else 0)))
+            assert not len(wrong), (name, given[wrong[0]] * sign, hex(got[wrong[0]]), hex(want[wrong[0]]))
+    assert np.isnan(np.asarray(anfora.jit(lambda x: x.astype("float16"))(np.full(40, np.nan)))).all()

@@ -243,6 +243,23 @@ uint32_t anfi_group_max(group *g) {
   return s;
 }
 
+texpr anfi_group_exp(const group *g, texpr x) {
+  const char *straight = anfi_low_math_name(TI_exp, g->real);
+  x = anfi_low_atom(g->L, x);
+  if (anfi_dtype_is_float(g->x->dtype) && g->x->dtype != ANF_F64)
+    return anfi_low_help(g->L, straight, g->real, 1, &x);
+  return anfi_t_intrin(g->L->t, TI_exp, g->real, 1, &x, (tattrs){0});
+}
+
+anfi_view *anfi_group_floats(anfi_low *L, const anfi_low_op *q, anfi_view *x) {
+  if (!anfi_t_is_half(anfi_low_dt(x->dtype))) return x;
+  anfi_low_op cast = {.op = ANF_OP_Cast, .loc = q->loc, .n = 1, .in = &x};
+  anfi_view *f;
+  cast.type = anfi_type_tensor(L->cx, ANF_F32, x->type->n, x->type->dims);
+  anfi_lower_cast(L, &cast, &f);
+  return f;
+}
+
 anfi_view *anfi_group_whole(anfi_low *L, const anfi_low_op *q, size_t i) {
   if (anfi_view_is_lazy(q->in[i])) anfi_view_force(L, q->in[i]);
   return q->in[i];

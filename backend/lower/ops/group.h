@@ -65,7 +65,8 @@ texpr anfi_group_least(anfi_low *L, anf_dtype d, bool greatest); // what everyth
 uint32_t anfi_group_sum(group *g);
 uint32_t anfi_group_sum_squares(group *g, uint32_t mean); // GROUP_STATES: around 0
 uint32_t anfi_group_max(group *g);                        // of reals
-uint32_t anfi_group_top(group *g);                        // the same where NaN need not be found
+texpr anfi_group_exp(const group *g, texpr x); // of a real: straight code for narrower floats
+uint32_t anfi_group_top(group *g);             // the same where NaN need not be found
 /* rows.c: the same by vectors, where anfi_rows_fit. Of the type of the elements for extremes; mean
  * NULL: 0. ROWS_TOP: the greatest, NaN left aside. */
 typedef enum anfi_rows_op {
@@ -77,7 +78,11 @@ typedef enum anfi_rows_op {
   ROWS_TOP
 } anfi_rows_op;
 bool anfi_rows_fit(const group *g);
+bool anfi_rows_short(uint64_t n); // shorter than two of the longest vectors, not than the least
 uint32_t anfi_rows_reduce(group *g, anfi_rows_op op, texpr mean, const char *name);
+/* The sums of rows of c64 in memory, whose elements are pairs of lanes, to two states. */
+bool anfi_rows_pairs_fit(const group *g);
+void anfi_rows_sum_pairs(group *g, uint32_t re, uint32_t im);
 /* Two states: the greatest or least of the group and, as s64, its first place; where arg_fit. */
 bool anfi_rows_arg_fit(const group *g);
 void anfi_rows_arg(group *g, bool greatest);
@@ -93,5 +98,7 @@ uint32_t anfi_rows_sum_positive(group *g, texpr array);
 bool anfi_rows_sum_exp(group *g, uint32_t top);
 anfi_view *anfi_group_whole(anfi_low *L, const anfi_low_op *q,
                             size_t i); // input i, to be read twice
+/* The same with f16 and bf16 as f32, which are the same numbers. */
+anfi_view *anfi_group_floats(anfi_low *L, const anfi_low_op *q, anfi_view *x);
 
 #endif

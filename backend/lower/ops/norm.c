@@ -7,6 +7,11 @@
 static texpr math(const group *g, tintrin f, texpr x) {
   return anfi_t_intrin(g->L->t, f, x->dtype, 1, &x, (tattrs){0});
 }
+
+/* Input i, to be read in passes, in f32 at least. */
+static anfi_view *operand(anfi_low *L, const anfi_low_op *q, size_t i) {
+  return anfi_group_floats(L, q, anfi_group_whole(L, q, i));
+}
 static texpr real(const group *g, double v) { return anfi_low_const(g->L, g->real, v); }
 static texpr bin(const group *g, tkind k, texpr a, texpr b) { return anfi_t_bin(g->L->t, k, a, b); }
 
@@ -30,12 +35,94 @@ static bool start(anfi_low *L, const anfi_low_op *q, anfi_view **out, texpr *to)
 
 /* ---- softmax ---- */
 
+/* x - m of a row of f32: m is of two f32, of which the first is mostly subtracted without error. */
+static texpr less(const group *g, texpr x, texpr m) {
+  tstore *t = g->L->t;
+  texpr high = anfi_low_atom(g->L, anfi_t_cast(t, x->dtype, m));
+  texpr low = anfi_t_cast(t, x->dtype, bin(g, TX_sub, m, anfi_t_cast(t, g->real, high)));
+  return bin(g, TX_sub, bin(g, TX_sub, x, high), anfi_low_atom(g->L, low));
+}
+
 /* The array of a group has its elements in the order of the pass. */
 static texpr in_array(const group *g) {
   anfi_pt p = {0};
   for (uint32_t k = 0; k < g->n; k++)
     if (g->inside[k] || k >= g->side) anfi_pt_push(&p, g->at[k], g->extent[k]);
   return anfi_pt_linear(g->L, &p);
+}
+
+/* A loop over rows of n elements; their differences to the greatest go to e. */
+static void less_than_top(group *g, texpr first, texpr rows, texpr e) {
+  anfi_low *L = g->L;
+  anfi_loop r, k;
+  anfi_low_loop_range(L, &r, anfi_ix(L, 0), rows, 1, "r");
+  g->at[0] = anfi_low_atom(L, anfi_ix_add(L, first, r.var));
+  texpr top = g->state[anfi_rows_reduce(g, ROWS_TOP, NULL, "top")];
+  top = anfi_low_let(L, anfi_t_cast(L->t, anfi_t_dt(ANF_TIR_f32), top), "m");
+  anfi_low_loop(L, &k, g->size, "k");
+  g->at[1] = k.var;
+  texpr at = anfi_ix_add(L, anfi_ix_mulc(L, r.var, g->size), k.var);
+  texpr d = anfi_t_sub(L->t, anfi_group_x(g).re, top);
+  anfi_low_put(L, e, at, (anfi_elem){d, NULL}, false);
+  anfi_low_loop_end(L, &k);
+  anfi_low_loop_end(L, &r);
+}
+
+/* Of rows of exponentials e each part of its sum. */
+static void parts_of_sums(group *g, texpr first, texpr rows, texpr e, texpr to) {
+  anfi_low *L = g->L;
+  anfi_loop r, k;
+  anfi_low_loop_range(L, &r, anfi_ix(L, 0), rows, 1, "r");
+  g->at[0] = r.var;
+  texpr sum = g->state[anfi_rows_reduce(g, ROWS_SUM, NULL, "sum")];
+  texpr part = anfi_t_cast(L->t, anfi_t_dt(ANF_TIR_f32), bin(g, TX_div, real(g, 1), sum));
+  part = anfi_low_let(L, part, "part");
+  anfi_low_loop(L, &k, g->size, "k");
+  texpr at = anfi_ix_add(L, anfi_ix_mulc(L, r.var, g->size), k.var);
+  texpr y = bin(g, TX_mul, anfi_low_load(L, e, at), part);
+  put(g, to, anfi_ix_add(L, anfi_ix_mulc(L, first, g->size), at), y, g->q->type);
+  anfi_low_loop_end(L, &k);
+  anfi_low_loop_end(L, &r);
+}
+
+/* Short rows of f32, some at a time, so that exponentials are computed by whole vectors. */
+static void softmax_short(anfi_low *L, const anfi_low_op *q, const anfi_view *x, uint64_t n,
+                          texpr to) {
+  enum { ELEMENTS = 1024 };
+  uint64_t all = x->n / n, most = ELEMENTS / n < all ? ELEMENTS / n : all;
+  tdtype f = anfi_t_dt(ANF_TIR_f32);
+  anfi_loop b, i;
+  anfi_low_loop(L, &b, (all + most - 1) / most, "block");
+  b.parallel = L->o.parallel && !L->in_parallel && x->n >= ANFI_PARALLEL_WORK;
+  texpr first = anfi_low_atom(L, anfi_ix_mulc(L, b.var, most)), rows = anfi_ix(L, most);
+  if (all % most)
+    rows = anfi_low_atom(
+        L, anfi_t_intrin2(L->t, TI_min, rows, anfi_t_sub(L->t, anfi_ix(L, all), first)));
+  texpr e = anfi_low_local(L, ANF_TIR_f32, most * n, "e");
+  int64_t dims[2] = {(int64_t)most, (int64_t)n};
+  group g = {.L = L, .q = q, .x = x, .size = n, .count = all, .n = 2, .extent = {all, n}};
+  g.inside[1] = true;
+  g.side = 2;
+  g.width = 1;
+  g.real = ANFI_F64;
+  group of = g;
+  of.x = anfi_view_buffer(L, anfi_type_tensor(L->cx, ANF_F32, 2, dims), e);
+  of.extent[0] = most;
+  less_than_top(&g, first, rows, e);
+  anfi_low_loop_range(L, &i, anfi_ix(L, 0), anfi_low_atom(L, anfi_ix_mulc(L, rows, n)), 1, "i");
+  texpr d = anfi_low_load(L, e, i.var), y = anfi_low_help(L, "anf_exp32_fall", f, 1, &d);
+  anfi_low_put(L, e, i.var, (anfi_elem){y, NULL}, false);
+  anfi_low_loop_end(L, &i);
+  parts_of_sums(&of, first, rows, e, to);
+  anfi_low_loop_end(L, &b);
+}
+
+/* The length of rows along the last axis, if they are several short ones of f32; else 0. */
+static uint64_t short_rows(const anfi_view *x, uint32_t mask) {
+  size_t rank = x->type->n;
+  uint64_t n = rank ? (uint64_t)x->type->dims[rank - 1] : 0;
+  bool last = rank && mask == UINT32_C(1) << (rank - 1);
+  return last && x->dtype == ANF_F32 && anfi_rows_short(n) && x->n > n ? n : 0;
 }
 
 /* The group is a row of f32. */
@@ -51,14 +138,41 @@ static void softmax_row(group *g, texpr to) {
   anfi_group_end(g);
 }
 
+/* The groups are of f32, side by side. */
+static void softmax_beside(group *g, texpr to) {
+  anfi_low *L = g->L;
+  tdtype f = anfi_t_dt(ANF_TIR_f32);
+  texpr e = anfi_low_local(L, ANF_TIR_f32, g->size * g->width, "e");
+  uint32_t top = anfi_group_max(g), sum = anfi_group_state(g, g->real, real(g, 0), "sum");
+  anfi_group_begin(g);
+  texpr m = anfi_t_cast(L->t, f, anfi_group_get(g, top));
+  texpr x = anfi_low_atom(L, anfi_t_sub(L->t, anfi_group_x(g).re, m));
+  texpr y = anfi_low_let(L, anfi_low_help(L, "anf_exp32_fall", f, 1, &x), "y");
+  anfi_low_put(L, e, in_array(g), (anfi_elem){y, NULL}, false);
+  texpr s = anfi_group_get(g, sum);
+  anfi_group_set(g, sum, bin(g, TX_add, s, anfi_t_cast(L->t, g->real, y)));
+  anfi_group_end(g);
+  DERIVE(g, part, "part", bin(g, TX_div, real(g, 1), anfi_group_get(g, sum)));
+  anfi_group_begin(g);
+  texpr p = anfi_t_cast(L->t, f, anfi_group_get(g, part));
+  put(g, to, anfi_group_linear(g), bin(g, TX_mul, anfi_low_load(L, e, in_array(g)), p), g->q->type);
+  anfi_group_end(g);
+}
+
 bool anfi_lower_softmax(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   texpr to;
   group g = {0};
   if (!start(L, q, out, &to)) return true;
-  const anfi_view *x = anfi_group_whole(L, q, 0);
+  const anfi_view *x = operand(L, q, 0);
+  uint64_t n = short_rows(x, anfi_axes_mask(q->attr[0], q->type->n));
+  if (n) {
+    softmax_short(L, q, x, n, to);
+    return true;
+  }
   anfi_group_open(&g, L, q, x, anfi_axes_mask(q->attr[0], q->type->n));
-  if (anfi_rows_one(&g)) {
-    softmax_row(&g, to);
+  if (anfi_rows_one(&g) || (x->dtype == ANF_F32 && g.side < g.n)) {
+    if (g.side < g.n) softmax_beside(&g, to);
+    else softmax_row(&g, to);
     anfi_group_close(&g);
     return true;
   }
@@ -66,7 +180,7 @@ bool anfi_lower_softmax(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   uint32_t top = anfi_group_max(&g), sum = anfi_group_state(&g, g.real, real(&g, 0), "sum");
   anfi_group_begin(&g);
   texpr y = anfi_low_atom(
-      L, math(&g, TI_exp, bin(&g, TX_sub, anfi_group_real(&g), anfi_group_get(&g, top))));
+      L, anfi_group_exp(&g, bin(&g, TX_sub, anfi_group_real(&g), anfi_group_get(&g, top))));
   anfi_low_put(L, e, in_array(&g), (anfi_elem){y, NULL}, false);
   anfi_group_set(&g, sum, bin(&g, TX_add, anfi_group_get(&g, sum), y));
   anfi_group_end(&g);
@@ -85,7 +199,7 @@ static uint32_t log_sum(group *g) {
   else {
     sum = anfi_group_state(g, g->real, real(g, 0), "sum");
     anfi_group_begin(g);
-    texpr y = math(g, TI_exp, bin(g, TX_sub, anfi_group_real(g), anfi_group_get(g, top)));
+    texpr y = anfi_group_exp(g, bin(g, TX_sub, anfi_group_real(g), anfi_group_get(g, top)));
     anfi_group_set(g, sum, bin(g, TX_add, anfi_group_get(g, sum), y));
     anfi_group_end(g);
   }
@@ -104,11 +218,13 @@ bool anfi_lower_log_softmax(anfi_low *L, const anfi_low_op *q, anfi_view **out) 
   texpr to;
   group g = {0};
   if (!start(L, q, out, &to)) return true;
-  anfi_group_open(&g, L, q, anfi_group_whole(L, q, 0), anfi_axes_mask(q->attr[0], q->type->n));
+  anfi_group_open(&g, L, q, operand(L, q, 0), anfi_axes_mask(q->attr[0], q->type->n));
   uint32_t l = log_sum(&g);
   anfi_group_begin(&g);
-  put(&g, to, anfi_group_linear(&g), bin(&g, TX_sub, anfi_group_real(&g), anfi_group_get(&g, l)),
-      q->type);
+  texpr log = anfi_group_get(&g, l);
+  texpr y = anfi_rows_one(&g) ? less(&g, anfi_group_x(&g).re, log)
+                              : bin(&g, TX_sub, anfi_group_real(&g), log);
+  put(&g, to, anfi_group_linear(&g), y, q->type);
   anfi_group_end(&g);
   anfi_group_close(&g);
   return true;
@@ -157,7 +273,7 @@ static void label_loss(group *g, uint32_t l, texpr to) {
 bool anfi_lower_cross_entropy(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   texpr to;
   group g = {0};
-  anfi_view *x = anfi_group_whole(L, q, 0), *labels = q->in[1];
+  anfi_view *x = operand(L, q, 0), *labels = q->in[1];
   bool dense = anfi_dtype_is_float(labels->dtype);
   if (!start(L, q, out, &to)) return true;
   if (!anfi_group_open(&g, L, q, x, anfi_axes_mask(q->attr[0], x->type->n)))
@@ -223,24 +339,20 @@ static uint32_t mean_state(group *g) {
   return sum;
 }
 
-/* Of a row of f32: the mean is of two f32, of which the first is mostly subtracted without error. */
 static texpr norm_in_row(const group *g, uint32_t mean, uint32_t factor) {
   tstore *t = g->L->t;
   texpr x = anfi_group_x(g).re, f = anfi_t_cast(t, x->dtype, anfi_group_get(g, factor));
-  if (mean < GROUP_STATES) {
-    texpr m = anfi_group_get(g, mean);
-    texpr high = anfi_low_atom(g->L, anfi_t_cast(t, x->dtype, m));
-    texpr low = anfi_t_cast(t, x->dtype, bin(g, TX_sub, m, anfi_t_cast(t, g->real, high)));
-    x = bin(g, TX_sub, bin(g, TX_sub, x, high), anfi_low_atom(g->L, low));
-  }
+  if (mean < GROUP_STATES) x = less(g, x, anfi_group_get(g, mean));
   return bin(g, TX_mul, x, anfi_low_atom(g->L, f));
 }
 
 /* The normalised current element: (x - mean) * factor * scale + bias. */
 static texpr normed(const group *g, uint32_t mean, uint32_t factor, const anfi_view *scale,
                     const anfi_view *bias) {
+  enum { VECTOR = 16 };
   texpr at = anfi_group_position(g);
-  if (!anfi_rows_one(g)) return scaled(g, standard(g, mean, factor), scale, bias, at);
+  if (!anfi_rows_fit(g) || g->x->dtype != ANF_F32 || g->size < VECTOR)
+    return scaled(g, standard(g, mean, factor), scale, bias, at);
   group single = *g;
   single.real = anfi_t_dt(ANF_TIR_f32);
   return scaled(&single, norm_in_row(g, mean, factor), scale, bias, at);
@@ -251,7 +363,7 @@ bool anfi_lower_layer_norm(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   texpr to;
   group g = {0};
   if (!start(L, q, out, &to)) return true;
-  anfi_group_open(&g, L, q, anfi_group_whole(L, q, 0), anfi_axes_mask(q->attr[0], q->type->n));
+  anfi_group_open(&g, L, q, operand(L, q, 0), anfi_axes_mask(q->attr[0], q->type->n));
   if (!rms) anfi_rows_moments(&g);
   uint32_t mean = rms ? GROUP_STATES : mean_state(&g);
   uint32_t factor = factor_of(&g, anfi_group_sum_squares(&g, mean), anfi_attr_float(q->attr[1]));
@@ -268,7 +380,7 @@ bool anfi_lower_l2_normalize(anfi_low *L, const anfi_low_op *q, anfi_view **out)
   texpr to;
   group g = {0};
   if (!start(L, q, out, &to)) return true;
-  anfi_group_open(&g, L, q, anfi_group_whole(L, q, 0), anfi_axes_mask(q->attr[0], q->type->n));
+  anfi_group_open(&g, L, q, operand(L, q, 0), anfi_axes_mask(q->attr[0], q->type->n));
   uint32_t s = anfi_group_sum_squares(&g, GROUP_STATES);
   anfi_group_begin_each(&g);
   texpr norm = anfi_low_let(L, math(&g, TI_sqrt, anfi_group_get(&g, s)), "norm");
@@ -283,8 +395,29 @@ bool anfi_lower_l2_normalize(anfi_low *L, const anfi_low_op *q, anfi_view **out)
   return true;
 }
 
+/* A row of elements of channels, `spatial` of each. */
+static void normed_channels(group *g, uint32_t mean, uint32_t factor, uint64_t spatial,
+                            uint64_t channels, texpr to) {
+  anfi_low *L = g->L;
+  const anfi_view *scale = given(g->q, 1), *bias = given(g->q, 2);
+  uint64_t each = g->size / spatial;
+  anfi_loop c, s;
+  anfi_low_loop(L, &c, each, "c");
+  texpr first = anfi_ix_mulc(L, anfi_ix_modc(L, anfi_group_number(g), channels / each), each);
+  texpr channel = anfi_low_atom(L, anfi_ix_add(L, first, c.var));
+  anfi_low_loop(L, &s, spatial, "s");
+  g->at[g->n - 1] = anfi_low_atom(L, anfi_ix_add(L, anfi_ix_mulc(L, c.var, spatial), s.var));
+  group single = *g;
+  single.real = anfi_t_dt(ANF_TIR_f32);
+  texpr y = scaled(&single, norm_in_row(g, mean, factor), scale, bias, channel);
+  put(g, to, anfi_group_linear(g), y, g->q->type);
+  anfi_low_loop_end(L, &s);
+  anfi_low_loop_end(L, &c);
+}
+
 /* x seen as [batch * groups, the rest], whose elements are of channels. */
 bool anfi_lower_group_norm(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  enum { VECTOR = 16 };
   bool instance = q->op == ANF_OP_InstanceNorm;
   const int64_t *dims = q->type->dims;
   uint64_t groups = (uint64_t)(instance ? dims[1] : anfi_attr_int(q->attr[0])), many;
@@ -301,14 +434,19 @@ bool anfi_lower_group_norm(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   one.type = anfi_type_tensor(L->cx, q->in[0]->dtype, 2, shape);
   anfi_group_whole(L, q, 0);
   anfi_lower_same(L, &one, &flat);
-  anfi_group_open(&g, L, q, flat, 2);
+  anfi_group_open(&g, L, q, anfi_group_floats(L, q, flat), 2);
+  anfi_rows_moments(&g);
   uint32_t mean = mean_state(&g);
   uint32_t factor = factor_of(&g, anfi_group_sum_squares(&g, mean), eps);
-  anfi_group_begin(&g);
-  texpr y = standard(&g, mean, factor), at = anfi_group_linear(&g);
-  texpr channel = anfi_ix_modc(L, anfi_ix_divc(L, at, spatial), (uint64_t)dims[1]);
-  put(&g, to, at, scaled(&g, y, given(q, 1), given(q, 2), channel), q->type);
-  anfi_group_end(&g);
+  if (anfi_rows_one(&g) && spatial >= VECTOR)
+    normed_channels(&g, mean, factor, spatial, (uint64_t)dims[1], to);
+  else {
+    anfi_group_begin(&g);
+    texpr y = standard(&g, mean, factor), at = anfi_group_linear(&g);
+    texpr channel = anfi_ix_modc(L, anfi_ix_divc(L, at, spatial), (uint64_t)dims[1]);
+    put(&g, to, at, scaled(&g, y, given(q, 1), given(q, 2), channel), q->type);
+    anfi_group_end(&g);
+  }
   anfi_group_close(&g);
   return true;
 }
@@ -325,7 +463,12 @@ static uint32_t all_but(const anfi_low_op *q) {
   return ((UINT32_C(1) << rank) - 1) & ~anfi_axes_mask(q->attr[0], rank);
 }
 
-/* Views of numbers by channel, in double: mean, root of the variance, scale, bias; or, if `joined`, mean, scale over root,
+/* What it is computed in. */
+static anf_dtype batch_type(anf_dtype d) {
+  return anfi_t_is_half(anfi_low_dt(d)) ? ANF_F32 : ANF_F64;
+}
+
+/* Views of numbers by channel: mean, root of the variance, scale, bias; or, if `joined`, mean, scale over root,
  * bias. They broadcast to x. */
 enum { BATCH_TABLES = 4 };
 
@@ -339,8 +482,9 @@ static void batch_tables(anfi_low *L, const anfi_low_op *q, bool joined, anfi_vi
   for (size_t k = 0; k < BATCH_TABLES; k++) {
     anfi_view_force(L, q->in[OF[k]]);
     if (joined && k == 1) continue;
-    texpr t = anfi_low_local(L, ANF_TIR_f64, (uint64_t)dims[axis], "table");
-    table[k] = anfi_view_buffer(L, anfi_type_tensor(L->cx, ANF_F64, rank, dims), t);
+    anf_dtype d = batch_type((anf_dtype)q->type->dtype);
+    texpr t = anfi_low_local(L, anfi_lower_elem(d), (uint64_t)dims[axis], "table");
+    table[k] = anfi_view_buffer(L, anfi_type_tensor(L->cx, d, rank, dims), t);
   }
   anfi_low_loop(L, &c, (uint64_t)dims[axis], "c");
   texpr x[BATCH_TABLES], eps = anfi_low_const(L, ANFI_F64, anfi_attr_float(q->attr[1]));
@@ -349,14 +493,17 @@ static void batch_tables(anfi_low *L, const anfi_low_op *q, bool joined, anfi_vi
   x[1] = anfi_low_atom(L, anfi_t_add(L->t, x[1], eps));
   x[1] = anfi_t_intrin(L->t, TI_sqrt, ANFI_F64, 1, &x[1], (tattrs){0});
   if (joined) x[2] = anfi_t_bin(L->t, TX_div, x[2], anfi_low_atom(L, x[1]));
-  for (size_t k = 0; k < BATCH_TABLES; k++)
-    if (table[k]) anfi_low_put(L, table[k]->tensor, c.var, (anfi_elem){x[k], NULL}, false);
+  for (size_t k = 0; k < BATCH_TABLES; k++) {
+    if (!table[k]) continue;
+    x[k] = anfi_t_cast(L->t, anfi_low_dt(table[k]->dtype), x[k]);
+    anfi_low_put(L, table[k]->tensor, c.var, (anfi_elem){x[k], NULL}, false);
+  }
   anfi_low_loop_end(L, &c);
 }
 
-/* In double and rounded once; of f64 by the steps that the interpreter takes. */
+/* In double (f16 and bf16: in f32) and rounded once; of f64 by the steps that the interpreter takes. */
 static anfi_elem at_batch_norm(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
-  texpr by[BATCH_TABLES], x = anfi_view_real(L, v->in[0], p, ANFI_F64);
+  texpr by[BATCH_TABLES], x = anfi_view_real(L, v->in[0], p, anfi_low_dt(batch_type(v->dtype)));
   bool joined = v->dtype != ANF_F64;
   for (size_t k = 0; k < BATCH_TABLES; k++)
     if (v->in[k + 1])

@@ -63,7 +63,6 @@ static void open_results(pool *p, texpr plane) {
 /* Loops over the rows of results alone: `result` is the first of a row. */
 static void open_rows(pool *p, texpr plane) {
   texpr row = plane;
-  p->plane = anfi_low_atom(p->L, anfi_ix_mulc(p->L, plane, p->in));
   for (size_t k = 0; k < 2; k++) {
     anfi_low_loop(p->L, &p->at[k], (uint64_t)p->p.out[k], "o");
     row = anfi_ix_add(p->L, anfi_ix_mulc(p->L, row, (uint64_t)p->p.out[k]), p->at[k].var);
@@ -185,8 +184,9 @@ static texpr mean(pool *p, const anfi_view *x) {
 
 typedef struct pool_rows {
   pool p;
-  texpr from, to, counts; // counts: of the last dim by result, in double
-  tdtype type;
+  texpr from, to, counts; // counts: of the last dim by result, in double, or what they make of 1
+  tdtype type, result;    // of `from`; of `to`
+  bool across;            // `from` has sums along rows
 } pool_rows;
 
 /* Loops over the rows of a window; gives where the row begins. */
@@ -199,6 +199,12 @@ static texpr open_window_rows(pool *p) {
 
 static void close2(anfi_low *L, anfi_loop *l) {
   for (size_t k = 2; k-- > 0;) anfi_low_loop_end(L, &l[k]);
+}
+
+static void put_part(const pool_rows *r, const anfi_slide_part *s, texpr x) {
+  tdtype d = r->result;
+  d.lanes = s->lanes;
+  anfi_slide_put(s, r->to, r->p.result, anfi_t_cast(r->p.L->t, d, x));
 }
 
 /* The maximum; NaN is kept apart, as in rows.c: comparisons with it are false. */
@@ -218,35 +224,61 @@ static void max_part(void *user, const anfi_slide_part *s) {
   }
   close2(L, r->p.win);
   best = anfi_t_select(t, anfi_t_bin(t, TX_cmp_ne, nan, nan), nan, best);
-  anfi_slide_put(s, r->to, r->p.result, best);
+  put_part(r, s, best);
 }
 
-/* An element that is not there adds 0, which changes no sum that starts with 0. */
+/* Of what the taps read in a row, added to `sum`, or to none. An element that is not there adds 0, which changes no sum that starts with
+ * 0. */
+static texpr sum_taps(const pool_rows *r, const anfi_slide_part *s, texpr row, texpr sum) {
+  anfi_low *L = r->p.L;
+  texpr zero = anfi_slide_all(s, anfi_low_const(L, ANFI_F64, 0)), inside;
+  if (!sum) sum = anfi_low_var(L, zero->dtype, "sum", zero);
+  for (int64_t k = 0; k < s->s->taps; k++) {
+    texpr x = anfi_slide_load(s, r->from, row, k, &inside);
+    anfi_low_set(L, sum, anfi_t_add(L->t, sum, anfi_t_cast(L->t, zero->dtype, x)));
+  }
+  return sum;
+}
+
+/* The sums along the rows of a window. */
+static void sum_down(const pool_rows *r, const anfi_slide_part *s, texpr sum) {
+  anfi_low *L = r->p.L;
+  const anfi_pool *w = &r->p.p;
+  texpr first = anfi_low_atom(L, anfi_ix_mulc(L, r->p.at[1].var, (uint64_t)w->stride[1]));
+  for (int64_t k = 0; k < w->taps[1]; k++) {
+    texpr row = anfi_ix_addc(L, first, k * w->step[1]);
+    sum_taps(r, s, anfi_low_atom(L, anfi_ix_mulc(L, row, (uint64_t)s->s->n)), sum);
+  }
+}
+
 static void mean_part(void *user, const anfi_slide_part *s) {
   pool_rows *r = (pool_rows *)user;
   anfi_low *L = r->p.L;
   tstore *t = L->t;
-  texpr zero = anfi_slide_all(s, anfi_low_const(L, ANFI_F64, 0)), inside;
+  texpr zero = anfi_slide_all(s, anfi_low_const(L, ANFI_F64, 0));
   texpr sum = anfi_low_var(L, zero->dtype, "sum", zero);
-  texpr row = open_window_rows(&r->p);
-  for (int64_t k = 0; k < s->s->taps; k++) {
-    texpr x = anfi_slide_load(s, r->from, row, k, &inside);
-    anfi_low_set(L, sum, anfi_t_add(t, sum, anfi_t_cast(t, zero->dtype, x)));
+  if (r->across) sum_down(r, s, sum);
+  else {
+    sum_taps(r, s, open_window_rows(&r->p), sum);
+    close2(L, r->p.win);
   }
-  close2(L, r->p.win);
   texpr n = anfi_t_mul(t, entry(&r->p, r->p.count[0], 0), entry(&r->p, r->p.count[1], 1));
   n = anfi_low_atom(L, anfi_t_cast(t, ANFI_F64, anfi_t_cast(t, ANFI_S64, n)));
-  texpr counts = anfi_t_at(t, r->counts, 1, &s->at, s->lanes, 0, NULL);
-  n = anfi_t_mul(t, counts, anfi_slide_all(s, n));
-  tdtype d = r->type;
-  d.lanes = s->lanes;
-  anfi_slide_put(s, r->to, r->p.result, anfi_t_cast(t, d, anfi_t_bin(t, TX_div, sum, n)));
+  texpr by = anfi_t_at(t, r->counts, 1, &s->at, s->lanes, 0, NULL);
+  bool divides = r->result.elem == ANF_TIR_f64;
+  if (!divides) n = anfi_low_atom(L, anfi_t_bin(t, TX_div, anfi_low_const(L, ANFI_F64, 1), n));
+  by = anfi_t_mul(t, by, anfi_slide_all(s, n));
+  n = divides ? anfi_t_bin(t, TX_div, sum, by) : anfi_t_mul(t, sum, by);
+  put_part(r, s, n);
 }
 
-static texpr last_counts(const pool *p) {
+/* What sums are divided by for the last dim; of results narrower than f64 what they are multiplied by, which rounding hides. */
+static texpr last_counts(const pool *p, bool divides) {
   uint64_t *bits = ANFI_NEW_N(p->L->a, uint64_t, (size_t)p->p.out[2]);
-  for (int64_t i = 0; i < p->p.out[2]; i++)
-    bits[i] = anfi_t_lane_of_f64(ANFI_F64, (double)p->p.span[2][i].count);
+  for (int64_t i = 0; i < p->p.out[2]; i++) {
+    double n = (double)p->p.span[2][i].count;
+    bits[i] = anfi_t_lane_of_f64(ANFI_F64, divides ? n : 1 / n);
+  }
   return anfi_low_table(p->L, ANFI_F64, (uint64_t)p->p.out[2], bits);
 }
 
@@ -258,30 +290,85 @@ static bool is_read_often(const anfi_pool *w, uint64_t in, uint64_t out) {
   return in <= MOST && reads >= OFTEN * in;
 }
 
-/* The plane in double. */
-static texpr widened(const pool *p, texpr x, texpr plane) {
+/* The plane in a wider type. */
+static texpr widened(const pool *p, texpr x, tdtype wide, texpr plane) {
   anfi_low *L = p->L;
   anfi_loop l;
-  texpr to = anfi_low_local(L, ANF_TIR_f64, p->in, "wide");
+  texpr to = anfi_low_local(L, (anf_tir_elem)wide.elem, p->in, "wide");
   anfi_low_loop(L, &l, p->in, "i");
   texpr at = anfi_ix_add(L, anfi_ix_mulc(L, plane, p->in), l.var);
-  texpr e = anfi_t_cast(L->t, ANFI_F64, anfi_low_load(L, x, at));
+  texpr e = anfi_t_cast(L->t, wide, anfi_low_load(L, x, at));
   anfi_low_put(L, to, l.var, (anfi_elem){e, NULL}, false);
   anfi_low_loop_end(L, &l);
   return to;
 }
 
+/* Rows of zeros before and after those that sums along rows are of, so that all windows have as many: there is one plane
+ * of rows. */
+static void zero_rows(const pool_rows *r, uint64_t from, uint64_t n) {
+  anfi_low *L = r->p.L;
+  anfi_loop l;
+  anfi_low_loop_range(L, &l, anfi_ix(L, from), anfi_ix(L, from + n), 1, "i");
+  anfi_low_put(L, r->to, l.var, (anfi_elem){anfi_low_const(L, ANFI_F64, 0), NULL}, false);
+  anfi_low_loop_end(L, &l);
+}
+
+/* Are sums along rows, which windows share, and sums of these less work than a sum for each window? */
+static bool shares_rows(const anfi_pool *w) {
+  enum { MOST = 1 << 15 };
+  int64_t above = w->taps[1], rows = w->in[1], out = w->out[1];
+  return w->in[0] == 1 && w->out[0] == 1 && rows * w->out[2] <= MOST && w->first[1] <= 0 &&
+         rows * w->taps[2] + out * above <= out * above * w->taps[2];
+}
+
+static void across_part(void *user, const anfi_slide_part *s) {
+  pool_rows *r = (pool_rows *)user;
+  anfi_slide_put(s, r->to, r->p.result, sum_taps(r, s, r->p.plane, NULL));
+}
+
+/* Sums along the rows of a plane, of which `r` makes means then. */
+static void sum_across(pool_rows *r, anfi_slide *s) {
+  anfi_low *L = r->p.L;
+  anfi_pool *w = &r->p.p;
+  int64_t top = -w->first[1],
+          end = (w->out[1] - 1) * w->stride[1] + (w->taps[1] - 1) * w->step[1] + 1;
+  uint64_t n = (uint64_t)s->n, below = end > top + w->in[1] ? (uint64_t)(end - top - w->in[1]) : 0;
+  uint64_t rows = (uint64_t)w->in[1], before = (uint64_t)top;
+  pool_rows a = *r;
+  anfi_loop l;
+  a.to = anfi_low_local(L, ANF_TIR_f64, (before + rows + below) * n, "across");
+  zero_rows(&a, 0, before * n);
+  zero_rows(&a, (before + rows) * n, below * n);
+  anfi_low_loop(L, &l, rows, "row");
+  a.p.plane = anfi_low_atom(L, anfi_ix_add(L, r->p.plane, anfi_ix_mulc(L, l.var, (uint64_t)s->in)));
+  a.p.result = anfi_low_atom(L, anfi_ix_mulc(L, anfi_ix_addc(L, l.var, top), n));
+  anfi_slide_row(L, s, across_part, &a);
+  anfi_low_loop_end(L, &l);
+  *s = (anfi_slide){.n = s->n, .in = s->n, .stride = 1, .taps = 1, .step = 1};
+  r->across = true;
+  r->from = a.to;
+  r->type = ANFI_F64;
+}
+
 /* A plane, row by row. False: the windows are not such. */
 static bool plane_by_rows(const pool *p, const anfi_view *x, texpr to, bool greatest, texpr plane) {
+  enum { MOST_HALVES = 1 << 18 };
   const anfi_pool *w = &p->p;
   anfi_slide s = {w->out[2], w->in[2], w->first[2], w->stride[2], w->taps[2], w->step[2], 0};
-  pool_rows r = {*p, x->tensor, to, NULL, anfi_low_dt(x->dtype)};
-  if (!anfi_slide_fits(&s, x->dtype)) return false;
-  bool wide = !greatest && x->dtype == ANF_F32 && is_read_often(w, p->in, p->out);
-  if (!greatest) r.counts = last_counts(p);
-  if (wide) r.from = widened(p, x->tensor, plane);
+  tdtype d = anfi_low_dt(x->dtype), wide = d;
+  bool half = anfi_t_is_half(d);
+  if (!anfi_slide_fits(&s, half ? ANF_F32 : x->dtype) || (half && p->in > MOST_HALVES))
+    return false;
+  bool shared = !greatest && d.elem != ANF_TIR_f64 && shares_rows(w);
+  if (half) wide = anfi_t_dt(ANF_TIR_f32);
+  if (!greatest && !shared && is_read_often(w, p->in, p->out)) wide = ANFI_F64;
+  pool_rows r = {*p, x->tensor, to, NULL, wide, d, false};
+  bool copy = wide.elem != d.elem;
+  if (!greatest) r.counts = last_counts(p, d.elem == ANF_TIR_f64);
+  if (copy) r.from = widened(p, x->tensor, wide, plane);
+  r.p.plane = copy ? anfi_ix(p->L, 0) : anfi_low_atom(p->L, anfi_ix_mulc(p->L, plane, p->in));
+  if (shared) sum_across(&r, &s);
   open_rows(&r.p, plane);
-  if (wide) r.p.plane = anfi_ix(p->L, 0);
   anfi_slide_row(p->L, &s, greatest ? max_part : mean_part, &r);
   close2(p->L, r.p.at);
   return true;

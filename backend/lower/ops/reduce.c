@@ -43,6 +43,10 @@ static void add_or_mul(group *g, bool mul) {
   uint32_t s = anfi_group_state(g, d, anfi_low_const(g->L, d, mul), mul ? "prod" : "sum");
   uint32_t im = g->x->complex ? anfi_group_state(g, d, anfi_low_const(g->L, d, 0), "im") : s;
   if (!g->n) return;
+  if (!mul && anfi_rows_pairs_fit(g)) {
+    anfi_rows_sum_pairs(g, s, im);
+    return;
+  }
   anfi_group_begin(g);
   anfi_elem x = anfi_group_x(g);
   texpr a = anfi_group_get(g, s), b = anfi_t_cast(t, d, x.re);
@@ -145,7 +149,7 @@ static void log_sum_exp(group *g) {
   s = anfi_group_state(g, g->real, anfi_low_const(g->L, g->real, 0), "sum");
   anfi_group_begin(g);
   texpr x = anfi_t_sub(t, anfi_group_real(g), anfi_group_get(g, top));
-  x = anfi_t_intrin(t, TI_exp, g->real, 1, &x, (tattrs){0});
+  x = anfi_group_exp(g, x);
   anfi_group_set(g, s, anfi_t_add(t, anfi_group_get(g, s), x));
   anfi_group_end(g);
 }
@@ -189,7 +193,7 @@ static anfi_elem final(group *g) {
   return e;
 }
 
-static void put(group *g, texpr to, texpr i, anfi_elem e, const anf_type *t) {
+static void put(const group *g, texpr to, texpr i, anfi_elem e, const anf_type *t) {
   tdtype d = anfi_low_dt((anf_dtype)t->dtype);
   e.re = anfi_t_cast(g->L->t, d, e.re);
   if (e.im) e.im = anfi_t_cast(g->L->t, d, e.im);
@@ -442,6 +446,7 @@ static bool reduce(anfi_low *L, const anfi_low_op *q, uint32_t mask, anfi_view *
   kind k = kind_of(q->op);
   anfi_view *x = k == SPREAD || k == LOG_SUM_EXP ? anfi_group_whole(L, q, 0) : q->in[0];
   slicing s;
+  if (k == LOG_SUM_EXP) x = anfi_group_floats(L, q, x);
   if (x->dtype == ANF_KEY) return false;
   texpr to = anfi_low_result(L, q, 0, q->type);
   bool sliced = is_sliced(q->op, x->type, mask, &s);
@@ -546,6 +551,16 @@ static anfi_elem current(group *g, bool exclusive) {
   return e;
 }
 
+/* Sums of a row of f16 or bf16 that its array has, rounded: by vectors, where each would be rounded between two additions. */
+static void round_row(const group *g, texpr array, texpr to) {
+  anfi_loop l;
+  texpr first = anfi_ix_mulc(g->L, anfi_group_number(g), g->size);
+  anfi_low_loop(g->L, &l, g->size, "k");
+  anfi_elem e = {anfi_low_load(g->L, array, l.var), NULL};
+  put(g, to, anfi_low_atom(g->L, anfi_ix_add(g->L, first, l.var)), e, g->q->type);
+  anfi_low_loop_end(g->L, &l);
+}
+
 bool anfi_lower_cumulate(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   const anfi_view *x = q->in[0];
   bool sums = q->op == ANF_OP_CumSum || q->op == ANF_OP_CumProd;
@@ -554,13 +569,20 @@ bool anfi_lower_cumulate(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   group g = {.reverse = anfi_attr_bool(q->attr[1])};
   out[0] = anfi_view_of_result(L, q->type, to);
   if (!anfi_group_open(&g, L, q, x, anfi_reduced_axes(q->attr[0], x->type->n))) return true;
+  enum { MOST = 1 << 14 };
   uint32_t s = running(&g);
+  bool staged = sums && anfi_t_is_half(anfi_low_dt(x->dtype)) && g.side == g.n &&
+                g.size == g.extent[g.n - 1] && g.size <= MOST;
+  texpr row = staged ? anfi_low_local(L, ANF_TIR_f64, g.size, "row") : to;
+  const anf_type *t =
+      staged ? anfi_type_tensor(L->cx, ANF_F64, q->type->n, q->type->dims) : q->type;
   anfi_group_begin(&g);
-  texpr i = anfi_group_linear(&g);
-  if (exclusive) put(&g, to, i, current(&g, true), q->type);
+  texpr i = staged ? anfi_group_position(&g) : anfi_group_linear(&g);
+  if (exclusive) put(&g, row, i, current(&g, true), t);
   step(&g, s);
-  if (!exclusive) put(&g, to, i, current(&g, false), q->type);
+  if (!exclusive) put(&g, row, i, current(&g, false), t);
   anfi_group_end(&g);
+  if (staged) round_row(&g, row, to);
   anfi_group_close(&g);
   return true;
 }

@@ -1,27 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sums, products and maxima of rows by vectors, in an order that no machine and no thread changes: element k of a row of 64 or
  * more goes to partial result k mod 32, halves of the partial results meet until one is left, and what is after the
- * last multiple of 32 comes in order, first of all.
+ * last multiple of 32 comes in order, first of all. Of 16 to 63 elements, or 8 to 15, it is k mod 16 or 8, but that the last elements
+ * are the last lanes.
  *   Sum(x: f32[128])   ->   p: f64 x 32 = x[0..32] + x[32..64] + x[64..96] + x[96..128]; y = the sum of p by halves
  * So many, because each waits for its last addition. A row that is computed when read is written to an array first, by
  * a loop of its own; a long one piece by piece, which is the same order. */
 #include "backend/lower/ops/group.h"
 
-enum { LANES = 32, FEW = 16, LEAST = 64, MAX_ROW = 1 << 14, PIECE = 1 << 12 };
+enum { LANES = 32, FEW = 16, SHORT = 8, LEAST = 64, MAX_ROW = 1 << 14, PIECE = 1 << 12 };
 
 /* Do groups go one by one, the elements along their last axis one after the other? */
 static bool along(const group *g) {
   return g->n && g->side == g->n && g->inside[g->n - 1] && !g->reverse;
 }
 
+/* Short rows of f64 are summed as the interpreter does: nothing rounds the order away. */
 bool anfi_rows_fit(const group *g) {
-  return along(g) && g->extent[g->n - 1] >= LEAST && anfi_dtype_is_float(g->x->dtype);
+  if (!along(g) || !anfi_dtype_is_float(g->x->dtype)) return false;
+  return g->extent[g->n - 1] >= (g->x->dtype == ANF_F64 ? LEAST : SHORT);
 }
 
 bool anfi_rows_arg_fit(const group *g) {
-  return along(g) && g->size == g->extent[g->n - 1] && g->size >= LEAST && g->size <= INT32_MAX &&
+  return along(g) && g->size == g->extent[g->n - 1] && g->size >= SHORT && g->size <= INT32_MAX &&
          g->x->dtype != ANF_BOOL && !g->x->complex;
 }
+
+bool anfi_rows_short(uint64_t n) { return n >= SHORT && n < LEAST; }
+static uint16_t lanes_of(uint64_t n) { return n >= LEAST ? LANES : n >= FEW ? FEW : SHORT; }
 
 /* The type in which a maximum or minimum is compared: f32 for narrow floats. */
 static tdtype compared(const group *g) {
@@ -154,25 +160,38 @@ static texpr magnitude(anfi_low *L, texpr x) {
 }
 
 /* Extremes of vectors leave NaN aside, which `nan` has in the end. */
-static void take_extremes(group *g, anfi_rows_op op, row r, uint64_t whole, texpr acc) {
+typedef struct extremes {
+  bool bits; // NaN is looked for among the bits
+  texpr nan;
+} extremes;
+
+static extremes open_extremes(const group *g, uint16_t lanes) {
+  anfi_low *L = g->L;
+  extremes x = {.bits = g->x->dtype == ANF_F16};
+  texpr zero = anfi_low_const(L, x.bits ? anfi_t_dt(ANF_TIR_u16) : compared(g), 0);
+  x.nan = anfi_low_var(L, wide(zero->dtype, lanes), "nan", all(L, zero, lanes));
+  return x;
+}
+
+static void take_extremes(const group *g, anfi_rows_op op, const extremes *of, texpr e, texpr acc) {
   anfi_low *L = g->L;
   tstore *t = L->t;
-  anfi_loop l;
-  bool bits = g->x->dtype == ANF_F16;
-  texpr zero = anfi_low_const(L, bits ? anfi_t_dt(ANF_TIR_u16) : compared(g), 0);
-  texpr nan = anfi_low_var(L, wide(zero->dtype, LANES), "nan", all(L, zero, LANES));
-  anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), LANES, "k");
-  texpr e = anfi_low_let(L, load(L, &r, l.var, LANES), "e");
-  texpr x = anfi_low_let(L, part(g, op, e, NULL), "x"), m = bits ? magnitude(L, e) : NULL;
+  texpr nan = of->nan;
+  texpr x = anfi_low_let(L, part(g, op, e, NULL), "x"), m = of->bits ? magnitude(L, e) : NULL;
   texpr beats = anfi_t_bin(t, op == ROWS_MAX ? TX_cmp_gt : TX_cmp_lt, x, acc);
   anfi_low_set(L, acc, anfi_t_select(t, beats, x, acc));
   anfi_low_set(L, nan,
-               bits ? anfi_t_select(t, anfi_t_bin(t, TX_cmp_gt, m, nan), m, nan)
-                    : anfi_t_select(t, anfi_t_bin(t, TX_cmp_ne, x, x), x, nan));
-  anfi_low_loop_end(L, &l);
-  texpr is = bits ? anfi_t_bin(t, TX_cmp_gt, nan, anfi_t_int(t, nan->dtype, 0x7c00))
-                  : anfi_t_bin(t, TX_cmp_ne, nan, nan);
-  if (bits) nan = all(L, anfi_low_const(L, compared(g), NAN), LANES);
+               m ? anfi_t_select(t, anfi_t_bin(t, TX_cmp_gt, m, nan), m, nan)
+                 : anfi_t_select(t, anfi_t_bin(t, TX_cmp_ne, x, x), x, nan));
+}
+
+static void close_extremes(const group *g, const extremes *of, texpr acc) {
+  anfi_low *L = g->L;
+  tstore *t = L->t;
+  texpr nan = of->nan;
+  texpr is = of->bits ? anfi_t_bin(t, TX_cmp_gt, nan, anfi_t_int(t, nan->dtype, 0x7c00))
+                      : anfi_t_bin(t, TX_cmp_ne, nan, nan);
+  if (of->bits) nan = all(L, anfi_low_const(L, compared(g), NAN), acc->dtype.lanes);
   anfi_low_set(L, acc, anfi_t_select(t, is, nan, acc));
 }
 
@@ -206,14 +225,47 @@ static void take_row(group *g, anfi_rows_op op, row r, uint64_t n, texpr acc, te
   anfi_low *L = g->L;
   anfi_loop l;
   uint64_t whole = n / LANES * LANES;
-  if (op == ROWS_MAX || op == ROWS_MIN) take_extremes(g, op, r, whole, acc);
-  else {
-    anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), LANES, "k");
-    texpr x = anfi_low_let(L, load(L, &r, l.var, LANES), "x");
-    anfi_low_set(L, acc, meet(g, op, acc, part(g, op, x, mean)));
-    anfi_low_loop_end(L, &l);
-  }
+  bool extreme = op == ROWS_MAX || op == ROWS_MIN;
+  extremes of = {0};
+  if (extreme) of = open_extremes(g, LANES);
+  anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), LANES, "k");
+  texpr x = anfi_low_let(L, load(L, &r, l.var, LANES), "x");
+  if (extreme) take_extremes(g, op, &of, x, acc);
+  else anfi_low_set(L, acc, meet(g, op, acc, part(g, op, x, mean)));
+  anfi_low_loop_end(L, &l);
+  if (extreme) close_extremes(g, &of, acc);
   take_rest(g, op, r, whole, n, s, mean);
+}
+
+/* Lanes from `from` on of x, the others `neutral`. */
+static texpr lanes_from(const group *g, texpr x, uint64_t from, double neutral) {
+  uint64_t on[FEW];
+  uint16_t lanes = x->dtype.lanes;
+  for (uint16_t k = 0; k < lanes; k++) on[k] = k >= from;
+  texpr mask = anfi_t_bits(g->L->t, wide(ANFI_BOOL, lanes), lanes, on);
+  return anfi_t_select(g->L->t, mask, x, all(g->L, real(g, neutral), lanes));
+}
+
+/* A row of no more than a few vectors: the last one ends with the row, and has only its last lanes where it begins before the
+ * end of that before. */
+static void take_short(group *g, anfi_rows_op op, row r, uint64_t n, texpr acc, texpr mean) {
+  anfi_low *L = g->L;
+  uint16_t lanes = acc->dtype.lanes;
+  bool extreme = op == ROWS_MAX || op == ROWS_MIN;
+  extremes of = {0};
+  if (extreme) of = open_extremes(g, lanes);
+  for (uint64_t k = 0; k < n; k += lanes) {
+    uint64_t from = k + lanes <= n ? k : n - lanes;
+    texpr x = anfi_low_let(L, load(L, &r, anfi_ix(L, from), lanes), "x");
+    if (extreme) {
+      take_extremes(g, op, &of, x, acc);
+      continue;
+    }
+    x = anfi_low_let(L, part(g, op, x, mean), "part");
+    if (from < k && is_real(op)) x = lanes_from(g, x, k - from, neutral(op));
+    anfi_low_set(L, acc, meet(g, op, acc, x));
+  }
+  if (extreme) close_extremes(g, &of, acc);
 }
 
 /* The same of a long row that is computed when read. */
@@ -251,6 +303,36 @@ static uint32_t start(group *g, anfi_rows_op op, uint16_t lanes, texpr *acc, con
   uint32_t i = anfi_group_state(g, d, init, name);
   *acc = anfi_low_var(g->L, wide(d, lanes), "acc", all(g->L, init, lanes));
   return i;
+}
+
+bool anfi_rows_pairs_fit(const group *g) {
+  return along(g) && g->x->dtype == ANF_C64 && g->x->tensor && g->extent[g->n - 1] >= LEAST / 2;
+}
+
+void anfi_rows_sum_pairs(group *g, uint32_t re, uint32_t im) {
+  anfi_low *L = g->L;
+  tstore *t = L->t;
+  uint64_t n = 2 * g->extent[g->n - 1], whole = n / LANES * LANES;
+  anfi_loop l;
+  texpr acc = anfi_low_var(L, wide(g->real, LANES), "acc", all(L, real(g, 0), LANES));
+  open_outer(g);
+  row r = row_of(g);
+  r.base = anfi_low_atom(L, anfi_ix_mulc(L, r.base, 2));
+  anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), LANES, "k");
+  anfi_low_set(L, acc, anfi_t_add(t, acc, part(g, ROWS_SUM, load(L, &r, l.var, LANES), NULL)));
+  anfi_low_loop_end(L, &l);
+  for (uint64_t k = whole; k < n; k++) {
+    texpr x = part(g, ROWS_SUM, load(L, &r, anfi_ix(L, k), 1), NULL), s = g->state[k % 2 ? im : re];
+    anfi_low_set(L, s, anfi_t_add(t, s, x));
+  }
+  close_outer(g);
+  texpr v = acc;
+  for (uint32_t k = LANES / 2; k >= 2; k /= 2)
+    v = anfi_low_let(L, anfi_t_add(t, anfi_low_half(L, v, 0), anfi_low_half(L, v, k)), "h");
+  for (uint32_t k = 0; k < 2; k++) {
+    texpr s = g->state[k ? im : re];
+    anfi_low_set(L, s, anfi_t_add(t, s, anfi_low_half(L, v, k)));
+  }
 }
 
 /* The sum, and the sum of squared distances to the mean m, in one pass. Squares are of distances to the
@@ -307,9 +389,11 @@ uint32_t anfi_rows_reduce(group *g, anfi_rows_op op, texpr mean, const char *nam
   texpr known = recall(g, what);
   if (!known && op == ROWS_TOP) known = recall(g, 2 * (int)ROWS_MAX);
   if (known) return anfi_group_state(g, known->dtype, known, name);
-  uint32_t i = start(g, op, LANES, &acc, name);
+  uint16_t lanes = lanes_of(n);
+  uint32_t i = start(g, op, lanes, &acc, name);
   open_outer(g);
-  if (!g->x->tensor && n > MAX_ROW) take_pieces(g, op, acc, g->state[i], mean);
+  if (n < LEAST) take_short(g, op, row_of(g), n, acc, mean);
+  else if (!g->x->tensor && n > MAX_ROW) take_pieces(g, op, acc, g->state[i], mean);
   else take_row(g, op, row_of(g), n, acc, g->state[i], mean);
   close_outer(g);
   finish(g, op, acc, g->state[i]);
@@ -334,6 +418,32 @@ static texpr place_of(group *g, row r, texpr best) {
   return anfi_t_cast(t, ANFI_S64, at);
 }
 
+/* The same of a short row: the least of the places in each lane, and of the lanes. */
+static texpr place_in_short(group *g, row r, texpr best, uint16_t lanes) {
+  anfi_low *L = g->L;
+  tstore *t = L->t;
+  tdtype n = wide(anfi_t_dt(ANF_TIR_s32), lanes);
+  texpr none = all(L, anfi_t_int(t, anfi_t_dt(ANF_TIR_s32), (int64_t)g->size), lanes),
+        at = anfi_low_var(L, n, "at", none);
+  best = all(L, best, lanes);
+  for (uint64_t k = 0; k < g->size; k += lanes) {
+    uint64_t from = k + lanes <= g->size ? k : g->size - lanes, places[FEW];
+    for (uint16_t i = 0; i < lanes; i++) places[i] = from + i;
+    texpr x = part(g, ROWS_MAX, load(L, &r, anfi_ix(L, from), lanes), NULL);
+    x = anfi_low_let(L, x, "x");
+    texpr hit = anfi_t_bin(t, TX_cmp_eq, x, best);
+    if (anfi_t_is_float(x->dtype))
+      hit = anfi_t_bin(t, TX_logic_or, hit, anfi_t_bin(t, TX_cmp_ne, x, x));
+    texpr here = anfi_t_select(t, hit, anfi_t_bits(t, n, lanes, places), none);
+    anfi_low_set(L, at, anfi_t_intrin2(t, TI_min, at, here));
+  }
+  texpr v = at;
+  for (uint32_t k = lanes / 2u; k >= 1; k /= 2)
+    v = anfi_low_let(L, anfi_t_intrin2(t, TI_min, anfi_low_half(L, v, 0), anfi_low_half(L, v, k)),
+                     "h");
+  return anfi_t_cast(t, ANFI_S64, v);
+}
+
 void anfi_rows_arg_before(anfi_low *L, const anfi_view *x, uint32_t mask) {
   uint64_t size = 1;
   for (size_t k = 0; k < x->type->n; k++)
@@ -346,11 +456,15 @@ void anfi_rows_arg(group *g, bool greatest) {
   anfi_rows_op op = greatest ? ROWS_MAX : ROWS_MIN;
   texpr acc;
   row r = row_of(g);
-  uint32_t i = start(g, op, LANES, &acc, "best");
-  take_row(g, op, r, g->size, acc, g->state[i], NULL);
+  bool few = anfi_rows_short(g->size);
+  uint16_t lanes = lanes_of(g->size);
+  uint32_t i = start(g, op, lanes, &acc, "best");
+  if (few) take_short(g, op, r, g->size, acc, NULL);
+  else take_row(g, op, r, g->size, acc, g->state[i], NULL);
   finish(g, op, acc, g->state[i]);
   texpr best = anfi_low_let(L, g->state[i], "best");
-  anfi_group_state(g, ANFI_S64, place_of(g, r, best), "at");
+  texpr at = few ? place_in_short(g, r, best, lanes) : place_of(g, r, best);
+  anfi_group_state(g, ANFI_S64, at, "at");
 }
 
 /* Whole vectors of four times as many floats, which meet twice before they are numbers of double. */
@@ -442,5 +556,6 @@ bool anfi_rows_sum_exp(group *g, uint32_t top) {
 }
 
 bool anfi_rows_one(const group *g) {
-  return anfi_rows_fit(g) && g->x->dtype == ANF_F32 && g->size == g->extent[g->n - 1];
+  return anfi_rows_fit(g) && g->x->dtype == ANF_F32 && g->size >= LEAST &&
+         g->size == g->extent[g->n - 1];
 }
