@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-  FEW_TURNS = 16,   // of a loop that LLVM may unroll
+  FEW_TURNS = 15,   // of a loop that LLVM may unroll; 16 are a vector, where unrolled ones make vectors of the loop around
   MANY_TURNS = 256, // of one whose turns are computed side by side
 };
 static const double NEST_TURNS = 64; // of all loops of a nest whose outer ones it may unroll
