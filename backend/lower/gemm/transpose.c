@@ -109,9 +109,15 @@ static void squares(const square *s, uint64_t rows, uint64_t cols) {
   const char *name = function_of(s, rows, cols);
   uint64_t n, m;
   if (name && anfi_t_const_elems(q->from, &n) && anfi_t_const_elems(q->to, &m)) {
-    texpr in[] = {anfi_ix(L, n),          anfi_ix(L, m),        q->from0,
-                  q->to0,                 anfi_ix(L, rows),     anfi_ix(L, cols),
-                  anfi_ix(L, q->from_ld), anfi_ix(L, q->to_ld), q->from,
+    texpr in[] = {anfi_ix(L, n),
+                  anfi_ix(L, m),
+                  q->from0,
+                  q->to0,
+                  anfi_ix(L, rows),
+                  anfi_ix(L, cols),
+                  anfi_ix(L, q->from_ld),
+                  anfi_ix(L, q->to_ld),
+                  q->from,
                   q->to};
     texpr call = anfi_low_help(L, name, anfi_t_dt(ANF_TIR_void), ANFI_LEN(in), in);
     anfi_low_add(L, anfi_t_eval(L->t, call));
