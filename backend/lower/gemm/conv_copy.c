@@ -37,11 +37,11 @@ static void pack_pair(const walk *w, unsigned char *to, uint64_t apart, const un
 static void pack_words(const walk *w, uint32_t *to, uint64_t apart, uint64_t p,
                        const uint32_t *from, uint64_t rows, uint64_t stride, uint64_t n) {
   enum { ROWS = 8 };
-  for (uint64_t r = 0; r < rows; r += ROWS, to += ROWS, from += ROWS * stride)
+  for (uint64_t r = 0; r < rows; r += ROWS)
     for (uint64_t c = 0; c < n; c++)
       for (uint64_t t = 0; t < w->taps; t++) {
-        const uint32_t *x = from + c * w->taps + t;
-        uint32_t *y = to + t * apart + c * p;
+        const uint32_t *x = from + r * stride + c * w->taps + t;
+        uint32_t *y = to + t * apart + c * p + r;
         if (rows - r >= ROWS)
           for (uint64_t i = 0; i < ROWS; i++) y[i] = x[i * stride];
         else
