@@ -3,7 +3,8 @@
 4 n lines, and of their gradients, what the passes for engines give (`codegen`) grows by no more than its lines, and none of
 its functions grows: LLVM takes more than linear time for a function. (Code that is
 split loads and stores what its parts share, which the smaller programs need not: hence a growth of 7.) A loop of few turns with `Sin` in it is one function,
-however many there are. No clock. Speaks TAP."""
+however many there are. What layers have in common is one function: the shuffles that transpose, and loops that may stop the program, each at a
+site of its own. No clock. Speaks TAP."""
 import os
 import re
 import subprocess
@@ -26,6 +27,16 @@ PROGRAMS = {
     'writes': lambda n: f'def f(x: f64[{n}]) {{ y = x; {lines(n, "y = IndexWrite(y, {i}, y[{j}] * x[{i}])")}; Sum(y) }}',
     'reads': lambda n: f'def f(x: f64[{n}]) {{ s = 0.5; {lines(n, "s = s * x[{i}] + x[{j}]")}; s }}',
     'sines of vectors': lambda n: f'def f(x: f64[4]) {{ y = x; {lines(n, "y = Sin(y) * Sum(y)")}; Sum(y) }}',
+}
+
+# program, what its code holds, how often at most
+SHARED = {
+    'squares that are transposed': (
+        'def f(x: f32[1, 64, 14, 14], a: f32[64, 64, 3, 3], b: f32[128, 64, 3, 3], c: f32[32, 128, 3, 3]) {\n'
+        '  y = Conv2D(Conv2D(x, a, padding=1), b, padding=1)\n  Conv2D(y, c, padding=1)\n}', r'shuffle<f32x8>', 4 * 24),
+    'loops that check indices': (
+        'def f(x: f32[40, 70], i: i32[40], w: f32[70, 70]) {\n  y = x\n' + '  y = Sin(Take(y @ w, i, axis=0))\n' * 24 + '  y\n}',
+        r'anf_rt_stop\(', 2),
 }
 
 
@@ -61,6 +72,10 @@ def main(anfora):
                 count += 1
                 print(f'{"ok" if good else "not ok"} {count} - {name}{", gradient" if gradient else ""}: '
                       f'{4 * N} lines give {grows:.2f} times the code of {N}, the largest function {largest} lines')
+        for name, (program, what, most) in SHARED.items():
+            found = len(re.findall(what, code(anfora, folder, program, False)[1], re.M))
+            count += 1
+            print(f'{"ok" if found <= most else "not ok"} {count} - {name}: {found} in place of at most {most}')
     print(f'1..{count}')
 
 

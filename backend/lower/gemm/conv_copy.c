@@ -32,6 +32,41 @@ static void pack_pair(const walk *w, unsigned char *to, uint64_t apart, const un
   }
 }
 
+/* `n` columns of some rows of pairs of 4-byte elements, to places that are `apart` elements from one tap to the next and `p`
+ * from one column to the next. Rows lie powers of two apart, where a cache has few places for their lines: a few at once. */
+static void pack_words(const walk *w, uint32_t *to, uint64_t apart, uint64_t p,
+                       const uint32_t *from, uint64_t rows, uint64_t stride, uint64_t n) {
+  enum { ROWS = 8 };
+  for (uint64_t r = 0; r < rows; r += ROWS)
+    for (uint64_t c = 0; c < n; c++)
+      for (uint64_t t = 0; t < w->taps; t++) {
+        const uint32_t *x = from + r * stride + c * w->taps + t;
+        uint32_t *y = to + t * apart + c * p + r;
+        if (rows - r >= ROWS)
+          for (uint64_t i = 0; i < ROWS; i++) y[i] = x[i * stride];
+        else
+          for (uint64_t i = 0; i < rows - r; i++) y[i] = x[i * stride];
+      }
+}
+
+/* `high` rows of pairs from `row` on, of `inner` columns each. */
+static void pack_rows(const walk *w, unsigned char *to, uint64_t row, const unsigned char *from,
+                      uint64_t high, uint64_t inner, size_t bytes) {
+  uint64_t each = w->taps * bytes, step = channels_of_block(w), apart;
+  for (uint64_t col = 0, n = 1; col < inner; col += n) {
+    uint64_t at = packed_at(w, w->flipped ? col : row, w->flipped ? row : col, &apart);
+    unsigned char *start = to + at * bytes;
+    const unsigned char *x = from + col * each;
+    if (bytes == sizeof(uint32_t) && !w->flipped) {
+      n = least(step, inner - col);
+      pack_words(w, (uint32_t *)(void *)start, apart, high, (const uint32_t *)(const void *)x, high,
+                 inner * w->taps, n);
+    } else
+      for (uint64_t r = 0; r < high; r++)
+        pack_pair(w, start + r * bytes, apart, x + r * inner * each, bytes);
+  }
+}
+
 /* Weights that never change: rows of a panel side by side, for that is how they lie in it. */
 static void pack_constant(walk *w) {
   enum { OFTEN = 8 << 20 }; // bytes after which the source's pages leave memory
@@ -41,15 +76,11 @@ static void pack_constant(walk *w) {
   anfi_os_block *b = anfi_low_block(w->L, anfi_size_mul(w->L->cx, w->q->const_w->n, bytes));
   const unsigned char *from = w->q->const_w->data;
   unsigned char *to = (unsigned char *)anfi_os_block_data(b);
-  uint64_t inner = u(w->flipped ? w->c->co : w->c->ci), pairs = u(w->c->co * w->c->ci), apart,
+  uint64_t inner = u(w->flipped ? w->c->co : w->c->ci), pairs = u(w->c->co * w->c->ci),
            high = w->flipped ? 1 : panel_of(w);
   for (uint64_t all = u(w->c->groups) * pairs; all; all -= pairs, to += pairs * each)
     for (uint64_t i = 0; i < pairs; i += inner * high, from += inner * high * each) {
-      for (uint64_t col = 0, row = i / inner; col < inner; col++) {
-        uint64_t at = packed_at(w, w->flipped ? col : row, w->flipped ? row : col, &apart);
-        for (uint64_t r = 0; r < high; r++)
-          pack_pair(w, to + (at + r) * bytes, apart, from + (r * inner + col) * each, bytes);
-      }
+      pack_rows(w, to, i / inner, from, high, inner, bytes);
       if ((read += inner * high * each) < OFTEN) continue;
       if (file) anfi_os_block_leave(file);
       read = 0;

@@ -5,10 +5,15 @@
  *   c d   →    b d       two loads, two shuffles, two stores
  *
  * Only moves bits, whatever the vectors of the machine are (Eklundh's method: log2(side) exchanges), and widens elements
- * where the copy has a wider type. */
+ * where the copy has a wider type. Many squares of 4-byte elements are a call of one function, which all copies of a program
+ * share: a network's convolutions differ in sizes and strides, and compiling the shuffles costs more than a call. */
 #include "backend/lower/low.h"
 
-enum { SIDE_BYTES = 32, SIDE_MAX = 8 };
+enum {
+  SIDE_BYTES = 32,
+  SIDE_MAX = 8,
+  MANY_SQUARES = 8, // that are worth a call
+};
 
 typedef struct square {
   anfi_low *L;
@@ -87,18 +92,50 @@ static void rest(const square *s, uint64_t r0, uint64_t r1, uint64_t c0, uint64_
   anfi_low_loop_end(L, &i);
 }
 
+/* The shared function that moves them, or NULL. */
+static const char *function_of(const square *s, uint64_t rows, uint64_t cols) {
+  const anfi_transposed *q = s->q;
+  if (q->from->dtype.elem != q->elem || q->from == q->to || q->inner > 1 ||
+      rows * cols < MANY_SQUARES * s->side * s->side)
+    return NULL;
+  return q->elem == ANF_TIR_f32   ? "anf_transpose_f32"
+         : q->elem == ANF_TIR_s32 ? "anf_transpose_s32"
+                                  : NULL;
+}
+
+static void squares(const square *s, uint64_t rows, uint64_t cols) {
+  anfi_low *L = s->L;
+  const anfi_transposed *q = s->q;
+  const char *name = function_of(s, rows, cols);
+  uint64_t n, m;
+  if (name && anfi_t_const_elems(q->from, &n) && anfi_t_const_elems(q->to, &m)) {
+    texpr in[] = {anfi_ix(L, n),
+                  anfi_ix(L, m),
+                  q->from0,
+                  q->to0,
+                  anfi_ix(L, rows),
+                  anfi_ix(L, cols),
+                  anfi_ix(L, q->from_ld),
+                  anfi_ix(L, q->to_ld),
+                  q->from,
+                  q->to};
+    texpr call = anfi_low_help(L, name, anfi_t_dt(ANF_TIR_void), ANFI_LEN(in), in);
+    anfi_low_add(L, anfi_t_eval(L->t, call));
+    return;
+  }
+  anfi_loop i, j;
+  anfi_low_loop_range(L, &i, anfi_ix(L, 0), anfi_ix(L, rows), s->side, "i");
+  anfi_low_loop_range(L, &j, anfi_ix(L, 0), anfi_ix(L, cols), s->side, "j");
+  one_square(s, i.var, j.var);
+  anfi_low_loop_end(L, &j);
+  anfi_low_loop_end(L, &i);
+}
+
 void anfi_low_transpose(anfi_low *L, const anfi_transposed *q) {
   square s = {L, q, SIDE_BYTES / (uint64_t)anfi_t_bytes(anfi_t_dt(q->elem))};
   if (s.side > SIDE_MAX) s.side = SIDE_MAX;
-  anfi_loop i, j;
   uint64_t rows = q->rows / s.side * s.side, cols = q->cols / s.side * s.side;
-  if (rows && cols) {
-    anfi_low_loop_range(L, &i, anfi_ix(L, 0), anfi_ix(L, rows), s.side, "i");
-    anfi_low_loop_range(L, &j, anfi_ix(L, 0), anfi_ix(L, cols), s.side, "j");
-    one_square(&s, i.var, j.var);
-    anfi_low_loop_end(L, &j);
-    anfi_low_loop_end(L, &i);
-  }
+  if (rows && cols) squares(&s, rows, cols);
   rest(&s, 0, rows, cols, q->cols);
   rest(&s, rows, q->rows, 0, q->cols);
 }

@@ -3,7 +3,9 @@
  *   for (i, ..) { y1[i] = f(x1[i]) }  for (i, ..) { y2[i] = f(x2[i]) }   ->   loop_1(x1, y1)  loop_1(x2, y2)
  * Machine code for a function takes longer than in proportion to its size, and networks repeat themselves. Outlined are
  * outermost loops that assign no variable of outside and do not leave the function. What they use of outside are
- * parameters, in the order in which they use it; tensors of the module, too: layers differ in their weights alone.
+ * parameters, in the order in which they use it; tensors of the module, too: layers differ in their weights alone. And so are
+ * the numbers of sites where they stop the program:
+ *   for (i, ..) { if (j[i] >= n) stop(7, ..) .. }   ->   loop_1(j, 7)
  * Loops of a few turns and nodes in all stay unless there are many: LLVM unrolls them, and vectors of two or three numbers
  * become registers. `Sin` of four numbers is no such loop: inlined and unrolled it takes longer to compile than all the rest.
  * INVARIANT: tensors are parameters once each, so that different ones do not overlap. */
@@ -34,6 +36,8 @@ typedef struct look {
   maker *k;
   anfi_map inside, seen;
   ANFI_VEC(texpr) free;
+  anfi_map number_of; // parameter for a site → 1 + place in `number`
+  ANFI_VEC(texpr) number;
   bool stays;
 } look;
 
@@ -60,6 +64,31 @@ static bool see_stmt(tviewer *v, tstmt s) {
   if (s->kind == TS_define || s->kind == TS_for_loop)
     *anfi_map_at(&l->inside, anfi_key(s->e[0])) = 1;
   return true;
+}
+
+static texpr site_as_parameter(tvisitor *v, texpr e) {
+  look *l = (look *)v->user;
+  int64_t site;
+  if (e->kind != TX_call || !e->u.name || anfi_t_rt_of(e->u.name->s) != TRT_anf_rt_stop ||
+      !anfi_t_const_i64(e->in[0], &site))
+    return e;
+  texpr in[3] = {anfi_t_var(v->t, e->in[0]->dtype, "site"), e->in[1], e->in[2]};
+  anfi_push(l->k->tmp, &l->number, e->in[0]);
+  *anfi_map_at(&l->number_of, anfi_key(in[0])) = l->number.n;
+  return anfi_t_remake(v->t, e, in);
+}
+
+static tstmt without_sites(look *l, tstmt loop) {
+  tvisitor v;
+  anfi_t_visitor_init(&v, l->k->t, l->k->tmp, l);
+  v.expr = site_as_parameter;
+  return anfi_t_visit_stmt(&v, loop);
+}
+
+/* What a parameter stands for in the call. */
+static texpr argument(const look *l, texpr x) {
+  const uint64_t *at = anfi_map_find(&l->number_of, anfi_key(x));
+  return at ? l->number.at[*at - 1] : x;
 }
 
 /* ---- the function ---- */
@@ -117,9 +146,12 @@ static tstmt call_instead(maker *k, tstmt loop) {
   tviewer v = {.user = &l, .enter_expr = see_expr, .enter_stmt = see_stmt};
   anfi_map_init(&l.inside, k->tmp);
   anfi_map_init(&l.seen, k->tmp);
-  anfi_t_view_stmt(&v, loop);
+  anfi_map_init(&l.number_of, k->tmp);
+  tstmt body = without_sites(&l, loop);
+  anfi_t_view_stmt(&v, body);
   if (l.stays || l.free.n > MAX_PARAMS) return loop;
-  tfunc f = shared(k, as_function(k, loop, &l));
+  tfunc f = shared(k, as_function(k, body, &l));
+  for (size_t i = 0; i < l.free.n; i++) l.free.at[i] = argument(&l, l.free.at[i]);
   k->t->line = loop->line;
   k->t->col = loop->col;
   return anfi_t_eval(k->t, anfi_t_call(k->t, f->name, f->ret, (uint32_t)l.free.n, l.free.at));

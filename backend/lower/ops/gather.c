@@ -8,24 +8,46 @@
 
 static texpr s64(anfi_low *L, int64_t v) { return anfi_t_int(L->t, ANFI_S64, v); }
 
+/* Negative ones count from the end. */
+static texpr from_start(anfi_low *L, texpr wide, uint64_t size, bool negative) {
+  tstore *t = L->t;
+  if (negative)
+    wide = anfi_t_select(t, anfi_t_lt(t, wide, s64(L, 0)),
+                         anfi_t_add(t, wide, s64(L, (int64_t)size)), wide);
+  return anfi_low_atom(L, anfi_t_cast(t, ANFI_IX, wide));
+}
+
 /* An element of an index tensor as a position in 0..size. */
 texpr anfi_low_position(anfi_low *L, texpr x, anf_dtype d, uint64_t size, anfi_opcode op,
                         anfi_loc loc) {
-  tstore *t = L->t;
-  texpr wide = anfi_low_atom(L, anfi_t_cast(t, ANFI_S64, x)), at = wide;
-  if (anfi_dtype_class(d) == ANFI_CLASS_SIGNED)
-    at = anfi_t_select(t, anfi_t_lt(t, wide, s64(L, 0)), anfi_t_add(t, wide, s64(L, (int64_t)size)),
-                       wide);
-  at = anfi_low_atom(L, anfi_t_cast(t, ANFI_IX, at));
-  anfi_low_trap(L, anfi_t_bin(t, TX_cmp_ge, at, anfi_ix(L, size)), ANF_E0404, op, loc, wide,
+  texpr wide = anfi_low_atom(L, anfi_t_cast(L->t, ANFI_S64, x)),
+        at = from_start(L, wide, size, anfi_dtype_class(d) == ANFI_CLASS_SIGNED);
+  anfi_low_trap(L, anfi_t_bin(L->t, TX_cmp_ge, at, anfi_ix(L, size)), ANF_E0404, op, loc, wide,
                 s64(L, (int64_t)size));
   return at;
 }
 
+/* Are all elements of a small constant in -size..size, where no trap is needed? */
+static bool is_inside(const anf_value *v, int64_t size, bool *negative) {
+  enum { MOST = 1 << 16 };
+  if (v->type->dtype == ANF_U64 || v->n > MOST) return false;
+  *negative = false;
+  for (size_t i = 0; i < v->n; i++) {
+    int64_t at = anfi_get_i64(v, i);
+    if (at < -size || at >= size) return false;
+    *negative |= at < 0;
+  }
+  return true;
+}
+
 static texpr position(anfi_low *L, const anfi_view *v, const anfi_view *index, const anfi_pt *p,
                       int64_t size) {
-  return anfi_low_position(L, anfi_view_at(L, index, p).re, index->dtype, (uint64_t)size, v->op,
-                           v->loc);
+  bool negative;
+  texpr x = anfi_view_at(L, index, p).re;
+  if (index->constant && is_inside(index->constant, size, &negative))
+    return from_start(L, anfi_low_atom(L, anfi_t_cast(L->t, ANFI_S64, x)), (uint64_t)size,
+                      negative);
+  return anfi_low_position(L, x, index->dtype, (uint64_t)size, v->op, v->loc);
 }
 
 /* x seen as [outer, n, inner]; the dims of the indices stand where the axis was. */
