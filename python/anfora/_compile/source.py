@@ -20,6 +20,7 @@ from .branches import Branches
 from .captures import late_change
 from .classes import Classes
 from .comprehensions import Comprehensions, items_of_any
+from .constants import Constants
 from .containers import Containers, METHODS_OF
 from .dims import Dims
 from .effects import giving_back, resolver, with_given
@@ -51,6 +52,7 @@ from .printed import Printed
 from .raises import Raises
 from .sequences import Sequences
 from .stores import Stores, whole_position
+from .structures import Structures
 from .truths import Truths
 from .unread import Unread
 from .various import Various, takes_any
@@ -101,7 +103,7 @@ def makes_one_of(target: Any, value: Any) -> bool:
         all(isinstance(t, ast.Name) for t in target.elts) and any(makes_apart(v, target) for v in value.elts)
 
 
-class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various, Printed, Iterables, Indexed, Unread):
+class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loops, Lists, Owned, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various, Printed, Iterables, Indexed, Unread):
     """Writes one outermost function and those within it."""
 
     def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
@@ -800,7 +802,7 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
 
     def decorated(self, node: Any, name: str, indent: str) -> str:
         known, f = self.static(node.func if isinstance(node, ast.Call) else node)
-        from .._function import jit
+        from .._jit import jit
         if known and f is jit:
             return ""
         call = ast.Call(func=node, args=[ast.Name(id=name, ctx=ast.Load())], keywords=[])
