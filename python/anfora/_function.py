@@ -16,6 +16,7 @@ from ._errors import AnforaError, CompileError, Finding, Place, RunError
 from ._compile.explain import with_values
 from ._ops import operate
 from ._compile.kinds import joined_hints
+from ._compile.owned import WHICH_PART
 from ._tree import Fixed, Maker, ManyKinds, Shape, children, field_names, plain_value, shape_of, type_text
 from ._types import AFFECTED, TensorType, default_float
 
@@ -29,6 +30,7 @@ ANY_SIZE_AFTER = {None: 3, True: 2, False: 0}  # jit(dynamic=..): of a batch's s
 MANY_CHANGES = 10
 CHANGING = ("E0953", "E0511", "E0515", "E0450")  # what a loop carries changes its type
 BY_VALUE = ("E0520", "E0724")  # a size that values decide
+IN_BRANCH = "E0515"  # a list that one way changes is an array there
 AS_TUPLE = ("E0505", "E0512", "E0520")  # a tuple grows more often than there may be types, or its items are taken by an index that is not known
 
 
@@ -63,7 +65,7 @@ class Function(_core.Callable):
         self._codes: dict[Program, Any] = {}  # of each program: whose code that for other types shares
         self._nparam, self._static = nparam, frozenset(static)
         self._checks = True  # is what nothing reads typed?
-        self._by_value: dict[tuple, Function] = {}  # by the places of integers that are constants of the code, though nobody said so
+        self._variants: dict[tuple, Function] = {}  # by the places of integers that are constants of the code, though nobody said so, and of lists that it changes
         self._constants = False  # are captured arrays constants of the code?
         self._programs: dict = {}
         self._watched: dict = {}  # what names from outside are in the code
@@ -119,10 +121,13 @@ class Function(_core.Callable):
         except CompileError as error:
             if unrolled:
                 raise
-            try:
-                return self._written(statics, shapes, False, True, picks, prints, rows)
-            except CompileError:
-                raise error from None
+            by_index = not rows and any(f.message == WHICH_PART for f in error.findings)
+            for counts, as_rows in ((True, rows), *([(False, True)] if by_index else [])):
+                try:
+                    return self._written(statics, shapes, False, counts, picks, prints, as_rows)
+                except CompileError:
+                    continue
+            raise error from None
 
     def _written(self, statics: dict[int, Any], shapes: list[Shape], unrolled: bool, counts: bool, picks: frozenset, prints: str,
                  rows: bool = False) -> Program:
@@ -276,14 +281,16 @@ class Function(_core.Callable):
                 return self._compiled(self._program(statics, shapes, prints=program.own_prints), types_, statics, shapes)
             if any(map(sized_by_mask, error.findings)):
                 return self._counting(error, statics, shapes, types_, program.own_prints)
-            rows = program.grows and any(f.code in AS_TUPLE for f in error.findings)
-            if not rows and (not program.rolled or not any(f.code in CHANGING for f in error.findings)):
-                raise
-            try:
-                other = self._program(statics, shapes, not rows, prints=program.own_prints, rows=rows)
-                return other, self._exec(other, with_arrays(other, types_))
-            except CompileError:
-                raise error from None
+            found = {f.code for f in error.findings}
+            rows = [True] * (program.grows and bool(found & set(AS_TUPLE)))
+            rows = rows or [False] * (program.rolled and bool(found & set(CHANGING))) + [True] * (program.grows and IN_BRANCH in found)
+            for as_rows in rows:
+                try:
+                    other = self._program(statics, shapes, not as_rows, prints=program.own_prints, rows=as_rows)
+                    return other, self._exec(other, with_arrays(other, types_))
+                except CompileError:
+                    continue
+            raise error from None
 
     def _counting(self, error: CompileError, statics: dict, shapes: list, types_: list[str], prints: str) -> tuple[Program, Any]:
         """The program in which each x[mask] whose size is needed counts it, and its code: what follows is interpreted."""
@@ -341,14 +348,14 @@ class Function(_core.Callable):
     def clear_cache(self) -> None:
         """Forgets all code; it is made anew when it is needed."""
         super().clear_cache()
-        for f in self._by_value.values():
+        for f in self._variants.values():
             f.clear_cache()
         self._codes.clear()
         self._sized.clear()
 
     def explain(self) -> str:
         """For which arguments code was made, and why each time; and whether one code is for batches of any size."""
-        said = [code.explain() for f in (self, *self._by_value.values()) for code in f._codes.values()]
+        said = [code.explain() for f in (self, *self._variants.values()) for code in f._codes.values()]
         return f"{sum(n for n, _ in said)} compilations\n" + "".join(text for _, text in said)
 
     def _fixed_arguments(self, program: Program, n: int) -> list[tuple[int, Any]]:

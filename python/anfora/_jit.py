@@ -50,19 +50,32 @@ class Jit(Function):
         statics = {} if options.keys() & {"static_argnums", "static_argnames"} else {"static_argnums": tuple(self._static)}
         return Jit(self.__wrapped__, **(self._inherited() | {"dynamic": self._dynamic} | statics | options))
 
+    def _plan(self, args: tuple) -> Any:
+        return self._plan_of_changing(args) or super()._plan(args)
+
+    def _plan_of_changing(self, args: tuple) -> Any:
+        from ._changing import plan_of_changing
+        return plan_of_changing(self, args) if type(self) is Jit and self._nparam >= 0 else None
+
+    def _with_static(self, at: list[int]) -> Jit | None:
+        """The same, of which code is made for each value of these arguments; None: there is none."""
+        return self._optioned({"static_argnums": at}) if type(self) is Jit else None  # type: ignore[return-value]
+
     def _plan_by_value(self, error: CompileError, args: tuple) -> Any:
         declared = self._declared()
         numbers = [i for i, x in enumerate(args) if type(x) is int and i not in self._static and i not in declared]
-        if type(self) is not Jit or self._nparam < 0 or not numbers or not any(f.code == "E0520" for f in error.findings):
+        if self._nparam < 0 or not numbers or not any(f.code == "E0520" for f in error.findings):
             return None
-        known = self._by_value.get(tuple(numbers))
-        other = known or self._optioned({"static_argnums": sorted({*self._static, *numbers})})
+        known = self._variants.get(("value", *numbers))
+        other = known or self._with_static(sorted({*self._static, *numbers}))
+        if other is None:
+            return None
         try:
             other._plan(args)
         except CompileError:
             return None
         if known is None:
-            self._by_value[tuple(numbers)] = other
+            self._variants["value", *numbers] = other
             names = [n for i, n in enumerate(self._signature.parameters) if i in numbers]
             warnings.warn(f"{self.__name__}: sizes follow from {' or '.join(names)}, so code is made for each value of {'them' if len(names) > 1 else 'it'}; "
                           f"jit(static_argnames={names}) says that this is meant", stacklevel=3)

@@ -44,6 +44,10 @@ class Unit:
         self.name = ""
         self.hints: list = []        # of the structure of its results, as far as the source shows it
         self.likes: list = []        # the same as shapes, None where nothing is known
+        self.done = False            # it is written
+        self.unheld: set[str] = set()  # lists that it is given and gives back, and that no result holds
+        self.gives_back: list[list] = []  # by return: what they are like
+        self.assumed: list[tuple] = []  # of calls of itself: such a list, and what it was taken to be after
 
 
 class Builder:
@@ -229,6 +233,11 @@ class Program:
 
     def error(self, failure: Exception, kind: type = CompileError) -> Any:
         return translated(failure, kind, self.name, self.map, self.raises)
+
+
+def number_of(call: str) -> int:
+    """Which unit the text of a call names."""
+    return int(call[call.index(NAME) + 1:call.index(END)])
 
 
 def fail(place: Place | None, message: str, hint: str = "") -> NoReturn:

@@ -13,10 +13,10 @@ from typing import Any
 from .known import is_structure
 
 
-def is_replaced(of: Any, name: str) -> bool:
-    """Whether a function has xs[i] = x."""
-    return any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) and isinstance(n.value, ast.Name) and n.value.id == name
-               for n in ast.walk(of))
+def is_replaced(of: Any, name: str, anywhere: bool = True) -> bool:
+    """Whether a function has xs[i] = x, `anywhere`: and not only where a constant says which item."""
+    return any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) and isinstance(n.value, ast.Name) and n.value.id == name and
+               (anywhere or not isinstance(n.slice, (ast.Constant, ast.UnaryOp, ast.Slice))) for n in ast.walk(of))
 
 
 class Named(ast.NodeTransformer):

@@ -26,6 +26,7 @@ from .dims import Dims
 from .effects import giving_back, resolver, with_given
 from .emit import Builder, fail, safe_name
 from .fields import with_fields
+from .given import Given
 from .grids import Grids
 from .._errors import CompileError, Place
 from .generators import gathering, with_gathered
@@ -36,7 +37,7 @@ from .known import ANY, Is, Knowing, Like, Scope, class_member, is_structure, pa
 from .indexed import Indexed
 from .iterables import Iterables
 from .iterators import Iterators
-from .listed import filling
+from .listed import filling, is_replaced
 from .loop_lists import Lists
 from .loops import Loops
 from .masks import Masked
@@ -103,7 +104,7 @@ def makes_one_of(target: Any, value: Any) -> bool:
         all(isinstance(t, ast.Name) for t in target.elts) and any(makes_apart(v, target) for v in value.elts)
 
 
-class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loops, Lists, Owned, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various, Printed, Iterables, Indexed, Unread):
+class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loops, Lists, Owned, Given, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various, Printed, Iterables, Indexed, Unread):
     """Writes one outermost function and those within it."""
 
     def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
@@ -111,6 +112,9 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
         self.places = places or {}  # of nodes that are numbered
         self.b, self.fn, self.file = builder, fn, file
         self.given = given      # parameters that the function changes and gives back
+        self.unheld: set[str] = set()  # of these: lists that no result holds
+        self.gives_back: list = []  # by return: what these are like
+        self.gave = -1          # the unit of the last call that gives something back
         self.statics = statics  # parameters that are known: functions and texts
         self.shapes = shapes    # the structure of others
         self.scope = None
@@ -505,7 +509,11 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
     def expr_Call(self, node: ast.Call) -> str:
         self.no_change_of(node)
         known, f = self.static(node.func)
-        return self.windowed(node) or self.reduced(node) or emit_call(self, Call(node, f if known else None, known))
+        owned = self.only_read(node, f) if known else []
+        text = self.windowed(node) or self.reduced(node) or emit_call(self, Call(node, f if known else None, known))
+        for e in owned:
+            e.own = True
+        return text
 
     # ---- statements ----
 
@@ -571,6 +579,8 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
 
     def stmt_Return(self, node: ast.Return, indent: str) -> str:
         self.no_iterator_given(node.value)
+        if self.given and self.scope.outer is None:
+            return self.return_given(node, indent)
         text = f"{indent}{self.mark(node)}return{' ' + self.expr(node.value) if node.value else ''}\n"
         if node.value:
             self.returning.append(placed(self.structure(node.value), self.place(node)))
@@ -642,6 +652,8 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
             text = self.assign(at(node, ast.Tuple(names, ast.Store())), at(node, ast.Tuple(rest, ast.Load())), node, indent)
             return text + "".join(self.assign(t, v, node, indent) for t, v, apart in pairs if apart)
         items = self.sequence(value) if isinstance(target, (ast.Tuple, ast.List)) else None
+        if (lists := self.gives_lists(value)):
+            return self.bind_given(target, value, lists, indent)
         if items is None:
             return self.bind_text(target, self.expr(value), indent, self.like(value))
         pairs = [self.in_variables(node, item, indent) for item in items]
@@ -661,7 +673,7 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
             if shape is not None:
                 self.scope.env[target.id] = Like(shape)
             return text
-        if (said := self.said(target, value, indent)) is not None:
+        if (said := self.said(target, value, indent) or self.copied_rows(target, value, indent)) is not None:
             return said
         value = self.copied(value) or value
         made = self.makes_container(value)
@@ -684,6 +696,8 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
         text = f"{indent}{self.mark(node)}{self.target(target)} = {text}\n"
         if shape is not None:
             self.scope.env[target.id] = Like(shape, own=made)
+            if made and self.b.rows and is_replaced(self.scope.node, target.id):
+                text += self.as_rows(target.id, node, indent)
         if isinstance(value, ast.Lambda):
             self.scope.lambdas.add(target.id)
         return text
@@ -827,7 +841,7 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
             self.hints.append(placed(self.structure(value), self.place(value)))
             self.returning_like.append(self.known_tree(value))
             return text
-        return f"{self.mark(node)}def {name}({params}) {{\n{self.body(node.body, '  ')}}}\n"
+        return f"{self.mark(node)}def {name}({params}) {{\n{self.begin_given()}{self.body(node.body, '  ')}}}\n"
 
 
 def written_index(node: Any, x: Any) -> Any:
@@ -868,7 +882,8 @@ def emit_function(b: Builder, fn: types.FunctionType, statics: dict[str, Any] | 
         unit.wish = safe_name(wish)
         w = Writer(b, fn, file, statics, shapes, given, places)
         text = w.write(node, f"\ue001{unit.number}\ue002", declared_types(fn))
-        unit.hints, unit.likes = w.hints, w.returning_like
+        unit.hints, unit.likes, unit.unheld, unit.gives_back, unit.done = w.hints, w.returning_like, w.unheld, w.gives_back, True
+        w.check_assumed(unit, node)
         return text
     b.keep.append((statics, shapes))
     return b.unit(fn, "f", write, (tuple((n, type(x), x if type(x) in (str, int, bool) else id(x)) for n, x in sorted(statics.items())),

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of functions that change lists and dictionaries among their arguments: the caller sees it after the call, as in Python. An array
+of NumPy that is an argument does not change (docs/python.md)."""
+from __future__ import annotations
+
+from typing import Any
+
+from . import _core
+from ._compile.effects import effect
+from ._compile.emit import Builder, fail, number_of
+from ._compile.source import emit_function
+from ._jit import Jit
+from ._tree import Shape
+
+_NUMBERS = (bool, int, float, complex)
+
+
+def _within(x: Any) -> list:
+    """The list or dictionary, and those in a value."""
+    found, waiting = [], [x]
+    while waiting:
+        x = waiting.pop()
+        if isinstance(x, (list, dict)):
+            found.append(x)
+        waiting += x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else vars(x).values() if hasattr(x, "__dict__") and not callable(x) else ()
+    return found
+
+
+def changed_arguments(f: Jit, args: tuple) -> tuple[int, ...]:
+    """The places of arguments that are lists or dictionaries of numbers, and that the function changes."""
+    at = [i for i, x in enumerate(args) if i not in f._static and type(x) in (list, dict) and all(type(v) in _NUMBERS for v in (x.values() if type(x) is dict else x))]
+    if not at:
+        return ()
+    names, changed = list(f._signature.parameters), effect(f.__wrapped__).changed
+    return tuple(i for i in at if names[i] in changed)
+
+
+class Changing(Jit):
+    """The function, which gives its result and then these arguments, and puts them where they were."""
+
+    def __init__(self, f: Jit, at: tuple[int, ...], **options: Any) -> None:
+        super().__init__(f.__wrapped__, **({"static_argnums": tuple(f._static)} | f._inherited() | {"dynamic": f._dynamic} | options))
+        self._at, self._of_these = at, [list(self._signature.parameters)[i] for i in at]
+        self._returned = effect(f.__wrapped__).returned
+
+    def _plan_of_changing(self, args: tuple) -> Any:
+        return None
+
+    def _with_static(self, at: list[int]) -> Jit:
+        return Changing(self, self._at, static_argnums=at)
+
+    def _root(self, b: Builder, statics: dict[int, Any], shapes: list[Shape]) -> tuple[str, list[str]]:
+        names = list(self._signature.parameters)
+        root = emit_function(b, self.__wrapped__, {names[i]: x for i, x in statics.items()},
+                             {names[i]: s for i, s in enumerate(shapes) if i not in statics}, tuple(self._of_these))
+        unit = b.units[number_of(root)]
+        for n in self._of_these:
+            if n not in unit.unheld and n != self._returned:
+                fail(self._place(), f"a result of {self.__name__} may hold {n}, which changes", f"return a copy: list({n})")
+        return root, [n for i, n in enumerate(names) if i not in statics]
+
+    def run(self, args: tuple) -> Any:
+        """Calls it, and the caller's lists are what it has made of them."""
+        every = [id(x) for a in args for x in _within(a)]
+        for i, n in zip(self._at, self._of_these):
+            if every.count(id(args[i])) > 1:
+                fail(self._place(), f"{n} is given twice to {self.__name__}, and changes", "give a copy of it: list(xs)")
+        result, *made = self(*args)
+        for i, new in zip(self._at, made):
+            x = args[i]
+            if isinstance(x, dict):
+                x.clear()
+                x.update((k, _plain(v)) for k, v in new.items())
+            else:
+                x[:] = map(_plain, new)
+        return args[self._at[self._of_these.index(self._returned)]] if self._returned in self._of_these else result
+
+
+def _plain(x: Any) -> Any:
+    """A number of Python."""
+    return x.item() if hasattr(x, "item") and x.shape == () else x
+
+
+def plan_of_changing(f: Jit, args: tuple) -> Any:
+    """The plan of calls that change lists; None: they change none."""
+    at = changed_arguments(f, args)
+    if not at:
+        return None
+    changing = f._variants.setdefault(("changes", *at), Changing(f, at))
+    return _core.Plan(None, [], [], [], [], (), (changing,), changing.run)
