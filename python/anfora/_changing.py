@@ -68,6 +68,8 @@ class Changing(Jit):
         result, *made = self(*args)
         for i, new in zip(self._at, made):
             x = args[i]
+            if isinstance(x, dict) and not isinstance(new, dict):
+                fail(self._place(), "how long a list becomes depends on data, and a dictionary changes in the same function", "change them in two functions")
             if isinstance(x, dict):
                 x.clear()
                 x.update((k, _plain(v)) for k, v in new.items())

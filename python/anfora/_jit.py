@@ -20,6 +20,8 @@ from ._function import Closure, Function
 from ._tree import Fixed, Shape, shape_of, structured
 from ._types import TensorType
 
+SIZED = ("E0520", "E0953")  # errors of sizes that values tell
+
 
 class Jit(Function):
     """A Python function, compiled from its own source."""
@@ -64,7 +66,7 @@ class Jit(Function):
     def _plan_by_value(self, error: CompileError, args: tuple) -> Any:
         declared = self._declared()
         numbers = [i for i, x in enumerate(args) if type(x) is int and i not in self._static and i not in declared]
-        if self._nparam < 0 or not numbers or not any(f.code == "E0520" for f in error.findings):
+        if self._nparam < 0 or not numbers or not any(f.code in SIZED for f in error.findings):
             return None
         known = self._variants.get(("value", *numbers))
         other = known or self._with_static(sorted({*self._static, *numbers}))

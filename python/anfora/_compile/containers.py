@@ -50,8 +50,8 @@ class Containers(Part):
         s, how = self.like(node.func.value), node.func.attr
         if s is not None and s.kind == "mapped" and s.names == ("list",) and how == "insert" and node.args and self.static(node.args[0]) == (True, 0):
             s = Shape("list")
-        if s is not None and s.kind == "stacked" and not node.args and how in ("sort", "reverse"):
-            return self.ordered_rows(node, how, indent)
+        if s is not None and s.kind == "stacked":
+            return self.changed_rows(node, how, indent)
         if s is None or s.kind not in ("list", "dict") or any(isinstance(a, ast.Starred) for a in node.args):
             return None
         name: Any = node.func.value
@@ -134,6 +134,8 @@ class Containers(Part):
             return ""
         s = self.like(target.value) if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name) else None
         known, k = self.static(target.slice) if isinstance(target, ast.Subscript) else (False, None)
+        if s is not None and s.kind == "stacked" and known and k in (0, -1):
+            return self.deleted_row(target, k, indent)
         if s is None or s.kind not in ("list", "dict") or not known:
             self.refuse(target, "parts of values cannot be deleted", "make a new tuple or dictionary")
         self.owned(target.value, target)

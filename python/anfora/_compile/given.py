@@ -78,13 +78,25 @@ class Given(Part):
         self.gives_back.append([_form(self.like(n)) for n in names])
         return f"{indent}{self.mark(node)}return ({', '.join([text, *map(self.looked_at, names)])})\n"
 
-    def only_read(self, call: ast.Call, f: Any) -> list[Like]:
-        """Lists of the function that a call of a library's function is given, and that no result of it holds."""
-        name = library_name(f)
-        if name not in _READERS and name not in FRESH | NUMBERS_OF or name in ("max", "min") and len(call.args) > 1:
-            return []
-        entries = [self.scope.env.get(a.id) for a in call.args if isinstance(a, ast.Name)]
+    def only_read(self, node: Any) -> list[Like]:
+        """Lists and dictionaries of the function that an expression reads, and that nothing which it gives holds."""
+        entries = [self.scope.env.get(n.id) for n in self.operands(node) if isinstance(n, ast.Name)] if self.scope else []
         return [e for e in entries if isinstance(e, Like) and e.own and is_container(e.shape) and is_flat(e.shape)]
+
+    def operands(self, node: Any) -> list:
+        """The parts of an operation that only reads them: of comparisons, sums and calls of functions that copy what they are given."""
+        if isinstance(node, ast.Compare):
+            return [] if any(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops) else [node.left, *node.comparators]
+        if isinstance(node, (ast.BinOp, ast.UnaryOp)):
+            return [node.operand] if isinstance(node, ast.UnaryOp) else [node.left, node.right]
+        if not isinstance(node, ast.Call):
+            return []
+        if isinstance(node.func, ast.Attribute) and node.func.attr in ("index", "count", "copy"):
+            return [node.func.value]
+        known, f = self.static(node.func)
+        name = library_name(f) if known else None
+        reads = name in _READERS or name in FRESH | NUMBERS_OF and (name not in ("max", "min") or len(node.args) == 1)
+        return node.args if reads else []
 
     def gives_lists(self, call: Any) -> list[str]:
         """The lists and dictionaries that a call changes and gives back, by their names."""

@@ -43,11 +43,32 @@ class Indexed(Part):
         """xs.append(x)"""
         if node.func.attr != "append":  # type: ignore[attr-defined]
             self.refuse(node, "the list is an array, as items of it are replaced: it takes one item at a time", "append the items in a loop over what is known, or use concatenate")
+        return self.rows_joined(node, list_, node.args[0], "b, e", indent)
+
+    def rows_joined(self, place: Any, list_: ast.Name, value: Any, order: str, indent: str) -> str:
+        """The rows b and an item e in this order."""
+        self.owned(list_, place)
         name = self.local(list_.id)
-        made = f"fn (b, e) {{ {WIDENED}Concat(b, BroadcastTo(CastLike(e, b), TupleConcat((1,), b.shape[1:])), axis=0) }}"
-        text = hyper_mapped(made, [name, self.expr(node.args[0])])
+        parts = ", ".join({"b": "b", "e": "BroadcastTo(CastLike(e, b), TupleConcat((1,), b.shape[1:]))"}[p] for p in order.split(", "))
+        text = hyper_mapped(f"fn (b, e) {{ {WIDENED}Concat({parts}, axis=0) }}", [name, self.expr(value)])
         self.bind(list_.id, Like(Shape("stacked"), own=True))
-        return f"{indent}{self.mark(node)}{name} = {text}\n"
+        return f"{indent}{self.mark(place)}{name} = {text}\n"
+
+    def changed_rows(self, node: ast.Call, how: str, indent: str) -> str | None:
+        """xs.sort(), xs.reverse() and xs.insert(0, x); None: it is another method."""
+        name = node.func.value  # type: ignore[attr-defined]
+        if how == "insert" and len(node.args) == 2 and not node.keywords and self.static(node.args[0]) == (True, 0):
+            return self.rows_joined(node, name, node.args[1], "e, b", indent)
+        return self.ordered_rows(node, how, indent) if not node.args and how in ("sort", "reverse") else None
+
+    def deleted_row(self, target: ast.Subscript, k: int, indent: str) -> str:
+        """del xs[0] and del xs[-1]"""
+        name: Any = target.value
+        self.owned(name, target)
+        x, b = self.local(name.id), self.fresh()
+        text = hyper_mapped(f"fn ({b}) {{ {self.mark(target)}assert(len({b}) > 0, \"IndexError: list assignment index out of range\"); {b}[{'1:' if k == 0 else ':-1'}] }}", [x])
+        self.bind(name.id, Like(Shape("stacked"), own=True))
+        return f"{indent}{self.mark(target)}{x} = {text}\n"
 
     def copied_rows(self, target: ast.Name, value: Any, indent: str) -> str | None:
         """ys = list(xs) and xs.copy() of a list that is an array; None: it is another binding."""

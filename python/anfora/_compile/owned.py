@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from .given import is_container
 from .known import Item, Like, Part, is_structure, is_tree, parameters
 from .loop_lists import item_like
 from .names import grown
@@ -82,6 +83,19 @@ class Owned(Part):
         self.bind(node.func.value.id, Like(Shape("list", rest), own=True))
         part = s.parts[k] if is_structure(s.parts[k]) else None
         return f"{indent}{t} = {name}\n", f"{indent}{name} = TupleConcat({t}[:{k}], {t}[{k + 1}:])\n", part
+
+    def popped_result(self, node: ast.Return, indent: str) -> str | None:
+        """return xs.pop(), as x = xs.pop(); return x; None: it is another statement."""
+        gives = self.given and self.scope.outer is None
+        value = node.value.elts[0] if gives and isinstance(node.value, ast.Tuple) else node.value
+        if not (isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "pop" and is_container(self.like(value.func.value))):
+            return None
+        t = self.fresh()
+        self.scope.names.add(t)
+        bound, name = (ast.copy_location(ast.Name(t, ctx), value) for ctx in (ast.Store(), ast.Load()))
+        text = self.assign(bound, value, value, indent)
+        result = ast.Tuple([name, *node.value.elts[1:]], ast.Load()) if gives else name  # type: ignore[union-attr]
+        return text + self.stmt_Return(ast.copy_location(ast.Return(ast.copy_location(result, value)), node), indent)
 
     def popped_key(self, node: Any, key: Any, s: Shape, indent: str) -> tuple[str, str, Shape | None]:
         """x = d.pop("k")"""

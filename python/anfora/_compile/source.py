@@ -175,7 +175,11 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
         if method is None:
             what, hint = _INSTEAD.get(type(node), (type(node).__name__, ""))
             self.refuse(node, f"{what} cannot be compiled", hint)
-        return self.mark(node) + method(node)
+        own = self.only_read(node)
+        text = self.mark(node) + method(node)
+        for e in own:
+            e.own = True
+        return text
 
     def exprs(self, nodes: list) -> str:
         return ", ".join(self.expr(n) for n in nodes)
@@ -303,12 +307,14 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
             ends = isinstance(node.op, ast.Or)
             rest = [v for v in node.values if self.decided(v) != (True, not ends)]
             return "(" + (self.mark(node) + (" or " if ends else " and ")).join(self.truth_text(v) for v in rest) + ")"
-        return self.expr(node)
+        return self.truth_text(node) if (s := self.like(node)) is not None and s.kind == "stacked" else self.expr(node)
 
     def truth_text(self, node: Any) -> str:
         """The condition as a truth value."""
         if isinstance(node, (ast.Compare, ast.BoolOp)) or isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return self.condition(node)
+        if (s := self.like(node)) is not None and s.kind == "stacked":  # a list: whether it has items
+            return f"(len({self.looked_at(node)}) > 0)"
         return f"({self.scalar(node)} != 0)"
 
     def scalar(self, node: Any) -> str:
@@ -509,11 +515,7 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
     def expr_Call(self, node: ast.Call) -> str:
         self.no_change_of(node)
         known, f = self.static(node.func)
-        owned = self.only_read(node, f) if known else []
-        text = self.windowed(node) or self.reduced(node) or emit_call(self, Call(node, f if known else None, known))
-        for e in owned:
-            e.own = True
-        return text
+        return self.windowed(node) or self.reduced(node) or emit_call(self, Call(node, f if known else None, known))
 
     # ---- statements ----
 
@@ -579,6 +581,8 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
 
     def stmt_Return(self, node: ast.Return, indent: str) -> str:
         self.no_iterator_given(node.value)
+        if (before := self.popped_result(node, indent)) is not None:
+            return before
         if self.given and self.scope.outer is None:
             return self.return_given(node, indent)
         text = f"{indent}{self.mark(node)}return{' ' + self.expr(node.value) if node.value else ''}\n"
