@@ -43,7 +43,7 @@ class Function:
         ways = [lambda: str(r.randint(-3, 9)), lambda: r.choice(self.numbers) if self.numbers else "2"]
         if depth:
             xs = r.choice(self.lists)
-            ways += [lambda: self.item(xs), lambda: f"len({xs})", lambda: f"({self.number(0)} {r.choice('+-*')} {self.number(0)})", lambda: f"sum({xs}) % 7", lambda: f"max({xs})"]
+            ways += [lambda: self.item(xs), lambda: f"len({xs})", lambda: f"({self.number(0)} {r.choice('+-*')} {self.number(0)}) % 97", lambda: f"sum({xs}) % 7", lambda: f"max({xs})"]
             if self.tables:
                 ways += [lambda: f"{self.tables[0]}['k']", lambda: f"{self.tables[0]}.get('z', 3)"]
         return r.choice(ways)()
@@ -108,7 +108,7 @@ class Function:
             return r.choice([f"{d}['k'] = {e()}", f"{d}['k'] += {e()}", f"{d}['z'] = {e()}", f"{d}.update(m={e()})", f"{d}.setdefault('z', 4)"])
         i, j = self.item(xs), self.item(xs)
         return r.choice([f"{i} = {e()}", f"{i} = {e()}", f"{i}, {j} = {j}, {i}", f"{i}, {j} = {j}, {i}", f"{i} += {e()}", f"{xs}.append({e()})", f"{xs}.append({e()})", f"{xs}.sort()", f"{xs}.reverse()", f"{xs}.insert(0, {e()})",
-                         f"{xs}.pop()", f"{xs}.extend([{e()}, 2])", f"del {xs}[0]", f"{xs}[:] = [v * 2 for v in {xs}]", f"{xs}.sort(reverse=True)"])
+                         f"{xs}.pop()", f"{xs}.extend([{e()}, 2])", f"del {xs}[0]", f"{xs}[:] = [v * 2 % 97 for v in {xs}]", f"{xs}.sort(reverse=True)"])
 
     def called(self, indent):
         call, gives = self.call()
@@ -118,7 +118,7 @@ class Function:
         if gives == "number" and how < 0.6:
             other, more = self.call()
             if more == "number":
-                call = f"{call} {self.r.choice('+-*')} {other}"
+                call = f"({call} {self.r.choice('+-*')} {other}) % 97"
         if gives == "number" and how > 0.85:
             self.line(indent, f"if {call} > {self.number()}:")
             return self.line(indent + 1, self.change(self.r.choice(self.lists)))
