@@ -54,7 +54,7 @@ class Given(Part):
                 continue
             self.scope.env[x] = Like(e.shape, own=True)
             self.unheld.add(x)
-            if is_replaced(self.scope.node, x, self.b.rows):
+            if is_replaced(self, x, self.b.rows):
                 text += self.as_rows(x, self.scope.node.body[0], "  ")
         return text
 

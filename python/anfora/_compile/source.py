@@ -141,6 +141,8 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
         self.read_in: dict[int, tuple] = {}  # by function: names that it reads, and those that it binds more than once
         self.in_loops: dict[int, tuple[Any, set[str]]] = {}  # by function: names that its loops change
         self.assigned = {}
+        self.parts_named: dict[int, tuple[Any, dict]] = {}  # by function: names that it binds to parts and fields, and to which
+        self.replaced: dict[int, tuple] = {}  # by function: names of which it replaces items, and of these by an index that is computed
         self.stores_of: dict[int, tuple[Any, Any]] = {}  # by function: how often it binds each name
         self.late: dict[tuple, tuple] = {}  # by function and the one around it: what changes before it is called again
         self.plain: set[int] = set()  # calls that are not of what a mask chooses
@@ -700,7 +702,7 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
         text = f"{indent}{self.mark(node)}{self.target(target)} = {text}\n"
         if shape is not None:
             self.scope.env[target.id] = Like(shape, own=made)
-            if made and self.b.rows and is_replaced(self.scope.node, target.id):
+            if made and self.b.rows and is_replaced(self, target.id):
                 text += self.as_rows(target.id, node, indent)
         if isinstance(value, ast.Lambda):
             self.scope.lambdas.add(target.id)
