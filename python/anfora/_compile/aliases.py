@@ -406,6 +406,19 @@ class Aliases:
                 out[name] = out[name].joined(x) if name in out else x
         self.state = out
 
+    def stmt_Try(self, node: ast.Try) -> None:
+        """An error may come before and after the statements."""
+        before = dict(self.state)
+        self.block(node.body)
+        self.joined([before, self.state])
+        ways, begin = [], dict(self.state)
+        for body in (node.orelse, *(h.body for h in node.handlers)):
+            self.state = dict(begin)
+            self.block(body)
+            ways.append(self.state)
+        self.joined(ways)
+        self.block(node.finalbody)
+
     def stmt_If(self, node: ast.If) -> None:
         self.read(node.test)
         before = dict(self.state)

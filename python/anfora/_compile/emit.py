@@ -119,6 +119,10 @@ class Builder:
             self.current[-1].uses.add(u.number)
         return f"{NAME}{u.number}{END}"
 
+    def units_of(self, f: Any, given: tuple[str, ...] = ()) -> list[Unit]:
+        """The units that stand for a function, of those that give these arguments back after the result."""
+        return [u for (i, variant), u in self.by_object.items() if i == id(f) and (variant[2:] or ((),))[0] == given]
+
     def reaches(self, u: Unit, other: Unit) -> bool:
         """Whether a unit refers to another, by way of others too."""
         seen, open_ = {u.number}, [u]

@@ -75,7 +75,8 @@ SILENT = {"errstate", "nullcontext", "named_scope", "catch_warnings"}  # context
 
 # What to write instead of what cannot be compiled
 _INSTEAD = {
-    ast.Try: ("try", "errors of a compiled function reach the caller; catch them there"),
+    ast.Try: ("try", "write a condition in place of it: if i < len(xs), if b != 0; one of IndexError or ZeroDivisionError about one statement of arithmetic, "
+                     "and of what the statements raise themselves, is compiled; other errors reach the caller, who may catch them"),
     ast.Global: ("global", "return the new value, and let the caller bind it"),
     ast.Nonlocal: ("nonlocal", "call the function in statements of their own, y = f(x), or return the new value"),
     ast.ClassDef: ("class", "define the class outside of the compiled function"),

@@ -39,6 +39,7 @@ from .match import has_named
 from .names import around, bound_names, own_breaks, own_jumps, read_names
 from .nonlocals import without_nonlocals
 from .peeled import Peeled, has_unbound
+from .tries import without_try
 
 MOST_WRITTEN = 64  # items of list(range(n)) that are written out
 _COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
@@ -58,6 +59,13 @@ class _Sugar(ast.NodeTransformer):
         while isinstance(start, ast.Attribute):
             start = start.value
         return isinstance(start, ast.Name) and start.id not in self.bound and self.resolve(node.func) == (True, f)
+
+    def called(self, f: Any) -> tuple[bool, Any]:
+        """What a name or attribute from outside is."""
+        start = f
+        while isinstance(start, ast.Attribute):
+            start = start.value
+        return self.resolve(f) if isinstance(start, ast.Name) and start.id not in self.bound else (False, None)
 
     def made(self, new: Any, node: Any) -> Any:
         self.changed = True
@@ -239,6 +247,9 @@ class _Sugar(ast.NodeTransformer):
     def visit_Try(self, node: ast.Try) -> Any:
         """try: a; finally: x = b, where nothing leaves a: an error ends the function, and with it what x is."""
         self.generic_visit(node)
+        if (made := without_try(node, self.called)) is not None:
+            self.changed = True
+            return [ast.fix_missing_locations(x) for x in made]
         body, result = list(node.body), []
         if isinstance(body[-1], ast.Return) and body[-1].value is not None:
             self.count += 1
