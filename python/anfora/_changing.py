@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of functions that change lists and dictionaries among their arguments: the caller sees it after the call, as in Python. An array
+"""Calls of functions that change lists, dictionaries and objects among their arguments: the caller sees it after the call, as in Python. An array
 of NumPy that is an argument does not change (docs/python.md)."""
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from . import _core
 from ._compile.effects import effect
 from ._compile.emit import Builder, fail, number_of
+from ._compile.fields import changes_given, holds, only_result
+from ._compile.origin import source_of
 from ._compile.source import emit_function
 from ._jit import Jit
 from ._tree import Shape
@@ -20,19 +23,24 @@ def _within(x: Any) -> list:
     found, waiting = [], [x]
     while waiting:
         x = waiting.pop()
-        if isinstance(x, (list, dict)):
+        if isinstance(x, (list, dict)) or dataclasses.is_dataclass(x):
             found.append(x)
         waiting += x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else vars(x).values() if hasattr(x, "__dict__") and not callable(x) else ()
     return found
 
 
 def changed_arguments(f: Jit, args: tuple) -> tuple[int, ...]:
-    """The places of arguments that are lists or dictionaries of numbers, and that the function changes."""
-    at = [i for i, x in enumerate(args) if i not in f._static and type(x) in (list, dict) and all(type(v) in _NUMBERS for v in (x.values() if type(x) is dict else x))]
+    """The places of arguments that are lists, dictionaries or objects of numbers, and that the function changes."""
+    at = [i for i, x in enumerate(args) if i not in f._static and (values := _values(x)) is not None and all(type(v) in _NUMBERS for v in values)]
     if not at:
         return ()
     names, changed = list(f._signature.parameters), effect(f.__wrapped__).changed
-    return tuple(i for i in at if names[i] in changed)
+    return tuple(i for i in at if (names[i] in changed if type(args[i]) in (list, dict) else changes_given(f.__wrapped__, names[i], type(args[i]))))
+
+
+def _values(x: Any) -> Any:
+    """What is in a list, a dictionary or an object; None: it is another thing."""
+    return x if type(x) is list else x.values() if type(x) is dict else vars(x).values() if dataclasses.is_dataclass(x) and hasattr(x, "__dict__") and not isinstance(x, type) else None
 
 
 class Changing(Jit):
@@ -41,7 +49,7 @@ class Changing(Jit):
     def __init__(self, f: Jit, at: tuple[int, ...], **options: Any) -> None:
         super().__init__(f.__wrapped__, **({"static_argnums": tuple(f._static)} | f._inherited() | {"dynamic": f._dynamic} | options))
         self._at, self._of_these = at, [list(self._signature.parameters)[i] for i in at]
-        self._returned = effect(f.__wrapped__).returned
+        self._returned = effect(f.__wrapped__).returned or only_result(source_of(f.__wrapped__)[0])
 
     def _plan_of_changing(self, args: tuple) -> Any:
         return None
@@ -54,9 +62,10 @@ class Changing(Jit):
         root = emit_function(b, self.__wrapped__, {names[i]: x for i, x in statics.items()},
                              {names[i]: s for i, s in enumerate(shapes) if i not in statics}, tuple(self._of_these))
         unit = b.units[number_of(root)]
-        for n in self._of_these:
-            if n not in unit.unheld and n != self._returned:
-                fail(self._place(), f"a result of {self.__name__} may hold {n}, which changes", f"return a copy: list({n})")
+        for n, i in zip(self._of_these, self._at):
+            held = holds(source_of(self.__wrapped__)[0], n) if shapes[i].kind == "object" else n not in unit.unheld
+            if held and n != self._returned:
+                fail(self._place(), f"a result of {self.__name__} may hold {n}, which changes", "return a copy of it, or what is in it")
         return root, [n for i, n in enumerate(names) if i not in statics]
 
     def run(self, args: tuple) -> Any:
@@ -65,9 +74,18 @@ class Changing(Jit):
         for i, n in zip(self._at, self._of_these):
             if every.count(id(args[i])) > 1:
                 fail(self._place(), f"{n} is given twice to {self.__name__}, and changes", "give a copy of it: list(xs)")
+        objects = [i for i in self._at if dataclasses.is_dataclass(args[i])]
         result, *made = self(*args)
+        if objects:  # they are given before lists are
+            (result, *fields), lists = (result, made) if len(objects) < len(self._at) else ((result, *made), [])
+            made = [(fields if i in objects else lists).pop(0) for i in self._at]
         for i, new in zip(self._at, made):
             x = args[i]
+            if i in objects:
+                for name, old in list(vars(x).items()):
+                    if (value := _plain(getattr(new, name))) != old:
+                        setattr(x, name, value)
+                continue
             if isinstance(x, dict) and not isinstance(new, dict):
                 fail(self._place(), "how long a list becomes depends on data, and a dictionary changes in the same function", "change them in two functions")
             if isinstance(x, dict):

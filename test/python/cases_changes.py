@@ -2,6 +2,8 @@
 """Lists and dictionaries that a function is given and changes: the caller sees it after the call, and no other name does that Python's
 does not."""
 import copy
+import dataclasses
+from typing import Any
 
 import anfora
 import numpy as np
@@ -269,6 +271,75 @@ def test_second_names():
     xs = [1]
     assert "is given twice" in refused(jit(reads), xs, xs) and "is given twice" in refused(jit(reads), xs, (xs, 2)) and xs == [1]
     assert jit(reads)(xs, [xs[0]]) == 1 and xs == [1, 1]
+
+
+@dataclasses.dataclass
+class Point:
+    x: Any
+    y: Any = 2
+
+    def move(self, by):
+        self.x += by
+
+    def size(self):
+        return self.x * self.x + self.y
+
+
+def stepped(p, n):
+    for i in range(n):
+        p.x += i
+    p.move(2)
+    p.y = 7
+    return p.size()
+
+
+def bumped(p, xs):
+    moved(p, xs[0])
+    xs.append(p.y)
+    return len(xs)
+
+
+def moved(p, by):
+    p.x += by
+
+
+def pair(p, q):
+    p.x += q.x
+    q.y = 5
+    return p.x
+
+
+def one_way(p, n):
+    if n > 2:
+        p.x = 1.5
+        return 1
+    p.y += 1
+    return 2
+
+
+def same_point(p):
+    p.x = 3
+    return p
+
+
+def test_fields():
+    for f, *args in [(stepped, Point(1), 3), (stepped, Point(1.5, 2.5), 0), (bumped, Point(1), [4]), (pair, Point(1), Point(2)), (one_way, Point(1), 3), (one_way, Point(1), 1), (same_point, Point(1))]:
+        theirs, ours = copy.deepcopy(args), copy.deepcopy(args)
+        want, got = f(*theirs), jit(f)(*ours)
+        assert want == got and repr(theirs) == repr(ours), (f.__name__, got, ours)
+    p = Point(1)
+    assert jit(same_point)(p) is p
+
+    def held(p):
+        p.x = 3
+        return (p, 1)
+
+    def listed(p):
+        ps = [p]
+        p.x = 3
+        return ps[0].x
+    assert "may hold p" in refused(jit(held), p) and "p is used here for more" in refused(jit(listed), p) and "is given twice" in refused(jit(pair), p, p)
+    assert "fields change" in refused(jit(same_point), Point(np.ones(2)))
 
 
 def test_arrays_do_not_change():

@@ -23,7 +23,7 @@ class Function:
     """Writes one function of lists and numbers."""
 
     def __init__(self, r, name, lists, numbers, others, gives):
-        self.r, self.others, self.count, self.loops = r, others, 0, 0
+        self.r, self.others, self.count, self.grows = r, others, 0, True
         self.lists = [f"{name}_a{i}" for i in range(lists)]
         self.numbers = [f"{name}_n{i}" for i in range(numbers)]
         self.tables = [f"{name}_d"] if name == "f" and r.random() < 0.3 else []
@@ -76,7 +76,7 @@ class Function:
         kind = r.random()
         if kind < 0.45:
             self.line(indent, self.change(xs))
-        elif kind < 0.65 and self.others:
+        elif kind < 0.65 and self.others and self.grows:
             self.called(indent)
         elif kind < 0.75:
             new = self.fresh()
@@ -95,9 +95,9 @@ class Function:
         elif indent < 3:
             i = self.fresh()
             self.line(indent, f"for {i} in " + r.choice([f"range(len({xs}))", "range(3)", f"range({self.number(0)} % 3 + 1)"]) + ":")
-            numbers, self.numbers = self.numbers, [*self.numbers, i]
+            (numbers, self.numbers), (grows, self.grows) = (self.numbers, [*self.numbers, i]), (self.grows, self.grows and "(3)" in self.lines[-1] and indent == 1)
             self.block(indent + 1, r.randint(1, 2))
-            self.numbers = numbers
+            self.numbers, self.grows = numbers, grows
         else:
             self.line(indent, self.change(xs))
 
@@ -107,6 +107,8 @@ class Function:
             d = self.tables[0]
             return r.choice([f"{d}['k'] = {e()}", f"{d}['k'] += {e()}", f"{d}['z'] = {e()}", f"{d}.update(m={e()})", f"{d}.setdefault('z', 4)"])
         i, j = self.item(xs), self.item(xs)
+        if not self.grows:
+            return r.choice([f"{i} = {e()}", f"{i}, {j} = {j}, {i}", f"{i} += {e()}", f"{xs}.sort()", f"{xs}.reverse()"])
         return r.choice([f"{i} = {e()}", f"{i} = {e()}", f"{i}, {j} = {j}, {i}", f"{i}, {j} = {j}, {i}", f"{i} += {e()}", f"{xs}.append({e()})", f"{xs}.append({e()})", f"{xs}.sort()", f"{xs}.reverse()", f"{xs}.insert(0, {e()})",
                          f"{xs}.pop()", f"{xs}.extend([{e()}, 2])", f"del {xs}[0]", f"{xs}[:] = [v * 2 % 97 for v in {xs}]", f"{xs}.sort(reverse=True)"])
 

@@ -25,7 +25,7 @@ from .containers import Containers, METHODS_OF
 from .dims import Dims
 from .effects import giving_back, resolver, with_given
 from .emit import Builder, fail, safe_name
-from .fields import with_fields
+from .fields import remade, with_fields
 from .given import Given
 from .grids import Grids
 from .._errors import CompileError, Place
@@ -883,11 +883,13 @@ def emit_function(b: Builder, fn: types.FunctionType, statics: dict[str, Any] | 
         if fn in b.gathered:
             node = gathering(node)
         node = with_gathered(node, resolver(fn))
-        node, places = with_fields(node, resolver(fn), file)
-        node = giving_back(with_given(plainer(with_nested(node, resolver(fn)), resolver(fn)), resolver(fn)), given)
+        objects = {n: shapes[n].of for n in given if n in shapes and shapes[n].kind == "object"}
+        node, places = with_fields(remade(node, objects), resolver(fn), file)
+        lists = tuple(n for n in given if n not in objects)
+        node = giving_back(with_given(plainer(with_nested(node, resolver(fn)), resolver(fn)), resolver(fn)), lists)
         wish = fn.__name__ if fn.__name__.isidentifier() else "lambda_"
         unit.wish = safe_name(wish)
-        w = Writer(b, fn, file, statics, shapes, given, places)
+        w = Writer(b, fn, file, statics, shapes, lists, places)
         text = w.write(node, f"\ue001{unit.number}\ue002", declared_types(fn))
         unit.hints, unit.likes, unit.unheld, unit.gives_back, unit.done = w.hints, w.returning_like, w.unheld, w.gives_back, True
         w.check_assumed(unit, node)
