@@ -68,6 +68,13 @@ class Changing(Jit):
                 fail(self._place(), f"a result of {self.__name__} may hold {n}, which changes", "return a copy of it, or what is in it")
         return root, [n for i, n in enumerate(names) if i not in statics]
 
+    def _check_outside(self, args: tuple) -> None:
+        """Refuses a list that the function reads by a name from outside, too."""
+        seen = {id(x) for holder, _, value in self._watched.values() for x in (holder, value)}
+        for i, n in zip(self._at, self._of_these):
+            if id(args[i]) in seen or id(getattr(args[i], "__dict__", None)) in seen:
+                fail(self._place(), f"{n} changes, and {self.__name__} reads it by a name from outside, too", "read the argument")
+
     def run(self, args: tuple) -> Any:
         """Calls it, and the caller's lists are what it has made of them."""
         every = [id(x) for a in args for x in _within(a)]
@@ -76,6 +83,7 @@ class Changing(Jit):
                 fail(self._place(), f"{n} is given twice to {self.__name__}, and changes", "give a copy of it: list(xs)")
         objects = [i for i in self._at if dataclasses.is_dataclass(args[i])]
         result, *made = self(*args)
+        self._check_outside(args)
         if objects:  # they are given before lists are
             (result, *fields), lists = (result, made) if len(objects) < len(self._at) else ((result, *made), [])
             made = [(fields if i in objects else lists).pop(0) for i in self._at]

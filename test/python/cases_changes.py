@@ -261,12 +261,27 @@ def test_second_names():
             a[0] = x
         return a[0]
 
+    def new_list(a):
+        a[0] = 9
+        a = [1]
+        return len(a)
+
+    def new_list_after_a_call(a):
+        put(a, 0, 2)
+        a, b = [1], a
+        return b
+
+    def other_kind(a):
+        a[0] = 7
+        a = 2
+        return a
+
     def closure(a):
         f = lambda: len(a)  # noqa: E731
         a.append(1)
         return f()
     for f, args, why in [(other_name, (), "changes in place"), (in_tuple, (), "changes in place"), (result, (), "changes in place"), (twice, (), "is given twice"), (held, ([1],), "may hold a"),
-                         (loops_over, ([1, 2],), "refers to it"), (closure, ([1],), "reads a, which changes here")]:
+                         (loops_over, ([1, 2],), "refers to it"), (new_list, ([1],), "binds the name anew"), (new_list_after_a_call, ([1],), "binds the name anew"), (other_kind, ([1],), "binds the name anew"), (closure, ([1],), "reads a, which changes here")]:
         assert why in refused(jit(f), *args), f.__name__
     xs = [1]
     assert "is given twice" in refused(jit(reads), xs, xs) and "is given twice" in refused(jit(reads), xs, (xs, 2)) and xs == [1]
@@ -340,6 +355,22 @@ def test_fields():
         return ps[0].x
     assert "may hold p" in refused(jit(held), p) and "p is used here for more" in refused(jit(listed), p) and "is given twice" in refused(jit(pair), p, p)
     assert "fields change" in refused(jit(same_point), Point(np.ones(2)))
+
+
+OUTSIDE, WITHIN = [1, 2], {"xs": [1, 2]}
+
+
+def test_names_from_outside():
+    def item(a):
+        a[0] = 5
+        return OUTSIDE[0]
+
+    def total(a):
+        a[0] = 5
+        return sum(WITHIN["xs"])
+    assert "from outside" in refused(jit(item), OUTSIDE) and "from outside" in refused(jit(total), WITHIN["xs"]) and OUTSIDE == WITHIN["xs"] == [1, 2]
+    xs = [7]
+    assert jit(item)(xs) == 1 and xs == [5]
 
 
 def test_arrays_do_not_change():

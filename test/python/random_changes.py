@@ -106,6 +106,9 @@ class Function:
         if self.tables and r.random() < 0.3:
             d = self.tables[0]
             return r.choice([f"{d}['k'] = {e()}", f"{d}['k'] += {e()}", f"{d}['z'] = {e()}", f"{d}.update(m={e()})", f"{d}.setdefault('z', 4)"])
+        if r.random() < 0.06:
+            ys = r.choice(self.lists)
+            return r.choice([f"{xs} = [{e()}, 1]", f"{xs} = {xs} + [1]", f"{xs}, {ys} = {ys}, {xs}", f"{xs} = {ys}", f"{xs} += [{e()}]"])
         i, j = self.item(xs), self.item(xs)
         if not self.grows:
             return r.choice([f"{i} = {e()}", f"{i}, {j} = {j}, {i}", f"{i} += {e()}", f"{xs}.sort()", f"{xs}.reverse()"])

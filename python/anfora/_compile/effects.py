@@ -134,7 +134,8 @@ def changed_list(node: Any, parents: dict[int, Any]) -> str | None:
 
 def rebound(stores: Stores, name: str) -> bool:
     """Whether a name is bound anew, so that what it is at first may not change."""
-    return any(isinstance(n.ctx, ast.Store) and not stores.is_change(n) for n in stores.names.get(name, []) if id(n) not in stores.inner)
+    return any(not isinstance(n.ctx, ast.Load) and not stores.is_change(n) for n in stores.names.get(name, []) if id(n) not in stores.inner) or \
+        any(isinstance(n, ast.Nonlocal) and name in n.names for n in stores.nodes)
 
 
 def _is_new(stores: Stores, value: Any, params: tuple[str, ...]) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from .effects import rebound
 from .kinds import placed
 from .known import ANY, Like, Part, is_none, is_structure, skeleton
 from .listed import is_replaced
@@ -50,7 +51,7 @@ class Given(Part):
         text = ""
         for x in self.given:
             e = self.scope.env.get(x)
-            if not isinstance(e, Like) or not is_container(e.shape) or not is_flat(e.shape):
+            if not isinstance(e, Like) or not is_container(e.shape) or not is_flat(e.shape) or rebound(self.stores(), x):
                 continue
             self.scope.env[x] = Like(e.shape, own=True)
             self.unheld.add(x)

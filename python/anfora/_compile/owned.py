@@ -125,7 +125,7 @@ class Owned(Part):
             self.refuse(place, f"{name} is made outside of the function, and would change there: a compiled function changes only lists and dictionaries that it has made",
                         "return what is to be added, and let the caller add it")
         if name in self.given and self.scope.outer is None:
-            self.refuse(place, f"{name} changes in place, and something else refers to it by now, or it has lists within", f"give what refers to it a copy: list({name})")
+            self.refuse(place, f"{name} changes in place, and something else refers to it by now, the function binds the name anew, or it has lists within", f"give what refers to it a copy, list({name}), and a new list another name")
         if self.scope.node is not None and name in {a.arg for a in parameters(self.scope.node.args)} and is_structure(self.like(node)):
             copy = "dict" if self.like(node).kind == "dict" else "list"
             self.refuse(place, f"{name} is an argument, which the caller would see change: a compiled function changes only lists and dictionaries that it has made",
