@@ -34,7 +34,8 @@ def changed_arguments(f: Jit, args: tuple) -> tuple[int, ...]:
     at = [i for i, x in enumerate(args) if i not in f._static and (values := _values(x)) is not None and all(type(v) in _NUMBERS for v in values)]
     if not at:
         return ()
-    names, changed = list(f._signature.parameters), effect(f.__wrapped__).changed
+    names, of = list(f._signature.parameters), effect(f.__wrapped__)
+    changed = set(of.changed) - of.rebound
     return tuple(i for i in at if (names[i] in changed if type(args[i]) in (list, dict) else changes_given(f.__wrapped__, names[i], type(args[i]))))
 
 

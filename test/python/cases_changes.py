@@ -176,11 +176,17 @@ def bound_anew(xs):
     return xs
 
 
+def bound_anew_and_stored(xs):
+    xs = xs + [1]
+    xs[-1], xs[0] = xs[0], xs[-1]
+    return xs
+
+
 def test_changes():
     numbers = [3, 1, 2]
     for f, *args in [(put, numbers, 0, 2), (put, [1.5, 2], 1, 3), (put, numbers, -1, 7), (push, numbers, 7), (smallest, [2.5, 1.5]), (itself, numbers), (both, numbers, [7]), (swapped, numbers, 0, 2),
                      (bubble, [4, 2, 3, 1]), (quicksort, [5, 2, 7, 1, 9]), (sieve, [True] * 30), (inserted, [5, 2, 4, 1]), (calculator, [1]), (counts, {"b": 3}), (own_lists, 2.5), (own_lists, 7),
-                     (in_branch, numbers, 1), (in_branch, numbers, -1), (in_loop, numbers, 5), (in_expression, numbers), (many_changes, numbers, 1), (read_as_whole, numbers, 1), (bound_anew, numbers)]:
+                     (in_branch, numbers, 1), (in_branch, numbers, -1), (in_loop, numbers, 5), (in_expression, numbers), (many_changes, numbers, 1), (read_as_whole, numbers, 1), (bound_anew, numbers), (bound_anew_and_stored, numbers)]:
         theirs, ours = copy.deepcopy(args), copy.deepcopy(args)
         want, got = f(*theirs), jit(f)(*ours)
         why = random_changes.differs((want, theirs), (got, ours))
@@ -276,12 +282,17 @@ def test_second_names():
         a = 2
         return a
 
+    def calls_new_list(a):
+        b = [a[0], 1]
+        bound_anew_and_stored(b)
+        return b
+
     def closure(a):
         f = lambda: len(a)  # noqa: E731
         a.append(1)
         return f()
     for f, args, why in [(other_name, (), "changes in place"), (in_tuple, (), "changes in place"), (result, (), "changes in place"), (twice, (), "is given twice"), (held, ([1],), "may hold a"),
-                         (loops_over, ([1, 2],), "refers to it"), (new_list, ([1],), "binds the name anew"), (new_list_after_a_call, ([1],), "binds the name anew"), (other_kind, ([1],), "binds the name anew"), (closure, ([1],), "reads a, which changes here")]:
+                         (loops_over, ([1, 2],), "refers to it"), (new_list, ([1],), "is an argument"), (new_list_after_a_call, ([1],), "is an argument"), (other_kind, ([1],), "is an argument"), (calls_new_list, ([1],), "binds the name anew"), (closure, ([1],), "reads a, which changes here")]:
         assert why in refused(jit(f), *args), f.__name__
     xs = [1]
     assert "is given twice" in refused(jit(reads), xs, xs) and "is given twice" in refused(jit(reads), xs, (xs, 2)) and xs == [1]

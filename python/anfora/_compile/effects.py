@@ -42,7 +42,8 @@ class Effect:
     argument it is; arguments that it may be, or hold, and names from outside."""
 
     def __init__(self, changed: tuple[str, ...] = (), added: frozenset = frozenset(), fresh: bool = False, returned: str | None = None,
-                 passed: frozenset = frozenset(), outside: frozenset = frozenset(), items: frozenset = frozenset()) -> None:
+                 passed: frozenset = frozenset(), outside: frozenset = frozenset(), items: frozenset = frozenset(), rebound: frozenset = frozenset()) -> None:
+        self.rebound = rebound  # of those that change: names that are bound anew, so that another list or array may be meant
         self.changed, self.added, self.fresh, self.returned, self.passed, self.outside, self.items = changed, added, fresh, returned, passed, outside, items
 
 
@@ -119,7 +120,7 @@ def _found(fn: types.FunctionType) -> Effect:
     returned = names.pop() if len(names) == 1 and isinstance(node.body[-1], ast.Return) and names <= set(changed) else None
     given = roots(stores.seen.results)
     whole = {*params, *(a.arg for a in (node.args.vararg, node.args.kwarg) if a)}
-    return Effect(changed, frozenset(stores.seen.added & whole) - set(changed), fresh, returned, frozenset(given & whole), frozenset(given - whole), frozenset(stores.seen.summed & set(changed)))
+    return Effect(changed, frozenset(stores.seen.added & whole) - set(changed), fresh, returned, frozenset(given & whole), frozenset(given - whole), frozenset(stores.seen.summed & set(changed)), frozenset(p for p in changed if rebound(stores, p)))
 
 
 def changed_list(node: Any, parents: dict[int, Any]) -> str | None:

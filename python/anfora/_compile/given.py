@@ -51,7 +51,11 @@ class Given(Part):
         text = ""
         for x in self.given:
             e = self.scope.env.get(x)
-            if not isinstance(e, Like) or not is_container(e.shape) or not is_flat(e.shape) or rebound(self.stores(), x):
+            if not isinstance(e, Like) or not is_container(e.shape):
+                continue
+            if rebound(self.stores(), x):
+                self.refuse(self.scope.node.body[0], f"{x} changes in place, and the function binds the name anew", "give the new list another name")
+            if not is_flat(e.shape):
                 continue
             self.scope.env[x] = Like(e.shape, own=True)
             self.unheld.add(x)

@@ -125,11 +125,11 @@ class Owned(Part):
             self.refuse(place, f"{name} is made outside of the function, and would change there: a compiled function changes only lists and dictionaries that it has made",
                         "return what is to be added, and let the caller add it")
         if name in self.given and self.scope.outer is None:
-            self.refuse(place, f"{name} changes in place, and something else refers to it by now, the function binds the name anew, or it has lists within", f"give what refers to it a copy, list({name}), and a new list another name")
+            self.refuse(place, f"{name} changes in place, and something else refers to it by now, or it has lists within", f"give what refers to it a copy: list({name})")
         if self.scope.node is not None and name in {a.arg for a in parameters(self.scope.node.args)} and is_structure(self.like(node)):
             copy = "dict" if self.like(node).kind == "dict" else "list"
             self.refuse(place, f"{name} is an argument, which the caller would see change: a compiled function changes only lists and dictionaries that it has made",
-                        f"write {name} = {copy}({name}) before, and return {name}")
+                        f"call the function in a statement of its own, y = f({name}), where {name} is a variable; or write {name} = {copy}({name}) before, and return {name}")
         return self.refuse(place, "only a list or dictionary that the function has made changes in place, where it is known how long it is",
                     "lists grow in loops over what has known parts, and not after they were given away; "
                     "otherwise write xs = xs + [x], {**d, \"k\": x}, or x.at[i].set(value)")
