@@ -287,12 +287,16 @@ def test_second_names():
         bound_anew_and_stored(b)
         return b
 
+    def read_before(a):
+        a[0] += swapped(a, 0, 1)
+        return a[0]
+
     def closure(a):
         f = lambda: len(a)  # noqa: E731
         a.append(1)
         return f()
     for f, args, why in [(other_name, (), "changes in place"), (in_tuple, (), "changes in place"), (result, (), "changes in place"), (twice, (), "is given twice"), (held, ([1],), "may hold a"),
-                         (loops_over, ([1, 2],), "refers to it"), (new_list, ([1],), "is an argument"), (new_list_after_a_call, ([1],), "is an argument"), (other_kind, ([1],), "is an argument"), (calls_new_list, ([1],), "binds the name anew"), (closure, ([1],), "reads a, which changes here")]:
+                         (loops_over, ([1, 2],), "refers to it"), (new_list, ([1],), "is an argument"), (new_list_after_a_call, ([1],), "is an argument"), (other_kind, ([1],), "is an argument"), (calls_new_list, ([1],), "binds the name anew"), (read_before, ([1, 5],), "is an argument"), (closure, ([1],), "reads a, which changes here")]:
         assert why in refused(jit(f), *args), f.__name__
     xs = [1]
     assert "is given twice" in refused(jit(reads), xs, xs) and "is given twice" in refused(jit(reads), xs, (xs, 2)) and xs == [1]

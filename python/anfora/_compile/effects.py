@@ -252,7 +252,7 @@ class _Rewriter(ast.NodeTransformer):
         first = _Ahead(self)
         field = next(f for f in ("test", "iter", "value") if hasattr(node, f))
         if getattr(node, field) is not None:
-            first.read = {node.target.id} if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) else set()
+            first.read = {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)} if isinstance(node, ast.AugAssign) else set()
             setattr(node, field, first.visit(getattr(node, field)))
         return [*first.before, self.generic_visit(node)] if first.before else self.generic_visit(node)
 
