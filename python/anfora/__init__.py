@@ -27,7 +27,8 @@ from ._library.composed import CONTROL as _CONTROL
 from ._compile.builtins import asarray
 from ._core import Array, explain
 from ._errors import AnforaError, CompileError, Finding, RunError
-from ._function import Closure, Function, Jit, jit
+from ._function import Closure, Function
+from ._jit import Jit, jit
 from ._files import load, save
 from ._generated import FunctionType, generated
 from ._host import op

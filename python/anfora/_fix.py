@@ -11,7 +11,8 @@ from . import _core
 from ._compile.emit import Builder
 from ._compile.known import ANY
 from ._compile.static import Call, argument_nodes, outside
-from ._function import Function, signed
+from ._function import Function
+from ._jit import signed
 from ._transform import given_static, name_of
 from ._tree import Shape, shape_of, tree_map
 from ._types import TensorType

@@ -11,7 +11,8 @@ from ._compile.emit import Builder
 from ._compile.known import ANY
 from ._compile.static import outside
 from ._errors import CompileError, SourceMap, translated
-from ._function import Function, TextFunction, as_function
+from ._function import Function
+from ._jit import TextFunction, as_function
 from ._tree import Shape, key_of
 from ._types import DTYPES, DType, TensorType
 

@@ -11,7 +11,7 @@ from . import _core
 from ._compile.emit import Builder
 from ._compile.static import argument_nodes
 from ._errors import CompileError, SourceMap, raised, translated
-from ._function import TextFunction
+from ._jit import TextFunction
 from ._tree import Shape
 from ._types import BY_NUMPY_NAME
 

@@ -225,7 +225,7 @@ class Op:
         text = ", ".join(f"{k}={literal(_plain_integers(v), known[k])}" for k, v in attrs.items())
         key = (len(inputs), text, few(inputs, attrs))
         if key not in self._compiled:
-            from ._function import TextFunction
+            from ._jit import TextFunction
             names = [f"a{i}" for i in range(len(inputs))]
             call = ", ".join([*names, text] if text else names)
             self._compiled[key] = TextFunction(self.__name__, len(inputs),

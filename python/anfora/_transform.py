@@ -13,7 +13,8 @@ import types
 from typing import Any, Callable
 
 from ._compile.emit import END, NAME, Builder
-from ._function import Function, Jit, Kept, as_function
+from ._function import Function
+from ._jit import Jit, Kept, as_function
 from ._compile.kinds import joined_hints
 from ._ops import literal
 from ._compile.known import ANY, skeleton

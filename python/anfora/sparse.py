@@ -26,7 +26,7 @@ from typing import Any, Callable
 
 import numpy as _np
 
-from ._function import as_function, jit
+from ._jit import as_function, jit
 from ._transform import eval_shape, grad, jvp, vjp, vmap
 from ._tree import tree_leaves
 

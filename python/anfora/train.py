@@ -22,7 +22,8 @@ from . import _core
 from ._compile.emit import Builder
 from ._errors import RunError
 from ._files import KEYS, load, read, save
-from ._function import Function, Jit, as_function
+from ._function import Function
+from ._jit import Jit, as_function
 from ._tree import Shape, tree_leaves, tree_map, tree_paths, tree_structure
 from .comm import Comm, CommError
 from .optim import (Accumulated, AdaBelief, Adadelta, Adagrad, Adam, Adamax, AdamW, AMSGrad, Clipped, Lamb, Lion, NAdam, Optimizer,  # noqa: F401

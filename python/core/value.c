@@ -84,6 +84,8 @@ static PyObject *tensor_to(core *c, const anf_value *v) {
   anf_dtype d = anf_value_dtype(v);
   size_t rank = anf_value_rank(v);
   if (!rank) return array_number(c, d, anf_value_data(v));
+  if (d == ANF_INT) d = ANF_I64; // weak numbers are so wide
+  if (d == ANF_FLOAT) d = ANF_F64;
   Py_ssize_t dims[ANF_MAX_RANK];
   for (size_t i = 0; i < rank; i++) dims[i] = (Py_ssize_t)anf_value_dim(v, i);
   array *a = array_new(c, d, (int)rank, dims);

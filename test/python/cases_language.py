@@ -450,13 +450,16 @@ def test_items_by_index_refused():
             hs[i] = x + 1.0
         hs.append(x)
         return hs
+    x = np.arange(1.0, 6.0)
+    assert all(map(np.array_equal, jit(grown)(x, 2), grown(x, 2)))
+
     def outside(x, n):
         hs = [x, x]
         for i in range(n):
             hs[i + 1] = hs[i] * 2.0
         return hs[0]
     for f, word in ((alias, "changes in place"), (alias_in_the_loop, "changes in place"), (alias_before_another, "in place"), (shapes, "do not fit"),
-                    (slices, "one item"), (grown, "does not grow"), (outside, "outside a dim of size 2")):
+                    (slices, "one item"), (outside, "outside a dim of size 2")):
         try:
             jit(f)(np.arange(1.0, 6.0), 2)
         except anfora.AnforaError as e:

@@ -493,7 +493,7 @@ def test_loops_whose_shapes_change():
             s = s + np.sum(x) * i
         return x, s
     same(halves, np.arange(8.0))
-    refused(lambda x, n: grown(x, n), V, 3)
+    refused(lambda x, n: grown(x, n), V, np.array(3))
 
 
 SINGLE = anfora.asarray(V.astype(np.float32)).dtype

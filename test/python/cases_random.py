@@ -3,6 +3,7 @@
 import tempfile
 
 import anfora
+import random_changes
 import random_idioms
 import random_mistakes
 import random_programs
@@ -37,6 +38,13 @@ def test_idioms():
         counts, wrong, why = random_programs.run(anfora, 1, 20, folder, "interp", program=random_idioms.Program, head=random_idioms.HEAD, differs=random_statements.differs)
     assert not wrong, "\n".join(f"program {seed}: {reason}\n{text}{arguments}" for seed, reason, text, arguments in wrong[:2])
     assert counts["same"] > 5, (counts, why.most_common(5))  # objects and lists that change are refused
+
+
+def test_changes():
+    with tempfile.TemporaryDirectory() as folder:
+        counts, wrong, why = random_programs.run(anfora, 1, 25, folder, "interp", program=random_changes.Program, head=random_changes.HEAD, differs=random_changes.differs)
+    assert not wrong, "\n".join(f"program {seed}: {reason}\n{text}{arguments}" for seed, reason, text, arguments in wrong[:2])
+    assert counts["same"] > 4, (counts, why.most_common(5))  # lists under two names are refused
 
 
 def test_mistakes():

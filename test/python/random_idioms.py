@@ -106,7 +106,7 @@ class Program(random_statements.Program):
     def block(self, indent, n):
         for _ in range(n):
             if self.depth < 4 and self.r.random() < 0.4:
-                self.r.choice([self.table, self.parts, self.parts, self.object, self.dictionary, self.function_of, self.search, self.until, self.strided, self.starred, self.shown, self.best])(indent)
+                self.r.choice([self.table, self.parts, self.parts, self.object, self.dictionary, self.function_of, self.search, self.until, self.strided, self.starred, self.shown, self.best, self.tried, self.ranged])(indent)
             else:
                 super().block(indent, 1)
 
@@ -224,6 +224,23 @@ class Program(random_statements.Program):
         e, i = (lambda: self.some("float")), (lambda: self.some("int"))
         self.line(indent, self.r.choice([f'print(f"{{{i()}:>4}}|{{{i()}:^5}}|{{{e()}:+.2f}}")', f'print(f"{{{i()}!r}} {{{self.r.randrange(9)}=}}")', f"print(*[{i()}, {i()}], sep='-')", f"print({{'n': {i()}}}, [{i()} > 1])",
                                          f'print(f"{{{e()}:.1%}}", "{{0}}{{1}}{{0}}".format({i()}, "x"))', f"print('%s %5.1f%%' % ({i()}, {e()}))", f"print(' '.join(str(v) for v in {self.some('ints')}))", f"print(len({self.some('floats')}), end=' ')"]))
+
+    def tried(self, indent):
+        """An error that is caught."""
+        y, e, i = self.fresh(), (lambda: self.some("float")), (lambda: self.some("int"))
+        how = self.r.randrange(4)
+        body, kind = [([f"{y} = {self.some('floats')}[{i()}] * 2.0"], "IndexError"), ([f"{y} = {i()} / {self.r.choice(self.names_of('int') or ['0'])}"], "ZeroDivisionError"),
+                      ([f"if {self.some('bool')}:", "    raise ValueError", f"{y} = {e()}"], "ValueError"), ([f"if {e()} > 1:", "    raise KeyError('x')", f"elif {self.some('bool')}:", f"    {y} = 1.0", "else:", f"    {y} = {e()}"], "KeyError")][how]
+        self.lines_at(indent, (0, f"{y} = 3.0"), (0, "try:"), *((1, line) for line in body), (0, f"except {kind}:"), (1, f"{y} = {e()}"))
+        self.result(**{y: "float"})
+
+    def ranged(self, indent):
+        """Ranges that no loop goes through, and parts of ranges that loops do."""
+        y, k, v, n = self.fresh(), self.fresh("i"), self.some("int"), f"(abs({self.some('int')}) % 6 + 2)"
+        self.line(indent, f"{y} = " + self.r.choice([f"sum(range({n}))", f"max(range(1, {n}))", f"min(range({n}, -3, -2))", f"int({v} in range({n}))", f"range({n})[-1]", f"len(range(0, {n}, 3))"]))
+        m = self.fresh()
+        self.lines_at(indent, (0, f"{m} = {n}"), (0, f"for {k} in range({m})[{self.step()}]:"), (1, f"{y} = ({y} * 3 + {k}) % 101"))
+        self.result(**{y: "int"})
 
     def best(self, indent):
         """The best of some, from None on."""

@@ -376,16 +376,17 @@ def outcome(anfora, seed, folder, backend, program=Program, head="import numpy a
     exec(compile(head + p.text, path, "exec"), space)
     f = space["f"]
     said, said_too = io.StringIO(), io.StringIO()
+    theirs, ours = copy.deepcopy(p.arguments), copy.deepcopy(p.arguments)
     try:
         with contextlib.redirect_stdout(said):
-            want = f(*copy.deepcopy(p.arguments))
+            want = f(*theirs)
     except AssertionError as e:
         want = e
     except Exception as e:
         return "raises", repr(e), p
     try:
         with contextlib.redirect_stdout(said_too):
-            got = anfora.jit(f, backend=backend)(*p.arguments)
+            got = anfora.jit(f, backend=backend)(*ours)
     except AssertionError as e:  # of the program: a RunError of that class, with its words
         return "same" if isinstance(want, AssertionError) and str(want) in str(e) else "wrong", str(e), p
     except anfora.CompileError as e:
@@ -395,6 +396,8 @@ def outcome(anfora, seed, folder, backend, program=Program, head="import numpy a
     if isinstance(want, AssertionError):
         return "wrong", f"{want!r} was not raised", p
     why = differs(want, got) or (said.getvalue() != said_too.getvalue() and f"{said.getvalue()!r} became {said_too.getvalue()!r}")
+    if not why and (why := differs(theirs, ours)):
+        why = f"of the arguments after the call: {why}"
     return ("wrong", why, p) if why else ("same", "", p)
 
 

@@ -90,6 +90,7 @@ class Aliases:
         self.doubled: set[str] = set()   # lists and dictionaries that may hold one array twice
         self.containers = containers_of(function)
         self.added: set[str] = set()     # names from outside and arguments whose memory changes by x += v
+        self.summed: set[str] = set()    # of these: those that a call that gives them back has not changed alone
         a = function.args
         params = [*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg))]
         self.params = {p.arg for p in params}
@@ -328,10 +329,11 @@ class Aliases:
                 if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) and isinstance(n.value, ast.Name):
                     self.mark(n, None if n.value.id in self.doubled else n.value.id, self.of_Name(n.value))
 
-    def mark(self, node: Any, name: str | None, own: frozenset) -> None:
+    def mark(self, node: Any, name: str | None, own: frozenset, items: bool = True) -> None:
         """All names of the memory but the one by which it changes have changed."""
         if not isinstance(node, ast.Subscript):
             self.added |= roots(own)
+            self.summed |= roots(own) if items else set()
         self.seen_as_changed(node, name, own)
 
     def seen_as_changed(self, node: Any, name: str | None, own: frozenset) -> None:
@@ -352,8 +354,9 @@ class Aliases:
         self.read(node)
         self.stored(node.targets)
         if given_by(node.value) is not None:
+            from .effects import effect
             for t in node.targets[0].elts[1:]:  # type: ignore[attr-defined]
-                self.mark(node.value, t.id, self.of_Name(t))
+                self.mark(node.value, t.id, self.of_Name(t), bool(effect(given_by(node.value).fn).items))
             self.bind(node.targets[0].elts[0], node.value)  # type: ignore[attr-defined]
             return
         places = None
@@ -402,6 +405,19 @@ class Aliases:
             for name, x in s.items():
                 out[name] = out[name].joined(x) if name in out else x
         self.state = out
+
+    def stmt_Try(self, node: ast.Try) -> None:
+        """An error may come before and after the statements."""
+        before = dict(self.state)
+        self.block(node.body)
+        self.joined([before, self.state])
+        ways, begin = [], dict(self.state)
+        for body in (node.orelse, *(h.body for h in node.handlers)):
+            self.state = dict(begin)
+            self.block(body)
+            ways.append(self.state)
+        self.joined(ways)
+        self.block(node.finalbody)
 
     def stmt_If(self, node: ast.If) -> None:
         self.read(node.test)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .effects import effect
 from .known import is_structure
 from .static import static_text
+from .stores import given_by
 
 _SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**", ast.MatMult: "@",
           ast.LShift: "<<", ast.RShift: ">>", ast.BitOr: "|", ast.BitXor: "^", ast.BitAnd: "&"}
@@ -78,10 +79,14 @@ class Augmented:
     def may_change(self, call: Any) -> None:
         """Refuses a call that changes what it is given, where the function must not change that."""
         stores = self.stores()
-        targets = [t.id for t in stores.parents[id(call)].targets[0].elts[1:]] if id(call) in stores.parents else []
+        lists = self.gives_lists(call)
+        for name in lists:
+            self.may_change_list(call, name)
+        targets = [t.id for t in stores.parents[id(call)].targets[0].elts[1:] if t.id not in lists] if id(call) in stores.parents else []
         for why in filter(None, map(stores.refused.get, targets)):
             self.refuse(why[0] or call, why[1], why[2])
-        self.seen_by_none(call, ast.unparse(call.args[0]) if call.args else "an array")
+        if targets or not lists or effect(given_by(call).fn).items:
+            self.seen_by_none(call, ast.unparse(call.args[0]) if call.args else "an array")
 
     def seen_by_none(self, change: Any, what: str) -> None:
         other = self.seen_by(change)

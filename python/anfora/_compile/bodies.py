@@ -313,7 +313,7 @@ class Bodies(Part):
                 return alike(self.b.units[int(unit[1:-1])].likes)
             except CompileError:
                 return None
-        return alike([s for (i, _), u in self.b.by_object.items() if i == id(f) for s in u.likes])
+        return alike([s for u in self.b.units_of(f) for s in u.likes])
 
 
 def tried_key(node: ast.FunctionDef, shapes: list) -> tuple:

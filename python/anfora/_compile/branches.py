@@ -19,6 +19,8 @@ def met(one: Any, two: Any) -> Like | None:
         return mixed
     if all(isinstance(e, Like) and e.shape is ANY for e in (one, two)):
         return one
+    if all(isinstance(e, Like) and e.shape.kind == "stacked" for e in (one, two)):
+        return Like(one.shape, own=one.own and two.own)
     known = [e for e in (one, two) if isinstance(e, Like) and is_structure(e.shape)]
     if not known or any(isinstance(e, Is) for e in (one, two)) or len({e.shape.kind for e in known}) > 1:
         return None

@@ -7,8 +7,9 @@ import ast
 import types
 from typing import Any
 
-from .known import Like, Part, class_member, is_structure
+from .known import ANY, Like, Part, class_member, is_structure, is_tree
 from .names import position, stored_name
+from .owned import WHICH_PART
 from .static import Call, call_source
 from .._tree import Shape, is_key
 
@@ -49,9 +50,13 @@ class Containers(Part):
         s, how = self.like(node.func.value), node.func.attr
         if s is not None and s.kind == "mapped" and s.names == ("list",) and how == "insert" and node.args and self.static(node.args[0]) == (True, 0):
             s = Shape("list")
+        if s is not None and s.kind == "stacked":
+            return self.changed_rows(node, how, indent)
         if s is None or s.kind not in ("list", "dict") or any(isinstance(a, ast.Starred) for a in node.args):
             return None
         name: Any = node.func.value
+        if s.kind == "list" and how == "sort" and not node.args:
+            return self.made_anew(node, name, ast.Call(ast.Constant(sorted), [name], node.keywords), indent)
         if s.kind == "dict" and how == "update" and len(node.args) <= 1:
             parts = [*node.args, *([ast.Dict([ast.Constant(k.arg) if k.arg else None for k in node.keywords],
                                              [k.value for k in node.keywords])] if node.keywords else [])]
@@ -106,14 +111,19 @@ class Containers(Part):
         for n in ast.walk(value):
             if isinstance(n, (ast.expr, ast.keyword)) and not hasattr(n, "lineno"):
                 ast.copy_location(n, place)
-        shape = self.like(value)
+        shape = self.like(value) or self.like_sorted(value)
         if shape is None and self.like(name).kind == "mapped":
             shape = self.like(name)
         if shape is None or shape.kind not in ("list", "dict", "mapped"):
-            self.refuse(place, "which part changes must be known when the function is compiled", "make a new list or dictionary")
+            self.refuse(place, WHICH_PART, "make a new list or dictionary")
         text = self.expr(value)
         self.bind(name.id, Like(shape, own=True))
         return f"{indent}{self.mark(place)}{self.local(name.id)} = {text}\n"
+
+    def like_sorted(self, value: Any) -> Shape | None:
+        """sorted(xs) of a list of numbers."""
+        s = self.like(value.args[0]) if isinstance(value, ast.Call) and self.static(value.func) == (True, sorted) and value.args else None
+        return Shape("list", [ANY] * len(s.parts)) if s is not None and s.kind == "list" and not any(map(is_tree, s.parts)) else None
 
     def stmt_Delete(self, node: ast.Delete, indent: str) -> str:
         return "".join(self.deleted(t, indent) for t in node.targets)
@@ -124,6 +134,8 @@ class Containers(Part):
             return ""
         s = self.like(target.value) if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name) else None
         known, k = self.static(target.slice) if isinstance(target, ast.Subscript) else (False, None)
+        if s is not None and s.kind == "stacked" and known and k in (0, -1):
+            return self.deleted_row(target, k, indent)
         if s is None or s.kind not in ("list", "dict") or not known:
             self.refuse(target, "parts of values cannot be deleted", "make a new tuple or dictionary")
         self.owned(target.value, target)

@@ -35,8 +35,14 @@ class Dims(Part):
         """A variable of the function that is bound once, to a shape."""
         if not self.scope or not hasattr(self.scope.node, "body") or isinstance(self.scope.node, ast.Lambda) or not self.is_stable(node):
             return False
-        return any(isinstance(n, ast.Assign) and len(n.targets) == 1 and isinstance(n.targets[0], ast.Name) and n.targets[0].id == node.id
-                   and isinstance(n.value, (ast.Attribute, ast.Subscript)) and self.gives_dims(n.value) for n in ast.walk(self.scope.node))
+        of = self.scope.node
+        if id(of) not in self.parts_named:
+            named: dict[str, list] = {}
+            for n in ast.walk(of):
+                if isinstance(n, ast.Assign) and len(n.targets) == 1 and isinstance(n.targets[0], ast.Name) and isinstance(n.value, (ast.Attribute, ast.Subscript)):
+                    named.setdefault(n.targets[0].id, []).append(n.value)
+            self.parts_named[id(of)] = of, named
+        return any(map(self.gives_dims, self.parts_named[id(of)][1].get(node.id, ())))
 
     def dims_reduced(self, c: Any) -> str | None:
         """prod, sum, max or min of a shape or a part of one: a number that the shape tells. None: it is of something else."""

@@ -16,6 +16,8 @@ import copy
 import types
 from typing import Any, Callable
 
+from .captures import CHANGING
+from .emit import number_of
 from .static import is_foreign
 from .stores import Stores
 
@@ -30,16 +32,19 @@ class Giving:
     def _emit_call(self, w: Any, c: Any) -> str:
         from .static import call_source
         w.may_change(c.node)
-        return call_source(w, c, self.fn, self.fn, self.names)
+        text = call_source(w, c, self.fn, self.fn, self.names)
+        w.gave = number_of(text)
+        return text
 
 
 class Effect:
-    """Arguments that change by x[i] = v; those that change by x += v; whether the result has memory of its own, or which
+    """Arguments that change by x[i] = v, and those of which an item may by x[i] += v; those that change by x += v; whether the result has memory of its own, or which
     argument it is; arguments that it may be, or hold, and names from outside."""
 
     def __init__(self, changed: tuple[str, ...] = (), added: frozenset = frozenset(), fresh: bool = False, returned: str | None = None,
-                 passed: frozenset = frozenset(), outside: frozenset = frozenset()) -> None:
-        self.changed, self.added, self.fresh, self.returned, self.passed, self.outside = changed, added, fresh, returned, passed, outside
+                 passed: frozenset = frozenset(), outside: frozenset = frozenset(), items: frozenset = frozenset(), rebound: frozenset = frozenset()) -> None:
+        self.rebound = rebound  # of those that change: names that are bound anew, so that another list or array may be meant
+        self.changed, self.added, self.fresh, self.returned, self.passed, self.outside, self.items = changed, added, fresh, returned, passed, outside, items
 
 
 NOTHING_KNOWN = Effect()
@@ -107,14 +112,31 @@ def _found(fn: types.FunctionType) -> Effect:
     node = with_given(with_fields(node, called)[0], called)
     params = tuple(a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs))
     stores = Stores(node, called, params)
-    changed = tuple(p for p in params if p in stores.stored and not stores.start(p))
+    grown = {p for n in stores.nodes if id(n) not in stores.inner and (p := changed_list(n, stores.parents)) is not None and not rebound(stores, p)}
+    changed = tuple(p for p in params if p in grown or p in stores.stored and not stores.start(p))
     results = [n.value for n in stores.nodes if isinstance(n, ast.Return) and id(n) not in stores.inner]
     fresh = all(v is None or _is_new(stores, v, params) for v in results)
     names = {v.id if isinstance(v, ast.Name) else "" for v in results}
     returned = names.pop() if len(names) == 1 and isinstance(node.body[-1], ast.Return) and names <= set(changed) else None
     given = roots(stores.seen.results)
     whole = {*params, *(a.arg for a in (node.args.vararg, node.args.kwarg) if a)}
-    return Effect(changed, frozenset(stores.seen.added & whole) - set(changed), fresh, returned, frozenset(given & whole), frozenset(given - whole))
+    return Effect(changed, frozenset(stores.seen.added & whole) - set(changed), fresh, returned, frozenset(given & whole), frozenset(given - whole), frozenset(stores.seen.summed & set(changed)), frozenset(p for p in changed if rebound(stores, p)))
+
+
+def changed_list(node: Any, parents: dict[int, Any]) -> str | None:
+    """The name of the list or dictionary that a call of a method in a statement of its own changes, or pop, or del xs[i]."""
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Del):
+        return node.value.id if isinstance(node.value, ast.Name) else None
+    f = node.func if isinstance(node, ast.Call) else None
+    if not isinstance(f, ast.Attribute) or f.attr not in CHANGING or not isinstance(f.value, ast.Name):
+        return None
+    return f.value.id if f.attr == "pop" or isinstance(parents.get(id(node)), ast.Expr) else None
+
+
+def rebound(stores: Stores, name: str) -> bool:
+    """Whether a name is bound anew, so that what it is at first may not change."""
+    return any(not isinstance(n.ctx, ast.Load) and not stores.is_change(n) for n in stores.names.get(name, []) if id(n) not in stores.inner) or \
+        any(isinstance(n, ast.Nonlocal) and name in n.names for n in stores.nodes)
 
 
 def _is_new(stores: Stores, value: Any, params: tuple[str, ...]) -> bool:
@@ -190,7 +212,8 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Expr(self, node: ast.Expr) -> Any:
         plain_ = self.as_assignment(node.value) if isinstance(node.value, ast.Call) else None
-        return ast.fix_missing_locations(ast.copy_location(plain_, node)) if plain_ is not None else self.rewritten(node, node.value, None)
+        made = ast.fix_missing_locations(ast.copy_location(plain_, node)) if plain_ is not None else self.rewritten(node, node.value, None)
+        return self.ahead(node) if made is node else made
 
     def as_assignment(self, call: ast.Call) -> Any:
         """What NumPy writes as a call that changes an array, as an assignment; None: it is another call."""
@@ -224,8 +247,53 @@ class _Rewriter(ast.NodeTransformer):
         self.count += 1
         return ast.Name(f"given{self.count}__", ast.Store())
 
+    def ahead(self, node: Any) -> Any:
+        """A statement after those of its expression's calls that change what they are given."""
+        first = _Ahead(self)
+        field = next(f for f in ("test", "iter", "value") if hasattr(node, f))
+        if getattr(node, field) is not None:
+            first.read = {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)} if isinstance(node, ast.AugAssign) else set()
+            setattr(node, field, first.visit(getattr(node, field)))
+        return [*first.before, self.generic_visit(node)] if first.before else self.generic_visit(node)
+
+    visit_Return = visit_If = visit_For = visit_AugAssign = ahead
+
     def visit_Assign(self, node: ast.Assign) -> Any:
-        return self.rewritten(node, node.value, node.targets[0]) if len(node.targets) == 1 else node
+        made = self.rewritten(node, node.value, node.targets[0]) if len(node.targets) == 1 else node
+        return self.ahead(node) if made is node and not any(isinstance(n, ast.Call) for t in node.targets for n in ast.walk(t)) else made
+
+
+class _Ahead(ast.NodeTransformer):
+    """Takes the calls that change what they are given out of an expression, in the order in which they run, as long as nothing that was
+    computed before may be something else after them."""
+
+    def __init__(self, rewriter: _Rewriter) -> None:
+        self.rewriter = rewriter
+        self.before: list = []
+        self.read: set[str] = set()  # names whose values are used by then
+        self.ended = False
+
+    def visit(self, node: Any) -> Any:
+        if isinstance(node, ast.Call) and not self.ended:
+            return self.call(node)
+        if isinstance(node, ast.Name):
+            self.read.add(node.id)
+        elif isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Tuple, ast.List, ast.Subscript, ast.keyword)) or isinstance(node, ast.Compare) and len(node.ops) == 1:
+            return self.generic_visit(node)
+        elif not isinstance(node, (ast.Constant, ast.expr_context, ast.operator, ast.unaryop, ast.cmpop)):
+            self.ended = True
+        return node
+
+    def call(self, node: ast.Call) -> Any:
+        found, read = self.rewriter.given(node), set(self.read)
+        node.args, node.keywords = [self.visit(a) for a in node.args], [self.visit(k) for k in node.keywords]
+        if self.ended or found is None or read & set(found[1]):
+            self.ended = True  # what runs after it stays after it
+            return node
+        self.read = read  # what it is given stands before it
+        t = self.rewriter.temporary()
+        self.before.append(self.rewriter.rewritten(node, node, t))
+        return ast.copy_location(ast.Name(t.id, ast.Load()), node)
 
 
 class _Returns(ast.NodeTransformer):
@@ -249,7 +317,8 @@ def with_given(node: Any, called: Callable) -> Any:
     rewriter = _Rewriter(node, called)
     if not any(isinstance(n, ast.Call) and (rewriter.given(n) or rewriter.as_assignment(n) is not None) for n in ast.walk(node)):
         return node
-    return with_body(node, [rewriter.visit(copy.deepcopy(s)) for s in node.body])
+    made = [rewriter.visit(copy.deepcopy(s)) for s in node.body]
+    return with_body(node, [s for m in made for s in (m if isinstance(m, list) else [m])])
 
 
 def with_body(node: ast.FunctionDef, body: list) -> ast.FunctionDef:

@@ -44,6 +44,10 @@ class Unit:
         self.name = ""
         self.hints: list = []        # of the structure of its results, as far as the source shows it
         self.likes: list = []        # the same as shapes, None where nothing is known
+        self.done = False            # it is written
+        self.unheld: set[str] = set()  # lists that it is given and gives back, and that no result holds
+        self.gives_back: list[list] = []  # by return: what they are like
+        self.assumed: list[tuple] = []  # of calls of itself: such a list, and what it was taken to be after
 
 
 class Builder:
@@ -114,6 +118,10 @@ class Builder:
         if self.current:
             self.current[-1].uses.add(u.number)
         return f"{NAME}{u.number}{END}"
+
+    def units_of(self, f: Any, given: tuple[str, ...] = ()) -> list[Unit]:
+        """The units that stand for a function, of those that give these arguments back after the result."""
+        return [u for (i, variant), u in self.by_object.items() if i == id(f) and (variant[2:] or ((),))[0] == given]
 
     def reaches(self, u: Unit, other: Unit) -> bool:
         """Whether a unit refers to another, by way of others too."""
@@ -230,6 +238,11 @@ class Program:
 
     def error(self, failure: Exception, kind: type = CompileError) -> Any:
         return translated(failure, kind, self.name, self.map, self.raises)
+
+
+def number_of(call: str) -> int:
+    """Which unit the text of a call names."""
+    return int(call[call.index(NAME) + 1:call.index(END)])
 
 
 def fail(place: Place | None, message: str, hint: str = "") -> NoReturn:

@@ -28,6 +28,7 @@ from .static import is_foreign
 _BLOCKS = ("body", "orelse", "finalbody")
 _WITHIN = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Yield, ast.YieldFrom, ast.Await, ast.Nonlocal, ast.Global, ast.Import, ast.ImportFrom)
 _COLUMN = 8  # of all nodes that are numbered; what goes before one stands left of it
+_GIVEN = "_given__"  # after the name of an object that is made of one that the function is given
 MOST_ROUNDS = 8   # of objects in fields of objects
 MOST_CALLS = 400  # of methods whose statements are written into one function
 
@@ -37,7 +38,7 @@ class Apart(Exception):
 
     def __init__(self, node: Any, why: str) -> None:
         super().__init__(node, why)
-        self.node, self.why = node, why
+        self.node, self.why = node, why.replace(_GIVEN, "")
 
     def __str__(self) -> str:
         return f"{self.why} (line {self.node.lineno})"
@@ -593,4 +594,61 @@ def _marked(function: Any, name: str, kind: type, called: Callable, why: Any) ->
     """Says at all changes of an object why it does not change."""
     for n in ast.walk(function):
         if stores_fields(n, name) or changer(n, name, kind, called) is not None:
-            n.apart = name, why
+            n.apart = name.removesuffix(_GIVEN), why
+
+
+# ---- objects that a function is given ----
+
+class _Named(ast.NodeTransformer):
+    def __init__(self, old: str, new: str) -> None:
+        self.old, self.new = old, new
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        return ast.copy_location(ast.Name(self.new, node.ctx), node) if node.id == self.old else node
+
+
+def only_result(function: Any) -> str | None:
+    """The name that all returns of a function give; None: there are others."""
+    returns = [n for n in ast.walk(function) if isinstance(n, ast.Return)]
+    names = {_name(n.value) for n in returns}
+    return names.pop() if len(names) == 1 and isinstance(function.body[-1], ast.Return) else None
+
+
+def holds(function: Any, name: str) -> bool:
+    """Whether a result of a function may be an object of a name, or hold it."""
+    fields = {id(n.value) for n in ast.walk(function) if isinstance(n, ast.Attribute)}
+    return any(_name(m) == name and id(m) not in fields for n in ast.walk(function) if isinstance(n, ast.Return) and n.value is not None for m in ast.walk(n.value))
+
+
+def changes_given(fn: types.FunctionType, name: str, kind: type) -> bool:
+    """Whether a function changes fields of an object that it is given, in a way that these can be variables."""
+    from .effects import resolver
+    if kind_of(kind) is None or not dataclasses.is_dataclass(kind) or kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+        return False
+    try:
+        node, _ = source_of(fn)
+    except CompileError:
+        return False
+    bound = any(_name(n) == name and not isinstance(n.ctx, ast.Load) for n in ast.walk(node))
+    return isinstance(node, ast.FunctionDef) and not bound and changes(node.body, name, kind, resolver(fn))
+
+
+def remade(function: Any, objects: dict[str, type]) -> Any:
+    """The function with objects that it makes of the fields of those that it is given; it gives them after its result."""
+    from .effects import giving_back
+    if not objects:
+        return function
+    function, first = copy.deepcopy(function), function.body[0]
+    begin, names = [], []
+    for p, kind in objects.items():
+        for s in function.body:
+            _Named(p, p + _GIVEN).visit(s)
+        fields = [ast.keyword(f, ast.Attribute(ast.Name(p, ast.Load()), f, ast.Load())) for f in fields_of(kind)]
+        begin.append(ast.Assign([ast.Name(p + _GIVEN, ast.Store())], ast.Call(ast.Constant(kind), [], fields)))
+        names.append(p + _GIVEN)
+    for s in begin:
+        for n in ast.walk(s):
+            if isinstance(n, (ast.expr, ast.stmt, ast.keyword)):
+                ast.copy_location(n, first)
+    function.body = [*begin, *function.body]
+    return giving_back(function, tuple(names))

@@ -15,6 +15,7 @@ from .known import Part, Scope, class_member, gives_list, is_structure, paramete
 from .names import bound_names, position
 from .match import named_within
 from .holders import Made
+from .stores import given_by
 from .._errors import CompileError
 from .._tree import REGISTERED, field_names
 
@@ -210,7 +211,7 @@ class Hints(Part):
     def structure_of_operator(self, node: ast.BinOp) -> Any:
         """Of what the left side's class says of an operator."""
         f = class_member(self.like(node.left), METHODS_OF.get(type(node.op), ""))
-        return joined_hints([h for (i, _), u in self.b.by_object.items() if i == id(f) for h in u.hints]) if isinstance(f, types.FunctionType) else None
+        return joined_hints([h for u in self.b.units_of(f) for h in u.hints]) if isinstance(f, types.FunctionType) else None
 
     def structure_called(self, node: ast.Call) -> Any:
         """Of what a call gives: lists of Python's own functions, and what functions of the program return."""
@@ -233,8 +234,10 @@ class Hints(Part):
         if not known and isinstance(node.func, ast.Attribute):
             f = class_member(self.like(node.func.value), node.func.attr)
             known = isinstance(f, types.FunctionType)
-        f = getattr(f, "__wrapped__", f) if known else None
-        of = [u.hints for (i, _), u in self.b.by_object.items() if i == id(f)] if isinstance(f, types.FunctionType) else []
+        giving = given_by(node)
+        f = giving.fn if giving is not None else getattr(f, "__wrapped__", f) if known else None
+        back = giving.names if giving is not None else ()
+        of = [u.hints for u in self.b.units_of(f, back)] if isinstance(f, types.FunctionType) else []
         if isinstance(node.func, ast.Name) and not known or isinstance(node.func, ast.Lambda):
             of = [self.hints_of_function(node.func, self.known_trees(node))]
         returned = joined_hints([h for hints in of for h in hints])

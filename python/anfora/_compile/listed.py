@@ -13,10 +13,14 @@ from typing import Any
 from .known import is_structure
 
 
-def is_replaced(of: Any, name: str) -> bool:
-    """Whether a function has xs[i] = x."""
-    return any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) and isinstance(n.value, ast.Name) and n.value.id == name
-               for n in ast.walk(of))
+def is_replaced(w: Any, name: str, anywhere: bool = True) -> bool:
+    """Whether the function that is written has xs[i] = x; not `anywhere`: and not only where a constant says which item."""
+    of = w.scope.node
+    if id(of) not in w.replaced:
+        stores = [n for n in ast.walk(of) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) and isinstance(n.value, ast.Name)]
+        computed = [n for n in stores if not isinstance(n.slice, (ast.Constant, ast.UnaryOp, ast.Slice))]
+        w.replaced[id(of)] = of, {n.value.id for n in stores}, {n.value.id for n in computed}  # type: ignore[attr-defined]
+    return name in w.replaced[id(of)][1 if anywhere else 2]
 
 
 class Named(ast.NodeTransformer):
@@ -52,7 +56,7 @@ def comprehended(w: Any, value: Any, name: str) -> tuple | None:
 
 def filling(w: Any, target: ast.Name, value: Any) -> list | None:
     """The statements that fill such a list; None: it is another one."""
-    if not isinstance(value, (ast.BinOp, ast.ListComp)) or not isinstance(w.scope.node, ast.FunctionDef) or not is_replaced(w.scope.node, target.id):
+    if not isinstance(value, (ast.BinOp, ast.ListComp)) or not isinstance(w.scope.node, ast.FunctionDef) or not is_replaced(w, target.id):
         return None
     if (times := repeated(w, value)) is not None:
         count = ast.Name(f"{target.id}_at", ast.Store())

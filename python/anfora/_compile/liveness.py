@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from typing import Any
 
 from .names import position
@@ -65,15 +66,31 @@ def blocks_of(s: Any) -> list[list]:
     return [b for b in found if isinstance(b, list)]
 
 
-def way_to(block: list, loop: Any) -> list | None:
-    """The blocks that a loop is in, from outside: (block, position in it, whose block it is)."""
-    for i, s in enumerate(block):
-        if type(s) is type(loop) and position(s) == position(loop):
-            return [(block, i)]
-        for b in [] if isinstance(s, (*_FUNCTIONS, ast.ClassDef)) else blocks_of(s):
-            if (rest := way_to(b, loop)) is not None:
-                return [(block, i), *rest]
-    return None
+@functools.lru_cache(maxsize=16)
+def _ways(function: Any) -> dict[tuple, tuple]:
+    """Of the statements of a function, by what they are and where: (their block, their position in it, the key of the statement that it is a
+    block of)."""
+    ways: dict[tuple, tuple] = {}
+    waiting = [(s, function.body, i, None) for i, s in enumerate(function.body)][::-1]
+    while waiting:
+        s, block, i, above = waiting.pop()
+        key = type(s), position(s)
+        ways.setdefault(key, (block, i, above))
+        within = [] if isinstance(s, (*_FUNCTIONS, ast.ClassDef)) else blocks_of(s)
+        waiting += [(x, b, k, key) for b in within for k, x in enumerate(b)][::-1]
+    return ways
+
+
+def way_to(function: Any, statement: Any) -> list | None:
+    """The blocks that a statement of a function is in, from outside: (block, position in it)."""
+    ways, way = _ways(function), []
+    key: Any = type(statement), position(statement)
+    if key not in ways:
+        return None
+    while key is not None:
+        block, i, key = ways[key]
+        way.append((block, i))
+    return way[::-1]
 
 
 def functions_within(function: Any) -> list:
@@ -85,7 +102,7 @@ def live_after(function: Any, loop: Any, name: str, within: list | None = None) 
     `within`: the functions within, if they were collected."""
     if any(position(n) < position(loop) and _reads(n, name) for n in (functions_within(function) if within is None else within)):
         return True
-    way = way_to(function.body, loop) if isinstance(function.body, list) else None
+    way = way_to(function, loop) if isinstance(function.body, list) else None
     if way is None or _scan(getattr(loop, "orelse", []), name):
         return True
     for k in reversed(range(len(way))):

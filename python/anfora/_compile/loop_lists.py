@@ -9,6 +9,7 @@ from .comprehensions import WIDENED
 from .known import ANY, Filled, Like, Part, is_none, is_structure, is_tree, skeleton
 from .names import bound_names, chain, grown, items_alone, lengthened, own_jumps, position, read_by_items
 from .static import hyper_mapped, static_text
+from .stores import given_back
 from .._tree import Shape
 
 
@@ -115,12 +116,14 @@ class Lists(Part):
         rows = Rows()
         changed = {of.id for s in node.body for n in ast.walk(s)
                    if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) and isinstance(of := chain(n)[0], ast.Name)}
+        changed |= {m.id for s in node.body for n in ast.walk(s) for m in given_back(n)}
         for x in sorted(changed):
             e = self.scope.env.get(x)
             if not (isinstance(e, Like) and e.own and items_alone(node, x)):
                 continue
             whole = e.shape.kind == "list" and e.shape.parts and not any(is_structure(s) or is_none(s) for s in e.shape.parts)
             if whole:
+                self.b.grows = True
                 items = [i.text for i in self.parts_of(self.local(x), e.shape)]
                 names = ", ".join(f"e{i}" for i in range(len(items)))
                 rows.text += f"{indent}{self.mark(node)}{self.local(x)} = {hyper_mapped(f'fn ({names}) {{ Stack({names}) }}', items)}\n"

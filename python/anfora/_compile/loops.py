@@ -89,8 +89,9 @@ class Loops(Part):
 
         def forget() -> None:
             self.forget(names, changed)
-            for x in own | {x for x in stored if isinstance(s.env.get(x), Like)}:  # no other name for it
-                s.env[x].own = True
+            for x in own | stored:  # no other name for it
+                if isinstance(e := s.env.get(x), Like):
+                    e.own = True
             for b in bound:
                 b.bind(self)
         while True:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from .stores import given_back
+
 
 def position(node: Any) -> tuple[int, int]:
     return node.lineno, node.col_offset
@@ -117,6 +119,7 @@ def items_alone(node: Any, name: str) -> bool:
     alone = {id(n.value) for n in ast.walk(node) if isinstance(n, ast.Subscript)}
     alone |= {id(grown(n)) for n in ast.walk(node)} | {id(lengthened(n)) for n in ast.walk(node)}
     alone |= {id(n.args[0]) for n in ast.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "len" and n.args}
+    alone |= {id(m) for n in ast.walk(node) for m in given_back(n)}
     return all(id(n) in alone for n in ast.walk(node) if isinstance(n, ast.Name) and n.id == name)
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from .given import is_container
 from .known import Item, Like, Part, is_structure, is_tree, parameters
 from .loop_lists import item_like
 from .names import grown
-from .static import static_text, written_at
+from .static import hyper_mapped, static_text, written_at
 from .stores import Stores
 from .._tree import Shape, is_key
+
+
+WHICH_PART = "which part changes must be known when the function is compiled"
 
 
 class Owned(Part):
@@ -27,7 +31,7 @@ class Owned(Part):
         if e.shape.kind == "mapped":
             return self.grow_any(node, list_, e, indent)
         if e.shape.kind == "stacked":
-            self.refuse(node, "the list is an array, as a loop filled it: it does not grow", "use concatenate")
+            return self.grow_rows(node, list_, indent)
         if node.func.attr == "append":
             more, shapes = f"({self.expr(node.args[0])},)", [self.part_shape(node.args[0])]
         else:
@@ -64,6 +68,10 @@ class Owned(Part):
             return None
         s = self.like(node.func.value)
         known, k = self.static(node.args[0]) if node.args else (True, -1)
+        if s is not None and s.kind == "dict" and known and node.args and k in s.names:
+            return self.popped_key(node, k, s, indent)
+        if s is not None and s.kind == "stacked" and known and k in (0, -1):
+            return self.popped_row(node, k, indent)
         if s is None or s.kind != "list" or not known or not isinstance(k, int):
             return None
         if not -len(s.parts) <= k < len(s.parts):
@@ -76,6 +84,37 @@ class Owned(Part):
         part = s.parts[k] if is_structure(s.parts[k]) else None
         return f"{indent}{t} = {name}\n", f"{indent}{name} = TupleConcat({t}[:{k}], {t}[{k + 1}:])\n", part
 
+    def popped_result(self, node: ast.Return, indent: str) -> str | None:
+        """return xs.pop(), as x = xs.pop(); return x; None: it is another statement."""
+        gives = self.given and self.scope.outer is None
+        value = node.value.elts[0] if gives and isinstance(node.value, ast.Tuple) else node.value
+        if not (isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "pop" and is_container(self.like(value.func.value))):
+            return None
+        t = self.fresh()
+        self.scope.names.add(t)
+        bound, name = (ast.copy_location(ast.Name(t, ctx), value) for ctx in (ast.Store(), ast.Load()))
+        text = self.assign(bound, value, value, indent)
+        result = ast.Tuple([name, *node.value.elts[1:]], ast.Load()) if gives else name  # type: ignore[union-attr]
+        return text + self.stmt_Return(ast.copy_location(ast.Return(ast.copy_location(result, value)), node), indent)
+
+    def popped_key(self, node: Any, key: Any, s: Shape, indent: str) -> tuple[str, str, Shape | None]:
+        """x = d.pop("k")"""
+        self.owned(node.func.value, node)
+        name, t = self.local(node.func.value.id), self.fresh()
+        parts = {n: (p, i.text) for n, p, i in zip(s.names, s.parts, self.parts_of(t, s))}
+        part, self.part_popped = parts.pop(key)
+        self.bind(node.func.value.id, Like(Shape("dict", [p for p, _ in parts.values()], tuple(parts)), own=True))
+        return f"{indent}{t} = {name}\n", f"{indent}{name} = {self.record([(n, text) for n, (_, text) in parts.items()])}\n", part if is_structure(part) else None
+
+    def popped_row(self, node: Any, k: int, indent: str) -> tuple[str, str, Shape | None]:
+        """x = xs.pop() of a list that is an array."""
+        self.owned(node.func.value, node)
+        name, t, b = self.local(node.func.value.id), self.fresh(), self.fresh()
+        item, rest = (hyper_mapped(f"fn ({b}) {{ {b}{self.mark(node)}[{i}] }}", [t]) for i in (k, "1:" if k == 0 else ":-1"))
+        self.part_popped = item
+        self.bind(node.func.value.id, Like(Shape("stacked"), own=True))
+        return f"{indent}{t} = {name}\n", f"{indent}{name} = {rest}\n", None
+
     def owned(self, node: Any, place: Any) -> Like:
         """What is known of a list or dictionary that may be changed: nothing else can see that it is."""
         e = self.scope.env.get(node.id) if isinstance(node, ast.Name) else None
@@ -85,10 +124,12 @@ class Owned(Part):
         if name is not None and not self.is_local(name):
             self.refuse(place, f"{name} is made outside of the function, and would change there: a compiled function changes only lists and dictionaries that it has made",
                         "return what is to be added, and let the caller add it")
+        if name in self.given and self.scope.outer is None:
+            self.refuse(place, f"{name} changes in place, and something else refers to it by now, or it has lists within", f"give what refers to it a copy: list({name})")
         if self.scope.node is not None and name in {a.arg for a in parameters(self.scope.node.args)} and is_structure(self.like(node)):
             copy = "dict" if self.like(node).kind == "dict" else "list"
             self.refuse(place, f"{name} is an argument, which the caller would see change: a compiled function changes only lists and dictionaries that it has made",
-                        f"write {name} = {copy}({name}) before, and return {name}")
+                        f"call the function in a statement of its own, y = f({name}), where {name} is a variable; or write {name} = {copy}({name}) before, and return {name}")
         return self.refuse(place, "only a list or dictionary that the function has made changes in place, where it is known how long it is",
                     "lists grow in loops over what has known parts, and not after they were given away; "
                     "otherwise write xs = xs + [x], {**d, \"k\": x}, or x.at[i].set(value)")
@@ -98,6 +139,8 @@ class Owned(Part):
         s, stores = self.like(target.value), self.stores()
         if stores and (is_structure(s) or s is not None and s.kind == "stacked") and stores.shares(value):
             self.refuse(value, "an array that changes in place would have another name here", "write .copy() after it")
+        if s is not None and s.kind in ("list", "stacked") and isinstance(target.slice, ast.Slice) and (whole := self.replaced_whole(target, value, indent)):
+            return whole
         if s is not None and s.kind == "stacked" and self.owned(target.value, target):
             return self.store_row(target, value, indent)
         if not is_structure(s):
@@ -118,7 +161,7 @@ class Owned(Part):
         if known and isinstance(k, int) and shape.kind == "list" and -len(parts) <= k < len(parts):
             k %= len(parts)
         elif not known or not is_key(k) or shape.kind != "dict":
-            self.refuse(target, "which part changes must be known when the function is compiled", "use an array, and x.at[i].set(value)")
+            self.refuse(target, WHICH_PART, "use an array, and x.at[i].set(value)")
         texts[k], parts[k] = text or self.expr(value), self.part_shape(value)
         made = self.record(list(texts.items())) if shape.kind == "dict" else "(" + "".join(t + ", " for t in texts.values()).rstrip(" ") + ")"
         self.bind(target.value.id, Like(type(shape)(shape.kind, list(parts.values()), tuple(parts) if shape.kind == "dict" else ()), own=True))

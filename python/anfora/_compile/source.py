@@ -20,11 +20,13 @@ from .branches import Branches
 from .captures import late_change
 from .classes import Classes
 from .comprehensions import Comprehensions, items_of_any
+from .constants import Constants
 from .containers import Containers, METHODS_OF
 from .dims import Dims
 from .effects import giving_back, resolver, with_given
 from .emit import Builder, fail, safe_name
-from .fields import with_fields
+from .fields import remade, with_fields
+from .given import Given
 from .grids import Grids
 from .._errors import CompileError, Place
 from .generators import gathering, with_gathered
@@ -35,7 +37,7 @@ from .known import ANY, Is, Knowing, Like, Scope, class_member, is_structure, pa
 from .indexed import Indexed
 from .iterables import Iterables
 from .iterators import Iterators
-from .listed import filling
+from .listed import filling, is_replaced
 from .loop_lists import Lists
 from .loops import Loops
 from .masks import Masked
@@ -51,6 +53,7 @@ from .printed import Printed
 from .raises import Raises
 from .sequences import Sequences
 from .stores import Stores, whole_position
+from .structures import Structures
 from .truths import Truths
 from .unread import Unread
 from .various import Various, takes_any
@@ -72,7 +75,8 @@ SILENT = {"errstate", "nullcontext", "named_scope", "catch_warnings"}  # context
 
 # What to write instead of what cannot be compiled
 _INSTEAD = {
-    ast.Try: ("try", "errors of a compiled function reach the caller; catch them there"),
+    ast.Try: ("try", "write a condition in place of it: if i < len(xs), if b != 0; one of IndexError or ZeroDivisionError about one statement of arithmetic, "
+                     "and of what the statements raise themselves, is compiled; other errors reach the caller, who may catch them"),
     ast.Global: ("global", "return the new value, and let the caller bind it"),
     ast.Nonlocal: ("nonlocal", "call the function in statements of their own, y = f(x), or return the new value"),
     ast.ClassDef: ("class", "define the class outside of the compiled function"),
@@ -101,7 +105,7 @@ def makes_one_of(target: Any, value: Any) -> bool:
         all(isinstance(t, ast.Name) for t in target.elts) and any(makes_apart(v, target) for v in value.elts)
 
 
-class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various, Printed, Iterables, Indexed, Unread):
+class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loops, Lists, Owned, Given, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various, Printed, Iterables, Indexed, Unread):
     """Writes one outermost function and those within it."""
 
     def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
@@ -109,6 +113,9 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
         self.places = places or {}  # of nodes that are numbered
         self.b, self.fn, self.file = builder, fn, file
         self.given = given      # parameters that the function changes and gives back
+        self.unheld: set[str] = set()  # of these: lists that no result holds
+        self.gives_back: list = []  # by return: what these are like
+        self.gave = -1          # the unit of the last call that gives something back
         self.statics = statics  # parameters that are known: functions and texts
         self.shapes = shapes    # the structure of others
         self.scope = None
@@ -135,6 +142,8 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
         self.read_in: dict[int, tuple] = {}  # by function: names that it reads, and those that it binds more than once
         self.in_loops: dict[int, tuple[Any, set[str]]] = {}  # by function: names that its loops change
         self.assigned = {}
+        self.parts_named: dict[int, tuple[Any, dict]] = {}  # by function: names that it binds to parts and fields, and to which
+        self.replaced: dict[int, tuple] = {}  # by function: names of which it replaces items, and of these by an index that is computed
         self.stores_of: dict[int, tuple[Any, Any]] = {}  # by function: how often it binds each name
         self.late: dict[tuple, tuple] = {}  # by function and the one around it: what changes before it is called again
         self.plain: set[int] = set()  # calls that are not of what a mask chooses
@@ -169,7 +178,11 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
         if method is None:
             what, hint = _INSTEAD.get(type(node), (type(node).__name__, ""))
             self.refuse(node, f"{what} cannot be compiled", hint)
-        return self.mark(node) + method(node)
+        own = self.only_read(node)
+        text = self.mark(node) + method(node)
+        for e in own:
+            e.own = True
+        return text
 
     def exprs(self, nodes: list) -> str:
         return ", ".join(self.expr(n) for n in nodes)
@@ -297,12 +310,14 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
             ends = isinstance(node.op, ast.Or)
             rest = [v for v in node.values if self.decided(v) != (True, not ends)]
             return "(" + (self.mark(node) + (" or " if ends else " and ")).join(self.truth_text(v) for v in rest) + ")"
-        return self.expr(node)
+        return self.truth_text(node) if (s := self.like(node)) is not None and s.kind == "stacked" else self.expr(node)
 
     def truth_text(self, node: Any) -> str:
         """The condition as a truth value."""
         if isinstance(node, (ast.Compare, ast.BoolOp)) or isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return self.condition(node)
+        if (s := self.like(node)) is not None and s.kind == "stacked":  # a list: whether it has items
+            return f"(len({self.looked_at(node)}) > 0)"
         return f"({self.scalar(node)} != 0)"
 
     def scalar(self, node: Any) -> str:
@@ -569,6 +584,10 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
 
     def stmt_Return(self, node: ast.Return, indent: str) -> str:
         self.no_iterator_given(node.value)
+        if (before := self.popped_result(node, indent)) is not None:
+            return before
+        if self.given and self.scope.outer is None:
+            return self.return_given(node, indent)
         text = f"{indent}{self.mark(node)}return{' ' + self.expr(node.value) if node.value else ''}\n"
         if node.value:
             self.returning.append(placed(self.structure(node.value), self.place(node)))
@@ -640,6 +659,8 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
             text = self.assign(at(node, ast.Tuple(names, ast.Store())), at(node, ast.Tuple(rest, ast.Load())), node, indent)
             return text + "".join(self.assign(t, v, node, indent) for t, v, apart in pairs if apart)
         items = self.sequence(value) if isinstance(target, (ast.Tuple, ast.List)) else None
+        if (lists := self.gives_lists(value)):
+            return self.bind_given(target, value, lists, indent)
         if items is None:
             return self.bind_text(target, self.expr(value), indent, self.like(value))
         pairs = [self.in_variables(node, item, indent) for item in items]
@@ -659,7 +680,7 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
             if shape is not None:
                 self.scope.env[target.id] = Like(shape)
             return text
-        if (said := self.said(target, value, indent)) is not None:
+        if (said := self.said(target, value, indent) or self.copied_rows(target, value, indent)) is not None:
             return said
         value = self.copied(value) or value
         made = self.makes_container(value)
@@ -682,6 +703,8 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
         text = f"{indent}{self.mark(node)}{self.target(target)} = {text}\n"
         if shape is not None:
             self.scope.env[target.id] = Like(shape, own=made)
+            if made and self.b.rows and is_replaced(self, target.id):
+                text += self.as_rows(target.id, node, indent)
         if isinstance(value, ast.Lambda):
             self.scope.lambdas.add(target.id)
         return text
@@ -800,7 +823,7 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
 
     def decorated(self, node: Any, name: str, indent: str) -> str:
         known, f = self.static(node.func if isinstance(node, ast.Call) else node)
-        from .._function import jit
+        from .._jit import jit
         if known and f is jit:
             return ""
         call = ast.Call(func=node, args=[ast.Name(id=name, ctx=ast.Load())], keywords=[])
@@ -825,7 +848,7 @@ class Writer(Knowing, Grids, Classes, Comprehensions, Loops, Lists, Owned, Match
             self.hints.append(placed(self.structure(value), self.place(value)))
             self.returning_like.append(self.known_tree(value))
             return text
-        return f"{self.mark(node)}def {name}({params}) {{\n{self.body(node.body, '  ')}}}\n"
+        return f"{self.mark(node)}def {name}({params}) {{\n{self.begin_given()}{self.body(node.body, '  ')}}}\n"
 
 
 def written_index(node: Any, x: Any) -> Any:
@@ -860,13 +883,16 @@ def emit_function(b: Builder, fn: types.FunctionType, statics: dict[str, Any] | 
         if fn in b.gathered:
             node = gathering(node)
         node = with_gathered(node, resolver(fn))
-        node, places = with_fields(node, resolver(fn), file)
-        node = giving_back(with_given(plainer(with_nested(node, resolver(fn)), resolver(fn)), resolver(fn)), given)
+        objects = {n: shapes[n].of for n in given if n in shapes and shapes[n].kind == "object"}
+        node, places = with_fields(remade(node, objects), resolver(fn), file)
+        lists = tuple(n for n in given if n not in objects)
+        node = giving_back(with_given(plainer(with_nested(node, resolver(fn)), resolver(fn)), resolver(fn)), lists)
         wish = fn.__name__ if fn.__name__.isidentifier() else "lambda_"
         unit.wish = safe_name(wish)
-        w = Writer(b, fn, file, statics, shapes, given, places)
+        w = Writer(b, fn, file, statics, shapes, lists, places)
         text = w.write(node, f"\ue001{unit.number}\ue002", declared_types(fn))
-        unit.hints, unit.likes = w.hints, w.returning_like
+        unit.hints, unit.likes, unit.unheld, unit.gives_back, unit.done = w.hints, w.returning_like, w.unheld, w.gives_back, True
+        w.check_assumed(unit, node)
         return text
     b.keep.append((statics, shapes))
     return b.unit(fn, "f", write, (tuple((n, type(x), x if type(x) in (str, int, bool) else id(x)) for n, x in sorted(statics.items())),

@@ -65,13 +65,13 @@ def static_text(w: Any, node: Any, x: Any) -> str:
         if inspect.isgeneratorfunction(x):
             no_generator(w, node, x)
         if x.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
-            from .._function import as_function
+            from .._jit import as_function
             return as_function(x)._emit(w.b)
         from .source import emit_function
         return emit_function(w.b, x)
     if isinstance(x, functools.partial):
         if x.keywords:
-            from .._function import as_function
+            from .._jit import as_function
             bound = as_function(x)
             w.b.keep.append(bound)
             return bound._emit(w.b)

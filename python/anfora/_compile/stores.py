@@ -94,6 +94,15 @@ def changed_names(node: Any) -> list[str]:
     return []
 
 
+def given_back(node: Any) -> list:
+    """Of a statement that binds what a call gives back: the names that are bound so, and those that it is given."""
+    if not isinstance(node, ast.Assign) or given_by(node.value) is None:
+        return []
+    targets = node.targets[0].elts[1:]  # type: ignore[attr-defined]
+    names = {t.id for t in targets}
+    return [*targets, *(a for a in (*node.value.args, *(k.value for k in node.value.keywords)) if isinstance(a, ast.Name) and a.id in names)]  # type: ignore[attr-defined]
+
+
 class Stores:
     """The stores by subscript of one function."""
 

@@ -32,12 +32,14 @@ import copy
 import itertools
 from typing import Any, Callable
 
+from . import ranges
 from .appends import with_one_append
 from .masks import without_chosen
 from .match import has_named
 from .names import around, bound_names, own_breaks, own_jumps, read_names
 from .nonlocals import without_nonlocals
 from .peeled import Peeled, has_unbound
+from .tries import without_try
 
 MOST_WRITTEN = 64  # items of list(range(n)) that are written out
 _COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
@@ -58,6 +60,13 @@ class _Sugar(ast.NodeTransformer):
             start = start.value
         return isinstance(start, ast.Name) and start.id not in self.bound and self.resolve(node.func) == (True, f)
 
+    def called(self, f: Any) -> tuple[bool, Any]:
+        """What a name or attribute from outside is."""
+        start = f
+        while isinstance(start, ast.Attribute):
+            start = start.value
+        return self.resolve(f) if isinstance(start, ast.Name) and start.id not in self.bound else (False, None)
+
     def made(self, new: Any, node: Any) -> Any:
         self.changed = True
         for n in ast.walk(new):
@@ -70,10 +79,12 @@ class _Sugar(ast.NodeTransformer):
         if self.is_call(node, itertools.pairwise) and len(node.args) == 1 and isinstance(node.args[0], ast.Name) and not node.keywords and "zip" not in self.bound:
             rest = ast.Subscript(copy.deepcopy(node.args[0]), ast.Slice(ast.Constant(1), None, None), ast.Load())
             return self.made(ast.Call(ast.Name("zip", ast.Load()), [node.args[0], rest], []), node)
+        if (found := ranges.reduced(self, node)) is not None:
+            return self.made(found, node)
         if self.is_from_keys(node):
             return self.made(self.of_keys(*node.args), node)
         if self.is_call(node, builtins.list) and len(node.args) == 1 and not node.keywords and self.is_call(node.args[0], builtins.range) and \
-                any(map(self.is_size, node.args[0].args)):
+                (any(map(self.is_size, node.args[0].args)) or ranges.ends(self, node.args[0]) is not None):
             return self.made(self.listed(node.args[0]), node)
         if self.is_call(node, builtins.list) and len(node.args) == 1 and not node.keywords and (items := self.written_range(node.args[0])):
             return self.made(ast.List([ast.Constant(i) for i in items], ast.Load()), node)
@@ -236,6 +247,9 @@ class _Sugar(ast.NodeTransformer):
     def visit_Try(self, node: ast.Try) -> Any:
         """try: a; finally: x = b, where nothing leaves a: an error ends the function, and with it what x is."""
         self.generic_visit(node)
+        if (made := without_try(node, self.called)) is not None:
+            self.changed = True
+            return [ast.fix_missing_locations(x) for x in made]
         body, result = list(node.body), []
         if isinstance(body[-1], ast.Return) and body[-1].value is not None:
             self.count += 1
@@ -289,10 +303,17 @@ class _Sugar(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> Any:
         self.generic_visit(node)
+        if (found := ranges.contained(self, node)) is not None:
+            return self.made(found, node)
         for i, (op, right) in enumerate(zip(node.ops, node.comparators)):
             if isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, ast.Set):
                 node.comparators[i] = self.made(ast.Tuple(right.elts, ast.Load()), right)
         return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        self.generic_visit(node)
+        found = ranges.part(self, node)
+        return node if found is None else self.made(found, node)
 
     def visit_Global(self, node: ast.Global) -> Any:
         return node if self.bound & set(node.names) else self.made(ast.Pass(), node)
@@ -325,7 +346,7 @@ def _template(text: str) -> ast.Module:
 def _has_sugar(n: Any) -> bool:
     if isinstance(n, ast.Call):
         name = n.func.attr if isinstance(n.func, ast.Attribute) else getattr(n.func, "id", "")
-        return name in ("combinations", "fromkeys", "list", "ndindex", "pairwise", "product", "reversed")
+        return name in ("combinations", "fromkeys", "list", "ndindex", "pairwise", "product", "range", "reversed")
     return isinstance(n, (ast.Global, ast.Set, ast.Try)) or isinstance(n, ast.While) and (isinstance(n.test, ast.Constant) or has_named(n.test)) or \
         isinstance(n, ast.For) and own_breaks(n.body)
 

@@ -126,7 +126,7 @@ def names_in(node: Any) -> set[str]:
 
 def is_reached(function: Any, node: Any) -> bool:
     """Whether a statement, or one of an expression, is in no branch, behind no return, and in loops over constant ranges alone."""
-    way = way_to(function.body, node)
+    way = way_to(function, node)
     for k, (block, i) in enumerate(way or ()):
         if any(isinstance(n, (ast.Return, ast.Break, ast.Continue)) for s in block[:i] for n in ast.walk(s)):
             return False

@@ -245,3 +245,55 @@ def filled(x, i, fill_value, /):
     if fill_value is None and op.isnan(op.cast_like(math.nan, x)) == False:  # noqa: E712: a truth value of the program
         raise ValueError("get(mode=\"fill\") of integers needs fill_value")
     return op.concatenate([x, more], 0)[index_or_length(i, x)]
+
+
+# ---- ranges (_compile/ranges.py) ----
+
+def range_length(start, stop, step):
+    return max(0, -((start - stop) // step))
+
+
+@helper
+def range_sum(start, stop, step, /):
+    n = range_length(start, stop, step)
+    return n * start + step * (n * (n - 1) // 2)
+
+
+@helper
+def range_max(start, stop, step, /):
+    n = range_length(start, stop, step)
+    if n <= 0:
+        raise ValueError("max() arg is an empty sequence")
+    return start + (n - 1) * step if step > 0 else start
+
+
+@helper
+def range_min(start, stop, step, /):
+    n = range_length(start, stop, step)
+    if n <= 0:
+        raise ValueError("min() arg is an empty sequence")
+    return start if step > 0 else start + (n - 1) * step
+
+
+@helper
+def range_item(start, stop, step, k, /):
+    n = range_length(start, stop, step)
+    if k >= n or k < -n:
+        raise IndexError("range object index out of range")
+    return start + (k + n if k < 0 else k) * step
+
+
+@helper
+def in_range(x, start, stop, step, /):
+    inside = start <= x and x < stop if step > 0 else stop < x and x <= start
+    return inside and (x - start) % step == 0
+
+
+@helper
+def range_bound(start, stop, /, at=None, back=False, last=False):
+    """Where a part of range(start, stop) with this bound begins, or ends, `last`; `back`: it goes back."""
+    n = max(0, stop - start)
+    if at is None:
+        return start + ((-1 if last else n - 1) if back else (n if last else 0))
+    k = n + at if at < 0 else at
+    return start + (max(-1, min(k, n - 1)) if back else max(0, min(k, n)))

@@ -13,7 +13,7 @@ import types
 from typing import Any, Callable, Sequence
 
 from .._compile.builtins import asarray, listed_array
-from .._function import Jit
+from .._jit import Jit
 from .._compile.known import Known, has_parts
 from .._ops import COMPOSED, array_of, few, op
 from .._compile.source import emit_function

@@ -6,7 +6,7 @@ import functools
 import re
 from typing import Any
 
-from .._function import Jit
+from .._jit import Jit
 from .._ops import op
 from .._transform import vmap
 from .._tree import tree_map

@@ -13,7 +13,7 @@ from jax.interpreters import ad, batching, mlir
 from .. import _core
 from .._errors import AnforaError
 from .._function import Function as Compiled
-from .._function import jit
+from .._jit import jit
 from .._transform import ShapeDtypeStruct, eval_shape, vmap
 from .._library.derived import Pullback, Tangent
 

@@ -8,7 +8,7 @@ import torch
 
 from .. import _core
 from .._library.derived import Pullback
-from .._function import jit
+from .._jit import jit
 from .._function import Function as Compiled
 from ._backend import lent
 
