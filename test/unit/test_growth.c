@@ -27,8 +27,8 @@ typedef struct growth {
 #define LEFT /* a loop that is left with a number of the array that it writes */                   \
   "{ def find(x) { z = 0.3 * x; s = 0.0; for i in 1..len(x) { z = IndexWrite(z, i, 0.5 * z[i-1] "  \
   "+ x[i]); s = s + z[i]; if s > 0.9 * f64(len(x)) { return Sum(z * x) * s } }; Sum(z) * s }; "
-#define MIRROR /* a rule that reads two elements */                                                 \
-  "{ r = custom_jvp(fn (v, i) { v[i] * Sin(v[len(v)-1-i]) }, fn (p, t) { (v, i) = p; (d, e) = t; "  \
+#define MIRROR /* a rule that reads two elements */                                                \
+  "{ r = custom_jvp(fn (v, i) { v[i] * Sin(v[len(v)-1-i]) }, fn (p, t) { (v, i) = p; (d, e) = t; " \
   "j = len(v)-1-i; (v[i] * Sin(v[j]), d[i] * Sin(v[j]) + v[i] * Cos(v[j]) * d[j]) }); z = 0.3 * "  \
   "x; s = 0.3; "
 static const growth cases[] = {
