@@ -18,8 +18,9 @@
  *   dynamic   `owned` of a view: its buffer holds this value alone. Whoever reads an owned view last
  *             (anfi_glow_is_last) may write over it; a buffer of the caller or of the host is never owned.
  * Readers that come before the last one (reads_first.c puts them there) must not read later what they stand for: numbers
- * are computed where they stand, loops give buffers of their own, parts of the array and what calls give are forced into
- * buffers (`forced`: of a call, bits of the inputs that are written after it). */
+ * and what is written to another array are computed where they stand, loops give buffers of their own, other parts of the array
+ * and what calls give are forced into buffers (`forced`: of a call, bits of the inputs that are written after it). The last one
+ * may read, element by element, the part that it writes (`in_place`):  x[1:] = x[1:] * 0.5 + y[1:]. */
 #include "backend/lower/graph/graph.h"
 
 enum { MANY = 4096, MOST_USES = 128, DEEPEST = 16 };
