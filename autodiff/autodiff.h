@@ -35,6 +35,8 @@ anf_node *anfi_zero_leaf(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node 
 anf_node *anfi_add_leaf(anfi_ad *ad, anf_graph *g, anf_node *a, anf_node *b);
 /* n, whose type is t and whose origin is the derivative being built. */
 anf_node *anfi_ad_typed(const anfi_ad *ad, anf_node *n, const anf_type *t);
+/* Does n follow from the dims of its inputs alone? */
+bool anfi_ad_asks_dims(const anfi_ad *ad, const anf_node *n);
 anf_node *anfi_ad_box(anfi_ad *ad, anf_graph *g, anf_node *x);
 anf_node *anfi_ad_unbox(anfi_ad *ad, anf_graph *g, anf_node *box, const anf_type *t);
 anf_node *anfi_ad_tuple(anfi_ad *ad, anf_graph *g, size_t n, anf_node *const *items);

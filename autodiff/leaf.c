@@ -3,6 +3,7 @@
  *   (f32, (i64, f64))          has the leaves t[0] and t[1][1]
  * Walks recurse over the nesting of types, which inference bounds. */
 #include "autodiff/autodiff.h"
+#include "ir/ops/op.h"
 
 bool anfi_is_leaf(const anf_type *t) {
   if (t->kind == ANF_TYPE_BOX || t->kind == ANF_TYPE_STACK) return true;
@@ -208,4 +209,10 @@ anf_node *anfi_ad_loop(anfi_ad *ad, anf_graph *g, const anfi_loop_op *l, anf_nod
   if (l->rounds) t[nt++] = anfi_type_scalar(ad->m->cx, ANF_I64);
   return anfi_ad_typed(ad, anfi_apply(g, ANF_OP_Loop, loop_attrs(ad, l), n + nargs, in),
                        anfi_type_tuple(ad->m->cx, nt, t));
+}
+
+bool anfi_ad_asks_dims(const anfi_ad *ad, const anf_node *n) {
+  if (anfi_op_of(n)->flags & ANFI_DIMS) return true;
+  if (n->op != ANF_OP_GetField) return false;
+  return !anfi_attr_is(anfi_attr_value(ad->m->cx, ANF_OP_GetField, n->u.attrs, 0), "T");
 }

@@ -66,10 +66,10 @@ static void project_early(sorter *s, const anf_graph *g) {
   for (size_t i = 0; i < n; i++) s->at[out[i]->id] = (uint32_t)i + 1;
 }
 
-/* Names graphs: a call, a choice of one, a loop. */
+/* Names graphs: a call, a choice of one, a loop, a call with a rule of its own or a checkpointed one. */
 static bool is_control(const anf_node *n) {
   return n->kind == ANFI_CALL || n->op == ANF_OP_Loop || n->op == ANF_OP_Switch ||
-         n->op == ANF_OP_SwitchLayer;
+         n->op == ANF_OP_SwitchLayer || n->op == ANF_OP_Custom || n->op == ANF_OP_Recompute;
 }
 
 static bool is_write(const anf_node *n) { return anfi_op_of(n)->flags & ANFI_WRITES_OVER; }
@@ -80,7 +80,7 @@ static bool is_movable(const anf_node *n, bool before_write) {
   if (n->kind != ANFI_APPLY) return false;
   const anfi_op_info *o = anfi_op_of(n);
   return !(o->flags & (ANFI_EFFECT | ANFI_CALLS | ANFI_TRANSFORM | ANFI_WRITES_OVER)) &&
-         (is_projection(n) || o->lower != ANFI_LOWER_CONTROL);
+         (is_projection(n) || n->op == ANF_OP_MakeTuple || o->lower != ANFI_LOWER_CONTROL);
 }
 
 /* ---- what callees write ---- */

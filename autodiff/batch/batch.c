@@ -277,12 +277,6 @@ static int shape_operand(anfi_opcode op) {
   }
 }
 
-static bool looks_at_shape(anfi_ad *ad, const anf_node *n) {
-  if (anfi_op_of(n)->flags & ANFI_DIMS) return true;
-  if (n->op != ANF_OP_GetField) return false;
-  return !anfi_attr_is(anfi_attr_value(ad->m->cx, ANF_OP_GetField, n->u.attrs, 0), "T");
-}
-
 /* Does it tell the shape by its type? */
 static bool is_given(anfi_ad *ad, const anf_node *primal, int shape) {
   return shape >= 0 && (primal->op == ANF_OP_CastLike ||
@@ -290,7 +284,7 @@ static bool is_given(anfi_ad *ad, const anf_node *primal, int shape) {
 }
 
 bool anfi_batch_flows(anfi_ad *ad, const anf_node *primal, const bool *batched) {
-  if (looks_at_shape(ad, primal)) return false;
+  if (anfi_ad_asks_dims(ad, primal)) return false;
   int shape = shape_operand((anfi_opcode)primal->op);
   for (size_t i = 0; i < primal->nin; i++)
     if (batched[i] && !((int)i == shape && is_given(ad, primal, shape))) return true;
@@ -361,7 +355,7 @@ anf_node *anfi_batch_op(anfi_batch *b, const anf_node *primal, anf_node *const *
     any |= differs[i];
   }
   if (!any) return anfi_b_again(b, operand);
-  if (looks_at_shape(b->ad, primal)) return lane_shape(b);
+  if (anfi_ad_asks_dims(b->ad, primal)) return lane_shape(b);
   anf_node *y = by_rule(b);
   return y || anfi_failed(b->ad->m->cx) ? y : anfi_batch_by_lane(b);
 }

@@ -166,7 +166,8 @@ static bool only_reads_items(anfi_j *j, readings *all, const anfi_use *u) {
     note_callees(j, all, u);
     return true;
   }
-  if (n->op != ANF_OP_Loop) return note_rule(j, all, u) || takes_items(u);
+  if (n->op != ANF_OP_Loop)
+    return anfi_ad_asks_dims(j->ad, n) || note_rule(j, all, u) || takes_items(u);
   anfi_loop_op l = anfi_loop_parts(n);
   size_t input = input_of(u);
   bool invariant = input >= l.first_w && input < l.first_w + l.nw;

@@ -6,8 +6,8 @@
  * place. A rule that prints or asserts does so where the backward sweep runs it, ▶ and ◀ at once. */
 #include "autodiff/reverse/j.h"
 
-/* Parameters of `to` for the items of a parameter of the rule, which is their tuple. */
-static void split(anf_graph *to, anf_node *of, anfi_arena *a, anfi_map *copies) {
+/* Parameters of `to` for the items of a parameter of the rule; returns their tuple. */
+static anf_node *split(anf_graph *to, anf_node *of, anfi_arena *a, anfi_map *copies) {
   const anf_type *t = of->type;
   anf_node **item = ANFI_NEW_N(a, anf_node *, t->n + 1);
   for (uint32_t k = 0; k < t->n; k++) {
@@ -17,6 +17,7 @@ static void split(anf_graph *to, anf_node *of, anfi_arena *a, anfi_map *copies) 
   anf_node *tuple = anfi_apply(to, ANF_OP_MakeTuple, NULL, t->n, item);
   tuple->type = t;
   *anfi_map_at(copies, of->id) = anfi_key(tuple);
+  return tuple;
 }
 
 /* Is n an item of a tuple whose copy is made of its items? */
@@ -34,10 +35,10 @@ static anf_graph *with_items(anfi_j *j, anf_graph *rule) {
   anfi_map copies;
   anfi_node_vec order = {0};
   anfi_map_init(&copies, j->a);
-  anf_node *data = rule->params.at[0], *own = anfi_param(to, NULL, data->type);
+  anf_node *data = rule->params.at[0], *own = anfi_param(to, NULL, data->type), *tuple[2];
   own->debug = data->debug;
   *anfi_map_at(&copies, data->id) = anfi_key(own);
-  for (size_t i = 1; i < 3; i++) split(to, rule->params.at[i], j->a, &copies);
+  for (size_t i = 0; i < 2; i++) tuple[i] = split(to, rule->params.at[i + 1], j->a, &copies);
   anfi_graph_order(rule, j->a, &order);
   for (size_t i = 0; i < order.n; i++) {
     anf_node *item = item_of(j->cx, order.at[i], &copies);
@@ -45,6 +46,8 @@ static anf_graph *with_items(anfi_j *j, anf_graph *rule) {
     else anfi_copy_node(j->a, to, order.at[i], &copies);
   }
   anfi_set_result(to, anfi_copy_of(&copies, rule->result));
+  for (size_t i = 0; i < 2; i++)
+    if (!anfi_is_used(tuple[i])) anfi_delete(tuple[i]); // it would be a use of each array
   return to;
 }
 

@@ -96,6 +96,7 @@ typedef struct anfi_low_op {
   bool inlined;    // the plan's word: leave it to the reader if the kind allows
   const texpr *to; // buffers for the results, or NULL, or NULL for some
   bool over;       // nothing else needs the buffer of input 0: it may become the result's
+  bool in_place;   // the value of a write reads elements of input 0 where it writes them
 } anfi_low_op;
 /* Ops of kind pointwise to call and index maps; none of control. out[] receives one view, or one for
  * each item of a tuple. False with E07xx recorded if the compiler does not support it. */

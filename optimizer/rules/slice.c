@@ -36,3 +36,10 @@ anf_node *anfi_rule_update_of_part(anfi_rewriter *r, const anfi_match *m) {
   }
   return anfi_rewrite_apply(r, m->root, ANF_OP_DynamicUpdateSlice, NULL, 2 + x->type->n, in);
 }
+
+anf_node *anfi_rule_update_of_all(anfi_rewriter *r, const anfi_match *m) {
+  const anf_node *x = m->root->in[0].def;
+  window w; // of one element, it may be empty
+  if (!window_of(r, m->root, x, &w) || w.n != x->type->dims[w.axis]) return NULL;
+  return m->root->in[1].def;
+}

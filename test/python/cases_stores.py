@@ -765,3 +765,16 @@ def test_results_that_may_be_the_argument():
         except (anfora.CompileError, anfora.RunError):
             continue
         assert np.array_equal(np.asarray(got), f(*args)), f
+
+
+def test_parts_are_written_in_place():
+    def waves(a, b, n):
+        a, b = a.copy(), b.copy()
+        for _ in range(n):
+            a[1:, :] -= 0.5 * (b[1:, :] - b[:-1, :])
+            b[:-1, :-1] -= 0.7 * (a[:-1, 1:] - a[:-1, :-1])
+        return a, b
+    m = np.arange(30.0).reshape(5, 6)
+    same(waves, m, m * m, 3)
+    code = anfora.jit(waves).tir(m, m, 3)
+    assert code.count("tensor ") == 2, code  # the copies of a and b alone

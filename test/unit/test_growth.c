@@ -27,6 +27,10 @@ typedef struct growth {
 #define LEFT /* a loop that is left with a number of the array that it writes */                   \
   "{ def find(x) { z = 0.3 * x; s = 0.0; for i in 1..len(x) { z = IndexWrite(z, i, 0.5 * z[i-1] "  \
   "+ x[i]); s = s + z[i]; if s > 0.9 * f64(len(x)) { return Sum(z * x) * s } }; Sum(z) * s }; "
+#define MIRROR /* a rule that reads two elements */                                                \
+  "{ r = custom_jvp(fn (v, i) { v[i] * Sin(v[len(v)-1-i]) }, fn (p, t) { (v, i) = p; (d, e) = t; " \
+  "j = len(v)-1-i; (v[i] * Sin(v[j]), d[i] * Sin(v[j]) + v[i] * Cos(v[j]) * d[j]) }); z = 0.3 * "  \
+  "x; s = 0.3; "
 static const growth cases[] = {
     {"differences", X "{ s = 0.0; for i in 1..len(x) { d = x[i] - x[i-1]; s = s + d * d }; s }", 0,
      false, 0},
@@ -389,6 +393,14 @@ static const growth cases[] = {
      "{ def h(v, i) { v[i] * v[i-1] }; r = custom_jvp(h, fn (p, t) { (v, i) = p; (d, e) = t; "
      "(h(v, i), d[i] * v[i-1] + v[i] * d[i-1]) }); z = 0.3 * x; s = 0.3; for i in 1..len(x) { s = "
      "0.5 * s + r(z, i) + r(x, i); z = IndexWrite(z, i, 0.5 * s) }; s }",
+     0, true, 0},
+    {"a rule of custom_jvp and reads of one array in an inner loop, with its length",
+     X MIRROR "for i in 1..len(x) { for j in 0..3 { s = 0.8 * s + r(z, (i + j) % len(x)) - z[j] * "
+              "x[j] }; z = IndexWrite(z, i, x[i]) }; s + Mean(z) }",
+     0, true, 0},
+    {"a rule of custom_jvp that reads an array of which a candidate is taken, with a state",
+     X MIRROR "for i in 1..len(x) { s = 0.8 * s + 0.1 * r(z, i - 1); c = IndexWrite(z, i, 0.5 * "
+              "x[i-1]); if c[0] < s { z = c; s = 0.7 * s } }; s + Mean(z * z) }",
      0, true, 0},
 };
 

@@ -248,6 +248,7 @@ static bool lower_op(glow *w, anf_node *n, bool inlined, gval *out) {
   if (strcmp(anfi_op_of(n)->family, "lanes") == 0)
     return anfi_fail(w->cx, anfi_node_loc(n), ANF_E0714, anfi_op_of(n)->name, attr[0]->u.text);
   *out = anfi_glow_new(w, anfi_leaf_count(n->type));
+  bool forced = anfi_map_find(&w->forced, n->id) != NULL;
   anfi_low_op q = {.op = (anfi_opcode)n->op,
                    .loc = anfi_node_loc(n),
                    .node = n,
@@ -255,8 +256,9 @@ static bool lower_op(glow *w, anf_node *n, bool inlined, gval *out) {
                    .n = narg,
                    .in = in,
                    .attr = attr,
-                   .inlined = inlined,
-                   .to = w->to[n->id]};
+                   .inlined = inlined || forced,
+                   .to = w->to[n->id],
+                   .in_place = anfi_map_find(&w->in_place, n->id) != NULL};
   bool writes = anfi_op_of(n)->flags & ANFI_WRITES_OVER;
   if (anfi_op_of(n)->flags & ANFI_COLLECTIVE && n->nin) {
     q.over = may_write_over(w, n);
@@ -267,7 +269,7 @@ static bool lower_op(glow *w, anf_node *n, bool inlined, gval *out) {
   if (writes)
     out->at[0]->owned = q.over || !q.to || !q.to[0] || out->at[0]->tensor == in[0]->tensor;
   else if (has_own_buffer(&q, out->at[0])) out->at[0]->owned = true;
-  if (anfi_map_find(&w->forced, n->id)) out->at[0] = anfi_glow_copied_out(w, out->at[0]);
+  if (forced) out->at[0] = anfi_glow_copied_out(w, out->at[0]);
   return true;
 }
 
@@ -742,6 +744,7 @@ bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out)
   anfi_map_init(&w.left, a);
   anfi_map_init(&w.wished, a);
   anfi_map_init(&w.forced, a);
+  anfi_map_init(&w.in_place, a);
   anfi_map_init(&w.slot, a);
   anfi_order_reads_first(w.an);
   anfi_glow_linear(&w);

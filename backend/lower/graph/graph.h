@@ -135,6 +135,8 @@ typedef struct glow {
   ANFI_VEC(gslot) slots;
   anfi_map
       forced; // node id -> bits of its inputs, arrays that are overwritten after it: it is copied out of them
+  anfi_map
+      in_place; // node id -> 1: a write whose value reads the elements that it writes, each before it is written
   ANFI_VEC(anf_graph *) inlined; // those being lowered now, outermost first
 } glow;
 

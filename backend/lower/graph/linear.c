@@ -18,11 +18,12 @@
  *   dynamic   `owned` of a view: its buffer holds this value alone. Whoever reads an owned view last
  *             (anfi_glow_is_last) may write over it; a buffer of the caller or of the host is never owned.
  * Readers that come before the last one (reads_first.c puts them there) must not read later what they stand for: numbers
- * are computed where they stand, loops give buffers of their own, parts of the array and what calls give are forced into
- * buffers (`forced`: of a call, bits of the inputs that are written after it). */
+ * and what is written to another array are computed where they stand, loops give buffers of their own, other parts of the array
+ * and what calls give are forced into buffers (`forced`: of a call, bits of the inputs that are written after it). The last one
+ * may read, element by element, the part that it writes (`in_place`):  x[1:] = x[1:] * 0.5 + y[1:]. */
 #include "backend/lower/graph/graph.h"
 
-enum { MANY = 4096, MOST_USES = 64, DEEPEST = 8 };
+enum { MANY = 4096, MOST_USES = 128, DEEPEST = 16 };
 enum { MOST = ANFI_MOST_LINKS };
 #define ANY  SIZE_MAX // a carry that is not known yet
 #define NONE ANFI_NO_CARRY
@@ -75,6 +76,7 @@ typedef struct {
   const anfi_use *use;  // of it
   gparts parts;
   size_t last_uses, other_uses;
+  bool in_place; // `last` reads the elements that it writes
 } readers;
 
 static bool is_before_last(const readers *q, const anf_node *r) {
@@ -91,16 +93,91 @@ static bool is_number(const anf_node *x) {
   return x->kind == ANFI_CALL || x->op == ANF_OP_Loop || !is_control(x);
 }
 
-/* Do numbers alone read the tensor r, before the last, as Sum does in Sum(z * z)? */
-static bool feeds_numbers(readers *q, const anf_node *r, int deep) {
-  if (r->kind != ANFI_APPLY || r->type->kind != ANF_TYPE_TENSOR || is_control(r)) return false;
-  if (r == q->g->result || deep > DEEPEST) return false;
-  for (const anfi_use *u = r->uses; u; u = u->next) {
+/* Does x write what it reads to a buffer where it stands? */
+static bool is_write(const anf_node *x) {
+  return x->kind == ANFI_APPLY && anfi_op_of(x)->flags & ANFI_WRITES_OVER;
+}
+
+/* The part of the array that a tensor has, element by element: x[1:, :-1] + 1 has that of x[1:, :-1]. */
+typedef struct {
+  size_t n; // dims; 0: it has none
+  int64_t start[ANF_MAX_RANK], dims[ANF_MAX_RANK];
+} region;
+
+/* Narrows the region of what n takes a part of, or writes one of. */
+static void cut(const readers *q, region *r, const anf_node *n) {
+  anf_value *attr[4];
+  int64_t start, step = 0;
+  size_t axis;
+  if (n->op != ANF_OP_Slice && n->op != ANF_OP_SliceUpdate) r->n = 0;
+  if (!r->n) return;
+  for (uint32_t k = 0; k < 4; k++)
+    attr[k] = anfi_attr_value(q->w->cx, (anfi_opcode)n->op, n->u.attrs, k);
+  if (!anfi_axis_in(anfi_attr_int(attr[3]), r->n, &axis)) r->n = 0;
+  else {
+    r->dims[axis] = (int64_t)anfi_slice((size_t)r->dims[axis], attr, &start, &step);
+    r->start[axis] += start;
+  }
+  if (step != 1) r->n = 0;
+}
+
+static bool has_dims(const region *r, const anf_type *t) {
+  return r->n && t->kind == ANF_TYPE_TENSOR && t->n == r->n &&
+         !memcmp(t->dims, r->dims, r->n * sizeof *r->dims);
+}
+
+static region whole(const anf_type *t) {
+  region r = {.n = t->kind == ANF_TYPE_TENSOR ? t->n : 0};
+  if (r.n) memcpy(r.dims, t->dims, r.n * sizeof *r.dims);
+  return r;
+}
+
+/* That which `last` writes. */
+static region written(const readers *q) {
+  const anf_node *n = q->last;
+  region r = {0};
+  if (!n || q->use != &n->in[0] || n->kind != ANFI_APPLY) return r;
+  r = whole(n->type);
+  if (n->op != ANF_OP_DynamicUpdateSlice) cut(q, &r, n);
+  else
+    for (size_t k = 0; k < r.n; k++) {
+      const anf_node *at = n->in[2 + k].def;
+      r.dims[k] = n->in[1].def->type->dims[k];
+      if (at->kind != ANFI_VALUE) return (region){0};
+      r.start[k] = anfi_get_i64(at->u.value, 0);
+      if (r.start[k] < 0 || r.start[k] + r.dims[k] > n->type->dims[k]) return (region){0};
+    }
+  return has_dims(&r, n->in[1].def->type) ? r : (region){0};
+}
+
+/* x[w] = f(x[w]), f element by element: each element is read before it is written, if nothing else reads x[w] later. */
+static bool writes_in_place(readers *q, const anfi_use *u, const region *r) {
+  region to = written(q);
+  if (u != &q->last->in[1] || !to.n || !has_dims(r, u->def->type)) return false;
+  if (memcmp(r->start, to.start, to.n * sizeof *to.start)) return false;
+  if (memcmp(r->dims, to.dims, to.n * sizeof *to.dims)) return false;
+  return q->in_place = true;
+}
+
+/* The region of x, which has an input of region r. */
+static region region_of(const readers *q, const anf_node *x, region r) {
+  if (x->op == ANF_OP_Slice) cut(q, &r, x);
+  else if (!has_dims(&r, x->type) || anfi_op_of(x)->lower != ANFI_LOWER_POINTWISE) r.n = 0;
+  return r;
+}
+
+/* Do numbers and writes alone read the tensor n, before the last, as Sum does in Sum(z * z), and SliceUpdate in y[1:] = z[1:] - z[:-1]?
+ * Or the last itself, which writes where it reads. */
+static bool is_read_at_once(readers *q, const anf_node *n, region r, int deep) {
+  if (n->kind != ANFI_APPLY || n->type->kind != ANF_TYPE_TENSOR || is_control(n)) return false;
+  if (n == q->g->result || deep > DEEPEST) return false;
+  for (const anfi_use *u = n->uses; u; u = u->next) {
     const anf_node *x = u->user;
     if (x->graph != q->g) return false;
-    if (!is_at(q->w, x, q->g)) continue;
+    if (!is_at(q->w, x, q->g) || (x == q->last && writes_in_place(q, u, &r))) continue;
     if (++q->other_uses > MOST_USES || !x->type || !is_before_last(q, x)) return false;
-    if (!is_number(x) && !feeds_numbers(q, x, deep + 1)) return false;
+    if (!is_number(x) && !is_write(x) && !is_read_at_once(q, x, region_of(q, x, r), deep + 1))
+      return false;
   }
   return true;
 }
@@ -110,7 +187,7 @@ static bool reads_at_once(readers *q, const anf_node *r, size_t input) {
   if (!r->type || !is_before_last(q, r)) return false;
   if (!has_array(r->type)) return is_number(r);
   if (r->kind == ANFI_APPLY && (r->op == ANF_OP_Loop || r->op == ANF_OP_Switch)) return true;
-  if (feeds_numbers(q, r, 0)) return true;
+  if (is_read_at_once(q, r, region_of(q, r, whole(r->in[input].def->type)), 0)) return true;
   if (r->kind != ANFI_CALL && !is_part(r)) return false;
   uint64_t bit = anfi_glow_input_bit(input);
   if (q->parts == PARTS_SHALL) *anfi_map_at(&q->w->forced, r->id) |= bit;
@@ -152,7 +229,9 @@ static bool makes_buffer(const anf_node *n) {
 static bool is_last(glow *w, const anf_graph *g, gsource s, const anf_node *last,
                     const anfi_use *use, gparts parts) {
   readers q = {.w = w, .g = g, .last = last, .use = use, .parts = parts};
-  return makes_buffer(s.n) && s.n->graph == g && only_last(&q, s.n, s.leaf, 0) && q.last_uses <= 1;
+  if (!makes_buffer(s.n) || s.n->graph != g || !only_last(&q, s.n, s.leaf, 0)) return false;
+  if (q.in_place) *anfi_map_at(&w->in_place, last->id) = 1;
+  return q.last_uses <= 1;
 }
 
 bool anfi_glow_is_last(glow *w, const anf_node *n, size_t input, size_t leaf) {

@@ -123,7 +123,9 @@ bool anfi_lower_slice_update(anfi_low *L, const anfi_low_op *q, anfi_view **out)
   if (t->n) memcpy(dims, t->dims, t->n * sizeof *dims);
   anfi_axis_in(anfi_attr_int(q->attr[3]), t->n, &axis);
   dims[axis] = (int64_t)anfi_slice((size_t)t->dims[axis], q->attr, &start, &step);
-  if (anfi_view_is_lazy(q->in[1])) anfi_view_force(L, q->in[1]);
+  const anf_type *u = q->in[1]->type;
+  bool spread = u->n != t->n || (t->n && memcmp(u->dims, dims, t->n * sizeof *dims) != 0);
+  if (anfi_view_is_lazy(q->in[1]) && spread) anfi_view_force(L, q->in[1]);
   texpr to = begin(L, q, out);
   if (!open_loops(L, &l, t->n, dims)) return true;
   anfi_pt p = anfi_pt_of(t->n, dims, l.at);
@@ -142,7 +144,7 @@ bool anfi_lower_dynamic_update_slice(anfi_low *L, const anfi_low_op *q, anfi_vie
   texpr to = begin(L, q, out), start[ANF_MAX_RANK];
   for (size_t k = 0; k < t->n; k++)
     start[k] = anfi_low_clamped(L, q->in[2 + k], u->dims[k], t->dims[k]);
-  if (anfi_view_is_run(q->in[1], u->dims, t)) {
+  if (!q->in_place && anfi_view_is_run(q->in[1], u->dims, t)) {
     anfi_view_store_part(L, q->in[1], to, linear_of(L, t, start));
     return true;
   }

@@ -162,4 +162,5 @@ def main():
     sys.exit(not o.filter and (values < floor.get("values", 0) or gradients < floor.get("gradients", 0)))
 
 
-main()
+if __name__ == "__main__":
+    main()
