@@ -380,7 +380,7 @@ static void test_row(const anfi_rule_row *row, const char *finds, bool fast, uin
 int main(int argc, char **argv) {
   const char *filter = "";
   uint64_t seed = 1;
-  size_t draws = 30000, n = 0;
+  size_t draws = 120000, n = 0;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (strcmp(argv[i], "--filter") == 0) filter = argv[i + 1];
     else if (strcmp(argv[i], "--seed") == 0) seed = strtoull(argv[i + 1], NULL, 10);
