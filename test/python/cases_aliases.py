@@ -435,9 +435,8 @@ def covariances(d):
 def of_named_slices(d):
     c, e = np.zeros(d.shape), d.copy()
     for i in range(d.shape[0]):
-        t = d[0, i:] * 2.0
-        v = d[:, i] @ d[:, i:]
-        c[i, i:] = t + v
+        t, u = d[0, i:] * 2.0, d[:, i] @ d[:, i:]
+        c[i, i:] = t + u
         c[i:, i] += t
         w = e[0, i:].copy()
         e[0, i:] = w + 1.0
@@ -453,6 +452,9 @@ def of_rows(d, v):
         c[:, :i] *= 0.5
         c[i, :i] = d[:i] @ d[:, 0]
         e[:, i:] += 1.5
+        c[i:] = v
+        e[i:] += e[0, :, :1]
+        s += np.sum(e[:, :i] @ v[:3])
     return s, c, e
 
 

@@ -141,7 +141,7 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
         self.unused: Any = None  # the expression that a statement is
         self.read_in: dict[int, tuple] = {}  # by function: names that it reads, and those that it binds more than once
         self.in_loops: dict[int, tuple[Any, set[str]]] = {}  # by function: names that its loops change
-        self.slice_names: dict[int, tuple[Any, dict[str, list]]] = {}  # by function: names of slices
+        self.slice_names: dict[int, tuple[Any, dict]] = {}  # by function: names of slices
         self.assigned = {}
         self.parts_named: dict[int, tuple[Any, dict]] = {}  # by function: names that it binds to parts and fields, and to which
         self.replaced: dict[int, tuple] = {}  # by function: names of which it replaces items, and of these by an index that is computed

@@ -57,6 +57,10 @@ class Windowed:
             self.in_loops[id(s.node)] = s.node, names
         return self.in_loops[id(s.node)][1]
 
+    def has_counted_slice(self, node: Any) -> bool:
+        return any(isinstance(n, ast.Slice) and (self.is_counted(n.lower) or self.is_counted(n.upper)) or
+                   isinstance(n, ast.Name) and self.named(n) is not n for n in ast.walk(node))
+
     def has_no_effect(self, node: Any) -> bool:
         """Whether an expression may be written more than once: it calls functions of libraries only, and binds no name."""
         return not any(isinstance(n, (ast.NamedExpr, ast.Lambda, ast.Await, ast.Yield, ast.YieldFrom)) or
@@ -68,10 +72,8 @@ class Windowed:
             return node
         if id(s.node) not in self.slice_names:
             self.slice_names[id(s.node)] = s.node, named_slices(s.node)
-        statement = self.slice_names[id(s.node)][1].get(node.id)
-        if statement is None or not all(self.has_no_effect(n) for n in statement):
-            return node
-        return statement[0].value
+        value, statements = self.slice_names[id(s.node)][1].get(node.id, (None, []))
+        return value if value is not None and all(map(self.has_no_effect, statements)) else node
 
     def is_counted(self, end: Any) -> bool:
         names = self.counted_names()
@@ -105,11 +107,9 @@ class Windowed:
         a, b = self.factors(node) or (None, None)
         if a is None:
             return None
-        left, right = self.windows_in(a), self.windows_in(b)
-        if not (self.has_no_effect(a) and self.has_no_effect(b)):
-            return None
-        of = self.window(a) if left and not right else self.window(b) if right and not left else None
-        if of is None or of.flipped:
+        left, right = self.window(a), self.window(b)
+        of, other = (left, b) if left else (right, a)
+        if of is None or of.flipped or self.has_counted_slice(other) or not (self.has_no_effect(a) and self.has_no_effect(b)):
             return None
         if left:
             return Window(call(node, "product_of_rows", [of.row, b, number(node, of.axis)]), of.axis, of.ends)
@@ -200,26 +200,35 @@ def changed_by(statement: Any) -> set[str]:
     return found
 
 
-def named_slices(function: Any) -> dict[str, list]:
-    """Of names that are bound once, to what has slices: the statement that binds them, and those after it up to the last that reads them,
-    none of which but the last changes what the first reads, and the last only after it has read."""
+def named_slices(function: Any) -> dict[str, tuple[Any, list]]:
+    """Names that are bound once, to what has slices: the value, and the statements from there to the last that reads the name. None of them
+    changes what the value is computed of, but the last may after it has read."""
     names = [n for n in ast.walk(function) if isinstance(n, ast.Name)]
     found = {}
     for block in (b for n in ast.walk(function) for b in (getattr(n, "body", None), getattr(n, "orelse", None)) if isinstance(b, list)):
-        for k, s in enumerate(block):
-            if not (isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(s.targets[0], ast.Name) and
-                    any(isinstance(n, ast.Slice) for n in ast.walk(s.value))):
+        for k, (target, value) in ((k, pair) for k, s in enumerate(block) for pair in bindings(s)):
+            if not any(isinstance(n, ast.Slice) for n in ast.walk(value)):
                 continue
-            name = s.targets[0].id
-            last = max((j for j in range(k + 1, len(block)) if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(block[j]))), default=k)
-            within = {id(n) for t in block[k:last + 1] for n in ast.walk(t)}
-            one = sum(n.id == name and isinstance(n.ctx, ast.Store) for n in names) == 1
-            read = {n.id for n in ast.walk(s.value) if isinstance(n, ast.Name)} | {name}
+            own = [n for n in names if n.id == target.id]
+            last = max((j for j in range(k, len(block)) if any(n in own for n in ast.walk(block[j]))), default=k)
+            within = {id(n) for s in block[k:last + 1] for n in ast.walk(s)}
+            read = {n.id for n in ast.walk(value) if isinstance(n, ast.Name)}
+            others = (changed_by(block[k]) - {target.id}) & read
             simple = isinstance(block[last], (ast.Assign, ast.AugAssign, ast.Return)) and len(getattr(block[last], "targets", [0])) == 1
-            between = block[k + 1:last] if simple else block[k + 1:last + 1]
-            if one and all(id(n) in within for n in names if n.id == name) and not any(read & changed_by(t) for t in between):
-                found[name] = block[k:last + 1]
+            between = block[k + 1:last + (not simple)]
+            if sum(isinstance(n.ctx, ast.Store) for n in own) == 1 and all(id(n) in within for n in own) and target.id not in read and not others and \
+                    not any(read & changed_by(s) for s in between):
+                found[target.id] = value, block[k:last + 1]
     return found
+
+
+def bindings(s: Any) -> list[tuple[Any, Any]]:
+    """The names that an assignment binds, and what to."""
+    if not isinstance(s, ast.Assign) or len(s.targets) != 1:
+        return []
+    target, value = s.targets[0], s.value
+    apart = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts)
+    return [(t, v) for t, v in (zip(target.elts, value.elts) if apart else [(target, value)]) if isinstance(t, ast.Name)]
 
 
 def parts_of(node: ast.Subscript) -> list:

@@ -231,7 +231,7 @@ def window_dot(a, b, axis_of_a, axis_of_b, /, *counts):
 @helper
 def product_of_columns(a, b, axis, /):
     """a @ b, of whose columns a slice is taken, a @ b[:, start:stop]."""
-    if op.ndim(a) > 2 or op.ndim(b) != 2 or axis not in (-1, 1):
+    if op.ndim(b) != 2 or axis not in (-1, 1):
         raise ValueError("a product with a slice whose length depends on values: slice both")
     return a @ b
 
@@ -239,7 +239,7 @@ def product_of_columns(a, b, axis, /):
 @helper
 def product_of_rows(a, b, axis, /):
     """a @ b, of whose rows a slice is taken, a[start:stop] @ b."""
-    if axis != 0 or op.ndim(a) != 2 or op.ndim(b) > 2:
+    if axis >= op.ndim(a) - 1 or op.ndim(b) > 2:
         raise ValueError("a product with a slice whose length depends on values: slice both")
     return a @ b
 
@@ -259,9 +259,10 @@ def window_stored(x, start: Any, stop: Any, values, axis, axis_of_values, /, *co
 
 @helper
 def beside_window(x, axis, /):
-    """What is the same for all elements of a window: a number, or a row beside rows."""
-    if op.ndim(x) >= -axis:
-        raise ValueError("an array beside a slice whose length depends on values: slice both")
+    """What is the same for all elements of a window: a number, a row beside rows, or one column beside columns."""
+    for k, n in enumerate(x.shape):
+        if k - len(x.shape) == axis and n != 1:
+            raise ValueError("an array beside a slice whose length depends on values: slice both")
     return x
 
 
