@@ -458,6 +458,13 @@ def of_rows(d, v):
     return s, c, e
 
 
+def of_complex_slices(a, b):
+    s = a[0] * 0
+    for i in range(1, a.shape[0]):
+        s += np.vdot(a[:i], b[:i]) + np.inner(a[:i], b[:i]) + a[i:] @ b[i:]
+    return s
+
+
 def another_axis(d):
     c = np.zeros(d.shape)
     for i in range(d.shape[0]):
@@ -490,6 +497,7 @@ def test_counted_slices():
     same(covariances, m)
     same(of_named_slices, m)
     same(of_rows, m, m[1])
+    same(of_complex_slices, m[0] + 1j * m[1], m[2] - 2j * m[3])
     for n in (0, 3, 6):
         same(sums, V, n)
     assert np.allclose(np.asarray(grad(total_of_rows)(m)), differences(total_of_rows, m), atol=1e-5)

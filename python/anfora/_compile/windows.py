@@ -15,7 +15,7 @@ from .containers import is_copy
 from .static import library_word
 
 PRODUCTS = {"dot", "matmul"}
-DOTS = {"inner", "vdot", "vecdot"}  # of vectors
+DOTS = {"inner": "window_dot", "vdot": "window_vdot", "vecdot": "window_vdot"}  # of vectors
 
 
 class Window:
@@ -156,10 +156,10 @@ class Windowed:
 
     def windowed(self, node: Any) -> str | None:
         """A sum or a product of windows; None: it is something else."""
-        sides = self.factors(node)
+        sides, helper = self.factors(node), "window_product"
         if sides is None and isinstance(node, ast.Call) and not node.keywords:
-            word = library_word(self, node)
-            sides = node.args if word in DOTS and len(node.args) == 2 or word == "sum" and len(node.args) == 1 else []
+            helper = (DOTS if len(node.args) == 2 else {"sum": "window_sum"}).get(library_word(self, node), "")
+            sides = node.args if helper else []
         of = [self.windows_in(s) for s in sides or []]
         if not of or not all(of):
             return None
@@ -167,8 +167,7 @@ class Windowed:
         size = call(node, "shortest", [w.size() for w in windows])
         axes = [call(node, "same_axis", [w.from_last() for w in ws]) for ws in of]
         values = [self.each_of(s, size, axis) for s, axis in zip(sides, axes)]
-        return self.expr(call(node, "window_sum" if len(of) == 1 else "window_product" if self.factors(node) else "window_dot",
-                              [*values, *axes, *(w.count() for w in windows)]))
+        return self.expr(call(node, helper, [*values, *axes, *(w.count() for w in windows)]))
 
     def windowed_store(self, target: Any, value: Any) -> Any:
         """The array that an assignment to a window gives, and the subscript of all of it; None: the target is none."""

@@ -221,11 +221,17 @@ def window_product(a, b, axis_of_a, axis_of_b, /, *counts):
 
 @helper
 def window_dot(a, b, axis_of_a, axis_of_b, /, *counts):
-    """inner(a, b) and the like, of vectors."""
+    """inner(a, b), of vectors."""
     if op.ndim(a) != 1 or op.ndim(b) != 1:
         raise ValueError("inner, vdot and vecdot take slices of vectors where their lengths depend on values; write a @ b")
     counts_agree(counts)
     return op.sum(those_that_count(a * b, -1, counts[0]))
+
+
+@helper
+def window_vdot(a, b, axis_of_a, axis_of_b, /, *counts):
+    """vdot(a, b), of vectors."""
+    return window_dot(op.conj(a), b, axis_of_a, axis_of_b, *counts)
 
 
 @helper
