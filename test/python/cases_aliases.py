@@ -472,6 +472,13 @@ def another_axis(d):
     return c
 
 
+def flipped_rows(d):
+    c = np.zeros(d.shape)
+    for i in range(d.shape[0]):
+        c[:i] = np.flip(d[:i])
+    return c
+
+
 def changed_meanwhile(d):
     d = d.copy()
     for i in range(d.shape[0]):
@@ -503,7 +510,7 @@ def test_counted_slices():
     assert np.allclose(np.asarray(grad(total_of_rows)(m)), differences(total_of_rows, m), atol=1e-5)
     assert np.allclose(np.asarray(grad(total_of_covariances)(m)), differences(total_of_covariances, m), atol=1e-5)
     for f, args, why in ((of_different_lengths, (V, 3), "slices of different lengths meet"), (beside_an_array, (V, 3), "slice both"),
-                         (another_axis, (m,), "along another axis"), (changed_meanwhile, (m,), "slice both")):
+                         (another_axis, (m,), "along another axis"), (flipped_rows, (m,), "takes a vector"), (changed_meanwhile, (m,), "slice both")):
         try:
             jit(f)(*args)
         except (anfora.CompileError, anfora.RunError) as e:

@@ -85,8 +85,7 @@ class Windowed:
         if isinstance(node, ast.Call) and is_copy(node):
             return self.window(node.func.value, flipped)
         if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords and library_word(self, node) == "flip":
-            of = node.args[0]
-            return self.window(of, not flipped) if isinstance(of, ast.Call) or isinstance(of, ast.Subscript) and len(slices(of)) == 1 else None
+            return self.window(node.args[0], not flipped)
         if not isinstance(node, ast.Subscript):
             return self.window_of_product(node) if not flipped else None
         parts = parts_of(node)

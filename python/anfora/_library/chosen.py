@@ -182,6 +182,8 @@ def along(values, axis):
 @helper
 def window_values(x, start: Any, stop: Any, n, /, axis, flipped=False):
     """x[start:stop] along an axis, as n elements, of which as many count as there are; some of x stand for the others."""
+    if flipped and op.ndim(x) != 1:
+        raise ValueError("flip of a slice whose length depends on values takes a vector")
     first, count = window_ends(x.shape[axis], start, stop)
     if not flipped and start is None and axis == 0:
         return x[:n]
