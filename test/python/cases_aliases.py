@@ -472,6 +472,13 @@ def another_axis(d):
     return c
 
 
+def summed_along_a_slice(d):
+    s = 0.0
+    for i in range(1, d.shape[0]):
+        s += np.sum((d[0] @ d[:, i:]) @ d)
+    return s
+
+
 def flipped_rows(d):
     c = np.zeros(d.shape)
     for i in range(d.shape[0]):
@@ -510,7 +517,8 @@ def test_counted_slices():
     assert np.allclose(np.asarray(grad(total_of_rows)(m)), differences(total_of_rows, m), atol=1e-5)
     assert np.allclose(np.asarray(grad(total_of_covariances)(m)), differences(total_of_covariances, m), atol=1e-5)
     for f, args, why in ((of_different_lengths, (V, 3), "slices of different lengths meet"), (beside_an_array, (V, 3), "slice both"),
-                         (another_axis, (m,), "along another axis"), (flipped_rows, (m,), "takes a vector"), (changed_meanwhile, (m,), "slice both")):
+                         (another_axis, (m,), "along another axis"), (flipped_rows, (m,), "takes a vector"),
+                         (summed_along_a_slice, (m,), "slice both"), (changed_meanwhile, (m,), "slice both")):
         try:
             jit(f)(*args)
         except (anfora.CompileError, anfora.RunError) as e:

@@ -59,7 +59,7 @@ class Windowed:
 
     def has_counted_slice(self, node: Any) -> bool:
         return any(isinstance(n, ast.Slice) and (self.is_counted(n.lower) or self.is_counted(n.upper)) or
-                   isinstance(n, ast.Name) and self.named(n) is not n for n in ast.walk(node))
+                   isinstance(n, ast.Name) and self.named(n) is not n and self.has_counted_slice(self.named(n)) for n in ast.walk(node))
 
     def has_no_effect(self, node: Any) -> bool:
         """Whether an expression may be written more than once: it calls functions of libraries only, and binds no name."""
@@ -184,7 +184,8 @@ class Windowed:
         changed = {n.value.id for n in node.targets if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name)}
         read = {n.id for part in (node.value, *(t.slice for t in node.targets if isinstance(t, ast.Subscript)))
                 for n in ast.walk(part) if isinstance(n, ast.Name)}
-        return all(isinstance(t, ast.Subscript) and isinstance(t.value, ast.Name) for t in node.targets) and not changed & read and             any(self.window(t) for t in node.targets) and bool(self.windows_in(node.value))
+        plain = all(isinstance(t, ast.Subscript) and isinstance(t.value, ast.Name) for t in node.targets) and self.has_no_effect(node)
+        return plain and not changed & read and any(map(self.window, node.targets)) and bool(self.windows_in(node.value))
 
 
 def changed_by(statement: Any) -> set[str]:

@@ -247,7 +247,7 @@ def product_of_columns(a, b, axis, /):
 @helper
 def product_of_rows(a, b, axis, /):
     """a @ b, of whose rows a slice is taken, a[start:stop] @ b."""
-    if axis >= op.ndim(a) - 1 or op.ndim(b) > 2:
+    if axis < 0 or axis >= op.ndim(a) - 1 or op.ndim(b) > 2:
         raise ValueError("a product with a slice whose length depends on values: slice both")
     return a @ b
 
