@@ -425,6 +425,80 @@ def beside_an_array(x, n):
     return s
 
 
+def covariances(d):
+    c = np.zeros(d.shape)
+    for i in range(d.shape[0]):
+        c[i:, i] = c[i, i:] = d[:, i] @ d[:, i:] / 3.0 + np.sin(d[i, i:])
+    return c
+
+
+def of_named_slices(d):
+    c, e = np.zeros(d.shape), d.copy()
+    for i in range(d.shape[0]):
+        t, u = d[0, i:] * 2.0, d[:, i] @ d[:, i:]
+        c[i, i:] = t + u
+        c[i:, i] += t
+        w = e[0, i:].copy()
+        e[0, i:] = w + 1.0
+    return c, e
+
+
+def of_rows(d, v):
+    s, c, e = 0.0, d.copy(), np.zeros((*d.shape, 3))
+    for i in range(1, d.shape[0]):
+        s += np.sum(d[i:] @ v) + np.sum(d[:i]) + np.sum(d[:, :i] * 2) + np.sum(v[:i] @ d[:i]) + np.sum(d[:, i:] @ v[i:])
+        s += (d[:, :i] @ d[:i, :])[0, 0] + np.inner(v[:i], v[:i]) + np.sum(np.dot(d[0, i:], d[i:, :]) * v)
+        c[i:] += d[i:] * 2.0 + v
+        c[:, :i] *= 0.5
+        c[i, :i] = d[:i] @ d[:, 0]
+        e[:, i:] += 1.5
+        c[i:] = v
+        e[i:] += e[0, :, :1]
+        s += np.sum(e[:, :i] @ v[:3])
+    return s, c, e
+
+
+def of_complex_slices(a, b):
+    s = a[0] * 0
+    for i in range(1, a.shape[0]):
+        s += np.vdot(a[:i], b[:i]) + np.inner(a[:i], b[:i]) + a[i:] @ b[i:]
+    return s
+
+
+def another_axis(d):
+    c = np.zeros(d.shape)
+    for i in range(d.shape[0]):
+        c[:i] = d[i, :i]
+    return c
+
+
+def summed_along_a_slice(d):
+    s = 0.0
+    for i in range(1, d.shape[0]):
+        s += np.sum((d[0] @ d[:, i:]) @ d)
+    return s
+
+
+def flipped_rows(d):
+    c = np.zeros(d.shape)
+    for i in range(d.shape[0]):
+        c[:i] = np.flip(d[:i])
+    return c
+
+
+def changed_meanwhile(d):
+    d = d.copy()
+    for i in range(d.shape[0]):
+        t = d[0, i:]
+        d[0, i:] = t + 1.0
+        d[1, i:] = t
+    return d
+
+
+def total_of_covariances(m):
+    return covariances(m).sum() + of_rows(m, m[0])[0]
+
+
 def total_of_rows(m):
     return by_columns(m).sum()
 
@@ -434,12 +508,19 @@ def test_counted_slices():
     same(by_columns, m)
     same(backwards, m, V)
     same(recursion, V)
+    same(covariances, m)
+    same(of_named_slices, m)
+    same(of_rows, m, m[1])
+    same(of_complex_slices, m[0] + 1j * m[1], m[2] - 2j * m[3])
     for n in (0, 3, 6):
         same(sums, V, n)
     assert np.allclose(np.asarray(grad(total_of_rows)(m)), differences(total_of_rows, m), atol=1e-5)
-    for f, why in ((of_different_lengths, "slices of different lengths meet"), (beside_an_array, "slice both")):
+    assert np.allclose(np.asarray(grad(total_of_covariances)(m)), differences(total_of_covariances, m), atol=1e-5)
+    for f, args, why in ((of_different_lengths, (V, 3), "slices of different lengths meet"), (beside_an_array, (V, 3), "slice both"),
+                         (another_axis, (m,), "along another axis"), (flipped_rows, (m,), "takes a vector"),
+                         (summed_along_a_slice, (m,), "slice both"), (changed_meanwhile, (m,), "slice both")):
         try:
-            jit(f)(V, 3)
+            jit(f)(*args)
         except (anfora.CompileError, anfora.RunError) as e:
             assert why in str(e), e
         else:

@@ -141,6 +141,7 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
         self.unused: Any = None  # the expression that a statement is
         self.read_in: dict[int, tuple] = {}  # by function: names that it reads, and those that it binds more than once
         self.in_loops: dict[int, tuple[Any, set[str]]] = {}  # by function: names that its loops change
+        self.slice_names: dict[int, tuple[Any, dict]] = {}  # by function: names of slices
         self.assigned = {}
         self.parts_named: dict[int, tuple[Any, dict]] = {}  # by function: names that it binds to parts and fields, and to which
         self.replaced: dict[int, tuple] = {}  # by function: names of which it replaces items, and of these by an index that is computed
@@ -645,6 +646,8 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
             text = self.assign(node.targets[0], node.value, node, indent)
             self.note_dims(node.targets[0], node.value)
             return text
+        if self.stores_window_alone(node):
+            return "".join(self.assign(t, node.value, node, indent) for t in node.targets)
         t, shape = self.fresh(), self.like(node.value)
         return f"{indent}{t} = {self.expr(node.value)}\n" + "".join(self.bind_text(x, t, indent, shape) for x in node.targets)
 

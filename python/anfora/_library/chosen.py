@@ -141,26 +141,55 @@ def window_ends(n, start, stop):
 
 
 @helper
-def window_count(x, start: Any, stop: Any, /):
-    return window_ends(x.shape[0], start, stop)[1]
+def window_axis(x, axis, /):
+    """The axis that a slice cuts, counted from the last one, as axes of what is broadcast agree: -1, -2, .."""
+    if axis >= op.ndim(x):
+        raise ValueError(f"a slice along axis {axis} of an array of {op.ndim(x)} dims")
+    return axis - op.ndim(x) if axis >= 0 else axis
 
 
 @helper
-def shortest(*rows):
-    n = rows[0].shape[0]
-    for row in rows[1:]:
-        n = min(n, row.shape[0])
+def same_axis(*axes):
+    for axis in axes[1:]:
+        if axis != axes[0]:
+            raise ValueError("slices whose lengths depend on values meet along different axes")
+    return axes[0]
+
+
+@helper
+def window_size(x, axis, /):
+    return x.shape[axis]
+
+
+@helper
+def shortest(*sizes):
+    n = sizes[0]
+    for size in sizes[1:]:
+        n = min(n, size)
     return n
 
 
 @helper
-def window_values(x, start: Any, stop: Any, n, /, flipped=False):
-    """x[start:stop], as n elements, of which as many count as there are; some of x stand for the others."""
-    first, count = window_ends(x.shape[0], start, stop)
-    if not flipped and start is None:
+def window_count(x, start: Any, stop: Any, /, axis):
+    return window_ends(x.shape[axis], start, stop)[1]
+
+
+def along(values, axis):
+    """A vector along an axis that is counted from the last one."""
+    return values if axis == -1 else along(values[..., None], axis + 1)
+
+
+@helper
+def window_values(x, start: Any, stop: Any, n, /, axis, flipped=False):
+    """x[start:stop] along an axis, as n elements, of which as many count as there are; some of x stand for the others."""
+    if flipped and op.ndim(x) != 1:
+        raise ValueError("flip of a slice whose length depends on values takes a vector")
+    first, count = window_ends(x.shape[axis], start, stop)
+    if not flipped and start is None and axis == 0:
         return x[:n]
     at = op.arange(n)
-    return x[op.clip(first + (count - 1 - at if flipped else at), 0, x.shape[0] - 1)]
+    at = op.clip(first + (count - 1 - at if flipped else at), 0, x.shape[axis] - 1)
+    return x[at] if axis == 0 else op.take(x, at, axis=axis)
 
 
 def counts_agree(counts):
@@ -169,28 +198,79 @@ def counts_agree(counts):
             raise ValueError("slices of different lengths meet")
 
 
+def those_that_count(values, axis, count):
+    """The values, and 0 for those that do not count."""
+    return op.where(along(op.arange(values.shape[axis]) < count, axis), values, op.zeros_like(values))
+
+
 @helper
-def window_sum(values, /, *counts):
+def window_sum(values, axis, /, *counts):
     """The sum of the elements that count."""
     counts_agree(counts)
-    return op.sum(op.where(op.arange(values.shape[0]) < counts[0], values, op.zeros_like(values)))
+    return op.sum(those_that_count(values, axis, counts[0]))
 
 
 @helper
-def window_stored(x, start: Any, stop: Any, values, /, *counts):
-    """x with x[start:stop] = values, of which as many count as the slice has."""
-    first, count = window_ends(x.shape[0], start, stop)
+def window_product(a, b, axis_of_a, axis_of_b, /, *counts):
+    """a @ b, where slices cut the axis along which it is summed."""
+    counts_agree(counts)
+    if op.ndim(a) > 2 or op.ndim(b) > 2 or axis_of_a != -1 or axis_of_b != -op.ndim(b):
+        raise ValueError("a product of slices whose lengths depend on values is summed along the axis that they cut")
+    if op.ndim(a) == 1 and op.ndim(b) == 1:
+        return op.sum(those_that_count(a * b, -1, counts[0]))
+    return those_that_count(a, axis_of_a, counts[0]) @ those_that_count(b, axis_of_b, counts[0])
+
+
+@helper
+def window_dot(a, b, axis_of_a, axis_of_b, /, *counts):
+    """inner(a, b), of vectors."""
+    if op.ndim(a) != 1 or op.ndim(b) != 1:
+        raise ValueError("inner, vdot and vecdot take slices of vectors where their lengths depend on values; write a @ b")
+    counts_agree(counts)
+    return op.sum(those_that_count(a * b, -1, counts[0]))
+
+
+@helper
+def window_vdot(a, b, axis_of_a, axis_of_b, /, *counts):
+    """vdot(a, b), of vectors."""
+    return window_dot(op.conj(a), b, axis_of_a, axis_of_b, *counts)
+
+
+@helper
+def product_of_columns(a, b, axis, /):
+    """a @ b, of whose columns a slice is taken, a @ b[:, start:stop]."""
+    if op.ndim(b) != 2 or axis not in (-1, 1):
+        raise ValueError("a product with a slice whose length depends on values: slice both")
+    return a @ b
+
+
+@helper
+def product_of_rows(a, b, axis, /):
+    """a @ b, of whose rows a slice is taken, a[start:stop] @ b."""
+    if axis < 0 or axis >= op.ndim(a) - 1 or op.ndim(b) > 2:
+        raise ValueError("a product with a slice whose length depends on values: slice both")
+    return a @ b
+
+
+@helper
+def window_stored(x, start: Any, stop: Any, values, axis, axis_of_values, /, *counts):
+    """x with x[start:stop] = values along an axis, of which as many count as the slice has."""
+    first, count = window_ends(x.shape[axis], start, stop)
     counts_agree((count, *counts))
-    at = op.arange(x.shape[0])
-    if op.ndim(values) > 0:
-        values = values[op.clip(at - first, 0, values.shape[0] - 1)]
-    return op.where(op.logical_and(at >= first, at < first + count), op.cast_like(values, x), x)
+    if axis != axis_of_values or op.ndim(values) > op.ndim(x):
+        raise ValueError("a slice whose length depends on values takes a slice along another axis")
+    at = op.arange(x.shape[axis])
+    if op.ndim(values) >= -axis:
+        values = op.take(values, op.clip(at - first, 0, values.shape[axis] - 1), axis=axis)
+    return op.where(along(op.logical_and(at >= first, at < first + count), axis), op.cast_like(values, x), x)
 
 
 @helper
-def number_beside_window(x, /):
-    if op.ndim(x) > 0:
-        raise ValueError("an array beside a slice whose length depends on values: slice both")
+def beside_window(x, axis, /):
+    """What is the same for all elements of a window: a number, a row beside rows, or one column beside columns."""
+    for k, n in enumerate(x.shape):
+        if k - len(x.shape) == axis and n != 1:
+            raise ValueError("an array beside a slice whose length depends on values: slice both")
     return x
 
 
