@@ -609,17 +609,22 @@ static void loops_around_loops_stay(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(fibonacci),       cmocka_unit_test(invalid),
-      cmocka_unit_test(instances),       cmocka_unit_test(traps),
-      cmocka_unit_test(bounds),          cmocka_unit_test(parallel),
-      cmocka_unit_test(threads),         cmocka_unit_test(no_page_is_writable_and_executable),
-      cmocka_unit_test(host_functions),  cmocka_unit_test(sites),
-      cmocka_unit_test(targets),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(fibonacci),
+                                     cmocka_unit_test(invalid),
+                                     cmocka_unit_test(instances),
+                                     cmocka_unit_test(traps),
+                                     cmocka_unit_test(bounds),
+                                     cmocka_unit_test(parallel),
+                                     cmocka_unit_test(threads),
+                                     cmocka_unit_test(no_page_is_writable_and_executable),
+                                     cmocka_unit_test(host_functions),
+                                     cmocka_unit_test(sites),
+                                     cmocka_unit_test(targets),
 #ifdef __x86_64__
-      cmocka_unit_test(errors_of_llvm),
+                                     cmocka_unit_test(errors_of_llvm),
 #endif
-      cmocka_unit_test(errors),
-      cmocka_unit_test(debug_and_names), cmocka_unit_test(loops_around_loops_stay)};
+                                     cmocka_unit_test(errors),
+                                     cmocka_unit_test(debug_and_names),
+                                     cmocka_unit_test(loops_around_loops_stay)};
   return cmocka_run_group_tests_name("jit", tests, NULL, NULL);
 }
