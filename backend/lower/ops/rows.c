@@ -318,11 +318,19 @@ bool anfi_rows_pairs_fit(const group *g) {
   return along(g) && g->x->dtype == ANF_C64 && g->x->tensor && g->extent[g->n - 1] >= LEAST / 2;
 }
 
+/* Is a group several rows? */
+static bool has_outer(const group *g) {
+  for (uint32_t k = 0; k + 1 < g->n; k++)
+    if (g->inside[k]) return true;
+  return false;
+}
+
+/* A row that is computed is there to be read twice; rows are not. */
 bool anfi_rows_fours_fit(const group *g) {
   uint64_t n = along(g) ? g->extent[g->n - 1] : 0;
   bool narrow = anfi_dtype_is_float(g->x->dtype) && g->x->dtype != ANF_F64;
   if (!narrow || g->real.elem != ANF_TIR_f64 || recall(g, 2 * ROWS_SUM)) return false;
-  return n >= FOURS && (g->x->tensor || n <= MAX_ROW);
+  return n >= FOURS && (g->x->tensor || (n <= MAX_ROW && !has_outer(g)));
 }
 
 /* Whole vectors of four times as many floats, which meet twice before they are numbers of double. */
@@ -362,11 +370,13 @@ static void add_row(const group *g, row r, uint64_t n, bool fours, texpr acc, ui
   anfi_low_loop_end(L, &l);
 }
 
-static void add_rows(group *g, bool fours, uint32_t parts, const texpr *s) {
+/* `computed`: the row, if it has been computed before; then what it is. */
+static void add_rows(group *g, bool fours, uint32_t parts, const texpr *s, row *computed) {
   anfi_low *L = g->L;
   texpr acc = anfi_low_var(L, wide(g->real, FEW), "acc", all(L, real(g, 0), FEW)), v = acc;
   open_outer(g);
-  row r = row_of(g);
+  row r = g->x->tensor || !computed->tensor ? row_of(g) : *computed;
+  *computed = r;
   if (parts > 1) r.base = anfi_low_atom(L, anfi_ix_mulc(L, r.base, parts));
   add_row(g, r, parts * g->extent[g->n - 1], fours, acc, parts, s);
   close_outer(g);
@@ -380,9 +390,10 @@ void anfi_rows_sum_fours(group *g, uint32_t parts, const uint32_t *state) {
   anfi_low *L = g->L;
   tstore *t = L->t;
   texpr s[2] = {0}, finite = NULL;
+  row computed = {0};
   bool fours = parts * g->extent[g->n - 1] >= FOURS && g->real.elem == ANF_TIR_f64;
   for (uint32_t k = 0; k < parts; k++) s[k] = g->state[state[k]];
-  add_rows(g, fours, parts, s);
+  add_rows(g, fours, parts, s, &computed);
   if (!fours) return;
   for (uint32_t k = 0; k < parts; k++) {
     texpr size = anfi_t_intrin(t, TI_abs, g->real, 1, &s[k], (tattrs){0}),
@@ -392,7 +403,7 @@ void anfi_rows_sum_fours(group *g, uint32_t parts, const uint32_t *state) {
   finite = anfi_low_let(L, finite, "finite");
   anfi_low_if(L);
   for (uint32_t k = 0; k < parts; k++) anfi_low_set(L, s[k], real(g, 0));
-  add_rows(g, false, parts, s);
+  add_rows(g, false, parts, s, &computed);
   anfi_low_if_end(L, anfi_t_not(t, finite));
 }
 
