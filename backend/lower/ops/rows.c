@@ -4,9 +4,9 @@
  * last multiple of 32 comes in order, first of all. Of 16 to 63 elements, or 8 to 15, it is k mod 16 or 8, but that the last elements
  * are the last lanes.
  *   Sum(x: f32[128])   ->   p: f64 x 32 = x[0..32] + x[32..64] + x[64..96] + x[96..128]; y = the sum of p by halves
- * So many, because each waits for its last addition. Sums of 128 and more f32, f16, bf16 and parts of c64 are of fours of f32, in 16
- * partial sums; a sum of fours that is not finite, because of a four beyond f32, say, is taken again without them. A row that is computed when read is written to an array first, by
- * a loop of its own; a long one piece by piece, which is the same order. */
+ * So many, because each waits for its last addition. Sums of 128 and more f32, f16, bf16 and parts of c64 are of fours of f32, in
+ * 16 partial sums; one that is not finite, because of a four beyond f32, say, is taken again without them. A row that is computed
+ * when read is written to an array first, by a loop of its own; a long one piece by piece, which is the same order. */
 #include "backend/lower/ops/group.h"
 
 enum {
