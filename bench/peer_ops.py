@@ -43,6 +43,7 @@ CASES = {
     "sin of 2^20 up to 10^6, f64": ((np.clip(REALS * 3e5, -1e6, 1e6),), "N.sin(a)", "torch.sin(a)"),
     "product of 2^20, c64": ((COMPLEX.astype(np.complex64),) * 2, "a * b", "a * b"),
     "product of 2^20, c128": ((COMPLEX, COMPLEX), "a * b", "a * b"),
+    "sum of 2^20": ((LONG,), "N.sum(a)", "a.sum()"),
     "sum of 2^20, f16": ((LONG.astype(np.float16),), "N.sum(a)", "a.sum()"),
     **{f"{name} of 2^20, f16": ((HALF,), ours, torch)
        for name, ours, torch in [("greater than 0", "a > 0", "a > 0"), ("maximum with 0", "N.maximum(a, 0)", "a.relu()"),
@@ -62,6 +63,7 @@ CASES = {
     "argmax of rows": ((SQUARE,), "N.argmax(a, axis=1)", "a.argmax(1)"),
     "argmin of rows, i32": (((SQUARE * 9).astype(np.int32),), "N.argmin(a, axis=1)", "a.argmin(1)"),
     "max of rows, f16": ((HALF,), "N.max(a, axis=1)", "a.amax(1)"),
+    "sum of rows": ((SQUARE,), "N.sum(a, axis=1)", "a.sum(1)"),
     "sum of rows, f16": ((HALF,), "N.sum(a, axis=1)", "a.sum(1)"),
     "transpose + 1": ((SQUARE,), "N.transpose(a) + 1", "a.T.contiguous() + 1"),
     "a + transpose": ((SQUARE, OTHER), "a + N.transpose(b)", "a + b.T"),

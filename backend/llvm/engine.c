@@ -280,6 +280,10 @@ static bool all_known(anf_ctx *cx, anf_jit_engine *e, const lmodule *lm) {
 
 static void dispose_buffer(void *buf) { ll.DisposeMemoryBuffer((LLVMMemoryBufferRef)buf); }
 
+static bool accepted(anf_ctx *cx, const lmodule *lm) {
+  return !lm->refused[0] || anfi_fail(cx, anfi_nowhere(), ANF_E0911, lm->refused);
+}
+
 static bool emit(anf_ctx *cx, const lmodule *lm, LLVMTargetMachineRef tm, LLVMCodeGenFileType form,
                  anf_text *out) {
   LLVMMemoryBufferRef buf = NULL;
@@ -291,7 +295,7 @@ static bool emit(anf_ctx *cx, const lmodule *lm, LLVMTargetMachineRef tm, LLVMCo
   }
   anfi_defer(cx, ANFI_ALWAYS, dispose_buffer, buf);
   anfi_put(out, ll.GetBufferStart(buf), ll.GetBufferSize(buf));
-  return true;
+  return accepted(cx, lm);
 }
 
 /* All functions in one module, optimised; kernels are added after the passes, as they need none. */
@@ -302,7 +306,7 @@ static lmodule *whole(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, const c
   LLVMErrorRef err = anfi_ll_passes(lm->m, tm, passes);
   if (err) return (void)anfi_ll_fail(cx, err), NULL;
   anfi_kernel_emit(lm->g);
-  return lm;
+  return accepted(cx, lm) ? lm : NULL;
 }
 
 static bool emit_text(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, lplan plan,
@@ -342,6 +346,7 @@ static bool is_done(anf_ctx *cx, ljob *j) {
   LLVMErrorRef err = j->err;
   j->err = NULL;
   if (err) return anfi_ll_fail(cx, err);
+  if (!accepted(cx, j->lm)) return false;
   return j->code || anfi_fail(cx, anfi_nowhere(), ANF_E0911, j->why ? j->why : "");
 }
 

@@ -191,6 +191,7 @@ typedef struct lmodule {
   LLVMContextRef c;
   LLVMModuleRef m;
   LLVMBuilderRef b, eb;
+  char refused[256]; // the first error that LLVM reported, or ""; it stays when the module is gone
 } lmodule;
 lmodule *anfi_ll_module(anf_ctx *cx, const anf_jit_engine *e, const anfi_jit_lowered *l,
                         LLVMTargetMachineRef tm, const lsplit *split, uint32_t group);

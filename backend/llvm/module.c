@@ -2,7 +2,6 @@
 /* Builds the LLVM module of a lowered module, or of a group of its functions (split.c).
  *   func f(x: s32): s32 { .. }   ->   define internal i32 @f.body(ptr, i32) and define void @f_0wrapper(ptr, ptr, ptr) */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "backend/kernel/kernel.h"
 #include "backend/llvm/llvm.h"
@@ -47,12 +46,13 @@ static bool sound(anf_ctx *cx, LLVMModuleRef m) {
   return !bad;
 }
 
-/* Remarks on loops that did not become vectors are for nobody; an error ends the program, as LLVM's own handler does. */
+/* Remarks on loops that did not become vectors are for nobody. After an error LLVM goes on, with code that is of no use. */
 static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
-  (void)user;
-  if (ll.GetDiagInfoSeverity(info) != LLVMDSError) return;
-  fprintf(stderr, "anfora: LLVM: %s\n", ll.GetDiagInfoDescription(info));
-  abort();
+  lmodule *lm = (lmodule *)user;
+  if (ll.GetDiagInfoSeverity(info) != LLVMDSError || lm->refused[0]) return;
+  char *why = ll.GetDiagInfoDescription(info);
+  snprintf(lm->refused, sizeof lm->refused, "%s", why && *why ? why : "it does not say why");
+  if (why) ll.DisposeMessage(why);
 }
 
 lmodule *anfi_ll_module(anf_ctx *cx, const anf_jit_engine *e, const anfi_jit_lowered *l,
@@ -62,7 +62,7 @@ lmodule *anfi_ll_module(anf_ctx *cx, const anf_jit_engine *e, const anfi_jit_low
   anfi_defer(cx, ANFI_ALWAYS, dispose, lm);
   lm->g = g;
   lm->c = g->c = ll.ContextCreate();
-  ll.ContextSetDiagnosticHandler(g->c, on_diagnostic, NULL);
+  ll.ContextSetDiagnosticHandler(g->c, on_diagnostic, lm);
   lm->m = g->m = ll.ModuleCreateWithNameInContext(l->m->t->file ? l->m->t->file : "anfora", g->c);
   lm->b = g->b = ll.CreateBuilderInContext(g->c);
   lm->eb = g->eb = ll.CreateBuilderInContext(g->c);

@@ -180,6 +180,67 @@ static void rows_at_the_edge(void **state) {
   anf_ctx_free(cx);
 }
 
+/* Fours that are beyond f32 where the sum is not, infinities, NaN, numbers that cancel, and random ones. */
+enum { FOURS = 6, LONGEST = 1000 };
+static void rows_of_fours(float *x, int n) {
+  uint32_t s = 1;
+  for (int r = 0; r < FOURS; r++)
+    for (int i = 0; i < n; i++) {
+      s = s * 1664525 + 1013904223;
+      float v = (float)((double)(s >> 8) / (double)(1 << 20) - 8);
+      if (r == 0) v = i / 64 % 2 ? -3e38f : 3e38f;
+      if (r == 1 && i % 70 == 3) v = INFINITY;
+      if (r == 2 && i % 50 == 3) v = i % 100 == 3 ? INFINITY : -INFINITY;
+      if (r == 3 && i == n - 1) v = NAN;
+      if (r == 4) v = i < n / 2 ? v * 1e6f : (i == n - 1 ? v : -x[r * n + i - n / 2]);
+      x[r * n + i] = v;
+    }
+}
+
+/* Twice the error of a four, and what rounding adds, of the sum of magnitudes. */
+static void within(const float *row, int n, double divisor, double want, double got,
+                   const char *text) {
+  double magnitudes = 0;
+  for (int i = 0; i < n; i++) magnitudes += fabs((double)row[i]);
+  double most = ldexp(magnitudes / divisor, -23) + ldexp(fabs(want), -23);
+  if (isnan(want) ? !isnan(got) : want != got && !(fabs(want - got) <= most))
+    fail_msg("%s: %.9g for %.9g", text, got, want);
+}
+
+static void sums_of_fours(anf_ctx *cx, const char *op, bool mean, int n) {
+  static float x[FOURS * LONGEST];
+  int64_t dims[2] = {FOURS, n};
+  char text[120];
+  anf_module *m = NULL;
+  anf_value *want = NULL, *got = NULL;
+  rows_of_fours(x, n);
+  snprintf(text, sizeof text, "def f(x: f32[%d, %d]) { %s }", (int)FOURS, n, op);
+  anf_exec *e = compiled(cx, text, &m);
+  anf_value *v = anf_value_tensor(cx, ANF_F32, 2, dims, x);
+  assert_int_equal(anf_run(anf_module_find(m, "f"), 1, &v, NULL, NULL, &want), ANF_OK);
+  assert_int_equal(anf_exec_run(e, 1, &v, NULL, NULL, &got), ANF_OK);
+  for (int r = 0; r < FOURS; r++)
+    within(x + r * n, n, mean ? n : 1, anf_value_get_f64(want, (size_t)r),
+           anf_value_get_f64(got, (size_t)r), text);
+  anf_value_release(want);
+  anf_value_release(got);
+  anf_value_release(v);
+  anf_exec_free(e);
+  anf_module_free(m);
+}
+
+static void fours(void **state) {
+  static const int sizes[] = {128, 190, LONGEST};
+  anf_ctx *cx = anf_ctx_new(NULL);
+  (void)state;
+  for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+    sums_of_fours(cx, "Sum(x, axis=1)", false, sizes[k]);
+    sums_of_fours(cx, "Sum(-x, axis=1)", false, sizes[k]);
+    sums_of_fours(cx, "Mean(x, axis=1)", true, sizes[k]);
+  }
+  anf_ctx_free(cx);
+}
+
 /* y = x; y = y * a; y = y + x; ...: many loops, few of them different. */
 static char *chain(size_t n) {
   char *text = malloc(n * 40 + 200), *at = text;
@@ -246,6 +307,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rows),          cmocka_unit_test(rows_of_f64),
       cmocka_unit_test(rows_with_nan), cmocka_unit_test(rows_at_the_edge),
-      cmocka_unit_test(long_chain),    cmocka_unit_test(steady)};
+      cmocka_unit_test(fours),         cmocka_unit_test(long_chain),
+      cmocka_unit_test(steady)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

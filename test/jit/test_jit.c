@@ -489,6 +489,34 @@ static void targets(void **state) {
   end(&b);
 }
 
+#ifdef __x86_64__
+/* Functions of double, `lines` long, for a processor that LLVM cannot give a double back on. */
+static void refused(int lines) {
+  enum { ROOM = 1 << 16 };
+  char *text = malloc(ROOM);
+  assert_non_null(text);
+  size_t n = (size_t)snprintf(text, ROOM, "func f(x: f64): f64 {\n  var y: f64\n  y = x\n");
+  for (int i = 0; i < lines; i++) n += (size_t)snprintf(text + n, ROOM - n, "  y = (y * x)\n");
+  snprintf(text + n, ROOM - n, "  return y\n}\n");
+  anf_target_machine tm = {.size = sizeof tm, .cpu = "x86-64", .features = "-sse,-sse2"};
+  anf_jit_opts o = {.size = sizeof o, .target = &tm};
+  bench b = begin(ANF_JIT_LLVM, &o);
+  anf_jit_module *m = NULL;
+  assert_int_equal(compile(&b, text, &m), ANF_INTERNAL);
+  assert_null(m);
+  assert_string_equal(first_code(&b), "E0911");
+  assert_non_null(strstr(anf_diag_at(b.d, 0)->message, "SSE"));
+  end(&b);
+  free(text);
+}
+
+static void errors_of_llvm(void **state) {
+  (void)state;
+  refused(1);   // one module
+  refused(600); // code made by threads
+}
+#endif
+
 /* ---- errors and texts ---- */
 
 static void errors(void **state) {
@@ -581,13 +609,22 @@ static void loops_around_loops_stay(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(fibonacci),       cmocka_unit_test(invalid),
-      cmocka_unit_test(instances),       cmocka_unit_test(traps),
-      cmocka_unit_test(bounds),          cmocka_unit_test(parallel),
-      cmocka_unit_test(threads),         cmocka_unit_test(no_page_is_writable_and_executable),
-      cmocka_unit_test(host_functions),  cmocka_unit_test(sites),
-      cmocka_unit_test(targets),         cmocka_unit_test(errors),
-      cmocka_unit_test(debug_and_names), cmocka_unit_test(loops_around_loops_stay)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(fibonacci),
+                                     cmocka_unit_test(invalid),
+                                     cmocka_unit_test(instances),
+                                     cmocka_unit_test(traps),
+                                     cmocka_unit_test(bounds),
+                                     cmocka_unit_test(parallel),
+                                     cmocka_unit_test(threads),
+                                     cmocka_unit_test(no_page_is_writable_and_executable),
+                                     cmocka_unit_test(host_functions),
+                                     cmocka_unit_test(sites),
+                                     cmocka_unit_test(targets),
+#ifdef __x86_64__
+                                     cmocka_unit_test(errors_of_llvm),
+#endif
+                                     cmocka_unit_test(errors),
+                                     cmocka_unit_test(debug_and_names),
+                                     cmocka_unit_test(loops_around_loops_stay)};
   return cmocka_run_group_tests_name("jit", tests, NULL, NULL);
 }

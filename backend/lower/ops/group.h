@@ -80,9 +80,11 @@ typedef enum anfi_rows_op {
 bool anfi_rows_fit(const group *g);
 bool anfi_rows_short(uint64_t n); // shorter than two of the longest vectors, not than the least
 uint32_t anfi_rows_reduce(group *g, anfi_rows_op op, texpr mean, const char *name);
-/* The sums of rows of c64 in memory, whose elements are pairs of lanes, to two states. */
+/* Are there rows of c64 in memory, whose elements are pairs of lanes? */
 bool anfi_rows_pairs_fit(const group *g);
-void anfi_rows_sum_pairs(group *g, uint32_t re, uint32_t im);
+/* Sums in double of fours of f32, to a state, or of pairs of lanes to two. */
+bool anfi_rows_fours_fit(const group *g);
+void anfi_rows_sum_fours(group *g, uint32_t parts, const uint32_t *state);
 /* Two states: the greatest or least of the group and, as s64, its first place; where arg_fit. */
 bool anfi_rows_arg_fit(const group *g);
 void anfi_rows_arg(group *g, bool greatest);

@@ -36,15 +36,16 @@ static bool is_real(const group *g) {
 static void add_or_mul(group *g, bool mul) {
   tstore *t = g->L->t;
   tdtype d = is_real(g) ? g->real : ANFI_S64;
-  if (is_real(g) && anfi_rows_fit(g)) {
+  bool fours = !mul && is_real(g) && anfi_rows_fours_fit(g);
+  if (is_real(g) && !fours && anfi_rows_fit(g)) {
     anfi_rows_reduce(g, mul ? ROWS_PRODUCT : ROWS_SUM, NULL, mul ? "prod" : "sum");
     return;
   }
   uint32_t s = anfi_group_state(g, d, anfi_low_const(g->L, d, mul), mul ? "prod" : "sum");
   uint32_t im = g->x->complex ? anfi_group_state(g, d, anfi_low_const(g->L, d, 0), "im") : s;
   if (!g->n) return;
-  if (!mul && anfi_rows_pairs_fit(g)) {
-    anfi_rows_sum_pairs(g, s, im);
+  if (fours || (!mul && anfi_rows_pairs_fit(g))) {
+    anfi_rows_sum_fours(g, fours ? 1 : 2, (uint32_t[]){s, im});
     return;
   }
   anfi_group_begin(g);

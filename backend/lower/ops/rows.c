@@ -4,11 +4,20 @@
  * last multiple of 32 comes in order, first of all. Of 16 to 63 elements, or 8 to 15, it is k mod 16 or 8, but that the last elements
  * are the last lanes.
  *   Sum(x: f32[128])   ->   p: f64 x 32 = x[0..32] + x[32..64] + x[64..96] + x[96..128]; y = the sum of p by halves
- * So many, because each waits for its last addition. A row that is computed when read is written to an array first, by
- * a loop of its own; a long one piece by piece, which is the same order. */
+ * So many, because each waits for its last addition. Sums of 128 and more f32, f16, bf16 and parts of c64 are of fours of f32, in
+ * 16 partial sums; one that is not finite, because of a four beyond f32, say, is taken again without them. A row that is computed
+ * when read is written to an array first, by a loop of its own; a long one piece by piece, which is the same order. */
 #include "backend/lower/ops/group.h"
 
-enum { LANES = 32, FEW = 16, SHORT = 8, LEAST = 64, MAX_ROW = 1 << 14, PIECE = 1 << 12 };
+enum {
+  LANES = 32,
+  FEW = 16,
+  SHORT = 8,
+  LEAST = 64,
+  FOURS = 128,
+  MAX_ROW = 1 << 14,
+  PIECE = 1 << 12
+};
 
 /* Do groups go one by one, the elements along their last axis one after the other? */
 static bool along(const group *g) {
@@ -309,30 +318,93 @@ bool anfi_rows_pairs_fit(const group *g) {
   return along(g) && g->x->dtype == ANF_C64 && g->x->tensor && g->extent[g->n - 1] >= LEAST / 2;
 }
 
-void anfi_rows_sum_pairs(group *g, uint32_t re, uint32_t im) {
+/* Is a group several rows? */
+static bool has_outer(const group *g) {
+  for (uint32_t k = 0; k + 1 < g->n; k++)
+    if (g->inside[k]) return true;
+  return false;
+}
+
+/* A row that is computed is there to be read twice; rows are not. */
+bool anfi_rows_fours_fit(const group *g) {
+  uint64_t n = along(g) ? g->extent[g->n - 1] : 0;
+  bool narrow = anfi_dtype_is_float(g->x->dtype) && g->x->dtype != ANF_F64;
+  if (!narrow || g->real.elem != ANF_TIR_f64 || recall(g, 2 * ROWS_SUM)) return false;
+  return n >= FOURS && (g->x->tensor || (n <= MAX_ROW && !has_outer(g)));
+}
+
+/* Whole vectors of four times as many floats, which meet twice before they are numbers of double. */
+static uint64_t take_fours(const group *g, row r, uint64_t n, texpr acc) {
+  anfi_low *L = g->L;
+  anfi_loop l;
+  uint16_t four = 4 * FEW;
+  uint64_t whole = n / four * four;
+  anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), four, "k");
+  texpr v = anfi_t_cast(L->t, wide(anfi_t_dt(ANF_TIR_f32), four), load(L, &r, l.var, four));
+  v = anfi_low_let(L, v, "x");
+  for (uint32_t k = four / 2u; k >= FEW; k /= 2)
+    v = anfi_low_let(L, anfi_t_add(L->t, anfi_low_half(L, v, 0), anfi_low_half(L, v, k)), "h");
+  anfi_low_set(L, acc, meet(g, ROWS_SUM, acc, part(g, ROWS_SUM, v, NULL)));
+  anfi_low_loop_end(L, &l);
+  return whole;
+}
+
+/* A row of n numbers, which are those of `parts` sums in turn: fours, if so, and vectors to acc, the rest to s. */
+static void add_row(const group *g, row r, uint64_t n, bool fours, texpr acc, uint32_t parts,
+                    const texpr *s) {
+  anfi_low *L = g->L;
+  anfi_loop l;
+  uint64_t from = fours ? take_fours(g, r, n, acc) : 0, whole = n / FEW * FEW;
+  if (from < whole) {
+    anfi_low_loop_range(L, &l, anfi_ix(L, from), anfi_ix(L, whole), FEW, "k");
+    texpr x = part(g, ROWS_SUM, load(L, &r, l.var, FEW), NULL);
+    anfi_low_set(L, acc, meet(g, ROWS_SUM, acc, x));
+    anfi_low_loop_end(L, &l);
+  }
+  if (whole == n) return;
+  anfi_low_loop_range(L, &l, anfi_ix(L, whole), anfi_ix(L, n), parts, "k");
+  for (uint32_t k = 0; k < parts; k++) {
+    texpr x = part(g, ROWS_SUM, load(L, &r, anfi_ix_addc(L, l.var, k), 1), NULL);
+    anfi_low_set(L, s[k], meet(g, ROWS_SUM, s[k], x));
+  }
+  anfi_low_loop_end(L, &l);
+}
+
+/* `computed`: the row, if it has been computed before; then what it is. */
+static void add_rows(group *g, bool fours, uint32_t parts, const texpr *s, row *computed) {
+  anfi_low *L = g->L;
+  texpr acc = anfi_low_var(L, wide(g->real, FEW), "acc", all(L, real(g, 0), FEW)), v = acc;
+  open_outer(g);
+  row r = g->x->tensor || !computed->tensor ? row_of(g) : *computed;
+  *computed = r;
+  if (parts > 1) r.base = anfi_low_atom(L, anfi_ix_mulc(L, r.base, parts));
+  add_row(g, r, parts * g->extent[g->n - 1], fours, acc, parts, s);
+  close_outer(g);
+  for (uint32_t k = FEW / 2; k >= parts; k /= 2)
+    v = anfi_low_let(L, meet(g, ROWS_SUM, anfi_low_half(L, v, 0), anfi_low_half(L, v, k)), "h");
+  for (uint32_t k = 0; k < parts; k++)
+    anfi_low_set(L, s[k], meet(g, ROWS_SUM, s[k], parts > 1 ? anfi_low_half(L, v, k) : v));
+}
+
+void anfi_rows_sum_fours(group *g, uint32_t parts, const uint32_t *state) {
   anfi_low *L = g->L;
   tstore *t = L->t;
-  uint64_t n = 2 * g->extent[g->n - 1], whole = n / LANES * LANES;
-  anfi_loop l;
-  texpr acc = anfi_low_var(L, wide(g->real, LANES), "acc", all(L, real(g, 0), LANES));
-  open_outer(g);
-  row r = row_of(g);
-  r.base = anfi_low_atom(L, anfi_ix_mulc(L, r.base, 2));
-  anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), LANES, "k");
-  anfi_low_set(L, acc, anfi_t_add(t, acc, part(g, ROWS_SUM, load(L, &r, l.var, LANES), NULL)));
-  anfi_low_loop_end(L, &l);
-  for (uint64_t k = whole; k < n; k++) {
-    texpr x = part(g, ROWS_SUM, load(L, &r, anfi_ix(L, k), 1), NULL), s = g->state[k % 2 ? im : re];
-    anfi_low_set(L, s, anfi_t_add(t, s, x));
+  texpr s[2] = {0}, finite = NULL;
+  row computed = {0};
+  bool fours = parts * g->extent[g->n - 1] >= FOURS && g->real.elem == ANF_TIR_f64;
+  for (uint32_t k = 0; k < parts; k++) s[k] = g->state[state[k]];
+  add_rows(g, fours, parts, s, &computed);
+  if (!fours) return;
+  for (uint32_t k = 0; k < parts; k++) {
+    texpr size = anfi_t_intrin(t, TI_abs, g->real, 1, &s[k], (tattrs){0}),
+          is = anfi_t_lt(t, size, real(g, INFINITY));
+    finite = finite ? anfi_t_bin(t, TX_logic_and, finite, is) : is;
   }
-  close_outer(g);
-  texpr v = acc;
-  for (uint32_t k = LANES / 2; k >= 2; k /= 2)
-    v = anfi_low_let(L, anfi_t_add(t, anfi_low_half(L, v, 0), anfi_low_half(L, v, k)), "h");
-  for (uint32_t k = 0; k < 2; k++) {
-    texpr s = g->state[k ? im : re];
-    anfi_low_set(L, s, anfi_t_add(t, s, anfi_low_half(L, v, k)));
-  }
+  finite = anfi_low_let(L, finite, "finite");
+  anfi_low_if(L);
+  for (uint32_t k = 0; k < parts; k++) anfi_low_set(L, s[k], real(g, 0));
+  add_rows(g, false, parts, s, &computed);
+  anfi_low_if_end(L, anfi_t_not(t, finite));
 }
 
 /* The sum, and the sum of squared distances to the mean m, in one pass. Squares are of distances to the
@@ -467,27 +539,12 @@ void anfi_rows_arg(group *g, bool greatest) {
   anfi_group_state(g, ANFI_S64, at, "at");
 }
 
-/* Whole vectors of four times as many floats, which meet twice before they are numbers of double. */
-static uint64_t take_fours(group *g, row r, texpr acc) {
-  anfi_low *L = g->L;
-  anfi_loop l;
-  uint16_t four = 4 * FEW;
-  uint64_t whole = g->size / four * four;
-  anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), four, "k");
-  texpr v = anfi_low_let(L, load(L, &r, l.var, four), "x");
-  for (uint32_t n = four / 2u; n >= FEW; n /= 2)
-    v = anfi_low_let(L, anfi_t_add(L->t, anfi_low_half(L, v, 0), anfi_low_half(L, v, n)), "h");
-  anfi_low_set(L, acc, meet(g, ROWS_SUM, acc, part(g, ROWS_SUM, v, NULL)));
-  anfi_low_loop_end(L, &l);
-  return whole;
-}
-
 uint32_t anfi_rows_sum_positive(group *g, texpr array) {
   texpr acc, known = recall(g, KNOWN_EXP_SUM);
   row r = {array, anfi_ix(g->L, 0)};
   if (known) return anfi_group_state(g, known->dtype, known, "sum");
   uint32_t i = start(g, ROWS_SUM, FEW, &acc, "sum");
-  take_rest(g, ROWS_SUM, r, take_fours(g, r, acc), g->size, g->state[i], NULL);
+  take_rest(g, ROWS_SUM, r, take_fours(g, r, g->size, acc), g->size, g->state[i], NULL);
   finish(g, ROWS_SUM, acc, g->state[i]);
   keep(g, KNOWN_EXP_SUM, anfi_low_let(g->L, g->state[i], "sum"));
   return i;
