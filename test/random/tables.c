@@ -228,7 +228,7 @@ static void try_declared(bench *b) {
                                      "def f(p: T[2]) { p }; f([N, N])",
                                      "y = if c { N } else { T(1) }; y + 100",
                                      "y = if c { N } else { T(1) }; y // 0",
-                                     "y = if c { N } else { T(1) }; Abs(y) * f32(1)",
+                                     "y = if c { N } else { T(1) }; Abs(y)",
                                      "y = if c { T(1) } else { N }; y == f16(1)",
                                      "y = 0; for i in 0..3 { y = y * T(1) + N }; y",
                                      "y = if c { N } else { T(1) }; Fmod(7, y - y)",
@@ -242,7 +242,9 @@ static void try_declared(bench *b) {
     for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++)
       for (size_t u = 0; u < sizeof uses / sizeof *uses; u++) {
         expand(body, sizeof body, uses[u], "TN", (const char *[]){types[t], numbers[n]});
-        try_it(b, body);
+        bool complex =
+            strstr(body, "complex(") && strstr(body, "Maximum("); // no order of one of the branches
+        if (!complex) try_it(b, body);
       }
 }
 
