@@ -187,11 +187,12 @@ static uint64_t remove_unneeded(anf_module *m) {
 
 /* ---- the pass ---- */
 
-/* An assertion of a constant true has no effect. */
+/* An assertion of a constant true has no effect. A complex number is no condition. */
 static bool holds(const anf_node *n) {
   if (n->kind != ANFI_APPLY || n->op != ANF_OP_Assert) return false;
   const anf_value *v = n->in[0].def->kind == ANFI_VALUE ? n->in[0].def->u.value : NULL;
-  return v && v->kind == ANF_VALUE_TENSOR && anfi_is_scalar(v->type) && anfi_get_f64(v, 0) != 0;
+  return v && v->kind == ANF_VALUE_TENSOR && anfi_is_scalar(v->type) &&
+         anfi_dtype_class((anf_dtype)v->type->dtype) <= ANFI_CLASS_FLOAT && anfi_get_f64(v, 0) != 0;
 }
 
 static void drop_held(anfi_pass *p, anf_graph *g) {

@@ -340,10 +340,12 @@ static pair plain(forward *v, const anf_node *n) {
   return (pair){y, ANFI_NEW_N(v->a, anf_node *, anfi_ad_leaves(n->type) + 1)};
 }
 
-/* A choice of data: of tangents the same. */
+/* A choice of data: of tangents the same. One of two sizes has a type of unknown dims, which no branch has. */
 static pair choice_of_data(forward *v, const anf_node *n) {
   pair p = plain(v, n);
   size_t k = anfi_ad_leaves(n->type);
+  const anf_type **types = ANFI_NEW_N(v->a, const anf_type *, k + 1);
+  anfi_leaf_types(n->type, types);
   const bool *mask = anfi_flow_mask(&v->f, n);
   anf_node ***branch = ANFI_NEW_N(v->a, anf_node **, n->nin + 1u), **in;
   for (uint32_t i = 1; i < n->nin; i++) {
@@ -357,7 +359,7 @@ static pair choice_of_data(forward *v, const anf_node *n) {
     for (uint32_t i = 1; i < n->nin; i++) in[i] = branch[i][at];
     at++;
     p.t[l] = anfi_ad_typed(v->ad, anfi_apply(v->g, (anfi_opcode)n->op, n->u.attrs, n->nin, in),
-                           in[1]->type);
+                           types[l]);
   }
   return p;
 }

@@ -262,12 +262,14 @@ static const char *by_row(apply *a, const row *r) {
 
 /* ---- the others ---- */
 
-/* MindSpore's operators take tensors of one type: a number beside one is made a tensor of that type. */
+/* MindSpore's operators take tensors of one type: a number beside one is made a tensor of that type. A complex number without
+ * a type is one of c128 in the file, and would make c128 of c64 and f32. */
 static const char *operand_beside(apply *a, uint32_t i) {
   const anf_node *x = a->n->in[i].def;
   const anf_type *t = x->kind == ANFI_VALUE ? x->u.value->type : x->type;
   bool pointwise = anfi_op_of(a->n)->lower == ANFI_LOWER_POINTWISE && a->n->nin > 1;
-  anf_dtype d = pointwise && anfi_export_is_weak(t) ? anfi_export_dtype_beside(a->n, t) : ANF_INT;
+  bool weak = anfi_export_is_weak(t) || (t && anfi_is_scalar(t) && t->dtype == ANF_COMPLEX);
+  anf_dtype d = pointwise && weak ? anfi_export_dtype_beside(a->n, t) : ANF_INT;
   if (anfi_dtype_is_weak(d)) return anfi_mi_operand(a->w, x);
   if (x->kind == ANFI_VALUE) return own(a->w, anfi_value_cast(x->u.value, d));
   const char *in[2] = {anfi_mi_operand(a->w, x),

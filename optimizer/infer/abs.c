@@ -178,12 +178,18 @@ const anfi_abs *anfi_abs_broaden(anfi_abs_table *t, const anfi_abs *a) {
   return changed ? with_items(t, a, items) : a;
 }
 
+/* A number without a type takes the type of the other, which keeps its own: true is not 1.0, nor f32(1.5) c64(1.5). */
+static bool takes_type(anf_dtype a, anf_dtype b, anf_dtype joined) {
+  if ((a == ANF_BOOL) != (b == ANF_BOOL)) return false;
+  bool weak_a = anfi_dtype_is_weak(a), weak_b = anfi_dtype_is_weak(b);
+  return (weak_a || joined == a) && (weak_b || joined == b);
+}
+
 static const anf_type *join_tensors(anf_ctx *cx, const anf_type *a, const anf_type *b, bool dims) {
   anf_dtype d;
-  bool weak = anfi_dtype_is_weak((anf_dtype)a->dtype) || anfi_dtype_is_weak((anf_dtype)b->dtype);
-  if (a->n != b->n || (a->dtype != b->dtype && !weak)) return NULL;
-  if ((a->dtype == ANF_BOOL) != (b->dtype == ANF_BOOL)) return NULL; // true is not 1.0
-  if (!anfi_dtype_promote((anf_dtype)a->dtype, (anf_dtype)b->dtype, &d)) return NULL;
+  if (a->n != b->n || !anfi_dtype_promote((anf_dtype)a->dtype, (anf_dtype)b->dtype, &d) ||
+      !takes_type((anf_dtype)a->dtype, (anf_dtype)b->dtype, d))
+    return NULL;
   int64_t joined[ANF_MAX_RANK];
   for (uint32_t i = 0; i < a->n; i++) {
     if (a->dims[i] != b->dims[i] && !dims) return NULL;

@@ -40,7 +40,8 @@ void anfi_emit_check_range(anfi_emit *e, anf_node *n, anf_dtype to) {
 }
 
 static bool is_finite_in(const anf_value *v, double end) {
-  for (size_t i = 0; i < v->n; i++) {
+  size_t parts = anfi_dtype_class((anf_dtype)v->type->dtype) == ANFI_CLASS_COMPLEX ? 2 : 1;
+  for (size_t i = 0; i < parts * v->n; i++) {
     double x = fabs(anfi_get_f64(v, i));
     if (x >= end && x <= DBL_MAX) return false;
   }
@@ -61,6 +62,13 @@ void anfi_emit_check_finite(anfi_emit *e, anf_node *n, anf_dtype to) {
   if (end > of_int || isinf(end) || (constant && is_finite_in(n->u.value, end))) return;
   const anf_type *t = anfi_type_with_dtype(cx, n->type, ANF_BOOL);
   anf_node *x = n;
+  anf_dtype part = anfi_dtype_part((anf_dtype)n->type->dtype);
+  if (part != n->type->dtype) {
+    const anf_type *real = anfi_type_with_dtype(cx, n->type, part);
+    anfi_emit_check_finite(e, anfi_emit_apply(e, ANF_OP_Real, NULL, real, 1, &n), to);
+    anfi_emit_check_finite(e, anfi_emit_apply(e, ANF_OP_Imag, NULL, real, 1, &n), to);
+    return;
+  }
   if (n->type->dtype == ANF_INT) x = as_float(e, n); // |x| of the least integer is that
   anf_node *size = anfi_emit_apply(e, ANF_OP_Abs, NULL, x->type, 1, &x);
   anf_node *below[2] = {size, anfi_emit_const(e, anfi_value_new_f64(cx, ANF_FLOAT, end))};

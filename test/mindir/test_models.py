@@ -438,6 +438,8 @@ PROGRAMS = {
     "records": ("def main(x: f32) { r = {a = x, b = (1, {c = 2.5})}; (r, r.b[1].c * x) }", "2"),
     "a record as a constant": ("def main() { {a = 1, b = (2.5, \"text\", None, true)} }", ""),
     "element types": ("def main(x: i8, y: u16, z: bf16[2], c: c64) { (x + 1, y * 2, Cast(z, dtype=f64), c * c, 0.1, i8(7)) }", "3 4 [1.5, 2] 1"),
+    "complex numbers without a type": ("def main(x: f32) { w = complex(0.5, 2.0); v = MakeComplex(1.5, 2.0) * w; "
+                                       "(w * x, Real(v * x), Abs(w + x), Imag(if x > 1.0 { w } else { v })) }", "1.5"),
     "an index that the program computes": ("def main(x: f32[5], i: i64) { (x[i], x[i:i + 2], Take(x, i)) }", "[1, 2, 3, 4, 5] 2"),
     "attention": ("def main(q: f32[2, 4, 3], k: f32[2, 4, 3]) { Softmax(q @ SwapAxes(k, axis1=-1, axis2=-2)) @ k }",
                   "@{q} @{k}"),

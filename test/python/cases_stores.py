@@ -523,6 +523,12 @@ def test_random_names():
     assert not wrong and counts["same"] > 6 and counts["refused"] > 3, (counts, [random_names.program(s) for s in wrong[:2]])
 
 
+def test_random_parts():
+    import random_parts
+    counts, wrong = random_parts.run(anfora, 500, 16)
+    assert not wrong and counts["same"] > 12, (counts, [random_parts.program(s) for s in wrong[:2]])
+
+
 def test_exchanged_buffers():
     def stencil(x, n):
         u, v = x.copy(), np.zeros_like(x)

@@ -93,8 +93,9 @@ static const char *known(writer *w, kind k) {
 
 static void expr(writer *w, kind k, int depth);
 
-static const char *const types[] = {"i8",  "i64", "u8",    "f32",    "f64",       "bool",
-                                    "int", "u64", "float", "f64[2]", "f64[2, 2]", "i32"};
+static const char *const types[] = {"i8",        "i64", "u8",  "f32",    "f64",
+                                    "bool",      "int", "u64", "float",  "f64[2]",
+                                    "f64[2, 2]", "i32", "c64", "complex"};
 
 /* Negative numbers are in brackets: -1 ** x is -(1 ** x), and other forms of the program bind its parts. */
 static void literal(writer *w, kind k) {
@@ -103,7 +104,8 @@ static void literal(writer *w, kind k) {
                                      "127", "128", "255", "300", "(-1)", "(-129)"};
   static const char *const typed[] = {"i8(100)", "u8(200)", "i32(7)",
                                       "i64(3)",  "u64(5)",  "i16(-3)"};
-  static const char *const reals[] = {"f32(0.5)", "f64(2.5)", "f32(0.1)", "f16(1.5)", "bf16(3.0)"};
+  static const char *const reals[] = {"f32(0.5)",  "f64(2.5)",          "f32(0.1)",     "f16(1.5)",
+                                      "bf16(3.0)", "complex(0.5, 2.0)", "c64(0.1, 2.0)"};
   static const char *const tensors[] = {
       "[1.0, 2.0]",         "[1, 2]",          "[[1.0, 2.0], [3.0, 4.0]]", "[0.5]",
       "f32[2]([1.0, 2.0])", "[1.0, 2.0, 3.0]", "i8[2]([100, 2])"};
@@ -460,9 +462,9 @@ static bool is_word(char c) {
 
 /* Is this a name that a program binds? Fields of records, {a = 1, b = 2}.a, are none, nor is i64. */
 static bool is_name(const char *text, size_t from, size_t to) {
-  static const char *const types_of_i[] = {"i8", "i16", "i32", "i64"};
-  for (size_t i = 0; i < 4; i++)
-    if (strlen(types_of_i[i]) == to - from && strncmp(text + from, types_of_i[i], to - from) == 0)
+  static const char *const alike[] = {"i8", "i16", "i32", "i64", "c64", "c128"}; // element types
+  for (size_t i = 0; i < sizeof alike / sizeof *alike; i++)
+    if (strlen(alike[i]) == to - from && strncmp(text + from, alike[i], to - from) == 0)
       return false;
   bool one = strchr("abdyzstnigpqjxvkc", text[from]) != NULL;
   for (size_t i = from + 1; i < to; i++) one &= text[i] >= '0' && text[i] <= '9';

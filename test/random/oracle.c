@@ -172,7 +172,8 @@ static double part_of(const anf_value *v) {
   case ANF_F64:
   case ANF_C128:
   case ANF_INT:
-  case ANF_FLOAT: return 1e-12;
+  case ANF_FLOAT:
+  case ANF_COMPLEX: return 1e-12;
   case ANF_BF16: return 2e-2;
   case ANF_F16: return 2e-3;
   default: return 1e-4;
@@ -184,21 +185,33 @@ static double named_part(const char *text) {
   return strstr(text, "bf16(")  ? 2e-2
          : strstr(text, "f16(") ? 2e-3
          : strstr(text, "f32(") ? 1e-4
+         : strstr(text, "c64(") ? 1e-4
                                 : 0;
 }
 
 static double branch_part; // of the program that is compared
 
+/* The real (0) or imaginary (1) part of element i. */
+static double part_at(const anf_value *v, size_t i, size_t k) {
+  anf_dtype d = anf_value_dtype(v);
+  const void *at = anf_value_data(v);
+  if (d == ANF_C64) return (double)((const float *)at)[2 * i + k];
+  if (d == ANF_C128 || d == ANF_COMPLEX) return ((const double *)at)[2 * i + k];
+  return k ? 0 : anf_value_get_f64(v, i);
+}
+
 static bool same_floats(const anf_value *a, const anf_value *b, size_t n) {
   double part = fmax(fmax(part_of(a), part_of(b)), branch_part);
   for (size_t i = 0; i < n; i++)
-    if (!near(anf_value_get_f64(a, i), anf_value_get_f64(b, i), part)) return false;
+    for (size_t k = 0; k < 2; k++)
+      if (!near(part_at(a, i, k), part_at(b, i, k), part)) return false;
   return true;
 }
 
 /* A number that has no type yet in the interpreter may have taken that of another branch. */
 static bool is_weak(const anf_value *v) {
-  return anf_value_dtype(v) == ANF_INT || anf_value_dtype(v) == ANF_FLOAT;
+  anf_dtype d = anf_value_dtype(v);
+  return d == ANF_INT || d == ANF_FLOAT || d == ANF_COMPLEX;
 }
 
 static bool same(const anf_value *a, const anf_value *b) {

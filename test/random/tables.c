@@ -171,9 +171,9 @@ static void try_host(bench *b) {
 /* ---- declared type, number ---- */
 
 static void try_declared(bench *b) {
-  static const char *const types[] = {"bool", "i8",  "i16",  "i32", "i64",  "u8",
-                                      "u16",  "u32", "u64",  "f16", "bf16", "f32",
-                                      "f64",  "c64", "c128", "int", "float"};
+  static const char *const types[] = {"bool", "i8",  "i16",  "i32", "i64",   "u8",
+                                      "u16",  "u32", "u64",  "f16", "bf16",  "f32",
+                                      "f64",  "c64", "c128", "int", "float", "complex"};
   static const char *const numbers[] = {"0",
                                         "1",
                                         "-1",
@@ -206,6 +206,10 @@ static void try_declared(bench *b) {
                                         "i8(100)",
                                         "u8(200)",
                                         "f32(1.5)",
+                                        "complex(1.5, -2.0)",
+                                        "complex(70000.0, 0.0)",
+                                        "complex(1e40, 0.1)",
+                                        "c64(1.5, -2.0)",
                                         "(k + 1)",
                                         "(2 * x)",
                                         "Len(v) + 200",
@@ -224,6 +228,9 @@ static void try_declared(bench *b) {
                                      "def f(p: T[2]) { p }; f([N, N])",
                                      "y = if c { N } else { T(1) }; y + 100",
                                      "y = if c { N } else { T(1) }; y // 0",
+                                     "y = if c { N } else { T(1) }; Abs(y)",
+                                     "y = if c { T(1) } else { N }; y == f16(1)",
+                                     "y = 0; for i in 0..3 { y = y * T(1) + N }; y",
                                      "y = if c { N } else { T(1) }; Fmod(7, y - y)",
                                      "y = if c { N } else { T(1) }; Maximum(y, y) + 1",
                                      "T(1) + N",
@@ -235,7 +242,9 @@ static void try_declared(bench *b) {
     for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++)
       for (size_t u = 0; u < sizeof uses / sizeof *uses; u++) {
         expand(body, sizeof body, uses[u], "TN", (const char *[]){types[t], numbers[n]});
-        try_it(b, body);
+        bool complex =
+            strstr(body, "complex(") && strstr(body, "Maximum("); // no order of one of the branches
+        if (!complex) try_it(b, body);
       }
 }
 

@@ -211,10 +211,12 @@ static bool is_pad_mode(const anf_value *v) {
   return false;
 }
 
-/* A number without a type fills integers only if it is one of their range. */
+/* A number without a type fills integers only if it is one of their range; a complex number fills no real ones. */
 static bool fills(anfi_infer *q, const anf_value *v, anf_dtype d) {
   if (!anfi_infer_number_attr(q, v)) return false;
   anf_dtype is = (anf_dtype)v->type->dtype;
+  if (anfi_dtype_class(is) == ANFI_CLASS_COMPLEX && anfi_dtype_class(d) != ANFI_CLASS_COMPLEX)
+    return anfi_fail(q->cx, q->loc, ANF_E0561, anf_dtype_name(d));
   if (!anfi_dtype_is_weak(is) || !anfi_dtype_is_int(d)) return true;
   double x = is == ANF_FLOAT ? anfi_get_f64(v, 0) : 0;
   bool whole = x >= -0x1p63 && x < 0x1p63 && x == (double)(int64_t)x;
