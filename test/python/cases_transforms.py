@@ -420,3 +420,19 @@ def test_derivatives_have_the_constants_of_their_arguments():
                       (value_and_grad(f, 1)(a, b)[1], "b"), (grad(whole)(p), "ab"), (vmap(grad(f, (0, 1)))(a, b), "ab"), (jacrev(f, (0, 1))(a, b)[0], "a"),
                       (grad(lambda a, b: (f(a, b), [b, a]), (0, 1), has_aux=True)(a, b), "abba"), (jvp(lambda p: p, (p,), (p,)), "abab")):
         assert names(got) == want, (got, want)
+
+
+def test_none_has_no_batch():
+    x = np.array([3.0, 4.0])
+
+    def f(x, n=None):
+        return {"y": x * 2, "n": n}, None
+    assert vmap(lambda x: f(x))(x)[1] is None and vmap(lambda x: f(x))(x)[0]["n"] is None
+    y, none = vmap(f, in_axes=(0, 0))(x, None)
+    assert none is None and y["n"] is None
+    close(y["y"], 2 * x)
+    close(vmap(lambda p: p["x"] if p["n"] is None else -p["x"])({"x": x, "n": None}), x)
+    carry, none = vmap(lambda c: anfora.lax.scan(lambda c, _: ((c[1], 0.0), None), (1.0, c), None, 1))(x)
+    assert none is None
+    close(carry[0], x)
+    close(carry[1], 0 * x)
