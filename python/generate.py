@@ -103,7 +103,7 @@ def decorated(folder, kind, file):
             any(getattr(getattr(d, "func", d), "id", None) == kind for d in f.decorator_list)]
 
 
-def composed_of(folder, kind, file="_library/composed.py"):
+def composed_of(folder, kind, file):
     """The functions of a file with this decorator, by name."""
     tree = ast.parse((folder / "anfora" / file).read_text(encoding="utf-8"))
     return {f.name.rstrip("_"): composed_stub(f) for f in tree.body if isinstance(f, ast.FunctionDef) and
@@ -117,7 +117,7 @@ def stubs(table, aliases, composed, dtypes):
     lines += [f"{name}: DType" for name in dtypes]
     lines += [f"def {name}(x: Any, dtype: Any = ...) -> Array: ..." for name in ("array", "asarray")]
     lines += [f"def {name}(dtype: Any, /) -> Any: ..." for name in ("finfo", "iinfo")]
-    lines += [stub(name, row) for name, row in table.items() if name not in composed]
+    lines += [stub(name, row) for name, row in table.items() if name not in (*composed, "fft")]  # that is a module
     lines += [stub(alias, table[name]) for alias, name in aliases.items()
               if name in table and alias not in table and alias not in composed]
     return "\n".join([*lines, *composed.values()]) + "\n"
@@ -156,8 +156,8 @@ def main():
         f.write("TABLE = " + pprint.pformat(table, width=110, sort_dicts=False) + "\n")
         f.write(f"RESERVED = {reserved_words(folder)!r}\n")
     linear = composed_of(folder, "linear", "_library/linalg.py")
-    composed = composed_of(folder, "composed") | composed_of(folder, "composed", "_library/arrays.py")
-    composed |= composed_of(folder, "composed", "_library/numeric.py")
+    files = sorted(f"_library/{p.name}" for p in (folder / "anfora" / "_library").glob("*.py"))
+    composed = {n: text for f in files for n, text in composed_of(folder, "composed", f).items()}
     composed |= {n: linear[n] for n in ("norm", "slogdet", "cross", "matrix_transpose", "vecdot")}
     composed |= {n: f"def {n}(*args: Any, **kw: Any) -> Any: ..." for n in decorated(folder, "outside", "_library/standard.py")}
     composed |= {n: f"def {n}(n: int, *args: Any, **kw: Any) -> tuple[Array, ...]: ..." for n in decorated(folder, "indices_of", "_library/arrays.py")}

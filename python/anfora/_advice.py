@@ -37,7 +37,7 @@ ADVICE = [
     ("E0523", r"no field 'at'", "x.at[i] stands before .set(v), .add(v) and the like: x = x.at[i].set(v)"),
     ("E0523", r" in \{", "the keys of a dictionary are read by d[\"key\"], and the fields of an object by its names, which stand between the braces"),
     ("E0530", r"this one gives \(", "give the loss alone, or pass has_aux=True if it is the first of two parts"),
-    ("E0530", r"gives c(64|128)$", "take the real part or the absolute value, or pass holomorphic=True"),
+    ("E0530", r"gives (c64|c128|complex)$", "take the real part or the absolute value, or pass holomorphic=True"),
     ("E0530", r"gives none$", "the function ends without return, and so gives None: return the loss"),
     ("E0530", r"", "take the sum or the mean; jacrev and jacfwd give the slopes of all results"),
     ("E0531", r"it is [iu]\d", "cast it before: x.astype(float)"),

@@ -124,7 +124,7 @@ def opening():
             return x
     return jit(f)(X)
 
-@mistake('errors of a compiled function reach the caller; catch them')
+@mistake('write a condition: y = a / b if b != 0 else 0.0')
 def try_in():
 
     def f(x):

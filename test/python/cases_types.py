@@ -103,6 +103,14 @@ def test_functions_composed_of_operations_follow_the_same_rule():
         assert np.allclose(anfora.jit(f)(half), f(half)), f.__code__.co_firstlineno
 
 
+def test_functions_of_numpy_give_typed_arrays_of_lists():
+    def f(l, n, x):
+        return ([v.dtype == np.int64 for v in (np.array(l), np.sum(l), np.max(l), np.abs(n), np.cumsum(l), np.sort(l), np.where(n > 0, n, 0), np.dot(l, l), np.concatenate([l, l]))],
+                [v.dtype == np.float64 for v in (np.mean(l), np.sqrt(n), np.exp(x), np.array([x, 1.0]), np.maximum(x, 1.0))], np.mean(l) * np.ones(2, np.float32))
+    whole, floats, product = anfora.jit(f)([1, 2, 3], 4, 2.5)
+    assert all(whole) and all(floats) and product.dtype == "f64"
+
+
 def test_classes_of_arguments():
     """Which class an argument is of is asked anew for each kind of number."""
     def kind(x):

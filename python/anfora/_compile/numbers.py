@@ -116,8 +116,10 @@ def log_of_base(c: Any) -> ast.BinOp:
 
 
 def is_weak(s: Any) -> bool:
-    """Whether an argument is an int or a float of Python."""
-    return s is not None and s.kind == "leaf" and s.of[0] in ("int", "float") and not s.of[1]
+    """Whether an argument is a number of Python, or a list of such."""
+    if s is not None and s.kind in ("list", "tuple"):
+        return bool(s.parts) and all(map(is_weak, s.parts))
+    return s is not None and s.kind == "leaf" and s.of[0] in ("int", "float", "complex") and not s.of[1]
 
 
 def _of_numbers(x: Any) -> bool:

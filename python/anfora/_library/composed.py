@@ -895,27 +895,6 @@ def limit(x, name):
     return found
 
 
-@composed
-def round_(a, /, decimals=0, out: Any = None):
-    """To so many places after the point, halves to even."""
-    assert out is None, "TypeError: round() makes a new array: out cannot be given"
-    for name in KINDS[4]:
-        if a.dtype == name:
-            return op.make_complex(rounded(op.real(a), decimals), rounded(op.imag(a), decimals))
-    for name in KINDS[1] + KINDS[2]:
-        if a.dtype == name:
-            return a if decimals >= 0 else op.cast_like(rounded(a, decimals), a)
-    return rounded(a, decimals)
-
-
-def rounded(x, decimals):
-    """round of real numbers."""
-    if decimals == 0:
-        return op.rint(x)
-    by = ten_to(decimals)
-    return op.rint(x * by) / by if decimals > 0 else op.rint(x / by) * by
-
-
 @helper
 def limit_of(x, /, name):
     """An entry of finfo(x.dtype)."""
@@ -951,31 +930,6 @@ def item(x, /):
         if x.dtype == name:
             return int(x)
     return op.reshape(x, ())
-
-
-@Known
-def ten_to(n: int) -> float:
-    """A power of ten."""
-    return 10.0 ** abs(n)
-
-
-COMPOSED["around"] = COMPOSED["round_"] = COMPOSED["round"]
-
-
-@helper
-def round_to(x, /, n):
-    """round(x, n) of Python: the decimal number nearest to x, which is the product itself unless that fell on a half."""
-    for kinds in KINDS[1:4]:  # of NumPy: its own way
-        for name in kinds:
-            if x.dtype == name:
-                return rounded(x, n) if kinds is KINDS[3] else x if n >= 0 else op.cast_like(rounded(x, n), x)
-    if n < 0:
-        return rounded(x, n)
-    by = ten_to(n)
-    y = x * by
-    whole, rest = op.floor(y), op.fma(x, by, -y)
-    half = op.where(rest > 0, whole + 1, op.where(rest < 0, whole, op.rint(y)))
-    return op.where(y - whole == 0.5, half, op.rint(y)) / by
 
 
 @helper
