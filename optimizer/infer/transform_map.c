@@ -23,7 +23,7 @@ typedef struct {
 
 static bool one_axis(batching *b, const anf_type *t, const anf_value *v, int64_t *axis) {
   *axis = NO_AXIS;
-  if (v->kind == ANF_VALUE_NONE) return true;
+  if (v->kind == ANF_VALUE_NONE || t->kind == ANF_TYPE_NONE) return true;
   int64_t a, rank = t->kind == ANF_TYPE_TENSOR ? (int64_t)t->n + b->out : 0;
   if (!anfi_value_is_int(v, &a)) return fail_map(b->w, "an axis is an integer or None").abs;
   if (!rank && b->out) return fail_map(b->w, "what is no tensor has no batch").abs;

@@ -15,7 +15,7 @@ from typing import Any, Callable
 from ._compile.emit import END, NAME, Builder
 from ._function import Function
 from ._jit import Jit, Kept, as_function
-from ._compile.kinds import joined_hints
+from ._compile.kinds import joined_hints, shape_hint
 from ._ops import literal
 from ._compile.known import ANY, skeleton
 from ._compile.static import Call, _like_constant, argument_nodes, attribute, operation, outside, positional
@@ -145,26 +145,39 @@ class Transformed(Function):
             given = ["0" if i in self._static and i in statics else outside(b, statics[i]) if i in statics else n
                      for i, n in enumerate(self._names)]
             text = self._emit_like(b, shapes)
-            unit.hints = [self._hint(b, text)]
+            unit.hints = [self._hint(b, text, shapes)]
             if statics and self._word in ARGUMENTS_STAY:
                 text = self._emit_whole(b, shapes, frozenset(statics))
             return f"def \ue001{unit.number}\ue002({', '.join(names)}) {{\n  {text}({', '.join(given)})\n}}\n"
         return b.unit(self, self.__name__, write), \
             [n for i, n in enumerate(self._names) if i not in statics]
 
-    def _hint(self, b: Builder, text: str) -> Any:
-        """Which parts of the result are lists: what the function's text says of its own."""
+    def _like_arguments(self, shapes: list[Shape]) -> Any:
+        """The hint of derivatives by arguments: they are like those."""
+        wrt, names = self._given.get("wrt", 0), list(getattr(getattr(self._within(), "_signature", None), "parameters", ()))
+        at = [names.index(i) if i in names else i for i in (wrt if isinstance(wrt, (tuple, list)) else (wrt,))]
+        if not all(isinstance(i, int) and -len(shapes) <= i < len(shapes) for i in at):
+            return None
+        likes = [shape_hint(shapes[i]) for i in at]
+        return ("tuple", likes) if isinstance(wrt, (tuple, list)) else likes[0]
+
+    def _hint(self, b: Builder, text: str, shapes: list[Shape]) -> Any:
+        """Which parts of the result are lists: what the function's text says of its own; derivatives are like the arguments."""
         f = self._functions[0]
         if isinstance(f, Transformed):
-            inner = f._hint(b, text)
+            inner = f._hint(b, text, shapes)
         else:
             unit = re.search(f"{NAME}(\\d+){END}", text)
             inner = joined_hints(b.units[int(unit[1])].hints) if unit else None
         if self._word in ("vmap", "checkpoint", "jacrev", "jacfwd"):
             return inner
-        if self._word not in ("grad", "value_and_grad") or not self._given.get("has_aux") or inner is None or inner[0] != "tuple" or not inner[1]:
+        if self._word not in ("grad", "value_and_grad"):
             return None
-        return ("tuple", [None, inner[1][1]]) if self._word == "grad" else ("tuple", [("tuple", [None, inner[1][1]]), None])
+        like = self._like_arguments(shapes)
+        aux = inner[1][1] if self._given.get("has_aux") and inner is not None and inner[0] == "tuple" and inner[1] else None
+        if self._word == "grad":
+            return ("tuple", [like, aux]) if self._given.get("has_aux") else like
+        return "tuple", [("tuple", [None, aux]) if self._given.get("has_aux") else None, like]
 
     def _bind(self, args: tuple, kw: dict) -> tuple:
         f = self._within()

@@ -502,19 +502,20 @@ class Maker:
         self.objects.append(x)
         return len(self.objects) - 1
 
-    def add(self, t: Any, hint: Any = None) -> None:
-        """`hint` is what the text of the function says: ("tuple" or "list", [hints] or None), else None."""
+    def add(self, t: Any, hint: Any = None, like: Shape | None = None) -> None:
+        """`hint` is what the text of the function says: ("tuple" or "list", [hints] or None), else None. `like` is the part of an
+        argument that it is known to be like."""
         if t[0] == "none":
             self.code.append(NONE)
         elif t[0] not in ("tuple", "record"):
             self.code.append(LEAF)
             self.leaves.append(t)
         else:
-            self._node(t, hint)
+            self._node(t, hint, like)
 
-    def _node(self, t: Any, hint: Any) -> None:
-        like = self.by_type.get(t) if hint is None else None
-        parts = t[-1]
+    def _node(self, t: Any, hint: Any, like: Shape | None) -> None:
+        like = (like or self.by_type.get(t)) if hint is None else None
+        parts, likes = t[-1], like.parts if like else [None] * len(t[-1])
         hint = _lengthened(hint, parts)
         if hint is not None and hasattr(hint[0], "kinds") and (parts and t[0] == "tuple" or hint[0].known):
             raise ManyKinds(hint[0])
@@ -537,8 +538,8 @@ class Maker:
         hints = hint[1] if _matches(hint, parts) and hint[1] else [None] * len(parts)
         if like:  # the parts are those of the argument
             hints = [None] * len(parts)
-        for part, h in zip(parts, hints):
-            self.add(part, h)
+        for part, h, of in zip(parts, hints, likes):
+            self.add(part, h, of)
 
     def _class(self, t: Any, like: Shape | None, hint: Any) -> tuple[Shape | None, Any]:
         """(what a record is like, its class): what the text says, else that of an argument of the type, else one that the

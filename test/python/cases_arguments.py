@@ -70,8 +70,10 @@ def test_statistics_in_numpys_order():
         assert onp.allclose(y, onp.einsum("ijk," + dims, a, w) / w.sum()) and onp.allclose(total, w.sum()), axis  # as NumPy's from 2.0 on
     check("as many weights as elements", lambda np, a: (*np.average(a, None, a, True), *np.average(a, 1, a, True)), a)
     check("weights of what is not finite", lambda np, a: (np.average(a, weights=onp.ones(2)), np.average(a, 0, onp.ones(2))), onp.array([onp.inf, 1.0]))
-    for axis in (None, 0):
-        refused(lambda a, w: anp.average(a, axis, w), "average", a, w)  # noqa: B023
+    refused(lambda a, w: anp.average(a, None, w), "average: shapes of a and weights differ", a, w)
+    refused(lambda a, w: anp.average(a, 0, w), "average", a, w[0, :1])
+    for axis, given in (0, w), ((0, 1), w[0]):
+        refused(lambda a, w: anp.average(a, axis, w), "average: weights are as many as elements, or as along the axes", a, given)  # noqa: B023
     check("dims", lambda np, t: (np.trace(t, 1, 1, 0), np.diagonal(t, 0, 1, 2), np.ptp(t, 0, None, True), np.median(t, 0, keepdims=True)), t)
     check("equal", lambda np, x: (np.array_equal(x, x[0]), np.array_equal(x * onp.nan, x * onp.nan, equal_nan=True)), x)
 

@@ -684,6 +684,37 @@ def test_typed_keys_of_random_numbers():
     assert jax.random.key_impl(made) == "rbg" and jax.random.key_data(made).tolist() == jax.random.key_data(jax.random.key(7, impl="rbg")).tolist()
 
 
+def test_constants_of_objects_have_no_derivative():
+    need_jax()
+    import dataclasses
+
+    @dataclasses.dataclass
+    class Box:
+        value: object
+        names: tuple
+    jax.tree_util.register_dataclass(Box, ["value"], ["names"])
+    x = np.arange(3.0)
+
+    def f(p):
+        return jnp.sum(p["a"].value ** 2) + (jnp.sum(p["b"].value) if p["b"].names == ("in",) else 0)
+    g = anfora.grad(anfora.from_jax(f))({"a": Box(x, ("out", None)), "b": Box(x, ("in",))})
+    same((g["a"].value, g["b"].value), (2 * x, np.ones(3)))
+    assert g["a"].names == ("out", None) and g["b"].names == ("in",) and type(g["a"]).__name__ == "Box", g
+    y = anfora.from_jax(lambda p: jax.tree.map(jnp.sin, p))(Box(x, ("in",)))
+    same(y.value, np.sin(x))
+    assert y.names == ("in",)
+
+
+def test_complex_numbers_have_no_element_type():
+    need_jax()
+    f = anfora.from_jax(lambda x, c: x * c + 1j)
+    for x in (np.ones(3, "f4"), np.ones(3), np.ones(3, "c8"), np.ones(3, "i4")):
+        got, want = np.asarray(f(x, 2j)), np.asarray(jnp.asarray(x) * 2j + 1j)
+        assert got.dtype == want.dtype, (x.dtype, got.dtype, want.dtype)
+        same(got, want)
+    same(anfora.from_jax(lambda c: c * c)(2j), -4 + 0j)
+
+
 def test_vmap_gives_a_function_of_jax_one_lane():
     need_jax()
     f = anfora.from_jax(lambda t, x: jnp.sum(x * x.shape[0]) + t["a"][0])

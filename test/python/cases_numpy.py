@@ -352,6 +352,13 @@ def test_complex_logarithms_far_out():
             x = onp.array(of, t)
             got, want = onp.asarray(anfora.jit(f, backend="interp")(x)), getattr(onp, name)(x.astype(onp.complex128))
             assert onp.allclose(got.real, want.real, close, 1e-15) and onp.allclose(got.imag, want.imag, close, 1e-15), (name, got, want)
+        most = float(onp.finfo(t(0).real.dtype).max)
+        for name, f in ("arctanh", anfora.numpy.arctanh), ("arctan", anfora.numpy.arctan):  # the greatest numbers and what is beyond
+            x = onp.array([complex(a, b) for a in (most, -most, 0.0, most / 4, onp.inf, -onp.inf) for b in (0.0, -0.0, 1.0, most, -most, onp.inf)], t)
+            got, want = onp.asarray(anfora.jit(f, backend="interp")(x)), getattr(onp, name)(x)
+            for part in "real", "imag":
+                assert onp.allclose(getattr(got, part), getattr(want, part), 1e-6, 1e-30), (name, x, got, want)
+                assert (onp.signbit(getattr(got, part)) == onp.signbit(getattr(want, part))).all(), (name, part, x, got, want)
     x = onp.array([0.0, 0.3, -0.4, 0.9995])
     got = anfora.vmap(anfora.grad(lambda a: anfora.numpy.real(anfora.numpy.arctanh(anfora.numpy.astype(a, "c128") + 0.1j))))(x)
     assert onp.allclose(got, (1 / (1 - (x + 0.1j) ** 2)).real)

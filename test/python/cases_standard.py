@@ -45,6 +45,12 @@ def test_arguments_of_the_standard():
         close(getattr(anp, name)(A, axis=0, correction=1), getattr(np, name)(A, axis=0, ddof=1), name)
         close(getattr(anp, name)(A, axis=0, correction=0.5, keepdims=True), getattr(np, name)(A, axis=0, ddof=0.5, keepdims=True), name)
     close(anp.cumulative_sum(A, axis=1, include_initial=True), np.cumsum(np.pad(A, ((0, 0), (1, 0))), axis=1), "cumulative_sum")
+    small = np.full((2, 3), 100, "u2")
+    for dtype in "uint8", "int32", "float32", "uint64":
+        for ours, theirs in (anp.cumulative_sum, np.cumsum), (anp.cumulative_prod, np.cumprod):
+            got, want = np.asarray(ours(small, axis=1, dtype=getattr(np, dtype))), theirs(small, axis=1, dtype=dtype)
+            assert got.dtype == want.dtype and (got == want).all(), (dtype, got, want)
+            assert np.asarray(ours(small, axis=1, dtype=getattr(np, dtype), include_initial=True)).dtype == want.dtype, dtype
     close(anp.diff(A, axis=1, prepend=0.0, append=A[:, :1]), np.diff(A, axis=1, prepend=0.0, append=A[:, :1]), "diff")
     close(anp.clip(A, max=0.5), np.clip(A, None, 0.5), "clip")
     close(anfora.jit(lambda x: np.clip(x, a_min=0, a_max=1))(A), np.clip(A, 0, 1), "clip by name")

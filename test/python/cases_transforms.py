@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Derivatives and batches against closed forms and differences."""
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import anfora
 import anfora.numpy as anp
@@ -396,3 +396,43 @@ def test_axes_of_the_arguments_that_are_given():
         assert "in_axes" in str(e)
     else:
         raise AssertionError("an argument without an axis")
+
+
+def test_derivatives_have_the_constants_of_their_arguments():
+    """Two objects of the same fields and types, whose constants differ."""
+    @anfora.tree_util.register_dataclass
+    @dataclass
+    class Named:
+        w: object
+        name: str = field(metadata={"static": True})
+    a, b = Named(np.ones(3), "a"), Named(np.ones(3), "b")
+
+    def f(a, b):
+        return anp.sum(a.w ** 2) * anp.sum(b.w)
+
+    def names(x):
+        return "".join(n.name for n in anfora.tree_util.tree_leaves(x, is_leaf=lambda n: isinstance(n, Named)) if isinstance(n, Named))
+
+    def whole(p):
+        return p["k"] * f(p["l"][0], p["l"][1][0])
+    p = {"l": [a, (b,)], "k": 2.0, "n": None}
+    for got, want in ((grad(f, (0, 1))(a, b), "ab"), (grad(f, (1, 0))(a, b), "ba"), (grad(f, 1)(a, b), "b"), (grad(f, "b")(a, b), "b"),
+                      (value_and_grad(f, 1)(a, b)[1], "b"), (grad(whole)(p), "ab"), (vmap(grad(f, (0, 1)))(a, b), "ab"), (jacrev(f, (0, 1))(a, b)[0], "a"),
+                      (grad(lambda a, b: (f(a, b), [b, a]), (0, 1), has_aux=True)(a, b), "abba"), (jvp(lambda p: p, (p,), (p,)), "abab")):
+        assert names(got) == want, (got, want)
+
+
+def test_none_has_no_batch():
+    x = np.array([3.0, 4.0])
+
+    def f(x, n=None):
+        return {"y": x * 2, "n": n}, None
+    assert vmap(lambda x: f(x))(x)[1] is None and vmap(lambda x: f(x))(x)[0]["n"] is None
+    y, none = vmap(f, in_axes=(0, 0))(x, None)
+    assert none is None and y["n"] is None
+    close(y["y"], 2 * x)
+    close(vmap(lambda p: p["x"] if p["n"] is None else -p["x"])({"x": x, "n": None}), x)
+    carry, none = vmap(lambda c: anfora.lax.scan(lambda c, _: ((c[1], 0.0), None), (1.0, c), None, 1))(x)
+    assert none is None
+    close(carry[0], x)
+    close(carry[1], 0 * x)

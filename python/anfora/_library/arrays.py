@@ -156,14 +156,14 @@ def reduced_of_mask(x, mask, /, how, axis=None):
 @composed
 def cumulative_sum(x, /, axis=None, dtype=None, include_initial=False):
     """The sums of all elements up to each one along an axis; include_initial puts a 0 before them."""
-    sums = op.cumsum(x if dtype is None else op.cast(x, dtype), 0 if axis is None else axis)
+    sums = op.cumsum(x, 0 if axis is None else axis, dtype)
     return begun(sums, 0, 0 if axis is None else axis) if include_initial else sums
 
 
 @composed
 def cumulative_prod(x, /, axis=None, dtype=None, include_initial=False):
     """The products of all elements up to each one along an axis; include_initial puts a 1 before them."""
-    products = op.cumprod(x if dtype is None else op.cast(x, dtype), 0 if axis is None else axis)
+    products = op.cumprod(x, 0 if axis is None else axis, dtype)
     return begun(products, 1, 0 if axis is None else axis) if include_initial else products
 
 

@@ -100,7 +100,9 @@ def atanh_of(x):
     near = apart < 1e-3
     far = op.where(near, 1, apart)
     size = op.where(near, (log_size(right, b) - op.log(op.where(near, apart, 1))) / 2, op.log1p(4 * (right / far) / far) / 4)
-    return op.make_complex(size * side, op.arctan2(2 * b, (1 - a) * (1 + a) - b * b) / 2)
+    beyond = op.maximum(right, op.abs(b)) > 1e17  # squares may overflow, and the angle is a right one
+    angle = op.arctan2(op.where(beyond, op.copysign(op.zeros_like(b), b), 2 * b), op.where(beyond, -1, (1 - a) * (1 + a) - b * b)) / 2
+    return op.make_complex(op.where(apart == math.inf, op.copysign(op.zeros_like(a), a), size * side), angle)
 
 
 def turned(x):

@@ -712,9 +712,11 @@ def weights_of(a, w, /, axis):
             if at is None:
                 raise ValueError("average: there is no such dim")
             order, missing = at
-            if w.ndim != len(order) or not all([w.shape[i] == a.shape[axis[i] if isinstance(axis, tuple) else axis] for i in range(len(order))]):
-                raise ValueError("average: weights are as many as elements, or as along the axes")
-            return op.expand_dims(op.transpose(w, order), missing)
+            if w.ndim == len(order):
+                if not all([w.shape[i] == a.shape[axis[i] if isinstance(axis, tuple) else axis] for i in range(len(order))]):
+                    raise ValueError("average: weights are as many as elements along the axes")
+                return op.expand_dims(op.transpose(w, order), missing)
+            raise ValueError("average: weights are as many as elements, or as along the axes")
     raise ValueError("average: too many dims")
 
 

@@ -30,13 +30,14 @@ __all__ = ["FromJax", "Function", "from_jax"]
 
 _SYMBOL = re.compile(r'(?<!custom_call )@([A-Za-z_][\w.$-]*)')
 _number = itertools.count()
+_WEAK = {"int": np.int64, "float": np.float64, "complex": np.complex128}
 
 
 def _leaf(of: tuple) -> Any:
     """What JAX traces instead of an argument of this type; a number of Python has no element type of its own there either."""
     kind, dims = of
-    if kind in ("int", "float"):
-        return jax.ShapeDtypeStruct((), jax.dtypes.canonicalize_dtype(np.int64 if kind == "int" else np.float64), weak_type=True)
+    if kind in _WEAK:
+        return jax.ShapeDtypeStruct((), jax.dtypes.canonicalize_dtype(_WEAK[kind]), weak_type=True)
     return jax.ShapeDtypeStruct(dims, jax.numpy.dtype(NAMES[kind]))
 
 

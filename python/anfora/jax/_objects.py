@@ -59,12 +59,23 @@ def kind_of(x: Any) -> tuple:
 TREE = Node(lambda x: jax.tree_util.tree_flatten(x, is_leaf=lambda y: y is not x), jax.tree_util.tree_unflatten)
 
 
+def _is_made_of_fields(kind: Any) -> bool:
+    """Whether JAX takes apart each field of a dataclass, and none is a constant."""
+    probe, marks = object.__new__(kind), [object() for _ in dataclasses.fields(kind)]
+    for field, mark in zip(dataclasses.fields(kind), marks):
+        object.__setattr__(probe, field.name, mark)
+    try:
+        whole = jax.tree.leaves(probe) == marks
+    except Exception:  # the class takes its fields apart further, as it can those of an object alone
+        whole = True
+    return whole and list(inspect.signature(kind.__init__).parameters)[1:] == [f.name for f in dataclasses.fields(kind)]
+
+
 @functools.cache
 def _is_foreign(kind: Any) -> bool:
-    """A dataclass of JAX's that is not made of its fields, as most modules of Equinox: JAX knows which of these are constants."""
-    if kind not in _registry or not dataclasses.is_dataclass(kind):
-        return False
-    return list(inspect.signature(kind.__init__).parameters)[1:] != [f.name for f in dataclasses.fields(kind)]
+    """A dataclass of JAX's that is not made of its fields, as most modules of Equinox, or of which some are constants, as the names of
+    dims in Flax: JAX knows which."""
+    return kind in _registry and dataclasses.is_dataclass(kind) and not _is_made_of_fields(kind)
 
 
 def _apart(x: Any) -> Node | None:
