@@ -53,6 +53,7 @@ def paths_to(name: str, target: Any, path: tuple = ()) -> Any:
             yield from paths_to(name, e, (*path, i - len(target.elts) if stars and i > stars[0] else i))
 
 
+ARRAY = ("array", None)
 MOST_NAMES = 80  # names that lead from one to the other
 
 
@@ -109,19 +110,32 @@ class Hints(Part):
             if is_numeric(node):
                 return shape_hint(self.like(node))
             sides = [node.value] if isinstance(node, ast.Subscript) else [node.left, node.right]
-            return shape_hint(self.like(node)) or mixed_hint([self.structure(n) for n in sides])
+            hints = [self.structure(n) for n in sides]
+            mixed = shape_hint(self.like(node)) or mixed_hint(hints)
+            return (*mixed[:2], True) if mixed is not None and None in hints and len(hints) > 1 else mixed
         known, x = self.static(node)
         if known and type(x) in (list, tuple, dict):
             return value_hint(x)
         s = self.like(node)
         if s is not None and s.kind == "stacked":  # an array, or what the function of a loop of the library gives
-            return (Unknown({"list", "tuple"}), None) if (self.fn.__module__ or "").startswith("anfora.") else None
+            return (Unknown({"list", "tuple"}), None) if (self.fn.__module__ or "").startswith("anfora.") else self.rows_hint(node)
         hint = shape_hint(s)
         if is_whole(hint, s):
             return hint
         if isinstance(node, ast.Name):
             return filled_hint(hint, self.structure_of_name(node))
         return filled_hint(hint, self.structure_of_part(node)) if isinstance(node, ast.Subscript) else hint
+
+    def rows_hint(self, node: Any) -> Any:
+        """Of a list that is an array, or a list of lists."""
+        depth = max(1, self.is_grid(node.id)) if isinstance(node, ast.Name) else 1
+        return functools.reduce(lambda of, _: ("list", [of] if of else None), range(depth), None)
+
+    def structure_returned(self, node: Any) -> Any:
+        """The hint of a statement that returns; an array where another returns a list that is an array is of several kinds."""
+        hint = self.structure(node)
+        s = self.like(node) if hint is None else None
+        return ARRAY if s is not None and s.kind == "leaf" and s.of[1] else hint
 
     def structure_of_part(self, node: ast.Subscript) -> Any:
         """Of x[k]: of that part of what x is."""
@@ -218,6 +232,8 @@ class Hints(Part):
         known, f = self.static(node.func)
         if known and f in (list, sorted, tuple):
             return shape_hint(self.like(node)) or ("tuple" if f is tuple else "list", None)
+        if known and f is functools.reduce:
+            return shape_hint(self.like(node)) or (Unknown({"list", "tuple"}), None)
         if (fields := self.fields_of_call(node, f if known else None)) is not None:
             hint = shape_hint(self.like(node))
             return hint and (hint[0], [filled_hint(h, self.structure(x)) for h, x in zip(hint[1], fields)] if hint[1] is not None else None)
@@ -241,6 +257,7 @@ class Hints(Part):
         if isinstance(node.func, ast.Name) and not known or isinstance(node.func, ast.Lambda):
             of = [self.hints_of_function(node.func, self.known_trees(node))]
         returned = joined_hints([h for hints in of for h in hints])
+        returned = None if returned == ARRAY else returned
         hint = filled_hint(body, returned) or shape_hint(self.like(node))
         if hint is None and not known and self.is_any_function(node.func):
             return Unknown({"list", "tuple"}), None

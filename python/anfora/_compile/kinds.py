@@ -18,7 +18,8 @@ class Either:
         self.kinds, self.place = kinds, None
 
     def __str__(self) -> str:
-        return "a " + " here and a ".join(sorted(k if isinstance(k, str) else k.__name__ for k in self.kinds)) + " there"
+        names = sorted(k if isinstance(k, str) else k.__name__ for k in self.kinds)
+        return " here and ".join(f"{'an' if n[0] in 'aeiou' else 'a'} {n}" for n in names) + " there"
 
 
 class Unknown(Either):

@@ -590,7 +590,7 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
             return self.return_given(node, indent)
         text = f"{indent}{self.mark(node)}return{' ' + self.expr(node.value) if node.value else ''}\n"
         if node.value:
-            self.returning.append(placed(self.structure(node.value), self.place(node)))
+            self.returning.append(placed(self.structure_returned(node.value), self.place(node)))
         self.returning_like.append(self.known_tree(node.value) if node.value else Shape("none"))
         return text
 
