@@ -599,7 +599,7 @@ class Rows:
 
 
 def is_one_sided(hint: Any) -> bool:
-    """Whether a hint says so of a + b or a * b as one of both is a list: if the result is an array, that does not hold."""
+    """Whether a hint is of a + b or a * b one of which is a list, or of what is stacked: if the result is an array, it does not hold."""
     return len(hint) > 2
 
 

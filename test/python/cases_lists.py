@@ -411,7 +411,7 @@ def test_longer_by_values():
             x = x[::2]
             xs.append([x])
         return xs
-    for f, x, words in ((collatz, 6, "make an array of the most rows"), (large, np.arange(3.0), "make an array of the most rows"),
+    for f, x, words in ((collatz, np.array(6), "make an array of the most rows"), (large, np.arange(3.0), "make an array of the most rows"),
                         (shared, np.arange(4.0), "changes in place"), (various, np.arange(4.0), "of several structures")):
         try:
             anfora.jit(f)(x)

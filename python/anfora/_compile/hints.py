@@ -8,6 +8,7 @@ import types
 from typing import Any
 
 from .builtins import class_made
+from .foreign import module_of
 from .kinds import Unknown, filled_hint, joined_hints, mixed_hint, part_hint, repeated_hint, shape_hint, value_hint
 from .bodies import tried_key
 from .containers import METHODS_OF
@@ -28,6 +29,20 @@ def last_before(body: list, node: ast.Name) -> Any:
             break
         if isinstance(s, ast.Assign) and any(isinstance(t, ast.Name) and t.id == node.id for t in s.targets):
             found = s
+    return found
+
+
+def overtaken(function: Any, node: ast.Name) -> set[int]:
+    """The statements that bind a name whose value a later one of the same block replaces before a place reads it."""
+    found: set[int] = set()
+    for n in [function, *nodes_of(function)]:
+        for block in (getattr(n, "body", None), getattr(n, "orelse", None)):
+            of = [s for s in block if isinstance(s, ast.Assign) and any(isinstance(t, ast.Name) and t.id == node.id for t in s.targets)] if isinstance(block, list) else []
+            for one, next_ in zip(of, of[1:]):
+                leaves = any(isinstance(m, (ast.Break, ast.Continue)) for s in block[block.index(one):block.index(next_)] for m in ast.walk(s))  # type: ignore[index]
+                between = position(one) < position(node) and node.lineno <= (next_.end_lineno or 0)
+                if not leaves and not between:
+                    found.add(id(one))
     return found
 
 
@@ -101,7 +116,8 @@ class Hints(Part):
         if isinstance(node, ast.IfExp):
             known, test = self.decided(node.test)
             ways = [node.body if test else node.orelse] if known else [node.body, node.orelse]
-            return joined_hints([self.structure(n) for n in ways])
+            hint = joined_hints([self.structure_returned(n) for n in ways])
+            return None if hint == ARRAY else hint
         if isinstance(node, ast.Call):
             return self.structure_called(node)
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) or isinstance(node, ast.BinOp):
@@ -134,8 +150,16 @@ class Hints(Part):
     def structure_returned(self, node: Any) -> Any:
         """The hint of a statement that returns; an array where another returns a list that is an array is of several kinds."""
         hint = self.structure(node)
-        s = self.like(node) if hint is None else None
-        return ARRAY if s is not None and s.kind == "leaf" and s.of[1] else hint
+        return ARRAY if hint is None and self.gives_array(node) else hint
+
+    def gives_array(self, node: Any) -> bool:
+        s = self.like(node)
+        if s is not None:
+            return s.kind == "leaf" and bool(s.of[1])
+        if isinstance(node, ast.Call):
+            known, f = self.static(node.func)
+            return known and module_of(f) in ("numpy", "anfora.numpy", "jax.numpy", "torch")
+        return isinstance(node, ast.BinOp) and any(map(self.gives_array, (node.left, node.right)))
 
     def structure_of_part(self, node: ast.Subscript) -> Any:
         """Of x[k]: of that part of what x is."""
@@ -164,13 +188,15 @@ class Hints(Part):
             bindings = [n for n in nodes_of(self.scope.node) if isinstance(n, ast.Assign)]
             if last is not None:
                 bindings = [n for n in bindings if position(n) >= position(last)]
-            bound = [n.value for n in bindings if any(isinstance(t, ast.Name) and t.id == name for t in n.targets)]
-            hints = [self.structure(n) for n in bound]
+            over = overtaken(self.scope.node, node)
+            bound = [n.value for n in bindings if id(n) not in over and any(isinstance(t, ast.Name) and t.id == name for t in n.targets)]
+            hints = [self.structure_returned(n) for n in bound]
             for n in bindings:  # a, (b, c) = f(x)
                 for t in n.targets:
                     for path in paths_to(name, t) if not isinstance(t, ast.Name) else ():
                         hints.append(functools.reduce(lambda of, k: of and part_hint(of, k), path, self.structure(n.value)))
-            self.answered[key] = joined_hints(hints)
+            hint = joined_hints(hints)
+            self.answered[key] = None if hint == ARRAY else hint
             return self.answered[key]
         except CompileError:  # of what stands in a branch that is not taken
             return None
