@@ -642,6 +642,12 @@ def subsets(xs):
     return functools.reduce(lambda r, x: r + [s + [x] for s in r], xs, [[]])
 
 
+def reduced_within(xs):
+    def both(a, x):
+        return a[0] + x, a[1] * x
+    return functools.reduce(both, xs, (0, 1))
+
+
 def grown_by(r, x):
     return r + [x]
 
@@ -649,7 +655,7 @@ def grown_by(r, x):
 def test_lists_that_are_arrays_come_back_as_lists():
     for f, x in ((swapped, [3, 1, 2]), (swapped, [3.0, 1.5]), (lambda xs: reversed_in(xs, len(xs)), [1, 2, 3]), (turned, [[1, 2, 3], [4, 5, 6]]),
                  (filled, np.arange(3)), (parted, np.arange(3)), (last_of, np.arange(3)), (subsets, [1, 2, 3]),
-                 (lambda xs: functools.reduce(grown_by, xs, []), [1, 2]), (lambda xs: functools.reduce(lambda a, b: a + b, xs, 0), [1, 2])):
+                 (lambda xs: functools.reduce(grown_by, xs, []), [1, 2]), (reduced_within, [1, 2]), (lambda xs: functools.reduce(lambda a, b: a + b, xs, 0), [1, 2])):
         assert like(f(x), jit(f)(x)), (f.__name__, jit(f)(x))
     rows = np.arange(6.0).reshape(2, 3)
     assert anfora.vmap(filled)(rows).shape == (2, 3) and anfora.scan(lambda c, x: (c, filled(x)), 0.0, rows)[1].shape == (2, 3)

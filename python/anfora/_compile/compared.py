@@ -38,8 +38,7 @@ class Compared(Part):
             text = "true" if _LENGTHS[op](*map(len, items)) else "false"
             for a, b in reversed(pairs):
                 text = f"(if {a} =={mark} {b} {{ {text} }} else {{ {a} {_WORDS[op]}{mark} {b} }})"
-        texts = ["(" + "".join(f"Reshape({self.item_text(node, i)}, ()), " for i in of) + ")" for of in items]
-        return f"(fn ({', '.join(names)}) {{ {text} }})({', '.join(texts)})"
+        return f"(fn ({', '.join(names)}) {{ {text} }})({', '.join(self.together(node, of) for of in items)})"
 
     def list_kind(self, node: Any) -> str | None:
         """Whether something is a list or a tuple; None: another thing."""
@@ -62,8 +61,8 @@ class Compared(Part):
         items = self.numbers_in(f.value)
         if items is None:
             return None
-        mark, x = self.mark(node), self.fresh()
-        same = [f"{x} == Reshape({self.item_text(node, i)}, ())" for i in items]
+        mark, x, xs = self.mark(node), self.fresh(), self.fresh()
+        same = [f"{x} == {xs}[{i}]" for i in range(len(items))]
         if f.attr == "count":
             text = " + ".join(f"(if {s} {{ 1 }} else {{ 0 }})" for s in same) or "0"
         else:
@@ -71,7 +70,11 @@ class Compared(Part):
             for i in reversed(range(len(same) - 1)):
                 found = f"(if {same[i]} {{ {i} }} else {{ {found} }})"
             text = f'{mark}assert({" or ".join(same) or "false"}, "ValueError: the value is not in the list"); {found}'
-        return f"(fn ({x}) {{ {text} }})({self.scalar(node.args[0])})"
+        return f"(fn ({xs}, {x}) {{ {text} }})({self.together(node, items)}, {self.scalar(node.args[0])})"
+
+    def together(self, node: Any, items: list[Item]) -> str:
+        """The items as a tuple of numbers."""
+        return "(" + "".join(f"Reshape({self.item_text(node, i)}, ()), " for i in items) + ")"
 
 
 def _may_be_number(item: Item) -> bool:

@@ -259,7 +259,8 @@ class Hints(Part):
         if known and f in (list, sorted, tuple):
             return shape_hint(self.like(node)) or ("tuple" if f is tuple else "list", None)
         if known and f is functools.reduce:
-            return shape_hint(self.like(node)) or (Unknown({"list", "tuple"}), None)
+            within = self.hints_of_function(node.args[0], []) if node.args and not self.static(node.args[0])[0] and not isinstance(node.args[0], ast.Lambda) else []
+            return shape_hint(self.like(node)) or joined_hints(within) or (Unknown({"list", "tuple"}), None)
         if (fields := self.fields_of_call(node, f if known else None)) is not None:
             hint = shape_hint(self.like(node))
             return hint and (hint[0], [filled_hint(h, self.structure(x)) for h, x in zip(hint[1], fields)] if hint[1] is not None else None)
