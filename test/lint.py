@@ -111,6 +111,14 @@ def check_folders(_build):
                 yield f"{page} does not name {name}"
 
 
+def check_installed(_build):
+    """each source of the Python package is named in its folder's meson.build, which installs it"""
+    for path in files(".py"):
+        folder, name = os.path.split(path)
+        if path.startswith("python/anfora/") and f"'{name}'" not in text(os.path.join(folder, "meson.build")):
+            yield f"{folder}/meson.build does not name {name}"
+
+
 def check_words(_build):
     """the words that docs/glossary.md replaces are not used"""
     table = text("docs/glossary.md").split("## Words that are not used")[1]
@@ -272,7 +280,7 @@ def check_format(_build):
         yield run.stderr
 
 
-CHECKS = [check_includes, check_links, check_folders, check_spine, check_words, check_adding, check_exports, check_static_names, check_forbidden_calls, check_leftovers,
+CHECKS = [check_includes, check_links, check_folders, check_installed, check_spine, check_words, check_adding, check_exports, check_static_names, check_forbidden_calls, check_leftovers,
           check_arenas, check_pushes, check_rows, check_c23, check_machine_paths, check_spdx, check_length, check_platform, check_codes, check_doubled, check_passes,
           check_format]
 

@@ -117,6 +117,7 @@ class Program:
 class Exec:
     result: Any
     compile_ms: float
+    said: list[tuple[str, str]]  # warnings
     def explain(self) -> tuple[int, str]: ...
     def run(self, *args: Any) -> tuple[Any, Any]: ...  # the result and its type
     def interpret(self, *args: Any) -> Any: ...

@@ -7,7 +7,7 @@ import re
 import sys
 import types
 import warnings
-from typing import Any, Callable
+from typing import Any, Callable, Collection
 
 from . import _core, _nans
 from ._compile.effects import forget_effects
@@ -230,17 +230,24 @@ class Function(_core.Callable):
         try:
             return self._plan(args)
         except AnforaError as e:
-            if isinstance(e, CompileError) and (plan := self._plan_by_value(e, args)) is not None:
+            if isinstance(e, CompileError) and (plan := self._plan_by_value({f.code for f in e.findings}, args)) is not None:
                 return plan
             if any(f.code == "E0442" for f in e.findings):  # a check of shapes, which are known
                 e = with_values(self, e, args)
             raise e.with_traceback(None) from None  # what it says is about the user's lines, not about ours
 
-    def _plan_by_value(self, error: CompileError, args: tuple) -> Any:
-        """The plan of calls whose integers are constants of the code; None: that would not mend the error."""
+    def _plan_by_value(self, codes: Collection[str], args: tuple) -> Any:
+        """The plan of calls whose integers are constants of the code; None: that would not mend what these codes say."""
         return None
 
-    def _plan(self, args: tuple) -> Any:
+    @staticmethod
+    def _say(program: Program, e: Any) -> None:
+        """What compiling warned of, as Python's warnings."""
+        for code, message in e.said:
+            warnings.warn(f"{program.start}: {code}: {message}", stacklevel=4)
+
+    def _plan(self, args: tuple, whole: bool = False) -> Any:
+        """`whole`: None if a part of it would be interpreted."""
         shapes, statics = self._shapes(args)
         program = self._program(statics, shapes)
         casts = self._fit(shapes, statics)
@@ -254,6 +261,11 @@ class Function(_core.Callable):
         if self._is_seldom(program, types_):
             return self._seldom_plan(program, shapes, statics, casts, extra, refs, types_)
         program, e = self._compiled(program, [s.text() for s in shapes], statics, all_shapes)
+        if e.said and whole:
+            return None
+        if e.said and (plan := self._plan_by_value([code for code, _ in e.said], args)) is not None:
+            return plan
+        self._say(program, e)
         extra, refs = tuple(_core.asarray(a) for a in program.arrays), (*refs, program)  # another program has other arrays
         if e.result is None or program.prints:
             return self._slow_plan(program, shapes, statics, casts, extra, refs, e)
@@ -371,6 +383,7 @@ class Function(_core.Callable):
         self._fit(shapes, statics)
         all_shapes, shapes = shapes, [s for i, s in enumerate(shapes) if i not in statics]
         program, e = self._compiled(program, [s.text() for s in shapes], statics, all_shapes)
+        self._say(program, e)
         if e.result is None:
             raise TypeError(f"{self.__name__}() gives a function, or an array whose size depends on data: that has no shape")
         maker = self._maker(e.result, shapes, program)
@@ -413,7 +426,9 @@ class Function(_core.Callable):
                 return program.core.compile(program.start, None, *self._options, fixed)
             except _core.Failure as failure:
                 raise program.error(failure) from None
-        return self._exec(program, [s.text() for s in shapes] + [type_text((str(a.dtype), a.shape)) for a in extra])
+        e = self._exec(program, [s.text() for s in shapes] + [type_text((str(a.dtype), a.shape)) for a in extra])
+        self._say(program, e)
+        return e
 
     @staticmethod
     def _values(args: tuple, statics: dict, casts: list, shapes: list) -> list:

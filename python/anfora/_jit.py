@@ -7,7 +7,7 @@ import inspect
 import sys
 import types
 import warnings
-from typing import Any, Callable, overload
+from typing import Any, Callable, Collection, overload
 
 from . import _core
 from ._compile.emit import Builder
@@ -20,7 +20,7 @@ from ._function import Closure, Function
 from ._tree import Fixed, Shape, shape_of, structured
 from ._types import TensorType
 
-SIZED = ("E0520", "E0953")  # errors of sizes that values tell
+SIZED = ("E0520", "E0953", "W0908")  # what is said of sizes that values tell
 
 
 class Jit(Function):
@@ -52,8 +52,8 @@ class Jit(Function):
         statics = {} if options.keys() & {"static_argnums", "static_argnames"} else {"static_argnums": tuple(self._static)}
         return Jit(self.__wrapped__, **(self._inherited() | {"dynamic": self._dynamic} | statics | options))
 
-    def _plan(self, args: tuple) -> Any:
-        return self._plan_of_changing(args) or super()._plan(args)
+    def _plan(self, args: tuple, whole: bool = False) -> Any:
+        return self._plan_of_changing(args) or super()._plan(args, whole)
 
     def _plan_of_changing(self, args: tuple) -> Any:
         from ._changing import plan_of_changing
@@ -63,23 +63,25 @@ class Jit(Function):
         """The same, of which code is made for each value of these arguments; None: there is none."""
         return self._optioned({"static_argnums": at}) if type(self) is Jit else None  # type: ignore[return-value]
 
-    def _plan_by_value(self, error: CompileError, args: tuple) -> Any:
+    def _plan_by_value(self, codes: Collection[str], args: tuple) -> Any:
         declared = self._declared()
         numbers = [i for i, x in enumerate(args) if type(x) is int and i not in self._static and i not in declared]
-        if self._nparam < 0 or not numbers or not any(f.code in SIZED for f in error.findings):
+        if self._nparam < 0 or not numbers:
             return None
         known = self._variants.get(("value", *numbers))
         other = known or self._with_static(sorted({*self._static, *numbers}))
         if other is None:
             return None
         try:
-            other._plan(args)
+            if other._plan(args, whole=True) is None:
+                return None
         except CompileError:
             return None
         if known is None:
             self._variants["value", *numbers] = other
             names = [n for i, n in enumerate(self._signature.parameters) if i in numbers]
-            warnings.warn(f"{self.__name__}: sizes follow from {' or '.join(names)}, so code is made for each value of {'them' if len(names) > 1 else 'it'}; "
+            why = "sizes follow" if any(c in SIZED for c in codes) else "what can be compiled follows"
+            warnings.warn(f"{self.__name__}: {why} from {' or '.join(names)}, so code is made for each value of {'them' if len(names) > 1 else 'it'}; "
                           f"jit(static_argnames={names}) says that this is meant", stacklevel=3)
         return _core.Plan(None, [], [], [], [], (), (other,), lambda args: other(*args))
 

@@ -15,7 +15,7 @@ from typing import Any, Callable
 from ._compile.emit import END, NAME, Builder
 from ._function import Function
 from ._jit import Jit, Kept, as_function
-from ._compile.kinds import joined_hints, shape_hint
+from ._compile.kinds import batched_hint, joined_hints, shape_hint
 from ._ops import literal
 from ._compile.known import ANY, skeleton
 from ._compile.static import Call, _like_constant, argument_nodes, attribute, operation, outside, positional
@@ -170,7 +170,7 @@ class Transformed(Function):
             unit = re.search(f"{NAME}(\\d+){END}", text)
             inner = joined_hints(b.units[int(unit[1])].hints) if unit else None
         if self._word in ("vmap", "checkpoint", "jacrev", "jacfwd"):
-            return inner
+            return batched_hint(inner) if self._word == "vmap" else inner
         if self._word not in ("grad", "value_and_grad"):
             return None
         like = self._like_arguments(shapes)

@@ -508,10 +508,25 @@ class Maker:
         if t[0] == "none":
             self.code.append(NONE)
         elif t[0] not in ("tuple", "record"):
+            if hint is not None and len(t) > 1 and t[1]:
+                self._rows(len(t[1]), hint)
             self.code.append(LEAF)
             self.leaves.append(t)
         else:
             self._node(t, hint, like)
+
+    def _rows(self, rank: int, hint: Any) -> None:
+        """Of an array that is a list in Python, or a list of lists: it is made of the array's rows."""
+        kinds: list = []
+        while hint is not None and len(kinds) < rank and not is_one_sided(hint):
+            if hasattr(hint[0], "kinds") and hint[0].known:
+                raise ManyKinds(hint[0])
+            if hint[0] not in ("list", "tuple"):
+                break
+            kinds.append(list if hint[0] == "list" else tuple)
+            hint = hint[1][0] if hint[1] else None
+        if kinds:
+            self.code += [CALL, 1, self._object(Rows(kinds))]
 
     def _node(self, t: Any, hint: Any, like: Shape | None) -> None:
         like = (like or self.by_type.get(t)) if hint is None else None
@@ -568,10 +583,25 @@ class Maker:
             n = self.code[at + 1]
             obj: Any = self.objects[self.code[at + 2]] if op in (DICT, CALL) else None
             at += 3 if op in (DICT, CALL) else 2
-            items = [build(x[i]) for i in range(n)]
+            items = [build(x)] if isinstance(obj, Rows) else [build(x[i]) for i in range(n)]
             return items if op == LIST else tuple(items) if op == TUPLE else \
                 dict(zip(obj, items)) if op == DICT else obj(*items)
         return build(leaf)
+
+
+class Rows:
+    """Makes a list or tuple of the rows of an array, or lists of lists, by the kinds of all levels."""
+
+    def __init__(self, kinds: list) -> None:
+        self.kinds = kinds
+
+    def __call__(self, x: Any, level: int = 0) -> Any:
+        return self.kinds[level](x if level + 1 == len(self.kinds) else [self(row, level + 1) for row in x])
+
+
+def is_one_sided(hint: Any) -> bool:
+    """Whether a hint is of a + b or a * b one of which is a list, or of what is stacked: if the result is an array, it does not hold."""
+    return len(hint) > 2
 
 
 def _lengthened(hint: Any, parts: tuple) -> Any:

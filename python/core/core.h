@@ -146,6 +146,7 @@ typedef struct exec {
   anf_jit_function
       *f; // for the types that it was compiled for; NULL: none, or it is made when it runs
   PyObject *result; // the type of its result; NULL: that of the last run
+  PyObject *said;   // of each warning of compiling it (code, message)
 } exec;
 /* A function that a program returned. */
 typedef struct fn {

@@ -124,7 +124,7 @@ static anf_status load(core *c, const char *path, const char *imports, anf_diag 
   return st;
 }
 
-/* Findings about a file that was read, or a function that was compiled, as Python's warnings. False: one is an error for this program. */
+/* Findings about a file that was read, as Python's warnings. False: one is an error for this program. */
 static bool warned(const anf_diag *d, const char *of) {
   bool good = true;
   for (size_t i = 0; good && i < anf_diag_count(d); i++) {
@@ -133,6 +133,18 @@ static bool warned(const anf_diag *d, const char *of) {
       good = PyErr_WarnFormat(PyExc_UserWarning, 1, "%s: %s: %s", of, w->code, w->message) == 0;
   }
   return good;
+}
+
+/* Findings about a function that was compiled: [(code, message)]. */
+static PyObject *said(const anf_diag *d) {
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list && i < anf_diag_count(d); i++) {
+    const anf_diag_item *w = anf_diag_at(d, i);
+    PyObject *x = w->severity == ANF_WARNING ? Py_BuildValue("(ss)", w->code, w->message) : NULL;
+    if (w->severity == ANF_WARNING && (!x || PyList_Append(list, x) < 0)) Py_CLEAR(list);
+    Py_XDECREF(x);
+  }
+  return list;
 }
 
 /* Program.read(path, imports=None): of any format that anf_load knows */
@@ -450,9 +462,9 @@ static bool compile_now(program *p, making *k, PyObject *fixed) {
   if (!good && st == ANF_OK) core_free_later(p->c, (void (*)(void *))anf_diag_free, d);
   if (!good) return false;
   if (st != ANF_OK) return core_raise(p->c, st, d), false;
-  good = warned(d, anf_graph_name(k->g));
+  k->r->said = said(d);
   core_free_later(p->c, (void (*)(void *))anf_diag_free, d);
-  return good;
+  return k->r->said != NULL;
 }
 
 /* The options that not all calls have: [(position, value)], after how many sizes of a batch any size is run, whether
@@ -519,6 +531,7 @@ static void exec_dealloc(PyObject *self) {
   anf_jit_function_free(e->f);
   if (e->e && !e->root) core_free_later(e->c, (void (*)(void *))anf_exec_free, e->e);
   Py_XDECREF(e->result);
+  Py_XDECREF(e->said);
   Py_XDECREF(e->root);
   Py_XDECREF(e->program); // freed after, in order
   freed(self);
@@ -531,6 +544,11 @@ static PyObject *exec_result(PyObject *self, void *none) {
   PyObject *r = result_type(e);
   core_leave(e->c, PyEval_SaveThread());
   return r;
+}
+
+static PyObject *exec_said(PyObject *self, void *none) {
+  (void)none;
+  return Py_NewRef(((exec *)self)->said);
 }
 
 static PyObject *exec_ms(PyObject *self, void *none) {
@@ -688,6 +706,7 @@ static PyMethodDef exec_methods[] = {
     {0}};
 static PyGetSetDef exec_attributes[] = {
     {"result", exec_result, NULL, "The type of the result, None if it holds functions.", NULL},
+    {"said", exec_said, NULL, "The warnings of compiling it: [(code, message)].", NULL},
     {"compile_ms", exec_ms, NULL, "How long compiling took.", NULL},
     {"interpreted", exec_interpreted, NULL, "How many calls were interpreted.", NULL},
     {0}};

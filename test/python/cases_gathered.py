@@ -194,7 +194,7 @@ def test_kinds_of_two_ways():
             return [x, x]
         return (x, x)
     for f in (chosen, branch, loop, part, functions, returned):
-        refused(jit(f), 1, 2.0, words="a list here and a tuple there")
+        refused(jit(f), np.array(1), 2.0, words="a list here and a tuple there")
 
     def parts(c, x):  # which of both it is does not matter
         a, b = [x, 2 * x] if c > 0 else (x, 3 * x)

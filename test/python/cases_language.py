@@ -282,7 +282,7 @@ def test_lists_of_functions():
             fs.append(lambda y, k=k: y * x + k)
         return x
     try:
-        unknown(1.0, 3)
+        unknown(1.0, np.array(3))
         assert False, "it compiled"
     except anfora.CompileError as e:
         assert "known how many" in str(e)
@@ -461,7 +461,7 @@ def test_items_by_index_refused():
     for f, word in ((alias, "changes in place"), (alias_in_the_loop, "changes in place"), (alias_before_another, "in place"), (shapes, "do not fit"),
                     (slices, "one item"), (outside, "outside a dim of size 2")):
         try:
-            jit(f)(np.arange(1.0, 6.0), 2)
+            jit(f)(np.arange(1.0, 6.0), np.array(2))
         except anfora.AnforaError as e:
             assert word in str(e), (f.__name__, e)
         else:

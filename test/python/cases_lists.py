@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lists of tuples, lists and dictionaries: what loops fill, comprehensions make and functions return is what Python gives."""
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -108,6 +109,8 @@ def like(want, got):
         return isinstance(got, dict) and want.keys() == got.keys() and all(like(want[k], got[k]) for k in want)
     if isinstance(want, (tuple, list)):
         return type(got) is type(want) and len(got) == len(want) and all(map(like, want, got))
+    if isinstance(want, np.ndarray) and want.ndim and isinstance(got, list):
+        return False
     return got is None if want is None else differs(want, got) is None
 
 
@@ -411,7 +414,7 @@ def test_longer_by_values():
             x = x[::2]
             xs.append([x])
         return xs
-    for f, x, words in ((collatz, 6, "make an array of the most rows"), (large, np.arange(3.0), "make an array of the most rows"),
+    for f, x, words in ((collatz, np.array(6), "make an array of the most rows"), (large, np.arange(3.0), "make an array of the most rows"),
                         (shared, np.arange(4.0), "changes in place"), (various, np.arange(4.0), "of several structures")):
         try:
             anfora.jit(f)(x)
@@ -589,3 +592,97 @@ def test_items_that_data_choose():
             assert why in str(e) and "cases_lists.py" in str(e)
         else:
             raise AssertionError(why)
+
+
+def swapped(xs):
+    ys = [x for x in xs]
+    for i in range(len(ys) - 1):
+        if ys[i] > ys[i + 1]:
+            ys[i], ys[i + 1] = ys[i + 1], ys[i]
+    return ys
+
+
+def reversed_in(xs, n):
+    ys = [0] * n
+    for i in range(n):
+        ys[n - 1 - i] = xs[i]
+    return ys
+
+
+def turned(m):
+    out = [[0] * 2 for _ in range(3)]
+    for i in range(2):
+        for j in range(3):
+            out[j][i] = m[i][j]
+    return out
+
+
+def filled(x):
+    out = []
+    for a in x:
+        out.append(a * 2)
+    return out
+
+
+def parted(x):
+    return {"a": filled(x), "b": (filled(x), 1)}
+
+
+def last_of(x):
+    for _ in range(2):
+        q = []
+        for a in x:
+            q.append(a)
+        q = np.array(q)
+        x = x + q
+    return q
+
+
+def subsets(xs):
+    return functools.reduce(lambda r, x: r + [s + [x] for s in r], xs, [[]])
+
+
+def reduced_within(xs):
+    def both(a, x):
+        return a[0] + x, a[1] * x
+    return functools.reduce(both, xs, (0, 1))
+
+
+def grown_by(r, x):
+    return r + [x]
+
+
+def test_lists_that_are_arrays_come_back_as_lists():
+    for f, x in ((swapped, [3, 1, 2]), (swapped, [3.0, 1.5]), (lambda xs: reversed_in(xs, len(xs)), [1, 2, 3]), (turned, [[1, 2, 3], [4, 5, 6]]),
+                 (filled, np.arange(3)), (parted, np.arange(3)), (last_of, np.arange(3)), (subsets, [1, 2, 3]),
+                 (lambda xs: functools.reduce(grown_by, xs, []), [1, 2]), (reduced_within, [1, 2]), (lambda xs: functools.reduce(lambda a, b: a + b, xs, 0), [1, 2])):
+        assert like(f(x), jit(f)(x)), (f.__name__, jit(f)(x))
+    rows = np.arange(6.0).reshape(2, 3)
+    assert anfora.vmap(filled)(rows).shape == (2, 3) and anfora.scan(lambda c, x: (c, filled(x)), 0.0, rows)[1].shape == (2, 3)
+
+    def either(c, x):
+        return filled(x) if c[0] > 0 else x
+    try:
+        jit(either)(np.array([1]), np.arange(3))
+    except anfora.CompileError as e:
+        assert "an array here and a list there" in str(e), e
+    else:
+        raise AssertionError("a list or an array")
+
+
+def test_lists_are_compared():
+    def compared(a, b):
+        return a == b, a != b, a < b, a <= b, a > b, a >= b
+    for a, b in (([1, 2], [1, 3]), ([1, 2], [1, 2]), ([1], [1, 2]), ([1, 2], [1]), ([], [1]), ([2, 0], [1, 5]), ((1, 2), (1, 2.5))):
+        assert jit(compared)(a, b) == compared(a, b), (a, b)
+    assert not jit(lambda a, b: a == [1, b])([1, 2], np.int64(3))
+
+    def found(xs, x):
+        return xs.index(x), xs.count(x)
+    assert jit(found)([1, 2, 2], np.int64(2)) == (1, 2)
+    try:
+        jit(found)([1, 2], np.int64(3))
+    except anfora.AnforaError as e:
+        assert "ValueError" in str(e)
+    else:
+        raise AssertionError("what is not in the list")

@@ -380,7 +380,7 @@ def test_kinds_after_loops_and_in_functions_within():
         return g(n, [x, x])
     for f in (within, by_function, by_lambda, again):
         for n in (0, 3):
-            refused_anywhere(f, 2.0, n, say="returns a list here and a tuple there")
+            refused_anywhere(f, 2.0, np.array(n), say="returns a list here and a tuple there")
 
     def unknown(x):
         def g(f):

@@ -163,7 +163,7 @@ def test_what_must_be_known():
     def f(x, axis):
         return onp.moveaxis(x, 0, axis)
     try:
-        f(x, 1)
+        f(x, onp.array(1))
     except anfora.CompileError as e:
         assert "destination of moveaxis() must be known" in str(e) and "onp.moveaxis(x, 0, axis)" in str(e)
     else:

@@ -250,3 +250,37 @@ def test_sizes_of_integers():
     assert [str(w.message) for w in said if w.category is UserWarning] == [
         "f: sizes follow from n or m, so code is made for each value of them; jit(static_argnames=['n', 'm']) says that this is meant"], [str(w.message) for w in said]
     assert f.explain().startswith("2 compilations"), f.explain()
+
+
+def test_parts_by_integers():
+    """What would be interpreted where sizes depend on an integer is compiled whole, for each value of it."""
+    def f(d):
+        x = onp.arange(6 * d).reshape((6, d))
+        s = 0
+        for i in range(6):
+            s += onp.sum(x[i] * x[5 - i])
+        return s
+    for values, words in (((2, 3, 2), "f: sizes follow from d, so"), ((onp.array(2),), "f: W0908: sizes depend")):
+        g = anfora.jit(f)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            for d in values:
+                assert g(d) == f(int(d))
+        assert [str(w.message).startswith(words) for w in said] == [True], [str(w.message) for w in said]
+    with warnings.catch_warnings(record=True) as said:  # no integer decides it
+        warnings.simplefilter("always")
+        assert list(anfora.jit(lambda d, x: x[x > d])(1, onp.arange(4))) == [2, 3]
+    assert len(said) == 1 and "W0908" in str(said[0].message), said
+
+
+def test_items_by_integers():
+    def f(n):
+        xs = [1, 3, 4, 5]
+        xs.insert(n, 2)
+        x = xs.pop(n + 1)
+        return x, xs * n, n + 1 in xs[n:]
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for n in (1, 2):
+            assert anfora.jit(f)(n) == f(n)
+    assert all("what can be compiled follows from n" in str(w.message) for w in said) and len(said) == 2

@@ -105,7 +105,7 @@ def test_order():
 
 
 def test_prints_are_no_values():
-    refused(lambda n: f"n is {n}", 1, say="formatted text")
+    refused(lambda n: f"n is {n}", 1.0, say="formatted text")
     refused(lambda n: print(map(abs, [n])), 1, say="map")
     refused(lambda n: print(n, file=3, colour=1), 1, say="colour")
 

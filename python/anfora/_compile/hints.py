@@ -8,6 +8,7 @@ import types
 from typing import Any
 
 from .builtins import class_made
+from .foreign import module_of
 from .kinds import Unknown, filled_hint, joined_hints, mixed_hint, part_hint, repeated_hint, shape_hint, value_hint
 from .bodies import tried_key
 from .containers import METHODS_OF
@@ -28,6 +29,20 @@ def last_before(body: list, node: ast.Name) -> Any:
             break
         if isinstance(s, ast.Assign) and any(isinstance(t, ast.Name) and t.id == node.id for t in s.targets):
             found = s
+    return found
+
+
+def overtaken(function: Any, node: ast.Name) -> set[int]:
+    """The statements that bind a name whose value a later one of the same block replaces before a place reads it."""
+    found: set[int] = set()
+    for n in [function, *nodes_of(function)]:
+        for block in (getattr(n, "body", None), getattr(n, "orelse", None)):
+            of = [s for s in block if isinstance(s, ast.Assign) and any(isinstance(t, ast.Name) and t.id == node.id for t in s.targets)] if isinstance(block, list) else []
+            for one, next_ in zip(of, of[1:]):
+                leaves = any(isinstance(m, (ast.Break, ast.Continue)) for s in block[block.index(one):block.index(next_)] for m in ast.walk(s))  # type: ignore[index]
+                between = position(one) < position(node) and node.lineno <= (next_.end_lineno or 0)
+                if not leaves and not between:
+                    found.add(id(one))
     return found
 
 
@@ -53,6 +68,7 @@ def paths_to(name: str, target: Any, path: tuple = ()) -> Any:
             yield from paths_to(name, e, (*path, i - len(target.elts) if stars and i > stars[0] else i))
 
 
+ARRAY = ("array", None)
 MOST_NAMES = 80  # names that lead from one to the other
 
 
@@ -100,7 +116,8 @@ class Hints(Part):
         if isinstance(node, ast.IfExp):
             known, test = self.decided(node.test)
             ways = [node.body if test else node.orelse] if known else [node.body, node.orelse]
-            return joined_hints([self.structure(n) for n in ways])
+            hint = joined_hints([self.structure_returned(n) for n in ways])
+            return None if hint == ARRAY else hint
         if isinstance(node, ast.Call):
             return self.structure_called(node)
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) or isinstance(node, ast.BinOp):
@@ -109,19 +126,40 @@ class Hints(Part):
             if is_numeric(node):
                 return shape_hint(self.like(node))
             sides = [node.value] if isinstance(node, ast.Subscript) else [node.left, node.right]
-            return shape_hint(self.like(node)) or mixed_hint([self.structure(n) for n in sides])
+            hints = [self.structure(n) for n in sides]
+            mixed = shape_hint(self.like(node)) or mixed_hint(hints)
+            return (*mixed[:2], True) if mixed is not None and None in hints and len(hints) > 1 else mixed
         known, x = self.static(node)
         if known and type(x) in (list, tuple, dict):
             return value_hint(x)
         s = self.like(node)
         if s is not None and s.kind == "stacked":  # an array, or what the function of a loop of the library gives
-            return (Unknown({"list", "tuple"}), None) if (self.fn.__module__ or "").startswith("anfora.") else None
+            return (Unknown({"list", "tuple"}), None) if (self.fn.__module__ or "").startswith("anfora.") else self.rows_hint(node)
         hint = shape_hint(s)
         if is_whole(hint, s):
             return hint
         if isinstance(node, ast.Name):
             return filled_hint(hint, self.structure_of_name(node))
         return filled_hint(hint, self.structure_of_part(node)) if isinstance(node, ast.Subscript) else hint
+
+    def rows_hint(self, node: Any) -> Any:
+        """Of a list that is an array, or a list of lists."""
+        depth = max(1, self.is_grid(node.id)) if isinstance(node, ast.Name) else 1
+        return functools.reduce(lambda of, _: ("list", [of] if of else None), range(depth), None)
+
+    def structure_returned(self, node: Any) -> Any:
+        """The hint of a statement that returns; an array where another returns a list that is an array is of several kinds."""
+        hint = self.structure(node)
+        return ARRAY if hint is None and self.gives_array(node) else hint
+
+    def gives_array(self, node: Any) -> bool:
+        s = self.like(node)
+        if s is not None:
+            return s.kind == "leaf" and bool(s.of[1])
+        if isinstance(node, ast.Call):
+            known, f = self.static(node.func)
+            return known and module_of(f) in ("numpy", "anfora.numpy", "jax.numpy", "torch")
+        return isinstance(node, ast.BinOp) and any(map(self.gives_array, (node.left, node.right)))
 
     def structure_of_part(self, node: ast.Subscript) -> Any:
         """Of x[k]: of that part of what x is."""
@@ -150,13 +188,15 @@ class Hints(Part):
             bindings = [n for n in nodes_of(self.scope.node) if isinstance(n, ast.Assign)]
             if last is not None:
                 bindings = [n for n in bindings if position(n) >= position(last)]
-            bound = [n.value for n in bindings if any(isinstance(t, ast.Name) and t.id == name for t in n.targets)]
-            hints = [self.structure(n) for n in bound]
+            over = overtaken(self.scope.node, node)
+            bound = [n.value for n in bindings if id(n) not in over and any(isinstance(t, ast.Name) and t.id == name for t in n.targets)]
+            hints = [self.structure_returned(n) for n in bound]
             for n in bindings:  # a, (b, c) = f(x)
                 for t in n.targets:
                     for path in paths_to(name, t) if not isinstance(t, ast.Name) else ():
                         hints.append(functools.reduce(lambda of, k: of and part_hint(of, k), path, self.structure(n.value)))
-            self.answered[key] = joined_hints(hints)
+            hint = joined_hints(hints)
+            self.answered[key] = None if hint == ARRAY else hint
             return self.answered[key]
         except CompileError:  # of what stands in a branch that is not taken
             return None
@@ -218,6 +258,9 @@ class Hints(Part):
         known, f = self.static(node.func)
         if known and f in (list, sorted, tuple):
             return shape_hint(self.like(node)) or ("tuple" if f is tuple else "list", None)
+        if known and f is functools.reduce:
+            within = self.hints_of_function(node.args[0], []) if node.args and not self.static(node.args[0])[0] and not isinstance(node.args[0], ast.Lambda) else []
+            return shape_hint(self.like(node)) or joined_hints(within) or (Unknown({"list", "tuple"}), None)
         if (fields := self.fields_of_call(node, f if known else None)) is not None:
             hint = shape_hint(self.like(node))
             return hint and (hint[0], [filled_hint(h, self.structure(x)) for h, x in zip(hint[1], fields)] if hint[1] is not None else None)
@@ -241,6 +284,7 @@ class Hints(Part):
         if isinstance(node.func, ast.Name) and not known or isinstance(node.func, ast.Lambda):
             of = [self.hints_of_function(node.func, self.known_trees(node))]
         returned = joined_hints([h for hints in of for h in hints])
+        returned = None if returned == ARRAY else returned
         hint = filled_hint(body, returned) or shape_hint(self.like(node))
         if hint is None and not known and self.is_any_function(node.func):
             return Unknown({"list", "tuple"}), None

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hints: which tuples of a program are lists, which records dictionaries or objects of Python. A hint is (kind, hints of
-the parts), the parts None if nothing is known of them; None: nothing is known."""
+the parts), the parts None if nothing is known of them; None: nothing is known. A third part says that an array stays one: it is of a list
+that is an array no longer, as batches are."""
 from __future__ import annotations
 
 from typing import Any
@@ -18,7 +19,8 @@ class Either:
         self.kinds, self.place = kinds, None
 
     def __str__(self) -> str:
-        return "a " + " here and a ".join(sorted(k if isinstance(k, str) else k.__name__ for k in self.kinds)) + " there"
+        names = sorted(k if isinstance(k, str) else k.__name__ for k in self.kinds)
+        return " here and ".join(f"{'an' if n[0] in 'aeiou' else 'a'} {n}" for n in names) + " there"
 
 
 class Unknown(Either):
@@ -58,11 +60,12 @@ def joined_hints(hints: list) -> Any:
     if len(kinds) > 1:
         return next((h for h in known if kinds_of(h) == kinds), (Either(kinds), None))
     inside = [h[1] for h in known if h[1] is not None]
+    mark = (True,) if all(len(h) > 2 for h in known) else ()
     if not inside:
-        return known[0][0], None
+        return known[0][0], None, *mark
     # ways of other lengths have other types, so the program takes one of them: each part is what the ways that have it say
     return known[0][0], [inside[0][i] if all(len(x) > i and x[i] is inside[0][i] for x in inside) else joined_hints([x[i] for x in inside if len(x) > i])
-                         for i in range(max(map(len, inside)))]
+                         for i in range(max(map(len, inside)))], *mark
 
 
 def filled_hint(one: Any, other: Any) -> Any:
@@ -88,6 +91,11 @@ def mixed_hint(hints: list) -> Any:
         return joined_hints(known)
     parts = [part for h in known for part in (h[1] or [None])]
     return repeated_hint(known[0][0], None if None in parts else joined_hints(parts))
+
+
+def batched_hint(hint: Any) -> Any:
+    """Of what stands for many of those that a hint is of, stacked: what is an array stays one."""
+    return None if hint is None else (hint[0], None if hint[1] is None else list(map(batched_hint, hint[1])), True)
 
 
 def placed(hint: Any, place: Any) -> Any:

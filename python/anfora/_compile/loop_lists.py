@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 from .comprehensions import WIDENED
+from .kinds import batched_hint
 from .known import ANY, Filled, Like, Part, is_none, is_structure, is_tree, skeleton
 from .names import bound_names, chain, grown, items_alone, lengthened, own_jumps, position, read_by_items
 from .static import hyper_mapped, static_text
@@ -266,7 +267,7 @@ class Lists(Part):
         name, part = self.local(x), self.fresh()
         row = f"map(fn ({part}) {{ {hyper_mapped(f'fn (e) {{ e[{part}] }}', [name])} }}, Arange(stop={n}))"
         if (self.fn.__module__ or "").startswith("anfora."):
-            tree = skeleton(item) if is_structure(item) else item if item.kind == "hinted" else None
+            tree = skeleton(item) if is_structure(item) else Shape("hinted", of=batched_hint(item.of)) if item.kind == "hinted" else None
             self.scope.env[x] = Like(tree) if tree is not None else Like(Shape("stacked"), own=items_alone(node, x))
             return ""
         if is_tree(item):

@@ -31,6 +31,7 @@ from .grids import Grids
 from .._errors import CompileError, Place
 from .generators import gathering, with_gathered
 from .hints import Hints
+from .compared import Compared
 from .holders import Unmade
 from .kinds import placed
 from .known import ANY, Is, Knowing, Like, Scope, class_member, is_structure, parameters, part_entry
@@ -105,7 +106,7 @@ def makes_one_of(target: Any, value: Any) -> bool:
         all(isinstance(t, ast.Name) for t in target.elts) and any(makes_apart(v, target) for v in value.elts)
 
 
-class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loops, Lists, Owned, Given, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various, Printed, Iterables, Indexed, Unread):
+class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loops, Lists, Owned, Given, Matching, Sequences, Branches, Raises, Hints, Augmented, Masked, Windowed, Iterators, Containers, Truths, Bodies, Dims, Various, Printed, Iterables, Indexed, Unread, Compared):
     """Writes one outermost function and those within it."""
 
     def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
@@ -338,6 +339,8 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
                         "compare numbers with ==; pass None and other choices as static arguments")
         if isinstance(node.ops[0], (ast.In, ast.NotIn)):
             return self.membership(node)
+        if (text := self.compared_lists(node)) is not None:
+            return text
         sides = [node.left, *node.comparators]
         types = any(isinstance(s, ast.Attribute) and s.attr == "dtype" for s in sides)
         text = self.type_text(node.left, types)
@@ -519,7 +522,7 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
     def expr_Call(self, node: ast.Call) -> str:
         self.no_change_of(node)
         known, f = self.static(node.func)
-        return self.windowed(node) or self.reduced(node) or emit_call(self, Call(node, f if known else None, known))
+        return self.windowed(node) or self.reduced(node) or self.found_in_list(node) or emit_call(self, Call(node, f if known else None, known))
 
     # ---- statements ----
 
@@ -591,7 +594,7 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
             return self.return_given(node, indent)
         text = f"{indent}{self.mark(node)}return{' ' + self.expr(node.value) if node.value else ''}\n"
         if node.value:
-            self.returning.append(placed(self.structure(node.value), self.place(node)))
+            self.returning.append(placed(self.structure_returned(node.value), self.place(node)))
         self.returning_like.append(self.known_tree(node.value) if node.value else Shape("none"))
         return text
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import types
 from typing import Any
 
@@ -219,6 +220,8 @@ class Structures(Part):
             return changed
         if known and f is map and len(node.args) > 1:
             return self.like_map(node)
+        if known and f is functools.reduce:
+            return self.like_reduced(node)
         if not known and isinstance(node.func, ast.Attribute) and not node.keywords:
             method = class_member(of := self.like(node.func.value), node.func.attr)
             if isinstance(method, types.FunctionType):
@@ -288,7 +291,21 @@ class Structures(Part):
             return Shape("mapped")
         return Shape("list", [self.like_applied(node.args[0], list(items)) for items in zip(*all_of)])
 
+    def like_reduced(self, node: ast.Call) -> Shape | None:
+        """Of reduce(f, xs, start): what f gives of what it gave before and each item."""
+        items = self.sequence(node.args[1]) if len(node.args) in (2, 3) else None
+        if items is None:
+            return None
+        parts = [*([Item(entry=Like(self.part_shape(node.args[2])))] if len(node.args) == 3 else []), *items]
+        made: Item | None = parts[0] if parts else None
+        for item in parts[1:]:
+            made = Item(entry=Like(self.like_applied(node.args[0], [made, item])))
+        return self.item_shape(made) if made is not None else None
+
     def like_applied(self, f: Any, items: list[Item]) -> Shape:
+        known, of = self.static(f) if isinstance(f, (ast.Name, ast.Attribute)) else (False, None)
+        if known and isinstance(of, types.FunctionType):
+            return self.like_of_unit(of, list(map(self.item_shape, items))) or ANY
         names = [a.arg for a in f.args.args] if isinstance(f, ast.Lambda) else []
         if len(names) != len(items):
             return ANY
