@@ -482,6 +482,11 @@ class ManyKinds(Exception):
         self.either = either
 
 
+def _objects(s: Shape) -> list:
+    """What is constant of the objects within."""
+    return [x.of for x in s.walk() if x.kind == "object"]
+
+
 class Maker:
     """Says how the result of a type is built, in the code that the extension runs. `known` are the shapes of
     arguments, `classes` the classes that the function makes objects of."""
@@ -491,10 +496,11 @@ class Maker:
         self.objects: list = []
         self.leaves: list = []
         self.by_type: dict = {}
+        self.unsure: set = set()  # types of arguments whose objects differ in class or constants
         for shape in known:
             for s in shape.walk():
-                if s.kind in ("list", "dict", "object", "tuple"):
-                    self.by_type.setdefault(s.type(), s)
+                if s.kind in ("list", "dict", "object", "tuple") and _objects(self.by_type.setdefault(s.type(), s)) != _objects(s):
+                    self.unsure.add(s.type())
         self.classes = classes
         self.by_names = {field_names(c): c for c in reversed(classes)}
 
@@ -529,6 +535,8 @@ class Maker:
             self.code += [CALL, 1, self._object(Rows(kinds))]
 
     def _node(self, t: Any, hint: Any, like: Shape | None) -> None:
+        if hint is None and like is None and t in self.unsure:
+            raise TypeError("it is not known which argument this is like, whose objects differ in what is constant: return what makes it, and write a derivative in one expression, grad(f)(a, b)")
         like = (like or self.by_type.get(t)) if hint is None else None
         parts, likes = t[-1], like.parts if like else [None] * len(t[-1])
         hint = _lengthened(hint, parts)

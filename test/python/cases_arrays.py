@@ -419,8 +419,8 @@ def test_long_rows_that_are_computed_when_read_are_never_whole_in_memory():
         assert np.allclose(np.asarray(g(x, y)), want, rtol=1e-4, atol=1e-3)
         whole = re.findall(rf"^( *)tensor \w+: \[f32 \* {8 * n}\]", g.tir(x, y), re.M)
         assert whole == ([] if f is not place else ["  "]), whole  # of the greatest's place once, before the loop over rows
-    copy = anfora.jit(lambda z: anp.sum(z, axis=1))  # the same order, and bits, as of rows that lie in memory
-    assert (np.asarray(copy(product)) == np.asarray(anfora.jit(total)(x, y))).all()
+    copy = anfora.jit(lambda z: anp.sum(z, axis=1))  # of rows that lie in memory, which add fours before
+    assert np.abs(np.asarray(copy(product)) - np.asarray(anfora.jit(total)(x, y))).max() <= 2.0 ** -22 * np.abs(product).sum(1).max()
     product[3, 20000] = np.nan
     x[3, 20000] = np.nan
     assert np.isnan(np.asarray(anfora.jit(greatest)(x, y))).nonzero()[0].tolist() == [3]

@@ -417,9 +417,24 @@ def test_derivatives_have_the_constants_of_their_arguments():
         return p["k"] * f(p["l"][0], p["l"][1][0])
     p = {"l": [a, (b,)], "k": 2.0, "n": None}
     for got, want in ((grad(f, (0, 1))(a, b), "ab"), (grad(f, (1, 0))(a, b), "ba"), (grad(f, 1)(a, b), "b"), (grad(f, "b")(a, b), "b"),
-                      (value_and_grad(f, 1)(a, b)[1], "b"), (grad(whole)(p), "ab"), (vmap(grad(f, (0, 1)))(a, b), "ab"), (jacrev(f, (0, 1))(a, b)[0], "a"),
+                      (value_and_grad(f, 1)(a, b)[1], "b"), (grad(whole)(p), "ab"), (vmap(grad(f, (0, 1)))(a, b), "ab"),
                       (grad(lambda a, b: (f(a, b), [b, a]), (0, 1), has_aux=True)(a, b), "abba"), (jvp(lambda p: p, (p,), (p,)), "abab")):
         assert names(got) == want, (got, want)
+
+
+    for derivative, want in ((lambda a, b: grad(f, (0, 1))(a, b), "ab"), (lambda a, b: grad(f, 1)(a, b), "b"), (lambda a, b: value_and_grad(f, (1, 0))(a, b)[1], "ba"),
+                             (lambda a, b: [b, grad(lambda p: f(a, p))(b)], "bb")):
+        assert names(jit(derivative)(a, b)) == want, want
+
+    def bound(a, b):
+        g = grad(f, (0, 1))
+        return g(a, b)
+    try:
+        jit(bound)(a, b)
+    except TypeError as e:
+        assert "whose objects differ" in str(e)
+    else:
+        raise AssertionError("it took the constants of one for those of the other")
 
 
 def test_none_has_no_batch():

@@ -271,11 +271,13 @@ class Structures(Part):
         if body is not None:
             return body
         word, wrt = self.derived(node.func, f if known else None)
-        if word is None or not isinstance(wrt, int) or not 0 <= wrt < len(node.args):
+        several = isinstance(wrt, (tuple, list))
+        at = list(wrt) if several else [wrt]
+        if word not in ("grad", "value_and_grad") or not all(type(i) is int and 0 <= i < len(node.args) for i in at):
             return None
-        given = self.like(node.args[wrt])
-        of = ANY if given is None else skeleton(given)
-        return of if word == "grad" and given is not None else Shape("tuple", [ANY, of]) if word == "value_and_grad" else None
+        likes = [ANY if (given := self.like(node.args[i])) is None else skeleton(given) for i in at]
+        of = Shape("tuple", likes) if several else likes[0]
+        return Shape("tuple", [ANY, of]) if word == "value_and_grad" else None if of is ANY else of
 
     @staticmethod
     def like_listed(node: Any) -> Shape:
@@ -336,9 +338,10 @@ class Structures(Part):
             return None, None
         known, f = self.static(func.func)
         options = {"wrt" if k.arg == "argnums" else k.arg: self.static(k.value)[1] for k in func.keywords}
-        if not known or len(func.args) > 1 or options.get("has_aux"):
+        if not known or len(func.args) > 2 or options.get("has_aux"):
             return None, None
-        return getattr(f, "__name__", None) if hasattr(f, "_emit_twice") else None, options.get("wrt", 0)
+        wrt = self.static(func.args[1])[1] if len(func.args) == 2 else options.get("wrt", 0)
+        return getattr(f, "__name__", None) if hasattr(f, "_emit_twice") else None, wrt
 
 
     def like_BoolOp(self, node: ast.BoolOp) -> Shape | None:
