@@ -60,7 +60,7 @@ static bool put_tensor(text *t, anf_ctx *cx, const anf_type *type) {
   anf_dtype d = anf_type_dtype(type);
   size_t rank = anf_type_rank(type);
   if (d == ANF_KEY && !rank) return put(t, "key(0x7)"), true;
-  if (d == ANF_KEY || anfi_dtype_class(d) == ANFI_CLASS_COMPLEX) return false;
+  if (d == ANF_KEY || d == ANF_C64 || d == ANF_C128 || d == ANF_COMPLEX) return false;
   for (size_t i = 0; i < rank; i++) {
     dims[i] = anf_type_dim(type, i) < 0 ? 2 : anf_type_dim(type, i);
     if (!dims[i] || dims[i] > ELEMENTS || (n *= dims[i]) > ELEMENTS) return false;
