@@ -3,7 +3,7 @@
 """peer_npbench.py PACKAGE NPBENCH [KERNEL..] [--size S] [--jax PYTHON] [--numba PYTHON]: the kernels of NPBench under
 anfora.jit and their gradients, with the changes that test/suites/npbench makes, beside NPBench's own programs for JAX and numba:
 processor time in ms, the least of several calls, on one core, each in a process of its own; values and gradients that differ
-from JAX's are told. Gradients are of the sum of the real results by all float arrays. Copies of what numba changes are timed."""
+from JAX's are listed. Gradients are of the sum of the real results by all float arrays. Copies of what numba changes are timed."""
 import argparse
 import ast
 import glob

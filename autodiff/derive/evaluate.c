@@ -10,8 +10,6 @@
 
 #include <math.h>
 
-static anf_dtype real_part(anf_dtype d) { return anfi_dtype_part(d); }
-
 /* ---- names ---- */
 
 static bool internal(const anfi_evaluation *e, const char *why) {
@@ -105,7 +103,7 @@ static anf_dtype number_type(const anfi_evaluation *e, const anfi_term *t) {
     else whole &= o->number == floor(o->number);
   }
   bool takes = d != ANF_BOOL && (whole || anfi_dtype_class(d) >= ANFI_CLASS_FLOAT);
-  return takes ? real_part(d) : e->of_dy;
+  return takes ? anfi_dtype_part(d) : e->of_dy;
 }
 
 /* ---- nodes ---- */
@@ -210,7 +208,7 @@ static anfi_evaluation begin(anfi_derive *q, const anfi_formula *f, anfi_operand
   else memset(few, 0, f->terms.n * sizeof *few);
   size_t k = 0;
   while (k < q->ndy && !q->dy[k]) k++;
-  if (k < q->ndy) e.of_dy = real_part((anf_dtype)anfi_ad_type_of(q->ad, q->dy[k])->dtype);
+  if (k < q->ndy) e.of_dy = anfi_dtype_part((anf_dtype)anfi_ad_type_of(q->ad, q->dy[k])->dtype);
   return e;
 }
 

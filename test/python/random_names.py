@@ -57,14 +57,19 @@ def outcome(anfora, seed, folder, backend):
     return "same" if all(np.allclose(np.asarray(g), w) for g, w in zip(got, want)) else "wrong"
 
 
-def run(anfora, first, count, backend="llvm"):
+def counted(outcome, anfora, first, count, backend="llvm"):
     """Counts of outcomes, and the seeds of wrong ones."""
     with tempfile.TemporaryDirectory() as folder:
         found = {seed: outcome(anfora, seed, folder, backend) for seed in range(first, first + count)}
     return collections.Counter(found.values()), [s for s, what in found.items() if what == "wrong"]
 
 
-def main():
+def run(*given):
+    return counted(outcome, *given)
+
+
+def main(run, program):
+    """The command: PACKAGE SEED COUNT [BACKEND]."""
     sys.path.insert(0, sys.argv[1])
     import anfora
     counts, wrong = run(anfora, int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:])
@@ -75,4 +80,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(run, program))

@@ -4,15 +4,14 @@ with steps and backwards, slices of slices, rows and columns, two arrays that ar
 read after a write or after the loop. Against CPython: what is compiled gives the same, the rest is refused. Of every third program also
 the gradient and what vmap gives, compiled against interpreted.
 random_parts.py FOLDER SEED COUNT [BACKEND] runs programs SEED, SEED + 1, ... and says what differs."""
-import collections
 import importlib.util
 import pathlib
 import random
 import re
 import sys
-import tempfile
 
 import numpy as np
+import random_names
 
 NAMES = ["u", "v", "w"]
 HEAD = "import numpy as np\n\ndef f(a):\n    u = a.copy()\n    v = a * 0.5 + 1\n    w = np.zeros_like(a)\n    t = 0.0\n"
@@ -144,22 +143,9 @@ def outcome(anfora, seed, folder, backend):
     return "same" if same else "wrong"
 
 
-def run(anfora, first, count, backend="llvm"):
-    """Counts of outcomes, and the seeds of wrong ones."""
-    with tempfile.TemporaryDirectory() as folder:
-        found = {seed: outcome(anfora, seed, folder, backend) for seed in range(first, first + count)}
-    return collections.Counter(found.values()), [s for s, what in found.items() if what == "wrong"]
-
-
-def main():
-    sys.path.insert(0, sys.argv[1])
-    import anfora
-    counts, wrong = run(anfora, int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:])
-    for seed in wrong[:6]:
-        print(f"---- program {seed}\n{program(seed)}")
-    print(dict(counts))
-    return bool(wrong)
+def run(*given):
+    return random_names.counted(outcome, *given)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(random_names.main(run, program))
