@@ -68,14 +68,15 @@ static void move_into(inlining *in, anf_graph *g) {
   }
 }
 
-static void copy_in(inlining *in, anf_node *call, anf_graph *callee) {
+void anfi_inline_call(anfi_arena *a, anf_node *call) {
+  anf_graph *callee = anfi_value_graph(call->in[0].def);
   anfi_map copies;
-  anfi_map_init(&copies, in->a);
+  anfi_map_init(&copies, a);
   anfi_node_vec order = {0};
-  anfi_graph_order(callee, in->a, &order);
+  anfi_graph_order(callee, a, &order);
   for (size_t i = 0; i < callee->params.n; i++)
     *anfi_map_at(&copies, callee->params.at[i]->id) = anfi_key(call->in[i + 1].def);
-  for (size_t i = 0; i < order.n; i++) anfi_copy_node(in->a, call->graph, order.at[i], &copies);
+  for (size_t i = 0; i < order.n; i++) anfi_copy_node(a, call->graph, order.at[i], &copies);
   finish(call, anfi_copy_of(&copies, callee->result), callee, &copies);
 }
 
@@ -88,7 +89,7 @@ static void copy_into(inlining *in, anf_graph *g) {
     if (!callee || !wanted(in, callee, now, before)) continue;
     if (!anfi_rewrite(in->pass)) break;
     now += in->size[callee->id];
-    copy_in(in, order.at[i], callee);
+    anfi_inline_call(in->a, order.at[i]);
   }
   in->size[g->id] = (uint32_t)now;
 }

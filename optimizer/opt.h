@@ -73,6 +73,9 @@ void anfi_graph_order(anf_graph *g, anfi_arena *a, anfi_node_vec *out);
 anf_node *anfi_copy_of(const anfi_map *copies, anf_node *old);
 anf_node *anfi_copy_node(anfi_arena *a, anf_graph *to, anf_node *old, anfi_map *copies);
 
+/* inline.c: a copy of the callee's body in place of a call, in a closed module; neither is recursive, or fewer calls become more. */
+void anfi_inline_call(anfi_arena *a, anf_node *call);
+
 /* The passes. False with an error recorded. */
 #define ANF_PASS(name, ...) bool anfi_opt_##name(anfi_pass *p);
 #include "optimizer/pass.def"

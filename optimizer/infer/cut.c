@@ -13,6 +13,8 @@
 #include "anfora/opt.h"
 #include "ir/ops/array/getitem.h"
 
+enum { MOST_COPIED = 4000 }; // nodes of callees that are copied into the function, to be cut
+
 typedef struct cut {
   anf_graph *g;
   const anf_analysis *an;
@@ -137,6 +139,7 @@ static bool is_worth(const cut *c) {
 }
 
 static bool find_cut(cut *c) {
+  c->mid.n = 0;
   const anfi_graph_info *gi = &c->an->graphs[c->g->id];
   c->need = anfi_find_own_needs(anfi_infer_new(c->m));
   c->known = ANFI_NEW_N(c->a, uint8_t, c->m->nodes.n);
@@ -200,12 +203,33 @@ static bool has_other_effects(const anf_module *m) {
   return false;
 }
 
+/* A call whose callee makes a shape of what it computes: a part of the callee may belong to the head. */
+static anf_node *call_to_cut(const cut *c) {
+  const anfi_graph_info *gi = &c->an->graphs[c->g->id];
+  for (size_t k = 0; k < gi->order.n; k++) {
+    anf_node *n = gi->order.at[k];
+    const anf_graph *f = n->kind == ANFI_CALL ? anfi_value_graph(n->in[0].def) : NULL;
+    bool late = f && c->late[n->id];
+    for (size_t i = 0; late && i < n->nin; i++) late = !c->late[n->in[i].def->id];
+    if (late && f->params.n + 1 == n->nin && !c->an->graphs[f->id].recursive) return n;
+  }
+  return NULL;
+}
+
+static bool find_cut_in_calls(cut *c) {
+  size_t most = MOST_COPIED + c->m->nodes.n;
+  for (anf_node *call = NULL;; anfi_inline_call(c->a, call)) {
+    c->an = anfi_analyse(c->m);
+    if (find_cut(c)) return true;
+    call = c->m->nodes.n < most ? call_to_cut(c) : NULL;
+    if (!call) return false;
+  }
+}
+
 bool anfi_cut_at_sizes(anf_graph *g, anfi_cut_at at, anfi_cut *out) {
   *out = (anfi_cut){0};
   cut c = {.g = closed_copy(g), .at = at, .a = anfi_scratch(g->module->cx)};
-  if (!c.g || has_other_effects(c.m = c.g->module)) return false;
-  c.an = anfi_analyse(c.m);
-  if (!find_cut(&c)) return false;
+  if (!c.g || has_other_effects(c.m = c.g->module) || !find_cut_in_calls(&c)) return false;
   out->why = anfi_node_loc(first_late(&c));
   divide(&c, out);
   return true;

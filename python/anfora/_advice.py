@@ -9,6 +9,8 @@ import re
 ADVICE = [
     ("E0401", r"divides an integer", "divide floats, which gives inf or nan, or choose another divisor before: anp.where(b == 0, 1, b)"),
     ("E0404", r"outside a dim of size (\d+)", "the indices of this dim are 0 to its size less one, and -1 is the last; x.at[i].get(mode=\"clip\") takes the nearest"),
+    ("E0506", r"BitOr is not defined for (float|b?f\d+)", "it takes whole numbers: a // b is one, a / b a float"),
+    ("E0501", r"bound of a slice", "a // b is a whole number, a / b a float"),
     ("E0501", r"index must be an integer", "write int(x) for a number, x.astype(int) for an array of indices, and a mask as truth values: x > 0"),
     ("E0501", r"more parts than", "x.ndim says how many indices x takes; x[..., None] adds a dim"),
     ("E0501", r"only one dim may be -1", "give all sizes but one"),
@@ -69,6 +71,8 @@ ADVICE = [
 CALLED = [
     ("scan", r"Len: |names for another number", "the function that scan calls gives two things: return carry, y (y may be None)"),
     ("cond", r"only a function", "write lax.cond(pred, lambda: a, lambda: b); anp.where(pred, a, b) takes values"),
+    *((name, r"must be known|no values of type", "how many elements it gives depends on values: give size=, the most there can be, or call it outside")
+      for name in ("nonzero", "flatnonzero", "argwhere", "unique", "union1d", "compress", "extract")),
 ]
 
 

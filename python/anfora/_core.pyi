@@ -120,7 +120,7 @@ class Exec:
     said: list[tuple[str, str]]  # warnings
     def explain(self) -> tuple[int, str]: ...
     def run(self, *args: Any) -> tuple[Any, Any]: ...  # the result and its type
-    def interpret(self, *args: Any) -> Any: ...
+    def interpret(self, *args: Any) -> tuple[Any, Any]: ...  # the same
     def check_nan(self, *args: Any) -> None: ...  # Failure where the first NaN is made
 
 class Fn:

@@ -104,8 +104,8 @@ def outside_of_library(findings: list[Finding], places: SourceMap | None) -> lis
         place = called_at[0]
         error = Finding(first.code, f"{name}: {first.message}", place.file, place.line, place.col, place.end, hint=advice_for_call(name, first.message) or first.hint)
         return [error, inner, *rest]
-    at = rest[n]
-    error = Finding(first.code, f"{called['call']}: {first.message}", at.file, at.line, at.col, at.end, hint=advice_for_call(called["call"], first.message) or first.hint)
+    at, call = rest[n], called["call"].replace("_(", "(", 1)  # nonzero_ is what nonzero is in compiled functions
+    error = Finding(first.code, f"{call}: {first.message}", at.file, at.line, at.col, at.end, hint=advice_for_call(call, first.message) or first.hint)
     return [error, inner, *rest[n + 1:]]
 
 

@@ -16,6 +16,7 @@ from ._errors import AnforaError, CompileError, Finding, Place, RunError
 from ._compile.explain import with_values
 from ._ops import operate
 from ._compile.kinds import joined_hints
+from ._interpreted import masks_of, plan_of_interpreted, sized_by_mask
 from ._compile.owned import WHICH_PART
 from ._tree import Fixed, Maker, ManyKinds, Shape, children, field_names, plain_value, shape_of, type_text
 from ._types import AFFECTED, TensorType, number_types
@@ -37,11 +38,6 @@ AS_TUPLE = ("E0505", "E0512", "E0520")  # a tuple grows more often than there ma
 def with_arrays(program: Program, types_: list[str]) -> list[str]:
     """The types of arguments, and those of the arrays that the program refers to."""
     return types_ + [type_text((str(a.dtype), a.shape)) for a in map(_core.asarray, program.arrays)]
-
-
-def sized_by_mask(f: Finding) -> bool:
-    """Whether a finding says that the size of x[mask] is needed."""
-    return f.code == "E0501" and "the shape of x[mask]" in f.message and f.line > 0
 
 
 class Function(_core.Callable):
@@ -232,6 +228,8 @@ class Function(_core.Callable):
         except AnforaError as e:
             if isinstance(e, CompileError) and (plan := self._plan_by_value({f.code for f in e.findings}, args)) is not None:
                 return plan
+            if isinstance(e, CompileError) and (plan := plan_of_interpreted(self, e)) is not None:
+                return plan
             if any(f.code == "E0442" for f in e.findings):  # a check of shapes, which are known
                 e = with_values(self, e, args)
             raise e.with_traceback(None) from None  # what it says is about the user's lines, not about ours
@@ -308,7 +306,7 @@ class Function(_core.Callable):
         """The program in which each x[mask] whose size is needed counts it, and its code: what follows is interpreted."""
         first, picks = error, frozenset()
         while True:
-            found = {(f.file, f.line, f.col) for f in error.findings if sized_by_mask(f)} - picks
+            found = masks_of(error) - picks
             if not found or len(picks) == MOST_MASKS:
                 raise first from None
             picks |= found
@@ -441,10 +439,10 @@ class Function(_core.Callable):
                 k += sum(1 for s in shapes[len(values) - 1].walk() if s.kind == "leaf")
         return values
 
-    def _run(self, program: Program, e: Any, args: tuple, statics: dict, casts: list, shapes: list, extra: tuple) -> Any:
+    def _run(self, program: Program, e: Any, args: tuple, statics: dict, casts: list, shapes: list, extra: tuple, interpreted: bool = False) -> Any:
         try:
             values = self._values(args, statics, casts, shapes)
-            raw, result = e.run(*values, *extra)
+            raw, result = (e.interpret if interpreted else e.run)(*values, *extra)
             if _nans.on() and _nans.has_nan(raw):
                 self._stop_at_nan(program, e, (*values, *extra))
         except _core.Failure as failure:

@@ -610,11 +610,19 @@ static anf_status run_fn(void *what, size_t n, anf_value *const *args, const anf
   return st;
 }
 
+/* The type of what the interpreter gave. */
+static PyObject *value_type(core *c, anf_value *v) {
+  const anf_type *t = anf_value_type(c->cx, v);
+  return t ? type_to(t, c->cx) : Py_NewRef(Py_None);
+}
+
 /* A result and, with `typed`, its type, (value, type): of this call, as another thread's may follow when the lock is let go. */
-static PyObject *given_result(core *c, anf_value *result, PyObject *from, const exec *typed) {
+static PyObject *given_result(core *c, anf_value *result, PyObject *from, const exec *typed,
+                              bool interpreted) {
   PyObject *r = result ? value_to(c, result, from) : Py_NewRef(Py_None);
   if (!r || !typed) return r;
-  PyObject *t = result_type(typed), *pair = t ? PyTuple_Pack(2, r, t) : NULL;
+  PyObject *t = interpreted ? value_type(c, result) : result_type(typed);
+  PyObject *pair = t ? PyTuple_Pack(2, r, t) : NULL;
   Py_XDECREF(t);
   Py_DECREF(r);
   return pair;
@@ -641,7 +649,7 @@ static PyObject *run_once(core *c, runner *f, void *what, PyObject *args, PyObje
     core_end(outer);
     PyEval_RestoreThread(ts);
     *stopped = core_interrupted(outer, st);
-    if (st == ANF_OK) r = given_result(c, result, from, typed);
+    if (st == ANF_OK) r = given_result(c, result, from, typed, f == run_interpreted);
     else if (!*stopped) r = core_raise(c, st, d), d = NULL;
   }
   for (Py_ssize_t i = 0; i < done; i++) anf_value_release(v[i]);
@@ -671,7 +679,7 @@ static PyObject *exec_run(PyObject *self, PyObject *args) {
 
 static PyObject *exec_interpret(PyObject *self, PyObject *args) {
   exec *e = (exec *)self;
-  return run(e->c, run_interpreted, e->g, args, e->program, NULL);
+  return run(e->c, run_interpreted, e->g, args, e->program, e);
 }
 
 static PyObject *exec_check_nan(PyObject *self, PyObject *args) {
@@ -700,7 +708,8 @@ static PyObject *exec_explain(PyObject *self, PyObject *none) {
 static PyMethodDef exec_methods[] = {
     {"explain", exec_explain, METH_NOARGS, "How often it was compiled, and why each time."},
     {"check_nan", exec_check_nan, METH_VARARGS, "Fails where the first NaN is made, interpreted."},
-    {"interpret", exec_interpret, METH_VARARGS, "As run, without types found before."},
+    {"interpret", exec_interpret, METH_VARARGS,
+     "As run, by the interpreter, without types found before."},
     {"run", exec_run, METH_VARARGS,
      "(result, its type), with values of the context: slow, and able to do all."},
     {0}};

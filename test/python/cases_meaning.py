@@ -176,7 +176,6 @@ def test_functions_of_other_libraries():
     same(lambda x: np.clip(x, 0.5, 1.5), np.array([0, 1, 2]))
     same(lambda x: (np.isclose(x, np.inf), np.nan_to_num(x), np.logaddexp(x, x)), np.array([1.0, np.inf, -np.inf]))
     same(lambda x: np.nan_to_num(x), np.array([np.nan, np.inf, -np.inf], np.float32))
-    refused(lambda x: np.trim_zeros(x), V, say="cannot be called")
     refused(lambda x: math.fsum(x), V, say="cannot be called")
     same(lambda x: (math.isclose(x, 1.0), math.isclose(x, 1.0 + 1e-7), math.isclose(x, 1.1, rel_tol=0.2)), 1.0)
     try:
@@ -493,7 +492,9 @@ def test_loops_whose_shapes_change():
             s = s + np.sum(x) * i
         return x, s
     same(halves, np.arange(8.0))
-    refused(lambda x, n: grown(x, n), V, np.array(3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # W0908
+        same(lambda x, n: grown(x, n), V, np.array(3))
 
 
 SINGLE = anfora.asarray(V.astype(np.float32)).dtype

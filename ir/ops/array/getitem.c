@@ -77,6 +77,18 @@ static bool check_index(const anfi_infer *q, const anfi_part *p) {
   return anfi_infer_fail(q, "an index must be an integer or a tensor of integers");
 }
 
+static bool is_whole_number(const anf_type *t) {
+  return is_whole(t) || (anfi_is_tensor(t) && t->dtype == ANF_BOOL);
+}
+
+/* x[a:b:c] */
+static bool check_bounds(const anfi_infer *q, const anfi_part *p) {
+  for (int k = 0; k < 3; k++)
+    if (p->given[k] == ANFI_INPUT && !is_whole_number(q->in[p->v[k]]))
+      return anfi_infer_fail(q, "a bound of a slice must be an integer");
+  return true;
+}
+
 static const anf_type *index_type(const anfi_infer *q, const anfi_part *p) {
   return p->given[0] == ANFI_INPUT ? q->in[p->v[0]] : anfi_type_scalar(q->cx, ANF_INT);
 }
@@ -140,7 +152,9 @@ static bool lay_part(const anfi_infer *q, const anfi_subscript *s, size_t i, siz
                      anfi_layout *l, walk *w) {
   switch ((anfi_part_kind)s->part[i].kind) {
   case ANFI_PART_INDEX: return lay_index(q, s, i, l, w);
-  case ANFI_PART_SLICE: w->other = true; return add_out(q, l, (int)w->axis++, i);
+  case ANFI_PART_SLICE:
+    w->other = true;
+    return check_bounds(q, &s->part[i]) && add_out(q, l, (int)w->axis++, i);
   case ANFI_PART_NEW: w->other = true; return add_out(q, l, -1, ANFI_PARTS);
   case ANFI_PART_DOTS: break;
   }

@@ -538,6 +538,8 @@ def _array(w: Any, c: Call) -> str:
         w.refuse(c.node, "array takes what it is made of, and dtype")
     known, x = w.static(c.args[0])
     text = None
+    if (counted := _range(w, c.args[0])) is not None:
+        c.args[0], known = counted, False
     if known and not hasattr(x, "__array__") and dtype is None:
         x = _asarray(w, c, x)
     if known and hasattr(x, "__array__"):
@@ -692,9 +694,18 @@ def _made_array(w: Any) -> str:
     return f"({text})"
 
 
+def _range(w: Any, node: Any) -> ast.Call | None:
+    """range(n), where an array is taken, as np.arange(n)."""
+    if not isinstance(node, ast.Call) or node.keywords or w.static(node.func) != (True, range):
+        return None
+    return ast.fix_missing_locations(ast.copy_location(ast.Call(ast.Constant(OPS["arange"]), node.args, []), node))
+
+
 def listed_array(w: Any, node: Any) -> str | None:
     """A list or tuple of numbers, or of arrays, where a function of NumPy takes an array; None: it is another thing."""
     known, x = w.static(node)
+    if (counted := _range(w, node)) is not None:
+        return w.expr(counted)
     s = w.like(node)
     if known:
         if not isinstance(x, (list, tuple)) or not x or hasattr(x, "_fields") or not _of_numbers(x):

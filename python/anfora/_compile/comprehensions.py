@@ -110,7 +110,7 @@ class Comprehensions(Part):
         """What range() counts, as an array."""
         if called is not range or not 1 <= len(node.args) <= 3 or node.keywords:
             return None
-        ends = [self.expr(a) for a in node.args]
+        ends = [self.whole(a) for a in node.args]
         start, stop, step = ("0", *ends, "1") if len(ends) == 1 else (*ends, "1")[:3]
         return f"Arange{self.mark(node)}(start={start}, stop={stop}, step={step})"
 

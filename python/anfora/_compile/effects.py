@@ -158,6 +158,9 @@ def applied(f: Any) -> str:
     return owner.__name__ if getattr(f, "__name__", "") == "at" and type(owner).__name__ == "ufunc" else ""
 
 
+WRITERS = {"fill_diagonal": 2, "place": 3, "put": 3, "put_along_axis": 4, "putmask": 3}  # functions of NumPy that write to an array, and of how many arguments
+
+
 def into(target: Any, value: Any) -> Any:
     """x[:] = value, or x[i] = value"""
     if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
@@ -234,14 +237,18 @@ class _Rewriter(ast.NodeTransformer):
             args, out = args[:-1], args[-1]
         if out is not None:
             return into(out, ast.Call(call.func, args, [k for k in call.keywords if k.arg != "out"]))
-        if getattr(f, "__name__", "") == "copyto" and len(args) == 2 and not call.keywords:
+        word = getattr(f, "__name__", "")
+        if word == "copyto" and len(args) == 2 and not call.keywords:
             return into(args[0], args[1])
+        if word in WRITERS and len(args) == WRITERS[word] and all(k.arg == "mode" for k in call.keywords):
+            return into(args[0], ast.Call(self.library(word, []).func, args, call.keywords))
         return None
 
     @staticmethod
     def library(name: str, args: list) -> ast.Call:
-        from .._ops import COMPOSED, OPS
-        return ast.Call(ast.Constant(OPS.get(name) or COMPOSED[name]), args, [])
+        from .._library.composed import COMPOSED, HELPERS
+        from .._ops import OPS
+        return ast.Call(ast.Constant(OPS.get(name) or COMPOSED.get(name) or HELPERS[name]), args, [])
 
     def temporary(self) -> ast.Name:
         self.count += 1

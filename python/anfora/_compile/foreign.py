@@ -28,7 +28,7 @@ _NUMPY = _POINTWISE + """ absolute add all allclose amax amin angle any append a
     apply_along_axis array_equiv astype bartlett bitwise_count bitwise_invert bitwise_left_shift bitwise_right_shift blackman block choose copy degrees delete
     diag_indices_from diagflat dsplit frexp fromfunction gcd hamming hanning histogram2d histogram_bin_edges i0 insert iscomplex isneginf isposinf isreal ix_
     kaiser lcm ldexp lexsort matvec modf poly polyadd polyder polydiv polyfit polyint polymul polysub radians ravel_multi_index resize spacing
-    unwrap vecmat """ + _INVERSES
+    unwrap vecmat argpartition argwhere compress extract flatnonzero intersect1d nonzero packbits partition setdiff1d setxor1d trim_zeros union1d unique unpackbits """ + _INVERSES
 _LINALG = """norm inv det cholesky solve slogdet matrix_power multi_dot eigh eigvalsh qr svd pinv lstsq matrix_rank
     cond cross diagonal matmul matrix_norm matrix_transpose outer svdvals tensordot tensorinv tensorsolve trace vecdot vector_norm"""
 _FFT = """fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn fftfreq rfftfreq fftshift ifftshift"""
@@ -40,6 +40,7 @@ _NN = "relu relu6 sigmoid softplus silu elu celu selu log_softmax softmax"
 TABLE = {
     "numpy": _NUMPY,
     "numpy.linalg": _LINALG,
+    "numpy.lib.stride_tricks": "sliding_window_view",
     "math": """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs floor fmod gamma
         isfinite isinf isnan lgamma log log10 log1p log2 nextafter sin sinh sqrt tan tanh trunc degrees=rad2deg radians=deg2rad
         dist=distance ldexp modf frexp """ + " ".join(f"{n}=math_{n}" for n in (
@@ -79,10 +80,11 @@ def counterpart(f: Any) -> Any:
         if name in names and module in sys.modules and getattr(sys.modules[module], name, None) is f:
             from .. import fft, linalg, scipy
             from .._library.composed import HELPERS
+            from .._library.standard import TABLE as OUTSIDE
             own = {"fft": fft.TABLE, "linalg": linalg._HERE, "special": vars(scipy.special)}.get(module.rpartition(".")[2], {})
             if names[name] in own:
                 return own[names[name]]
-            return HELPERS.get(names[name]) or COMPOSED.get(names[name]) or OPS.get(names[name])
+            return HELPERS.get(names[name]) or COMPOSED.get(names[name]) or OUTSIDE.get(names[name]) or OPS.get(names[name])
     return None
 
 

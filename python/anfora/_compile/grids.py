@@ -87,7 +87,7 @@ class Grids(Part):
         mark = self.mark(target)
         made = f"{b} = Where(false, Reshape({e}, ()), {b}); ScatterNd{mark}({b}, {at}, BroadcastLike(CastLike({e}, {b}), GatherNd({b}, {at})), mode=\"update\")"
         self.bind(name.id, Like(Shape("stacked"), own=True))
-        return (f"{indent}{e} = {self.expr(value)}\n{indent}{at} = {_together([self.expr(k) for k in keys])}\n"
+        return (f"{indent}{e} = {self.expr(value)}\n{indent}{at} = {_together([(self.expr(k), self.mark(k)) for k in keys])}\n"
                 f"{indent}{mark}{array} = (fn ({b}, {e}, {at}) {{ {made} }})({array}, {e}, {at})\n")
 
 

@@ -317,6 +317,16 @@ class Loops(Part):
         return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) and position(n) < position(node)
                    for n in ast.walk(self.scope.node))
 
+    def whole(self, node: Any) -> str:
+        """An end of a range, which is a whole number: of a float BitOr is refused."""
+        known, x = self.static(node)
+        if known and not hasattr(type(x), "__index__"):
+            self.refuse(node, f"TypeError: {type(x).__name__!r} object cannot be interpreted as an integer", "a // b is a whole number, a / b a float")
+        if known or isinstance(node, ast.Call) and self.static(node.func) == (True, len) or \
+                isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
+            return self.expr(node)
+        return f"BitOr{self.mark(node)}({self.expr(node)}, 0)"
+
     def for_range(self, node: Any, indent: str) -> str:
         args, inner = node.iter.args, indent + "  "
         if node.iter.keywords or not 1 <= len(args) <= 3:
@@ -324,8 +334,8 @@ class Loops(Part):
         known, step = self.static(args[2]) if len(args) == 3 else (True, 1)
         if known and (not isinstance(step, int) or step == 0):
             self.refuse(args[2], "ValueError: the step of a range is a whole number that is not 0")
-        start = self.expr(args[0]) if len(args) > 1 else "0"
-        stop = self.expr(args[1] if len(args) > 1 else args[0])
+        start = self.whole(args[0]) if len(args) > 1 else "0"
+        stop = self.whole(args[1] if len(args) > 1 else args[0])
         before, first = "", ""
         if not known:
             return self.for_steps(node, (start, stop, self.expr(args[2])), indent)

@@ -73,6 +73,19 @@ class Masked:
         at = self.place(node)
         return (at.file, at.line, at.col) in self.b.picks and self.is_mask(node.slice) and not within
 
+    def places_in_tuple(self, node: ast.Subscript) -> ast.Subscript:
+        """x[:, mask], whose size is counted, by the places of what is true."""
+        def is_counted(e: Any) -> bool:
+            at = self.place(e)
+            return self.is_mask(e) and (whole or (at.file, at.line, at.col) in self.b.picks)
+
+        at = self.place(node)
+        whole = (at.file, at.line, at.col) in self.b.picks
+        if not isinstance(node.slice, ast.Tuple) or not any(map(is_counted, node.slice.elts)):
+            return node
+        parts = [call(e, "places_or_index", [e]) if is_counted(e) else e for e in node.slice.elts]
+        return ast.copy_location(ast.Subscript(node.value, ast.copy_location(ast.Tuple(parts, ast.Load()), node.slice), node.ctx), node)
+
     def mask_read(self, of: Any) -> Any:
         """The mask by which an expression reads elements, if there is one."""
         found = {ast.dump(n.slice): n.slice for n in self.reads(of)}

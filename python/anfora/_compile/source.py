@@ -69,6 +69,7 @@ _BINARY = {
 }
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 _COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
+_OF_TYPE = ("itemsize", "nbytes")  # of arrays, which their types tell
 _PROPERTIES = {"T": "Transpose", "real": "Real", "imag": "Imag"}  # of arrays
 _UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~", ast.Not: "not "}
 
@@ -444,6 +445,7 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
             return f"{value}{self.mark(node)}.{quoted(k)}"
         if key and type(k) is int and s is not None and s.kind == "object" and issubclass(s.of, tuple) and k < len(s.names):
             return f"{value}{self.mark(node)}.{quoted(s.names[k])}"
+        node = self.places_in_tuple(node)
         if self.counts_mask(node):
             return self.expr(library_call(node, "rows_of_mask", [node.value, node.slice]))
         index = str(k) if key and type(k) is int else self.index(node.slice)
@@ -493,6 +495,9 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
             return of
         if node.attr == "mT" and not is_structure(self.like(node.value)):
             return f"SwapAxes{self.mark(node)}({self.expr(node.value)}, axis1=-1, axis2=-2)"
+        if node.attr in _OF_TYPE and not is_structure(self.like(node.value)):
+            from .._library.composed import HELPERS
+            return HELPERS[node.attr]._emit_call(self, self.applied(node, [node.value], {}))
         if node.attr in _PROPERTIES and not is_structure(self.like(node.value)):
             return f"{_PROPERTIES[node.attr]}{self.mark(node)}({self.expr(node.value)})"
         return f"{self.expr(node.value)}{self.mark(node)}.{quoted(node.attr)}"

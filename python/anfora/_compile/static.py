@@ -538,7 +538,7 @@ def _written_slices(w: Any, place: Any, x: str, cuts: list, fitted: Any, mode: s
 def written_at(w: Any, place: Any, sub: Any, value: str, mode: str, base: str | None = None, masks: bool = True) -> str:
     """Elements of an array written: a slice that is known, rows by index, elements where a mask is true, or else each element
     by its number."""
-    x, index = base or w.expr(sub.value.value), sub.slice
+    x, index = base or w.expr(sub.value.value), w.places_in_tuple(sub).slice
     from .source import written_index
     if isinstance(index, ast.Tuple):
         given = [w.static(e) if not isinstance(e, ast.Slice) else (False, None) for e in index.elts]
@@ -558,7 +558,7 @@ def written_at(w: Any, place: Any, sub: Any, value: str, mode: str, base: str | 
         number = f"Reshape(Arange(stop={x}.size), {x}.shape){w.mark(index)}[{which}]"
         return f"IndexWrite{w.mark(place)}({x}, {number}, {fitted(f'{x}[{which}]')}, mode=\"{mode}\")"
     if isinstance(index, ast.Tuple):
-        at = _together([w.expr(e) for e in index.elts])
+        at = _together([(w.expr(e), w.mark(e)) for e in index.elts])
         return f"ScatterNd{w.mark(place)}({x}, {at}, {fitted(f'GatherNd({x}, {at})')}, mode=\"{mode}\")"
     at = w.index(index) if isinstance(index, ast.List) else w.expr(index)
     rows = f"IndexWrite{w.mark(place)}({x}, {at}, {fitted(f'{x}[{at}]')}, axis=0, mode=\"{mode}\")"
@@ -571,11 +571,11 @@ def written_at(w: Any, place: Any, sub: Any, value: str, mode: str, base: str | 
     return f"(if {at}.dtype == bool {{ {masked}{w.mark(place)}({x}, {at}, {value}) }} else {{ {rows} }})"
 
 
-def _together(indices: list[str]) -> str:
-    """Indices of several dims, broadcast as NumPy does, side by side."""
+def _together(indices: list[tuple[str, str]]) -> str:
+    """Indices of several dims, each with the mark of its place, broadcast as NumPy does, side by side. Masks are refused: of these is no difference."""
     names = [f"i{k}" for k in range(len(indices))]
-    zero = " + ".join(f"{n} * 0" for n in names)
-    return f"(fn ({', '.join(names)}) {{ z = {zero}; Stack({', '.join(f'{n} + z' for n in names)}, axis=-1) }})({', '.join(indices)})"
+    zero = " + ".join(f"Sub{mark}({n}, {n})" for n, (_, mark) in zip(names, indices))
+    return f"(fn ({', '.join(names)}) {{ z = {zero}; Stack({', '.join(f'{n} + z' for n in names)}, axis=-1) }})({', '.join(i for i, _ in indices)})"
 
 
 def _of_object(w: Any, c: Call, node: ast.Attribute) -> str | None:
@@ -708,6 +708,9 @@ def _method(w: Any, c: Call, node: ast.Attribute) -> str:
     if name == "item" and not c.args:
         from .._library.composed import HELPERS
         return HELPERS["item"]._emit_call(w, w.applied(c.node, [node.value], {}))
+    if name == "nonzero":
+        from .._library.counted import COUNTED
+        return COUNTED["nonzero"]._emit_call(w, w.applied(c.node, [node.value, *c.args], c.kw))
     if name in ELSEWHERE and (w.like(node.value) is None or w.like(node.value).kind in ("leaf", "any")):
         w.refuse(c.node, f"arrays have no method {name} here", ELSEWHERE[name])
     if name in CHANGES:

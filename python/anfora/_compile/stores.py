@@ -24,20 +24,25 @@ from .._errors import CompileError
 LIBRARIES = {"numpy", "anfora", "jax", "math", "scipy", "builtins"}
 # Functions whose result has memory of its own
 FRESH = set("""
-abs absolute add all allclose amax amin angle any append arange arccos arccosh arcsin arcsinh arctan arctan2 arctanh argmax argmin argsort argwhere
-array average bincount bitwise_and bitwise_not bitwise_or bitwise_xor block cbrt ceil cho_factor cho_solve cholesky choose clip column_stack compress
-concatenate conjugate convolve copy copysign corrcoef correlate cos cosh count_nonzero cov cross cumprod cumsum cumulative_prod cumulative_sum
-deg2rad degrees delete det diff digitize divide dot dstack ediff1d eig eigh eigvals eigvalsh elu empty empty_like equal erf erfc exp exp2 expm expm1
-extract eye fabs fft fft2 fftn fftshift flatnonzero float float_power floor floor_divide fmax fmin fmod full full_like gammaln gcd
-gelu geomspace gradient greater greater_equal heaviside histogram histogram2d hstack hypot i0 identity ifft ifft2 ifftn ifftshift inner insert int
-interp intersect1d inv invert irfft irfft2 irfftn isclose isfinite isin isinf isnan isneginf isposinf kron lcm left_shift len less less_equal linspace
-log log10 log1p log2 log_softmax logaddexp logaddexp2 logical_and logical_not logical_or logical_xor logspace logsumexp lstsq lu_factor matmul
-matrix_power matrix_rank max maximum mean median min minimum mod multi_dot multiply nanargmax nanargmin nanmax nanmean nanmedian nanmin nanpercentile
-nanprod nanquantile nanstd nansum nanvar ndarray negative nextafter norm not_equal one_hot ones ones_like outer pad percentile pinv polyadd
-polyfit polymul polyval pow power print prod ptp qr quantile rad2deg radians range reciprocal relu remainder repeat rfft rfft2 rfftn
-right_shift rint roll roots round searchsorted select setdiff1d sigmoid sign signbit silu sin sinc sinh slogdet softmax softplus solve
-solve_triangular sort sqrt square stack std subtract sum svd svdvals take take_along_axis tan tanh tensordot tensorinv tensorsolve tile trace
-trapezoid trapz tri tril triu true_divide trunc union1d unique unwrap vander var vdot vecdot vstack where zeros zeros_like
+abs absolute acos acosh add all allclose amax amin angle any append apply_along_axis arange arccos arccosh arcsin arcsinh arctan arctan2 arctanh
+argmax argmin argpartition argsort argwhere around array array_equal array_equiv asin asinh astype atan atan2 atanh average bartlett beta betainc
+betaln bincount bitwise_and bitwise_count bitwise_invert bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor blackman block
+boxcox boxcox1p cbrt ceil celu cho_factor cho_solve cholesky choose clip column_stack compress concat concatenate cond conj conjugate convolve copy
+copysign corrcoef correlate cos cosh count_nonzero cov cross cumprod cumsum cumulative_prod cumulative_sum deg2rad degrees delete det diagflat diff
+digamma digitize divide dot dstack ediff1d eig eigh eigvals eigvalsh elu empty empty_like entr equal erf erfc erfinv exp exp1 exp2 expi expit expm
+expm1 extract eye fabs fft fft2 fftn fftshift fill_diagonal fix flatnonzero float float_power floor floor_divide fmax fmin fmod full full_like gamma
+gammainc gammaincc gammaln gcd gelu geomspace gradient greater greater_equal hamming hanning heaviside histogram histogram2d histogram_bin_edges
+hstack hypot i0 i0e i1 i1e identity ifft ifft2 ifftn ifftshift indices inner insert int interp intersect1d inv invert irfft irfft2 irfftn isclose
+iscomplex isfinite isin isinf isnan isneginf isposinf isreal kaiser kl_div kron lcm ldexp left_shift len less less_equal lexsort lgamma linspace log
+log10 log1p log2 log_ndtr log_softmax logaddexp logaddexp2 logical_and logical_not logical_or logical_xor logit logspace logsumexp lstsq lu_factor
+matmul matrix_norm matrix_power matrix_rank matvec max maximum mean median min minimum mod multi_dot multiply nan_to_num nanargmax nanargmin
+nancumprod nancumsum nanmax nanmean nanmedian nanmin nanpercentile nanprod nanquantile nanstd nansum nanvar ndarray ndim ndtr ndtri negative nextafter
+norm not_equal one_hot ones ones_like outer packbits pad partition percentile pinv place poch poly polyadd polyder polyfit polyint polymul polysub
+polyval positive pow power print prod ptp put put_along_axis putmask qr quantile rad2deg radians range ravel_multi_index reciprocal rel_entr relu
+relu6 remainder repeat resize rfft rfft2 rfftn right_shift rint roll roots round round_ searchsorted select selu setdiff1d setxor1d sigmoid sign
+signbit silu sin sinc sinh size slogdet softmax softplus solve solve_triangular sort spacing sqrt square stack std subtract sum svd svdvals take
+take_along_axis tan tanh tensordot tensorinv tensorsolve tile trace trapezoid trapz tri tril triu true_divide trunc union1d unique unpackbits unwrap
+vander var vdot vecdot vecmat vector_norm vstack where xlog1py xlogy zeros zeros_like zeta
 """.split())
 FRESH_METHODS = set("""
 all any argmax argmin argsort astype clip copy cumprod cumsum dot item max mean min nonzero prod repeat round std sum tolist trace var

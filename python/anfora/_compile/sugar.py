@@ -185,6 +185,7 @@ class _Sugar(ast.NodeTransformer):
         return found if len(found) <= MOST_WRITTEN else None
 
     def visit_For(self, node: ast.For) -> Any:
+        self.enumerated(node)
         self.generic_visit(node)
         if own_breaks(node.body) and (counted := self.counted_with_end(node)) is not None:
             return counted
@@ -210,6 +211,47 @@ class _Sugar(ast.NodeTransformer):
                 self.changed = True
         node.generators = made
         return node
+
+    def enumerated(self, node: ast.For) -> None:
+        """for (i, j), v in np.ndenumerate(a) as for i, j in np.ndindex(a.shape), which begins with v = a[i, j]."""
+        t, over = node.target, node.iter
+        if not isinstance(over, ast.Call) or len(over.args) != 1 or over.keywords or not isinstance(over.args[0], ast.Name) or not isinstance(t, ast.Tuple) or len(t.elts) != 2:
+            return
+        known, f = self.called(over.func)
+        if not known or getattr(f, "__name__", "") != "ndenumerate" or not isinstance(t.elts[0], ast.Tuple) or not all(isinstance(e, ast.Name) for e in t.elts[0].elts):
+            return
+        import numpy
+        array, at = over.args[0], ast.Tuple([ast.Name(e.id, ast.Load()) for e in t.elts[0].elts], ast.Load())
+        node.target, node.iter = t.elts[0], self.made(ast.Call(ast.Attribute(ast.Constant(numpy), "ndindex", ast.Load()), [ast.Attribute(array, "shape", ast.Load())], []), over)
+        node.body.insert(0, self.made(ast.Assign([t.elts[1]], ast.Subscript(copy.deepcopy(array), at, ast.Load())), node))
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        self.generic_visit(node)
+        return self.part_of_part(node, node.targets[0]) if len(node.targets) == 1 else node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        self.generic_visit(node)
+        return self.part_of_part(node, node.target)
+
+    def part_of_part(self, node: Any, target: Any) -> Any:
+        """x[1:-1, 1:][m] = v, of which the first part is one of x's memory, as part = x[1:-1, 1:].copy(); part[m] = v; x[1:-1, 1:] = part."""
+        if not isinstance(target, ast.Subscript) or not isinstance(target.value, ast.Subscript) or not isinstance(target.value.value, ast.Name):
+            return node
+        of, first = target.value.value, target.value.slice
+        several = isinstance(first, ast.Tuple) and any(isinstance(e, ast.Slice) for e in first.elts)
+        masked = isinstance(first, ast.Slice) and isinstance(target.slice, (ast.Compare, ast.Tuple))  # no list takes such an index
+        plain = all(isinstance(n, (ast.Slice, ast.Constant, ast.Name, ast.BinOp, ast.UnaryOp, ast.Tuple, ast.operator, ast.unaryop, ast.expr_context)) for n in ast.walk(first))
+        names = [e for e in first.elts if isinstance(e, ast.Name)] if isinstance(first, ast.Tuple) else []
+        if not (several or masked) or not plain or names or any(isinstance(n, ast.Call) and not self.called(n.func)[0] for n in ast.walk(node.value)):
+            return node
+        self.count += 1
+        part = f"part{self.count}__"
+        copied = ast.Call(ast.Attribute(copy.deepcopy(target.value), "copy", ast.Load()), [], [])
+        copied.func.value.ctx = ast.Load()
+        before = self.made(ast.Assign([ast.Name(part, ast.Store())], copied), node)
+        target.value = self.made(ast.Name(part, ast.Load()), target.value)
+        back = ast.Assign([ast.Subscript(ast.Name(of.id, ast.Load()), copy.deepcopy(first), ast.Store())], ast.Name(part, ast.Load()))
+        return [before, node, self.made(back, node)]
 
     def visit_While(self, node: ast.While) -> Any:
         """while True: a; if c: s; break; b, where a binds names that are read after it, is a; while not c: b; a; and then s."""
@@ -346,7 +388,9 @@ def _template(text: str) -> ast.Module:
 def _has_sugar(n: Any) -> bool:
     if isinstance(n, ast.Call):
         name = n.func.attr if isinstance(n.func, ast.Attribute) else getattr(n.func, "id", "")
-        return name in ("combinations", "fromkeys", "list", "ndindex", "pairwise", "product", "range", "reversed")
+        return name in ("combinations", "fromkeys", "list", "ndenumerate", "ndindex", "pairwise", "product", "range", "reversed")
+    if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store):
+        return isinstance(n.value, ast.Subscript)
     return isinstance(n, (ast.Global, ast.Set, ast.Try)) or isinstance(n, ast.While) and (isinstance(n.test, ast.Constant) or has_named(n.test)) or \
         isinstance(n, ast.For) and own_breaks(n.body)
 

@@ -121,6 +121,16 @@ def rows_of_mask(x, mask, /):
 
 
 @helper
+def places_or_index(index, /):
+    """An index; of a mask of one dim, the places of what is true."""
+    if index.dtype == "bool":
+        if op.ndim(index) != 1:
+            raise ValueError("a mask beside other indices has one dim")
+        return rows_of_mask(op.arange(index.shape[0]), index)
+    return index
+
+
+@helper
 def ones_outside(x, mask, /):
     """x where a mask is true, else 1."""
     return op.where(widened(mask, x), x, op.ones_like(x))

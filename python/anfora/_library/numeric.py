@@ -10,7 +10,7 @@ from .._compile.known import Known, has_parts
 from .._compile.builtins import asarray
 from .._ops import op
 from .._transform import vmap
-from .composed import ByValue, COMPOSED, HELPERS, RANKS, along, as_floats, composed, floats, helper, moveaxis, not_complex, not_narrow, widened
+from .composed import ByValue, COMPOSED, HELPERS, RANKS, SOME, along, as_floats, composed, floats, helper, moveaxis, not_complex, not_narrow, widened
 from .decompositions import lstsq
 from .special import i0
 
@@ -349,6 +349,81 @@ def put(a, ind, v, /, mode=None, inplace=False):
     return op.reshape_like(op.ravel(a).at[at].set(v), a)
 
 
+@helper
+def putmask(a, mask, values, /):
+    """The array with elements where a mask is true: the value at their own place, as often over as it takes."""
+    flat = op.ravel(asarray(values) + op.zeros((1,), dtype=a.dtype))
+    return op.where(mask, op.cast_like(op.reshape_like(op.take(flat, op.arange(op.size(a)) % flat.shape[0], 0), a), a), a)
+
+
+@helper
+def place(a, mask, values, /):
+    """The array with the next value at each place where a mask is true."""
+    flat = op.ravel(asarray(values) + op.zeros((1,), dtype=a.dtype))
+    number = op.cumsum(op.cast(op.ravel(mask), "i64"), 0) - 1
+    return op.where(mask, op.cast_like(op.reshape_like(op.take(flat, op.maximum(number, 0) % flat.shape[0], 0), a), a), a)
+
+
+@composed
+def packbits(a, /, axis=None, bitorder="big"):
+    """Eight truth values in each byte, along an axis or of the flat array."""
+    rows = op.cast(op.ravel(a) != 0 if axis is None else op.swapaxes(a, axis, -1) != 0, "uint8")
+    n = rows.shape[-1]
+    padded = op.concatenate([rows, op.zeros((*rows.shape[:-1], -n % 8), dtype="uint8")], -1)
+    places = op.arange(8) if bitorder == "little" else 7 - op.arange(8)
+    bytes_ = op.sum(op.reshape(padded, (*rows.shape[:-1], (n + 7) // 8, 8)) << op.cast(places, "uint8"), -1, dtype="uint8")
+    return bytes_ if axis is None else op.swapaxes(bytes_, axis, -1)
+
+
+@composed
+def unpackbits(a, /, axis=None, count=None, bitorder="big"):
+    """The bits of each byte, along an axis or of the flat array; `count`: so many, as many less if it is negative."""
+    assert a.dtype == "uint8", "unpackbits: the array has bytes, uint8"
+    rows = op.ravel(a) if axis is None else op.swapaxes(a, axis, -1)
+    places = op.arange(8) if bitorder == "little" else 7 - op.arange(8)
+    bits = op.reshape(rows[..., None] >> op.cast(places, "uint8") & 1, (*rows.shape[:-1], 8 * rows.shape[-1]))
+    if count is not None:
+        bits = op.concatenate([bits, op.zeros((*rows.shape[:-1], max(count - bits.shape[-1], 0)), dtype="uint8")], -1)[..., :count]
+    return bits if axis is None else op.swapaxes(bits, axis, -1)
+
+
+ITEM_SIZES = tuple((n, bits // 8) for n, bits in (
+    ("int16", 16), ("int32", 32), ("int64", 64), ("uint16", 16), ("uint32", 32), ("uint64", 64), ("float16", 16), ("bfloat16", 16),
+    ("float32", 32), ("float64", 64), ("complex64", 64), ("complex128", 128)))
+
+
+@Known
+def windows_of(window_shape: Any, axis: Any, rank: int) -> list:
+    """(the size of a window, its axis) of each axis that has some; nothing if there are no such axes."""
+    sizes = [window_shape] if isinstance(window_shape, int) else list(window_shape)
+    axes = list(range(rank)) if axis is None else [axis] if isinstance(axis, int) else list(axis)
+    if len(sizes) != len(axes) or any(not -rank <= k < rank for k in axes):
+        return []
+    return [(size, k % rank) for size, k in zip(sizes, axes)]
+
+
+@helper
+def windowed(x, /, windows):
+    """All windows; of each axis that has some `windows` gives (size, axis)."""
+    y = x
+    for size, k in windows:
+        assert size <= y.shape[k], "sliding_window_view: a window is no larger than the array"
+        places = op.arange(y.shape[k] - size + 1)[:, None] + op.arange(size)
+        y = COMPOSED["moveaxis"](op.take(y, places, k), k + 1, -1)
+    return y
+
+
+@composed
+def sliding_window_view(x, /, window_shape, axis=None):
+    """All windows of a shape, along all axes or those given: their dims are the last ones."""
+    for rank in SOME:
+        if x.ndim == rank:
+            windows = windows_of(window_shape, axis, rank)
+            assert windows, "sliding_window_view: there is a size for each axis"
+            return windowed(x, windows)
+    raise ValueError("sliding_window_view: too many dims, or none")
+
+
 @composed
 def put_along_axis(a, indices, values, /, axis, inplace=False):
     """The array with elements along an axis replaced."""
@@ -420,21 +495,55 @@ def lexsort(keys: Sequence, /, axis=-1):
 
 @composed
 def repeat(x, repeats, /, axis=None, total_repeat_length=None):
-    """Each element repeated along an axis, of the flat array if there is none. Numbers of repeats that are computed need
-    total_repeat_length, the length of the result: more are cut, and the last element is repeated if there are fewer."""
+    """Each element repeated along an axis, of the flat array if there is none. With total_repeat_length, the length of the result,
+    more are cut, and the last element is repeated if there are fewer; else how many there are is computed."""
     rows = op.ravel(x) if axis is None else x
     along_ = 0 if axis is None else axis
-    if total_repeat_length is None:
+    if total_repeat_length is None and op.ndim(repeats) == 0:
         return op.repeat(rows, repeats, along_)
     n = rows.shape[along_]
     ends = op.cumsum(op.zeros((n,), dtype="i64") + repeats, 0)
-    at = op.searchsorted(ends, op.arange(total_repeat_length), side="right")
+    length = op.sum(op.zeros((n,), dtype="i64") + repeats) if total_repeat_length is None else total_repeat_length
+    at = op.searchsorted(ends, op.arange(length), side="right")
     return op.take(rows, op.minimum(at, n - 1), along_)
+
+
+@Known
+def sum_of(repeats: Any) -> int:
+    """How many elements there are of one each."""
+    return int(sum(repeats))
+
+
+@Known
+def length_of(repeats: Any) -> int:
+    """How many numbers there are."""
+    return len(repeats)
+
+
+@helper
+def itemsize(x, /):
+    """How many bytes an element takes."""
+    for name, size in ITEM_SIZES:
+        if x.dtype == name:
+            return size
+    return 1
+
+
+@helper
+def nbytes(x, /):
+    """How many bytes all elements take."""
+    return op.size(x) * itemsize(x)
 
 
 @helper
 def repeat_constant(x, /, repeats, axis=None, total_repeat_length=None):
     """repeat by constants."""
+    if has_parts(repeats):
+        if length_of(repeats) == 1:
+            return repeat_constant(x, repeats[0], axis, total_repeat_length)
+        n = op.size(x) if axis is None else x.shape[axis]
+        assert length_of(repeats) == n, "repeat: there is a number of repeats for each element"
+        return repeat(x, asarray(repeats), axis, sum_of(repeats) if total_repeat_length is None else total_repeat_length)
     y = op.repeat(x, repeats, axis)
     if total_repeat_length is None:
         return y

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the Array API standard (2025.12) has besides functions of arrays: element types, the namespace's facts, and functions
-whose results have as many elements as the values say. These run outside of compiled functions; those that take `size`, as in JAX,
-run inside too."""
+whose results have as many elements as the values say, which are NumPy's outside of compiled functions (counted.py: inside)."""
 from __future__ import annotations
 
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 from .. import _core
 from .._ops import OPS, _numpy, op
 from .._types import BY_NAME, DTYPES, DType, default_dtype, default_float, dtype_name
-from .composed import SOME, into, widened
+from .counted import COUNTED
 
 VERSION = "2025.12"
 KINDS = {
@@ -22,7 +21,7 @@ STANDARD = ("bool", *KINDS["integral"], "f32", "f64", "c64", "c128")  # the elem
 
 
 class Outside:
-    """A function that runs outside of compiled functions only."""
+    """A function that has another form in compiled functions, or none."""
 
     def __init__(self, f: Any, hint: str) -> None:
         self.f, self.hint = f, hint
@@ -32,15 +31,13 @@ class Outside:
         return self.f(*args, **kw)
 
     def _emit_call(self, w: Any, c: Any) -> str:
-        sized = SIZED.get(self.__name__)
-        if sized is not None and "size" in c.kw:
-            return sized._emit_call(w, c)
+        counted = COUNTED.get(self.__name__)
+        if counted is not None:
+            return counted._emit_call(w, c)
         return w.refuse(c.node, f"{self.__name__}() cannot be called in a compiled function", self.hint)
 
 
 TABLE: dict[str, Any] = {}
-SIZED: dict[str, Any] = {}  # the same functions with a size, made of operations
-_sized, _part = into(SIZED), into({})
 
 
 def outside(hint: str) -> Any:
@@ -148,7 +145,7 @@ def _array(x: Any) -> Any:
 def nonzero(x: Any, /, *, size: Any = None, fill_value: Any = None) -> tuple:
     """For each dim, the indices of the elements that are not 0. With `size` so many: the first ones, then fill_value (or 0)."""
     if size is not None:
-        return SIZED["nonzero"](x, size=size, fill_value=fill_value)
+        return COUNTED["nonzero"](x, size=size, fill_value=fill_value)
     return tuple(map(_array, _numpy().nonzero(_numpy().asarray(x))))
 
 
@@ -221,84 +218,18 @@ def unique(x: Any, /, return_index: bool = False, return_inverse: bool = False, 
     if size is not None:
         if axis is not None:
             raise ValueError("unique: with size there is no axis")
-        return SIZED["unique"](x, return_index, return_inverse, return_counts, size=size, fill_value=fill_value)
+        return COUNTED["unique"](x, return_index, return_inverse, return_counts, size=size, fill_value=fill_value)
     found = _numpy().unique(_numpy().asarray(x), return_index, return_inverse, return_counts, axis, equal_nan=equal_nan)
     return tuple(map(_array, found)) if isinstance(found, tuple) else _array(found)
 
 
-@_part
-def first_true(flat, /, size):
-    """The indices of the first elements that are true, and whether there are as many."""
-    order = op.argsort(op.where(flat, 0, 1), -1)
-    count = op.sum(op.cast(flat, "i64"))
-    padded = op.take(op.concatenate([order, op.zeros((1,), dtype="i64")], 0), op.minimum(op.arange(size), flat.shape[0]), 0)
-    return padded, op.arange(size) < count
-
-
-@_sized
-def nonzero_(x, /, size, fill_value=None):
-    at, there = first_true(op.ravel(x) != 0, size)
-    for rank in SOME:
-        if x.ndim == rank:
-            return tuple([op.where(there, along(at, x, d, rank), 0 if fill_value is None else fill_value) for d in range(rank)])
-    raise ValueError("nonzero: too many dims, or none")
-
-
-def along(at, x, d, rank):
-    """The index along a dim of a flat index."""
-    for k in range(d + 1, rank):
-        at = at // x.shape[k]
-    return at % x.shape[d]
-
-
-@_sized
-def flatnonzero_(x, /, size, fill_value=None):
-    at, there = first_true(op.ravel(x) != 0, size)
-    return op.where(there, at, 0 if fill_value is None else fill_value)
-
-
-@_sized
-def argwhere_(x, /, size, fill_value=None):
-    return op.stack(SIZED["nonzero"](x, size=size, fill_value=fill_value), axis=1)
-
-
-@_sized
-def unique_(x, /, return_index=False, return_inverse=False, return_counts=False, axis=None, size=None, fill_value: Any = None):
-    assert axis is None, "unique: with size there is no axis"
-    order = op.argsort(op.ravel(x), -1)
-    flat = op.take(op.ravel(x), order, 0)
-    new = op.concatenate([op.arange(1) == 0, op.logical_and(flat[1:] != flat[:-1], op.logical_not(op.logical_and(flat[1:] != flat[1:], flat[:-1] != flat[:-1])))], 0)
-    at, there = first_true(new, size)
-    values = op.where(there, flat[at], flat[0] if fill_value is None else op.cast_like(fill_value, flat))
-    if not (return_index or return_inverse or return_counts):
-        return values
-    number = op.cumsum(op.cast(new, "i64"), 0) - 1  # which value each element in order is
-    found = [values]
-    if return_index:
-        found.append(op.where(there, order[at], order[0]))
-    if return_inverse:
-        found.append(op.reshape_like(op.take(number, op.argsort(order, -1), 0), x))
-    if return_counts:
-        found.append(op.bincount(number, length=size))
-    return tuple(found)
-
-
-@_sized
-def union1d_(ar1, ar2, /, size, fill_value: Any = None):
-    return unique_(op.concatenate([op.ravel(ar1), op.ravel(ar2)], 0), size=size, fill_value=fill_value)
-
-
-@_sized
-def compress_(condition, a, /, axis=None, size=None, fill_value: Any = 0):
-    rows, axis = (op.ravel(a), 0) if axis is None else (a, axis)
-    at, there = first_true(op.ravel(condition) != 0, rows.shape[axis] if size is None else size)
-    found = op.swapaxes(op.take(rows, at, axis), 0, axis)
-    return op.swapaxes(op.where(widened(there, found), found, op.cast_like(fill_value, found)), 0, axis)
-
-
-@_sized
-def extract_(condition, a, /, size=None, fill_value: Any = 0):
-    return compress_(op.ravel(condition), op.ravel(a), 0, size, fill_value)
+@outside(BY_VALUES)
+def bincount(x: Any, /, weights: Any = None, minlength: int = 0, *, length: Any = None) -> Any:
+    """How often each integer occurs, or the sum of its weights: at least minlength numbers, or just `length`, as in JAX."""
+    if length is not None:
+        return COUNTED["bincount"](x, weights, length=length)
+    numpy = _numpy()
+    return _array(numpy.bincount(numpy.asarray(x), None if weights is None else numpy.asarray(weights), minlength))
 
 
 # ---- sets, parts by conditions ----
@@ -308,8 +239,8 @@ def as_numpy_has_it(f: Any) -> Any:
     name = f.__name__
 
     def call(*args: Any, **kw: Any) -> Any:
-        if "size" in kw and name in SIZED:
-            return SIZED[name](*args, **kw)
+        if "size" in kw and name in COUNTED:
+            return COUNTED[name](*args, **kw)
         numpy = _numpy()
         found = getattr(numpy, name)(*[numpy.asarray(a) if hasattr(a, "__dlpack__") else a for a in args], **kw)
         return tuple(map(_array, found)) if isinstance(found, tuple) else _array(found)
