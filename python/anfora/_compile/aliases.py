@@ -192,6 +192,7 @@ class Aliases:
         if isinstance(node.func, ast.Name) and node.func.id in self.within:
             return self.within[node.func.id]
         known, f = self.stores.called(node.func)
+        f = f.fn if given_by(node) is not None else f
         if self.name_of(node) is not None:
             return set() if self.stores.makes_new(node) else {HANDED}
         of = effect(getattr(f, "__func__", f)) if known else NOTHING_KNOWN

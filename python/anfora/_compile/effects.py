@@ -100,6 +100,7 @@ def effect(f: Any) -> Effect:
 def _found(fn: types.FunctionType) -> Effect:
     from .._errors import CompileError
     from .aliases import roots
+    from .exchanged import Exchanged
     from .fields import with_fields
     from .origin import source_of
     try:
@@ -109,18 +110,20 @@ def _found(fn: types.FunctionType) -> Effect:
     if not isinstance(node, ast.FunctionDef):
         return NOTHING_KNOWN
     called = resolver(fn)
-    node = with_given(with_fields(node, called)[0], called)
+    exchanged = Exchanged(with_given(with_fields(node, called)[0], called), called)
+    node = exchanged.written()
     params = tuple(a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs))
     stores = Stores(node, called, params)
     grown = {p for n in stores.nodes if id(n) not in stores.inner and (p := changed_list(n, stores.parents)) is not None and not rebound(stores, p)}
     changed = tuple(p for p in params if p in grown or p in stores.stored and not stores.start(p))
     results = [n.value for n in stores.nodes if isinstance(n, ast.Return) and id(n) not in stores.inner]
-    fresh = all(v is None or _is_new(stores, v, params) for v in results)
+    moved = {p for g in exchanged.params for p in g}
+    fresh = all(v is None or _is_new(stores, v, (*params, *exchanged.kin(stores))) for v in results)
     names = {v.id if isinstance(v, ast.Name) else "" for v in results}
     returned = names.pop() if len(names) == 1 and isinstance(node.body[-1], ast.Return) and names <= set(changed) else None
-    given = roots(stores.seen.results)
+    given = roots(stores.seen.results) | (set() if fresh else moved)
     whole = {*params, *(a.arg for a in (node.args.vararg, node.args.kwarg) if a)}
-    return Effect(changed, frozenset(stores.seen.added & whole) - set(changed), fresh, returned, frozenset(given & whole), frozenset(given - whole), frozenset(stores.seen.summed & set(changed)), frozenset(p for p in changed if rebound(stores, p)))
+    return Effect(changed, frozenset(stores.seen.added & whole) - set(changed), fresh, returned, frozenset(given & whole), frozenset(given - whole), frozenset(stores.seen.summed & set(changed)), frozenset(p for p in changed if p in moved or rebound(stores, p)))
 
 
 def changed_list(node: Any, parents: dict[int, Any]) -> str | None:

@@ -23,6 +23,7 @@ from .comprehensions import Comprehensions, items_of_any
 from .constants import Constants
 from .containers import Containers, METHODS_OF
 from .dims import Dims
+from .exchanged import Exchanged
 from .effects import giving_back, resolver, with_given
 from .emit import Builder, fail, safe_name
 from .fields import remade, with_fields
@@ -892,7 +893,8 @@ def emit_function(b: Builder, fn: types.FunctionType, statics: dict[str, Any] | 
         objects = {n: shapes[n].of for n in given if n in shapes and shapes[n].kind == "object"}
         node, places = with_fields(remade(node, objects), resolver(fn), file)
         lists = tuple(n for n in given if n not in objects)
-        node = giving_back(with_given(plainer(with_nested(node, resolver(fn)), resolver(fn)), resolver(fn)), lists)
+        node = with_given(plainer(with_nested(node, resolver(fn)), resolver(fn)), resolver(fn))
+        node = giving_back(Exchanged(node, resolver(fn)).written() if lists else node, lists)
         wish = fn.__name__ if fn.__name__.isidentifier() else "lambda_"
         unit.wish = safe_name(wish)
         w = Writer(b, fn, file, statics, shapes, lists, places)
