@@ -123,6 +123,31 @@ def kept(a, b, n):
     return w
 
 
+def element_first(a, b, n):
+    a[0], b[0] = 1.0, 2.0
+    if n > 5:
+        return a.sum()
+    return b[1]
+
+
+def row(a, b, _n):
+    b[0] = 2.0
+    a[0] = b[0]
+    return b[1]
+
+
+def longer(xs):
+    xs.append(xs[0] * 2)
+    return xs[0]
+
+
+def items_of_a_list(a, b):
+    xs = [a, b]
+    r = longer(xs)
+    longer(xs)
+    return r + xs[2] * xs[3]
+
+
 def seen_later(f):
     def both(a, b):
         x, y = a.copy(), b.copy()
@@ -143,4 +168,8 @@ def test_results_that_are_what_changed():
     """A change after the call is seen by the result, and one of the result by the argument."""
     for f in (first, part, jacobi, kept):
         refused(seen_later(f), "which r would see", A, B)
+    same(seen_later(element_first), A, B)
+    same(seen_later(row), A, B)
+    same(items_of_a_list, A, B)
+    refused(seen_later(row), "a part of", np.outer(A, B), np.outer(B, A))
     refused(changed_later, "r = kept(x, y, 2)", A, B)

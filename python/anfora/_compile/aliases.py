@@ -176,6 +176,8 @@ class Aliases:
         if self.is_view(node):
             method = isinstance(node.func, ast.Attribute) and self.name_of(node) is None
             return self.places(node.func.value) if method else self.of_all(node.args[:1])
+        if whole_position(node) in self.numbers:
+            return self.made(node)
         names, given = self.passed(node), [*node.args, *(k.value for k in node.keywords)]
         made = self.made(node)
         if names is None:

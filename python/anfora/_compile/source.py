@@ -451,9 +451,8 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
         if s is not None and s.kind == "stacked":  # items may be trees, of which each leaf has the rows
             b = self.fresh()
             return hyper_mapped(f"fn ({b}) {{ {b}{self.mark(node)}[{index}] }}", [value])
-        text, stores = f"{value}{self.mark(node)}[{index}]", self.stores()
-        one = stores is not None and whole_position(node) in stores.elements and not is_structure(s)
-        return self.one_element(node, text) if one else text
+        text = f"{value}{self.mark(node)}[{index}]"
+        return self.one_element(node, text) if self.must_be_one(node) and not is_structure(s) else text
 
     def side_by_side(self, node: ast.Subscript) -> ast.Call | None:
         """np.c_[x, y] and np.r_[x, y] of arrays and numbers."""

@@ -129,6 +129,7 @@ class Stores:
             self.refused[name] = self.judge(name)
             if self.refused[name] is None:
                 self.elements |= self.judged
+        self.elements |= {whole_position(n.value) for n in self.nodes if isinstance(n, ast.Assign) and self.is_seen_element(n)}
         if self.elements:
             self.seen = Aliases(function, self, self.elements)
 
@@ -324,6 +325,13 @@ class Stores:
     def unseen(self, names: set[str]) -> bool:
         """Whether parts of an array, by their names, are not read after the array has changed. Else they must be numbers."""
         return self.seen is None or not names & set().union(*self.seen.found.values())
+
+    def is_seen_element(self, node: ast.Assign) -> bool:
+        """Whether a call that changes arguments may give an element of one, which changes before the result is read."""
+        from .effects import effect
+        giving = given_by(node.value)
+        names = {n.id for n in ast.walk(node.targets[0].elts[0]) if isinstance(n, ast.Name)} if giving is not None else set()  # type: ignore[attr-defined]
+        return giving is not None and effect(giving.fn).one and not self.unseen(names)
 
     def is_name(self, parent: Any, node: Any) -> bool:
         """Whether an array gets another name, whose uses after a change are found (aliases.py)."""
