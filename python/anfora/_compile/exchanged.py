@@ -93,7 +93,8 @@ class Exchanged:
     def fits(self, stores: Stores, group: set[str], params: list[str]) -> bool:
         """Whether nothing but exchanges binds the arguments, and arrays that the function makes are there before the first."""
         made = {id(n) for s in self.function.body[:self.first(group)] if isinstance(s, (ast.Assign, ast.AnnAssign)) for n in ast.walk(s)}
-        if any(isinstance(n, (ast.Global, ast.Nonlocal)) and group & set(n.names) for n in stores.nodes):
+        taken = {f"{n}__" for n in group} | {f"of_{n}__" for n in group}
+        if taken & {*params, *stores.names} or any(isinstance(n, (ast.Global, ast.Nonlocal)) and group & set(n.names) for n in stores.nodes):
             return False
         bound = set(params)
         for n in (n for name in group for n in stores.names.get(name, [])):
@@ -168,10 +169,5 @@ class Exchanged:
             return [node]
         if isinstance(node, ast.Return):
             return [*(self.placed(s, node) for s in self.ends()), node]
-        numbers = [(n, g.index(n)) for g, params in zip(self.groups, self.params) for n in g if n in made and n not in params and not self.changes(node, n)]
+        numbers = [(n, g.index(n)) for g, params in zip(self.groups, self.params) for n in g if n in made and n not in params and given_by(node.value) is None]  # type: ignore[attr-defined]
         return [node, *(self.placed(ast.parse(f"of_{n}__ = {i}").body[0], node) for n, i in numbers)]
-
-    @staticmethod
-    def changes(node: Any, name: str) -> bool:
-        """Whether a statement changes an array and binds none: what a call has changed and gives back."""
-        return given_by(getattr(node, "value", None)) is not None
