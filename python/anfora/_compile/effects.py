@@ -120,10 +120,11 @@ def _found(fn: types.FunctionType) -> Effect:
     changed = tuple(p for p in params if p in grown or p in stores.stored and not stores.start(p))
     results = [n.value for n in stores.nodes if isinstance(n, ast.Return) and id(n) not in stores.inner]
     moved = {p for g in exchanged.params for p in g}
-    fresh = all(v is None or _is_new(stores, v, (*params, *exchanged.kin(stores))) for v in results)
+    shared = (*params, *exchanged.other_names(stores))
+    fresh = all(v is None or _is_new(stores, v, shared) for v in results)
     names = {v.id if isinstance(v, ast.Name) else "" for v in results}
     returned = names.pop() if len(names) == 1 and isinstance(node.body[-1], ast.Return) and names <= set(changed) else None
-    one = not fresh and all(v is None or _is_item(v) or _is_new(stores, v, (*params, *exchanged.kin(stores))) for v in results)
+    one = not fresh and all(v is None or _is_item(v) or _is_new(stores, v, shared) for v in results)
     given = roots(stores.seen.results) | (set() if fresh else moved)
     whole = {*params, *(a.arg for a in (node.args.vararg, node.args.kwarg) if a)}
     return Effect(changed, frozenset(stores.seen.added & whole) - set(changed), fresh, returned, frozenset(given & whole), frozenset(given - whole), frozenset(stores.seen.summed & set(changed)), frozenset(p for p in changed if p in moved or rebound(stores, p)), one)

@@ -111,7 +111,7 @@ class Exchanged:
         """The statement of the function in which the first exchange is."""
         return next(i for i, s in enumerate(self.function.body) if any(set(exchange(n)) & group for n in ast.walk(s)))
 
-    def kin(self, stores: Stores) -> set[str]:
+    def other_names(self, stores: Stores) -> set[str]:
         """Of the function that is written: names of the exchanged arrays."""
         found = {f"{n}__" for n in self.names} if self.groups else set()
         while more := {n for n, nodes in stores.names.items() if any(isinstance(x.ctx, ast.Store) and stores.taken_from(x) in found for x in nodes)} - found:
