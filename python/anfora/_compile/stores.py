@@ -243,7 +243,7 @@ class Stores:
             return None, f"{name} comes from outside of the function, where it would change", f"write it as {name} = {name}.copy() under a name of the function"
         for n in own:
             if id(n) in after and not self.is_change(n) and not self.binds_own(n):
-                if (other := self.taken_from(n)) is not None and not other.endswith("__"):
+                if isinstance(self.parents[id(n)], ast.Tuple) and (other := self.taken_from(n)) is not None and not other.endswith("__"):
                     return n, f"{name} changes in place by {name}[...] = ..., and here becomes {other}, which is not the function's own", \
                         f"write {other} = {other}.copy() before"
                 return n, f"{name} changes in place by {name}[...] = ..., and may share its memory with what it is bound to here", \
