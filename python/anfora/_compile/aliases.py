@@ -176,6 +176,8 @@ class Aliases:
         if self.is_view(node):
             method = isinstance(node.func, ast.Attribute) and self.name_of(node) is None
             return self.places(node.func.value) if method else self.of_all(node.args[:1])
+        if whole_position(node) in self.numbers:
+            return self.made(node)
         names, given = self.passed(node), [*node.args, *(k.value for k in node.keywords)]
         made = self.made(node)
         if names is None:
@@ -192,6 +194,7 @@ class Aliases:
         if isinstance(node.func, ast.Name) and node.func.id in self.within:
             return self.within[node.func.id]
         known, f = self.stores.called(node.func)
+        f = f.fn if given_by(node) is not None else f
         if self.name_of(node) is not None:
             return set() if self.stores.makes_new(node) else {HANDED}
         of = effect(getattr(f, "__func__", f)) if known else NOTHING_KNOWN

@@ -19,7 +19,7 @@ from typing import Any, Callable
 from .captures import CHANGING
 from .emit import number_of
 from .static import is_foreign
-from .stores import Stores
+from .stores import Stores, is_whole
 
 
 class Giving:
@@ -34,7 +34,7 @@ class Giving:
         w.may_change(c.node)
         text = call_source(w, c, self.fn, self.fn, self.names)
         w.gave = number_of(text)
-        return text
+        return w.one_given(c.node, text) if w.must_be_one(c.node) and not w.gives_lists(c.node) else text
 
 
 class Effect:
@@ -42,7 +42,9 @@ class Effect:
     argument it is; arguments that it may be, or hold, and names from outside."""
 
     def __init__(self, changed: tuple[str, ...] = (), added: frozenset = frozenset(), fresh: bool = False, returned: str | None = None,
-                 passed: frozenset = frozenset(), outside: frozenset = frozenset(), items: frozenset = frozenset(), rebound: frozenset = frozenset()) -> None:
+                 passed: frozenset = frozenset(), outside: frozenset = frozenset(), items: frozenset = frozenset(), rebound: frozenset = frozenset(),
+                 one: bool = False) -> None:
+        self.one = one  # the result is new, or one element of an argument if that is a number
         self.rebound = rebound  # of those that change: names that are bound anew, so that another list or array may be meant
         self.changed, self.added, self.fresh, self.returned, self.passed, self.outside, self.items = changed, added, fresh, returned, passed, outside, items
 
@@ -100,6 +102,7 @@ def effect(f: Any) -> Effect:
 def _found(fn: types.FunctionType) -> Effect:
     from .._errors import CompileError
     from .aliases import roots
+    from .exchanged import Exchanged
     from .fields import with_fields
     from .origin import source_of
     try:
@@ -109,18 +112,22 @@ def _found(fn: types.FunctionType) -> Effect:
     if not isinstance(node, ast.FunctionDef):
         return NOTHING_KNOWN
     called = resolver(fn)
-    node = with_given(with_fields(node, called)[0], called)
+    exchanged = Exchanged(with_given(with_fields(node, called)[0], called), called)
+    node = exchanged.written()
     params = tuple(a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs))
     stores = Stores(node, called, params)
     grown = {p for n in stores.nodes if id(n) not in stores.inner and (p := changed_list(n, stores.parents)) is not None and not rebound(stores, p)}
     changed = tuple(p for p in params if p in grown or p in stores.stored and not stores.start(p))
     results = [n.value for n in stores.nodes if isinstance(n, ast.Return) and id(n) not in stores.inner]
-    fresh = all(v is None or _is_new(stores, v, params) for v in results)
+    moved = {p for g in exchanged.params for p in g}
+    shared = (*params, *exchanged.other_names(stores))
+    fresh = all(v is None or _is_new(stores, v, shared) for v in results)
     names = {v.id if isinstance(v, ast.Name) else "" for v in results}
     returned = names.pop() if len(names) == 1 and isinstance(node.body[-1], ast.Return) and names <= set(changed) else None
-    given = roots(stores.seen.results)
+    one = not fresh and all(v is None or _is_item(v) or _is_new(stores, v, shared) for v in results)
+    given = roots(stores.seen.results) | (set() if fresh else moved)
     whole = {*params, *(a.arg for a in (node.args.vararg, node.args.kwarg) if a)}
-    return Effect(changed, frozenset(stores.seen.added & whole) - set(changed), fresh, returned, frozenset(given & whole), frozenset(given - whole), frozenset(stores.seen.summed & set(changed)), frozenset(p for p in changed if rebound(stores, p)))
+    return Effect(changed, frozenset(stores.seen.added & whole) - set(changed), fresh, returned, frozenset(given & whole), frozenset(given - whole), frozenset(stores.seen.summed & set(changed)), frozenset(p for p in changed if p in moved or rebound(stores, p)), one)
 
 
 def changed_list(node: Any, parents: dict[int, Any]) -> str | None:
@@ -137,6 +144,10 @@ def rebound(stores: Stores, name: str) -> bool:
     """Whether a name is bound anew, so that what it is at first may not change."""
     return any(not isinstance(n.ctx, ast.Load) and not stores.is_change(n) for n in stores.names.get(name, []) if id(n) not in stores.inner) or \
         any(isinstance(n, ast.Nonlocal) and name in n.names for n in stores.nodes)
+
+
+def _is_item(value: Any) -> bool:
+    return isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name) and is_whole(value.slice)
 
 
 def _is_new(stores: Stores, value: Any, params: tuple[str, ...]) -> bool:

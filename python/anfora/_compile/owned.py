@@ -10,7 +10,7 @@ from .known import Item, Like, Part, is_structure, is_tree, parameters
 from .loop_lists import item_like
 from .names import grown
 from .static import hyper_mapped, static_text, written_at
-from .stores import Stores
+from .stores import Stores, whole_position
 from .._tree import Shape, is_key
 
 
@@ -183,6 +183,17 @@ class Owned(Part):
         t, array = self.fresh(), ast.unparse(node.value)
         why = static_text(self, node, f"TypeError: {ast.unparse(node)} is a part of {array}, which changes in place; write {ast.unparse(node)}.copy()")
         return f"(fn ({t}) {{ {self.mark(node)}assert(len({t}.shape) == 0, {why}); {t} }})({text})"
+
+    def must_be_one(self, node: Any) -> bool:
+        """Whether a subscript or a call must give a number, as what it is a part of changes later."""
+        stores = self.stores()
+        return stores is not None and whole_position(node) in stores.elements
+
+    def one_given(self, node: ast.Call, text: str) -> str:
+        """Of a call that gives its result and then what it changes: the result must be a number."""
+        t, call = self.fresh(), ast.unparse(node.args[0]) if node.args else "an argument"
+        why = static_text(self, node, f"TypeError: the result is a part of {call}, which changes in place; write .copy()")
+        return f"(fn ({t}) {{ {self.mark(node)}assert(len({t}[0].shape) == 0, {why}); {t} }})({text})"
 
     def store_elements(self, target: ast.Subscript, text: str, indent: str, made: str | None = None) -> str:
         """x[i] = v of an array: the name is bound to the array with other elements, where nothing else has its memory."""

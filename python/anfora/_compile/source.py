@@ -23,6 +23,7 @@ from .comprehensions import Comprehensions, items_of_any
 from .constants import Constants
 from .containers import Containers, METHODS_OF
 from .dims import Dims
+from .exchanged import Exchanged
 from .effects import giving_back, resolver, with_given
 from .emit import Builder, fail, safe_name
 from .fields import remade, with_fields
@@ -452,9 +453,8 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
         if s is not None and s.kind == "stacked":  # items may be trees, of which each leaf has the rows
             b = self.fresh()
             return hyper_mapped(f"fn ({b}) {{ {b}{self.mark(node)}[{index}] }}", [value])
-        text, stores = f"{value}{self.mark(node)}[{index}]", self.stores()
-        one = stores is not None and whole_position(node) in stores.elements and not is_structure(s)
-        return self.one_element(node, text) if one else text
+        text = f"{value}{self.mark(node)}[{index}]"
+        return self.one_element(node, text) if self.must_be_one(node) and not is_structure(s) else text
 
     def side_by_side(self, node: ast.Subscript) -> ast.Call | None:
         """np.c_[x, y] and np.r_[x, y] of arrays and numbers."""
@@ -897,7 +897,8 @@ def emit_function(b: Builder, fn: types.FunctionType, statics: dict[str, Any] | 
         objects = {n: shapes[n].of for n in given if n in shapes and shapes[n].kind == "object"}
         node, places = with_fields(remade(node, objects), resolver(fn), file)
         lists = tuple(n for n in given if n not in objects)
-        node = giving_back(with_given(plainer(with_nested(node, resolver(fn)), resolver(fn)), resolver(fn)), lists)
+        node = with_given(plainer(with_nested(node, resolver(fn)), resolver(fn)), resolver(fn))
+        node = giving_back(Exchanged(node, resolver(fn)).written() if lists else node, lists)
         wish = fn.__name__ if fn.__name__.isidentifier() else "lambda_"
         unit.wish = safe_name(wish)
         w = Writer(b, fn, file, statics, shapes, lists, places)

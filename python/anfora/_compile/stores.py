@@ -72,6 +72,8 @@ def library_name(f: Any) -> str | None:
     """The name of a function of a library, which tells what it gives."""
     if type(f).__name__ == "ufunc":
         return f.__name__
+    if type(f).__name__ == "Giving":  # the user's
+        return None
     root = str(getattr(f, "__module__", None) or type(f).__module__).split(".")[0]
     return getattr(f, "__name__", None) if root in LIBRARIES else None
 
@@ -125,13 +127,14 @@ class Stores:
         self.refused: dict[str, Refusal | None] = {}
         self.seen: Any = None
         self.moved: set[str] = set()
-        self.moved = self.arrays_moved()
+        self.arrays_moved()
         self.seen = Aliases(function, self)  # changes that other names see
         for name in sorted(self.stored):
             self.judged = set()
             self.refused[name] = self.judge(name)
             if self.refused[name] is None:
                 self.elements |= self.judged
+        self.elements |= {whole_position(n.value) for n in self.nodes if isinstance(n, ast.Assign) and self.is_seen_element(n)}
         if self.elements:
             self.seen = Aliases(function, self, self.elements)
 
@@ -225,8 +228,9 @@ class Stores:
         return parent.value if isinstance(parent, ast.Assign) and parent.targets == [node] else None
 
     def start(self, name: str) -> int:
-        """How many statements of the function's body have passed when the array that is changed has been made."""
-        first = next(i for i, s in enumerate(self.function.body) for n in ast.walk(s) if name in changed_names(n))
+        """How many statements of the function's body have passed when the array that is changed, or that another name takes, has been made."""
+        first = next((i for i, s in enumerate(self.function.body) for n in ast.walk(s) if name in changed_names(n) or
+                      isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) and self.taken_from(n)), 0)
         made = [i for i, s in enumerate(self.function.body[:first]) if isinstance(s, ast.Assign) and
                 any(self.binds_fresh(n) for n in ast.walk(s) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store))]
         return made[-1] + 1 if made else 0
@@ -244,6 +248,9 @@ class Stores:
             return None, f"{name} comes from outside of the function, where it would change", f"write it as {name} = {name}.copy() under a name of the function"
         for n in own:
             if id(n) in after and not self.is_change(n) and not self.binds_own(n):
+                if isinstance(self.parents[id(n)], ast.Tuple) and (other := self.taken_from(n)) is not None and not other.endswith("__"):
+                    return n, f"{name} changes in place by {name}[...] = ..., and here becomes {other}, which is not the function's own", \
+                        f"write {other} = {other}.copy() before"
                 return n, f"{name} changes in place by {name}[...] = ..., and may share its memory with what it is bound to here", \
                     f"bind {name} to a copy, x.copy()"
         return next((r for n in self.names[name] if id(n) in after and isinstance(n.ctx, ast.Load) for r in [self.escape(n)] if r), None)
@@ -263,24 +270,25 @@ class Stores:
         value = self.bound_to(name)
         return value is not None and self.is_fresh(value)
 
-    def arrays_moved(self) -> set[str]:
-        """Names whose arrays the function has made, under these names or others that they take them from: u, v = v, u or last = next.
+    def arrays_moved(self) -> None:
+        """Finds `moved`: names whose arrays the function has made, under these names or others that they take them from: u, v = v, u or last = next.
         Which of them a store changes, aliases.py finds."""
         a = self.function.args
         params = {p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg)))}
         bound = {}
         for name, nodes in self.names.items():
-            start = self.start(name) if name in self.stored else 0
+            start = self.start(name)
             if any(id(n) in self.inner for n in nodes) or name in params and not start:
                 continue
             before = {id(n) for s in self.function.body[:start] for n in ast.walk(s)} if start else ()
             bound[name] = [n for n in nodes if isinstance(n.ctx, ast.Store) and (id(n) not in before or self.binds_fresh(n))]
         own = {name for name, nodes in bound.items() if nodes}
         while True:
+            self.moved = own  # what is stored into one of them is copied
             less = {name for name in own if all(self.is_change(n) or self.binds_fresh(n) or self.taken_from(n) in own for n in bound[name]) and
                     (name in self.stored or not any(self.escape(n) for n in self.names[name] if isinstance(n.ctx, ast.Load)))}
             if less == own:
-                return own
+                return
             own = less
 
     def taken_from(self, name: ast.Name) -> str | None:
@@ -322,6 +330,13 @@ class Stores:
     def unseen(self, names: set[str]) -> bool:
         """Whether parts of an array, by their names, are not read after the array has changed. Else they must be numbers."""
         return self.seen is None or not names & set().union(*self.seen.found.values())
+
+    def is_seen_element(self, node: ast.Assign) -> bool:
+        """Whether a call that changes arguments may give an element of one, which changes before the result is read."""
+        from .effects import effect
+        giving = given_by(node.value)
+        names = {n.id for n in ast.walk(node.targets[0].elts[0]) if isinstance(n, ast.Name)} if giving is not None else set()  # type: ignore[attr-defined]
+        return giving is not None and effect(giving.fn).one and not self.unseen(names)
 
     def is_name(self, parent: Any, node: Any) -> bool:
         """Whether an array gets another name, whose uses after a change are found (aliases.py)."""
