@@ -184,12 +184,14 @@ void anfi_ll_store(lgen *g, texpr e, LLVMValueRef v) {
 void anfi_ll_stream(lgen *g, texpr e, LLVMValueRef v) {
   tdtype d = e->dtype;
   uint64_t bytes = (uint64_t)anfi_t_total(d) * elem_bytes(e->in[0]);
-  if (d.rows || anfi_t_mask(e) || is_bool(d) || bytes < 16 || bytes > LINE || (bytes & (bytes - 1))) {
+  if (d.rows || anfi_t_mask(e) || is_bool(d) || bytes < 16 || bytes > LINE ||
+      (bytes & (bytes - 1))) {
     anfi_ll_store(g, e, v);
     return;
   }
   LLVMValueRef p = anfi_ll_address(g, e), bits = ll.BuildPtrToInt(g->b, p, g->i64, ""),
-               low = ll.BuildAnd(g->b, bits, anfi_ll_i64(g, bytes - 1), ""), one = anfi_ll_i32(g, 1);
+               low = ll.BuildAnd(g->b, bits, anfi_ll_i64(g, bytes - 1), ""),
+               one = anfi_ll_i32(g, 1);
   LLVMBasicBlockRef aligned = anfi_ll_new_block(g, "stream"), other = anfi_ll_new_block(g, ""),
                     end = anfi_ll_new_block(g, "");
   ll.BuildCondBr(g->b, ll.BuildICmp(g->b, LLVMIntEQ, low, anfi_ll_i64(g, 0), ""), aligned, other);
@@ -208,7 +210,9 @@ void anfi_ll_stream(lgen *g, texpr e, LLVMValueRef v) {
   anfi_ll_block(g, end);
 }
 
-void anfi_ll_fence(lgen *g) { ll.BuildFence(g->b, LLVMAtomicOrderingSequentiallyConsistent, 0, ""); }
+void anfi_ll_fence(lgen *g) {
+  ll.BuildFence(g->b, LLVMAtomicOrderingSequentiallyConsistent, 0, "");
+}
 
 LLVMValueRef anfi_ll_gather(lgen *g, texpr e, const LLVMValueRef *v) {
   uint32_t n = anfi_t_total(e->dtype);

@@ -22,15 +22,48 @@ typedef struct user {
   tstmt outer; // the outermost loop that is open
 } user;
 
-typedef struct site {
-  texpr tensor, i, rest; // y[i + rest]
-  uint64_t lanes;        // elements of a line
-} site;
+/* ---- sizes ---- */
+
+static bool is_large(const tpass_cx *p, texpr e) {
+  uint64_t n;
+  return e->kind == TX_tensor && !e->sub && anfi_t_const_elems(e, &n) &&
+         n >= p->opts->cache_bytes / anfi_t_bytes(anfi_t_dt((anf_tir_elem)e->dtype.elem));
+}
+
+typedef struct finder {
+  const tpass_cx *p;
+  bool found;
+} finder;
+
+static bool no_expr(tviewer *v, texpr e) {
+  (void)v, (void)e;
+  return false;
+}
+static bool see_define(tviewer *v, tstmt s) {
+  finder *d = (finder *)v->user;
+  d->found |= s->kind == TS_define && is_large(d->p, s->e[0]);
+  return !d->found;
+}
+static bool has_large(const tpass_cx *p, tfunc f) {
+  finder d = {p, false};
+  tviewer v = {.user = &d, .enter_expr = no_expr, .enter_stmt = see_define};
+  for (uint32_t i = 0; i < f->n; i++) d.found |= is_large(p, f->param[i]);
+  anfi_t_view_stmt(&v, f->body);
+  return d.found;
+}
 
 static texpr definition(const user *u, texpr var) {
   uint64_t *at = anfi_map_find(&u->alias.where, anfi_key(var));
   tstmt s = at ? (tstmt)(uintptr_t)*at : NULL;
   return s && s->kind == TS_define && !anfi_t_assigned(&u->alias, var) ? s->e[1] : NULL;
+}
+
+/* Is it the same before the loop and behind it? */
+static bool is_settled(const user *u, texpr e) {
+  if (e->kind == TX_var && anfi_t_assigned(&u->alias, e)) return false;
+  for (uint32_t i = 0; i < e->n; i++)
+    if (!is_settled(u, e->in[i])) return false;
+  return anfi_t_pure(e);
 }
 
 /* ---- multiples ---- */
@@ -65,8 +98,8 @@ static bool starts_with_line(const user *u, texpr tensor, uint64_t lanes) {
   texpr root = anfi_t_root(&u->alias, tensor);
   for (int depth = DEEPEST; tensor != root && depth; depth--) {
     texpr at = definition(u, tensor);
-    if (!at || at->kind != TX_tensorptr || at->nidx != 1 || at->in[0]->dtype.elem != root->dtype.elem ||
-        !multiple(u, at->in[1], lanes, DEEPEST))
+    if (!at || at->kind != TX_tensorptr || at->nidx != 1 ||
+        at->in[0]->dtype.elem != root->dtype.elem || !multiple(u, at->in[1], lanes, DEEPEST))
       return false;
     tensor = at->in[0];
   }
@@ -74,6 +107,11 @@ static bool starts_with_line(const user *u, texpr tensor, uint64_t lanes) {
 }
 
 /* ---- what a loop is ---- */
+
+typedef struct site {
+  texpr tensor, i, rest; // y[i + rest]
+  uint64_t lanes;        // elements of a line
+} site;
 
 typedef struct counter {
   const talias *alias;
@@ -83,7 +121,8 @@ typedef struct counter {
 
 static bool count_expr(tviewer *v, texpr e) {
   counter *c = (counter *)v->user;
-  if (e->kind == TX_tensor) c->n += anfi_t_root(c->alias, e) == c->root || !anfi_t_root(c->alias, e);
+  if (e->kind == TX_tensor)
+    c->n += anfi_t_root(c->alias, e) == c->root || !anfi_t_root(c->alias, e);
   return e->kind != TX_tensor;
 }
 static bool count_stmt(tviewer *v, tstmt s) {
@@ -91,16 +130,10 @@ static bool count_stmt(tviewer *v, tstmt s) {
   return s->kind != TS_define || s->e[0]->kind != TX_tensor; // a view counts where it is used
 }
 
-static bool is_large(const user *u, texpr root) {
-  uint64_t n, limit = u->p->opts->cache_bytes;
-  uint32_t bytes = (uint32_t)anfi_t_bytes(anfi_t_dt((anf_tir_elem)root->dtype.elem));
-  return anfi_t_const_elems(root, &n) && n >= limit / bytes;
-}
-
 /* Large, and named once in the outermost loop. */
 static bool is_streamed(const user *u, texpr tensor) {
   texpr root = anfi_t_root(&u->alias, tensor);
-  if (!root || tensor->sub || anfi_t_has_strides(tensor) || !is_large(u, root)) return false;
+  if (!root || anfi_t_has_strides(tensor) || !is_large(u->p, root)) return false;
   counter c = {&u->alias, root, 0};
   tviewer v = {.user = &c, .enter_expr = count_expr, .enter_stmt = count_stmt};
   anfi_t_view_stmt(&v, u->outer);
@@ -128,7 +161,7 @@ static bool site_of(tvisitor *v, tstmt assign, site *o) {
   int64_t coef;
   at = anfi_t_visit_expr(&w, to->in[1]);
   return anfi_t_affine(v->t, at, o->i, &coef, &o->rest) && coef == 1 &&
-         (!o->rest || multiple(u, o->rest, o->lanes, DEEPEST)) && is_streamed(u, o->tensor) &&
+         (!o->rest || (is_settled(u, o->rest) && multiple(u, o->rest, o->lanes, DEEPEST))) && is_streamed(u, o->tensor) &&
          starts_with_line(u, o->tensor, o->lanes);
 }
 
@@ -137,12 +170,13 @@ static bool site_of(tvisitor *v, tstmt assign, site *o) {
 static bool is_run(tstmt s) {
   tstmt body = s->s[0];
   uint32_t n = body->n;
-  if (s->kind != TS_for_loop || s->sub || !n || body->size > LONGEST || !anfi_t_is_const(s->e[3], 1) ||
-      anfi_t_bytes(s->e[0]->dtype) < 4)
+  if (s->kind != TS_for_loop || s->sub || !n || body->size > LONGEST ||
+      !anfi_t_is_const(s->e[3], 1) || anfi_t_bytes(s->e[0]->dtype) < 4)
     return false;
   for (uint32_t k = 0; k < n; k++)
     if ((body->s[k]->kind != TS_define && body->s[k]->kind != TS_assign) ||
-        (body->s[k]->e[0]->kind == TX_var) != (k + 1 < n))
+        (body->s[k]->e[0]->kind == TX_var) != (k + 1 < n) ||
+        (body->s[k]->e[1] && !anfi_t_no_effect(body->s[k]->e[1])))
       return false;
   return true;
 }
@@ -154,7 +188,8 @@ static tstmt one_line(tvisitor *v, tstmt loop, const site *o, texpr from) {
   tstore *t = v->t;
   tstmt body = loop->s[0], *s = ANFI_NEW_N(v->scratch, tstmt, body->n), last = body->s[body->n - 1];
   texpr line = anfi_t_tensor1(t, (anf_tir_elem)o->tensor->dtype.elem, "line", o->lanes),
-        zero = anfi_t_index(t, 0), k = anfi_t_cast(t, anfi_t_dt(ANF_TIR_index), anfi_t_sub(t, o->i, from)),
+        zero = anfi_t_index(t, 0),
+        k = anfi_t_cast(t, anfi_t_dt(ANF_TIR_index), anfi_t_sub(t, o->i, from)),
         n = anfi_t_int(t, from->dtype, (int64_t)o->lanes),
         at = anfi_t_cast(t, anfi_t_dt(ANF_TIR_index), from);
   memcpy(s, body->s, body->n * sizeof *s);
@@ -194,7 +229,8 @@ static tstmt in_lines(tvisitor *v, tstmt s, const site *o) {
   tstmt lines = anfi_t_for(t, from, b, middle, n, one_line(v, s, o, from), false, 0);
   if (whole) return anfi_t_with_comment(t, anfi_t_with_attrs(t, lines, s->attrs), s->comment);
   const texpr x[4] = {o->i, middle, e, s->e[3]};
-  tstmt two[] = {lines, anfi_t_copy_stmt(t, v->scratch, anfi_t_remake_stmt(t, s, x, s->s), NULL, NULL)};
+  tstmt two[] = {lines,
+                 anfi_t_copy_stmt(t, v->scratch, anfi_t_remake_stmt(t, s, x, s->s), NULL, NULL)};
   return anfi_t_splice(t, 2, two);
 }
 
@@ -209,7 +245,7 @@ static tstmt leave(tvisitor *v, tstmt s) {
   bool outermost = s->kind == TS_for_loop && u->outer && u->outer->e[0] == s->e[0];
   site o = {.i = s->e[0]};
   if (s->kind == TS_for_loop && is_run(s) && site_of(v, s->s[0]->s[s->s[0]->n - 1], &o) &&
-      multiple(u, s->e[1], o.lanes, DEEPEST))
+      is_settled(u, s->e[1]) && is_settled(u, s->e[2]) && multiple(u, s->e[1], o.lanes, DEEPEST))
     s = in_lines(v, s, &o);
   if (outermost) u->outer = NULL;
   return s;
@@ -218,6 +254,7 @@ static tstmt leave(tvisitor *v, tstmt s) {
 tfunc anfi_t_pass_stream_stores(tpass_cx *p, tfunc f) {
   user u = {.p = p};
   tvisitor v;
+  if (!has_large(p, f)) return f;
   anfi_t_alias_init(&u.alias, p->t, p->scratch, f);
   anfi_t_visitor_init(&v, p->t, p->scratch, &u);
   v.enter = enter;
