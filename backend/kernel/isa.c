@@ -48,7 +48,8 @@ static void take(anfi_isa *isa, anfi_cpu cpu) {
 }
 
 static anfi_isa usual_isa(void) {
-  return (anfi_isa){.bytes = 16, .regs = 32, .native = true, .l1 = USUAL_L1, .l2 = USUAL_L2, .l3 = USUAL_L3};
+  return (anfi_isa){
+      .bytes = 16, .regs = 32, .native = true, .l1 = USUAL_L1, .l2 = USUAL_L2, .l3 = USUAL_L3};
 }
 
 void anfi_isa_of(const char *triple, const char *features, anfi_isa *out) {

@@ -87,7 +87,7 @@ typedef struct lgen {
   ANFI_VEC(struct ltile *) tile;
   /* the current function */
   const lfunc *now;
-  bool streams; // it must fence what it streamed before it returns
+  bool streams;              // it must fence what it streamed before it returns
   LLVMValueRef stream, data; // NULL: it does not have them
   LLVMValueRef func_name;    // text, for traps
   LLVMBasicBlockRef again;   // where self tail calls go

@@ -161,8 +161,8 @@ static bool site_of(tvisitor *v, tstmt assign, site *o) {
   int64_t coef;
   at = anfi_t_visit_expr(&w, to->in[1]);
   return anfi_t_affine(v->t, at, o->i, &coef, &o->rest) && coef == 1 &&
-         (!o->rest || (is_settled(u, o->rest) && multiple(u, o->rest, o->lanes, DEEPEST))) && is_streamed(u, o->tensor) &&
-         starts_with_line(u, o->tensor, o->lanes);
+         (!o->rest || (is_settled(u, o->rest) && multiple(u, o->rest, o->lanes, DEEPEST))) &&
+         is_streamed(u, o->tensor) && starts_with_line(u, o->tensor, o->lanes);
 }
 
 /* Short code over scalars, and then one element. Turns of long code are computed side by side in more than one vector,
