@@ -113,7 +113,7 @@ typedef struct anf_tir_opt_opts {
   void (*ran)(void *user, const char *pass,
               bool changed); // after each pass: did it change the module?
   uint64_t
-      cache_bytes; // of the last cache: larger tensors are written past it by stream_stores; default 32 MiB
+      cache_bytes; // of the last cache: tensors not smaller are written past it by stream_stores; default 32 MiB
 } anf_tir_opt_opts;
 /* Runs passes in order: "index_flattener constant_folder", or a named pipeline, "default". `*out`
  * is a new module. */

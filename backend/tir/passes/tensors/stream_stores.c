@@ -165,6 +165,16 @@ static bool site_of(tvisitor *v, tstmt assign, site *o) {
          is_streamed(u, o->tensor) && starts_with_line(u, o->tensor, o->lanes);
 }
 
+/* Nothing but the names in it tells what it reads. */
+static bool is_plain(texpr e) {
+  if (e->kind == TX_call ||
+      (e->kind == TX_intrin_call && anfi_t_intrins[e->sub].purity >= TP_MEMORY))
+    return false;
+  for (uint32_t i = 0; i < e->n; i++)
+    if (!is_plain(e->in[i])) return false;
+  return true;
+}
+
 /* Short code over scalars, and then one element. Turns of long code are computed side by side in more than one vector,
  * which a line does not have, and wait less for memory. */
 static bool is_run(tstmt s) {
@@ -176,7 +186,7 @@ static bool is_run(tstmt s) {
   for (uint32_t k = 0; k < n; k++)
     if ((body->s[k]->kind != TS_define && body->s[k]->kind != TS_assign) ||
         (body->s[k]->e[0]->kind == TX_var) != (k + 1 < n) ||
-        (body->s[k]->e[1] && !anfi_t_no_effect(body->s[k]->e[1])))
+        (body->s[k]->e[1] && !is_plain(body->s[k]->e[1])))
       return false;
   return true;
 }
@@ -200,7 +210,7 @@ static tstmt one_line(tvisitor *v, tstmt loop, const site *o, texpr from) {
   tstmt all[] = {anfi_t_define(t, TL_local, line, NULL),
                  anfi_t_for(t, o->i, from, anfi_t_add(t, from, n), loop->e[3],
                             anfi_t_stmts(t, body->n, s), false, 0),
-                 anfi_t_with_attrs(t, put, anfi_t_attr_set(t, put->attrs, TA_stream, 1))};
+                 anfi_t_with_attrs(t, put, anfi_t_attr_set(t, last->attrs, TA_stream, 1))};
   return anfi_t_stmts(t, 3, all);
 }
 
