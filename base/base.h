@@ -430,8 +430,8 @@ bool anfi_os_may_write(anf_ctx *cx, const char *path); // else fails as writing 
 bool anfi_os_put_all(int f, const char *p, size_t n);  // false: errno says why
 uint64_t anfi_os_now_ns(void);
 uint64_t anfi_os_thread_ns(void); // that this thread computed so far
-uint64_t
-anfi_os_cache_bytes(uint32_t level); // of the data cache 1 or 2; 0: the system does not say
+uint64_t anfi_os_cache_bytes(
+    uint32_t level); // of the data cache 1, 2 or 3 of a core; 0: the system does not say
 /* Asks for huge pages for a block that is aligned to one; gives the block back. */
 enum { ANFI_HUGE_PAGE = 1 << 21 };
 void *anfi_os_huge(void *p, size_t size);

@@ -29,6 +29,7 @@ BYTES, OTHER = (SQUARE * 9).astype(np.uint8), f(1024, 1024)
 UNIT = (random.random((1024, 1024)) * 0.9 + 0.05).astype(np.float32)
 SORTED, WANTED = np.sort(f(4096)), f(65536)
 SPD, ROW, LONG, PLANE, DOUBLE = linear(256, 256), f(1024), f(1 << 20), f(512, 512) + 1j * f(512, 512), f(512, 512, dtype=np.float64)
+LARGE = f(1 << 24)
 REALS, COMPLEX = f(1 << 20, dtype=np.float64), f(1 << 20, dtype=np.float64) + 1j * f(1 << 20, dtype=np.float64)
 # name: arguments a and b, the expression of anfora.numpy (N) and JAX, the one of PyTorch (F: its functions)
 CASES = {
@@ -53,6 +54,10 @@ CASES = {
     "cumulative sum of rows, f16": ((HALF,), "N.cumsum(a, axis=1)", "a.cumsum(1)"),
     **{f"{name} of rows, {d}": ((x,), f"nn.{name}(a)", f"a.{name}(1)") for name in ("softmax", "log_softmax")
        for d, x in (("f32", SQUARE), ("f16", HALF))},
+    "softmax of rows, f64": ((SQUARE.astype(np.float64),), "nn.softmax(a)", "a.softmax(1)"),
+    "log_softmax of rows, f64": ((SQUARE.astype(np.float64),), "nn.log_softmax(a)", "a.log_softmax(1)"),
+    "a * 2 + 1 of 2^24": ((LARGE,), "a * 2 + 1", "a * 2 + 1"),
+    "maximum with 0 of 2^24": ((LARGE,), "N.maximum(a, 0)", "a.relu()"),
     "softmax of 16384 rows of 32": ((f(16384, 32),), "nn.softmax(a)", "a.softmax(1)"),
     "softmax of 65536 rows of 10": ((f(65536, 10),), "nn.softmax(a)", "a.softmax(1)"),
     "softmax over 21 channels": ((f(16, 21, 784),), "nn.softmax(a, axis=1)", "a.softmax(1)"),

@@ -69,6 +69,13 @@ static share share_of(anf_stream *s, const loop *job, uint64_t part) {
   return (share){s, job, from, from + each + (part < more)};
 }
 
+/* Stores past the caches (`stream` of Tensor IR) are not in order with others until a fence. */
+static void fence(void) {
+#ifdef __x86_64__
+  __builtin_ia32_sfence();
+#endif
+}
+
 static void run_share(void *p) {
   const share *h = (const share *)p;
   const loop *j = h->job;
@@ -76,6 +83,7 @@ static void run_share(void *p) {
     anf_rt_poll(h->s);
     j->f(h->s, j->data, (int64_t)((uint64_t)j->begin + k * (uint64_t)j->step), j->env);
   }
+  fence();
 }
 
 /* Waits until the generation is not `seen`; false: the pool ends. */
@@ -222,6 +230,7 @@ void anf_rt_parallel(void *closure, anf_stream *s, void *data, void *env, int64_
                      int64_t end, int64_t step, int32_t threads) {
   if (step <= 0) anf_rt_trap(s, ANF_TRAP_STEP, 0, 0, NULL, NULL);
   if (begin >= end) return;
+  fence();
   loop job = {.data = data, .env = env, .begin = begin, .step = step};
   memcpy(&job.f, &closure, sizeof job.f);
   job.n = ((uint64_t)end - (uint64_t)begin - 1) / (uint64_t)step + 1;

@@ -36,6 +36,11 @@ bool anfi_jit_isa(const anf_jit_engine *e, anfi_isa *out) {
   return anfi_isa_choose(e->o.kernels, out);
 }
 
+uint64_t anfi_jit_cache_bytes(const anf_jit_engine *e) {
+  anfi_isa isa;
+  return e->kind == ANF_JIT_LLVM && anfi_jit_isa(e, &isa) ? isa.l3 : UINT64_MAX;
+}
+
 static bool take_text(anf_ctx *cx, const char *from, char *to, size_t size) {
   int n = snprintf(to, size, "%s", from ? from : "");
   if (n >= 0 && (size_t)n < size) return true;

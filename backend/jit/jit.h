@@ -68,6 +68,8 @@ typedef struct anfi_jit_need {
   uint32_t flags; // ANF_RT_*; DEEP: recursive, or calls a recursive function
   bool recursive; // member of a cycle of calls: checks the stack when entered
   bool address;   // its address is taken: callable through a pointer
+  bool turn;      // anf_rt_parallel calls it
+  bool called;    // others do, by its name or its address
 } anfi_jit_need;
 /* Code for a file: what the object says of itself. */
 typedef struct anfi_jit_aot {
@@ -216,6 +218,8 @@ extern const anfi_jit_vtable anfi_jit_llvm, anfi_jit_cjit, anfi_jit_interp;
 /* The instructions that kernels of the engine may use; false: its options name no kernels that are known. */
 struct anfi_isa; // backend/kernel/kernel.h
 bool anfi_jit_isa(const anf_jit_engine *e, struct anfi_isa *out);
+/* From which size on tensors are written past the caches; UINT64_MAX if the engine's code cannot. */
+uint64_t anfi_jit_cache_bytes(const anf_jit_engine *e);
 void *anfi_jit_alloc(size_t bytes); // zeroed, 64-byte aligned
 void anfi_jit_free(void *p);
 char *anfi_jit_strdup(const char *s);

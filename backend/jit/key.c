@@ -154,6 +154,7 @@ static void add_engine(keeper *k, const anf_jit_engine *e) {
   add_text(k, e->vt->always);
   add_text(k, e->o.cc);
   add_text(k, e->o.kernels);
+  add_u64(k, anfi_jit_cache_bytes(e));
   add_u64(k, (uint64_t)e->o.level | (uint64_t)e->o.bounds << 8 | (uint64_t)e->o.contract << 9 |
                  (uint64_t)e->o.debug << 10);
 }

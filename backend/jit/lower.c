@@ -61,7 +61,7 @@ static const tmod *without_wrappers(const tmod *m) {
 
 bool anfi_jit_lower(anf_ctx *cx, const anf_jit_engine *e, const tmod *m, bool binds,
                     anfi_jit_lowered *out) {
-  static const anf_tir_opt_opts opts = {.size = sizeof opts};
+  const anf_tir_opt_opts opts = {.size = sizeof opts, .cache_bytes = anfi_jit_cache_bytes(e)};
   anfi_arena *a = anfi_scratch(cx);
   uint32_t have = anfi_t_measure(m);
   const char *phis = have & TPROP_NO_PHI ? "" : "dessa_transform ",

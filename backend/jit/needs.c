@@ -46,7 +46,7 @@ static void flag(user *u, uint32_t flags) { u->need[u->f].flags |= flags; }
 static void take_address(user *u, const anfi_str *name) {
   int64_t to = place(u, name);
   edge(u, to);
-  if (to >= 0) u->need[to].address = true;
+  if (to >= 0) u->need[to].address = u->need[to].called = true;
 }
 
 static void call(user *u, texpr e) {
@@ -64,12 +64,13 @@ static void call(user *u, texpr e) {
   if (rt == TRT_anf_rt_parallel && e->in[0]->kind == TX_func_addr) {
     int64_t closure = place(u, e->in[0]->u.name);
     edge(u, closure);
-    if (closure >= 0) u->need[closure].address = true;
+    if (closure >= 0) u->need[closure].address = u->need[closure].turn = true;
     look_all(u, e->in + 3, e->n - 3);
     return;
   }
   if (to >= 0) {
     edge(u, to);
+    u->need[to].called = true;
     first = 2; // stream and data: what the callee needs, which the edge brings
   }
   look_all(u, e->in + first, e->n - first);

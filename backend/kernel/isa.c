@@ -34,7 +34,7 @@ static bool has_row(const char *features, anfi_cpu cpu) {
   return true;
 }
 
-enum { USUAL_L1 = 32 << 10, USUAL_L2 = 1 << 20 };
+enum { USUAL_L1 = 32 << 10, USUAL_L2 = 1 << 20, USUAL_L3 = 32 << 20 };
 
 static uint32_t cache(uint32_t level, uint32_t usual) {
   uint64_t bytes = anfi_os_cache_bytes(level);
@@ -48,7 +48,8 @@ static void take(anfi_isa *isa, anfi_cpu cpu) {
 }
 
 static anfi_isa usual_isa(void) {
-  return (anfi_isa){.bytes = 16, .regs = 32, .native = true, .l1 = USUAL_L1, .l2 = USUAL_L2};
+  return (anfi_isa){
+      .bytes = 16, .regs = 32, .native = true, .l1 = USUAL_L1, .l2 = USUAL_L2, .l3 = USUAL_L3};
 }
 
 void anfi_isa_of(const char *triple, const char *features, anfi_isa *out) {
@@ -65,7 +66,7 @@ void anfi_isa_of(const char *triple, const char *features, anfi_isa *out) {
 
 bool anfi_isa_choose(const char *name, anfi_isa *out) {
   if (!name || !name[0]) {
-    out->l1 = cache(1, USUAL_L1), out->l2 = cache(2, USUAL_L2);
+    out->l1 = cache(1, USUAL_L1), out->l2 = cache(2, USUAL_L2), out->l3 = cache(3, USUAL_L3);
     return true;
   }
   const uint32_t own = out->own;

@@ -29,6 +29,7 @@ typedef struct anfi_isa {
   bool native;          // its dot products are instructions of the target, else equivalent code
   bool exact;           // dot products that reorder sums (dot.def) are not allowed
   uint32_t l1, l2;      // bytes of a core's data caches
+  uint32_t l3;          // of the last cache, which cores share
 } anfi_isa;
 static inline bool anfi_isa_has(const anfi_isa *isa, anfi_cpu cpu) { return isa->has >> cpu & 1; }
 /* What the features ("+avx2,-fma,...") of a target offer. */

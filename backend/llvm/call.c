@@ -105,6 +105,7 @@ static LLVMValueRef call_rt(lgen *g, trt rt, texpr e) {
   LLVMValueRef *in = ANFI_NEW_N(g->a, LLVMValueRef, e->nidx + 1u);
   LLVMTypeRef *t = ANFI_NEW_N(g->a, LLVMTypeRef, e->nidx + 1u);
   uint32_t k = 0;
+  if (rt == TRT_anf_rt_comm_start && g->streams) anfi_ll_fence(g);
   if (rt != TRT_anf_rt_parallel) in[k++] = stream(g);
   for (uint32_t i = 0; i < e->nidx; i++) in[k++] = argument(g, e->in[i], f->param[i]);
   for (uint32_t i = 0; i < k; i++) t[i] = ll.TypeOf(in[i]);

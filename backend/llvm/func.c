@@ -160,7 +160,9 @@ static void has_place(lgen *g, texpr v) { *anfi_map_at(&g->assigned, anfi_key(v)
 static bool see_assigned(tviewer *v, tstmt s) {
   bool var =
       (s->kind == TS_assign || (s->kind == TS_define && !s->e[1])) && s->e[0]->kind == TX_var;
-  if (var) has_place((lgen *)v->user, s->e[0]);
+  lgen *g = (lgen *)v->user;
+  if (var) has_place(g, s->e[0]);
+  g->streams |= anfi_t_attr(s->attrs, TA_stream, NULL);
   return true;
 }
 
@@ -204,7 +206,9 @@ static void body(lgen *g, const lfunc *u) {
   g->mark.n = 0;
   anfi_map_init(&g->slots, g->a);
   g->self_tail = has_self_tail(f);
+  g->streams = false;
   find_assigned(g, f);
+  g->streams &= !u->need.turn || u->need.called;
   g->line = f->line, g->col = f->col;
   g->stream = u->stream ? ll.GetParam(u->fn, 0) : NULL;
   g->data = u->data ? ll.GetParam(u->fn, u->stream) : NULL;
@@ -221,6 +225,7 @@ static void body(lgen *g, const lfunc *u) {
   anfi_ll_block(g, g->again);
   tensor_parameters(g, u);
   anfi_ll_stmt(g, f->body);
+  if (g->streams) anfi_ll_fence(g);
   if (anfi_t_is_void(f->ret)) ll.BuildRetVoid(g->b);
   else ll.BuildRet(g->b, ll.ConstNull(anfi_ll_type(g, f->ret)));
   ll.BuildBr(g->eb, start);

@@ -87,6 +87,7 @@ typedef struct lgen {
   ANFI_VEC(struct ltile *) tile;
   /* the current function */
   const lfunc *now;
+  bool streams;              // it must fence what it streamed before it returns
   LLVMValueRef stream, data; // NULL: it does not have them
   LLVMValueRef func_name;    // text, for traps
   LLVMBasicBlockRef again;   // where self tail calls go
@@ -145,6 +146,10 @@ LLVMValueRef anfi_ll_alloca(lgen *g, LLVMTypeRef t, const char *name);
 LLVMValueRef anfi_ll_address(lgen *g, texpr e);
 LLVMValueRef anfi_ll_load(lgen *g, texpr e, bool is_volatile);
 void anfi_ll_store(lgen *g, texpr to, LLVMValueRef v);
+/* Lanes past the caches, where they fill aligned memory. */
+void anfi_ll_stream(lgen *g, texpr to, LLVMValueRef v);
+/* What was streamed is there before what follows, for other threads too. */
+void anfi_ll_fence(lgen *g);
 LLVMValueRef anfi_ll_load_at(lgen *g, tdtype d, LLVMValueRef p, uint32_t align);
 void anfi_ll_store_at(lgen *g, tdtype d, LLVMValueRef p, LLVMValueRef v, uint32_t align);
 LLVMValueRef anfi_ll_gather(lgen *g, texpr e, const LLVMValueRef *v);

@@ -34,6 +34,8 @@ LLVMValueRef anfi_ll_alloca(lgen *g, LLVMTypeRef t, const char *name) {
 
 /* ---- loads and stores ---- */
 
+enum { LINE = 64 };
+
 static bool is_bool(tdtype d) { return anfi_t_is_elem(d, ANF_TIR_bool); }
 
 LLVMValueRef anfi_ll_load_at(lgen *g, tdtype d, LLVMValueRef p, uint32_t align) {
@@ -178,6 +180,40 @@ void anfi_ll_store(lgen *g, texpr e, LLVMValueRef v) {
   }
 }
 
+/* !nontemporal: LLVM has instructions for whole vectors in aligned memory alone, and drops the wish elsewhere. */
+void anfi_ll_stream(lgen *g, texpr e, LLVMValueRef v) {
+  tdtype d = e->dtype;
+  uint64_t bytes = (uint64_t)anfi_t_total(d) * elem_bytes(e->in[0]);
+  if (d.rows || anfi_t_mask(e) || is_bool(d) || bytes < 16 || bytes > LINE ||
+      (bytes & (bytes - 1))) {
+    anfi_ll_store(g, e, v);
+    return;
+  }
+  LLVMValueRef p = anfi_ll_address(g, e), bits = ll.BuildPtrToInt(g->b, p, g->i64, ""),
+               low = ll.BuildAnd(g->b, bits, anfi_ll_i64(g, bytes - 1), ""),
+               one = anfi_ll_i32(g, 1);
+  LLVMBasicBlockRef aligned = anfi_ll_new_block(g, "stream"), other = anfi_ll_new_block(g, ""),
+                    end = anfi_ll_new_block(g, "");
+  ll.BuildCondBr(g->b, ll.BuildICmp(g->b, LLVMIntEQ, low, anfi_ll_i64(g, 0), ""), aligned, other);
+  anfi_ll_block(g, aligned);
+  LLVMValueRef past = ll.BuildStore(g->b, v, p);
+  LLVMMetadataRef yes = ll.ValueAsMetadata(one), node = ll.MDNodeInContext2(g->c, &yes, 1);
+  ll.SetAlignment(past, (unsigned)bytes);
+  ll.SetMetadata(past, ll.GetMDKindIDInContext(g->c, "nontemporal", 11),
+                 ll.MetadataAsValue(g->c, node));
+  ll.BuildBr(g->b, end);
+  anfi_ll_block(g, other);
+  LLVMValueRef usual = ll.BuildStore(g->b, v, p);
+  ll.SetAlignment(usual, elem_bytes(e->in[0]));
+  ll.SetVolatile(usual, 1); // else LLVM makes one ordinary store of the two
+  ll.BuildBr(g->b, end);
+  anfi_ll_block(g, end);
+}
+
+void anfi_ll_fence(lgen *g) {
+  ll.BuildFence(g->b, LLVMAtomicOrderingSequentiallyConsistent, 0, "");
+}
+
 LLVMValueRef anfi_ll_gather(lgen *g, texpr e, const LLVMValueRef *v) {
   uint32_t n = anfi_t_total(e->dtype);
   tdtype one = e->dtype, idx = anfi_t_dt((anf_tir_elem)e->in[1]->dtype.elem);
@@ -213,8 +249,6 @@ void anfi_ll_tensor_param(lgen *g, texpr v, LLVMValueRef p) {
   shape(g, v, &s);
   *anfi_ll_new_slot(g, v) = s;
 }
-
-enum { LINE = 64 };
 
 /* Memory in the frame, or of the stream until the end of the scope. */
 static LLVMValueRef room(lgen *g, texpr v, const lslot *s, bool on_heap) {

@@ -68,6 +68,7 @@ static void assign(lgen *g, tstmt s) {
   LLVMValueRef v = anfi_ll_expr(g, s->e[1]);
   if (!anfi_t_same(to->dtype, s->e[1]->dtype)) v = anfi_ll_cast(g, to->dtype, s->e[1]->dtype, v);
   if (to->kind == TX_var) ll.BuildStore(g->b, v, anfi_ll_slot(g, to)->at);
+  else if (anfi_t_attr(s->attrs, TA_stream, NULL)) anfi_ll_stream(g, to, v);
   else anfi_ll_store(g, to, v);
 }
 
@@ -205,6 +206,7 @@ static void sequence(lgen *g, tstmt s) {
 
 static void returns(lgen *g, tstmt s) {
   tdtype ret = g->now->f->ret;
+  if (g->streams) anfi_ll_fence(g);
   if (anfi_ll_tail_call(g, s)) {
     anfi_ll_block(g, anfi_ll_new_block(g, "dead"));
     return;

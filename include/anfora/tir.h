@@ -112,6 +112,8 @@ typedef struct anf_tir_opt_opts {
   uint32_t local_tensor_bytes; // larger local tensors go to the heap; default 128
   void (*ran)(void *user, const char *pass,
               bool changed); // after each pass: did it change the module?
+  uint64_t
+      cache_bytes; // of the last cache: tensors not smaller are written past it by stream_stores; default 32 MiB
 } anf_tir_opt_opts;
 /* Runs passes in order: "index_flattener constant_folder", or a named pipeline, "default". `*out`
  * is a new module. */

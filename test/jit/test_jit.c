@@ -584,6 +584,26 @@ static void debug_and_names(void **state) {
 }
 
 /* A short loop around loops is not copied: each copy would have vectors, remainders and rests. */
+/* Lanes past the caches stay so behind LLVM's passes, and a fence stands before the end. */
+static void streams_and_fences(void **state) {
+  (void)state;
+  static const char text[] = "func f(x: [f32 * 64], y: [f32 * 64]): void {\n"
+                             "  for i in (0UL, 64UL, 16UL) {\n"
+                             "    y[i @ 16] = x[i @ 16] @[stream]\n"
+                             "  }\n"
+                             "}\n";
+  bench b = begin(ANF_JIT_LLVM, NULL);
+  anf_tir_module *t = NULL;
+  anf_text out = {.cx = b.cx};
+  assert_int_equal(anf_tir_parse(b.cx, text, strlen(text), "stream", b.d, &t), ANF_OK);
+  assert_int_equal(anf_jit_print(b.e, t, "llvm", b.d, &out), ANF_OK);
+  assert_non_null(strstr(out.text, "!nontemporal"));
+  assert_non_null(strstr(out.text, "fence seq_cst"));
+  anf_tir_module_free(t);
+  anf_text_free(&out);
+  end(&b);
+}
+
 static void loops_around_loops_stay(void **state) {
   (void)state;
   static const char text[] = "func f(x: [f32 * 4096], y: [f32 * 4096]): void {\n"
@@ -625,6 +645,7 @@ int main(void) {
 #endif
                                      cmocka_unit_test(errors),
                                      cmocka_unit_test(debug_and_names),
+                                     cmocka_unit_test(streams_and_fences),
                                      cmocka_unit_test(loops_around_loops_stay)};
   return cmocka_run_group_tests_name("jit", tests, NULL, NULL);
 }

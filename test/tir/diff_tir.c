@@ -33,6 +33,7 @@ static const char *const alone[] = {"tensor_shrinker",
                                     "index_flattener auto_caster tensor2var",
                                     "index_flattener auto_caster tensor_init buffer_scheduler",
                                     "index_flattener auto_caster row_inplace buffer_scheduler",
+                                    "index_flattener auto_caster stream_stores",
                                     "kernel_lowering_cpu",
                                     "scalar_splitter",
                                     "index_flattener auto_caster list_splitter",
@@ -92,7 +93,7 @@ static bool one_pass(anf_ctx *cx, uint64_t seed, const anf_tir_module *m, const 
                      bool exact, const char *text) {
   anf_diag *d = anf_diag_new(cx);
   anf_tir_module *o = NULL;
-  anf_tir_opt_opts oo = {.size = sizeof oo, .verify_each = true};
+  anf_tir_opt_opts oo = {.size = sizeof oo, .verify_each = true, .cache_bytes = 64};
   char why[300] = "";
   values_opts vo = {.seed = seed};
   if (anf_tir_opt(m, passes, &oo, d, &o) != ANF_OK) complain(seed, passes, "fails", d, text);

@@ -97,7 +97,9 @@ bool anfi_rows_one(const group *g);
 texpr anfi_rows_exp(group *g, uint32_t top);
 uint32_t anfi_rows_sum_positive(group *g, texpr array);
 /* A state more: the sum of exp(x - top), if groups are rows of f64. */
-bool anfi_rows_sum_exp(group *g, uint32_t top);
+bool anfi_rows_sum_exp(group *g, uint32_t top, uint32_t *sum);
+/* The same with the array of exp(x - top), if a group is one row of f64 and not too long; else NULL. */
+texpr anfi_rows_exp64(group *g, uint32_t top, uint32_t *sum);
 anfi_view *anfi_group_whole(anfi_low *L, const anfi_low_op *q,
                             size_t i); // input i, to be read twice
 /* The same with f16 and bf16 as f32, which are the same numbers. */

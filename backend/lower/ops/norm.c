@@ -159,6 +159,19 @@ static void softmax_beside(group *g, texpr to) {
   anfi_group_end(g);
 }
 
+/* The array of exp(x - top), and their sum in the order of the pass. */
+static texpr exp_in_order(group *g, uint32_t top, uint32_t *sum) {
+  texpr e = anfi_low_local(g->L, (anf_tir_elem)g->real.elem, g->size * g->width, "e");
+  *sum = anfi_group_state(g, g->real, real(g, 0), "sum");
+  anfi_group_begin(g);
+  texpr x = bin(g, TX_sub, anfi_group_real(g), anfi_group_get(g, top));
+  texpr y = anfi_low_atom(g->L, anfi_group_exp(g, x));
+  anfi_low_put(g->L, e, in_array(g), (anfi_elem){y, NULL}, false);
+  anfi_group_set(g, *sum, bin(g, TX_add, anfi_group_get(g, *sum), y));
+  anfi_group_end(g);
+  return e;
+}
+
 bool anfi_lower_softmax(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   texpr to;
   group g = {0};
@@ -176,14 +189,9 @@ bool anfi_lower_softmax(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
     anfi_group_close(&g);
     return true;
   }
-  texpr e = anfi_low_local(L, (anf_tir_elem)g.real.elem, g.size * g.width, "e");
-  uint32_t top = anfi_group_max(&g), sum = anfi_group_state(&g, g.real, real(&g, 0), "sum");
-  anfi_group_begin(&g);
-  texpr y = anfi_low_atom(
-      L, anfi_group_exp(&g, bin(&g, TX_sub, anfi_group_real(&g), anfi_group_get(&g, top))));
-  anfi_low_put(L, e, in_array(&g), (anfi_elem){y, NULL}, false);
-  anfi_group_set(&g, sum, bin(&g, TX_add, anfi_group_get(&g, sum), y));
-  anfi_group_end(&g);
+  uint32_t top = anfi_group_max(&g), sum;
+  texpr e = anfi_rows_exp64(&g, top, &sum);
+  if (!e) e = exp_in_order(&g, top, &sum);
   anfi_group_begin(&g);
   put(&g, to, anfi_group_linear(&g),
       bin(&g, TX_div, anfi_low_load(L, e, in_array(&g)), anfi_group_get(&g, sum)), q->type);
@@ -196,7 +204,7 @@ bool anfi_lower_softmax(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
 static uint32_t log_sum(group *g) {
   uint32_t top = anfi_group_max(g), sum;
   if (anfi_rows_one(g)) sum = anfi_rows_sum_positive(g, anfi_rows_exp(g, top));
-  else {
+  else if (!anfi_rows_sum_exp(g, top, &sum)) {
     sum = anfi_group_state(g, g->real, real(g, 0), "sum");
     anfi_group_begin(g);
     texpr y = anfi_group_exp(g, bin(g, TX_sub, anfi_group_real(g), anfi_group_get(g, top)));

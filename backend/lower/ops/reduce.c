@@ -146,7 +146,7 @@ static void log_sum_exp(group *g) {
     anfi_rows_sum_positive(g, anfi_rows_exp(g, top));
     return;
   }
-  if (anfi_rows_sum_exp(g, top)) return;
+  if (anfi_rows_sum_exp(g, top, &s)) return;
   s = anfi_group_state(g, g->real, anfi_low_const(g->L, g->real, 0), "sum");
   anfi_group_begin(g);
   texpr x = anfi_t_sub(t, anfi_group_real(g), anfi_group_get(g, top));

@@ -588,7 +588,7 @@ static void take_exp(group *g, row r, texpr from, uint64_t count, texpr m, texpr
   anfi_low_loop_end(L, &l);
 }
 
-bool anfi_rows_sum_exp(group *g, uint32_t top) {
+bool anfi_rows_sum_exp(group *g, uint32_t top, uint32_t *sum) {
   enum { BLOCK = 512 };
   anfi_low *L = g->L;
   texpr acc;
@@ -609,7 +609,20 @@ bool anfi_rows_sum_exp(group *g, uint32_t top) {
   if (whole != n) take_exp(g, r, anfi_ix(L, whole), n - whole, m, e, acc, g->state[i]);
   close_outer(g);
   finish(g, ROWS_SUM, acc, g->state[i]);
+  *sum = i;
   return true;
+}
+
+texpr anfi_rows_exp64(group *g, uint32_t top, uint32_t *sum) {
+  texpr acc;
+  uint64_t n = g->extent[g->n - 1];
+  if (!anfi_rows_fit(g) || g->x->dtype != ANF_F64 || g->size != n || n > MAX_ROW) return NULL;
+  texpr m = anfi_low_let(g->L, anfi_group_get(g, top), "m"),
+        e = anfi_low_local(g->L, ANF_TIR_f64, n, "e");
+  *sum = start(g, ROWS_SUM, LANES, &acc, "sum");
+  take_exp(g, row_of(g), anfi_ix(g->L, 0), n, m, e, acc, g->state[*sum]);
+  finish(g, ROWS_SUM, acc, g->state[*sum]);
+  return e;
 }
 
 bool anfi_rows_one(const group *g) {

@@ -164,9 +164,10 @@ static void report(anfi_pass_run *r, size_t pass, uint64_t ns, uint64_t rewrites
 
 static const anf_tir_opt_opts *with_defaults(anf_ctx *cx, const anf_tir_opt_opts *o) {
   anf_tir_opt_opts *full = ANFI_NEW(anfi_scratch(cx), anf_tir_opt_opts);
-  if (!ANFI_OPTS_IN(cx, anf_tir_opt_opts, ran, o, full)) anfi_throw(cx);
+  if (!ANFI_OPTS_IN(cx, anf_tir_opt_opts, cache_bytes, o, full)) anfi_throw(cx);
   if (!full->max_threads) full->max_threads = 8;
   if (!full->local_tensor_bytes) full->local_tensor_bytes = 128;
+  if (!full->cache_bytes) full->cache_bytes = 32 << 20;
   return full;
 }
 
