@@ -191,6 +191,9 @@ anf_module *anfi_ox_module(anfi_ox_model *model, bool weights);
 const anfi_traced *anfi_ox_subgraph(anfi_ox_place *p, const anfi_ox_node *n,
                                     const anfi_ox_graph *g);
 
+/* order.c: the nodes, each after those whose outputs it reads; a node of a ring comes before one that it reads. */
+anfi_ox_nodes anfi_ox_sorted(anfi_arena *a, const anfi_ox_nodes *all);
+
 /* narrow.c: floats and integers of fewer bits, bytes here. Their element type, 0 for all others. */
 int64_t anfi_ox_narrow(const anfi_ox_place *p, const anfi_str *name);
 /* Of output k of an operator. */
