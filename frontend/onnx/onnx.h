@@ -146,6 +146,8 @@ typedef struct anfi_ox_model {
 
 /* read.c. False with E1170 recorded. */
 bool anfi_ox_read(anfi_ox_model *m, const char *data, size_t len);
+/* The nodes, each after those whose outputs it reads; a node of a ring comes before one that it reads. */
+anfi_ox_nodes anfi_ox_sorted(anfi_arena *a, const anfi_ox_nodes *all);
 
 /* value.c: NULL with an error recorded */
 anf_value *anfi_ox_tensor_value(anfi_ox_model *m, const anfi_ox_tensor *t); // a new reference
@@ -190,9 +192,6 @@ anf_module *anfi_ox_module(anfi_ox_model *model, bool weights);
 /* A subgraph of a node as a function that gives the tuple of its results. */
 const anfi_traced *anfi_ox_subgraph(anfi_ox_place *p, const anfi_ox_node *n,
                                     const anfi_ox_graph *g);
-
-/* order.c: the nodes, each after those whose outputs it reads; a node of a ring comes before one that it reads. */
-anfi_ox_nodes anfi_ox_sorted(anfi_arena *a, const anfi_ox_nodes *all);
 
 /* narrow.c: floats and integers of fewer bits, bytes here. Their element type, 0 for all others. */
 int64_t anfi_ox_narrow(const anfi_ox_place *p, const anfi_str *name);
