@@ -307,21 +307,33 @@ typedef struct {
   ANFI_VEC(visit) open; // each is read by the one before it
 } sorting;
 
-/* What the node reads from outside, and what its subgraphs read from anywhere. */
-static anfi_ox_names names_read(anfi_arena *a, const anfi_ox_node *node) {
-  ANFI_VEC(const anfi_ox_node *) todo = {0};
-  anfi_ox_names out = {0};
+static void add_subgraph(anfi_arena *a, const anfi_ox_graph *g, anfi_ox_nodes *todo,
+                         anfi_ox_names *read, anfi_map *inside) {
+  for (size_t i = 0; i < g->nodes.n; i++) anfi_push(a, todo, g->nodes.at[i]);
+  for (size_t i = 0; i < g->out.n; i++) anfi_push(a, read, g->out.at[i].name);
+  for (size_t i = 0; i < g->in.n; i++) *anfi_map_at(inside, anfi_key(g->in.at[i].name)) = 1;
+  for (size_t i = 0; i < g->inits.n; i++) *anfi_map_at(inside, anfi_key(g->inits.at[i]->name)) = 1;
+}
+
+/* What the node reads, and what its subgraphs read and have not themselves: a later node may use a name of theirs again. */
+static anfi_ox_names names_read(anfi_arena *a, anfi_ox_node *node) {
+  anfi_ox_nodes todo = {0};
+  anfi_ox_names read = {0};
+  anfi_map inside;
+  anfi_map_init(&inside, a);
   anfi_push(a, &todo, node);
   for (size_t i = 0; i < todo.n; i++) {
     const anfi_ox_node *n = todo.at[i];
-    for (size_t k = 0; k < n->in.n; k++) anfi_push(a, &out, n->in.at[k]);
-    for (size_t k = 0; k < n->attrs.n; k++) {
-      const anfi_ox_graph *g = n->attrs.at[k]->graph;
-      for (size_t j = 0; g && j < g->nodes.n; j++) anfi_push(a, &todo, g->nodes.at[j]);
-      for (size_t j = 0; g && j < g->out.n; j++) anfi_push(a, &out, g->out.at[j].name);
-    }
+    for (size_t k = 0; k < n->in.n; k++) anfi_push(a, &read, n->in.at[k]);
+    for (size_t k = 0; i && k < n->out.n; k++) *anfi_map_at(&inside, anfi_key(n->out.at[k])) = 1;
+    for (size_t k = 0; k < n->attrs.n; k++)
+      if (n->attrs.at[k]->graph) add_subgraph(a, n->attrs.at[k]->graph, &todo, &read, &inside);
   }
-  return out;
+  size_t kept = node->in.n;
+  for (size_t k = kept; k < read.n; k++)
+    if (!anfi_map_find(&inside, anfi_key(read.at[k]))) read.at[kept++] = read.at[k];
+  read.n = kept;
+  return read;
 }
 
 static bool is_sorted(const sorting *s) {
@@ -358,7 +370,7 @@ anfi_ox_nodes anfi_ox_sorted(anfi_arena *a, const anfi_ox_nodes *all) {
   sorting s = {.a = a, .all = all, .reads = ANFI_NEW_N(a, anfi_ox_names, all->n + 1)};
   anfi_map_init(&s.maker, a);
   for (size_t i = 0; i < all->n; i++) {
-    const anfi_ox_node *n = all->at[i];
+    anfi_ox_node *n = all->at[i];
     s.reads[i] = names_read(a, n);
     for (size_t k = 0; k < n->out.n; k++)
       if (n->out.at[k]->len) *anfi_map_at(&s.maker, anfi_key(n->out.at[k])) = i + 1;

@@ -158,9 +158,12 @@ def any_order():
     back = [node("Neg", ["b"], "y"), node("Add", ["a", "x"], "b"), node("Abs", ["x"], "a")]
     ways = [subgraph(k, graph([node(op, ["a"], k)], ins=(), outs=(k,))) for k, op in (("then_branch", "Neg"), ("else_branch", "Exp"))]
     choice = [node("If", ["t"], "y", b"".join(ways)), node("Greater", ["s", "w"], "t"), node("ReduceSum", ["a"], "s", integer("keepdims", 0)), back[2]]
+    same = [subgraph(k, graph([node(op, ["x"], "z")], ins=(), outs=("z",))) for k, op in (("then_branch", "Neg"), ("else_branch", "Abs"))]
+    later = [node("If", ["t"], "c", b"".join(same)), node("Neg", ["c"], "z"), node("Relu", ["z"], "y")]
+    accepted("a name of branches that a later node gives again", model(graph(later, ins=(value("t", 9, ()), value("x")))))
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "x.onnx")
-        for name, data, want in (("nodes", graph(back), "[0.0, -4.0]"), ("branches", graph(choice, [tensor("w", ())]), "[-1.0, -2.0]")):
+        for name, data, want in (("nodes", graph(back), "[-0.0, -4.0]"), ("branches", graph(choice, [tensor("w", ())]), "[-1.0, -2.0]")):
             with open(path, "wb") as f:
                 f.write(model(data))
             r = execute([ANFORA, "run", path, "[-1.0, 2.0]", "--backend", "interp"])
