@@ -497,6 +497,7 @@ const char *anfi_nearest(const char *word, const char *(*candidate)(void *, size
   const char *best = NULL, *c;
   size_t near = strlen(word) / 3 + 2; // further away is no suggestion
   for (size_t i = 0; (c = candidate(user, i)); i++) {
+    if (!*c) continue; // no name, no suggestion
     size_t k = same_but_case(word, c) ? 0 : distance(word, c);
     if (k < near) near = k, best = c;
   }

@@ -169,12 +169,11 @@ anf_node *anf_module_node(const anf_module *m, size_t id) {
   return id < m->nodes.n ? m->nodes.at[id] : NULL;
 }
 
-/* Names of the module's graphs, in order, without those of parts of functions. */
+/* The name of graph i, empty if it is gone; NULL after the last. */
 static const char *graph_name(void *module, size_t i) {
   const anf_module *m = (const anf_module *)module;
-  for (size_t k = 0; k < m->graphs.n; k++)
-    if (m->graphs.at[k] && i-- == 0) return m->graphs.at[k]->name->s;
-  return NULL;
+  if (i >= m->graphs.n) return NULL;
+  return m->graphs.at[i] ? m->graphs.at[i]->name->s : "";
 }
 
 anf_graph *anf_module_find(const anf_module *m, const char *name) {

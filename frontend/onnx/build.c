@@ -256,8 +256,9 @@ static bool one_node(anfi_ox_place *p, const anfi_ox_node *n) {
 }
 
 static bool nodes(anfi_ox_place *p, const anfi_ox_nodes *all) {
-  for (size_t i = 0; i < all->n; i++)
-    if (!one_node(p, all->at[i])) return false;
+  anfi_ox_nodes sorted = anfi_ox_sorted(p->b->t->arena, all);
+  for (size_t i = 0; i < sorted.n; i++)
+    if (!one_node(p, sorted.at[i])) return false;
   return true;
 }
 

@@ -146,6 +146,8 @@ typedef struct anfi_ox_model {
 
 /* read.c. False with E1170 recorded. */
 bool anfi_ox_read(anfi_ox_model *m, const char *data, size_t len);
+/* The nodes, each after those whose outputs it reads; a node of a ring comes before one that it reads. */
+anfi_ox_nodes anfi_ox_sorted(anfi_arena *a, const anfi_ox_nodes *all);
 
 /* value.c: NULL with an error recorded */
 anf_value *anfi_ox_tensor_value(anfi_ox_model *m, const anfi_ox_tensor *t); // a new reference

@@ -286,3 +286,97 @@ bool anfi_ox_read(anfi_ox_model *m, const char *data, size_t len) {
   if (w.bad) return damaged(&r, "the model");
   return m->graph || damaged(&r, "the model's graph");
 }
+
+/* ---- order ---- */
+
+/* ONNX wants each node after those whose outputs it reads, but converters that add nodes at the end (to f16, with casts of
+ * the inputs) write others, which ONNX Runtime sorts:
+ *   y = Relu(c); c = Cast(x)  becomes  c = Cast(x); y = Relu(c)
+ * Nodes stay in the order of the file wherever they can. */
+
+typedef struct {
+  size_t node, next; // next: the first name of its reads that was not followed
+} visit;
+typedef struct {
+  anfi_arena *a;
+  const anfi_ox_nodes *all;
+  anfi_map maker;       // name -> the node that gives it, counted from 1
+  anfi_ox_names *reads; // of each node
+  bool *seen;
+  anfi_ox_nodes sorted;
+  ANFI_VEC(visit) open; // each is read by the one before it
+} sorting;
+
+static void add_subgraph(anfi_arena *a, const anfi_ox_graph *g, anfi_ox_nodes *todo,
+                         anfi_ox_names *read, anfi_map *inside) {
+  for (size_t i = 0; i < g->nodes.n; i++) anfi_push(a, todo, g->nodes.at[i]);
+  for (size_t i = 0; i < g->out.n; i++) anfi_push(a, read, g->out.at[i].name);
+  for (size_t i = 0; i < g->in.n; i++) *anfi_map_at(inside, anfi_key(g->in.at[i].name)) = 1;
+  for (size_t i = 0; i < g->inits.n; i++) *anfi_map_at(inside, anfi_key(g->inits.at[i]->name)) = 1;
+}
+
+/* What the node reads, and what its subgraphs read and have not themselves: a later node may use a name of theirs again. */
+static anfi_ox_names names_read(anfi_arena *a, anfi_ox_node *node) {
+  anfi_ox_nodes todo = {0};
+  anfi_ox_names read = {0};
+  anfi_map inside;
+  anfi_map_init(&inside, a);
+  anfi_push(a, &todo, node);
+  for (size_t i = 0; i < todo.n; i++) {
+    const anfi_ox_node *n = todo.at[i];
+    for (size_t k = 0; k < n->in.n; k++) anfi_push(a, &read, n->in.at[k]);
+    for (size_t k = 0; i && k < n->out.n; k++) *anfi_map_at(&inside, anfi_key(n->out.at[k])) = 1;
+    for (size_t k = 0; k < n->attrs.n; k++)
+      if (n->attrs.at[k]->graph) add_subgraph(a, n->attrs.at[k]->graph, &todo, &read, &inside);
+  }
+  size_t kept = node->in.n;
+  for (size_t k = kept; k < read.n; k++)
+    if (!anfi_map_find(&inside, anfi_key(read.at[k]))) read.at[kept++] = read.at[k];
+  read.n = kept;
+  return read;
+}
+
+static bool is_sorted(const sorting *s) {
+  for (size_t i = 0; i < s->all->n; i++)
+    for (size_t k = 0; k < s->reads[i].n; k++) {
+      const uint64_t *by = anfi_map_find(&s->maker, anfi_key(s->reads[i].at[k]));
+      if (by && *by > i) return false;
+    }
+  return true;
+}
+
+static void open_node(sorting *s, size_t node) {
+  if (s->seen[node]) return;
+  s->seen[node] = true;
+  anfi_push(s->a, &s->open, ((visit){node, 0}));
+}
+
+static void add_with_makers(sorting *s, size_t node) {
+  open_node(s, node);
+  while (s->open.n) {
+    visit *v = &s->open.at[s->open.n - 1];
+    const anfi_ox_names *reads = &s->reads[v->node];
+    if (v->next == reads->n) {
+      anfi_push(s->a, &s->sorted, s->all->at[v->node]);
+      s->open.n--;
+      continue;
+    }
+    const uint64_t *by = anfi_map_find(&s->maker, anfi_key(reads->at[v->next++]));
+    if (by) open_node(s, (size_t)*by - 1);
+  }
+}
+
+anfi_ox_nodes anfi_ox_sorted(anfi_arena *a, const anfi_ox_nodes *all) {
+  sorting s = {.a = a, .all = all, .reads = ANFI_NEW_N(a, anfi_ox_names, all->n + 1)};
+  anfi_map_init(&s.maker, a);
+  for (size_t i = 0; i < all->n; i++) {
+    anfi_ox_node *n = all->at[i];
+    s.reads[i] = names_read(a, n);
+    for (size_t k = 0; k < n->out.n; k++)
+      if (n->out.at[k]->len) *anfi_map_at(&s.maker, anfi_key(n->out.at[k])) = i + 1;
+  }
+  if (is_sorted(&s)) return *all;
+  s.seen = ANFI_NEW_N(a, bool, all->n);
+  for (size_t i = 0; i < all->n; i++) add_with_makers(&s, i);
+  return s.sorted;
+}

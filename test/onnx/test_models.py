@@ -153,6 +153,34 @@ RELU = node("Relu", ["x"], "y")
 ADD = node("Add", ["x", "w"], "y")
 
 
+def any_order():
+    """Nodes after those that read them, as converters to f16 write them: plainly, and from inside of branches."""
+    back = [node("Neg", ["b"], "y"), node("Add", ["a", "x"], "b"), node("Abs", ["x"], "a")]
+    ways = [subgraph(k, graph([node(op, ["a"], k)], ins=(), outs=(k,))) for k, op in (("then_branch", "Neg"), ("else_branch", "Exp"))]
+    choice = [node("If", ["t"], "y", b"".join(ways)), node("Greater", ["s", "w"], "t"), node("ReduceSum", ["a"], "s", integer("keepdims", 0)), back[2]]
+    same = [subgraph(k, graph([node(op, ["x"], "z")], ins=(), outs=("z",))) for k, op in (("then_branch", "Neg"), ("else_branch", "Abs"))]
+    later = [node("If", ["t"], "c", b"".join(same)), node("Neg", ["c"], "z"), node("Relu", ["z"], "y")]
+    accepted("a name of branches that a later node gives again", model(graph(later, ins=(value("t", 9, ()), value("x")))))
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "x.onnx")
+        for name, data, want in (("nodes", graph(back), "[-0.0, -4.0]"), ("branches", graph(choice, [tensor("w", ())]), "[-1.0, -2.0]")):
+            with open(path, "wb") as f:
+                f.write(model(data))
+            r = execute([ANFORA, "run", path, "[-1.0, 2.0]", "--backend", "interp"])
+            TAP.case(f"{name} in any order", "" if want in r.stdout else r.stdout + r.stderr)
+
+
+def by_greatest():
+    """Normalizer's norm MAX divides by the greatest number of a row, as ONNX Runtime does, even where that is negative."""
+    g = graph([node("Normalizer", ["x"], "y", word("norm", "MAX"), "ai.onnx.ml")], ins=(value("x", dims=(3, 2)),))
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "x.onnx")
+        with open(path, "wb") as f:
+            f.write(model(g, more=field(8, field(1, "ai.onnx.ml") + field(2, 1))))
+        r = execute([ANFORA, "run", path, "[[-4.0, 2.0], [0.0, 0.0], [-1.0, -2.0]]", "--backend", "interp"])
+        TAP.case("rows by their greatest number", "" if "[[-2.0, 1.0], [0.0, 0.0], [1.0, 2.0]]" in r.stdout else r.stdout + r.stderr)
+
+
 def constants():
     """What is an input there is a constant here, so code is made."""
     sizes = np.array([1, 1, 9, 10], dtype="<i8").tobytes()
@@ -215,6 +243,8 @@ def damaged():
     accepted("codes of 4 bits by which codes are made", model(graph([node("Cast", ["x"], "s", integer("to", 1)), node("QuantizeLinear", ["x", "s", "w"], "y")],
              [field(2, 22) + field(8, "w") + field(9, b"\x01")]), 21))
     refused("4-bit integers of another size", model(graph([node("DequantizeLinear", ["w", "x"], "y")], [four + field(9, b"\x21\x43")]), 21), "E1172", "w")
+    ring = node("Add", ["x", "b"], "a"), node("Neg", ["a"], "b"), node("Relu", ["b"], "y")
+    refused("nodes in a ring", model(graph(ring)), "E1175", "uses what is not there")
     refused("an input that is not there", model(graph([node("Relu", ["z"], "y")])), "E1175", "z")
     refused("an output that is not there", model(graph([RELU], outs=("z",))), "E1175", "z")
     refused("an output that is given twice", model(graph([RELU, node("Neg", ["x"], "y")])), "E1175", "gives a second time y")
@@ -474,6 +504,8 @@ def main():
         gives(path, "interp")
         if i % EVERY == 0:
             gives(path, "llvm")
+    any_order()
+    by_greatest()
     constants()
     damaged()
     ranks_by_data()

@@ -70,7 +70,10 @@ EDGES = "f32[6,12]; f16[6,12]; f32[4,70]; bf16[4,70]; f32[2,9,11] axis=1"
 NORMS = "9,10 5,33 3,64 2,77 70,16"
 # of enough products for vectors, and small enough that each row is read once
 PLANES = ("f32[1,24,7,7]", "f32[2,20,5,14].", "f64[1,24,9,7].")
-WIDE = {"Conv2D": "; ".join(c for x in WINDOWS[:6] + PLANES for c in convolutions(x)),
+# many small products: of groups, of images
+SMALL = "; ".join(f"{d}[{x}]{e} {d}[{w}]. {a}" for d in ("f32", "f64") for e in ("", ".") for x, w, a in (
+    ("1,40,3,3", "40,8,3,3", "padding=1 groups=5"), ("16,4,2,2", "4,4,3,3", "padding=1"), ("9,12,3,2", "8,6,3,1", "padding=(1,0) stride=(2,1) groups=2")))
+WIDE = {"Conv2D": "; ".join([c for x in WINDOWS[:6] + PLANES for c in convolutions(x)] + [SMALL]),
         "MaxPool2D": "; ".join([f"{x} {a}" for x in WINDOWS for a in POOLS] +
                                ["f32[2,3,9,28] kernel=(9,28)", "f32[1,2,5,17]. kernel=(7,19) padding=1", "i32[1,2,5,19] kernel=(5,19)", "f16[1,2,5,19]. kernel=(5,19)"]),
         "AvgPool2D": "; ".join(f"{x} {a} {e}" for x in WINDOWS for a in POOLS

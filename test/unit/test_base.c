@@ -590,7 +590,8 @@ static const char *candidate(void *user, size_t i) { return ((const char **)user
 
 static void test_nearest(void **state) {
   (void)state;
-  const char *names[] = {"MatMul", "Mean", "Multiply", "Sum", NULL};
+  const char *names[] = {"MatMul", "", "Mean", "Multiply", "Sum", NULL};
+  assert_null(anfi_nearest("q", candidate, names)); // an empty name is no suggestion
   assert_string_equal(anfi_nearest("Matmul", candidate, names), "MatMul");
   assert_string_equal(anfi_nearest("Maen", candidate, names), "Mean");
   assert_string_equal(anfi_nearest("Multipyl", candidate, names), "Multiply");

@@ -122,7 +122,7 @@ bool anfi_cv_of_pixels(const walk *w) {
   return w->taps * w->in * w->out * u(w->c->groups) == 1;
 }
 
-enum { MOST_PHASES = 16, MOST_TAPS = 128, FEW_CHANNELS = 16, FEW = 1 << 13 };
+enum { MOST_PHASES = 16, MOST_TAPS = 128, FEW_CHANNELS = 16, FEW = 1 << 13, FEW_EACH = 128 };
 
 static bool plan_of(walk *w) {
   const anfi_conv *c = w->c;
@@ -134,8 +134,9 @@ static bool plan_of(walk *w) {
   if (!w->taps || !w->out || !w->in) return false;
   bool patches = w->q->way == ANFI_CONV_FORWARD && anfi_cv_of_patches(w);
   if (!patches && (w->taps > MOST_TAPS || w->phases > MOST_PHASES)) return false;
-  uint64_t shared = w->q->way != ANFI_CONV_BY_WEIGHTS && anfi_cv_of_pixels(w) ? u(c->n) : 1;
-  return c->ci * c->co >= FEW_CHANNELS && u(c->ci * c->co) * w->taps * w->out * shared >= FEW;
+  uint64_t each = u(c->ci * c->co) * w->taps * w->out, all = each * u(c->n * c->groups);
+  if (w->q->way != ANFI_CONV_BY_WEIGHTS && anfi_cv_of_pixels(w)) each *= u(c->n); // one product
+  return c->ci * c->co >= FEW_CHANNELS && each >= FEW_EACH && all >= FEW;
 }
 
 bool anfi_low_conv_gemm_wanted(const anfi_conv *c, const anfi_conv_work *q) {
