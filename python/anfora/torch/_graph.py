@@ -29,7 +29,7 @@ UNQUOTED = re.compile(r'["\\\n]')  # what a text in a program has not
 
 AGAIN = torch.ops.higher_order.run_with_rng_state  # draws the numbers of a forward pass that is computed again
 TRUTHS = {torch.ops.aten.bernoulli.p}  # draw 0 and 1, which the host gives as truth values: a backward pass keeps them
-COMPUTED = {torch.ops.aten.select.int}  # take an integer that the program computes
+COMPUTED = {torch.ops.aten.select.int, torch.ops.aten.select_scatter.default}  # take an integer that the program computes
 SCALAR = {"add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "truediv": "{} / {}", "pow": "Power({}, {})", "neg": "Neg({})",
           "sym_float": "{}", "_sym_sqrt": "Sqrt({})", "sym_sqrt": "Sqrt({})"}
 
