@@ -421,6 +421,8 @@ class Writer:
             self.env[node] = node.target(*self.argument(node.args), **{k: self.argument(v) for k, v in node.kwargs.items()})
         else:
             row = row_of(node.target)
+            if row is None and torch.Tag.nondeterministic_seeded in node.target.tags:
+                raise Unsupported("it draws random numbers by values that the program computes")
             if row is None or "val" not in node.meta:
                 raise Unsupported("no row has it")
             self.out = self.spec(node.meta["val"])

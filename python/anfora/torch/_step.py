@@ -20,6 +20,7 @@ from torch._decomp.decompositions import one_hot
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.fx import traceback
 from torch.utils._pytree import tree_leaves
 
 from .. import _core
@@ -29,7 +30,7 @@ from .._tree import type_text
 from ._backend import _drawn, _options, decompositions, lent
 from . import _lanes as lanes
 from ._ctc import ctc_loss
-from ._decisions import OPEN, Decisions, by_data, refuse, settled
+from ._decisions import OPEN, Decisions, by_data, model_line, refuse, settled
 from ._graph import DTYPES, Sizes, Writer, attribute
 from ._known import Known, captured, hold, memory_of
 from . import _scaling as scaling
@@ -82,9 +83,12 @@ class _Stops(torch.overrides.TorchFunctionMode):
     def __init__(self, decisions: Decisions) -> None:
         super().__init__()
         self.known: Any = None
-        self.views: list = []
+        self.views: list = []  # which may not be written
+        self.aliases: list = []  # (a tensor that is its own in the trace, the one whose memory it has in eager, may it be written)
         self.wanting: dict = {}  # id of a tensor to the tensor
         self.inputs: list = []  # of the trace
+        self.trained: list = []  # those of them that are parameters
+        self.used: list = []  # those of these that eager may have saved for its backward pass
         self.decisions = decisions
         self.own = 0  # > 0 in a torch.autograd.Function, whose gradient is its own
 
@@ -97,25 +101,50 @@ class _Stops(torch.overrides.TorchFunctionMode):
         finally:
             self.own -= 1
 
-    def stop(self, x: Any, inputs: list) -> Any:
+    def stop(self, x: Any, inputs: list, counted: bool = True) -> Any:
+        """x without a gradient; counted: does eager see where what it saved was written through x?"""
         if not _is_real(x):
             return x
         y = torch.ops.anfora.stop_gradient(x)
         if any(x is i or x.untyped_storage()._cdata == i.untyped_storage()._cdata for i in inputs):
-            self.views.append(y)  # eager's is the same memory as an input
+            self.aliases.append((y, x, counted or any(_same_memory(x, p) for p in self.trained)))
         return y
+
+    def follow(self, changed: list) -> None:
+        """What was written shows in all that is the same memory in eager; a tensor that has a gradient keeps that of before."""
+        todo, done = [memory_of(x) for x in changed], {None}
+        while todo:
+            memory = todo.pop()
+            done.add(memory)
+            for y, x, writable in self.aliases:
+                of, to = memory_of(y), memory_of(x)
+                if memory not in (of, to) or {of, to} <= done:
+                    continue
+                if of == memory and not writable:
+                    raise refuse("the `.data` of a tensor is written, which eager may have saved for its backward pass", "write the tensor itself, or a clone()")
+                if y.shape != x.shape:
+                    raise refuse("a detached tensor that is written is given another shape in place", "write the tensor itself, or a clone()")
+                to, now = (x, _with_gradient_of(x, y)) if of == memory else (y, torch.ops.anfora.stop_gradient(x))
+                self.check_order([to])
+                self.known.run(torch.Tensor.copy_, (to, now), {})
+                todo.append(memory_of(to))
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         if func == WANTS:  # the tensors of a trace want none
             return func(*args) or id(args[0]) in self.wanting
+        if traceback.has_preserved_node_meta():
+            traceback.set_stack_trace(['File "{}", line {}'.format(*at[:2]) for at in (model_line(),) if at])
         out = self.call(func, args, kwargs)
         name = getattr(func, "__name__", "")
         if self.own:
             return out
         if torch.is_grad_enabled() and func not in DETACHING and not name.endswith("_like") and not name.startswith("new_"):
             made = [x for x in tree_leaves(args[:1] if out is None else (out, (kwargs or {}).get("out"))) if _is_real(x)]  # None: of what writes
-            if made and any(id(x) in self.wanting for x in tree_leaves((args, kwargs))):
+            of = [x for x in tree_leaves((args, kwargs)) if id(x) in self.wanting]
+            if made and of:
                 self.want(made)
+                if func is not torch.embedding:  # whose derivative reads no weights
+                    self.used += [p for p in self.trained if any(_same_memory(p, x) for x in of)]
         return out
 
     def want(self, tensors: list) -> None:
@@ -134,14 +163,30 @@ class _Stops(torch.overrides.TorchFunctionMode):
 
     def give_memory(self, x: torch.Tensor, value: torch.Tensor) -> None:
         """x.data = value: x is another tensor from now on, in the trace as well; views of what it was stay."""
-        if not self.known.is_given(x) or self.is_wanting(x):
-            raise refuse("the model gives memory to a tensor (`.data = `) that is no buffer and no frozen parameter", "copy_ into it")
-        if value.shape != x.shape or value.dtype != x.dtype or not isinstance(value, FakeTensor) or any(_same_memory(value, y) for y in (*self.inputs, *self.views)):
+        trained = any(x is p for p in self.trained)
+        if trained and any(value is y and _same_memory(x, of) and (value.shape, value.stride()) == (x.shape, x.stride()) for y, of, _ in self.aliases):
+            return  # x.data *= y, which has written it
+        if not trained and (not self.known.is_given(x) or self.is_wanting(x)):
+            raise refuse("the model gives memory to a tensor (`.data = `) that is no buffer and no parameter", "copy_ into it")
+        if value.shape != x.shape or value.dtype != x.dtype or not isinstance(value, FakeTensor) or any(_same_memory(value, y) for y in (*self.inputs, *self.views, *(y for y, *_ in self.aliases))):
             raise refuse("the model gives a tensor (`.data = `) the memory of another of its own, or of another kind", "copy_ into it, or give a clone()")
-        if self.is_wanting(value):
+        self.check_order([x])
+        if trained or self.is_wanting(value):
             self.views += [x, value]  # whose memory is one in eager, and may not be written here
-            value = torch.ops.anfora.stop_gradient(value)
+            value = _with_gradient_of(x, value) if trained else torch.ops.anfora.stop_gradient(value)
         self.known.give_memory(x, value)
+
+    def check_writes(self, name: str, changed: list) -> None:
+        if any(_same_memory(x, v) for x in changed for v in self.views):
+            raise refuse(f"{name} writes in place what is the memory of another tensor, too", "write the tensor itself, or a clone()")
+        if (self.own or torch.is_grad_enabled()) and any(_same_memory(x, p) for x in changed for p in self.trained):
+            raise refuse(f"a leaf Variable that requires grad is being used in an in-place operation: {name} writes a parameter",
+                         "write it under torch.no_grad()")
+        self.check_order(changed)
+
+    def check_order(self, changed: list) -> None:
+        if any(_same_memory(x, p) for x in changed for p in self.used):
+            raise refuse("a parameter is written that was read before, and that eager may have saved for its backward pass", "write it first")
 
     def call(self, func: Any, args: tuple, kwargs: dict | None) -> Any:
         name = getattr(func, "__name__", "")
@@ -159,29 +204,27 @@ class _Stops(torch.overrides.TorchFunctionMode):
         if func == torch.Tensor.data.__set__:
             return self.give_memory(*args)
         run = functools.partial(self.known.run, func)
-        if self.own:
-            return run(args, kwargs or {})
+        tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        versions = [x._version for x in tensors]
         in_place = name in INDEXED or (name.endswith("_") and not name.endswith("__") and name not in FLAGS)
-        before = args[0].clone() if in_place and not torch.is_grad_enabled() and _is_real(args[0]) else None
-        detached = [(x, x._version) for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor) and any(_same_memory(x, v) for v in self.views)]
+        written = args[0] if in_place and args else (kwargs or {}).get("out")
+        before = written.clone() if not self.own and not torch.is_grad_enabled() and _is_real(written) else None
         out = run(args, kwargs or {})
         writes_lists = name.startswith("_foreach_") and name.endswith("_")  # whose versions a trace does not count
-        if any(x._version != version or writes_lists for x, version in detached):
-            raise refuse(f"{name} writes a detached tensor in place: the tensor that it was detached from changes, too",
-                         "write the tensor itself, or a clone()")
-        on = torch.is_grad_enabled() and name != "detach_" or name in FLAGS or func is torch._C._set_grad_enabled
-        if on and func not in DETACHING:
+        changed = [x for x, version in zip(tensors, versions) if x._version != version or writes_lists]
+        self.check_writes(name, changed)
+        if self.own:
             return out
-        tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
-        if not in_place and self.is_untrained(tensors, out):
+        if before is not None:
+            written.copy_(_with_gradient_of(before, written))
+        elif name == "detach_":
+            args[0].copy_(torch.ops.anfora.stop_gradient(args[0]))
+        if changed:
+            self.follow(changed)
+        on = torch.is_grad_enabled() or name in FLAGS or func is torch._C._set_grad_enabled
+        if on and func not in DETACHING or in_place or before is not None or self.is_untrained(tensors, out):
             return out
-        if in_place:
-            if before is not None:
-                args[0].copy_(_with_gradient_of(before, args[0]))
-            elif name == "detach_":
-                args[0].copy_(torch.ops.anfora.stop_gradient(args[0]))
-            return out
-        return torch.utils._pytree.tree_map(lambda x: self.stop(x, tensors), out)
+        return torch.utils._pytree.tree_map(lambda x: self.stop(x, tensors, func != torch.Tensor.data.__get__), out)
 
 
 def _refused(what: str) -> Callable:
@@ -275,7 +318,8 @@ def _pure(gm: Any, args: tuple, settle: Callable = lambda tensors: None) -> Any:
     they are taken for."""
     _lift_constants(gm)
     with torch.no_grad():
-        pure = torch.func.functionalize(gm.forward, remove="mutations")
+        run = torch.fx.Interpreter(gm).run if traceback.has_preserved_node_meta() else gm.forward
+        pure = torch.func.functionalize(run, remove="mutations")
         gm = make_fx(lambda *given: (settle(given[-1]), pure(*given))[1], decompositions(), **HOW)(*args)
     for n in reversed(gm.graph.nodes):
         if n.target is torch.ops.aten.copy_.default:
@@ -504,9 +548,10 @@ class _Code:
             forward = self._forward(flat, False)
         except CompileError as first:  # of what needs a value, which may be known
             try:
-                forward = self._forward(flat, True)
+                with traceback.preserve_node_meta():  # so that an error names the line of the model
+                    forward = self._forward(flat, True)
             except CompileError as second:
-                raise (second if self.reads or self.took else first) from None
+                raise (second if self.reads or self.took or not any(f.line for f in first.findings) else first) from None
         self.reached = tuple(a or b for a, b in zip(_reached(forward, len(params)), earlier or [False] * len(params)))
         for p, r in zip(params, self.reached):  # eager begins no state where there is no gradient
             if last and not r and any(p is b for b in begun):
@@ -563,7 +608,7 @@ class _Code:
 
     def _forward(self, flat: list, reading: bool) -> _Part:
         step = self.step
-        self.reads, self.took = [], False  # type: ignore[var-annotated]
+        self.reads, self.took, self.rewrites = [], False, []  # type: ignore[var-annotated]
         tensors = [x for x in flat if isinstance(x, torch.Tensor)]
 
         def f(params: list, buffers: list, frozen: list, given: list) -> tuple:
@@ -578,16 +623,19 @@ class _Code:
             finally:
                 self.written, replaced = held.undo(refuse, known)
             changed = [x._version != v or memory_of(x) in known.written for x, v in zip((*params, *frozen, *given), versions)]
-            written = [n for n, c in zip((*step.names, *step.frozen), changed) if c]
-            if any(n in step.names for n in written):
-                raise refuse(f"the model writes its parameter {written[0]} in place", "write it outside of the step, or make it a buffer")
+            self.rewrites = [i for i, c in enumerate(changed[:len(params)]) if c]
+            if self.rewrites and step.accumulate > 1:
+                raise refuse(f"the model writes its parameter {step.names[self.rewrites[0]]} in place, and gradients are gathered",
+                             "write it outside of the step, or make it a buffer")
+            written = [n for n, c in zip(step.frozen, changed[len(params):]) if c]
             if written:
                 raise _Writes(written)
             self.writes = [i for i, c in enumerate(changed[len(params) + len(frozen):]) if c]
             if not isinstance(value, torch.Tensor) or value.dim() or not value.is_floating_point():
                 what = f"{list(value.shape)} of {value.dtype}" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"
                 raise refuse(f"the loss is {what}, not one real number", "loss(model(x), ..) gives a tensor without dims")
-            return [value], [*(state[n] for n in step.buffers), *(given[i] for i in self.writes)]
+            return [value], [*(state[n] for n in step.buffers), *(given[i] for i in self.writes),
+                             *(params[i] for i in self.rewrites)]
         replaced: list = []
         known: Any = None
         args = [p.detach() for p in step.params], list(step.buffers.values()), list(step.frozen.values()), tensors
@@ -599,6 +647,7 @@ class _Code:
                 nonlocal known
                 stops.inputs = [*params, *(x for of in given for x in of)]
                 known = stops.known = Known([x for of in given for x in of], [x for of in args[1:] for x in of], reading, self.counts)
+                stops.trained = params
                 stops.want(params)
                 with _as_eager(stops):
                     return f(params, *given)
@@ -734,11 +783,12 @@ class _Code:
             self.names = [*bufs, *sums, *written, *p, *scales[:1], *read, *drawn, *constants]
             head, results = self._in_order(head, [*new, *grads, *after, "value"])
             return f"def \ue001{u.number}\ue002({', '.join(self.names)}) {{\n{head}  {_many(results)}\n}}\n"
+        now = {p[i]: f"aux[{nb + len(written) + k}]" for k, i in enumerate(self.rewrites)}  # parameters that the model writes, too
         outer = b.unit(update, "update", lambda v: update.text(b, f"\ue001{v.number}\ue002", _many(update.results())))
         self.names = [*p, *bufs, *s, *scales, *sums, *written, *read, *drawn, *constants, *rates]
         head, results = self._in_order(head, [*(f"u[{i}]" for i in range(np)), *new, *(f"u[{np + i}]" for i in range(ns + len(scales))), *sums, *after, "value"])
         return (f"def \ue001{u.number}\ue002({', '.join(self.names)}) {{\n{head}"
-                f"  u = {outer}({args(update, [*p, *grads, *before, *rates, *scales])})\n"
+                f"  u = {outer}({args(update, [*(now.get(n, n) for n in p), *grads, *before, *rates, *scales])})\n"
                 f"  {_many(results)}\n}}\n")
 
     def _in_order(self, head: str, results: list[str]) -> tuple[str, list[str]]:
