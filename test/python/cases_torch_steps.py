@@ -108,6 +108,21 @@ def test_parameters_that_the_model_writes_before_it_reads_them():
         raises(CompileError, word, at.compile_step(m, torch.sum, torch.optim.SGD(m.parameters(), lr=0.1)), x)
 
 
+def test_refusals_name_the_line_of_the_model():
+    need_torch()
+    m = nn.Linear(4, 4)
+    for word, loss in (("draws random numbers by values", lambda y: F.rrelu(y, training=True).sum()), ("`.data` of a tensor", lambda y: y.data.add_(1).sum()),
+                       ("generator", lambda y: (y * torch.rand(4, generator=torch.Generator())).sum())):
+        try:
+            at.compile_step(m, loss, torch.optim.SGD(m.parameters(), lr=0.1))(torch.ones(2, 4))
+        except CompileError as e:
+            f = e.findings[0]
+            assert (f.file, f.line) == (__file__, loss.__code__.co_firstlineno), e
+            assert word in str(e), e
+        else:
+            raise AssertionError(word)
+
+
 def test_functions_of_torch_nn_that_decide_by_values():
     need_torch()
 
