@@ -2,6 +2,7 @@
 """anfora.torch: what models check by values, and gradients that functions of torch.nn stop by themselves, beside eager PyTorch."""
 import copy
 import math
+import os
 import re
 
 from cases_torch import HAS_TORCH, close, need_torch
@@ -121,6 +122,8 @@ def test_refusals_name_the_line_of_the_model():
             assert word in str(e), e
         else:
             raise AssertionError(word)
+    layers = nn.Sequential(m, nn.RReLU())
+    raises(CompileError, os.path.join("modules", "activation.py"), at.compile_step(layers, torch.sum, torch.optim.SGD(m.parameters(), lr=0.1)), torch.ones(2, 4))
 
 
 def test_functions_of_torch_nn_that_decide_by_values():

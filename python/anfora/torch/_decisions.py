@@ -26,14 +26,18 @@ HERE = os.path.dirname(torch.__file__), os.path.dirname(os.path.dirname(__file__
 
 
 def model_line() -> tuple:
-    """The file, the line and the column in a model, or in its loss, where its trace is; () outside of one."""
-    frame, found = sys._getframe(1), ()
+    """The file, the line and the column in a model, or in its loss, where its trace is, or in a layer of PyTorch's if the model has none of
+    its own; () outside of a trace."""
+    frame, found, layer = sys._getframe(1), (), ()
     while frame is not None:
         code = frame.f_code
         if code.co_name == CALL and code.co_filename.startswith(HERE):
-            return found
-        if not found and not code.co_filename.startswith(HERE):
-            found = code.co_filename, frame.f_lineno, 1
+            return found or layer
+        place = code.co_filename, frame.f_lineno, 1
+        if not code.co_filename.startswith(HERE):
+            found = found or place
+        elif code.co_name == "forward":
+            layer = layer or place
         frame = frame.f_back  # type: ignore[assignment]
     return ()
 

@@ -93,6 +93,8 @@ class Stops(torch.overrides.TorchFunctionMode):
         todo, done = [memory_of(x) for x in changed], {None}
         while todo:
             memory = todo.pop()
+            if memory in done:
+                continue
             done.add(memory)
             for y, x, writable in self.aliases:
                 of, to = memory_of(y), memory_of(x)
