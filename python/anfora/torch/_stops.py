@@ -123,7 +123,7 @@ class Stops(torch.overrides.TorchFunctionMode):
             of = [x for x in tree_leaves((args, kwargs)) if id(x) in self.wanting]
             if made and of:
                 self.want(made)
-                if func is not torch.embedding:  # whose derivative reads no weights
+                if out is not None and func is not torch.embedding:  # whose derivative reads no weights
                     self.used += [p for p in self.trained if any(_same_memory(p, x) for x in of)]
         return out
 
