@@ -349,6 +349,23 @@ def test_integers_are_arguments_and_no_derivatives():
         raise AssertionError("say so in the docs")
 
 
+def test_functions_in_jax_have_its_element_types():
+    need_jax()
+    import anfora.jax as aj
+
+    def alike(f, g, *args):
+        for d in (lambda h: jax.vmap(h, (None, 0)), lambda h: jax.jit(jax.grad(lambda x, y: h(x, y).sum(), (0, 1)))):
+            got, want = jax.tree.leaves(d(f)(*args)), jax.tree.leaves(d(g)(*args))
+            assert [x.dtype for x in got] == [x.dtype for x in want], (got, want)
+            same(got, want, 1e-5)
+    a, table = jnp.asarray([1.0, 2.0], "float32"), np.array([2.0, 3.0])
+    alike(aj.Function(lambda x, y: x * y * y), lambda x, y: x * y * y, 3.0, a)
+    integers = aj.Function(lambda x, y: x * y)
+    assert integers(3, jnp.ones(2, "int8")).dtype == "int8" and jax.jit(integers)(2j, a).dtype == "complex64"
+    with jax.enable_x64(False):
+        alike(aj.Function(lambda x, y: x * y * table), lambda x, y: x * y * table, 3.0, a)
+
+
 def command(*args):
     return subprocess.run([os.path.join(os.path.dirname(anfora.__file__), "_command"), *args], capture_output=True, text=True, check=False)
 

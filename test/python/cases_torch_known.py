@@ -12,7 +12,7 @@ if HAS_TORCH:
     import torch
     from torch import nn
     from torch.nn import functional as F
-    from anfora import CompileError
+    from anfora import CompileError, RunError
     import anfora.torch as at
 
 
@@ -41,6 +41,22 @@ def test_masks_of_arguments_take_parts():
     m = nn.Linear(4, 4).double()
     raises(CompileError, "depends on data", at.compile_step(m, lambda y, t: (t.add_(1), y[t > 0].std())[1], torch.optim.SGD(m.parameters(), lr=0.1)),
            rows(), labels[0].clone())
+
+
+def test_elements_of_tensors_are_indices():
+    need_torch()
+
+    def put(y, t):
+        z = y * 2
+        z[t[0]], z[:, t[1]], z[t[2], t[3]] = y[t[2]] * y[:, t[1]][:4], 3 * y[:, t[3]], y[0, 0]
+        return z.square().sum()
+    t = [torch.tensor(k) for k in ([1, 2, 3, 0], [-1, -2, 4, 3])]
+    for f in (lambda y, t: (y[:, t[1]] * y[:, t[1]].reshape(6)).sum() + y[t[2], t[3]].reshape(1).sum(),
+              lambda y, t: torch.logsumexp((y[:, t[0]].unsqueeze(1) + y[:, t[1]]).square(), 0).sum(), put):
+        same_steps(f, *((rows(), k) for k in t))
+    m = nn.Linear(4, 4).double()
+    for f in (lambda y, t: y[:, t[0]].sum(), lambda y, t: (y * 1).index_fill_(1, t[1], 0).sum() + y[t[2]].sum()):
+        raises(RunError, "index", at.compile_step(m, f, torch.optim.SGD(m.parameters(), lr=0.1)), rows(), torch.tensor([4, 0, -7]))
 
 
 def test_steps_of_many_counts_share_a_program():

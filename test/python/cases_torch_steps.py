@@ -2,6 +2,7 @@
 """anfora.torch: what models check by values, and gradients that functions of torch.nn stop by themselves, beside eager PyTorch."""
 import copy
 import math
+import os
 import re
 
 from cases_torch import HAS_TORCH, close, need_torch
@@ -63,13 +64,67 @@ def test_tensors_that_are_written_while_gradients_are_off_keep_theirs():
     x = torch.randn(3, 4).double()
     same_steps(clamped, (x,), (x,))
 
-    class Normed(nn.Linear):
+    def through(y):
+        d, e = y.detach(), y.detach()[0]
+        d.clamp_(min=0)
+        e += 1
+        y.mul_(2)
+        return (y * d).sum() + (y[0] * e).sum()
+    same_steps(through, (x,), (x,))
+
+
+def masked(layer):
+    layer.weight.data *= torch.ones(4, 4).tril()
+    layer.weight.data.clamp_(max=0.4)
+
+
+def normed(layer):
+    with torch.no_grad():
+        layer.weight.div_(layer.weight.norm())
+
+
+def test_parameters_that_the_model_writes_before_it_reads_them():
+    need_torch()
+
+    class Written(nn.Linear):
         def forward(self, x):
-            with torch.no_grad():
-                self.weight.div_(self.weight.norm())
+            self.change(self)
             return super().forward(x)
-    m = Normed(4, 2).double()
-    raises(CompileError, "writes its parameter weight", at.compile_step(m, torch.sum, torch.optim.SGD(m.parameters(), lr=0.1)), x)
+
+    def written(change):
+        m = Written(4, 4)
+        m.change = change
+        return m
+    x = torch.randn(3, 4).double()
+    for change in (masked, normed, lambda m: setattr(m.weight, "data", m.weight.data.clamp(-0.3, 0.3))):
+        same_steps(lambda y: y.square().sum(), (x,), (x,), make=lambda change=change: written(change))
+    same_steps(lambda y: y.square().sum(), (torch.tensor([0, 3, 0]),), (torch.tensor([1, 2, 3]),), make=lambda: nn.Embedding(5, 4, max_norm=0.7))
+
+    class Refused(nn.Linear):
+        def forward(self, x):
+            return self.f(super().forward(x))
+    for word, f in (("a leaf Variable", lambda m, y: m.weight.mul_(2)), ("read before", lambda m, y: y @ m.weight.data.mul_(2)),
+                    (".data", lambda m, y: y.exp().data.mul_(2))):
+        m = Refused(4, 4).double()
+        m.f = lambda y, f=f, m=m: f(m, y)
+        raises(CompileError, word, at.compile_step(m, torch.sum, torch.optim.SGD(m.parameters(), lr=0.1)), x)
+
+
+def test_refusals_name_the_line_of_the_model():
+    need_torch()
+    m = nn.Linear(4, 4)
+    for word, loss in (("draws random numbers by values", lambda y: F.rrelu(y, training=True).sum()), ("`.data` of a tensor", lambda y: y.data.add_(1).sum()),
+                       ("generator", lambda y: (y * torch.rand(4, generator=torch.Generator())).sum())):
+        try:
+            at.compile_step(m, loss, torch.optim.SGD(m.parameters(), lr=0.1))(torch.ones(2, 4))
+        except CompileError as e:
+            f = e.findings[0]
+            assert (f.file, f.line) == (__file__, loss.__code__.co_firstlineno), e
+            assert word in str(e), e
+        else:
+            raise AssertionError(word)
+    layers = nn.Sequential(m, nn.RReLU())
+    raises(CompileError, os.path.join("modules", "activation.py"), at.compile_step(layers, torch.sum, torch.optim.SGD(m.parameters(), lr=0.1)), torch.ones(2, 4))
 
 
 def test_functions_of_torch_nn_that_decide_by_values():

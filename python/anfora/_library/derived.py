@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._function import Function
+from .._tree import Shape
 
 
 class _Derived(Function):
@@ -52,3 +53,36 @@ class Tangent(_Derived):
 
     def _text(self, whole: str, active: str, given: list[str]) -> str:
         return f"  (value, tangent) = jvp({whole}, ({active},), ({', '.join(given)},))\n  tangent\n"
+
+
+class Weak(_Derived):
+    """The function of arguments, some of which stand for numbers of Python: `weak` has the kinds of these by their places."""
+
+    def __init__(self, f: Function, n: int, weak: dict) -> None:
+        super().__init__("weak", f, n, (), 0)
+        self._weak = weak
+
+    def _emit_like(self, b: Any, shapes: list) -> str:
+        def write(u: Any) -> str:
+            u.wish = self.__name__
+            given = [f"Cast({x}, dtype={self._weak[i]})" if i in self._weak else x for i, x in enumerate(self._names)]
+            like = [Shape("leaf", of=(self._weak[i], ())) if i in self._weak else s for i, s in enumerate(shapes)]
+            return f"def \ue001{u.number}\ue002({', '.join(self._names)}) {{\n  {self._f._emit_like(b, like)}({', '.join(given)})\n}}\n"
+        return b.unit(self, self.__name__, write, tuple(s.key() for s in shapes))
+
+
+class Fitted(_Derived):
+    """The function with results of these element types, a tuple of them or, `results` None, one array."""
+
+    def __init__(self, f: Function, n: int, results: int | None, types: tuple) -> None:
+        super().__init__("fitted", f, n, (), 0)
+        self._results, self._types = results, types
+
+    def _emit_like(self, b: Any, shapes: list) -> str:
+        def write(u: Any) -> str:
+            u.wish = self.__name__
+            y = f"{self._f._emit_like(b, shapes)}({', '.join(self._names)})"
+            parts = [f"Cast({'y' if self._results is None else f'y[{i}]'}, dtype={t})" for i, t in enumerate(self._types)]
+            value = parts[0] if self._results is None else "(" + "".join(p + ", " for p in parts) + ")"
+            return f"def \ue001{u.number}\ue002({', '.join(self._names)}) {{\n  y = {y}\n  {value}\n}}\n"
+        return b.unit(self, self.__name__, write, tuple(s.key() for s in shapes))

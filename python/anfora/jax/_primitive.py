@@ -15,10 +15,12 @@ from .._errors import AnforaError
 from .._function import Function as Compiled
 from .._jit import jit
 from .._transform import ShapeDtypeStruct, eval_shape, vmap
-from .._library.derived import Pullback, Tangent
+from .._library.derived import Fitted, Pullback, Tangent, Weak
 
 NAMES = {"bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32",
          "u64": "uint64", "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128"}
+TYPES = {name: kind for kind, name in NAMES.items()}
+KINDS = {"i": "int", "f": "float", "c": "complex"}  # of numbers that have no element type of their own
 
 
 class Function:
@@ -35,8 +37,11 @@ class Function:
 
     def __call__(self, *args: Any) -> Any:
         args = tuple(map(jax.numpy.asarray, args))
-        out = _call.bind(*args, f=self)
-        return out[0] if self.results([a.aval if hasattr(a, "aval") else a for a in args])[1] is None else tuple(out)
+        weak = {i: KINDS[a.dtype.kind] for i, a in enumerate(args) if a.aval.weak_type and not a.ndim}
+        f = self.make(("weak", len(args), tuple(weak.items())), lambda: Function(Weak(self.compiled, len(args), weak))) if weak else self
+        f = f.fitted([a.aval for a in args])
+        out = _call.bind(*args, f=f)
+        return out[0] if f.results([a.aval for a in args])[1] is None else tuple(out)
 
     def make(self, key: tuple, of: Callable) -> "Function":
         """What is made of it, once."""
@@ -44,17 +49,29 @@ class Function:
             self._made[key] = of()
         return self._made[key]
 
+    def _types(self, args: Any) -> tuple[list, int | None]:
+        """Shapes and element types of the results, and how many are in the tuple that it gives; None: it gives one array."""
+        r = eval_shape(self.compiled, *(ShapeDtypeStruct(a.shape, a.dtype.name) for a in args))
+        flat = list(r) if isinstance(r, (tuple, list)) else [r]
+        if any(not hasattr(x, "shape") for x in flat):
+            raise TypeError(f"{self.__name__}() gives nested results; a function of JAX gives arrays")
+        return flat, len(flat) if isinstance(r, (tuple, list)) else None
+
     def results(self, args: Any) -> tuple[list, int | None]:
-        """Types of the results, and how many are in the tuple that it gives; None: it gives one array."""
+        """The same with the types that JAX has, which may be narrower."""
         key = "results", tuple((a.shape, a.dtype.name) for a in args)
         if key not in self._made:
-            r = eval_shape(self.compiled, *(ShapeDtypeStruct(a.shape, a.dtype.name) for a in args))
-            flat = list(r) if isinstance(r, (tuple, list)) else [r]
-            if any(not hasattr(x, "shape") for x in flat):
-                raise TypeError(f"{self.__name__}() gives nested results; a function of JAX gives arrays")
-            avals = [jax.core.ShapedArray(x.shape, jax.dtypes.canonicalize_dtype(jax.numpy.dtype(NAMES[str(x.dtype)]))) for x in flat]
-            self._made[key] = avals, len(flat) if isinstance(r, (tuple, list)) else None
+            flat, n = self._types(args)
+            self._made[key] = [jax.core.ShapedArray(x.shape, jax.dtypes.canonicalize_dtype(jax.numpy.dtype(NAMES[str(x.dtype)]))) for x in flat], n
         return self._made[key]
+
+    def fitted(self, args: Any) -> "Function":
+        """The function that gives results of the types that JAX has, for derivatives take adjoints of these."""
+        def of() -> "Function":
+            (flat, n), made = self._types(args), self.results(args)[0]
+            types = tuple(TYPES[t.dtype.name] for t in made)
+            return self if [str(x.dtype) for x in flat] == list(types) else Function(Fitted(self.compiled, len(args), n, types))
+        return self.make(("fitted", tuple((a.shape, a.dtype.name) for a in args)), of)
 
     def run(self, *args: Any) -> list:
         args = tuple(map(np.asarray, args))

@@ -39,6 +39,15 @@ def pairs_backward(grad: torch.Tensor, x: torch.Tensor, p: float, distances: tor
     return torch.zeros_like(x).index_add(0, i, each).index_add(0, j, -each)
 
 
+# ---- rows of embeddings ----
+
+def renormed(weight: torch.Tensor, indices: torch.Tensor, max_norm: float, norm_type: float) -> torch.Tensor:
+    """Rows that are read and longer than max_norm, made as long."""
+    norms = torch.linalg.vector_norm(weight, norm_type, dim=1)
+    read = torch.zeros_like(norms, dtype=torch.bool).index_fill(0, indices.reshape(-1), True)
+    return torch.where((read & (norms > max_norm))[:, None], weight * (max_norm / (norms + 1e-7))[:, None], weight)
+
+
 # ---- bags of rows ----
 
 SUM, MEAN, MAX = range(3)
@@ -247,6 +256,7 @@ APART: dict[Any, Callable] = {
     aten.softshrink_backward.default: shrink_backward, aten.hardshrink_backward.default: shrink_backward,
     **{getattr(aten, f"{name}{n}d_backward").default: nearest_backward("exact" in name)
        for name in ("upsample_nearest", "_upsample_nearest_exact") for n in (1, 2, 3)},
+    aten.embedding_renorm.default: renormed,
     aten.bernoulli.default: zero_or_one, aten.multinomial.default: drawn_places,
     **dict.fromkeys((aten.normal.Tensor_Tensor, aten.normal.Tensor_float, aten.normal.float_Tensor), normal),
     aten._weight_norm_interface_backward.default: weight_norm_backward,

@@ -21,11 +21,29 @@ from .._errors import CompileError, Finding
 
 MOST = 256  # branches of one trace: a loop that ends by a value would never end
 OPEN = (GuardOnDataDependentSymNode, DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException)
+CALL = "_call_model"  # calls the model in a trace
 HERE = os.path.dirname(torch.__file__), os.path.dirname(os.path.dirname(__file__))
 
 
+def model_line() -> tuple:
+    """The file, the line and the column in a model, or in its loss, where its trace is, or in a layer of PyTorch's if the model has none of
+    its own; () outside of a trace."""
+    frame, found, layer = sys._getframe(1), (), ()
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == CALL and code.co_filename.startswith(HERE):
+            return found or layer
+        place = code.co_filename, frame.f_lineno, 1
+        if not code.co_filename.startswith(HERE):
+            found = found or place
+        elif code.co_name == "forward":
+            layer = layer or place
+        frame = frame.f_back  # type: ignore[assignment]
+    return ()
+
+
 def refuse(message: str, hint: str = "") -> CompileError:
-    return CompileError([Finding("", message, hint=hint)], "ANF_UNSUPPORTED")
+    return CompileError([Finding("", message, *model_line(), hint=hint)], "ANF_UNSUPPORTED")
 
 
 def by_data(of: Any, what: str) -> CompileError:

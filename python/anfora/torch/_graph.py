@@ -29,7 +29,7 @@ UNQUOTED = re.compile(r'["\\\n]')  # what a text in a program has not
 
 AGAIN = torch.ops.higher_order.run_with_rng_state  # draws the numbers of a forward pass that is computed again
 TRUTHS = {torch.ops.aten.bernoulli.p}  # draw 0 and 1, which the host gives as truth values: a backward pass keeps them
-COMPUTED = {torch.ops.aten.select.int}  # take an integer that the program computes
+COMPUTED = {torch.ops.aten.select.int, torch.ops.aten.select_scatter.default}  # take an integer that the program computes
 SCALAR = {"add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "truediv": "{} / {}", "pow": "Power({}, {})", "neg": "Neg({})",
           "sym_float": "{}", "_sym_sqrt": "Sqrt({})", "sym_sqrt": "Sqrt({})"}
 
@@ -421,6 +421,8 @@ class Writer:
             self.env[node] = node.target(*self.argument(node.args), **{k: self.argument(v) for k, v in node.kwargs.items()})
         else:
             row = row_of(node.target)
+            if row is None and torch.Tag.nondeterministic_seeded in node.target.tags:
+                raise Unsupported("it draws random numbers by values that the program computes")
             if row is None or "val" not in node.meta:
                 raise Unsupported("no row has it")
             self.out = self.spec(node.meta["val"])

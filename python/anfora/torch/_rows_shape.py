@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ._graph import DTYPES, Dims, Expr, LOW, Unsupported, Value, number
+from ._rows_index import index_put
 from ._table import row
 
 
@@ -219,7 +220,8 @@ def slice_(g: Any, self_: Value, dim: int, start: Any, end: Any, step: int) -> A
 def select(g: Any, self_: Value, dim: int, index: int) -> Any:
     dim %= self_.ndim
     if isinstance(index, Value):  # a number that the program computes
-        return f"Take({self_}, {g.reshape(g.cast(index, torch.int64), (1,))}, axis={dim})"
+        at = g.reshape(g.cast(index, torch.int64), (1,))
+        return g.let(f"Take({self_}, {at}, axis={dim})", self_.dtype, (*self_.shape[:dim], 1, *self_.shape[dim + 1:]))
     index %= self_.shape[dim]
     return g.slice(self_, dim, index, index + 1)
 
@@ -236,6 +238,8 @@ def slice_scatter(g: Any, self_: Value, src: Value, dim: int, start: Any, end: A
 @row("select_scatter")
 def select_scatter(g: Any, self_: Value, src: Value, dim: int, index: int) -> Any:
     dim %= self_.ndim
+    if isinstance(index, Value):
+        return index_put(g, self_, [*[None] * dim, g.reshape(index, ())], src, False)
     index %= self_.shape[dim]
     part = g.reshape(g.cast(src, self_.dtype), [1 if i == dim else d for i, d in enumerate(self_.shape)])
     return f"SliceUpdate({self_}, {part}, start={index}, stop={index + 1}, axis={dim})"

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import functools
 import inspect
 import os
 import re
 from typing import Any, Callable
-from unittest import mock
 
 import torch
-from torch._decomp.decompositions import one_hot
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.fx import traceback
 from torch.utils._pytree import tree_leaves
 
 from .. import _core
@@ -27,184 +24,16 @@ from .._compile.emit import Builder
 from .._errors import CompileError, RunError
 from .._tree import type_text
 from ._backend import _drawn, _options, decompositions, lent
-from . import _lanes as lanes
-from ._ctc import ctc_loss
 from ._decisions import OPEN, Decisions, by_data, refuse, settled
 from ._graph import DTYPES, Sizes, Writer, attribute
 from ._known import Known, captured, hold, memory_of
 from . import _scaling as scaling
-from ._own import backward_passes, own_backward, reached_by
+from ._own import backward_passes, reached_by
 from ._settings import Attributes, Branches, Watched, global_hooks, numbers, numbers_of_traces, others, own, put, python_draws
-from ._values import check_of, without_decisions
+from ._stops import Stops, as_eager
 
 STATIC = Sizes({})
 FEW = 8  # programs that change attributes of the model
-
-
-# ---- what eager gives no gradient ----
-
-@torch.library.custom_op("anfora::stop_gradient", mutates_args=())
-def _stop_gradient(self: torch.Tensor) -> torch.Tensor:
-    return self.clone()
-
-
-@_stop_gradient.register_fake
-def _(self: torch.Tensor) -> torch.Tensor:
-    return self.clone()
-
-
-HOOKING = {"register_hook": "registers a hook of a tensor's gradient", "retain_grad": "keeps the gradient of a tensor that is no parameter"}
-WANTS = torch.Tensor.requires_grad.__get__  # type: ignore[attr-defined]
-DETACHING = {torch.Tensor.detach, torch.Tensor.data.__get__, torch.detach}
-FLAGS = {"requires_grad_", "share_memory_", "rename_"}  # change no elements
-INDEXED = {"__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__"}
-
-
-def _is_real(x: Any) -> bool:
-    return isinstance(x, torch.Tensor) and (x.is_floating_point() or x.is_complex())
-
-
-def _same_memory(x: torch.Tensor, y: torch.Tensor) -> bool:
-    memory = memory_of(x)
-    return x is y or memory is not None and memory == memory_of(y)
-
-
-def _with_gradient_of(before: torch.Tensor, now: torch.Tensor) -> torch.Tensor:
-    """The values of now with the gradient of before, which is what eager has of a tensor that is written while gradients are off."""
-    zero = before - torch.ops.anfora.stop_gradient(before)
-    return torch.ops.anfora.stop_gradient(now) + torch.where(torch.isfinite(before), zero, torch.zeros_like(before))
-
-
-class _Stops(torch.overrides.TorchFunctionMode):
-    """Marks, while a forward pass is traced, the tensors that eager takes no gradient through: those that are detached, and those
-    made while gradients are off. A trace alone does not show them, nor the branches on values."""
-
-    def __init__(self, decisions: Decisions) -> None:
-        super().__init__()
-        self.known: Any = None
-        self.views: list = []
-        self.wanting: dict = {}  # id of a tensor to the tensor
-        self.inputs: list = []  # of the trace
-        self.decisions = decisions
-        self.own = 0  # > 0 in a torch.autograd.Function, whose gradient is its own
-
-    @contextlib.contextmanager
-    def inside(self) -> Any:
-        """What is traced here has no gradient of its own."""
-        self.own += 1
-        try:
-            yield
-        finally:
-            self.own -= 1
-
-    def stop(self, x: Any, inputs: list) -> Any:
-        if not _is_real(x):
-            return x
-        y = torch.ops.anfora.stop_gradient(x)
-        if any(x is i or x.untyped_storage()._cdata == i.untyped_storage()._cdata for i in inputs):
-            self.views.append(y)  # eager's is the same memory as an input
-        return y
-
-    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        if func == WANTS:  # the tensors of a trace want none
-            return func(*args) or id(args[0]) in self.wanting
-        out = self.call(func, args, kwargs)
-        name = getattr(func, "__name__", "")
-        if self.own:
-            return out
-        if torch.is_grad_enabled() and func not in DETACHING and not name.endswith("_like") and not name.startswith("new_"):
-            made = [x for x in tree_leaves(args[:1] if out is None else (out, (kwargs or {}).get("out"))) if _is_real(x)]  # None: of what writes
-            if made and any(id(x) in self.wanting for x in tree_leaves((args, kwargs))):
-                self.want(made)
-        return out
-
-    def want(self, tensors: list) -> None:
-        """Says of tensors that eager takes gradients through them."""
-        self.wanting.update((id(x), x) for x in tensors)
-
-    def is_wanting(self, x: Any) -> bool:
-        """Whether eager takes gradients through x, or through what has its memory."""
-        return any(_same_memory(x, y) for y in self.wanting.values())
-
-    def is_untrained(self, tensors: list, out: Any) -> bool:
-        """Whether a call gives views of one of the step's inputs, which holds nothing that has a gradient: they may be written."""
-        made = [x for x in tree_leaves(out) if isinstance(x, torch.Tensor)]
-        of = next((x for x in self.inputs if tensors and _same_memory(x, tensors[0])), None)
-        return of is not None and all(_same_memory(x, of) for x in made) and not self.is_wanting(of)
-
-    def give_memory(self, x: torch.Tensor, value: torch.Tensor) -> None:
-        """x.data = value: x is another tensor from now on, in the trace as well; views of what it was stay."""
-        if not self.known.is_given(x) or self.is_wanting(x):
-            raise refuse("the model gives memory to a tensor (`.data = `) that is no buffer and no frozen parameter", "copy_ into it")
-        if value.shape != x.shape or value.dtype != x.dtype or not isinstance(value, FakeTensor) or any(_same_memory(value, y) for y in (*self.inputs, *self.views)):
-            raise refuse("the model gives a tensor (`.data = `) the memory of another of its own, or of another kind", "copy_ into it, or give a clone()")
-        if self.is_wanting(value):
-            self.views += [x, value]  # whose memory is one in eager, and may not be written here
-            value = torch.ops.anfora.stop_gradient(value)
-        self.known.give_memory(x, value)
-
-    def call(self, func: Any, args: tuple, kwargs: dict | None) -> Any:
-        name = getattr(func, "__name__", "")
-        if (kwargs or {}).get("generator") is not None:
-            raise refuse(f"{name} draws from a generator of the model's own", "leave out `generator`: PyTorch's own is used, by torch.manual_seed")
-        if func is torch.Tensor.__bool__:
-            try:
-                return self.known.run(func, args, {})
-            except GuardOnDataDependentSymNode:
-                return self.decisions.decide(args[0])
-        func = {torch._C._nn.one_hot: one_hot, torch.ctc_loss: ctc_loss}.get(func, func)  # which check classes and lengths
-        check = check_of(func)
-        if check is not None:
-            check(*args, **(kwargs or {}))
-        if func == torch.Tensor.data.__set__:
-            return self.give_memory(*args)
-        run = functools.partial(self.known.run, func)
-        if self.own:
-            return run(args, kwargs or {})
-        in_place = name in INDEXED or (name.endswith("_") and not name.endswith("__") and name not in FLAGS)
-        before = args[0].clone() if in_place and not torch.is_grad_enabled() and _is_real(args[0]) else None
-        detached = [(x, x._version) for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor) and any(_same_memory(x, v) for v in self.views)]
-        out = run(args, kwargs or {})
-        writes_lists = name.startswith("_foreach_") and name.endswith("_")  # whose versions a trace does not count
-        if any(x._version != version or writes_lists for x, version in detached):
-            raise refuse(f"{name} writes a detached tensor in place: the tensor that it was detached from changes, too",
-                         "write the tensor itself, or a clone()")
-        on = torch.is_grad_enabled() and name != "detach_" or name in FLAGS or func is torch._C._set_grad_enabled
-        if on and func not in DETACHING:
-            return out
-        tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
-        if not in_place and self.is_untrained(tensors, out):
-            return out
-        if in_place:
-            if before is not None:
-                args[0].copy_(_with_gradient_of(before, args[0]))
-            elif name == "detach_":
-                args[0].copy_(torch.ops.anfora.stop_gradient(args[0]))
-            return out
-        return torch.utils._pytree.tree_map(lambda x: self.stop(x, tensors), out)
-
-
-def _refused(what: str) -> Callable:
-    def method(*args: Any) -> Any:
-        raise refuse(f"the model {what}", "compute what it is for in the loss, or use torch.compile(model, backend=\"anfora\")")
-    return method
-
-
-@contextlib.contextmanager
-def _as_eager(stops: _Stops) -> Any:
-    """Gradients are on, as in eager, and what stops them is marked; a function with its own derivative keeps it."""
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(own_backward(stops))
-        stack.enter_context(without_decisions(stops.known))
-        for name, what in HOOKING.items():
-            stack.enter_context(mock.patch.object(torch.Tensor, name, _refused(what)))
-        for module in (torch.functional, torch.nn.functional, torch._tensor):  # whose functions detach and branch inside
-            for name in ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"):
-                if hasattr(module, name):
-                    stack.enter_context(mock.patch.object(module, name, lanes.is_lanes))
-        stack.enter_context(torch.enable_grad())
-        stack.enter_context(stops)
-        yield
 
 
 # ---- tracing ----
@@ -275,7 +104,8 @@ def _pure(gm: Any, args: tuple, settle: Callable = lambda tensors: None) -> Any:
     they are taken for."""
     _lift_constants(gm)
     with torch.no_grad():
-        pure = torch.func.functionalize(gm.forward, remove="mutations")
+        run = torch.fx.Interpreter(gm).run if traceback.has_preserved_node_meta() else gm.forward
+        pure = torch.func.functionalize(run, remove="mutations")
         gm = make_fx(lambda *given: (settle(given[-1]), pure(*given))[1], decompositions(), **HOW)(*args)
     for n in reversed(gm.graph.nodes):
         if n.target is torch.ops.aten.copy_.default:
@@ -504,9 +334,10 @@ class _Code:
             forward = self._forward(flat, False)
         except CompileError as first:  # of what needs a value, which may be known
             try:
-                forward = self._forward(flat, True)
+                with traceback.preserve_node_meta():  # so that an error names the line of the model
+                    forward = self._forward(flat, True)
             except CompileError as second:
-                raise (second if self.reads or self.took else first) from None
+                raise (second if self.reads or self.took or not any(f.line for f in first.findings) else first) from None
         self.reached = tuple(a or b for a, b in zip(_reached(forward, len(params)), earlier or [False] * len(params)))
         for p, r in zip(params, self.reached):  # eager begins no state where there is no gradient
             if last and not r and any(p is b for b in begun):
@@ -563,7 +394,7 @@ class _Code:
 
     def _forward(self, flat: list, reading: bool) -> _Part:
         step = self.step
-        self.reads, self.took = [], False  # type: ignore[var-annotated]
+        self.reads, self.took, self.rewrites = [], False, []  # type: ignore[var-annotated]
         tensors = [x for x in flat if isinstance(x, torch.Tensor)]
 
         def f(params: list, buffers: list, frozen: list, given: list) -> tuple:
@@ -578,16 +409,19 @@ class _Code:
             finally:
                 self.written, replaced = held.undo(refuse, known)
             changed = [x._version != v or memory_of(x) in known.written for x, v in zip((*params, *frozen, *given), versions)]
-            written = [n for n, c in zip((*step.names, *step.frozen), changed) if c]
-            if any(n in step.names for n in written):
-                raise refuse(f"the model writes its parameter {written[0]} in place", "write it outside of the step, or make it a buffer")
+            self.rewrites = [i for i, c in enumerate(changed[:len(params)]) if c]
+            if self.rewrites and step.accumulate > 1:
+                raise refuse(f"the model writes its parameter {step.names[self.rewrites[0]]} in place, and gradients are gathered",
+                             "write it outside of the step, or make it a buffer")
+            written = [n for n, c in zip(step.frozen, changed[len(params):]) if c]
             if written:
                 raise _Writes(written)
             self.writes = [i for i, c in enumerate(changed[len(params) + len(frozen):]) if c]
             if not isinstance(value, torch.Tensor) or value.dim() or not value.is_floating_point():
                 what = f"{list(value.shape)} of {value.dtype}" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"
                 raise refuse(f"the loss is {what}, not one real number", "loss(model(x), ..) gives a tensor without dims")
-            return [value], [*(state[n] for n in step.buffers), *(given[i] for i in self.writes)]
+            return [value], [*(state[n] for n in step.buffers), *(given[i] for i in self.writes),
+                             *(params[i] for i in self.rewrites)]
         replaced: list = []
         known: Any = None
         args = [p.detach() for p in step.params], list(step.buffers.values()), list(step.frozen.values()), tensors
@@ -599,10 +433,11 @@ class _Code:
                 nonlocal known
                 stops.inputs = [*params, *(x for of in given for x in of)]
                 known = stops.known = Known([x for of in given for x in of], [x for of in args[1:] for x in of], reading, self.counts)
+                stops.trained = params
                 stops.want(params)
-                with _as_eager(stops):
+                with as_eager(stops):
                     return f(params, *given)
-            stops = _Stops(decisions)
+            stops = Stops(decisions)
             try:
                 out = _recorded(first, args)
             finally:
@@ -734,11 +569,12 @@ class _Code:
             self.names = [*bufs, *sums, *written, *p, *scales[:1], *read, *drawn, *constants]
             head, results = self._in_order(head, [*new, *grads, *after, "value"])
             return f"def \ue001{u.number}\ue002({', '.join(self.names)}) {{\n{head}  {_many(results)}\n}}\n"
+        now = {p[i]: f"aux[{nb + len(written) + k}]" for k, i in enumerate(self.rewrites)}  # parameters that the model writes, too
         outer = b.unit(update, "update", lambda v: update.text(b, f"\ue001{v.number}\ue002", _many(update.results())))
         self.names = [*p, *bufs, *s, *scales, *sums, *written, *read, *drawn, *constants, *rates]
         head, results = self._in_order(head, [*(f"u[{i}]" for i in range(np)), *new, *(f"u[{np + i}]" for i in range(ns + len(scales))), *sums, *after, "value"])
         return (f"def \ue001{u.number}\ue002({', '.join(self.names)}) {{\n{head}"
-                f"  u = {outer}({args(update, [*p, *grads, *before, *rates, *scales])})\n"
+                f"  u = {outer}({args(update, [*(now.get(n, n) for n in p), *grads, *before, *rates, *scales])})\n"
                 f"  {_many(results)}\n}}\n")
 
     def _in_order(self, head: str, results: list[str]) -> tuple[str, list[str]]:
