@@ -155,6 +155,13 @@ def mapped_as(s: Shape, kind: str) -> Shape:
     return s if isinstance(s, Filled) and kind == "list" else Shape("mapped", of=s.of, names=(kind,))
 
 
+def shape_of_plain(x: Any) -> Shape:
+    """Of a constant: lists and dictionaries by their parts."""
+    if type(x) in (list, tuple):
+        return Shape(type(x).__name__, [shape_of_plain(v) for v in x])
+    return Shape("dict", [shape_of_plain(v) for v in x.values()], tuple(x)) if type(x) is dict else Shape("static", of=x)
+
+
 def skeleton(s: Shape) -> Shape:
     """The structure alone: of the leaves nothing is known."""
     if not is_structure(s):

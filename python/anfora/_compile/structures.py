@@ -254,7 +254,7 @@ class Structures(Part):
         if known and (name in INDICES or name == "where" and len(node.args) == 1) and (hasattr(counterpart(f) or f, "_emit_call") or operation(f) is not None):
             return Shape("mapped", of=ANY, names=("tuple",))
         if known and f is sorted and len(node.args) == 1 and self.sequence_call(node, f) is None:
-            return Shape("mapped", of=ANY, names=("list",))
+            return self.like_ordered(node)
         if known and name in SPLITS and (counterpart(f) or f) is SPLITS[name]():
             kind, parts = "list" if module_of(f) != "torch" else "tuple", self.cut_in(node)
             return Shape(kind, [ANY] * parts) if parts else Shape("mapped", of=ANY, names=(kind,))

@@ -134,7 +134,9 @@ def round_(a, /, decimals=0, out: Any = None):
     for name in KINDS[1] + KINDS[2]:
         if a.dtype == name:
             return a if decimals >= 0 else op.cast_like(rounded(a, decimals), a)
-    return rounded(a, decimals)
+    if a.dtype == "bool":
+        return rounded(a, decimals)
+    return op.cast_like(rounded(a, decimals), a)  # integers of Python stay integers
 
 
 def rounded(x, decimals):
