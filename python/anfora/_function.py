@@ -171,7 +171,7 @@ class Function(_core.Callable):
             if isinstance(x, Fixed):
                 s.of = x = x.value
             if s.kind in ("list", "tuple") and _all_functions(s):
-                x = tuple(x)  # a list may be changed
+                x = type(x)(x)  # a list may be changed
                 s = Shape("static", of=x)
             if (s.kind == "static" and not isinstance(s.of, _core.Fn)) or s.kind == "none":
                 statics[i] = x
