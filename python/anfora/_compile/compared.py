@@ -7,6 +7,7 @@ from typing import Any, Callable
 
 from .known import Item, is_structure, shape_of_plain
 from .ordered import ORDERS, Ordered, tree_shape
+from .._ops import COMPOSED
 from .._tree import Shape
 
 
@@ -21,6 +22,8 @@ class Compared(Ordered):
             return None
         sides = [node.left, node.comparators[0]]
         shapes = [self.parts_known(s) for s in sides]
+        if (rows := self.compared_rows(node, op, sides)) is not None:
+            return rows
         if None in shapes or all(self.static(s)[0] for s in sides):
             return None
         a, b = (self.fresh() for _ in sides)
@@ -30,6 +33,16 @@ class Compared(Ordered):
             text = self.same_text(node, a, b, *shapes)
             text = f"not ({text})" if op is ast.NotEq else text
         return f"(fn ({a}, {b}) {{ {text} }})({', '.join(self.looked_at(s) for s in sides)})"
+
+    def compared_rows(self, node: ast.Compare, op: type, sides: list) -> str | None:
+        """The same of lists one of which is an array; None: none is."""
+        kinds = [self.list_kind(s) or getattr(self.like(s), "kind", None) for s in sides]
+        if "stacked" not in kinds or (self.fn.__module__ or "").startswith("anfora.") or not set(kinds) <= {"stacked", "list", "tuple"}:
+            return None
+        if op in ORDERS:
+            self.refuse(node, "the list is an array, as a loop filled it, which is not ordered as a list", "compare items: xs[0] < ys[0]")
+        same = "false" if "tuple" in kinds else self.expr(ast.fix_missing_locations(ast.copy_location(ast.Call(ast.Constant(COMPOSED["array_equal"]), sides, []), node)))
+        return f"(not {same})" if op is ast.NotEq else same
 
     def parts_known(self, node: Any) -> Shape | None:
         """The structure of a tuple, list or dictionary whose parts are known, with its constants."""

@@ -10,7 +10,7 @@ from typing import Any
 from .foreign import counterpart, module_of
 from .._ops import COMPOSED, OPS
 from .holders import Made, Unmade, unmade
-from .known import ANY, Filled, Is, Item, Like, Part, Scope, class_member, gives_list, is_array, is_structure, mapped_as, of_no_numbers, part_entry, skeleton
+from .known import ANY, Filled, Is, Item, Like, Part, Scope, class_member, gives_list, is_array, is_structure, levels, mapped_as, of_no_numbers, part_entry, skeleton
 from .static import BUILTINS, operation
 from .._tree import REGISTERED, Shape, field_names, shape_of, tree_leaves, tree_unflatten, is_key
 
@@ -54,6 +54,8 @@ class Structures(Part):
             return s if isinstance(node.slice, ast.Slice) else None if s.of is None or s.of is ANY else s.of
         if s is not None and s.kind == "hinted":
             return self.like_hinted(s.of, node)
+        if levels(s) > 1:
+            return Shape("stacked", of=s.of - (0 if isinstance(node.slice, ast.Slice) else 1))
         if not is_structure(s) or s.kind == "object" and not issubclass(s.of, tuple):
             return None
         if isinstance(node.slice, ast.Slice):
