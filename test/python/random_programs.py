@@ -353,8 +353,8 @@ class Program:
 
 
 def differs(want, got):
-    """How a result differs from Python's; None: it does not. A list may be an array of its items."""
-    if isinstance(want, (tuple, list)) and not (isinstance(want, list) and hasattr(got, "__dlpack__")):
+    """How a result differs from Python's; None: it does not."""
+    if isinstance(want, (tuple, list)):
         if type(want) is not type(got) or len(want) != len(got):
             return f"{want!r} became {got!r}"
         return next((d for w, g in zip(want, got) if (d := differs(w, g))), None)

@@ -136,7 +136,8 @@ def round_(a, /, decimals=0, out: Any = None):
             return a if decimals >= 0 else op.cast_like(rounded(a, decimals), a)
     if a.dtype == "bool":
         return rounded(a, decimals)
-    return op.cast_like(rounded(a, decimals), a)  # integers of Python stay integers
+    made = op.cast_like(rounded(a, decimals), a)
+    return op.where(op.cast_like(0.5, a) == 0, a, made) if decimals >= 0 else made  # integers of Python stay what they are
 
 
 def rounded(x, decimals):
