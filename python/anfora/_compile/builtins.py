@@ -479,14 +479,14 @@ def _sorted(w: Any, c: Call) -> str:
     items = w.sequence(c.args[0])
     if sorts(items, key):
         return w.ordered_items(c, items, key, back)
-    if key is not None:
-        w.refuse(c.node, "it is not known how many items are sorted by a key", "sort by a key with xs[np.argsort(keys)]")
+    if key is not None or items is None and w.is_iterator(c.args[0]) in ("zip", "enumerate"):
+        w.refuse(c.node, f"it is not known how many items are sorted {'by a key' if key is not None else 'as tuples'}", "sort by a key with xs[np.argsort(keys)]")
     s = w.like(c.args[0])
     if s is not None and (s.kind == "dict" or any(x.kind == "static" and not isinstance(x.of, (int, float)) or x.kind in ("tuple", "list", "dict", "object") for x in s.parts)):
         w.refuse(c.node, "it is not known how these items are sorted", "sort numbers, or constants")
     t, r = w.fresh(), w.fresh()
     row = f"Sort({t}, axis=0)" + ("[::-1]" if back else "")
-    why = static_text(w, c.node, "ValueError: rows have no order; write np.sort(x)")
+    why = static_text(w, c.node, "CompileError: it is not known how these lists are sorted" if w.is_mapped(c.args[0]) else "ValueError: rows have no order; write np.sort(x)")
     return (f"(fn ({t}) {{ {w.mark(c.node)}assert(len({t}.shape) == 1, {why}); {r} = {row}; Unstack({r}) }}){w.mark(c.node)}({_as_array(w, c.args[0])})")
 
 

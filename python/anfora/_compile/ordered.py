@@ -110,6 +110,12 @@ class Ordered(Part):
         s = self.one_structure(c.node, shapes)
         return self.best_text(c.node, ast.Lt if c.f is min else ast.Gt, [self.item_text(c.node, i) for i in items or ()], s)
 
+    def like_best(self, node: ast.Call) -> Shape | None:
+        """Of min and max of tuples or lists."""
+        items = self.sequence(node.args[0] if len(node.args) == 1 else ast.copy_location(ast.Tuple(node.args, ast.Load()), node))
+        shapes = [skeleton(tree_shape(i, self.item_shape)) for i in items or ()]
+        return shapes[0] if shapes and shapes[0].kind in ("tuple", "list") else None
+
     def one_structure(self, node: Any, shapes: list[Shape]) -> Shape:
         """The structure of all items, which the program moves."""
         if any(kind_of(p) in ("text", "other") for s in shapes for p in s.walk()):

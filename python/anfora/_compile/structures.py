@@ -257,6 +257,8 @@ class Structures(Part):
             return Shape("mapped", of=ANY, names=("tuple",))
         if known and f is sorted and len(node.args) == 1 and self.sequence_call(node, f) is None:
             return self.like_ordered(node)
+        if known and f in (min, max) and node.args and not any(isinstance(a, ast.Starred) for a in node.args):
+            return self.like_best(node)
         if known and name in SPLITS and (counterpart(f) or f) is SPLITS[name]():
             kind, parts = "list" if module_of(f) != "torch" else "tuple", self.cut_in(node)
             return Shape(kind, [ANY] * parts) if parts else Shape("mapped", of=ANY, names=(kind,))
