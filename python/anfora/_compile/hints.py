@@ -206,7 +206,9 @@ class Hints(Part):
 
     def structure_within(self, node: Any) -> Any:
         """Of one item of a comprehension, whose targets are not known."""
+        rows = [self.rows_bound(g.target, g.iter) for g in node.generators[:1]]
         outer, self.scope = self.scope, Scope(bound_names([g.target for g in node.generators]), self.scope)
+        self.scope.env |= rows[0]
         try:
             return self.structure(node.value if isinstance(node, ast.DictComp) else node.elt)
         finally:

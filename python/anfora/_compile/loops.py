@@ -163,13 +163,17 @@ class Loops(Part):
         return self.block(node.body, indent)
 
     def rows_bound(self, target: Any, over: Any) -> dict[str, Like]:
-        """The names that a target binds to lists, which are the rows of an array that stands for a list of lists."""
+        """The names that a target binds to lists: the items of a list of lists, or the rows of an array that stands for one."""
         called = self.static(over.func)[1] if isinstance(over, ast.Call) and over.args and self.static(over.func)[0] else None
         if called in (zip, enumerate) and isinstance(target, ast.Tuple):
             pairs = zip(target.elts, over.args) if called is zip else [(target.elts[-1], over.args[0])]
             return {n: e for t, a in pairs for n, e in self.rows_bound(t, a).items()}
         s = self.like(over)
-        return {target.id: Like(Shape("stacked", of=s.of - 1))} if levels(s) > 1 and isinstance(target, ast.Name) else {}
+        if not isinstance(target, ast.Name) or s is None:
+            return {}
+        if s.kind == "mapped" and s.of is not None and s.of.kind == "mapped":
+            return {target.id: Like(s.of)}
+        return {target.id: Like(Shape("stacked", of=s.of - 1))} if levels(s) > 1 else {}
 
     def parts_given(self, args: list) -> list:
         """The arguments of zip; those of zip(*xs) are the parts of a tuple, which has a name."""

@@ -144,7 +144,9 @@ class Structures(Part):
     def like_item(self, node: ast.ListComp) -> Shape:
         """Of an item of a comprehension whose targets are not known."""
         names = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+        rows = self.rows_bound(node.generators[0].target, node.generators[0].iter)
         outer, self.scope = self.scope, Scope(names, self.scope)
+        self.scope.env |= rows
         found = self.part_shape(node.elt)
         self.scope = outer
         return found
