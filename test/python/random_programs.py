@@ -95,8 +95,8 @@ class Program:
             lambda: f"({e()} {self.r.choice(['and', 'or'])} {e()})", lambda: f"round({self.expr('float', d - 1)})",
             lambda: f"int({self.expr('bool', d - 1)})", lambda: f"int({self.expr('small', d - 1)}[{self.index()}])",
             lambda: f"(sum([{self.expr('bool', d - 1)}, {e()} < 3]) % 7)", lambda: f"(int(np.sum({self.expr('small', d - 1)})) % 41)",
-            lambda: f"{self.expr('ints', d - 1)}[{self.index()}]", lambda: f"(lambda v: v.index(max(v)))({self.expr(self.r.choice(['ints', 'floats']), d - 1)})",
-            lambda: f"{self.expr('ints', d - 1)}.count({e()})", lambda: f"len({self.expr('rows', d - 1)})",
+            lambda: f"{self.expr('ints', d - 1)}[{self.index()}]",
+            lambda: f"[{e()}, {e()}, 1].count({e()})", lambda: f"[{e()}, {e()}, 1].index(1)", lambda: f"len({self.expr('rows', d - 1)})",
             lambda: f"sum(x * {e()} % 5 for x in {self.expr('ints', d - 1)})", lambda: self.called("int", d), lambda: str(self.r.randint(-3, 9)))
 
     def make_float(self, d):
@@ -196,7 +196,7 @@ class Program:
         return self.pick(
             lambda: f"[{row()}, {row()}]", lambda: f"[{r}[::-1] for {r} in {e()}]", lambda: f"[[x * 2 for x in {r}] for {r} in {e()}]", lambda: f"{e()}[::-1]", lambda: f"sorted({e()})",
             lambda: f"sorted({e()}, key=sum)", lambda: f"[[x for x in {r}] for {r} in {self.expr('matrix', d - 1)}]", lambda: f"({e()} + [{row()}])[1:]",
-            lambda: f"list(map(list, {e()}))", lambda: f"[{r} + [] for {r} in {e()}]")
+            lambda: f"[list({r}) for {r} in {e()}]", lambda: f"[{r} + [] for {r} in {e()}]")
 
     def make_array(self, d):
         if not d:

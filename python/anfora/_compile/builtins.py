@@ -14,7 +14,7 @@ from typing import Any, Callable
 
 from .. import _core
 from .iterables import is_made
-from .known import Item
+from .known import Item, levels
 from .comprehensions import items_of_any
 from .._errors import CompileError
 from .._ops import COMPOSED, OPS, accept, literal
@@ -486,7 +486,7 @@ def _sorted(w: Any, c: Call) -> str:
         w.refuse(c.node, "it is not known how these items are sorted", "sort numbers, or constants")
     t, r = w.fresh(), w.fresh()
     row = f"Sort({t}, axis=0)" + ("[::-1]" if back else "")
-    why = static_text(w, c.node, "CompileError: it is not known how these lists are sorted" if w.is_mapped(c.args[0]) else "ValueError: rows have no order; write np.sort(x)")
+    why = static_text(w, c.node, "CompileError: it is not known how these lists are sorted" if w.is_mapped(c.args[0]) or levels(s) > 1 else "ValueError: rows have no order; write np.sort(x)")
     return (f"(fn ({t}) {{ {w.mark(c.node)}assert(len({t}.shape) == 1, {why}); {r} = {row}; Unstack({r}) }}){w.mark(c.node)}({_as_array(w, c.args[0])})")
 
 
