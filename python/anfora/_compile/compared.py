@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Any, Callable
 
-from .known import Item, is_structure, shape_of_plain
-from .ordered import ORDERS, Ordered, tree_shape
+from .known import ANY, Item, is_structure, shape_of_plain
+from .ordered import ORDERS, Ordered, kind_of, tree_shape
 from .._ops import COMPOSED
 from .._tree import Shape
 
@@ -75,6 +75,8 @@ class Compared(Ordered):
     def like_items(self, node: Any, x: Any, items: list[Item], made: Callable[[list[str]], str]) -> str:
         """What is made of whether each item equals a value."""
         s, one, every = self.parts_known(x) or self.part_shape(x), self.fresh(), self.fresh()
+        s = ANY if s.kind == "leaf" else s  # an array is refused where it is made a number
         same = [self.same_text(node, one, f"{every}[{i}]", s, tree_shape(item, self.item_shape)) for i, item in enumerate(items)]
-        given = "".join(self.item_text(node, i) + ", " for i in items).rstrip(" ") or "()"
-        return f"(fn ({one}, {every}) {{ {made(same)} }})({self.looked_at(x)}, {f'({given})' if items else given})"
+        given = "".join(self.item_text(node, i) + ", " for i in items).rstrip(" ")
+        value = self.looked_at(x) if kind_of(s) in ("parts", "none", "text") else self.scalar(x)
+        return f"(fn ({one}, {every}) {{ {made(same)} }})({value}, ({given}))"
