@@ -17,6 +17,16 @@ from .static import static_text
 from .._tree import Shape
 
 
+def _asks_keys(node: Any, name: str) -> bool:
+    """Whether a node asks which keys a dictionary of this name has."""
+    def is_it(n: Any) -> bool:
+        return isinstance(n, ast.Name) and n.id == name
+    if isinstance(node, ast.Call):
+        method = isinstance(node.func, ast.Attribute) and is_it(node.func.value) and node.func.attr in ("get", "setdefault", "keys", "values", "items", "pop")
+        return method or isinstance(node.func, ast.Name) and any(map(is_it, node.args))
+    return isinstance(node, ast.Compare) and any(map(is_it, node.comparators)) or isinstance(node, (ast.For, ast.comprehension)) and is_it(node.iter)
+
+
 class Renamed(ast.NodeTransformer):
     """Names replaced, also where functions are defined."""
 
@@ -72,6 +82,14 @@ class Loops(Part):
         self.ended = endless and not own_breaks(node.body)
         return text
 
+    def no_new_keys(self, node: Any, held: dict[str, Shape]) -> None:
+        """Refuses a loop that asks which keys a dictionary has, of which a round has others than the one before."""
+        for x, s in held.items():
+            e = self.scope.env.get(x)
+            if s.kind == "dict" and isinstance(e, Like) and e.shape.kind == "dict" and e.shape.names != s.names and \
+                    (asks := next((n for n in ast.walk(node) if _asks_keys(n, x)), None)) is not None:
+                self.refuse(asks, f"the rounds of the loop change which keys {x} has, which is asked here", f"make {x} with all its keys before the loop")
+
     def rounds(self, node: Any, names: set[str], bound: tuple, write: Any, indent: str) -> str:
         """A loop whose rounds bind names: what is known of these holds in each round and after the last one. A list or tuple that a
         round makes longer or shorter is one whose length is not known; of what is of another structure on each of its ways nothing is. Then
@@ -109,6 +127,7 @@ class Loops(Part):
             given = {x for x in stored if not isinstance(e := s.env.get(x), Like) or not e.own}  # a round gives it away
             stored -= given
             mixed |= {x for x, shape in held.items() if isinstance(e := s.env.get(x), Like) and differs_in_none(shape, e.shape)}
+            self.no_new_keys(node, held)
             if not now and not mixed and not kinds and not given:
                 break
             changed |= now
