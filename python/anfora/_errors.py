@@ -8,10 +8,23 @@ import functools
 import linecache
 import os
 import re
+import sys
 import threading
+import warnings
 from dataclasses import dataclass, field
 
 from ._advice import advice, advice_for_call
+
+
+PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def warn(message: str) -> None:
+    """A warning at the line outside of this package that led to it."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and os.path.abspath(frame.f_code.co_filename).startswith(PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level)
 
 
 @dataclass

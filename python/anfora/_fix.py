@@ -13,7 +13,7 @@ from ._compile.known import ANY
 from ._compile.static import Call, argument_nodes, outside
 from ._function import Function
 from ._jit import signed
-from ._transform import given_static, name_of
+from ._transform import given_static, hint_of, name_of
 from ._tree import Shape, shape_of, tree_map
 from ._types import TensorType
 
@@ -120,5 +120,7 @@ class FixedFunction(Function):
 
         def write(unit: Any) -> str:
             unit.wish = self.__name__
-            return f"def \ue001{unit.number}\ue002({', '.join(names)}) {{\n  {self._applied(b, shapes, given)}\n}}\n"
+            text = self._applied(b, shapes, given)
+            unit.hints = [hint_of(b, self._f, text, self._whole(shapes))]
+            return f"def \ue001{unit.number}\ue002({', '.join(names)}) {{\n  {text}\n}}\n"
         return b.unit(self, self.__name__, write), names

@@ -6,13 +6,12 @@ import os
 import re
 import sys
 import types
-import warnings
 from typing import Any, Callable, Collection
 
 from . import _core, _nans
 from ._compile.effects import forget_effects
 from ._compile.emit import Builder, Program, fail
-from ._errors import AnforaError, CompileError, Finding, Place, RunError
+from ._errors import AnforaError, CompileError, Finding, Place, RunError, warn
 from ._compile.explain import with_values
 from ._ops import operate
 from ._compile.kinds import joined_hints
@@ -77,8 +76,8 @@ class Function(_core.Callable):
 
     def _optioned(self, options: dict[str, Any]) -> "Function":
         """The function, compiled with other options."""
-        warnings.warn(f"jit({self.__name__}, {', '.join(options)}) changes nothing, as {self.__name__} is compiled already: "
-                      "give the options where it is written", stacklevel=3)
+        warn(f"jit({self.__name__}, {', '.join(options)}) changes nothing, as {self.__name__} is compiled already: "
+             "give the options where it is written")
         return self
 
     def _emit(self, b: Builder) -> str:
@@ -153,8 +152,8 @@ class Function(_core.Callable):
         forget_effects()
         self._changes += 1
         if self._changes == MANY_CHANGES:
-            warnings.warn(f"{self.__name__}() is compiled anew at each call, as {name!r} from outside has changed {MANY_CHANGES} times: "
-                          "make it an argument", stacklevel=2)
+            warn(f"{self.__name__}() is compiled anew at each call, as {name!r} from outside has changed {MANY_CHANGES} times: "
+                 "make it an argument")
 
     def _program_for(self, args: tuple, prints: str = "") -> Program:
         shapes, statics = self._shapes(args)
@@ -167,7 +166,7 @@ class Function(_core.Callable):
             if isinstance(x, Fixed):
                 s.of = x = x.value
             if s.kind in ("list", "tuple") and _all_functions(s):
-                x = tuple(x)  # a list may be changed
+                x = type(x)(x)  # a list may be changed
                 s = Shape("static", of=x)
             if (s.kind == "static" and not isinstance(s.of, _core.Fn)) or s.kind == "none":
                 statics[i] = x
@@ -242,7 +241,7 @@ class Function(_core.Callable):
     def _say(program: Program, e: Any) -> None:
         """What compiling warned of, as Python's warnings."""
         for code, message in e.said:
-            warnings.warn(f"{program.start}: {code}: {message}", stacklevel=4)
+            warn(f"{program.start}: {code}: {message}")
 
     def _plan(self, args: tuple, whole: bool = False) -> Any:
         """`whole`: None if a part of it would be interpreted."""

@@ -6,7 +6,6 @@ import functools
 import inspect
 import sys
 import types
-import warnings
 from typing import Any, Callable, Collection, overload
 
 from . import _core
@@ -15,7 +14,7 @@ from ._compile.known import ANY
 from ._compile.source import declared_types, emit_function
 from ._compile.static import BUILTINS, outside
 from ._compile.various import by_number
-from ._errors import CompileError
+from ._errors import CompileError, warn
 from ._function import Closure, Function
 from ._tree import Fixed, Shape, shape_of, structured
 from ._types import TensorType
@@ -81,8 +80,8 @@ class Jit(Function):
             self._variants["value", *numbers] = other
             names = [n for i, n in enumerate(self._signature.parameters) if i in numbers]
             why = "sizes follow" if any(c in SIZED for c in codes) else "what can be compiled follows"
-            warnings.warn(f"{self.__name__}: {why} from {' or '.join(names)}, so code is made for each value of {'them' if len(names) > 1 else 'it'}; "
-                          f"jit(static_argnames={names}) says that this is meant", stacklevel=3)
+            warn(f"{self.__name__}: {why} from {' or '.join(names)}, so code is made for each value of {'them' if len(names) > 1 else 'it'}; "
+                 f"jit(static_argnames={names}) says that this is meant")
         return _core.Plan(None, [], [], [], [], (), (other,), lambda args: other(*args))
 
     def _emit(self, b: Builder) -> str:

@@ -163,12 +163,7 @@ class Transformed(Function):
 
     def _hint(self, b: Builder, text: str, shapes: list[Shape]) -> Any:
         """Which parts of the result are lists: what the function's text says of its own; derivatives are like the arguments."""
-        f = self._functions[0]
-        if isinstance(f, Transformed):
-            inner = f._hint(b, text, shapes)
-        else:
-            unit = re.search(f"{NAME}(\\d+){END}", text)
-            inner = joined_hints(b.units[int(unit[1])].hints) if unit else None
+        inner = hint_of(b, self._functions[0], text, shapes)
         if self._word in ("vmap", "checkpoint", "jacrev", "jacfwd"):
             return batched_hint(inner) if self._word == "vmap" else inner
         if self._word not in ("grad", "value_and_grad"):
@@ -185,6 +180,14 @@ class Transformed(Function):
             return self._functions[0]._bind(args, kw)
         given = f._signature.bind(*args, **kw).arguments  # a batch is along what is given, not along defaults
         return tuple(given[n] if n in given else Fixed(p.default) for n, p in f._signature.parameters.items())
+
+
+def hint_of(b: Builder, f: Function, text: str, shapes: list[Shape]) -> Any:
+    """Which parts of the result of a function are lists, whose text has been made."""
+    if isinstance(f, Transformed):
+        return f._hint(b, text, shapes)
+    unit = re.search(f"{NAME}(\\d+){END}", text)
+    return joined_hints(b.units[int(unit[1])].hints) if unit else None
 
 
 def name_of(word: str, f: Function) -> str:

@@ -377,7 +377,7 @@ class Shape:
 
     def key(self) -> tuple:
         """Equal for equal structures; of static things it has the address."""
-        return (self.kind, tuple((type(n), n) for n in self.names), id(self.of) if self.kind in ("object", "static", "dict") else None, *(p.key() for p in self.parts))
+        return (self.kind, tuple((type(n), n) for n in self.names), id(self.of) if self.kind in ("object", "static", "dict") else self.of if self.kind == "stacked" else None, *(p.key() for p in self.parts))
 
     def numbers(self) -> tuple:
         """Which leaves are numbers of Python, and of which kind: code that asks is for these alone."""

@@ -11,11 +11,11 @@ import shutil
 import tempfile
 import threading
 import time
-import warnings
 from datetime import timedelta
 from typing import Any, Callable
 
 from . import _core
+from ._errors import warn
 from ._ops import Op
 
 FINE, LATE, LOST, RANKS, BROKEN = range(5)  # anf_comm_why
@@ -288,7 +288,7 @@ class _Gloo:
         if self.area is not None:
             return
         if self.note and rank == 0:
-            warnings.warn(f"[W0907] ranks of one machine exchange over gloo, not over memory that they share: {self.note}", stacklevel=4)
+            warn(f"[W0907] ranks of one machine exchange over gloo, not over memory that they share: {self.note}")
         self._waits = _Waits(self._store, rank, ranks, self._seconds)
         self._group = self._dist.ProcessGroupGloo(self._dist.PrefixStore("gloo", self._store), rank, ranks,
                                                   timedelta(seconds=max(JOIN, self._seconds)))

@@ -15,12 +15,11 @@ import random
 import sys
 import threading
 import time
-import warnings
 from typing import Any, Callable, Iterable, Iterator, Sized
 
 from . import _core
 from ._compile.emit import Builder
-from ._errors import RunError
+from ._errors import RunError, warn
 from ._files import KEYS, load, read, save
 from ._function import Function
 from ._jit import Jit, as_function
@@ -334,8 +333,8 @@ class Step:
         self._trees, self._live, self._made = trees, None, []
         self._changes += 1
         if self._changes == MANY_CHANGES:
-            warnings.warn(f"the optimiser of a step has changed {MANY_CHANGES} times, and each change makes new code: give a function of the "
-                          "number of the step as its rate (anfora.schedules)", stacklevel=4)
+            warn(f"the optimiser of a step has changed {MANY_CHANGES} times, and each change makes new code: give a function of the "
+                 "number of the step as its rate (anfora.schedules)")
 
     def __call__(self, *batch: Any) -> Any:
         if not alike(self._settings_now(), self._settings):

@@ -135,6 +135,28 @@ def array_within(x):
     return d["a"], x
 
 
+def new_key(x):
+    d = {"k": 2}
+    s = 0.0
+    for v in x:
+        s += d.get("z", 3) + v
+        d["z"] = 8
+    return s
+
+
+def new_key_set(x):
+    d = {"k": 1.0}
+    for v in x:
+        d.setdefault("n", 0.0)
+        d["n"] += v
+    return d
+
+
+def test_keys_that_rounds_add():
+    for f in (new_key, new_key_set):
+        refused(f, X.copy(), say="keys")
+
+
 def test_refusals():
     for f in (item_named, one_list, list_of_another, stored_twice, held, within, default_named, read_makes, live, array_within):
         refused(f, X.copy())

@@ -14,12 +14,13 @@ import tempfile
 
 import numpy as np
 
-KINDS = ("int", "float", "bool", "ints", "floats", "array", "matrix", "small")
+KINDS = ("int", "float", "bool", "ints", "floats", "rows", "array", "matrix", "small")
 SMALL = ("int8", "uint8", "int16", "int32", "uint32", "int64")  # of arrays of the kind "small", one in each program
 ARGUMENTS = {
     "int": lambda r: r.randint(-4, 6), "float": lambda r: r.choice([0.0, 1.0, -2.5, 0.5, 3.25, r.uniform(-3, 3)]),
     "bool": lambda r: r.random() < 0.5, "floats": lambda r: [round(r.uniform(-3, 3), 2) for _ in range(3)],
     "ints": lambda r: [r.randint(-4, 6) for _ in range(3)], "array": lambda r: np.array([round(r.uniform(-3, 3), 2) for _ in range(3)]),
+    "rows": lambda r: [[round(r.uniform(-3, 3), 2) for _ in range(3)] for _ in range(2)],
     "matrix": lambda r: np.array([[round(r.uniform(-3, 3), 2) for _ in range(3)] for _ in range(2)]),
 }
 
@@ -95,6 +96,7 @@ class Program:
             lambda: f"int({self.expr('bool', d - 1)})", lambda: f"int({self.expr('small', d - 1)}[{self.index()}])",
             lambda: f"(sum([{self.expr('bool', d - 1)}, {e()} < 3]) % 7)", lambda: f"(int(np.sum({self.expr('small', d - 1)})) % 41)",
             lambda: f"{self.expr('ints', d - 1)}[{self.index()}]",
+            lambda: f"[{e()}, {e()}, 1].count({e()})", lambda: f"[{e()}, {e()}, 1].index(1)", lambda: f"len({self.expr('rows', d - 1)})",
             lambda: f"sum(x * {e()} % 5 for x in {self.expr('ints', d - 1)})", lambda: self.called("int", d), lambda: str(self.r.randint(-3, 9)))
 
     def make_float(self, d):
@@ -127,7 +129,15 @@ class Program:
             lambda: f"({e()} and {e()})", lambda: f"({e()} or {e()})", lambda: f"bool({n()})", lambda: f"(not {n()})",
             lambda: f"any(x > {n()} for x in {self.expr(self.r.choice(['floats', 'ints', 'array']), d - 1)})",
             lambda: f"all(x > {n()} for x in {self.expr(self.r.choice(['floats', 'ints', 'array']), d - 1)})",
-            lambda: f"({self.expr('int', d - 1)} in ({self.expr('int', d - 1)}, 2, 3))", lambda: f"({e()} if {e()} else {e()})")
+            lambda: f"({self.expr('int', d - 1)} in ({self.expr('int', d - 1)}, 2, 3))", lambda: f"({e()} if {e()} else {e()})", lambda: self.compared(d))
+
+    def compared(self, d):
+        """Of lists and tuples."""
+        kind, sign = self.r.choice(["ints", "floats", "rows"]), self.r.choice(["==", "!=", "<", "<=", ">", ">="])
+        one, two = self.expr(kind, d - 1), self.expr(kind, d - 1)
+        return self.pick(
+            lambda: f"({one} {sign} {two})", lambda: f"({one} in [{two}, {one}])", lambda: f"(({self.number(d - 1)}, {one}) {sign} ({self.number(d - 1)}, {two}))",
+            lambda: f"({one} == tuple({two}))", lambda: f"({one}[:2] {sign} {two})")
 
     def called(self, kind, d):
         """A call of a function within, or of a lambda."""
@@ -166,7 +176,10 @@ class Program:
             lambda: f"[{e()}, {e()}, {e()}]", lambda: f"[{body} for {x} in {over}]", lambda: f"[{both} for {y}, {x} in enumerate({over})]",
             lambda: f"[{both} for {x}, {y} in zip({over}, [3, 1, 2])]", lambda: f"[{body.replace(x, f'({x} * 1)')} for {x} in reversed({over})]",
             lambda: f"list(map(lambda {x}: {body}, {over}))", lambda: f"({self.expr(kind + 's', d - 1)} + [{e()}])[1:]",
-            lambda: f"{self.expr(kind + 's', d - 1)}[::-1]",
+            lambda: f"{self.expr(kind + 's', d - 1)}[::-1]", lambda: f"sorted({self.expr(kind + 's', d - 1)}, key=lambda {x}: {body if of == kind else x})",
+            lambda: f"sorted({self.expr(kind + 's', d - 1)}, reverse={self.r.random() < 0.5})", lambda: f"[{y} for _, {y} in sorted(zip({over}, {self.expr(kind + 's', d - 1)}))]",
+            lambda: f"{self.r.choice(['max', 'min'])}({self.expr(kind + 's', d - 1)}, {self.expr(kind + 's', d - 1)})",
+            lambda: f"{self.expr('rows', d - 1)}[{self.r.choice(['0', '1', '-1'])}]" if kind == "float" else f"sorted(range(3), key=lambda {x}: {over}[{x}])",
             lambda: f"[{body} for {x} in range(3)]" if of == "int" else f"[{e()}] * 3")
 
     def make_ints(self, d):
@@ -174,6 +187,16 @@ class Program:
 
     def make_floats(self, d):
         return self.make_list("float", d)
+
+    def make_rows(self, d):
+        if not d:
+            return "[[1.0, 2.0, 3.0], [0.5, -1.0, 2.0]]"
+        row, r = lambda: self.expr("floats", d - 1), self.fresh("r")  # noqa: E731
+        e = lambda: self.expr("rows", d - 1)  # noqa: E731
+        return self.pick(
+            lambda: f"[{row()}, {row()}]", lambda: f"[{r}[::-1] for {r} in {e()}]", lambda: f"[[x * 2 for x in {r}] for {r} in {e()}]", lambda: f"{e()}[::-1]", lambda: f"sorted({e()})",
+            lambda: f"sorted({e()}, key=sum)", lambda: f"[[x for x in {r}] for {r} in {self.expr('matrix', d - 1)}]", lambda: f"({e()} + [{row()}])[1:]",
+            lambda: f"[list({r}) for {r} in {e()}]", lambda: f"[{r} + [] for {r} in {e()}]")
 
     def make_array(self, d):
         if not d:
@@ -214,7 +237,7 @@ class Program:
     def block(self, indent, n):
         self.depth += 1
         for _ in range(n):
-            ways = [self.assigned] * 4 + [self.augmented, self.branch, self.branch, self.loop, self.loop, self.function, self.unpacked, self.filled]
+            ways = [self.assigned] * 4 + [self.augmented, self.branch, self.branch, self.loop, self.loop, self.function, self.unpacked, self.filled, self.filled_rows]
             self.r.choice(ways if self.depth < 4 else ways[:5])(indent)
         self.depth -= 1
 
@@ -330,6 +353,20 @@ class Program:
         self.loops -= 1
         self.names[out] = kind + "s"
 
+    def filled_rows(self, indent):
+        out, row, i, j = self.fresh(), self.fresh(), self.fresh("i"), self.fresh("j")
+        over, each = self.r.choice([("range(2)", "range(3)"), (self.expr("matrix", 1), i), (self.expr("rows", 1), i)])
+        self.line(indent, f"{out} = []")
+        self.line(indent, f"for {i} in {over}:")
+        self.line(indent + 1, f"{row} = []")
+        self.line(indent + 1, f"for {j} in {each}:")
+        saved, self.names = self.names, {**self.names, j: "float" if each == i else "int"}
+        self.loops += 1
+        self.line(indent + 2, f"{row}.append({self.expr('float', 1)})")
+        self.loops -= 1
+        self.names = {**saved, out: "rows"}
+        self.line(indent + 1, f"{out}.append({row})")
+
     def function(self, indent):
         if self.loops:
             return self.assigned(indent)
@@ -353,8 +390,8 @@ class Program:
 
 
 def differs(want, got):
-    """How a result differs from Python's; None: it does not. A list may be an array of its items."""
-    if isinstance(want, (tuple, list)) and not (isinstance(want, list) and hasattr(got, "__dlpack__")):
+    """How a result differs from Python's; None: it does not."""
+    if isinstance(want, (tuple, list)):
         if type(want) is not type(got) or len(want) != len(got):
             return f"{want!r} became {got!r}"
         return next((d for w, g in zip(want, got) if (d := differs(w, g))), None)

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of functions as Python makes them and by anfora.jit: what the suites of other compilers' tests have in common."""
 import argparse
+import collections
 import contextlib
 import copy
 import inspect
 import io
+import re
 import signal
 import sys
 import warnings
@@ -27,6 +29,7 @@ class Tally:
 
     def __init__(self, backend, allowed):
         self.backend, self.allowed, self.module, self.same, self.wrong, self.refused = backend, allowed, "", set(), [], set()
+        self.reasons = collections.defaultdict(set)  # functions by the message of what refuses them
 
     def note(self, what, f, text):
         name = f"{self.module}.{f.__name__}"
@@ -34,6 +37,7 @@ class Tally:
             self.same.add((name, f.__code__.co_firstlineno))
         elif what == "refused":
             self.refused.add((name, f.__code__.co_firstlineno))
+            self.reasons[text].add(name)
         elif name not in self.allowed:
             self.wrong.append(name)
             print(f"{what}: {name} {text:.300}".replace("\n", " "), file=sys.__stdout__, flush=True)
@@ -85,7 +89,7 @@ def compared(tally, f, compiled, args, kw):
         return given, want
     gives, got, says = outcome(compiled, *ours)
     if not gives:
-        tally.note("refused" if given else "same", f, "")
+        tally.note("refused" if given else "same", f, re.sub(r"^.*?error: ", "", str(got).split("\n")[0]))
     elif not given:
         tally.note("accepted", f, f"{args!r:.100} gives {got!r:.100}, Python raises {want!r:.100}")
     elif not same(plain(want), plain(got)) or said != says:
@@ -97,12 +101,13 @@ def compared(tally, f, compiled, args, kw):
 
 
 def main(doc, modules, allowed, load):
-    """The command run.py PACKAGE [--floor N] [--backend B] [MODULE...]; load(tally, PACKAGE) gives what runs a module by its name."""
+    """The command run.py PACKAGE [--floor N] [--backend B] [--refusals N] [MODULE...]; load(tally, PACKAGE) gives what runs a module by its name."""
     p = argparse.ArgumentParser(description=doc)
     p.add_argument("package")
     p.add_argument("modules", nargs="*")
     p.add_argument("--floor", type=int, default=0)
     p.add_argument("--backend", default="interp")
+    p.add_argument("--refusals", type=int, default=0, help="list so many of the messages that refuse most functions")
     a = p.parse_args()
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGALRM, ring)
@@ -111,5 +116,7 @@ def main(doc, modules, allowed, load):
     for name in a.modules or modules:
         run(name)
         print(f"{name}: {len(tally.same)} functions have a call that is the same so far, {len(tally.refused - tally.same)} are refused alone", flush=True)
+    for why, of in sorted(tally.reasons.items(), key=lambda r: -len(r[1]))[:a.refusals]:
+        print(f"{len(of)} refused: {why} ({', '.join(sorted(of)[:3])})")
     print(f"{len(tally.same)} the same, {len(tally.refused - tally.same)} refused, {len(tally.wrong)} wrong")
     sys.exit(len(tally.same) < a.floor or bool(tally.wrong))

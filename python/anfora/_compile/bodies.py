@@ -9,7 +9,7 @@ import types
 from typing import Any
 
 from .._errors import CompileError
-from .known import ANY, Like, Part, is_structure, part_entry, skeleton
+from .known import ANY, Like, Part, is_structure, levels, part_entry, skeleton
 from .names import local_names
 from .various import takes_any
 from .foreign import counterpart
@@ -37,6 +37,11 @@ class Bodies(Part):
                 return Shape("none") if x is None else ANY if s is None else skeleton(s)
         s = self.like(node)
         return None if s is None else skeleton(s)
+
+    def known_returned(self, node: Any) -> Shape | None:
+        """The same of what a function returns: of a list that is an array, that it is one."""
+        s = self.like(node)
+        return s if levels(s) and not (self.fn.__module__ or "").startswith("anfora.") else self.known_tree(node)
 
     def known_trees(self, node: ast.Call) -> list:
         """The same of the arguments of a call, in order; empty if * gives some."""

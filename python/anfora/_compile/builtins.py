@@ -14,12 +14,13 @@ from typing import Any, Callable
 
 from .. import _core
 from .iterables import is_made
-from .known import Item
+from .known import Item, levels
 from .comprehensions import items_of_any
 from .._errors import CompileError
 from .._ops import COMPOSED, OPS, accept, literal
 from .holders import unmade
 from .numbers import as_float, typed
+from .ordered import in_halves, sorts
 from .static import BUILTINS, BY_NAME, Call, _like_constant, _no_counterpart, attribute, call_source, hyper_mapped, is_foreign, operation, replaced, rows_of, stacked, static_text
 from .windows import call as library_call
 from .._tree import REGISTERED, _parts as parts_of_tree, field_names, registered, tree_leaves, tree_map, tree_reduce, tree_unflatten
@@ -93,6 +94,9 @@ def _class(w: Any, c: Call) -> str:
                      "use it by d[k], d[k] += x, d[k].append(x), k in d, len(d), or make a dictionary with its keys")
         if is_foreign(f) or f is collections.deque:
             return _no_counterpart(w, c.node, f)
+        if f in (set, frozenset):
+            w.refuse(c.node, "a set that is not known when the function is compiled cannot be compiled",
+                     "write x in xs for x in set(xs), np.unique(x) of an array for sorted(set(x)), or a loop over the items")
         how = unmade(f)
         if isinstance(how, str):
             return w.refuse(c.node, f"objects of class {f.__name__} cannot be made in a compiled function: {how}",
@@ -266,6 +270,8 @@ def _fold(op: str, alone: str) -> Callable:
                 return w.expr(default)
             if key is not None:
                 return w.chosen_by_key(c, key, items)
+        if (best := w.best_of(c)) is not None:
+            return best
         texts = items_of(w, c.args[0]) if len(c.args) == 1 else [w.scalar(a) for a in c.args]
         if texts is None and w.is_mapped(c.args[0]):
             return folded(w, c.node, c.args[0], "Reshape({t}[0], ())", op + "({s}, Reshape({e}, ()))")
@@ -273,7 +279,7 @@ def _fold(op: str, alone: str) -> Callable:
             return f"Reshape{w.mark(c.node)}({alone}({w.expr(c.args[0])}, axis=0), ())"
         if not texts:
             w.refuse(c.node, f"{c.f.__name__}() of nothing")
-        return functools.reduce(lambda a, b: f"{op}{w.mark(c.node)}({a}, {b})", texts)
+        return in_halves(lambda a, b: f"{op}{w.mark(c.node)}({a}, {b})", texts)
     return emit
 
 
@@ -463,18 +469,24 @@ def reduced(w: Any, c: Call, texts: list[str]) -> str:
 
 
 def _sorted(w: Any, c: Call) -> str:
-    items = w.sequence(c.node)
+    items = w.sequence_call(c.node, sorted) if len(c.args) == 1 else None
     if items is not None:
         return w.item_text(c.node, Item(parts=items))
     known, back = w.static(c.kw.pop("reverse")) if "reverse" in c.kw else (True, False)
-    if c.kw or len(c.args) != 1 or not known:
-        w.refuse(c.node, "sorted takes items here, and reverse", "sort by a key with xs[np.argsort(keys)]")
+    key, default = w.key_and_default(c)
+    if len(c.args) != 1 or not known or default is not None:
+        w.refuse(c.node, "sorted takes items here, a key, and reverse that is known when the function is compiled")
+    items = w.sequence(c.args[0])
+    if sorts(items, key):
+        return w.ordered_items(c, items, key, back)
+    if key is not None or items is None and w.is_iterator(c.args[0]) in ("zip", "enumerate"):
+        w.refuse(c.node, f"it is not known how many items are sorted {'by a key' if key is not None else 'as tuples'}", "sort by a key with xs[np.argsort(keys)]")
     s = w.like(c.args[0])
     if s is not None and (s.kind == "dict" or any(x.kind == "static" and not isinstance(x.of, (int, float)) or x.kind in ("tuple", "list", "dict", "object") for x in s.parts)):
         w.refuse(c.node, "it is not known how these items are sorted", "sort numbers, or constants")
     t, r = w.fresh(), w.fresh()
     row = f"Sort({t}, axis=0)" + ("[::-1]" if back else "")
-    why = static_text(w, c.node, "ValueError: rows have no order; write np.sort(x)")
+    why = static_text(w, c.node, "CompileError: it is not known how these lists are sorted" if w.is_mapped(c.args[0]) or levels(s) > 1 else "ValueError: rows have no order; write np.sort(x)")
     return (f"(fn ({t}) {{ {w.mark(c.node)}assert(len({t}.shape) == 1, {why}); {r} = {row}; Unstack({r}) }}){w.mark(c.node)}({_as_array(w, c.args[0])})")
 
 

@@ -1,44 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists and tuples of numbers of which it is known how many there are: xs == ys, xs < ys, xs.index(x) and xs.count(x)."""
+"""Lists and tuples of which it is known how many items there are: xs == ys, xs < ys, x in xs, xs.index(x) and xs.count(x)."""
 from __future__ import annotations
 
 import ast
-import numbers
-import operator
-from typing import Any
+from typing import Any, Callable
 
-from .known import Is, Item, Like, Part
-
-_WORDS: dict = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
-_LENGTHS: dict = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge}
+from .known import ANY, Item, is_structure, shape_of_plain
+from .ordered import ORDERS, Ordered, kind_of, tree_shape
+from .._ops import COMPOSED
+from .._tree import Shape
 
 
-class Compared(Part):
+
+class Compared(Ordered):
     """The part of the writer for such lists."""
 
     def compared_lists(self, node: ast.Compare) -> str | None:
         """What xs == ys, xs < ys and the like are; None: it is another comparison."""
-        if len(node.ops) > 1 or type(node.ops[0]) not in _WORDS:
+        op = type(node.ops[0])
+        if len(node.ops) > 1 or op not in (ast.Eq, ast.NotEq, *ORDERS):
             return None
         sides = [node.left, node.comparators[0]]
-        kinds = [self.list_kind(s) for s in sides]
-        if None in kinds or kinds[0] != kinds[1] or all(self.static(s)[0] for s in sides):
+        shapes = [self.parts_known(s) for s in sides]
+        if (rows := self.compared_rows(node, op, sides)) is not None:
+            return rows
+        if None in shapes or all(self.static(s)[0] for s in sides):
             return None
-        items = [self.numbers_in(s) for s in sides]
-        if items[0] is None or items[1] is None:
-            return None
-        op, names = type(node.ops[0]), [self.fresh() for _ in sides]
-        pairs = [(f"{names[0]}[{i}]", f"{names[1]}[{i}]") for i in range(min(map(len, items)))]
-        mark = self.mark(node)
-        if op in (ast.Eq, ast.NotEq):
-            same = " and ".join(f"{a} =={mark} {b}" for a, b in pairs) or "true"
-            text = same if len(items[0]) == len(items[1]) else "false"
-            text = f"not ({text})" if op is ast.NotEq else text
+        a, b = (self.fresh() for _ in sides)
+        if op in ORDERS:
+            text = self.order_text(node, op, a, b, *shapes)
         else:
-            text = "true" if _LENGTHS[op](*map(len, items)) else "false"
-            for a, b in reversed(pairs):
-                text = f"(if {a} =={mark} {b} {{ {text} }} else {{ {a} {_WORDS[op]}{mark} {b} }})"
-        return f"(fn ({', '.join(names)}) {{ {text} }})({', '.join(self.together(node, of) for of in items)})"
+            text = self.same_text(node, a, b, *shapes)
+            text = f"not ({text})" if op is ast.NotEq else text
+        return f"(fn ({a}, {b}) {{ {text} }})({', '.join(self.looked_at(s) for s in sides)})"
+
+    def compared_rows(self, node: ast.Compare, op: type, sides: list) -> str | None:
+        """The same of lists one of which is an array; None: none is."""
+        kinds = [self.list_kind(s) or getattr(self.like(s), "kind", None) for s in sides]
+        if "stacked" not in kinds or (self.fn.__module__ or "").startswith("anfora.") or not set(kinds) <= {"stacked", "list", "tuple"}:
+            return None
+        if op in ORDERS:
+            self.refuse(node, "the list is an array, as a loop filled it, which is not ordered as a list", "compare items: xs[0] < ys[0]")
+        same = "false" if "tuple" in kinds else self.expr(ast.fix_missing_locations(ast.copy_location(ast.Call(ast.Constant(COMPOSED["array_equal"]), sides, []), node)))
+        return f"(not {same})" if op is ast.NotEq else same
+
+    def parts_known(self, node: Any) -> Shape | None:
+        """The structure of a tuple, list or dictionary whose parts are known, with its constants."""
+        known, x = self.static(node)
+        s = shape_of_plain(x) if known else self.like(node)
+        return s if is_structure(s) and s.kind != "object" else None
 
     def list_kind(self, node: Any) -> str | None:
         """Whether something is a list or a tuple; None: another thing."""
@@ -48,38 +58,25 @@ class Compared(Part):
         s = self.like(node)
         return s.kind if s is not None and s.kind in ("list", "tuple") else None
 
-    def numbers_in(self, node: Any) -> list[Item] | None:
-        """The items, if they are all numbers."""
-        items = self.sequence(node) if self.list_kind(node) else None
-        return items if items is not None and all(map(_may_be_number, items)) else None
-
     def found_in_list(self, node: ast.Call) -> str | None:
         """xs.index(x) and xs.count(x); None: it is another call."""
         f = node.func
         if not isinstance(f, ast.Attribute) or f.attr not in ("index", "count") or len(node.args) != 1 or node.keywords or self.static(node)[0]:
             return None
-        items = self.numbers_in(f.value)
+        items = self.sequence(f.value) if self.list_kind(f.value) else None
         if items is None:
             return None
-        mark, x, xs = self.mark(node), self.fresh(), self.fresh()
-        same = [f"{x} == {xs}[{i}]" for i in range(len(items))]
+        mark, t = self.mark(node), self.fresh()
         if f.attr == "count":
-            text = " + ".join(f"(if {s} {{ 1 }} else {{ 0 }})" for s in same) or "0"
-        else:
-            found = str(max(len(same) - 1, 0))
-            for i in reversed(range(len(same) - 1)):
-                found = f"(if {same[i]} {{ {i} }} else {{ {found} }})"
-            text = f'{mark}assert({" or ".join(same) or "false"}, "ValueError: the value is not in the list"); {found}'
-        return f"(fn ({xs}, {x}) {{ {text} }})({self.together(node, items)}, {self.scalar(node.args[0])})"
+            return self.like_items(node, node.args[0], items, lambda same: " + ".join(f"(if {s} {{ 1 }} else {{ 0 }})" for s in same) or "0")
+        return self.like_items(node, node.args[0], items, lambda same: f'{mark}assert(false, "ValueError: the value is not in the list"); 0' if not same else
+                               f'{t} = Stack({", ".join(same)}); {mark}assert(Any({t}), "ValueError: the value is not in the list"); ArgMax(Cast({t}, dtype=int), axis=0)')
 
-    def together(self, node: Any, items: list[Item]) -> str:
-        """The items as a tuple of numbers."""
-        return "(" + "".join(f"Reshape({self.item_text(node, i)}, ()), " for i in items) + ")"
-
-
-def _may_be_number(item: Item) -> bool:
-    """Whether nothing tells that an item is no number; Reshape refuses tuples of which that is not known before."""
-    if isinstance(item.entry, Is):
-        return isinstance(item.entry.value, numbers.Number)
-    s = item.entry.shape if isinstance(item.entry, Like) else None
-    return item.parts is None and (s is None or s.kind == "any" or s.kind == "leaf" and not s.of[1])
+    def like_items(self, node: Any, x: Any, items: list[Item], made: Callable[[list[str]], str]) -> str:
+        """What is made of whether each item equals a value."""
+        s, one, every = self.parts_known(x) or self.part_shape(x), self.fresh(), self.fresh()
+        s = ANY if s.kind == "leaf" else s  # an array is refused where it is made a number
+        same = [self.same_text(node, one, f"{every}[{i}]", s, tree_shape(item, self.item_shape)) for i, item in enumerate(items)]
+        given = "".join(self.item_text(node, i) + ", " for i in items).rstrip(" ")
+        value = self.looked_at(x) if kind_of(s) in ("parts", "none", "text") else self.scalar(x)
+        return f"(fn ({one}, {every}) {{ {made(same)} }})({value}, ({given}))"

@@ -82,8 +82,10 @@ class Comprehensions(Part):
         """A comprehension as maps of maps, whose tuples become one."""
         gen = generators[0]
         before, over = self.mapped_over(gen.iter)
+        rows = self.rows_bound(gen.target, gen.iter)
         outer, self.scope = self.scope, Scope(bound_names([gen.target]), self.scope)
         params, first = self.mapped_target(gen.target, len(over))
+        self.scope.env |= rows
         inner = self.mapped(node, generators[1:]) if len(generators) > 1 else self.expr(node.elt)
         text = f"map{self.mark(node)}(fn ({', '.join(params)}) {{ {first}{inner} }}, {', '.join(over)})"
         self.scope = outer
@@ -122,7 +124,9 @@ class Comprehensions(Part):
                 not (called is range or isinstance(gen.iter, ast.Name)):
             return few
         over, name, f, k, rows = self.ranged(gen.iter, called) or self.iterated(gen.iter), *(self.fresh() for _ in range(4))
+        bound = self.rows_bound(gen.target, gen.iter)
         outer, self.scope = self.scope, Scope(bound_names([gen.target]), self.scope)
+        self.scope.env |= bound
         item = f"fn ({self.local(gen.target.id)}) {{ {self.expr(node.elt)} }}"
         self.scope = outer
         put = f"(fn (b, e) {{ {WIDENED}IndexWrite(b, {k}, CastLike(e, b), axis=0) }})({rows}, {f}({name}[{k}]))"

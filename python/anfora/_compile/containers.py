@@ -7,7 +7,7 @@ import ast
 import types
 from typing import Any
 
-from .known import ANY, Like, Part, class_member, is_structure, is_tree
+from .known import Like, Part, class_member, is_structure, shape_of_plain, skeleton
 from .names import position, stored_name
 from .owned import WHICH_PART
 from .static import Call, call_source
@@ -121,9 +121,9 @@ class Containers(Part):
         return f"{indent}{self.mark(place)}{self.local(name.id)} = {text}\n"
 
     def like_sorted(self, value: Any) -> Shape | None:
-        """sorted(xs) of a list of numbers."""
+        """sorted(xs) of a list of numbers, or of tuples that are alike."""
         s = self.like(value.args[0]) if isinstance(value, ast.Call) and self.static(value.func) == (True, sorted) and value.args else None
-        return Shape("list", [ANY] * len(s.parts)) if s is not None and s.kind == "list" and not any(map(is_tree, s.parts)) else None
+        return Shape("list", [skeleton(shape_of_plain(p.of) if p.kind == "static" else p) for p in s.parts]) if s is not None and s.kind == "list" else None
 
     def stmt_Delete(self, node: ast.Delete, indent: str) -> str:
         return "".join(self.deleted(t, indent) for t in node.targets)

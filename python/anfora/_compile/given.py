@@ -79,7 +79,7 @@ class Given(Part):
         text = self.expr(value)
         self.unheld -= {n.id for n in names if isinstance(e := self.scope.env.get(n.id), Like) and not e.own}
         self.returning.append(placed(self.structure(node.value), self.place(node)))
-        self.returning_like.append(self.known_tree(node.value))
+        self.returning_like.append(self.known_returned(node.value))
         self.gives_back.append([_form(self.like(n)) for n in names])
         return f"{indent}{self.mark(node)}return ({', '.join([text, *map(self.looked_at, names)])})\n"
 

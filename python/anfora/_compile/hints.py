@@ -9,10 +9,10 @@ from typing import Any
 
 from .builtins import class_made
 from .foreign import module_of
-from .kinds import Unknown, filled_hint, joined_hints, mixed_hint, part_hint, repeated_hint, shape_hint, value_hint
+from .kinds import Unknown, filled_hint, joined_hints, mixed_hint, nested_lists, part_hint, repeated_hint, shape_hint, value_hint
 from .bodies import tried_key
 from .containers import METHODS_OF
-from .known import Part, Scope, class_member, gives_list, is_structure, parameters
+from .known import Part, Scope, class_member, gives_list, is_structure, levels, parameters
 from .names import bound_names, position
 from .match import named_within
 from .holders import Made
@@ -144,8 +144,7 @@ class Hints(Part):
 
     def rows_hint(self, node: Any) -> Any:
         """Of a list that is an array, or a list of lists."""
-        depth = max(1, self.is_grid(node.id)) if isinstance(node, ast.Name) else 1
-        return functools.reduce(lambda of, _: ("list", [of] if of else None), range(depth), None)
+        return nested_lists(max(levels(self.like(node)), self.is_grid(node.id) if isinstance(node, ast.Name) else 0))
 
     def structure_returned(self, node: Any) -> Any:
         """The hint of a statement that returns; an array where another returns a list that is an array is of several kinds."""
@@ -207,7 +206,9 @@ class Hints(Part):
 
     def structure_within(self, node: Any) -> Any:
         """Of one item of a comprehension, whose targets are not known."""
+        rows = [self.rows_bound(g.target, g.iter) for g in node.generators[:1]]
         outer, self.scope = self.scope, Scope(bound_names([g.target for g in node.generators]), self.scope)
+        self.scope.env |= rows[0]
         try:
             return self.structure(node.value if isinstance(node, ast.DictComp) else node.elt)
         finally:

@@ -80,7 +80,7 @@ class Indexed(Part):
         if not isinstance(e, Like) or e.shape.kind != "stacked":
             return None
         text = f"{indent}{self.mark(value)}{self.target(target)} = {self.looked_at(of)}\n"
-        self.scope.env[target.id] = Like(Shape("stacked"), own=True)
+        self.scope.env[target.id] = Like(e.shape, own=True)
         return text
 
     def ordered_rows(self, node: ast.Call, how: str, indent: str) -> str | None:

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import itertools
 import operator
 import re
@@ -15,7 +14,7 @@ import types
 from typing import Any
 
 from .emit import END, MARK
-from .known import MOST_PARTS, Is, Item, Like, Part, Scope
+from .known import ANY, MOST_PARTS, Is, Item, Like, Part, Scope, shape_of_plain
 from .static import Call
 
 _GROUPS = {itertools.product: "repeat", itertools.combinations: "r", itertools.permutations: "r", itertools.combinations_with_replacement: "r"}
@@ -113,7 +112,7 @@ class Iterables(Part):
     # ---- by a key ----
 
     def keys_of(self, node: ast.Call, key: Any, items: list[Item]) -> list[tuple[bool, Any, str]]:
-        """The key of each item: (whether it is known, it, its text)."""
+        """The key of each item: (whether it is known, it or its structure, its text)."""
         made = []
         for item in items:
             name = key.args.args[0].arg if isinstance(key, ast.Lambda) and len(key.args.args) == 1 else f"item_{self.fresh()}"
@@ -122,12 +121,9 @@ class Iterables(Part):
             lines = self.assign_item(target, item, "").replace("\n", "; ")
             body = key.body if isinstance(key, ast.Lambda) else \
                 ast.copy_location(ast.Call(key, [ast.copy_location(ast.Name(name, ast.Load()), node)], []), node)
-            if isinstance(body, (ast.Tuple, ast.List)):
-                known, x = self.static(body)
-                if not known:
-                    self.refuse(body, "keys that are tuples must be known when the function is compiled", "compare numbers: 1000 * a + b for (a, b)")
             known, x = self.static(body)
-            made.append((known, x, "" if known else self.within(lines, self.scalar(body))))
+            s = self.parts_known(body) or ANY
+            made.append((known, x if known else s, "" if known else self.within(lines, self.scalar(body) if s is ANY else self.looked_at(body))))
             self.scope = outer
         return made
 
@@ -151,9 +147,8 @@ class Iterables(Part):
             return self.item_text(c.node, items[best])
         texts = [k[2] or self.item_text(c.node, Item(entry=Is(k[1]))) for k in keys]
         pairs = [f"({self.item_text(c.node, i)}, {t})" for i, t in zip(items, texts)]
-        p, q = self.fresh(), self.fresh()
-        better = f"fn ({p}, {q}) {{ if {q}[1] {'<' if c.f is min else '>'} {p}[1] {{ {q} }} else {{ {p} }} }}"
-        return functools.reduce(lambda a, b: f"({better}){self.mark(c.node)}({a}, {b})", pairs) + "[0]"
+        s = self.one_structure(c.node, [shape_of_plain(x) if known else x for known, x, _ in keys])
+        return self.best_text(c.node, ast.Lt if c.f is min else ast.Gt, pairs, s, "[1]") + "[0]"
 
     def sorted_by_key(self, node: ast.Call, items: list[Item]) -> list[Item] | None:
         """sorted by keys that are known; None: they are not."""

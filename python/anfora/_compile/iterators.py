@@ -91,11 +91,10 @@ class Iterators(Part):
             return f"(not {text})" if isinstance(node.ops[0], ast.NotIn) else text
         if len(node.ops) > 1 or items is None:
             self.refuse(node, "in needs a tuple or list whose parts are known", "write x == 1 or x == 2, or np.any(xs == x)")
-        of_type, t = isinstance(node.left, ast.Attribute) and node.left.attr == "dtype", self.fresh()
-        x = self.expr(node.left) if of_type else self.scalar(node.left)
-        parts = [self.item_text(node, i) for i in items]
-        if of_type:
-            parts = [literal(p[1:-1], "dtype") if p.startswith('"') else p for p in parts]
-        tests = " or ".join(f"{t} == {p}" if of_type else f"{t} == Reshape({p}, ())" for p in parts) or "false"
-        text = f"(fn ({t}) {{ {tests} }})({x})"
+        if isinstance(node.left, ast.Attribute) and node.left.attr == "dtype":
+            t = self.fresh()
+            names = [literal(p[1:-1], "dtype") if p.startswith('"') else p for p in (self.item_text(node, i) for i in items)]
+            text = f"(fn ({t}) {{ {' or '.join(f'{t} == {n}' for n in names) or 'false'} }})({self.expr(node.left)})"
+        else:
+            text = self.like_items(node, node.left, items, lambda same: " or ".join(f"({s})" for s in same) or "false")
         return f"(not {text})" if isinstance(node.ops[0], ast.NotIn) else text

@@ -4,6 +4,7 @@ the parts), the parts None if nothing is known of them; None: nothing is known. 
 that is an array no longer, as batches are."""
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from .known import MOST_PARTS, Is, Like
@@ -111,6 +112,11 @@ def part_hint(hint: Any, k: int) -> Any:
     return hint[1][k] if hint[1] is not None and -len(hint[1]) <= k < len(hint[1]) else None
 
 
+def nested_lists(depth: int) -> Any:
+    """Of so many lists within each other."""
+    return functools.reduce(lambda of, _: ("list", [of] if of else None), range(depth), None)
+
+
 def shape_hint(s: Shape | None) -> Any:
     if s is None:
         return None
@@ -120,6 +126,8 @@ def shape_hint(s: Shape | None) -> Any:
         return value_hint(s.of)
     if s.kind == "hinted":
         return s.of
+    if s.kind == "stacked" and s.of:
+        return nested_lists(s.of)
     if s.kind == "object" or s.kind == "dict" and s.of is not None:
         return s.of, list(map(shape_hint, s.parts))
     return (s.kind, list(map(shape_hint, s.parts))) if s.kind in ("list", "tuple", "dict") else None

@@ -150,9 +150,21 @@ class Filled(Shape):
         self.rows = rows
 
 
+def levels(s: Shape | None) -> int:
+    """How many lists are within each other that an array stands for."""
+    return (s.of or 1) if s is not None and s.kind == "stacked" else 0
+
+
 def mapped_as(s: Shape, kind: str) -> Shape:
     """A tuple whose length the types of arguments tell, which is a list or a tuple in Python; one that a loop filled stays so."""
     return s if isinstance(s, Filled) and kind == "list" else Shape("mapped", of=s.of, names=(kind,))
+
+
+def shape_of_plain(x: Any) -> Shape:
+    """Of a constant: lists and dictionaries by their parts."""
+    if type(x) in (list, tuple):
+        return Shape(type(x).__name__, [shape_of_plain(v) for v in x])
+    return Shape("dict", [shape_of_plain(v) for v in x.values()], tuple(x)) if type(x) is dict else Shape("static", of=x)
 
 
 def skeleton(s: Shape) -> Shape:

@@ -7,7 +7,7 @@ from typing import Any
 
 from .comprehensions import WIDENED
 from .kinds import batched_hint
-from .known import ANY, Filled, Like, Part, is_none, is_structure, is_tree, skeleton
+from .known import ANY, Filled, Like, Part, is_none, is_structure, is_tree, levels, skeleton
 from .names import bound_names, chain, grown, items_alone, lengthened, own_jumps, position, read_by_items
 from .static import hyper_mapped, static_text
 from .stores import given_back
@@ -210,7 +210,7 @@ class Lists(Part):
         self.filling |= fillings
         names = bound_names([*node.body, node.target])
         before = {x: e for x in names if isinstance(e := self.scope.env.get(x), Like) and is_structure(e.shape)}
-        text += item(first, indent) + self.block(node.body, indent)
+        text += item(first, indent) + self.round(node, indent)
         self.scope.env |= {x: e for x, e in before.items() if x not in self.scope.env and x not in lists}  # what a loop carries keeps its structure
         text += self.made_variables(names, node, indent)
         self.forget(names)
@@ -218,7 +218,7 @@ class Lists(Part):
             f.in_round(k)
             self.scope.env[x] = Like(Shape("stacked"), own=True)
         inner = indent + "  "
-        text += f"{indent}{self.mark(node)}for {k} in 1..{n} {{\n{item(k, inner)}{self.block(node.body, inner)}{indent}}}\n"
+        text += f"{indent}{self.mark(node)}for {k} in 1..{n} {{\n{item(k, inner)}{self.round(node, inner)}{indent}}}\n"
         self.forget(names)
         for x in lists:
             del self.filling[x]
@@ -274,7 +274,7 @@ class Lists(Part):
             rows = self.fresh()
             self.scope.env[x] = Like(Filled(item, rows))
             return f"{indent}{rows} = {name}\n{indent}{self.mark(node)}{name} = {row}\n"
-        self.scope.env[x] = Like(Shape("stacked"), own=items_alone(node, x))
+        self.scope.env[x] = Like(Shape("stacked", of=1 + levels(item)), own=items_alone(node, x))
         why = static_text(self, node, f"TypeError: what {x} is filled with are tuples or dictionaries; make them where they are appended: {x}.append((a, b))")
         tree = f"fn ({part}: %s) {{ {self.mark(node)}assert(false, {why}); {part} }}"
         return f"{indent}{name} = multitype({tree % 'tuple'}, {tree % 'record'}, fn ({part}) {{ {part} }})({name})\n"

@@ -8,12 +8,23 @@ import functools
 from typing import Any
 
 from .kinds import of_several_kinds
-from .known import Item, Like, Part, differs_in_none, is_structure
+from .known import Item, Like, Part, differs_in_none, is_structure, levels
 from .liveness import live_after, read_in_rounds
 from .loop_lists import parts_written
 from .names import bound_names, changed_by_method, changed_in_place, grown, own_breaks, own_jumps, position
 from .signature import enumerated, is_strict, refusal
 from .static import static_text
+from .._tree import Shape
+
+
+def _asks_keys(node: Any, name: str) -> bool:
+    """Whether a node asks which keys a dictionary of this name has."""
+    def is_it(n: Any) -> bool:
+        return isinstance(n, ast.Name) and n.id == name
+    if isinstance(node, ast.Call):
+        method = isinstance(node.func, ast.Attribute) and is_it(node.func.value) and node.func.attr in ("get", "setdefault", "keys", "values", "items", "pop")
+        return method or isinstance(node.func, ast.Name) and any(map(is_it, node.args))
+    return isinstance(node, ast.Compare) and any(map(is_it, node.comparators)) or isinstance(node, (ast.For, ast.comprehension)) and is_it(node.iter)
 
 
 class Renamed(ast.NodeTransformer):
@@ -71,6 +82,14 @@ class Loops(Part):
         self.ended = endless and not own_breaks(node.body)
         return text
 
+    def no_new_keys(self, node: Any, held: dict[str, Shape]) -> None:
+        """Refuses a loop that asks which keys a dictionary has, of which a round has others than the one before."""
+        for x, s in held.items():
+            e = self.scope.env.get(x)
+            if s.kind == "dict" and isinstance(e, Like) and e.shape.kind == "dict" and e.shape.names != s.names and \
+                    (asks := next((n for n in ast.walk(node) if _asks_keys(n, x)), None)) is not None:
+                self.refuse(asks, f"the rounds of the loop change which keys {x} has, which is asked here", f"make {x} with all its keys before the loop")
+
     def rounds(self, node: Any, names: set[str], bound: tuple, write: Any, indent: str) -> str:
         """A loop whose rounds bind names: what is known of these holds in each round and after the last one. A list or tuple that a
         round makes longer or shorter is one whose length is not known; of what is of another structure on each of its ways nothing is. Then
@@ -108,6 +127,7 @@ class Loops(Part):
             given = {x for x in stored if not isinstance(e := s.env.get(x), Like) or not e.own}  # a round gives it away
             stored -= given
             mixed |= {x for x, shape in held.items() if isinstance(e := s.env.get(x), Like) and differs_in_none(shape, e.shape)}
+            self.no_new_keys(node, held)
             if not now and not mixed and not kinds and not given:
                 break
             changed |= now
@@ -151,10 +171,28 @@ class Loops(Part):
             inner, t = indent + "  ", self.fresh()
             text = f"{indent}{t} = {self.iterated(node.iter)}\n{indent}{self.mark(node.iter)}assert(len({t}) >= 0)\n"  # also if the body does nothing
             before, head, first = self.kept_target(node, node.target, f"{t}[0]", t, indent)
-            return f"{text}{before}{indent}{self.mark(node)}for {head} in {t} {{\n{first}{self.block(node.body, inner)}{indent}}}\n"
+            return f"{text}{before}{indent}{self.mark(node)}for {head} in {t} {{\n{first}{self.round(node, inner)}{indent}}}\n"
         text += self.rounds(node, names, (rows, longer), write, indent)
         self.ended = False
         return text
+
+    def round(self, node: Any, indent: str) -> str:
+        """The body of a loop whose target is bound."""
+        self.scope.env |= self.rows_bound(node.target, node.iter)
+        return self.block(node.body, indent)
+
+    def rows_bound(self, target: Any, over: Any) -> dict[str, Like]:
+        """The names that a target binds to lists: the items of a list of lists, or the rows of an array that stands for one."""
+        called = self.static(over.func)[1] if isinstance(over, ast.Call) and over.args and self.static(over.func)[0] else None
+        if called in (zip, enumerate) and isinstance(target, ast.Tuple):
+            pairs = zip(target.elts, over.args) if called is zip else [(target.elts[-1], over.args[0])]
+            return {n: e for t, a in pairs for n, e in self.rows_bound(t, a).items()}
+        s = self.like(over)
+        if not isinstance(target, ast.Name) or s is None:
+            return {}
+        if s.kind == "mapped" and s.of is not None and s.of.kind == "mapped":
+            return {target.id: Like(s.of)}
+        return {target.id: Like(Shape("stacked", of=s.of - 1))} if levels(s) > 1 else {}
 
     def parts_given(self, args: list) -> list:
         """The arguments of zip; those of zip(*xs) are the parts of a tuple, which has a name."""
@@ -359,7 +397,7 @@ class Loops(Part):
             span = f"{start}..({stop})"
         else:
             span = f"0..(({stop} - {start} + {step - 1 if step > 0 else step + 1}) // {step})"
-        return f"{before}{indent}{self.mark(node)}for {head} in {span} {{\n{first}{self.block(node.body, inner)}{indent}}}\n"
+        return f"{before}{indent}{self.mark(node)}for {head} in {span} {{\n{first}{self.round(node, inner)}{indent}}}\n"
 
     def for_steps(self, node: Any, ends: tuple, indent: str) -> str:
         """A range whose step is known when the program runs."""
@@ -372,7 +410,7 @@ class Loops(Part):
         why = static_text(self, node, "ValueError: range() arg 3 must not be zero")
         before += f"{indent}{self.mark(node.iter)}assert({step} != 0, {why})\n"
         return (f"{before}{indent}{self.mark(node)}for {k} in 0..(-(({start} - {stop}) // {step})) {{\n{inner}{head} = {start} + {k} * {step}\n"
-                f"{first}{self.block(node.body, inner)}{indent}}}\n")
+                f"{first}{self.round(node, inner)}{indent}}}\n")
 
     def for_zip(self, node: Any, indent: str) -> str:
         """Over tensors: by their first dim, as long as all have parts."""
@@ -388,7 +426,7 @@ class Loops(Part):
             first = "".join(self.bind_text(e, p, inner) for e, p in zip(node.target.elts, parts))
         else:
             first = self.bind_text(node.target, "(" + "".join(p + ", " for p in parts).rstrip(" ") + ")", inner)
-        return f"{text}{indent}{self.mark(node)}for {k} in 0..{count} {{\n{first}{self.block(node.body, inner)}{indent}}}\n"
+        return f"{text}{indent}{self.mark(node)}for {k} in 0..{count} {{\n{first}{self.round(node, inner)}{indent}}}\n"
 
     def for_numbers(self, node: Any, over: ast.Call, start: str, indent: str) -> str:
         """Over enumerate of a range or zip, of which no array is made."""
@@ -408,7 +446,7 @@ class Loops(Part):
         late = [x for x in ast.walk(node.target) if isinstance(x, ast.Name) and live_after(self.scope.node, node, x.id) and not self.bound_before(x.id, node)]
         if late:
             text += self.assert_runs(node, late[0], f"{n} > 0", indent) + bound("0", indent)
-        return f"{text}{indent}{self.mark(node)}for {k} in 0..{n} {{\n{bound(k, indent + '  ')}{self.block(node.body, indent + '  ')}{indent}}}\n"
+        return f"{text}{indent}{self.mark(node)}for {k} in 0..{n} {{\n{bound(k, indent + '  ')}{self.round(node, indent + '  ')}{indent}}}\n"
 
     def for_enumerate(self, node: Any, indent: str) -> str:
         count, item = node.target.elts
@@ -424,4 +462,4 @@ class Loops(Part):
         if isinstance(count, ast.Name) and live_after(self.scope.node, node, count.id) and not self.bound_before(count.id, node):
             before += self.assert_runs(node, count, f"len({rows}) > 0", indent) + f"{indent}{n} = {start}\n"
         return (f"{over}{before}{indent}{t} = {start} - 1\n{indent}{self.mark(node)}for {head} in {rows} {{\n{inner}{t} = {t} + 1\n"
-                f"{inner}{n} = {t}\n{first}{self.block(node.body, inner)}{indent}}}\n")
+                f"{inner}{n} = {t}\n{first}{self.round(node, inner)}{indent}}}\n")

@@ -9,18 +9,11 @@ import functools
 from typing import Any
 
 from .iterables import is_made
-from .known import MOST_PARTS, Is, Item, Like, Part, is_array, is_structure, part_entry, tree_of
+from .known import MOST_PARTS, Is, Item, Like, Part, is_array, is_structure, part_entry, shape_of_plain, tree_of
 from .signature import enumerated, is_strict
 from .static import static_text
 from .._tree import (DictKey, GetAttrKey, SequenceKey, Shape, quoted, tree_flatten, tree_flatten_with_path, tree_leaves,
                      tree_leaves_with_path)
-
-
-def shape_of_plain(x: Any) -> Shape:
-    """Of a constant: lists and dictionaries by their parts."""
-    if type(x) in (list, tuple):
-        return Shape(type(x).__name__, [shape_of_plain(v) for v in x])
-    return Shape("dict", [shape_of_plain(v) for v in x.values()], tuple(x)) if type(x) is dict else Shape("static", of=x)
 
 
 @functools.cache

@@ -600,7 +600,7 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
         text = f"{indent}{self.mark(node)}return{' ' + self.expr(node.value) if node.value else ''}\n"
         if node.value:
             self.returning.append(placed(self.structure_returned(node.value), self.place(node)))
-        self.returning_like.append(self.known_tree(node.value) if node.value else Shape("none"))
+        self.returning_like.append(self.known_returned(node.value) if node.value else Shape("none"))
         return text
 
     def stmt_Break(self, node: Any, indent: str) -> str:
@@ -857,7 +857,7 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
             before, value = self.lambda_body(node.body, "  ")
             text = f"def {name}({params}) {{\n{before}  {self.expr(value)}\n}}\n"
             self.hints.append(placed(self.structure(value), self.place(value)))
-            self.returning_like.append(self.known_tree(value))
+            self.returning_like.append(self.known_returned(value))
             return text
         return f"{self.mark(node)}def {name}({params}) {{\n{self.begin_given()}{self.body(node.body, '  ')}}}\n"
 

@@ -10,7 +10,7 @@ from typing import Any
 from .foreign import counterpart, module_of
 from .._ops import COMPOSED, OPS
 from .holders import Made, Unmade, unmade
-from .known import ANY, Filled, Is, Item, Like, Part, Scope, class_member, gives_list, is_array, is_structure, mapped_as, of_no_numbers, part_entry, skeleton
+from .known import ANY, Filled, Is, Item, Like, Part, Scope, class_member, gives_list, is_array, is_structure, levels, mapped_as, of_no_numbers, part_entry, skeleton
 from .static import BUILTINS, operation
 from .._tree import REGISTERED, Shape, field_names, shape_of, tree_leaves, tree_unflatten, is_key
 
@@ -54,6 +54,8 @@ class Structures(Part):
             return s if isinstance(node.slice, ast.Slice) else None if s.of is None or s.of is ANY else s.of
         if s is not None and s.kind == "hinted":
             return self.like_hinted(s.of, node)
+        if levels(s) > 1:
+            return Shape("stacked", of=s.of - (0 if isinstance(node.slice, ast.Slice) else 1))
         if not is_structure(s) or s.kind == "object" and not issubclass(s.of, tuple):
             return None
         if isinstance(node.slice, ast.Slice):
@@ -142,7 +144,9 @@ class Structures(Part):
     def like_item(self, node: ast.ListComp) -> Shape:
         """Of an item of a comprehension whose targets are not known."""
         names = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+        rows = self.rows_bound(node.generators[0].target, node.generators[0].iter)
         outer, self.scope = self.scope, Scope(names, self.scope)
+        self.scope.env |= rows
         found = self.part_shape(node.elt)
         self.scope = outer
         return found
@@ -254,7 +258,9 @@ class Structures(Part):
         if known and (name in INDICES or name == "where" and len(node.args) == 1) and (hasattr(counterpart(f) or f, "_emit_call") or operation(f) is not None):
             return Shape("mapped", of=ANY, names=("tuple",))
         if known and f is sorted and len(node.args) == 1 and self.sequence_call(node, f) is None:
-            return Shape("mapped", of=ANY, names=("list",))
+            return self.like_ordered(node)
+        if known and f in (min, max) and node.args and not any(isinstance(a, ast.Starred) for a in node.args):
+            return self.like_best(node)
         if known and name in SPLITS and (counterpart(f) or f) is SPLITS[name]():
             kind, parts = "list" if module_of(f) != "torch" else "tuple", self.cut_in(node)
             return Shape(kind, [ANY] * parts) if parts else Shape("mapped", of=ANY, names=(kind,))

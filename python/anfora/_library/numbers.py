@@ -134,7 +134,10 @@ def round_(a, /, decimals=0, out: Any = None):
     for name in KINDS[1] + KINDS[2]:
         if a.dtype == name:
             return a if decimals >= 0 else op.cast_like(rounded(a, decimals), a)
-    return rounded(a, decimals)
+    if a.dtype == "bool":
+        return rounded(a, decimals)
+    made = op.cast_like(rounded(a, decimals), a)
+    return op.where(op.cast_like(0.5, a) == 0, a, made) if decimals >= 0 else made  # integers of Python stay what they are
 
 
 def rounded(x, decimals):

@@ -25,7 +25,8 @@ MODULES = ["test_" + n for n in """math list slice base operator numpy_broadcast
     normalize_methods cases rosetta str""".split()]
 ARRAY = "arrays of NumPy that are arguments do not change"
 ALLOWED = {f"test_ndarray.numpy_augassign{n}": ARRAY for n in range(6)} | {f"test_numpy_broadcasting.broadcast_update_{n}": ARRAY for n in (
-    "array0", "array1", "same_dim0", "same_dim1", "scalar0", "scalar1")} | {"test_typing.valid_augassign": ARRAY}
+    "array0", "array1", "same_dim0", "same_dim1", "scalar0", "scalar1")} | {"test_typing.valid_augassign": ARRAY, "test_cases.train_eq": ARRAY, "test_cases.train_eq2": ARRAY,
+    "test_cases.insertion_sort": "integers among the numbers of a list that is sorted become floats"}
 WORDS = ("prelude", "check_exception", "thread_count")  # of run_test, and no functions
 _TEXTS = itertools.count()
 
