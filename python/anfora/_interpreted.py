@@ -17,7 +17,7 @@ from ._errors import AnforaError, CompileError, Finding
 if TYPE_CHECKING:
     from ._function import Function
 
-BY_VALUES = ("E0520", "E0953")  # a size that values decide
+BY_VALUES = ("E0520", "E0724", "E0953")  # a size, or how long a list is, that values decide
 MASKS = (("E0501", "the shape of x[mask]"), ("E0546", "of Take must be integers, and is bool"), ("E0506", "Sub is not defined for bool"))
 
 

@@ -154,6 +154,25 @@ def test_bits_windows_and_ranges():
     same(enumerated, R)
 
 
+@quiet
+def test_lists_as_long_as_data_say():
+    def chosen(x):
+        out = []
+        for v in x:
+            if v > 1:
+                out.append(v)
+        return out
+    same(lambda x: [float(v) for v in chosen(x)], V)
+
+    def until(x):
+        out, k = [], 0
+        while x[k] < 3:
+            out.append(x[k] * 2)
+            k += 1
+        return np.array(out)
+    same(until, V)
+
+
 def test_it_is_said():
     def said(f, *args):
         with warnings.catch_warnings(record=True) as found:
