@@ -13,6 +13,13 @@ from anfora.optim import Adam
 from anfora.train import Step
 
 X, A = np.arange(3.0), np.ones((2, 3))
+def keyed(x):
+    d = {}
+    for v in x:
+        d[int(v)] = 1
+    return len(d)
+
+
 MISTAKES = []  # the words, and the mistake
 COUNT = 0
 
@@ -239,6 +246,8 @@ MISTAKES += [
      lambda: jit(lambda x: jnp.where(0 < x < 2, x, 0.0))(X)),
     ("one number or truth is needed here, and this is an array:",
      lambda: jit(lambda x: float(x))(X)),
+    ("use an array with an element for each key that there may be",
+     lambda: jit(keyed)(X)),
     ("make the argument a constant with jit(static_argnums=...),",
      lambda: jit(lambda n: jnp.zeros(n))(X[0])),
     ("how many elements it gives depends on values: give size=,",

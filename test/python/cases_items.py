@@ -2,6 +2,7 @@
 """Items: what itertools, keys, sets and ranges give, how long lists are after loops, and what is a list and what a tuple."""
 import itertools
 import operator
+import warnings
 
 import anfora
 import numpy as np
@@ -97,7 +98,9 @@ def test_loops_that_bind_another_structure_on_one_way():
                 p = (1, 2)
             n += len(p)
         return p, n
-    refused(never, V)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # W0908
+        same(never, V)
 
 
 def test_lists_of_functions_within():

@@ -251,6 +251,8 @@ class Stores:
                 if isinstance(self.parents[id(n)], ast.Tuple) and (other := self.taken_from(n)) is not None and not other.endswith("__"):
                     return n, f"{name} changes in place by {name}[...] = ..., and here becomes {other}, which is not the function's own", \
                         f"write {other} = {other}.copy() before"
+                if isinstance(getattr(self.parents[id(n)], "value", None), (ast.Dict, ast.DictComp)):
+                    return n, f"values decide which keys {name} gets", "use an array with an element for each key that there may be, or keys that are known when the function is compiled"
                 return n, f"{name} changes in place by {name}[...] = ..., and may share its memory with what it is bound to here", \
                     f"bind {name} to a copy, x.copy()"
         return next((r for n in self.names[name] if id(n) in after and isinstance(n.ctx, ast.Load) for r in [self.escape(n)] if r), None)
