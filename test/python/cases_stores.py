@@ -784,3 +784,35 @@ def test_parts_are_written_in_place():
     same(waves, m, m * m, 3)
     code = anfora.jit(waves).tir(m, m, 3)
     assert code.count("tensor ") == 2, code  # the copies of a and b alone
+
+
+def test_names_that_become_views_of_their_own_array():
+    def turned(x):
+        y = np.zeros((2, 3))
+        y = y.reshape(3, 2).T
+        y[0] = x[0]
+        y[:, 1] += 2.0
+        return y
+
+    def other_name(x):
+        y = np.ones((2, 3))
+        z = y
+        y = y.T
+        y[0] = x[0]
+        return y, z
+
+    def of_an_argument(x):
+        x = x.reshape(2, -1)
+        x[0] = 0.0
+        return x
+
+    def held(x):
+        y = np.zeros(4)
+        r = [y]
+        y = y.reshape(2, 2)
+        y[0] = x[0]
+        return y, r[0]
+    same(turned, V)
+    refused(other_name, "y[0] = x[0]", V)
+    refused(of_an_argument, "x[0] = 0.0", V)
+    refused(held, "r = [y]", V)

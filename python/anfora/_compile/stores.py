@@ -298,7 +298,14 @@ class Stores:
         return value.id if isinstance(value, ast.Name) else None
 
     def binds_own(self, name: ast.Name) -> bool:
-        return self.binds_fresh(name) or self.taken_from(name) in self.moved
+        return self.binds_fresh(name) or self.taken_from(name) in self.moved or self.binds_own_view(name)
+
+    def binds_own_view(self, name: ast.Name) -> bool:
+        """x = x.reshape(n, -1).T: nothing else refers to the memory, or another use of x is refused."""
+        value = self.bound_to(name)
+        while self.is_view(value) or isinstance(value, ast.Attribute) and value.attr in ("T", "mT"):
+            value = (value.args[0] if self.library(value) in VIEWS else value.func.value) if isinstance(value, ast.Call) else value.value
+        return isinstance(value, ast.Name) and value.id == name.id and value is not self.bound_to(name)
 
     # ---- where its memory goes ----
 
