@@ -154,6 +154,11 @@ def test_bits_windows_and_ranges():
     same(enumerated, R)
 
 
+def test_reductions_from_indices():
+    same(lambda x: (np.add.reduceat(x, [0, 2, 1, 3]), np.add.reduceat(x, np.arange(0, 4, 2), axis=1), np.maximum.reduceat(x, [1, 3], 1)), R)
+    same(lambda x: (np.multiply.reduceat(x, [0, 2]), np.logical_or.reduceat(x > 1, [0, 4, 5]), np.minimum.reduceat(x, [5, 0], axis=0)), M)
+
+
 @quiet
 def test_lists_as_long_as_data_say():
     def chosen(x):

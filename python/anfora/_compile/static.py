@@ -206,7 +206,7 @@ def applied_by(f: Any) -> tuple[Any, str] | None:
     """Of np.add.outer and the like: the function that is applied, and how."""
     owner, how = getattr(f, "__self__", None), getattr(f, "__name__", "")
     found = counterpart(owner) if type(owner).__name__ == "ufunc" else None
-    return (found, how) if found is not None and how in ("outer", "reduce", "accumulate") else None
+    return (found, how) if found is not None and how in ("outer", "reduce", "reduceat", "accumulate") else None
 
 
 def library_word(w: Any, call: ast.Call) -> str | None:
@@ -219,8 +219,12 @@ def _applied_by(w: Any, c: Call, f: Any, how: str) -> str:
     if how == "outer" and len(c.args) == 2 and not c.kw:
         from .._library.composed import HELPERS
         return HELPERS["each_with_each"]._emit_call(w, _with_args(c, [*c.args, ast.copy_location(ast.Constant(f), c.node)], {}))
+    if how == "reduceat" and f.__name__ in REDUCED and 2 <= len(c.args) <= 3 and c.kw.keys() <= {"axis"}:
+        from .._library.composed import HELPERS
+        axis = {"axis": c.args[2]} if len(c.args) == 3 else c.kw
+        return HELPERS["reduced_from"]._emit_call(w, _with_args(c, c.args[:2], {"how": ast.copy_location(ast.Constant(f.__name__), c.node)} | axis))
     name = REDUCED.get(f.__name__, (None, None))[how == "accumulate"]
-    if how == "outer" or name is None or not c.args or len(c.args) > 2 or c.kw.keys() - {"axis", "keepdims"}:
+    if how in ("outer", "reduceat") or name is None or not c.args or len(c.args) > 2 or c.kw.keys() - {"axis", "keepdims"}:
         w.refuse(c.node, f"{f.__name__}.{how} cannot be called like this in a compiled function", "write a loop, or a reduction such as np.sum")
     axis = c.args[1] if len(c.args) == 2 else c.kw.get("axis", ast.copy_location(ast.Constant(0), c.node))
     inner = _with_args(c, c.args[:1], c.kw | {"axis": axis})

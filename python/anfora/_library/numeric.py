@@ -424,6 +424,26 @@ def sliding_window_view(x, /, window_shape, axis=None):
     raise ValueError("sliding_window_view: too many dims, or none")
 
 
+@helper
+def reduced_from(a, indices, /, how, axis=0):
+    """np.add.reduceat and such: of each index the elements up to the next one, or its own alone if that is no greater."""
+    x, at = op.swapaxes(a, axis, -1), op.cast(asarray(indices), "i64")
+    n = x.shape[-1]
+    assert op.all(op.logical_and(at >= 0, at < n)), "IndexError: reduceat: an index is outside"
+    ends = op.concatenate([at[1:], op.zeros((1,), dtype="i64") + n], 0)
+    ends = op.where(at < ends, ends, at + 1)[:, None]
+    inside = op.logical_and(op.arange(n) >= at[:, None], op.arange(n) < ends)
+    first = op.expand_dims(op.take(x, at, -1), -1)
+    rows = op.where(inside, op.expand_dims(x, -2), first if how in ("maximum", "minimum") else op.ones_like(first) if how in ("mul", "logical_and") else op.zeros_like(first))
+    for name, reduce in REDUCES:
+        if how == name:
+            return op.swapaxes(reduce(rows, -1), axis, -1)
+    raise ValueError("reduceat: the function is no reduction")
+
+
+REDUCES = (("add", op.sum), ("mul", op.prod), ("maximum", op.max), ("minimum", op.min), ("logical_and", op.all), ("logical_or", op.any))
+
+
 @composed
 def put_along_axis(a, indices, values, /, axis, inplace=False):
     """The array with elements along an axis replaced."""
