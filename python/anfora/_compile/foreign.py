@@ -34,6 +34,9 @@ _LINALG = """norm inv det cholesky solve slogdet matrix_power multi_dot eigh eig
 _FFT = """fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn fftfreq rfftfreq fftshift ifftshift"""
 _SPECIAL = """erf erfc gammaln=lgamma digamma expit=sigmoid gamma beta betainc betaln boxcox boxcox1p entr erfinv exp1 expi gammainc gammaincc i0 i0e i1 i1e
     kl_div log_ndtr logit logsumexp ndtr ndtri poch rel_entr xlog1py xlogy zeta"""
+_MATRICES = """block_diag cho_factor cho_solve cholesky circulant companion convolution_matrix det eigh expm fiedler hankel helmert hilbert inv leslie
+    lu lu_factor lu_solve polar qr solve solve_triangular svd toeplitz"""  # of scipy.linalg, which are other functions than NumPy's of these names
+_SIGNAL = "convolve convolve2d correlate correlate2d detrend fftconvolve"
 _NN = "relu relu6 sigmoid softplus silu elu celu selu log_softmax softmax"
 
 # By module: the names that mean the same here, then those that have another name here ("there=here")
@@ -57,6 +60,12 @@ TABLE = {
         ge=greater_equal population_count=pop_count real imag conj concatenate bitwise_and bitwise_or bitwise_xor""",
     "jax.scipy.special": _SPECIAL,
     "scipy.special": _SPECIAL + " psi=digamma",
+    "jax.scipy.linalg": _MATRICES,
+    "scipy.linalg": _MATRICES,
+    "jax.scipy.signal": _SIGNAL,
+    "scipy.signal": _SIGNAL,
+    "scipy.integrate": "trapezoid",
+    "scipy.fft": "dct dctn idct idctn",
     "torch": _POINTWISE + """ absolute erf erfc lgamma digamma sigmoid relu selu softmax log_softmax exp2 rsqrt neg negative sub
         subtract mul multiply add atan2 hypot logaddexp pow remainder fmod floor_divide matmul mm=matmul round stack concatenate
         concat cat=concatenate sum mean prod argmax argmin cumsum cumprod all any outer einsum tril triu flip roll tile trace
@@ -76,16 +85,26 @@ def counterpart(f: Any) -> Any:
     name = getattr(f, "__name__", None)
     if not isinstance(name, str) or isinstance(f, type):
         return None
+    if type(getattr(f, "__self__", None)).__module__.startswith("scipy.stats."):
+        return of_distribution(f.__self__, name)
     for module, names in _NAMES.items():
         if name in names and module in sys.modules and getattr(sys.modules[module], name, None) is f:
             from .. import fft, linalg, scipy
             from .._library.composed import HELPERS
             from .._library.standard import TABLE as OUTSIDE
-            own = {"fft": fft.TABLE, "linalg": linalg._HERE, "special": vars(scipy.special)}.get(module.rpartition(".")[2], {})
+            part = module.rpartition(".")[2]
+            own = vars(getattr(scipy, part, None)) if "scipy" in module else {"fft": fft.TABLE, "linalg": linalg._HERE}.get(part, {})
             if names[name] in own:
                 return own[names[name]]
             return HELPERS.get(names[name]) or COMPOSED.get(names[name]) or OUTSIDE.get(names[name]) or OPS.get(names[name])
     return None
+
+
+def of_distribution(owner: Any, method: str) -> Any:
+    """The function that a method of a distribution of scipy.stats is, such as norm.logpdf."""
+    from ..scipy import stats
+    name = next((n for n in vars(stats) if getattr(sys.modules["scipy.stats"], n, None) is owner), None)
+    return getattr(getattr(stats, name), method, None) if name else None
 
 
 def names_of(here: str) -> set[str]:

@@ -166,6 +166,8 @@ def _emit_call(w: Any, c: Call) -> str:
     if isinstance(f, type):
         return BUILTINS[type](w, c)
     found = f if isinstance(f, Op) else counterpart(f)
+    if isinstance(found, types.FunctionType):
+        return _call_function(w, _with_function(c, found), found)
     if found is not None and not hasattr(found, "_emit_call") and not isinstance(found, Op):  # of what is known
         return static_text(w, c.node, w.static(c.node)[1])
     if f in (math.log, cmath.log) and len(c.args) == 2:
