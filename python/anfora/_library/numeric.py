@@ -11,6 +11,7 @@ from .._compile.builtins import asarray
 from .._ops import op
 from .._transform import vmap
 from .composed import ByValue, COMPOSED, HELPERS, RANKS, SOME, along, as_floats, composed, floats, helper, moveaxis, not_complex, not_narrow, widened
+from .counted import COUNTED
 from .decompositions import lstsq
 from .special import i0
 
@@ -642,7 +643,7 @@ def histogram2d(x, y, /, bins=10, range: Any = None, *, weights: Any = None, den
 
 COMPOSED["ix_"] = COMPOSED.pop("ix")
 COMPOSED["histogram"] = ByValue("histogram", COMPOSED["histogram"], HELPERS["histogram_by_edges"], 1, "bins", int)
-COMPOSED["repeat"] = ByValue("repeat", HELPERS["repeat_constant"], COMPOSED["repeat"], 1, "repeats", (int, tuple, list))
+COMPOSED["repeat"] = COUNTED["repeat"] = ByValue("repeat", HELPERS["repeat_constant"], COMPOSED["repeat"], 1, "repeats", (int, tuple, list))
 
 
 # ---- windows of signals ----

@@ -232,6 +232,16 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0, *, length: Any 
     return _array(numpy.bincount(numpy.asarray(x), None if weights is None else numpy.asarray(weights), minlength))
 
 
+@outside(BY_VALUES)
+def repeat(x: Any, /, repeats: Any, axis: Any = None, *, total_repeat_length: Any = None) -> Any:
+    """Each element so many times along an axis, of the flat array if there is none; with total_repeat_length so many, as in JAX."""
+    if total_repeat_length is not None or isinstance(repeats, int):
+        return COUNTED["repeat"](x, repeats, axis, total_repeat_length)
+    numpy = _numpy()
+    rows, k = (OPS["ravel"](x), 0) if axis is None else (_array(x), axis)
+    return OPS["take"](rows, numpy.repeat(numpy.arange(rows.shape[k]), numpy.asarray(repeats)), axis=k)
+
+
 # ---- sets, parts by conditions ----
 
 def as_numpy_has_it(f: Any) -> Any:
