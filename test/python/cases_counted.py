@@ -144,7 +144,19 @@ def test_bits_windows_and_ranges():
     same(lambda x: (np.unpackbits(x), np.unpackbits(x, axis=0), np.unpackbits(x, count=13), np.unpackbits(x, bitorder="little")), M.astype(np.uint8) * 77)
     same(lambda x: (sliding_window_view(x, (2, 2)), sliding_window_view(x, 2, axis=1), sliding_window_view(x, (3,), 0).max(axis=-1)), R)
     same(lambda x: (np.sum(range(5)), np.mean(range(1, 10, 2)), np.array(range(4)) * x[0], np.cumsum(range(x.shape[0]))), R)
+    same(lambda x: (x.flat[5], x.flat[np.argmax(x)], sum(v for v in x.flat)), R)
+    same(lambda x: (x.view(np.int64), x.astype(np.float32).view(np.uint32) >> 23), R)
     same(lambda x: (x.itemsize, x.nbytes, x.astype(np.float32).nbytes), R)
+
+    def seen_through(x):
+        y = x.copy()
+        z = y.view(np.int64)
+        z[0] = 0
+        return y
+    try:
+        same(seen_through, R)
+    except anfora.CompileError as e:
+        assert "may share its memory" in str(e), e
 
     def enumerated(x):
         s = 0.0

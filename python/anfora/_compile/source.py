@@ -495,6 +495,9 @@ class Writer(Knowing, Constants, Structures, Grids, Classes, Comprehensions, Loo
             return of
         if node.attr == "mT" and not is_structure(self.like(node.value)):
             return f"SwapAxes{self.mark(node)}({self.expr(node.value)}, axis1=-1, axis2=-2)"
+        if node.attr == "flat" and not is_structure(self.like(node.value)):
+            from .._ops import OPS
+            return self.expr(ast.fix_missing_locations(ast.copy_location(ast.Call(ast.Constant(OPS["ravel"]), [node.value], []), node)))
         if node.attr in _OF_TYPE and not is_structure(self.like(node.value)):
             from .._library.composed import HELPERS
             return HELPERS[node.attr]._emit_call(self, self.applied(node, [node.value], {}))

@@ -714,6 +714,8 @@ def _method(w: Any, c: Call, node: ast.Attribute) -> str:
     if name == "item" and not c.args:
         from .._library.composed import HELPERS
         return HELPERS["item"]._emit_call(w, w.applied(c.node, [node.value], {}))
+    if name == "view" and len(c.args) == 1 and not c.kw and dtype_name(w.static(c.args[0])[1]):
+        return emit_op(w, c, OPS["bitcast"], [node.value, *c.args], {})
     if name == "nonzero":
         from .._library.counted import COUNTED
         return COUNTED["nonzero"]._emit_call(w, w.applied(c.node, [node.value, *c.args], c.kw))
