@@ -662,7 +662,8 @@ static void look_over(glow *w) {
 static bool check_constants(const glow *w) {
   for (size_t i = 0; i < w->m->nodes.n; i++) {
     const anf_node *n = w->m->nodes.at[i];
-    if (n && n->kind == ANFI_VALUE && n->uses && anfi_value_type(w->cx, n->u.value)->kept)
+    bool data = n && n->kind == ANFI_VALUE && n->uses && n->u.value->kind != ANF_VALUE_FN;
+    if (data && anfi_value_type(w->cx, n->u.value)->kept)
       return anfi_fail(w->cx, anfi_node_loc(n->uses->user), ANF_E0950, "box");
   }
   return true;
