@@ -50,8 +50,7 @@ static const struct {
     [ORACLE_BUILT] = {.built = true},
     [ORACLE_BUILT_TIR] = {.kind = ANF_JIT_INTERP, .level = ANF_JIT_O0, .built = true},
     [ORACLE_BUILT_LLVM] = {.kind = ANF_JIT_LLVM, .level = ANF_JIT_O2, .built = true},
-    [ORACLE_STANDARD_TIR] = {
-        .kind = ANF_JIT_INTERP, .level = ANF_JIT_O0, .passes = "standard"}};
+    [ORACLE_STANDARD_TIR] = {.kind = ANF_JIT_INTERP, .level = ANF_JIT_O0, .passes = "standard"}};
 
 static bool interprets(int e) { return e == ORACLE_INTERP || e == ORACLE_BUILT; }
 
