@@ -189,6 +189,7 @@ struct anf_type {
   bool varies;     // a real or complex tensor, or a tuple or record that has one: it has tangents
   uint8_t pattern; // anf_pattern, of ANF_TYPE_ANY: what it asks of a value
   bool functions;  // a function, or a tuple or record that has one
+  bool kept;       // a box or stack, or a tuple or record that has one
   uint32_t n;      // rank, items, fields or parameters
   uint64_t hash;
   size_t leaves; // such tensors in it, and boxes and stacks

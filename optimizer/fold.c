@@ -4,7 +4,7 @@
  *   FloorDiv(1, 0)            stays, and fails when the program runs
  * Results of more than LIMIT bytes stay unfolded, unless they take no more memory than the constants that they are made
  * of element by element, or are short products; of these a module computes fold_limit bytes. Widened bytes stay unfolded,
- * too: products read the narrow bytes directly. */
+ * too: products read the narrow bytes directly. Boxes and stacks are records that a run makes: no constant holds one. */
 #include "ir/ops/op.h"
 #include "optimizer/opt.h"
 
@@ -101,7 +101,7 @@ static bool foldable(const anf_node *n) {
       n->op == ANF_OP_Undef)
     return false;
   size_t elements;
-  if (!n->type || n->type->kind != ANF_TYPE_TENSOR) return n->type != NULL;
+  if (!n->type || n->type->kind != ANF_TYPE_TENSOR) return n->type && !n->type->kept;
   if (anfi_op_of(n)->flags & ANFI_MOVES) return true; // nothing is copied
   if (!anfi_type_elements(n->type, &elements) || is_widening(n)) return false;
   uint64_t bytes = large_bytes(n);

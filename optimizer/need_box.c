@@ -6,14 +6,7 @@
  * the host sees one, or if boxes of single lanes become those of a batch. */
 #include "optimizer/need.h"
 
-static bool has_box(const anf_type *t) {
-  if (!t) return true;
-  if (t->kind == ANF_TYPE_BOX || t->kind == ANF_TYPE_STACK) return true;
-  bool nest = t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
-  for (uint32_t i = 0; nest && i < t->n; i++)
-    if (has_box(t->items[i])) return true;
-  return false;
-}
+static bool has_box(const anf_type *t) { return !t || t->kept; }
 
 static bool host_sees_box(const anf_module *m) {
   for (size_t i = 0; i < m->graphs.n; i++) {

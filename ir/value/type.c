@@ -156,12 +156,14 @@ static void find_parts(anf_type *t) {
   anfi_class c =
       t->kind == ANF_TYPE_TENSOR ? anfi_dtype_class((anf_dtype)t->dtype) : ANFI_CLASS_BOOL;
   t->varies = c == ANFI_CLASS_FLOAT || c == ANFI_CLASS_COMPLEX;
-  t->leaves = t->varies || t->kind == ANF_TYPE_BOX || t->kind == ANF_TYPE_STACK;
+  t->kept = t->kind == ANF_TYPE_BOX || t->kind == ANF_TYPE_STACK;
+  t->leaves = t->varies || t->kept;
   t->functions = t->kind == ANF_TYPE_FN;
   for (uint32_t i = 0; nest && i < t->n; i++) {
     t->varies |= t->items[i]->varies;
     t->leaves += t->items[i]->leaves;
     t->functions |= t->items[i]->functions;
+    t->kept |= t->items[i]->kept;
   }
 }
 

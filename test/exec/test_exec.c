@@ -67,6 +67,23 @@ static void a_returned_closure_is_called(void **state) {
   anf_module_free(m);
 }
 
+/* The interpreter made the box, of which compiled code has no record. */
+static void a_closure_over_a_box_is_refused(void **state) {
+  world *w = *state;
+  anf_module *m = NULL;
+  anf_exec *call = NULL;
+  anf_graph *make = parsed(w,
+                           "def f(x: f64) { b = (Box((x,)), 2.0)\n"
+                           "fn (y: f64) { Unbox(b[0], of=type((f64,)))[0] * y + b[1] } }",
+                           &m);
+  anf_value *f = run(w, make, 1, (anf_value *[]){anf_value_f64(w->cx, 3)});
+  assert_int_equal(anf_compile_value(w->cx, f, NULL, w->d, &call), ANF_OK);
+  exec_fails(w, call, 1, (anf_value *[]){anf_value_f64(w->cx, 5)}, "E0950");
+  anf_value_release(f);
+  anf_exec_free(call);
+  anf_module_free(m);
+}
+
 /* Built by functions of C, and called as a value: neither may reach beyond the arguments. */
 static void an_op_of_too_many_arguments_is_refused(void **state) {
   world *w = *state;
@@ -419,6 +436,7 @@ int main(void) {
       TEST(memory_ends_in_a_nested_result),
       TEST(a_signature_is_compiled_once),
       TEST(a_returned_closure_is_called),
+      TEST(a_closure_over_a_box_is_refused),
       TEST(a_closure_is_an_argument),
       TEST(an_op_of_too_many_arguments_is_refused),
       TEST(a_closure_of_another_module_is_refused),

@@ -503,6 +503,7 @@ static unsigned engines_of(uint64_t seed) {
   if (seed % 4 == 0) e |= 1 << ORACLE_LLVM_O0;
   if (seed % 16 == 1) e |= 1 << ORACLE_LLVM;
   if (seed % 16 == 9) e |= 1 << ORACLE_BUILT_LLVM;
+  if (seed % 8 == 5) e |= 1 << ORACLE_STANDARD_TIR;
   if (seed % 64 == 2) e |= 1 << ORACLE_CJIT;
   return e;
 }

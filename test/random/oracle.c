@@ -35,11 +35,13 @@ static const char *const names[ORACLE_ENGINES] = {"interpreter",
                                                   "C compiler",
                                                   "interpreter, of what functions of C built",
                                                   "Tensor IR, of what functions of C built",
-                                                  "LLVM, of what functions of C built"};
+                                                  "LLVM, of what functions of C built",
+                                                  "Tensor IR, of what was optimised before"};
 static const struct {
   anf_jit_kind kind;
   anf_jit_level level;
   bool built;
+  const char *passes; // before it is compiled
 } kinds[ORACLE_ENGINES] = {
     [ORACLE_TIR] = {.kind = ANF_JIT_INTERP, .level = ANF_JIT_O0},
     [ORACLE_LLVM_O0] = {.kind = ANF_JIT_LLVM, .level = ANF_JIT_O0},
@@ -47,7 +49,8 @@ static const struct {
     [ORACLE_CJIT] = {.kind = ANF_JIT_CJIT, .level = ANF_JIT_O2},
     [ORACLE_BUILT] = {.built = true},
     [ORACLE_BUILT_TIR] = {.kind = ANF_JIT_INTERP, .level = ANF_JIT_O0, .built = true},
-    [ORACLE_BUILT_LLVM] = {.kind = ANF_JIT_LLVM, .level = ANF_JIT_O2, .built = true}};
+    [ORACLE_BUILT_LLVM] = {.kind = ANF_JIT_LLVM, .level = ANF_JIT_O2, .built = true},
+    [ORACLE_STANDARD_TIR] = {.kind = ANF_JIT_INTERP, .level = ANF_JIT_O0, .passes = "standard"}};
 
 static bool interprets(int e) { return e == ORACLE_INTERP || e == ORACLE_BUILT; }
 

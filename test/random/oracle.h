@@ -10,7 +10,8 @@
 
 #include "anfora/anfora.h"
 
-/* The last three run what is made anew by the functions of anfora/ir.h (rebuild.h), in place of what was read. */
+/* The second to last three run what is made anew by the functions of anfora/ir.h (rebuild.h), in place of what was read; the last
+ * what the pipeline "standard" made of what was read, which compiling then optimises once more. */
 enum {
   ORACLE_INTERP,
   ORACLE_TIR,
@@ -20,6 +21,7 @@ enum {
   ORACLE_BUILT,
   ORACLE_BUILT_TIR,
   ORACLE_BUILT_LLVM,
+  ORACLE_STANDARD_TIR,
   ORACLE_ENGINES
 };
 enum {

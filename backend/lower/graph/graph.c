@@ -658,6 +658,17 @@ static void look_over(glow *w) {
   }
 }
 
+/* Programs hold no boxes as constants, but a function that the host has may bind one that the interpreter made. */
+static bool check_constants(const glow *w) {
+  for (size_t i = 0; i < w->m->nodes.n; i++) {
+    const anf_node *n = w->m->nodes.at[i];
+    bool data = n && n->kind == ANFI_VALUE && n->uses && n->u.value->kind != ANF_VALUE_FN;
+    if (data && anfi_value_type(w->cx, n->u.value)->kept)
+      return anfi_fail(w->cx, anfi_node_loc(n->uses->user), ANF_E0950, "box");
+  }
+  return true;
+}
+
 static bool is_kept_by(const glow *w, const anf_node *n) {
   if (anfi_is_op(n, ANF_OP_Box) || walks_kept(n)) return true;
   if (anfi_is_op(n, ANF_OP_Loop) && anfi_loop_parts(n).nout) return true;
@@ -749,6 +760,7 @@ bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out)
   anfi_order_reads_first(w.an);
   anfi_glow_linear(&w);
   look_over(&w);
+  if (!check_constants(&w)) return false;
   find_keepers(&w);
   weigh(&w);
   gfn *entry = anfi_glow_function(&w, g);
