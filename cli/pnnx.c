@@ -92,6 +92,8 @@ int cmd_import(cli *c) {
   if (c->value[OPT_BESIDE] && !(to && ends(to, ".mindir")))
     return cli_usage(c, "--beside is for an output that ends in .mindir");
   if (to && cli_is_param(to)) {
+    if (!cli_is_param(c->arg[0]))
+      return cli_usage(c, "only a .param model is written as .param; see .onnx, .mlir and .mindir");
     anf_status st = load(c, c->arg[0], &p);
     return cli_status(c, st == ANF_OK ? anf_pnnx_save(p, to, NULL, c->d) : st);
   }
