@@ -55,8 +55,7 @@ int cmd_opt(cli *c) {
   if (dumped && !is_pass(dumped, tir ? cli_tir_pass : anf_pass_name))
     return cli_usage(c, "--dump-after: there is no pass '%s'; see: anfora passes", dumped);
   if (tir) return cli_opt_tir(c);
-  watch w = {
-      .c = c, .dump_after = dumped, .time = c->value[OPT_TIME_PASSES] != NULL};
+  watch w = {.c = c, .dump_after = dumped, .time = c->value[OPT_TIME_PASSES] != NULL};
   uint64_t limit = 0;
   if (!cli_number(c, OPT_BISECT_LIMIT, UINT64_MAX, &limit)) return EXIT_USAGE;
   anf_opt_opts o = {.size = sizeof o,

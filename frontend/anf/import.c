@@ -37,8 +37,10 @@ static unit *new_unit(parser *p, const char *file, const char *text, size_t len)
 bool anfi_hint_library(anf_ctx *cx, const char *name) {
   for (const anfi_lib_module *l = anfi_lib; l->name; l++)
     if (strcmp(l->name, name) == 0)
-      return anfi_hint(cx, "a module of the library is imported first, and used as %s.name: import %s",
-                       name, name), true;
+      return anfi_hint(cx,
+                       "a module of the library is imported first, and used as %s.name: import %s",
+                       name, name),
+             true;
   return false;
 }
 

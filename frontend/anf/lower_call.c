@@ -72,7 +72,8 @@ static void set_keyword(lower *lw, op_call *c, const ast *k) {
   if (attr < 0 && in < 0) {
     if (c->op == ANF_OP_Partial) {
       anfi_fail(lw->cx, loc, ANF_E0135);
-      anfi_hint(lw->cx, "partial binds first parameters by place; others by fn (x) { f(x, %s=...) }",
+      anfi_hint(lw->cx,
+                "partial binds first parameters by place; others by fn (x) { f(x, %s=...) }",
                 k->u.word->s);
     } else anfi_attr_unknown(lw->cx, c->op, k->u.word->s, loc);
     c->bad = true;

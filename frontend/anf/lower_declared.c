@@ -14,7 +14,7 @@
 
 static anf_node *mismatch(lower *lw, const ast *s, const anf_type *t, const anf_type *is) {
   anfi_fail(lw->cx, anfi_anf_loc(lw, s->kid[2]), ANF_E0132, anfi_type_text(lw->cx, t),
-            is                        ? anfi_type_text(lw->cx, is)
+            is                       ? anfi_type_text(lw->cx, is)
             : t->kind == ANF_TYPE_FN ? "that of a function with other parameters"
                                      : "that of a function");
   return lw->bad;

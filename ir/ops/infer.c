@@ -211,7 +211,8 @@ bool anfi_infer_indices(const anfi_infer *q, size_t i) {
   if (anfi_dtype_is_int((anf_dtype)q->in[i]->dtype)) return true;
   anfi_infer_want(q, i, "integers");
   if (q->op == ANF_OP_Take && q->in[i]->dtype == ANF_BOOL)
-    anfi_hint(q->cx, "how many are true is not known before it runs; Where(mask, x, 0.0) keeps the shape");
+    anfi_hint(q->cx,
+              "how many are true is not known before it runs; Where(mask, x, 0.0) keeps the shape");
   return false;
 }
 

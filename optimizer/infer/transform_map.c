@@ -28,8 +28,9 @@ static bool one_axis(batching *b, const anf_type *t, const anf_value *v, int64_t
   if (!anfi_value_is_int(v, &a)) return fail_map(b->w, "an axis is an integer or None").abs;
   if (!rank && b->out) return fail_map(b->w, "what is no tensor has no batch").abs;
   if (a < -rank || a >= rank)
-    return fail_map(b->w, anfi_sprintf(b->w->q->arena, "axis %lld is outside %s of type %s", (long long)a,
-                                       b->out ? "a result" : "an argument", anfi_type_text(b->w->q->cx, t)))
+    return fail_map(b->w, anfi_sprintf(b->w->q->arena, "axis %lld is outside %s of type %s",
+                                       (long long)a, b->out ? "a result" : "an argument",
+                                       anfi_type_text(b->w->q->cx, t)))
         .abs;
   *axis = a < 0 ? a + rank : a;
   b->any = true;
