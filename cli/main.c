@@ -281,7 +281,7 @@ int cli_main(int argc, char **argv) {
   int status = read_options(&c, argc, argv);
   bool asked = c.command || c.value[OPT_HELP] || c.value[OPT_VERSION];
   if (!status && !asked) status = cli_usage(&c, "a command is needed");
-  if (!status && c.command) status = check_options(&c);
+  if (!status && c.command && !c.value[OPT_HELP]) status = check_options(&c);
   c.colour = wants_colour(&c);
   if (!status) {
     status = cli_begin(&c);
