@@ -202,7 +202,7 @@ bool anfi_infer_shape_is(const anfi_infer *q, size_t i, size_t rank, const int64
   if (fits) return true;
   const anf_type *want = anfi_type_tensor(q->cx, (anf_dtype)t->dtype, rank, dims);
   anfi_infer_want(q, i, anfi_type_text(q->cx, want));
-  if (q->op == ANF_OP_IndexWrite && i == 2)
+  if (q->op == ANF_OP_IndexWrite && i == 2 && q->attr[0]->kind == ANF_VALUE_NONE)
     anfi_hint(q->cx, "a row is written with its axis: IndexWrite(x, i, row, axis=0)");
   return false;
 }

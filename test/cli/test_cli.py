@@ -418,6 +418,9 @@ def test_output():
     with open("x.ir", encoding="utf-8") as f:
         check("-o", (0, f.read(), ""), out=anfora("print", "p.anf")[1])
     check("the .ir runs", anfora("run", "x.ir:add", "1", "2"), out="3.0\n")
+    check("an object of standard input", anfora("build", "-", stdin=b"def main(x: f64) { x * x }"), out="")
+    TAP.case("its name", "" if os.path.exists("program.o") and os.path.exists("program.h") else "no program.o, program.h")
+    check("help goes before what is wrong", anfora("run", "--wrt", "x", "--help"), out=re.compile("^usage: anfora run"))
     anfora("print", "p.anf", "--as", "dat", "-o", "x.dat")
     check("the .dat runs", anfora("run", "x.dat:add", "1", "2"), out="3.0\n")
     check("ANFORA_DUMP", anfora("check", "p.anf", env={"ANFORA_DUMP": "dump"}), out=re.compile("ok"))
