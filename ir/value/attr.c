@@ -43,8 +43,7 @@ bool anfi_infer_axis(const anfi_infer *q, const anf_value *v, size_t rank, size_
   int64_t axis = anfi_attr_int(v);
   if (anfi_axis_in(axis, rank, out)) return true;
   anfi_infer_bad_axis(q, axis, rank);
-  if (q->op == ANF_OP_Take && !rank)
-    anfi_hint(q->cx, "a number has no items: there is an index too many");
+  if (q->op == ANF_OP_Take && !rank) anfi_hint(q->cx, "there are more indices than dims");
   return false;
 }
 
