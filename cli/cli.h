@@ -97,15 +97,18 @@ int cli_write(cli *c, const char *text, size_t len);
 /* The end of a command whose result is a text: written if `st` is ANF_OK, freed in any case. */
 int cli_finish(cli *c, anf_status st, anf_text *t);
 void cli_put(cli *c, const char *text, size_t len); // to standard output
-/* The number that an option has, at most `max`; `*out` stays as it is if the option is not given.
- * False after a message. */
+/* The number that an option has, from 1, or from 0, to `max`; `*out` stays as it is if the option is
+ * not given. False after a message. */
 bool cli_number(const cli *c, cli_option o, uint64_t max, uint64_t *out);
+bool cli_number_or_0(const cli *c, cli_option o, uint64_t max, uint64_t *out);
 
 /* load.c: files and functions */
 typedef struct cli_target {
   const char *file, *function; // function NULL: not said
 } cli_target;
 cli_target cli_split(const cli *c, const char *spec);
+/* Does the word name a function of a file, where a command takes whole files? */
+bool cli_names_function(const cli *c, const char *spec);
 /* Reads standard input into c->input, which lives as long as the command's frame. */
 bool cli_read_input(cli *c);
 /* Name of a file in messages: "<stdin>" for "-". */
@@ -121,9 +124,12 @@ anf_status cli_load(cli *c, const char *file, anf_module **m);
 /* The function of that name; if none is said: main, else the only one that is there to be called.
  * NULL with a diagnostic. */
 anf_graph *cli_function(cli *c, anf_module *m, cli_target t);
+/* Passes keep `f`, and `other` unless it is NULL; the rest of the program only as they use it. */
+void cli_hide_others(anf_module *m, const anf_graph *f, const anf_graph *other);
 
 /* load.c: the types of --sig, as many as g has parameters */
-anf_status cli_signature(cli *c, anf_graph *g, const char *sig, const anf_type **types);
+/* Declares parameters of g to be of these types, as if they were written in the program. */
+anf_status cli_declare(cli *c, anf_graph *g, const char *sig);
 /* The types that g is compiled for: of --sig, or as its parameters declare them. */
 anf_status cli_types(cli *c, anf_graph *g, const anf_type **types);
 /* cmd_build.c: the target of --cpu. */

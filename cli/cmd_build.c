@@ -63,10 +63,10 @@ static anf_status write_all(cli *c, const char *where, const anf_text *out, json
   return ANF_OK;
 }
 
-/* Without a function's name: that of the file, of standard input that of the output. */
+/* Without a function's name: that of the file, of standard input that of the output. C has `stdin` itself. */
 static const char *name_of_file(cli *c, const char *file) {
   const char *to = c->value[OPT_OUTPUT];
-  return stem(c, strcmp(file, "-") != 0 ? file : to ? to : "stdin");
+  return stem(c, strcmp(file, "-") != 0 ? file : to ? to : "program");
 }
 
 /* `main` is the C program's own. */
@@ -188,12 +188,10 @@ int cmd_build(cli *c) {
   anf_text out[ANF_BUILD_FORM_COUNT] = {{0}};
   if (c->narg != 1) return cli_usage(c, "it takes one file");
   unsigned forms = forms_of(c);
-  const char *state = c->value[OPT_STATE];
   uint64_t nstate = 0;
   anfi_size_set sizes = {0};
   if (!forms || !read_opts(c, &o, &tm)) return EXIT_USAGE;
-  if (state && strcmp(state, "0") != 0 && !cli_number(c, OPT_STATE, UINT32_MAX, &nstate))
-    return EXIT_USAGE;
+  if (!cli_number_or_0(c, OPT_STATE, UINT32_MAX, &nstate)) return EXIT_USAGE;
   cli_target t = cli_split(c, c->arg[0]);
   o.title = cli_source(c->arg[0]);
   anf_status st = cli_is_tir(c, t.file) ? build_tir(c, t, forms, &o, out)

@@ -32,11 +32,12 @@ static bool see(void *user, const anf_jit_cached *file) {
   return true;
 }
 
-/* {"folder": .., "files": [..], "bytes": ..}, whatever was asked; a cache that is off has no folder. */
+/* {"folder": .., "count": .., "bytes": ..}, of `list` also "files": [..]; a cache that is off has no folder. */
 static int tell_json(cli *c, const char *dir, tally *t) {
   json_t *j = json_object();
   cli_json_put(c, j, "folder", dir ? cli_json_text(c, dir, strlen(dir)) : json_null());
-  cli_json_put(c, j, "files", t->list);
+  cli_json_put(c, j, "count", json_integer((json_int_t)t->files));
+  if (t->list) cli_json_put(c, j, "files", t->list);
   cli_json_put(c, j, "bytes", json_integer((json_int_t)t->bytes));
   return cli_json_write(c, j);
 }
@@ -46,7 +47,8 @@ int cmd_cache(cli *c) {
   bool json = c->value[OPT_JSON] != NULL, dir_only = strcmp(what, "dir") == 0;
   if (c->narg > 1 || !cli_has_word("list size clear dir", what))
     return cli_usage(c, "it takes one of: list, size, clear, dir");
-  tally t = {.c = c, .show = strcmp(what, "list") == 0, .list = json ? json_array() : NULL};
+  tally t = {.c = c, .show = strcmp(what, "list") == 0};
+  if (json && t.show) t.list = json_array();
   if (!dir || (dir_only && !json)) {
     if (json) return tell_json(c, dir, &t);
     puts(dir ? dir : "off");

@@ -16,14 +16,6 @@ anf_status cli_grad(cli *c, anf_graph *g, bool value, anf_graph **out) {
   return anf_grad(g, &o, c->d, out);
 }
 
-/* The function and its gradient stay; the passes drop the rest of the file. */
-static void hide_others(anf_module *m, const anf_graph *f, const anf_graph *g) {
-  for (size_t i = 0; i < m->graphs.n; i++) {
-    anf_graph *x = m->graphs.at[i];
-    if (x && x != f && x != g) x->flags |= ANFI_GRAPH_PRIVATE;
-  }
-}
-
 static void dump_pass(void *user, anf_module *m, const char *pass, double ms, uint64_t rewrites) {
   cli *c = (cli *)user;
   (void)ms;
@@ -32,7 +24,7 @@ static void dump_pass(void *user, anf_module *m, const char *pass, double ms, ui
 
 static anf_status write_program(cli *c, anf_module *m, const anf_graph *f, const anf_graph *g,
                                 anf_text *out) {
-  hide_others(m, f, g);
+  cli_hide_others(m, f, g); // the passes drop the rest of the file
   anf_opt_opts o = {.size = sizeof o};
   if (cli_dump(c)) o.after = dump_pass, o.user = c;
   anf_status st =
@@ -50,6 +42,7 @@ int cmd_grad(cli *c) {
   anf_status st = cli_load(c, t.file, &m);
   anf_graph *f = st == ANF_OK ? cli_function(c, m, t) : NULL;
   if (st == ANF_OK && !f) st = ANF_INVALID;
+  if (st == ANF_OK && c->value[OPT_SIG]) st = cli_declare(c, f, c->value[OPT_SIG]);
   if (st == ANF_OK) st = cli_grad(c, f, c->value[OPT_VALUE] != NULL, &made);
   const char *to = c->value[OPT_OUTPUT];
   if (st == ANF_OK)

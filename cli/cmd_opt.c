@@ -32,44 +32,30 @@ static void after(void *user, anf_module *m, const char *pass, double ms, uint64
     dump(w, m, pass);
 }
 
-/* May a tensor of type t be given where `want` is written? Of other types inference sees to it. */
-static bool fits(const anf_type *want, const anf_type *t) {
-  if (!want || want->kind != ANF_TYPE_TENSOR) return true;
-  if (t->kind != ANF_TYPE_TENSOR || t->dtype != want->dtype || t->n != want->n) return false;
-  for (uint32_t i = 0; i < t->n; i++)
-    if (want->dims[i] >= 0 && t->dims[i] >= 0 && want->dims[i] != t->dims[i]) return false;
-  return true;
-}
-
-static anf_status unfit(cli *c, anf_graph *g, size_t i, const anf_type *want, const anf_type *t) {
-  anfi_fail(c->cx, anfi_nowhere(), ANF_E0511, i + 1, anf_graph_name(g), anfi_type_text(c->cx, want),
-            anfi_type_text(c->cx, t));
-  return ANF_INVALID;
-}
-
-/* The types are as if they were written in the program. */
-static anf_status declare(cli *c, anf_module *m, cli_target t, const char *sig) {
+/* FILE:FUNC is the program of FUNC alone. --sig is of FUNC. */
+static anf_status take_function(cli *c, anf_module *m, cli_target t) {
   anf_graph *g = cli_function(c, m, t);
   if (!g) return c->cx->frame->status;
-  size_t n = anf_graph_param_count(g);
-  const anf_type **types = ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, n + 1);
-  anf_status st = cli_signature(c, g, sig, types);
-  for (size_t i = 0; st == ANF_OK && i < n; i++) {
-    anf_node *p = anf_graph_param(g, i);
-    const anf_type *want = anf_node_type(p);
-    if (types[i]->kind == ANF_TYPE_FN || types[i]->kind == ANF_TYPE_ANY)
-      st = (anfi_fail(c->cx, anfi_node_loc(p), ANF_E0517, anf_graph_name(g), i + 1), ANF_INVALID);
-    else if (!fits(want, types[i])) st = unfit(c, g, i, want, types[i]);
-    else anf_node_set_type(p, types[i]);
-  }
-  return st;
+  if (t.function) cli_hide_others(m, g, NULL);
+  return c->value[OPT_SIG] ? cli_declare(c, g, c->value[OPT_SIG]) : ANF_OK;
+}
+
+/* Is the word of --dump-after a name that `name_of` lists? */
+static bool is_pass(const char *word, const char *(*name_of)(size_t i, const char **doc)) {
+  const char *name, *doc;
+  for (size_t i = 0; (name = name_of(i, &doc)); i++)
+    if (strcmp(name, word) == 0) return true;
+  return strcmp(word, "all") == 0;
 }
 
 int cmd_opt(cli *c) {
+  const char *dumped = c->value[OPT_DUMP_AFTER];
   if (c->narg != 1) return cli_usage(c, "it takes one file");
-  if (cli_is_tir(c, c->arg[0])) return cli_opt_tir(c);
-  watch w = {
-      .c = c, .dump_after = c->value[OPT_DUMP_AFTER], .time = c->value[OPT_TIME_PASSES] != NULL};
+  bool tir = cli_is_tir(c, c->arg[0]);
+  if (dumped && !is_pass(dumped, tir ? cli_tir_pass : anf_pass_name))
+    return cli_usage(c, "--dump-after: there is no pass '%s'; see: anfora passes", dumped);
+  if (tir) return cli_opt_tir(c);
+  watch w = {.c = c, .dump_after = dumped, .time = c->value[OPT_TIME_PASSES] != NULL};
   uint64_t limit = 0;
   if (!cli_number(c, OPT_BISECT_LIMIT, UINT64_MAX, &limit)) return EXIT_USAGE;
   anf_opt_opts o = {.size = sizeof o,
@@ -82,7 +68,7 @@ int cmd_opt(cli *c) {
   anf_module *m = NULL;
   anf_text out = {.cx = c->cx};
   anf_status st = cli_load(c, t.file, &m);
-  if (st == ANF_OK && c->value[OPT_SIG]) st = declare(c, m, t, c->value[OPT_SIG]);
+  if (st == ANF_OK && (t.function || c->value[OPT_SIG])) st = take_function(c, m, t);
   if (st == ANF_OK)
     st = anf_optimise(m, c->value[OPT_PASSES] ? c->value[OPT_PASSES] : "standard", &o, c->d);
   if (st == ANF_OK) st = w.dump_status;

@@ -32,10 +32,17 @@ static anf_status check(cli *c, const char *given, json_t **said) {
   return ANF_OK;
 }
 
+static int whole_file(const cli *c, const char *spec, const char *more) {
+  return cli_usage(c, "it takes the whole file %s, not one function%s", cli_split(c, spec).file,
+                   more);
+}
+
 /* One program is its object, several are {"programs": [..]}; if one is bad, the errors are the object. */
 int cmd_check(cli *c) {
   int worst = EXIT_OK;
   if (!c->narg) return cli_usage(c, "which program?");
+  for (size_t i = 0; i < c->narg; i++)
+    if (cli_names_function(c, c->arg[i])) return whole_file(c, c->arg[i], "");
   json_t *list = c->value[OPT_JSON] ? json_array() : NULL, *said = NULL;
   for (size_t i = 0; i < c->narg; i++) {
     said = NULL;
@@ -93,6 +100,9 @@ int cmd_print(cli *c) {
   if (cli_is_tir(c, c->arg[0])) return cli_print_tir(c);
   const char *as = c->value[OPT_AS] ? c->value[OPT_AS] : "ir";
   if (cli_has_word("tir llvm asm c", as)) return print_lowered(c, as);
+  if (cli_names_function(c, c->arg[0]))
+    return whole_file(c, c->arg[0], ", but --as tir, llvm, asm or c; see also: anfora opt");
+  if (c->value[OPT_SIG]) return cli_usage(c, "--sig is for --as tir, llvm, asm or c");
   uint64_t depth = 0, max_nodes = 0;
   if (!cli_number(c, OPT_DEPTH, UINT32_MAX, &depth) ||
       !cli_number(c, OPT_MAX_NODES, UINT32_MAX, &max_nodes))

@@ -321,6 +321,11 @@ int cmd_reduce(cli *c) {
   if (nword && c->nplain > 1) return cli_usage(c, "arguments and a command cannot both be given");
   if (nword && c->value[OPT_PASSES])
     return cli_usage(c, "--passes and a command cannot both be given");
+  if (nword && cli_names_function(c, c->arg[0]))
+    return cli_usage(c,
+                     "a COMMAND is given the whole file, and names the function: FILE -- COMMAND "
+                     "{}%s",
+                     strrchr(c->arg[0], ':'));
   job *j = ANFI_NEW(anfi_scratch(c->cx), job);
   cli_target t = nword ? (cli_target){c->arg[0], NULL} : cli_split(c, c->arg[0]);
   char *text = NULL;

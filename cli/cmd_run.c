@@ -182,10 +182,10 @@ static anf_status run(cli *c, const anf_run_opts *limits, outcome *r) {
   anf_value **args = NULL;
   anf_run_opts o = *limits;
   cli_target t = cli_split(c, c->arg[0]);
-  bool by_name = !cli_is_tir(c, t.file) && !(c->value[OPT_DEBUG] && cli_is_param(t.file));
+  bool by_name = !cli_is_tir(c, t.file) && !c->value[OPT_DEBUG];
   if (!r->chosen) r->backend = by_name ? "llvm" : "interp";
   if (cli_is_tir(c, t.file)) return cli_run_tir(c, t, r->backend, o.max_steps, &r->result);
-  if (c->value[OPT_DEBUG] && cli_is_param(t.file)) {
+  if (c->value[OPT_DEBUG]) {
     anf_exec_opts eo;
     return cli_debug_param(c, t.file, exec_options(c, r, &eo) ? &eo : NULL, &r->result);
   }
@@ -279,6 +279,8 @@ int cmd_run(cli *c) {
   if (!c->narg) return cli_usage(c, "which program?");
   if (c->value[OPT_FIX] && r.chosen && strcmp(r.backend, "interp") == 0)
     return cli_usage(c, "--fix needs a backend that compiles: llvm, cjit or tir");
+  if (c->value[OPT_DEBUG] && !cli_is_param(c->arg[0]))
+    return cli_usage(c, "--debug is for a .param model");
   if (!cli_number(c, OPT_REPEAT, 1000000000, &r.repeat) ||
       !cli_number(c, OPT_THREADS, 1024, &r.threads) ||
       !cli_number(c, OPT_FOLD_BYTES, INT64_MAX, &r.fold_bytes) ||

@@ -22,6 +22,11 @@ cli_target cli_split(const cli *c, const char *spec) {
   return (cli_target){file, colon + 1};
 }
 
+bool cli_names_function(const cli *c, const char *spec) {
+  cli_target t = cli_split(c, spec);
+  return t.function && (strcmp(t.file, "-") == 0 || access(t.file, F_OK) == 0);
+}
+
 /* ---- dumps ---- */
 
 anf_dump *cli_dump(cli *c) {
@@ -133,6 +138,13 @@ anf_graph *cli_function(cli *c, anf_module *m, cli_target t) {
   return NULL;
 }
 
+void cli_hide_others(anf_module *m, const anf_graph *f, const anf_graph *other) {
+  for (size_t i = 0; i < m->graphs.n; i++) {
+    anf_graph *x = m->graphs.at[i];
+    if (x && x != f && x != other) x->flags |= ANFI_GRAPH_PRIVATE;
+  }
+}
+
 /* Types of parameters from `first` on. The text is a tuple's inside: "f32[2, 3], i64". */
 static anf_status read_types(cli *c, anf_graph *g, const char *sig, size_t first,
                              const anf_type **types) {
@@ -149,8 +161,34 @@ static anf_status read_types(cli *c, anf_graph *g, const char *sig, size_t first
   return ANF_OK;
 }
 
-anf_status cli_signature(cli *c, anf_graph *g, const char *sig, const anf_type **types) {
-  return read_types(c, g, sig, 0, types);
+/* May a tensor of type t be given where `want` is written? Of other types inference sees to it. */
+static bool fits(const anf_type *want, const anf_type *t) {
+  if (!want || want->kind != ANF_TYPE_TENSOR) return true;
+  if (t->kind != ANF_TYPE_TENSOR || t->dtype != want->dtype || t->n != want->n) return false;
+  for (uint32_t i = 0; i < t->n; i++)
+    if (want->dims[i] >= 0 && t->dims[i] >= 0 && want->dims[i] != t->dims[i]) return false;
+  return true;
+}
+
+static anf_status unfit(cli *c, anf_graph *g, size_t i, const anf_type *want, const anf_type *t) {
+  anfi_fail(c->cx, anfi_nowhere(), ANF_E0511, i + 1, anf_graph_name(g), anfi_type_text(c->cx, want),
+            anfi_type_text(c->cx, t));
+  return ANF_INVALID;
+}
+
+anf_status cli_declare(cli *c, anf_graph *g, const char *sig) {
+  size_t n = anf_graph_param_count(g);
+  const anf_type **types = ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, n + 1);
+  anf_status st = read_types(c, g, sig, 0, types);
+  for (size_t i = 0; st == ANF_OK && i < n; i++) {
+    anf_node *p = anf_graph_param(g, i);
+    const anf_type *want = anf_node_type(p);
+    if (types[i]->kind == ANF_TYPE_FN || types[i]->kind == ANF_TYPE_ANY)
+      st = (anfi_fail(c->cx, anfi_node_loc(p), ANF_E0517, anf_graph_name(g), i + 1), ANF_INVALID);
+    else if (!fits(want, types[i])) st = unfit(c, g, i, want, types[i]);
+    else anf_node_set_type(p, types[i]);
+  }
+  return st;
 }
 
 static anf_status types_from(cli *c, anf_graph *g, size_t first, const anf_type **types) {

@@ -173,19 +173,53 @@ static int read_options(cli *c, int argc, char **argv) {
   return status;
 }
 
-bool cli_number(const cli *c, cli_option o, uint64_t max, uint64_t *out) {
+static bool number(const cli *c, cli_option o, uint64_t min, uint64_t max, uint64_t *out) {
   const char *s = c->value[o];
   if (!s) return true;
   char *end;
   errno = 0;
   unsigned long long v = strtoull(s, &end, 10);
-  if (*s < '0' || *s > '9' || *end || errno || v > max || !v) {
-    cli_usage(c, "--%s must be a number from 1 to %llu; it is '%s'", cli_option_table[o].name,
-              (unsigned long long)max, s);
+  if (*s < '0' || *s > '9' || *end || errno || v > max || v < min) {
+    cli_usage(c, "--%s must be a number from %llu to %llu; it is '%s'", cli_option_table[o].name,
+              (unsigned long long)min, (unsigned long long)max, s);
     return false;
   }
   *out = v;
   return true;
+}
+
+bool cli_number(const cli *c, cli_option o, uint64_t max, uint64_t *out) {
+  return number(c, o, 1, max, out);
+}
+
+bool cli_number_or_0(const cli *c, cli_option o, uint64_t max, uint64_t *out) {
+  return number(c, o, 0, max, out);
+}
+
+/* Options that say nothing without others, or say nothing at all, are wrong use. */
+static int check_options(const cli *c) {
+  static const struct {
+    cli_option option, one, other;
+  } need[] = {
+#define CLI_NEED(id, one, other) {OPT_##id, OPT_##one, OPT_##other},
+#include "cli/option.def"
+#undef CLI_NEED
+  };
+  static const cli_option lists[] = {OPT_WRT, OPT_FIX};
+  const cli_option_info *t = cli_option_table;
+  for (size_t i = 0; i < ANFI_LEN(need); i++) {
+    cli_option o = need[i].option, one = need[i].one, other = need[i].other;
+    if (!c->value[o] || c->value[one] || c->value[other] || !cli_takes(c->command, one)) continue;
+    const char *argument = t[one].argument;
+    return cli_usage(c, "--%s needs --%s%s%s%s%s", t[o].name, t[one].name, argument ? " " : "",
+                     argument ? argument : "", one != other ? " or --" : "",
+                     one != other ? t[other].name : "");
+  }
+  for (size_t i = 0; i < ANFI_LEN(lists); i++) {
+    const char *s = c->value[lists[i]];
+    if (s && !s[strspn(s, " ,")]) return cli_usage(c, "--%s names nothing", t[lists[i]].name);
+  }
+  return EXIT_OK;
 }
 
 static bool wants_colour(const cli *c) {
@@ -247,6 +281,7 @@ int cli_main(int argc, char **argv) {
   int status = read_options(&c, argc, argv);
   bool asked = c.command || c.value[OPT_HELP] || c.value[OPT_VERSION];
   if (!status && !asked) status = cli_usage(&c, "a command is needed");
+  if (!status && c.command && !c.value[OPT_HELP]) status = check_options(&c);
   c.colour = wants_colour(&c);
   if (!status) {
     status = cli_begin(&c);

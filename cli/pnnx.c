@@ -4,6 +4,7 @@
  *   anfora run --debug net.param x.npy    ->   for each operand its operator, type, min, max and mean; then the result
  * All other commands read a model as a program. */
 #include "cli/cli.h"
+#include "frontend/load.h"
 #include "ir/ir.h"
 
 #include <math.h>
@@ -92,6 +93,9 @@ int cmd_import(cli *c) {
   if (c->value[OPT_BESIDE] && !(to && ends(to, ".mindir")))
     return cli_usage(c, "--beside is for an output that ends in .mindir");
   if (to && cli_is_param(to)) {
+    const anfi_format *format = anfi_format_of(cli_split(c, c->arg[0]).file);
+    if (format && strcmp(format->ending, ".param") != 0)
+      return cli_usage(c, "only a .param model is written as .param; see .onnx, .mlir and .mindir");
     anf_status st = load(c, c->arg[0], &p);
     return cli_status(c, st == ANF_OK ? anf_pnnx_save(p, to, NULL, c->d) : st);
   }

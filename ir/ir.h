@@ -651,6 +651,8 @@ const char *
 anfi_op_elsewhere(const char *name); // our name for another format's, or NULL: for hints
 /* A hint at how the op is called: "Full(value, shape:ints, dtype:dtype?)". Always false. */
 bool anfi_hint_call(anf_ctx *cx, anfi_opcode op);
+/* E0203, with the attribute or input that is nearest. */
+void anfi_attr_unknown(anf_ctx *cx, anfi_opcode op, const char *word, anfi_loc loc);
 /* Index of an attribute in the schema, or -1. */
 int anfi_attr_index(anf_ctx *cx, anfi_opcode op, const char *name);
 /* Arguments of an APPLY (without attribute nodes). */

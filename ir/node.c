@@ -488,7 +488,7 @@ static anf_node *op_call(anf_graph *g, const char *name, size_t n, anf_node *con
     if (!attrs[i].name)
       return (void)anfi_fail(m->cx, anfi_nowhere(), ANF_E0002, "the name of an attribute"), NULL;
     int k = anfi_attr_index(m->cx, op, attrs[i].name);
-    if (k < 0) return (void)anfi_fail(m->cx, anfi_nowhere(), ANF_E0203, name, attrs[i].name), NULL;
+    if (k < 0) return anfi_attr_unknown(m->cx, op, attrs[i].name, anfi_nowhere()), NULL;
     values[k] = attrs[i].value ? attrs[i].value : &anfi_from_node;
     nodes[k] = attrs[i].value ? NULL : attrs[i].node;
     if (!attrs[i].value && !nodes[k])

@@ -260,6 +260,18 @@ bool anfi_hint_call(anf_ctx *cx, anfi_opcode op) {
   return false;
 }
 
+static const char *word_of_call(void *user, size_t i) {
+  const anfi_schema *s = (const anfi_schema *)user;
+  if (i < s->nattr) return s->attr[i].name->s;
+  return i - s->nattr < s->nin ? s->in[i - s->nattr]->s : NULL;
+}
+
+void anfi_attr_unknown(anf_ctx *cx, anfi_opcode op, const char *word, anfi_loc loc) {
+  const anfi_schema *s = anfi_op_schema(cx, op);
+  anfi_fail(cx, loc, ANF_E0203, s->name->s, word);
+  if (!anfi_suggest(cx, word, word_of_call, (void *)(uintptr_t)s)) anfi_hint_call(cx, op);
+}
+
 bool anfi_attr_check(anf_ctx *cx, anfi_opcode op, uint32_t k, const anf_value *v, anfi_loc loc) {
   const anfi_attr_schema *a = &cx->schemas[op].attr[k];
   if (fits(a, v)) return true;

@@ -298,9 +298,10 @@ static void check_item(checker *c, const anf_node *n, const anf_type *t) {
 static void check_types(checker *c, const anf_node *n) {
   const anf_type *t = n->nin ? n->in[0].def->type : NULL;
   if (!is_known(t)) return;
-  if (n->kind == ANFI_CALL && t->kind != ANF_TYPE_FN)
+  if (n->kind == ANFI_CALL && t->kind != ANF_TYPE_FN) {
     fail_type(c, n, t, "calls what is no function");
-  else if (anfi_is_op(n, ANF_OP_Switch) && !anfi_is_scalar(t))
+    anfi_hint(c->cx, "arguments are given to a function; items are between brackets: x[i]");
+  } else if (anfi_is_op(n, ANF_OP_Switch) && !anfi_is_scalar(t))
     fail_type(c, n, t, "switches on what is no scalar");
   else if (anfi_is_op(n, ANF_OP_TupleGet)) check_item(c, n, t);
 }

@@ -58,7 +58,7 @@ static bool numbers(const cli *c, training *t) {
          cli_number(c, OPT_BATCH, UINT32_MAX, &t->batch) &&
          cli_number(c, OPT_WINDOW, 1 << 20, &t->window) &&
          cli_number(c, OPT_SAVE_EVERY, UINT32_MAX, &t->save_every) &&
-         cli_number(c, OPT_SEED, INT64_MAX, &t->seed) &&
+         cli_number_or_0(c, OPT_SEED, INT64_MAX, &t->seed) &&
          cli_number(c, OPT_THREADS, 1024, &t->threads);
 }
 
@@ -507,9 +507,6 @@ int cmd_train(cli *c) {
   if (!numbers(c, t)) return EXIT_USAGE;
   if (!is_rate(c->value[OPT_RATE])) return cli_usage(c, "--rate is no number from 0 on");
   if (t->window < 2) return cli_usage(c, "--window must be at least 2");
-  if (t->save_every && !c->value[OPT_SAVE]) return cli_usage(c, "--save-every needs --save FILE");
-  if (c->value[OPT_SAVE_PARTS] && !c->value[OPT_SAVE])
-    return cli_usage(c, "--save-parts needs --save FILE");
   if (!c->value[OPT_RANKS] && !train_is_alone(c)) return EXIT_USAGE;
   if (c->value[OPT_RANKS] && !c->comm) return train_on_ranks(c); // what is said above, is said once
   if (c->value[OPT_JSON] && !(t->epoch_list = json_array())) anfi_throw_nomem(c->cx);

@@ -124,13 +124,7 @@ static int run_members(cli *c, member *m, size_t n) {
 }
 
 bool train_is_alone(const cli *c) {
-  static const cli_option of_ranks[] = {OPT_TIMEOUT,       OPT_BUCKET,       OPT_FAST_SUMS,
-                                        OPT_SHARD,         OPT_SHARD_PARAMS, OPT_SPLIT,
-                                        OPT_EXPLAIN_RANKS, OPT_SAVE_PARTS};
   uint64_t n = processes();
-  for (size_t i = 0; i < ANFI_LEN(of_ranks); i++)
-    if (c->value[of_ranks[i]])
-      return cli_usage(c, "--%s needs --ranks N", cli_option_table[of_ranks[i]].name), false;
   if (n == 1) return true;
   cli_usage(c, "%llu processes were started: --ranks %llu trains on them together",
             (unsigned long long)n, (unsigned long long)n);

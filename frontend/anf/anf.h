@@ -300,6 +300,8 @@ bool anfi_parse_expect(parser *p, tok kind, const char *what);
 bool anfi_parse_fail(parser *p, const char *what); // "expected WHAT, found the current token"
 /* Hints for habits of other languages: from a text, and from where reading stopped. */
 bool anfi_hint_habit(anf_ctx *cx, const char *text);
+/* A hint if the name is that of a module of the library. */
+bool anfi_hint_library(anf_ctx *cx, const char *name);
 void anfi_hint_stop(const parser *p, const char *expected);
 /* Counts a bracket or block; false, with an error, when there are too many. */
 bool anfi_parse_enter(parser *p);

@@ -34,6 +34,16 @@ static unit *new_unit(parser *p, const char *file, const char *text, size_t len)
   return u;
 }
 
+bool anfi_hint_library(anf_ctx *cx, const char *name) {
+  for (const anfi_lib_module *l = anfi_lib; l->name; l++)
+    if (strcmp(l->name, name) == 0)
+      return anfi_hint(cx,
+                       "a module of the library is imported first, and used as %s.name: import %s",
+                       name, name),
+             true;
+  return false;
+}
+
 static unit *library_unit(parser *p, const import *im) {
   for (const anfi_lib_module *l = anfi_lib; l->name; l++) {
     if (strcmp(l->name, im->word->s) != 0) continue;

@@ -307,6 +307,7 @@ static void lex_bad(lexer *lx) {
   else {
     const char *text = anfi_strndup(lx->a, lx->text + from, lx->at - from);
     anfi_fail(lx->cx, loc, ANF_E0102, text);
+    if (c == '\'') anfi_hint(lx->cx, "a text is written between double quotes");
     anfi_hint_habit(lx->cx, text);
   }
   if (!anfi_more_errors(lx->cx)) lx->stop = true;

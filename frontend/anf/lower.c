@@ -196,7 +196,7 @@ static anf_node *undefined(lower *lw, const anfi_str *word, const ast *e) {
     return lw->bad;
   }
   anfi_fail(lw->cx, loc, ANF_E0114, name);
-  if (anfi_hint_habit(lw->cx, name)) return lw->bad;
+  if (anfi_hint_habit(lw->cx, name) || anfi_hint_library(lw->cx, name)) return lw->bad;
   anfi_did_you_mean(lw->cx, anfi_anf_near(lw, name));
   return lw->bad;
 }

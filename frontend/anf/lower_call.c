@@ -66,23 +66,16 @@ static int input_index(const anfi_schema *s, const anfi_str *word) {
   return -1;
 }
 
-typedef struct {
-  const anfi_schema *s;
-} attr_names;
-
-static const char *attr_name(void *user, size_t i) {
-  const anfi_schema *s = ((const attr_names *)user)->s;
-  if (i < s->nattr) return s->attr[i].name->s;
-  return i - s->nattr < s->nin ? s->in[i - s->nattr]->s : NULL;
-}
-
 static void set_keyword(lower *lw, op_call *c, const ast *k) {
   int attr = anfi_attr_index(lw->cx, c->op, k->u.word->s), in = input_index(c->s, k->u.word);
   anfi_loc loc = anfi_anf_loc(lw, k);
   if (attr < 0 && in < 0) {
-    anfi_fail(lw->cx, loc, ANF_E0203, c->s->name->s, k->u.word->s);
-    attr_names names = {c->s};
-    if (!anfi_suggest(lw->cx, k->u.word->s, attr_name, &names)) anfi_hint_call(lw->cx, c->op);
+    if (c->op == ANF_OP_Partial) {
+      anfi_fail(lw->cx, loc, ANF_E0135);
+      anfi_hint(lw->cx,
+                "partial binds first parameters by place; others by fn (x) { f(x, %s=...) }",
+                k->u.word->s);
+    } else anfi_attr_unknown(lw->cx, c->op, k->u.word->s, loc);
     c->bad = true;
     return;
   }
@@ -237,7 +230,10 @@ static anf_node *partial_op(lower *lw, anfi_opcode op, const ast *call) {
   anf_node **in = ANFI_NEW_N(lw->p->a, anf_node *, (size_t)c.nin + 1);
   in[0] = at ? anfi_op_value_attrs(lw->m, op, at) : anfi_op_value(lw->m, op);
   for (uint32_t i = 0; i < c.nin; i++)
-    if (!(in[i + 1] = c.in[i])) return arity_error(lw, &c, c.nin), lw->bad;
+    if (!(in[i + 1] = c.in[i])) {
+      anfi_fail(lw->cx, anfi_anf_loc(lw, call), ANF_E0152, c.s->name->s, c.s->in[i]->s);
+      return lw->bad;
+    }
   return bind_arguments(lw, call, (size_t)c.nin + 1, in);
 }
 

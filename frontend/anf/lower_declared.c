@@ -12,8 +12,11 @@
 #include "base/mark.h"
 #include "frontend/anf/anf.h"
 
-static anf_node *mismatch(lower *lw, const ast *s) {
-  anfi_fail(lw->cx, anfi_anf_loc(lw, s->kid[2]), ANF_E0132);
+static anf_node *mismatch(lower *lw, const ast *s, const anf_type *t, const anf_type *is) {
+  anfi_fail(lw->cx, anfi_anf_loc(lw, s->kid[2]), ANF_E0132, anfi_type_text(lw->cx, t),
+            is                       ? anfi_type_text(lw->cx, is)
+            : t->kind == ANF_TYPE_FN ? "that of a function with other parameters"
+                                     : "that of a function");
   return lw->bad;
 }
 
@@ -26,11 +29,12 @@ static anf_node *declared_constant(lower *lw, const ast *s, anf_node *v, const a
       !anfi_dtype_holds((anf_dtype)t->dtype, anfi_get_i64(v->u.value, 0),
                         anfi_get_i64(v->u.value, 0))) {
     anfi_fail(lw->cx, anfi_anf_loc(lw, s->kid[2]), ANF_E0106);
+    anfi_hint(lw->cx, "%s does not hold it", anf_dtype_name((anf_dtype)t->dtype));
     return lw->bad;
   }
   if (weak && anfi_dtype_weak_becomes((anf_dtype)is->dtype, (anf_dtype)t->dtype))
     return anfi_value(lw->m, anfi_value_cast(v->u.value, (anf_dtype)t->dtype));
-  return mismatch(lw, s);
+  return mismatch(lw, s, t, is);
 }
 
 /* Does the type have a dim with a name, and if `of` is given, one that `of` has too? Over the nesting of types. */
@@ -87,7 +91,7 @@ static anf_node *declared_function(lower *lw, const ast *s, anf_node *v, const a
   const uint64_t *at = g ? anfi_map_find(&lw->func_of, g->id) : NULL;
   const func *f = at ? (const func *)(uintptr_t)*at : NULL;
   bool fits = t->kind == ANF_TYPE_FN && (!f || f->nparam == t->n);
-  return fits ? v : mismatch(lw, s);
+  return fits ? v : mismatch(lw, s, t, g ? NULL : v->type);
 }
 
 /* A parameter whose type is no other number's. */
@@ -116,9 +120,9 @@ anf_node *anfi_anf_annotate(lower *lw, const ast *s, anf_node *v, const anf_type
                   (v->u.value->kind == ANF_VALUE_TUPLE || v->u.value->kind == ANF_VALUE_RECORD);
   if (constant && v->u.value->kind == ANF_VALUE_FN) return declared_function(lw, s, v, t);
   if (constant && !compound && t->kind != ANF_TYPE_ANY) return declared_constant(lw, s, v, t);
-  if (never_fits(v, t)) return mismatch(lw, s);
+  if (never_fits(v, t)) return mismatch(lw, s, t, v->type);
   if (!is_printed(lw, s->kid[0])) return v->type == t ? v : declared_node(lw, s, v, t);
   if (!v->type && v->graph == lw->g) v->type = t;
-  else if (v->type && v->type != t) return mismatch(lw, s);
+  else if (v->type && v->type != t) return mismatch(lw, s, t, v->type);
   return v;
 }

@@ -128,7 +128,11 @@ static bool to_pattern(parser *p, ast *e) {
   }
   if (e->kind != A_TUPLE) {
     anfi_fail(p->cx, loc, ANF_E0111);
-    anfi_hint(p->cx, "values do not change: a name, or a tuple of names, can be bound anew");
+    const ast *last = e->kind == A_POSTFIX ? e->kid[e->n - 1] : NULL;
+    anfi_hint(p->cx,
+              last && last->kind == A_INDEX
+                  ? "values do not change: x with v as item i is a new one, IndexWrite(x, i, v)"
+                  : "values do not change: a name, or a tuple of names, can be bound anew");
     return false;
   }
   bool good = true;
@@ -529,7 +533,11 @@ import im = {.line = p->t.line, .col = p->t.col };
       if (p->imports.at[i].word == im.word) anfi_fail(p->cx, loc, ANF_E0149, im.word->s);
     anfi_push(p->a, &p->imports, im);
   } while (anfi_parse_at(p, T_COMMA));
-  if (!statement_ends(p)) anfi_parse_fail(p, "the end of the line");
+  if (statement_ends(p)) return;
+  bool renamed = is_word(p, "as");
+  anfi_parse_fail(p, "the end of the line");
+  if (renamed)
+    anfi_hint(p->cx, "only a file gets another name; a module of the library keeps its own");
 }
 
 void anfi_parse_module(parser *p) {

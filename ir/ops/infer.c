@@ -86,6 +86,8 @@ bool anfi_infer_no_tensor(const anfi_infer *q, size_t i) {
   anfi_fail(q->cx, q->loc, ANF_E0502, i + 1, anfi_op[q->op].name, anfi_type_text(q->cx, q->in[i]));
   if (q->op == ANF_OP_Add && q->in[i]->kind == ANF_TYPE_TUPLE)
     anfi_hint(q->cx, "tuples are joined by TupleConcat(a, b)");
+  if (anfi_op_schema(q->cx, q->op)->variadic && i == 0 && q->in[i]->kind == ANF_TYPE_TUPLE)
+    anfi_hint(q->cx, "the tensors are arguments of their own: %s(a, b)", anfi_op[q->op].name);
   if (q->op == ANF_OP_IndexWrite && i == 1 && q->in[i]->kind == ANF_TYPE_TUPLE)
     anfi_hint(q->cx, "x[i, j] is written by ScatterNd(x, Stack(i, j), v)");
   return false;
@@ -199,12 +201,19 @@ bool anfi_infer_shape_is(const anfi_infer *q, size_t i, size_t rank, const int64
   for (size_t k = 0; fits && k < rank; k++) fits = anfi_infer_agree(t->dims[k], dims[k]);
   if (fits) return true;
   const anf_type *want = anfi_type_tensor(q->cx, (anf_dtype)t->dtype, rank, dims);
-  return anfi_infer_want(q, i, anfi_type_text(q->cx, want));
+  anfi_infer_want(q, i, anfi_type_text(q->cx, want));
+  if (q->op == ANF_OP_IndexWrite && i == 2 && q->attr[0]->kind == ANF_VALUE_NONE)
+    anfi_hint(q->cx, "a row is written with its axis: IndexWrite(x, i, row, axis=0)");
+  return false;
 }
 
 bool anfi_infer_indices(const anfi_infer *q, size_t i) {
   if (anfi_dtype_is_int((anf_dtype)q->in[i]->dtype)) return true;
-  return anfi_infer_want(q, i, "integers");
+  anfi_infer_want(q, i, "integers");
+  if (q->op == ANF_OP_Take && q->in[i]->dtype == ANF_BOOL)
+    anfi_hint(q->cx,
+              "how many are true is not known before it runs; Where(mask, x, 0.0) keeps the shape");
+  return false;
 }
 
 /* A write keeps the type of x: the update must not need a wider class. */

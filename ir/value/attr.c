@@ -41,8 +41,10 @@ bool anfi_axis_in(int64_t axis, size_t rank, size_t *out) {
 
 bool anfi_infer_axis(const anfi_infer *q, const anf_value *v, size_t rank, size_t *out) {
   int64_t axis = anfi_attr_int(v);
-  return anfi_axis_in(axis, rank, out) ||
-         anfi_fail(q->cx, q->loc, ANF_E0540, (long long)axis, anfi_op[q->op].name, rank);
+  if (anfi_axis_in(axis, rank, out)) return true;
+  anfi_infer_bad_axis(q, axis, rank);
+  if (q->op == ANF_OP_Take && !rank) anfi_hint(q->cx, "there are more indices than dims");
+  return false;
 }
 
 bool anfi_infer_axes(const anfi_infer *q, const anf_value *v, size_t rank, uint32_t *mask) {

@@ -27,13 +27,19 @@ static bool one_axis(batching *b, const anf_type *t, const anf_value *v, int64_t
   int64_t a, rank = t->kind == ANF_TYPE_TENSOR ? (int64_t)t->n + b->out : 0;
   if (!anfi_value_is_int(v, &a)) return fail_map(b->w, "an axis is an integer or None").abs;
   if (!rank && b->out) return fail_map(b->w, "what is no tensor has no batch").abs;
-  if (a < -rank || a >= rank) return fail_map(b->w, "an axis is outside what it is of").abs;
+  if (a < -rank || a >= rank)
+    return fail_map(b->w, anfi_sprintf(b->w->q->arena, "axis %lld is outside %s of type %s",
+                                       (long long)a, b->out ? "a result" : "an argument",
+                                       anfi_type_text(b->w->q->cx, t)))
+        .abs;
   *axis = a < 0 ? a + rank : a;
   b->any = true;
   if (b->out) return true;
   int64_t size = t->dims[*axis];
   if (size >= 0 && b->size >= 0 && size != b->size)
-    return fail_map(b->w, "batched axes differ in size").abs;
+    return fail_map(b->w, anfi_sprintf(b->w->q->arena, "batched axes differ in size: %lld and %lld",
+                                       (long long)b->size, (long long)size))
+        .abs;
   if (size >= 0) b->size = size;
   return true;
 }

@@ -286,7 +286,7 @@ MISTAKES += [
      lambda: jnp.zeros(3)[5]),
     ("the indices of this dim are 0 to its size less one, and -1",
      lambda: jit(lambda x: x[5])(X)),
-    ("there are more indices than dims: x.ndim says how many",
+    ("there are more indices than dims",
      lambda: jit(lambda x: x[0, 0])(X)),
     ("write int(x) for a number, x.astype(int) for an array of",
      lambda: jit(lambda x: x[1.0])(X)),
