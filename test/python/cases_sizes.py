@@ -276,7 +276,7 @@ def test_parts_by_integers():
 def test_two_parts_of_sizes_that_data_tell_in_many_rounds():
     """More rounds than there may be types: that the second part asks for what the first has got must not make that an error (E0724)."""
     def product(rows, columns, values, x):
-        y = onp.zeros(rows.size - 1)
+        y = onp.empty(rows.size - 1, values.dtype)  # nothing before the loop that could be compiled alone
         for i in range(rows.size - 1):
             at = columns[rows[i]:rows[i + 1]]
             y[i] = values[rows[i]:rows[i + 1]] @ x[at]
