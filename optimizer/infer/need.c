@@ -194,7 +194,9 @@ bool anfi_wish(anfi_inference *q, const anf_node *at) {
   if (q->wishless || !anfi_is_op(at, ANF_OP_GetItem) || !anfi_is_counted(q, at->graph))
     return false;
   want_inputs(&w, at, 1);
-  return q->wished = make_exact(&w);
+  bool grown = make_exact(&w);
+  q->wished |= grown;
+  return grown;
 }
 
 bool anfi_demand_rounds(anfi_inference *q, const anf_graph *g, anfi_demanded d) {

@@ -273,6 +273,26 @@ def test_parts_by_integers():
     assert len(said) == 1 and "W0908" in str(said[0].message), said
 
 
+def test_two_parts_of_sizes_that_data_tell_in_many_rounds():
+    """More rounds than there may be types: that the second part asks for what the first has got must not make that an error (E0724)."""
+    def product(rows, columns, values, x):
+        y = onp.empty(rows.size - 1, values.dtype)  # nothing before the loop that could be compiled alone
+        for i in range(rows.size - 1):
+            at = columns[rows[i]:rows[i + 1]]
+            y[i] = values[rows[i]:rows[i + 1]] @ x[at]
+        return y
+
+    n = 600
+    rows = onp.cumsum(onp.concatenate([[0], onp.arange(n) % 3])).astype(onp.uint32)
+    columns = (onp.arange(rows[-1]) * 7 % 5).astype(onp.uint32)
+    values, x = onp.cos(onp.arange(rows[-1])), onp.array([1.0, 2.0, -1.0, 0.5, 3.0])
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        got = onp.asarray(anfora.jit(product)(rows, columns, values, x))
+    assert onp.allclose(got, product(rows, columns, values, x))
+    assert said and all("W0908" in str(w.message) for w in said), [str(w.message) for w in said]
+
+
 def test_items_by_integers():
     def f(n):
         xs = [1, 3, 4, 5]
