@@ -375,7 +375,8 @@ static anfi_elem square_at(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
   texpr at[2];
   anfi_pt_dims(L, p, 2, (int64_t[]){(int64_t)m->s->rows, (int64_t)m->s->cols}, at);
   texpr x = anfi_t_cast(L->t, ANFI_F64, anfi_view_at(L, v->in[0], p).re);
-  texpr d = anfi_low_atom(L, anfi_t_sub(L->t, x, anfi_low_load(L, m->mean, anfi_low_atom(L, at[1]))));
+  texpr mean = anfi_low_load(L, m->mean, anfi_low_atom(L, at[1]));
+  texpr d = anfi_low_atom(L, anfi_t_sub(L->t, x, mean));
   return (anfi_elem){anfi_t_mul(L->t, d, d), NULL};
 }
 
