@@ -309,8 +309,11 @@ uint64_t anfi_low_slices(const anf_node *n) {
 
 static anfi_elem at_rest(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
   const slicing *s = (const slicing *)v->data;
-  texpr at = anfi_ix_addc(L, anfi_pt_linear(L, p), (int64_t)(s->count * s->size * s->cols));
-  return anfi_view_at_flat(L, v->in[0], anfi_low_atom(L, at));
+  texpr at[2];
+  anfi_pt_dims(L, p, 2, v->type->dims, at);
+  at[0] = anfi_low_atom(L, anfi_ix_addc(L, at[0], (int64_t)(s->count * s->size)));
+  anfi_pt x = anfi_pt_of(2, (int64_t[]){(int64_t)s->rows, (int64_t)s->cols}, at);
+  return anfi_view_at(L, v->in[0], &x);
 }
 
 static anfi_view *slices_of(anfi_low *L, const anfi_low_op *q, anfi_view *x, const slicing *s) {
@@ -369,10 +372,11 @@ typedef struct moments {
 /* (x - mean)^2 in double */
 static anfi_elem square_at(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
   const moments *m = (const moments *)v->data;
-  texpr at = anfi_low_atom(L, anfi_pt_linear(L, p));
-  texpr col = anfi_low_atom(L, anfi_ix_modc(L, at, m->s->cols));
-  texpr x = anfi_t_cast(L->t, ANFI_F64, anfi_view_at_flat(L, v->in[0], at).re);
-  texpr d = anfi_low_atom(L, anfi_t_sub(L->t, x, anfi_low_load(L, m->mean, col)));
+  texpr at[2];
+  anfi_pt_dims(L, p, 2, (int64_t[]){(int64_t)m->s->rows, (int64_t)m->s->cols}, at);
+  texpr x = anfi_t_cast(L->t, ANFI_F64, anfi_view_at(L, v->in[0], p).re);
+  texpr mean = anfi_low_load(L, m->mean, anfi_low_atom(L, at[1]));
+  texpr d = anfi_low_atom(L, anfi_t_sub(L->t, x, mean));
   return (anfi_elem){anfi_t_mul(L->t, d, d), NULL};
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sums, products and maxima of rows by vectors, in an order that no machine and no thread changes: element k of a row of 64 or
- * more goes to partial result k mod 32, halves of the partial results meet until one is left, and what is after the
- * last multiple of 32 comes in order, first of all. Of 16 to 63 elements, or 8 to 15, it is k mod 16 or 8, but that the last elements
- * are the last lanes.
+ * more goes to partial result k mod 32, but that what is after the last multiple of 32 goes to the last of them; halves of the
+ * partial results meet until one is left. Of 16 to 63 elements, or 8 to 15, it is k mod 16 or 8 in the same way.
  *   Sum(x: f32[128])   ->   p: f64 x 32 = x[0..32] + x[32..64] + x[64..96] + x[96..128]; y = the sum of p by halves
  * So many, because each waits for its last addition. Sums of 128 and more f32, f16, bf16 and parts of c64 are of fours of f32, in
  * 16 partial sums; one that is not finite, because of a four beyond f32, say, is taken again without them. A row that is computed
@@ -229,12 +228,33 @@ static void take_rest(group *g, anfi_rows_op op, row r, uint64_t from, uint64_t 
   anfi_low_loop_end(L, &l);
 }
 
-/* A row of n elements: whole vectors to `acc`, the rest to `s`. */
+/* Lanes from `from` on of x, the others `neutral`. */
+static texpr lanes_from(const group *g, texpr x, uint64_t from, double neutral) {
+  uint64_t on[LANES];
+  uint16_t lanes = x->dtype.lanes;
+  for (uint16_t k = 0; k < lanes; k++) on[k] = k >= from;
+  texpr mask = anfi_t_bits(g->L->t, wide(ANFI_BOOL, lanes), lanes, on);
+  return anfi_t_select(g->L->t, mask, x, all(g->L, real(g, neutral), lanes));
+}
+
+/* The vector that ends with the n elements of a row, of which those from `whole` on are not in `acc` yet. */
+static void take_last(const group *g, anfi_rows_op op, row r, uint64_t whole, uint64_t n, texpr acc,
+                      texpr mean) {
+  anfi_low *L = g->L;
+  uint16_t lanes = acc->dtype.lanes;
+  if (whole == n) return;
+  texpr x = anfi_low_let(L, load(L, &r, anfi_ix(L, n - lanes), lanes), "x");
+  x = anfi_low_let(L, part(g, op, x, mean), "part");
+  if (is_real(op)) x = lanes_from(g, x, lanes - (n - whole), neutral(op));
+  anfi_low_set(L, acc, meet(g, op, acc, x));
+}
+
+/* A row of n elements: vectors to `acc`, fewer than one to `s`. */
 static void take_row(group *g, anfi_rows_op op, row r, uint64_t n, texpr acc, texpr s, texpr mean) {
   anfi_low *L = g->L;
   anfi_loop l;
   uint64_t whole = n / LANES * LANES;
-  bool extreme = op == ROWS_MAX || op == ROWS_MIN;
+  bool extreme = op == ROWS_MAX || op == ROWS_MIN, last = whole && whole < n;
   extremes of = {0};
   if (extreme) of = open_extremes(g, LANES);
   anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), LANES, "k");
@@ -242,17 +262,11 @@ static void take_row(group *g, anfi_rows_op op, row r, uint64_t n, texpr acc, te
   if (extreme) take_extremes(g, op, &of, x, acc);
   else anfi_low_set(L, acc, meet(g, op, acc, part(g, op, x, mean)));
   anfi_low_loop_end(L, &l);
+  if (last && extreme)
+    take_extremes(g, op, &of, anfi_low_let(L, load(L, &r, anfi_ix(L, n - LANES), LANES), "x"), acc);
+  else if (last) take_last(g, op, r, whole, n, acc, mean);
   if (extreme) close_extremes(g, &of, acc);
-  take_rest(g, op, r, whole, n, s, mean);
-}
-
-/* Lanes from `from` on of x, the others `neutral`. */
-static texpr lanes_from(const group *g, texpr x, uint64_t from, double neutral) {
-  uint64_t on[FEW];
-  uint16_t lanes = x->dtype.lanes;
-  for (uint16_t k = 0; k < lanes; k++) on[k] = k >= from;
-  texpr mask = anfi_t_bits(g->L->t, wide(ANFI_BOOL, lanes), lanes, on);
-  return anfi_t_select(g->L->t, mask, x, all(g->L, real(g, neutral), lanes));
+  if (!whole) take_rest(g, op, r, 0, n, s, mean);
 }
 
 /* A row of no more than a few vectors: the last one ends with the row, and has only its last lanes where it begins before the
@@ -349,9 +363,8 @@ static uint64_t take_fours(const group *g, row r, uint64_t n, texpr acc) {
   return whole;
 }
 
-/* A row of n numbers, which are those of `parts` sums in turn: fours, if so, and vectors to acc, the rest to s. */
-static void add_row(const group *g, row r, uint64_t n, bool fours, texpr acc, uint32_t parts,
-                    const texpr *s) {
+/* Adds a row of n numbers to acc: fours, if so, then vectors. */
+static void add_row(const group *g, row r, uint64_t n, bool fours, texpr acc) {
   anfi_low *L = g->L;
   anfi_loop l;
   uint64_t from = fours ? take_fours(g, r, n, acc) : 0, whole = n / FEW * FEW;
@@ -361,13 +374,7 @@ static void add_row(const group *g, row r, uint64_t n, bool fours, texpr acc, ui
     anfi_low_set(L, acc, meet(g, ROWS_SUM, acc, x));
     anfi_low_loop_end(L, &l);
   }
-  if (whole == n) return;
-  anfi_low_loop_range(L, &l, anfi_ix(L, whole), anfi_ix(L, n), parts, "k");
-  for (uint32_t k = 0; k < parts; k++) {
-    texpr x = part(g, ROWS_SUM, load(L, &r, anfi_ix_addc(L, l.var, k), 1), NULL);
-    anfi_low_set(L, s[k], meet(g, ROWS_SUM, s[k], x));
-  }
-  anfi_low_loop_end(L, &l);
+  take_last(g, ROWS_SUM, r, whole, n, acc, NULL);
 }
 
 /* `computed`: the row, if it has been computed before; then what it is. */
@@ -378,7 +385,7 @@ static void add_rows(group *g, bool fours, uint32_t parts, const texpr *s, row *
   row r = g->x->tensor || !computed->tensor ? row_of(g) : *computed;
   *computed = r;
   if (parts > 1) r.base = anfi_low_atom(L, anfi_ix_mulc(L, r.base, parts));
-  add_row(g, r, parts * g->extent[g->n - 1], fours, acc, parts, s);
+  add_row(g, r, parts * g->extent[g->n - 1], fours, acc);
   close_outer(g);
   for (uint32_t k = FEW / 2; k >= parts; k /= 2)
     v = anfi_low_let(L, meet(g, ROWS_SUM, anfi_low_half(L, v, 0), anfi_low_half(L, v, k)), "h");
@@ -414,25 +421,25 @@ static void both_sums(group *g, row r, texpr s, texpr q, texpr first) {
   anfi_low *L = g->L;
   tstore *t = L->t;
   uint64_t n = g->size, whole = n / FEW * FEW;
-  texpr acc[2];
+  texpr sum = anfi_low_var(L, wide(g->real, FEW), "acc", all(L, real(g, 0), FEW)),
+        square = anfi_low_var(L, wide(g->real, FEW), "acc", all(L, real(g, 0), FEW));
   anfi_loop l;
-  for (int k = 0; k < 2; k++)
-    acc[k] = anfi_low_var(L, wide(g->real, FEW), "acc", all(L, real(g, 0), FEW));
-  for (int tail = 0; tail < 2; tail++) {
-    uint16_t lanes = tail ? 1 : FEW;
-    texpr sum = tail ? s : acc[0], square = tail ? q : acc[1];
-    if (tail && whole == n) break;
-    anfi_low_loop_range(L, &l, anfi_ix(L, tail ? whole : 0), anfi_ix(L, tail ? n : whole), lanes,
-                        "k");
-    texpr x = anfi_low_let(L, anfi_t_cast(t, wide(g->real, lanes), load(L, &r, l.var, lanes)), "x");
-    texpr d = anfi_low_let(L, anfi_t_sub(t, x, tail ? first : all(L, first, FEW)), "d");
+  for (int last = 0; last < 1 + (whole != n); last++) {
+    uint64_t from = last ? n - FEW : 0, to = last ? n : whole;
+    anfi_low_loop_range(L, &l, anfi_ix(L, from), anfi_ix(L, to), FEW, "k");
+    texpr x = anfi_low_let(L, part(g, ROWS_SUM, load(L, &r, l.var, FEW), NULL), "x");
+    texpr d = anfi_low_let(L, anfi_t_sub(t, x, all(L, first, FEW)), "d");
+    if (last) {
+      x = lanes_from(g, x, FEW - (n - whole), 0);
+      d = anfi_low_let(L, lanes_from(g, d, FEW - (n - whole), 0), "d");
+    }
     anfi_low_set(L, sum, anfi_t_add(t, sum, x));
     anfi_low_set(L, square,
                  anfi_t_intrin(t, TI_fmadd, d->dtype, 3, (texpr[]){d, d, square}, (tattrs){0}));
     anfi_low_loop_end(L, &l);
   }
-  finish(g, ROWS_SUM, acc[0], s);
-  finish(g, ROWS_SUM, acc[1], q);
+  finish(g, ROWS_SUM, sum, s);
+  finish(g, ROWS_SUM, square, q);
 }
 
 void anfi_rows_moments(group *g) {
@@ -544,7 +551,7 @@ uint32_t anfi_rows_sum_positive(group *g, texpr array) {
   row r = {array, anfi_ix(g->L, 0)};
   if (known) return anfi_group_state(g, known->dtype, known, "sum");
   uint32_t i = start(g, ROWS_SUM, FEW, &acc, "sum");
-  take_rest(g, ROWS_SUM, r, take_fours(g, r, g->size, acc), g->size, g->state[i], NULL);
+  add_row(g, r, g->size, true, acc);
   finish(g, ROWS_SUM, acc, g->state[i]);
   keep(g, KNOWN_EXP_SUM, anfi_low_let(g->L, g->state[i], "sum"));
   return i;
@@ -566,7 +573,7 @@ texpr anfi_rows_exp(group *g, uint32_t top) {
   return e;
 }
 
-/* exp(x - m) of `count` elements of a row, from `from` on, to the array e; whole vectors of it to `acc`, the rest to s. */
+/* exp(x - m) of `count` elements of a row, from `from` on, to the array e; vectors of it to `acc`, fewer than one to s. */
 static void take_exp(group *g, row r, texpr from, uint64_t count, texpr m, texpr e, texpr acc,
                      texpr s) {
   anfi_low *L = g->L;
@@ -582,10 +589,8 @@ static void take_exp(group *g, row r, texpr from, uint64_t count, texpr m, texpr
   anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), LANES, "k");
   anfi_low_set(L, acc, anfi_t_add(L->t, acc, load(L, &of, l.var, LANES)));
   anfi_low_loop_end(L, &l);
-  if (whole == count) return;
-  anfi_low_loop_range(L, &l, anfi_ix(L, whole), anfi_ix(L, count), 1, "k");
-  anfi_low_set(L, s, anfi_t_add(L->t, s, load(L, &of, l.var, 1)));
-  anfi_low_loop_end(L, &l);
+  if (whole) take_last(g, ROWS_SUM, of, whole, count, acc, NULL);
+  else take_rest(g, ROWS_SUM, of, 0, count, s, NULL);
 }
 
 bool anfi_rows_sum_exp(group *g, uint32_t top, uint32_t *sum) {
