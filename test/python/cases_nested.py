@@ -160,3 +160,33 @@ def test_keys_that_rounds_add():
 def test_refusals():
     for f in (item_named, one_list, list_of_another, stored_twice, held, within, default_named, read_makes, live, array_within):
         refused(f, X.copy())
+
+
+def rows_bound_in_a_later_loop(x):
+    rows = []
+    for i in range(2):
+        row = []
+        for v in x:
+            row.append(v * i)
+        rows.append(row)
+    for _ in range(4):
+        rows = rows
+    return rows
+
+
+def rows_that_become_an_array(x):
+    rows = []
+    for i in range(2):
+        row = []
+        for v in x:
+            row.append(v * i)
+        rows.append(row)
+    for _ in range(2):
+        rows = np.array(rows)
+    return rows
+
+
+def test_loops_keep_what_lists_of_lists_are():
+    why = differs(rows_bound_in_a_later_loop(X.copy()), anfora.jit(rows_bound_in_a_later_loop)(X.copy()))
+    assert not why, why
+    refused(rows_that_become_an_array, X.copy(), say="an array here and a list there")

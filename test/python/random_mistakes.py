@@ -93,12 +93,35 @@ def with_mistakes(text, seed):
     return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
 
 
+LINES = 100_000  # that Python may run
+
+
+class Endless(Exception):
+    """A mistake in the counter of a loop, probably."""
+
+
+def limited():
+    """A trace function that ends what runs more than LINES lines."""
+    left = [LINES]
+
+    def trace(_frame, event, _arg):
+        left[0] -= event == "line"
+        if left[0] < 0:
+            raise Endless
+        return trace
+    return trace
+
+
 def call(f, arguments):
     """(value, None) or (None, the exception)"""
+    given, before = copy.deepcopy(arguments), sys.gettrace()
+    sys.settrace(limited())
     try:
-        return f(*copy.deepcopy(arguments)), None
+        return f(*given), None
     except Exception as e:
         return None, e
+    finally:
+        sys.settrace(before)
 
 
 def is_value(v):
@@ -109,7 +132,7 @@ def is_value(v):
 
 
 def outcome(anfora, seed, folder, backend):
-    """(what happened: same, refused, raises, accepted, broken or wrong; why; the text, the arguments)"""
+    """(what happened: same, refused, raises, accepted, broken, wrong or endless; why; the text, the arguments)"""
     p = random_programs.Program(seed)
     text = "import numpy as np\n" + with_mistakes(p.text, seed)
     path = os.path.join(folder, f"mistake_{seed}.py")
@@ -118,6 +141,8 @@ def outcome(anfora, seed, folder, backend):
     space = {}
     exec(compile(text, path, "exec"), space)
     want, raised = call(space["f"], p.arguments)
+    if isinstance(raised, Endless):
+        return "endless", "", text, p.arguments
     try:
         got = anfora.jit(space["f"], backend=backend)(*copy.deepcopy(p.arguments))
     except (anfora.CompileError, anfora.RunError) as e:

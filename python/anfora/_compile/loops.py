@@ -103,11 +103,16 @@ class Loops(Part):
         stored = {x for x in names - bound_anew if isinstance(e := s.env.get(x), Like) and e.own and e.shape.parts and
                   (e.shape.kind == "dict" or e.shape.kind == "list" and x not in at_any)}
 
+        stacked = {x: e.shape for x in names - own - stored if isinstance(e := s.env.get(x), Like) and x not in s.mixed and
+                   any(p.kind == "stacked" for p in e.shape.walk())}  # and so in each round, unless one binds another thing
+
         outer = s.kept
         s.kept = outer | {x for x in names if read_in_rounds(node, x) or live_after(s.node, node, x)}
 
         def forget() -> None:
             self.forget(names, changed)
+            for x, shape in stacked.items():
+                self.bind(x, Like(shape))
             for x in own | stored:  # no other name for it
                 if isinstance(e := s.env.get(x), Like):
                     e.own = True
@@ -119,6 +124,9 @@ class Loops(Part):
             held = {x: e.shape for x in names if isinstance(e := s.env.get(x), Like)}
             begin = {x: e.shape for x in names if isinstance(e := s.env.get(x), Like) and e.shape.kind in ("list", "tuple")}
             text, self.ended = write(), False
+            if other := {x for x, shape in stacked.items() if not isinstance(e := s.env.get(x), Like) or e.shape.key() != shape.key()}:
+                stacked = {x: shape for x, shape in stacked.items() if x not in other}
+                continue
             now = {x for x, shape in begin.items() if isinstance(e := s.env.get(x), Like) and (
                 e.shape.kind == "mapped" or e.shape.kind in ("list", "tuple") and len(e.shape.parts) != len(shape.parts))}
             mixed = {x for x in begin if s.env.get(x) is None and x in s.apart} - s.virtual
