@@ -463,6 +463,20 @@ def test_mistakes():
     assert not poor, "\n".join(f"{words!r} is not in: {text}" for words, text in poor)
 
 
+def test_what_is_refused_where_nothing_reads_it_leaves_no_trace():
+    def f(x, y):
+        n = abs(len([v for v in [y, y, y] if v > x]))
+        s = 0
+        for i in range(4, 1, -1):
+            s = s + i
+        return s
+    assert f(1.0, 2) == 9
+    try:
+        assert int(jit(f)(1.0, 2)) == 9
+    except jax.CompileError as e:
+        assert "if v > x" in str(e) or "how long a tuple is" in str(e), e
+
+
 def test_mistakes_in_compiled_functions_have_their_place():
     """The line of the user, with a caret below what is wrong."""
     missing = [text for _, f in MISTAKES for text, kind in [message_of(f)] if kind == "CompileError" and "jit" in f.__code__.co_names

@@ -82,7 +82,7 @@ class Branches(Part):
             try:
                 text += self.made_variables([name], node, indent)
             except CompileError:  # of what cannot be a variable
-                continue
+                self.scope = s
         s.env, s.virtual = state
         return text
 

@@ -181,7 +181,7 @@ class Hints(Part):
         key = id(self.scope.node), name, last and position(last)
         if key in self.answered:
             return self.answered[key]
-        outermost = not self.asking
+        outermost, scope = not self.asking, self.scope
         self.asking.add(id(node))
         try:
             bindings = [n for n in nodes_of(self.scope.node) if isinstance(n, ast.Assign)]
@@ -198,6 +198,7 @@ class Hints(Part):
             self.answered[key] = None if hint == ARRAY else hint
             return self.answered[key]
         except CompileError:  # of what stands in a branch that is not taken
+            self.scope = scope
             return None
         finally:
             self.asking.discard(id(node))

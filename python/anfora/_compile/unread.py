@@ -89,10 +89,12 @@ class Unread(Part):
 
     def is_plain(self, node: Any) -> bool:
         """Whether all parts of a statement or expression are computed, by nothing but functions of libraries and methods."""
+        scope = self.scope
         try:
             return not any(isinstance(n, _BY_CASES) or isinstance(n, ast.Compare) and len(n.ops) > 1 or isinstance(n, ast.Call) and self.calls_own(n)
                            for n in ast.walk(node))
         except CompileError:  # it is refused at its own line, if it is reached
+            self.scope = scope
             return False
 
     def calls_own(self, node: ast.Call) -> bool:
