@@ -151,6 +151,13 @@ static bool place(checker *c, texpr e) {
   return true;
 }
 
+/* Of no type yet: what it is made of differs. A call of what returns nothing, prefetch(p) too, never gets one. */
+static bool is_pending(texpr e) {
+  bool nothing =
+      e->kind == TX_call || (e->kind == TX_intrin_call && anfi_t_intrins[e->sub].typing == TT_NONE);
+  return anfi_t_is_void(e->dtype) && !nothing;
+}
+
 /* Operands that differ are for auto_caster, but only in what it can bring together. */
 static bool mixable(tdtype a, tdtype b) {
   if (!anfi_t_same_shape(a, b) && anfi_t_total(a) != 1 && anfi_t_total(b) != 1) return false;
@@ -160,8 +167,8 @@ static bool mixable(tdtype a, tdtype b) {
 
 static bool pair(checker *c, texpr e, texpr l, texpr r) {
   tdtype a = l->dtype, b = r->dtype;
-  bool pending = anfi_t_is_void(a) ? l->kind != TX_call && l->kind != TX_constant : false;
-  pending |= anfi_t_is_void(b) ? r->kind != TX_call && r->kind != TX_constant : false;
+  bool pending = is_pending(l) && l->kind != TX_constant;
+  pending |= is_pending(r) && r->kind != TX_constant;
   if (pending) return true;
   if (anfi_t_is_void(a) || anfi_t_is_void(b))
     return fail(c, e, ANF_E0823,
@@ -217,7 +224,7 @@ static bool call(checker *c, texpr e) {
                              f->name->s));
   for (uint32_t i = 0; i < e->nidx; i++) {
     texpr p = f->param[npar + i];
-    if (anfi_t_is_void(e->in[i]->dtype) && e->in[i]->kind != TX_call) continue;
+    if (is_pending(e->in[i])) continue;
     if (!fits_param(p->dtype, e->in[i], p->kind == TX_tensor))
       return fail(c, e->in[i], ANF_E0827,
                   anfi_sprintf(c->a, "argument %u of '%s' must be %s, and is %s", i + 1, f->name->s,
@@ -329,7 +336,7 @@ static bool node(checker *c, texpr e) {
       return fail(
           c, e, ANF_E0824,
           anfi_sprintf(c->a, "cast of %s to %s", say(c, e->in[0]->dtype), say(c, e->dtype)));
-    return !anfi_t_is_void(e->in[0]->dtype) || e->in[0]->kind != TX_call ||
+    return !anfi_t_is_void(e->in[0]->dtype) || is_pending(e->in[0]) ||
            fail(c, e, ANF_E0823, "cast of what has no value");
   case TX_logic_and:
   case TX_logic_or:
@@ -405,7 +412,7 @@ static bool initial(checker *c, tstmt s) {
            (init->dtype.ptr || fail(c, init, ANF_E0823, "a view is made of a pointer"));
   }
   if (!expr(c, init)) return false;
-  bool pending = anfi_t_is_void(init->dtype) && init->kind != TX_call;
+  bool pending = is_pending(init);
   return pending || fits_param(v->dtype, init, false) ||
          fail(c, init, anfi_t_same_shape(v->dtype, init->dtype) ? ANF_E0823 : ANF_E0824,
               anfi_sprintf(c->a, "'%s' is %s, and its initial value %s", v->u.name->s,
@@ -423,7 +430,7 @@ static bool assign(checker *c, tstmt s) {
       return fail(c, to, ANF_E0828,
                   anfi_sprintf(c->a, "'%s', from outside of the parallel loop", to->u.name->s));
   } else if (to->kind != TX_indexing) return fail(c, to, ANF_E0828, "this");
-  bool pending = anfi_t_is_void(value->dtype) && value->kind != TX_call;
+  bool pending = is_pending(value);
   if (pending || fits_param(to->dtype, value, false)) return true;
   bool shape = !anfi_t_same_shape(to->dtype, value->dtype);
   return fail(c, to, shape ? ANF_E0824 : ANF_E0823,
@@ -530,7 +537,7 @@ static void while_loop(checker *c, tstmt s) {
 static void returns(checker *c, tstmt s) {
   if (s->e[0] && !expr(c, s->e[0])) return;
   tdtype d = s->e[0] ? s->e[0]->dtype : anfi_t_dt(ANF_TIR_void);
-  bool pending = s->e[0] && anfi_t_is_void(d) && s->e[0]->kind != TX_call;
+  bool pending = s->e[0] && is_pending(s->e[0]);
   if (pending || anfi_t_same(c->f->ret, d) ||
       (s->e[0] && !anfi_t_is_void(c->f->ret) && fits_param(c->f->ret, s->e[0], false)))
     return;
