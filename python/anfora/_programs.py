@@ -11,6 +11,7 @@ from . import _core
 from ._compile.emit import Builder, safe_name
 from ._errors import CompileError, Finding, SourceMap, translated
 from ._function import Function
+from ._interpreted import BY_VALUES
 from ._tree import Shape, quoted
 from ._types import DTYPES, TensorType
 
@@ -32,9 +33,6 @@ class _Whole:
 
     def error(self, failure: Exception, kind: type = CompileError) -> Any:
         return translated(failure, kind, self.name, self.map)
-
-
-BY_VALUES = ("E0520", "E0724", "E0953")  # a size that is not known when code is made for types alone
 
 
 class ReadFunction(Function):

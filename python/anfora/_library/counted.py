@@ -31,15 +31,6 @@ def all_true(flat, /):
     return HELPERS["rows_of_mask"](op.arange(flat.shape[0]), flat)
 
 
-@_part
-def places(flat, /, size, fill_value):
-    """The indices of the elements that are true, or of the first ones."""
-    if size is None:
-        return all_true(flat)
-    at, there = first_true(flat, size)
-    return op.where(there, at, 0 if fill_value is None else fill_value)
-
-
 @_counted
 def nonzero_(x, /, *, size=None, fill_value=None):
     if size is None:
@@ -64,7 +55,7 @@ def along(at, x, d, rank):
 
 @_counted
 def flatnonzero_(x, /, *, size=None, fill_value=None):
-    return places(op.ravel(x) != 0, size, fill_value)
+    return COUNTED["nonzero"](op.ravel(x), size=size, fill_value=fill_value)[0]
 
 
 @_counted
